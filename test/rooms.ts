@@ -55,7 +55,6 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'sinks/drift.ts',
     'sinks/files.ts',
     'sinks/ledger-reader.ts',
-    'sinks/versions.ts',
   ],
   jobs: ['core', 'settings', 'engine'],
   monitor: ['core', 'settings', 'telemetry', 'jobs'],

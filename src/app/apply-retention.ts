@@ -1,9 +1,11 @@
 import { instant, type Clock, type Instant } from '../core/clock.ts';
+import type { RunEvent } from '../core/events.ts';
 import type { EntityName } from '../core/names.ts';
+import { exceedsGuards } from '../engine/sweep/sweep-run.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
 import { checkTargets } from '../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
-import type { ExpiredOf, LeftStep, Purges, Retention } from '../sinks/purges.ts';
+import type { DueOf, ExpiredOf, LeftStep, Purges, Retention } from '../sinks/purges.ts';
 import { accessSink, openExistingRecords, openSink } from '../sinks/registry.ts';
 import { withTarget } from './publish-target.ts';
 import { removerOf } from './purge-records.ts';
@@ -12,70 +14,112 @@ interface Applying extends OpenTarget {
   /** Also where a run has looked within a day. */
   readonly isAsked: boolean;
   readonly isDryRun?: boolean;
+  /** What a guard keeps goes too. */
+  readonly allowDeletes?: boolean;
 }
+
+/** What was, or would be, removed, and what a guard keeps. */
+export interface Applied {
+  readonly entities: readonly ExpiredOf[];
+  readonly withheld: readonly Extract<RunEvent, { readonly kind: 'retention-withheld' }>[];
+}
+
+const nothing: Applied = { entities: [], withheld: [] };
 
 /**
  * Removes what is older than the settings keep: tombstones that every target has published, records in quarantine,
- * files of deleted records. Rejects with TARGET_FAILED and others where a target cannot tell what it has published, and
- * with `ConnectorBusyError`.
+ * files of deleted records, versions. Where these are more than the guards of the settings let go, they stay. Rejects
+ * with TARGET_FAILED and others where a target cannot tell what it has published, and with `ConnectorBusyError`.
  */
 export async function applyRetention(
   settings: LocalSettings,
   connector: ConnectorSettings,
   purges: Purges,
   how: Applying,
-): Promise<readonly ExpiredOf[]> {
+): Promise<Applied> {
   const kept = retentionsOf(connector, how.clock);
-  if (kept.length === 0) return [];
+  if (kept.length === 0) return nothing;
   const { name } = connector;
+  const { isAsked, isDryRun = false, allowDeletes = false, signal } = how;
   // Before targets are asked: mostly there is nothing.
-  const due = await purges.expired(name, { entities: kept, isAsked: how.isAsked });
-  const has = due.filter(({ rows, quarantined, files }) => rows + quarantined + files > 0);
-  const isAnyRow = has.some(({ rows }) => rows > 0);
-  const through = isAnyRow ? await publishedThrough(settings, connector, how) : new Map<EntityName, number>();
-  const entities = kept
-    .filter(({ entity }) => due.some((one) => one.entity === entity))
-    .map((one) => ({ ...one, publishedThrough: through.get(one.entity) ?? one.publishedThrough }));
-  if (how.isDryRun === true) return await purges.expired(name, { entities, isAsked: true });
-  if (entities.length === 0) return [];
-  const { signal, isAsked } = how;
-  return await purges.expire(name, {
-    entities,
+  let due = await purges.expired(name, { entities: kept, isAsked });
+  let entities = kept.filter(({ entity }) => due.some((one) => one.entity === entity));
+  if (due.some(({ rows }) => rows > 0)) {
+    const through = await publishedThrough(settings, connector, how);
+    entities = entities.map((one) => ({
+      ...one,
+      publishedThrough: through.get(one.entity) ?? one.publishedThrough,
+    }));
+    due = await purges.expired(name, { entities, isAsked: true });
+  }
+  if (entities.length === 0) return nothing;
+  const withheld = allowDeletes ? [] : due.flatMap((one) => withheldOf(one, settings));
+  if (isDryRun) return { entities: due.map((one) => withoutWithheld(one, withheld)), withheld };
+  const request = {
+    entities: entities.map((one) => keeping(one, withheld)),
     isAsked,
     signal,
     removeFile: removerOf(connector, how.clock),
-  });
+  };
+  return { entities: await purges.expire(name, request), withheld };
+}
+
+/** As the guards judge deletes. Quarantined records are not judged: they go after 90 days in any case. */
+function withheldOf(due: DueOf, { guards }: LocalSettings): Applied['withheld'] {
+  const { entity } = due;
+  return (['rows', 'files', 'versions'] as const)
+    .filter((what) => exceedsGuards(due[what], due.of[what], guards))
+    .map((what) => ({ kind: 'retention-withheld', entity, what, count: due[what], of: due.of[what] }));
+}
+
+function withoutWithheld({ of: _of, ...due }: DueOf, withheld: Applied['withheld']): ExpiredOf {
+  const kept = withheld.filter(({ entity }) => entity === due.entity).map(({ what }) => [what, 0]);
+  return { ...due, ...(Object.fromEntries(kept) as Partial<ExpiredOf>) };
+}
+
+function keeping(retention: Retention, withheld: Applied['withheld']): Retention {
+  const own = withheld.filter(({ entity }) => entity === retention.entity);
+  const isKept = (which: (typeof own)[number]['what']): boolean => own.some(({ what }) => what === which);
+  return {
+    ...retention,
+    deletedBefore: isKept('rows') ? null : retention.deletedBefore,
+    filesBefore: isKept('files') ? null : retention.filesBefore,
+    versionsBefore: isKept('versions') ? null : retention.versionsBefore,
+    withheld: own.reduce((sum, { count }) => sum + count, 0),
+  };
 }
 
 /** Applies the retention of the settings now, and completes purges. Rejects as `applyRetention`. */
 export async function pruneConnector(
   settings: LocalSettings,
   connector: ConnectorSettings,
-  { isDryRun, ...how }: OpenTarget & { readonly isDryRun: boolean },
-): Promise<{ readonly entities: readonly ExpiredOf[]; readonly left: readonly LeftStep[] }> {
-  if (!(await accessSink(connector.sink).isThere())) return { entities: [], left: [] };
+  how: OpenTarget & { readonly isDryRun: boolean; readonly allowDeletes: boolean },
+): Promise<Applied & { readonly left: readonly LeftStep[] }> {
+  if (!(await accessSink(connector.sink).isThere())) return { ...nothing, left: [] };
   await using sink = await openSink(connector.sink, how);
-  const left = isDryRun ? [] : await sink.purges.complete(connector.name);
-  const entities = await applyRetention(settings, connector, sink.purges, {
-    ...how,
-    isDryRun,
-    isAsked: true,
-  });
-  return { entities, left };
+  const left = how.isDryRun ? [] : await sink.purges.complete(connector.name);
+  return { ...(await applyRetention(settings, connector, sink.purges, { ...how, isAsked: true })), left };
 }
 
-function retentionsOf({ entities, definition }: ConnectorSettings, clock: Clock): readonly Retention[] {
-  const before = (ms: number | undefined): Instant | null =>
-    ms === undefined ? null : instant(clock.now() - ms);
-  return [...entities].flatMap(([entity, { retention }]) => {
-    if (retention === undefined) return [];
+/** Of each entity that has something to be removed by age, and of what it is exploded into. */
+export function retentionsOf(
+  { entities, definition }: ConnectorSettings,
+  clock: Clock,
+): readonly Retention[] {
+  const before = (ms: number | null | undefined): Instant | null =>
+    ms === undefined || ms === null ? null : instant(clock.now() - ms);
+  return [...entities].flatMap(([entity, { retention, history }]) => {
+    const keepMs = history?.keepMs ?? null;
+    if (retention === undefined && keepMs === null) return [];
     const exploded = definition.entities.get(entity)?.explodedTable?.entity;
     return [entity, ...(exploded === undefined ? [] : [exploded])].map((one) => ({
       entity: one,
-      deletedBefore: before(retention.deletedRowsMs),
-      quarantinedBefore: before(retention.quarantineMs),
-      filesBefore: before(retention.downloadsMs),
+      deletedBefore: before(retention?.deletedRowsMs),
+      quarantinedBefore: before(retention?.quarantineMs),
+      filesBefore: before(retention?.downloadsMs),
+      versionsBefore: before(keepMs),
       publishedThrough: Number.MAX_SAFE_INTEGER,
+      withheld: 0,
     }));
   });
 }

@@ -4,6 +4,7 @@ import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { DriftRow } from '../sinks/drift.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
+import { retentionsOf } from './apply-retention.ts';
 import { overviewOf, type SinkOverview } from './connector-states.ts';
 import { readSignIns, type SignInState } from './read-sign-ins.ts';
 
@@ -60,6 +61,10 @@ async function* readSink(
       /** The newest ones. */
       quarantine: (await history?.quarantine(name, quarantineLimit)) ?? [],
       masks: (await history?.masks(name)) ?? [],
+      /** Of entities whose age still counts. */
+      withheldByAge: ((await history?.withheldByAge(name)) ?? []).filter(({ entity }) =>
+        retentionsOf(connector, systemClock).some((one) => one.entity === entity),
+      ),
       damagedFiles: (await closed?.lengths(name))?.damaged ?? [],
     };
   }

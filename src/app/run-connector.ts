@@ -126,7 +126,7 @@ export async function readConnector(
     shownProgress: progress.text,
     signal: AbortSignal.any([signal, cancel.signal]),
   });
-  if (report.outcome === 'ok') await removeExpired(parts, connector, sink, signal);
+  if (report.outcome === 'ok') await removeExpired(parts, connector, sink, { onEvent, signal });
   return report;
 }
 
@@ -135,10 +135,11 @@ async function removeExpired(
   { settings, clock }: RunParts,
   connector: ConnectorSettings,
   { purges }: Pick<Sink, 'purges'>,
-  signal: AbortSignal,
+  { onEvent, signal }: Pick<SyncRequest, 'onEvent' | 'signal'>,
 ): Promise<void> {
   try {
-    await applyRetention(settings, connector, purges, { clock, signal, isAsked: false });
+    const { withheld } = await applyRetention(settings, connector, purges, { clock, signal, isAsked: false });
+    for (const event of withheld) onEvent(event);
   } catch (error) {
     if (!(error instanceof SyncError)) throw error;
   }

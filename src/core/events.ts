@@ -122,6 +122,15 @@ export type RunEvent =
       readonly live: number;
       readonly because: 'share' | 'along' | 'empty' | 'replaced' | 'adopted';
     }
+  /** More is older than it is to be kept than a guard lets go at once: a person must decide. */
+  | {
+      readonly kind: 'retention-withheld';
+      readonly entity: EntityName;
+      readonly what: 'rows' | 'files' | 'versions';
+      readonly count: number;
+      /** All that there are. */
+      readonly of: number;
+    }
   /** Walks and sweep have ended; this many files are missing and are fetched now. */
   | { readonly kind: 'files-started'; readonly files: number }
   /** A complete file is in its folder. */

@@ -3,7 +3,6 @@ import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import { usage } from '../core/usage-error.ts';
-import type { VersionSettings } from '../sinks/versions.ts';
 
 /** How one entity is read: a walk per variant of its parameters, and the parents that lead to it. */
 export interface ChosenEntity {
@@ -17,8 +16,8 @@ export interface ChosenEntity {
    */
   readonly fullEveryMs: number;
   readonly onSchemaChange: OnSchemaChange;
-  /** How versions of rows are kept. Null or absent: there are none. */
-  readonly history?: VersionSettings | null;
+  /** How versions of rows are kept: for how long after their end, null for ever. Null or absent: there are none. */
+  readonly history?: { readonly keepMs: number | null } | null;
   /**
    * False: how many records a listing has, as the API counts them, is used for nothing. Absent: as the definition says.
    */

@@ -6,7 +6,6 @@ import type { Definition, Entity } from '../definitions/definition.ts';
 import { describeTables } from '../definitions/describe-tables.ts';
 import type { FoundPartition } from '../sinks/partition.ts';
 import type { EntityReading, RunPlan } from '../sinks/sink.ts';
-import type { VersionSettings } from '../sinks/versions.ts';
 import { isReadIncrementally, type ChosenEntities, type ChosenEntity } from './chosen-entities.ts';
 import { timeParam } from '../pagination/pagination.ts';
 import { windowText, type RunOptions, type Window } from './run-options.ts';
@@ -50,7 +49,7 @@ export function planRun(
       entity.explodedTable === null ? [entity.table] : [entity.table, entity.explodedTable],
     ),
     described: entities.flatMap((entity) => describeTables(entity, chosen.get(entity.name)?.parents ?? [])),
-    versions: new Map(entities.flatMap((entity) => versionsOf(entity, chosen.get(entity.name)))),
+    versions: new Set(entities.flatMap((entity) => versionedOf(entity, chosen.get(entity.name)))),
     masks: entities.flatMap(({ name, mask }) =>
       mask === null ? [] : [{ entity: name, mask: mask.fingerprint, keyId: mask.keyId }],
     ),
@@ -78,14 +77,12 @@ function readingOf(entity: Entity, chosen: ChosenEntity | undefined, nowMs: numb
 }
 
 /** Of its table, and of what an array of it is exploded into. */
-function versionsOf(
+function versionedOf(
   { table, explodedTable }: Entity,
   chosen: ChosenEntity | undefined,
-): readonly (readonly [EntityName, VersionSettings])[] {
-  const history = chosen?.history ?? null;
-  if (history === null) return [];
-  const tables = explodedTable === null ? [table] : [table, explodedTable];
-  return tables.map(({ entity }) => [entity, history] as const);
+): readonly EntityName[] {
+  if ((chosen?.history ?? null) === null) return [];
+  return (explodedTable === null ? [table] : [table, explodedTable]).map(({ entity }) => entity);
 }
 
 /** Part of the key comes from the parent: below another one it would be another record. */

@@ -41,7 +41,6 @@ async function runPhases(run: Run): Promise<void> {
   checkAccount(run);
   // After all that stores records: later ones would not be prepared for the new columns.
   await evolveColumns(run);
-  await pruneVersions(run);
   if (!ending.isOver) await fetchFiles(run).catch(ending.end);
 }
 
@@ -72,22 +71,6 @@ async function evolveColumns({ ending, sink, lease, id, definition, entities }: 
   for (const table of evolvingTables(definition, entities)) {
     if (ending.isOver) return;
     await sink.drift.evolve(lease, id, table).catch(ending.end);
-  }
-}
-
-const prunedAtOnce = 2_000;
-/** A run that has more to delete leaves the rest to the next one. */
-const mostPrunings = 1_000;
-
-/** Versions past what the settings keep. */
-async function pruneVersions({ ending, sink, lease, id, plan }: Run): Promise<void> {
-  if (![...(plan.versions?.values() ?? [])].some(({ keepMs }) => keepMs !== null)) return;
-  for (let pruning = 0; pruning < mostPrunings && !ending.isOver; pruning += 1) {
-    try {
-      if ((await sink.versions.prune(lease, id, prunedAtOnce)) === 0) return;
-    } catch (error) {
-      ending.end(error);
-    }
   }
 }
 

@@ -98,6 +98,8 @@ function lineOf(event: RunEvent): string | null {
       return 'the sink can be written to again';
     case 'deletes-withheld':
       return `${event.entity}: ${event.rows} deletes were withheld (${event.because})`;
+    case 'retention-withheld':
+      return `${event.entity}: ${event.count} of ${event.of} ${event.what} are too old, and a guard keeps them`;
     case 'files-started':
       return event.files === 0 ? null : `fetching ${event.files} files`;
     case 'file-set-aside':

@@ -9,7 +9,7 @@ import type { DriftRow } from './drift.ts';
 import type { OutboxRow } from './outbox.ts';
 import type { StoredMask } from './masks.ts';
 import type { WalkFailure } from './partition.ts';
-import type { PurgeNotes } from './purges.ts';
+import type { PurgeNotes, WithheldOf } from './purges.ts';
 import type { RunKind, RunOutcome, RunReport, UnprovenListings } from './run-report.ts';
 import type { Holder, Pause, StoredIdentity } from './lease.ts';
 import type { UnfinishedRemoval } from './repair.ts';
@@ -83,6 +83,8 @@ export interface LedgerReader {
   purged(connector: ConnectorName): Promise<PurgeNotes | null>;
   /** Deletes of the entity up to this change number may have been removed; 0: none was. */
   completeAfter(connector: ConnectorName, entity: EntityName): Promise<number>;
+  /** What is older than it is to be kept, and a guard keeps: as it was checked last. */
+  withheldByAge(connector: ConnectorName): Promise<readonly WithheldOf[]>;
 }
 
 /** Where only variants, parents or filters are others, nothing is named. */

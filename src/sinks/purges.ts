@@ -20,7 +20,7 @@ export interface Purges {
   expired(
     connector: ConnectorName,
     asked: Pick<ExpireRequest, 'entities' | 'isAsked'>,
-  ): Promise<readonly ExpiredOf[]>;
+  ): Promise<readonly DueOf[]>;
   /**
    * Removes what is too old, batch by batch, each in one transaction. Takes the connector. Throws `ConnectorBusyError`.
    */
@@ -38,6 +38,10 @@ export interface Retention {
   readonly quarantinedBefore: Instant | null;
   /** Files of records that were deleted before. */
   readonly filesBefore: Instant | null;
+  /** Versions that ended before, of an entity whose versions are kept now. */
+  readonly versionsBefore: Instant | null;
+  /** What a guard keeps though it is too old: noted for readers. */
+  readonly withheld: number;
 }
 
 export interface ExpireRequest extends Pick<PurgeRequest, 'removeFile' | 'signal'> {
@@ -46,7 +50,20 @@ export interface ExpireRequest extends Pick<PurgeRequest, 'removeFile' | 'signal
   readonly isAsked: boolean;
 }
 
-export type ExpiredOf = Pick<PurgedOf, 'entity' | 'rows' | 'quarantined' | 'files'>;
+export interface ExpiredOf extends Pick<PurgedOf, 'entity' | 'rows' | 'quarantined' | 'files'> {
+  readonly versions: number;
+}
+
+/** What is too old, and how much there is with it; where nothing is too old it is not counted. */
+export interface DueOf extends ExpiredOf {
+  readonly of: Pick<ExpiredOf, 'rows' | 'files' | 'versions'>;
+}
+
+/** How much of an entity is too old, and is kept until a person lets it go. */
+export interface WithheldOf {
+  readonly entity: EntityName;
+  readonly withheld: number;
+}
 
 export interface PurgedKeys {
   readonly entity: EntityName;

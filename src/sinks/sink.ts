@@ -32,7 +32,6 @@ import type { Repair } from './repair.ts';
 import type { ConnectorIdentity, Lease, Pause } from './lease.ts';
 import type { LeftWork, RowsOf, RunKind, RunReport, UnprovenListings } from './run-report.ts';
 import type { StoredKeys } from './stored-keys.ts';
-import type { Versions, VersionSettings } from './versions.ts';
 
 /**
  * Where records land, and the account of how they got there. Data in, counts out; every call is one transaction,
@@ -109,7 +108,6 @@ export interface Sink extends AsyncDisposable {
   readonly files: Files;
   readonly copies: Copies;
   readonly notices: Notices;
-  readonly versions: Versions;
   readonly purges: Purges;
   /** Read only; usable without a lease and while another process writes. */
   readonly history: LedgerReader;
@@ -161,7 +159,7 @@ export interface RunPlan {
   /**
    * Entities of those tables whose rows have versions from now on; the others have none. Absent: all stay as they are.
    */
-  readonly versions?: ReadonlyMap<EntityName, VersionSettings>;
+  readonly versions?: ReadonlySet<EntityName>;
   /** Those of the entities that have a mask; absent: none has. */
   readonly masks?: readonly PlannedMask[];
   /** Entities whose partitions this run works off. */

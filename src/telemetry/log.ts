@@ -82,6 +82,7 @@ const levelByKind: Readonly<Record<Exclude<RunEvent['kind'], 'run-finished'>, Le
   'call-retried': 'warn',
   throttled: 'warn',
   'deletes-withheld': 'warn',
+  'retention-withheld': 'warn',
   'file-set-aside': 'warn',
   'sink-away': 'warn',
   'walk-started': 'debug',

@@ -173,6 +173,7 @@ export function countRunEvents(registry: Registry, each: ConnectorSeries | null,
         case 'sweep-started':
         case 'record-confirmed':
         case 'deletes-withheld':
+        case 'retention-withheld':
         case 'listings-unproven':
         case 'walk-started':
         case 'listings-found':

@@ -175,6 +175,7 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
     case 'file-set-aside':
       return withFiles(progress, (files) => ({ failed: files.failed + 1 }));
     case 'deletes-withheld':
+    case 'retention-withheld':
     case 'listings-unproven':
     case 'page-requested':
     case 'page-dropped':

@@ -1,4 +1,4 @@
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -14,6 +14,16 @@ function ageBy(sql: readonly string[]): void {
   const db = new Database(join(world.folder, 'main.db'));
   for (const one of sql) db.exec(one);
   db.close();
+}
+
+/** How many versions of lists have ended. */
+function closed(): unknown {
+  const db = new Database(join(world.folder, 'main.db'), { readonly: true });
+  try {
+    return db.prepare('SELECT count(*) FROM newsletter__lists__versions').pluck().get();
+  } finally {
+    db.close();
+  }
 }
 
 const deletes = async (): Promise<number> =>
@@ -50,7 +60,10 @@ describe('prune', () => {
     const [first] = await world.json('publish', 'lake');
     expect(lists(await world.json('prune', 'newsletter', '--dry-run'))).toMatchObject({ rows: gone });
     expect(await deletes()).toBe(gone);
-    expect(lists(await world.json('prune', 'newsletter'))).toMatchObject({ rows: gone, quarantined: 1 });
+    expect(lists(await world.json('prune', 'newsletter', '--allow-deletes'))).toMatchObject({
+      rows: gone,
+      quarantined: 1,
+    });
     expect(await deletes()).toBe(0);
     const stale = await world.cli('export', 'newsletter/lists', '--since-seq', '1');
     expect(stale).toMatchObject({ code: 2, stderr: expect.stringContaining('retention') as string });
@@ -62,10 +75,12 @@ describe('prune', () => {
     expect(status).toMatchObject({ newGeneration: null, error: null });
   });
 
-  it('is what a sync does by itself, once a day', async () => {
+  it('is what a sync does by itself, once a day, but for what its guards keep', async () => {
     world = await openCliWorld({
-      settings: '    include: [lists]\n    entities: { lists: { retention: { deletedRows: 90d } } }\n',
+      settings:
+        '    include: [lists]\n    entities: { lists: { history: { keep: 30d }, retention: { deletedRows: 90d } } }\n',
     });
+    appendFileSync(world.config, 'guards: { maxDeleteShare: 0.01, minDeleteRows: 0 }\n');
     await world.json('sync', 'newsletter');
     world.moveTo(3);
     await world.json('sync', 'newsletter', '--full', '--allow-deletes');
@@ -74,8 +89,24 @@ describe('prune', () => {
     ]);
     await world.json('sync', 'newsletter');
     expect(await deletes()).toBeGreaterThan(0);
+    const old = ['UPDATE _sync_retained SET checked_at', 'UPDATE newsletter__lists__versions SET _valid_to'];
+    ageBy(old.map((update) => `${update} = '2020-01-01T00:00:00.000Z'`));
+    const kept = await world.cli('sync', 'newsletter');
+    const allow = 'prune newsletter --allow-deletes';
+    expect(kept).toMatchObject({ code: 0, stdout: expect.stringContaining(allow) as string });
+    expect((await world.cli('status', 'newsletter')).stdout).toContain(allow);
+    expect(await world.cli('prune')).toMatchObject({
+      code: 6,
+      stdout: expect.stringMatching(
+        /deleted rows are older .*\n.* versions are older than the config keeps/,
+      ) as string,
+    });
+    expect(await deletes()).toBeGreaterThan(0);
+    expect(closed()).toBeGreaterThan(0);
+    writeFileSync(world.config, readFileSync(world.config, 'utf8').replace('0.01', '1'));
     ageBy([`UPDATE _sync_retained SET checked_at = '2020-01-01T00:00:00.000Z'`]);
     await world.json('sync', 'newsletter');
-    expect(await deletes()).toBe(0);
+    expect([await deletes(), closed()]).toEqual([0, 0]);
+    expect((await world.cli('status', 'newsletter')).stdout).not.toContain('prune');
   });
 });

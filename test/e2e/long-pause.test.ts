@@ -227,7 +227,6 @@ describe('a service that asks for a long pause', () => {
           files: sink.files,
           copies: sink.copies,
           notices: sink.notices,
-          versions: sink.versions,
           purges: sink.purges,
           finish: (lease, id, ended) => sink.finish(lease, id, ended),
           pause: (connector, why) => sink.pause(connector, why),

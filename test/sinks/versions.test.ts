@@ -70,7 +70,7 @@ function changeMask({ members: masked }: World): void {
 
 function keepVersions(bench: Bench, isOn: () => boolean): void {
   const plan = bench.plan.bind(bench);
-  const versions = new Map(tables.map(({ entity }) => [entity, { keepMs: null }]));
+  const versions = new Set(tables.map(({ entity }) => entity));
   bench.plan = (run, change) => plan(run, { ...change, ...(isOn() ? { versions } : {}) });
 }
 

@@ -66,7 +66,6 @@ export function stopAtStep(stopAt: number): {
       files: sink.files,
       copies: sink.copies,
       notices: sink.notices,
-      versions: sink.versions,
       purges: sink.purges,
       finish: (lease, run, report) => around('finish', () => sink.finish(lease, run, report)),
       [Symbol.asyncDispose]: () => sink[Symbol.asyncDispose](),

@@ -1,39 +1,55 @@
 import { pruneConnector } from '../../app/apply-retention.ts';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
+import type { ExpiredOf } from '../../sinks/purges.ts';
 import { count } from '../../telemetry/format.ts';
+import { allowByAgeText, withheldByAgeText } from '../../wording/withheld-by-age.ts';
 import { command } from '../command.ts';
 import { type ExitCode, exitCodes, gravestExitCode, reportFailureOf } from '../output/exit-codes.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
 
 export const prune = command({
   argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
-  options: { '--dry-run': 'only show what would be removed' },
+  options: {
+    '--dry-run': 'only show what would be removed',
+    '--allow-deletes': 'remove also what a guard keeps because it is so much at once',
+  },
   help: `
-Removes what is older than "retention" of the config, as every sync does once a day, and completes purges that were
-killed. Deleted rows go only after every target of the config has published that they are deleted.
+Removes what is older than "retention" and "history" of the config keep, as every sync does once a day, and completes
+purges that were killed. Deleted rows go only after every target of the config has published that they are deleted.
+More than the share of "guards" at once stays, as on an old sink with a new setting: look with --dry-run, then allow it.
 
 Examples:
   $ connector-sync prune --dry-run
-  $ connector-sync prune newsletter`,
-  run: async (context, { dryRun }, names) => {
-    const { terminal, clock, signal } = context;
+  $ connector-sync prune newsletter
+  $ connector-sync prune newsletter --allow-deletes`,
+  run: async (context, { dryRun, allowDeletes }, names) => {
+    const { terminal, clock, signal, program } = context;
     const settings = await context.settings();
     const codes: ExitCode[] = [];
     for (const connector of chosenConnectors(settings, names)) {
       try {
-        const { entities, left } = await pruneConnector(settings, connector, {
-          clock,
-          signal,
-          isDryRun: dryRun,
+        const how = { clock, signal, isDryRun: dryRun, allowDeletes };
+        const { entities, withheld, left } = await pruneConnector(settings, connector, how);
+        terminal.printJson({
+          connector: connector.name,
+          isDone: !dryRun,
+          entities,
+          withheld: withheld.map(({ kind: _kind, ...one }) => one),
+          left,
         });
-        terminal.printJson({ connector: connector.name, isDone: !dryRun, entities, left });
-        const found = entities.filter(({ rows, quarantined, files }) => rows + quarantined + files > 0);
+        const found = entities.filter((one) => one.rows + one.quarantined + one.files + one.versions > 0);
         const what = dryRun ? 'would be removed' : 'removed';
-        if (found.length === 0) terminal.print(`${connector.name}: nothing is older than the config keeps`);
-        else terminal.print(`${connector.name}: ${what}`, ...indentedTable(columns, found.map(rowOf)));
+        if (found.length > 0) {
+          terminal.print(`${connector.name}: ${what}`, ...indentedTable(columns, found.map(rowOf)));
+        } else if (withheld.length === 0) {
+          terminal.print(`${connector.name}: nothing is older than the config keeps`);
+        } else terminal.print(`${connector.name}: nothing ${what}`);
+        terminal.print(...withheld.map((one) => `  ${withheldByAgeText(one)}`));
+        if (withheld.length > 0) terminal.print(`  ${allowByAgeText(connector.name, program)}`);
         const steps = left.map(({ entity, why }) => `  not done yet (${entity}): ${why ?? 'freed space'}`);
         terminal.print(...steps);
         codes.push(left.length > 0 ? exitCodes.degraded : exitCodes.ok);
+        if (withheld.length > 0) codes.push(exitCodes.guard);
       } catch (error) {
         signal.throwIfAborted();
         codes.push(reportFailureOf(context, connector.name, error, { connector: connector.name }));
@@ -43,13 +59,11 @@ Examples:
   },
 });
 
-const columns = [...leftColumns('entity'), ...rightColumns('deleted rows', 'quarantined', 'files')];
+const columns = [
+  ...leftColumns('entity'),
+  ...rightColumns('deleted rows', 'quarantined', 'files', 'versions'),
+];
 
-function rowOf(one: {
-  readonly entity: string;
-  readonly rows: number;
-  readonly quarantined: number;
-  readonly files: number;
-}): readonly string[] {
-  return [one.entity, count(one.rows), count(one.quarantined), count(one.files)];
+function rowOf({ entity, rows, quarantined, files, versions }: ExpiredOf): readonly string[] {
+  return [entity, count(rows), count(quarantined), count(files), count(versions)];
 }

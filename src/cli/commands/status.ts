@@ -14,6 +14,7 @@ import { signInText } from '../../wording/sign-in-text.ts';
 import { failureText } from '../../wording/run-report-table.ts';
 import { indentedTable, leftColumns, rightColumns, wrapped } from '../output/text-table.ts';
 import { unprovenLines } from '../../wording/unproven-text.ts';
+import { allowByAgeText } from '../../wording/withheld-by-age.ts';
 
 export const status = command({
   argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
@@ -96,6 +97,7 @@ export function statusText(shown: StoredConnector, program: string, width: numbe
     ...keylessLines(shown, width),
     ...maskLines(connector, shown.masks).flatMap((line) => wrapped(`  ! ${line}`, width)),
     ...damageLines(shown, program),
+    ...withheldByAgeLines(shown, program),
     ...filesText(shown, status),
     ...missingText(shown, status, program),
     ...quarantineText(shown, status),
@@ -115,6 +117,17 @@ function readAtText({ lastCompleteReadAt, partitions }: ConnectorStatus['entitie
 function keylessLines({ connector }: StoredConnector, width: number | null): readonly string[] {
   const text = keylessText(connector);
   return text === '' ? [] : wrapped(`  ${text}`, width);
+}
+
+function withheldByAgeLines({ connector, withheldByAge }: StoredConnector, program: string) {
+  if (withheldByAge.length === 0) return [];
+  return [
+    ...withheldByAge.map(
+      ({ entity, withheld }) =>
+        `  ! ${entity}: ${count(withheld)} are older than the config keeps; kept by a guard`,
+    ),
+    `  ${allowByAgeText(connector.name, program)}`,
+  ];
 }
 
 function damageLines({ connector, damagedFiles }: StoredConnector, program: string): readonly string[] {

@@ -211,8 +211,12 @@ function goingOf(missing: EntityMissing, found: readonly EntityMissing[]): numbe
 }
 
 function isOver({ dayAgo, deletedInDay }: EntityMissing, going: number, guards: Guards): boolean {
-  if (going <= 0 || guards.maxDeleteShare >= 1) return false;
-  const inDay = going + deletedInDay;
+  return going > 0 && exceedsGuards(going + deletedInDay, dayAgo, guards);
+}
+
+/** Whether so many are more than the guards let go of so many. */
+export function exceedsGuards(going: number, of: number, guards: Guards): boolean {
+  if (guards.maxDeleteShare >= 1) return false;
   // Divided, because 0.57 * 100 is less than 57.
-  return inDay / dayAgo > guards.maxDeleteShare && inDay > guards.minDeleteRows;
+  return going / of > guards.maxDeleteShare && going > guards.minDeleteRows;
 }

@@ -25,7 +25,6 @@ import { finishRun } from './runs/finish.ts';
 import { dropPauses, requestCancel, writePauses } from './runs/runs.ts';
 import { startRun } from './runs/start-run.ts';
 import { ledgerStoredKeys } from './stored-keys.ts';
-import { pruneVersions } from './versions/closed-versions.ts';
 
 /** A sink over a database: records and ledger are stored and committed together. */
 export function ledgerSink(ledger: Ledger): Sink {
@@ -56,7 +55,6 @@ export function ledgerSink(ledger: Ledger): Sink {
     files: ledgerFiles(inLease),
     copies: ledgerCopies(ledger),
     notices: ledgerNotices(ledger),
-    versions: { prune: inLease(pruneVersions) },
     purges: ledgerPurges(ledger),
     isInPlace: async () => await ledger.isInPlace(),
     acquire: async (identity) => {

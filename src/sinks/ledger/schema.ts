@@ -7,7 +7,7 @@ import { noticesSql } from './notices/ledger-notices.ts';
 import { rawSql } from './raw-rows.ts';
 import { removalsSql } from './repair/read-removal.ts';
 import { partitionsSql } from './partitions/partitions-sql.ts';
-import { retainedSql } from './purges/expire-rows.ts';
+import { retainedSql } from './purges/retained.ts';
 import { purgesSql } from './purges/purge-notes.ts';
 import { versionsSql } from './versions/versions.ts';
 import { seenSql } from './seen-rows.ts';

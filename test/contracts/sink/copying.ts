@@ -32,7 +32,7 @@ export function copying(kind: SinkKind): void {
   it.skipIf(kind.options('/nowhere').type === 'jsonl')(
     'copies the versions of rows, and resumes in the middle of them',
     async () => {
-      const versions = new Map([[members, { keepMs: null }]]);
+      const versions = new Set([members]);
       const { sweep, lease, sink } = await useRuns(source(), { tables: [membersTable], versions });
       for (const [run, name] of ['Ada', 'Grace', 'Hedy'].entries()) {
         const records = Array.from({ length: 60 }, (_, id) =>

@@ -23,6 +23,8 @@ export function expiring(kind: SinkKind): void {
         publishedThrough: Number.MAX_SAFE_INTEGER,
         quarantinedBefore: instant(bench().clock.now() - 30 * dayMs),
         filesBefore: null,
+        versionsBefore: null,
+        withheld: 0,
         ...change,
       },
     ],
@@ -30,7 +32,7 @@ export function expiring(kind: SinkKind): void {
     removeFile: () => Promise.resolve(),
     signal: AbortSignal.timeout(60_000),
   });
-  const none = [{ entity: lists, rows: 0, quarantined: 0, files: 0 }];
+  const none = [{ entity: lists, rows: 0, quarantined: 0, files: 0, versions: 0 }];
   const ids = async (): Promise<readonly string[]> =>
     (await kind.readRows(bench().folder, news, listsTable)).map(({ id }) => JSON.stringify(id)).toSorted();
 
@@ -50,7 +52,9 @@ export function expiring(kind: SinkKind): void {
     const sink = await deleted();
     expect(await sink.purges.expire(news, asked())).toEqual(none);
     bench().clock.advance(91 * dayMs);
-    expect(await sink.purges.expired(news, asked())).toEqual([{ ...none[0], rows: 2 }]);
+    expect(await sink.purges.expired(news, asked())).toEqual([
+      { ...none[0], rows: 2, of: { rows: 3, files: 0, versions: 3 } },
+    ]);
     expect(await sink.purges.expire(news, asked())).toEqual([{ ...none[0], rows: 2 }]);
     expect(await ids()).toEqual(['"a"']);
     const [status] = await sink.history.connectors();

@@ -113,7 +113,7 @@ export function purging(kind: SinkKind): void {
   });
 
   it('removes earlier versions of the record, where versions are kept', async () => {
-    const kept = { ...plan, versions: new Map([[members, { keepMs: null }]]) };
+    const kept = { ...plan, versions: new Set([members]) };
     const { sink, lease, sweep } = await useRuns(bench(), kept);
     const named =
       (name: string) =>

@@ -2,11 +2,13 @@ import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { RunId } from '../../../src/core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../../src/core/records.ts';
+import type { ExpiredOf, ExpireRequest } from '../../../src/sinks/purges.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import {
   counts,
   dayMs,
   hourMs,
+  identity,
   member,
   members,
   membersTable,
@@ -16,11 +18,10 @@ import {
   type LedgerRow,
   type SinkKind,
 } from './fixture.ts';
-import { useRuns } from './run-in-hand.ts';
+import { RunInHand, useRuns } from './run-in-hand.ts';
 import { useBench } from './use-bench.ts';
 
-const forEver = { keepMs: null };
-const plan: Partial<RunPlan> = { tables: [membersTable], versions: new Map([[members, forEver]]) };
+const plan: Partial<RunPlan> = { tables: [membersTable], versions: new Set([members]) };
 const byHand = {
   kind: 'undelete',
   window: 'undelete',
@@ -207,7 +208,7 @@ export function versions(kind: SinkKind): void {
   });
 
   it('begins with the rows that there are, and leaves what there is when it is switched off', async () => {
-    const off = { versions: new Map() };
+    const off = { versions: new Set<never>() };
     const { sweep } = await useRuns(bench(), { tables: [membersTable] });
     const changing = async (run: string, name: string, change: Partial<RunPlan>): Promise<void> =>
       await (await sweep(run, showing(member('1', name)), change)).finish();
@@ -256,23 +257,40 @@ export function versions(kind: SinkKind): void {
     expect(await history()).toHaveLength(1);
   });
 
-  it('deletes versions by age, the oldest first, while they are kept', async () => {
-    const kept = { versions: new Map([[members, { keepMs: 1.5 * hourMs }]]) };
-    const { sink, lease, begin, sweep } = await useRuns(bench(), { ...plan, ...kept });
+  it('removes versions by age, while versions are kept, and notes what a guard keeps', async () => {
+    const { sink, lease, sweep } = await useRuns(bench(), plan);
     for (const [index, name] of ['Ada', 'Grace', 'Hedy', 'Joan'].entries()) {
       await (await sweep(`r${index}`, showing(member('1', name), member('2', name)))).finish();
     }
-    const { started } = await begin('r5');
-    const prune = async (limit: number): Promise<number> =>
-      await sink.versions.prune(lease, started.run, limit);
-    expect([await prune(3), await prune(3), await prune(3)]).toEqual([3, 1, 0]);
+    await lease[Symbol.asyncDispose]();
+    const before = (hour: number, withheld = 0): ExpireRequest => ({
+      entities: [
+        {
+          entity: members,
+          deletedBefore: null,
+          publishedThrough: 0,
+          quarantinedBefore: null,
+          filesBefore: null,
+          versionsBefore: instant(start + hour * hourMs),
+          withheld,
+        },
+      ],
+      isAsked: true,
+      removeFile: () => Promise.resolve(),
+      signal: AbortSignal.timeout(60_000),
+    });
+    const versionsIn = (expired: readonly ExpiredOf[]): readonly number[] =>
+      expired.map(({ versions: gone }) => gone);
+    const due = await sink.purges.expired(news, before(3.5));
+    expect(due).toMatchObject([{ versions: 4, of: { rows: 2, versions: 8 } }]);
+    expect(versionsIn(await sink.purges.expire(news, before(3.5, 7)))).toEqual([4]);
+    expect(await sink.history.withheldByAge(news)).toEqual([{ entity: members, withheld: 7 }]);
     expect(await history()).toEqual(['1 Hedy 3-4', '1 Joan 4-', '2 Hedy 3-4', '2 Joan 4-']);
-    bench().clock.advance(dayMs);
-    const off = await begin('r6', { versions: new Map() });
-    expect(await sink.versions.prune(lease, off.started.run, 9)).toBe(0);
-    const again = await begin('r7');
-    expect(await sink.versions.prune(lease, again.started.run, 9)).toBe(2);
-    expect(await history()).toEqual(['1 Joan 4-', '2 Joan 4-']);
+    const again = await sink.acquire(identity());
+    await (await RunInHand.begin(bench(), sink, again, 'r5', { ...plan, versions: new Set() })).finish();
+    await again[Symbol.asyncDispose]();
+    expect(versionsIn(await sink.purges.expire(news, before(100)))).toEqual([0]);
+    expect(await sink.history.withheldByAge(news)).toEqual([]);
   });
 
   it('keeps one version of a row that a commit changes several times', async () => {

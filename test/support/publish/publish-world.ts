@@ -173,7 +173,7 @@ async function runOnce(sink: Sink, clock: Clock, number: number, change: Change)
   const startedAt = instant(clock.now());
   const run = `${startedAt.replaceAll(/[-:.]/g, '')}-${String(number).padStart(8, '0')}` as RunId;
   await using lease = await sink.acquire(identity());
-  const versions = new Map(change.hasHistory === true ? [[members, { keepMs: null }] as const] : []);
+  const versions = new Set(change.hasHistory === true ? [members] : []);
   await sink.startRun(lease, runPlan(run, { startedAt, tables, isFull: true, versions }));
   const { id } = await onlyPartition(sink, lease);
   const pageOf = (stored: NonNullable<Change['upserts']>, seal: Seal | null): PageCommit => {

@@ -10,6 +10,7 @@ import type { RunReport } from '../../../sinks/run-report.ts';
 import { type CommandContext, durationOf, wholeNumber } from '../../command.ts';
 import { type ExitCode, exitCodeOfReport, exitCodes, reportFailureOf } from '../../output/exit-codes.ts';
 import { endText } from '../../../wording/run-report-table.ts';
+import { allowByAgeText, withheldByAgeText } from '../../../wording/withheld-by-age.ts';
 import { showRun } from '../../output/show-run.ts';
 
 /** A connector, and which of its entities a person named. */
@@ -104,6 +105,11 @@ async function syncOne(
       const onAny: OnRunEvent = (event) => {
         asked.onEvent(event);
         onEvent(event);
+        if (event.kind !== 'retention-withheld') return;
+        terminal.print(
+          `  ${withheldByAgeText(event)}`,
+          `  ${allowByAgeText(connector.name, context.program)}`,
+        );
       };
       return app.sync(connector, { globs, run, onEvent: onAny, onStatus, signal });
     });

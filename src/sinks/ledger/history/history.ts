@@ -13,7 +13,7 @@ import { readMasks } from '../masks.ts';
 import { readOutbox } from '../notices/outbox.ts';
 import { readRemoval } from '../repair/read-removal.ts';
 import { readProgress } from '../shown-progress.ts';
-import { readCompleteAfter } from '../purges/expire-rows.ts';
+import { readCompleteAfter, readWithheld } from '../purges/retained.ts';
 import { readPurgeNotes } from '../purges/purge-notes.ts';
 import { knownTables } from '../tables.ts';
 import { readConnectors } from './read-connectors.ts';
@@ -52,6 +52,7 @@ export function ledgerReader(
     outbox: asked(readOutbox),
     purged: asked(readPurgeNotes),
     completeAfter: asked(readCompleteAfter),
+    withheldByAge: asked(readWithheld),
     missing: asked(async (tx, connector, limit) => await readMissing(tx, records, connector, limit)),
     explain: asked(
       async (tx, connector, table, keyText) => await readRowHistory(tx, records, connector, table, keyText),

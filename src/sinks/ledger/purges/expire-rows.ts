@@ -1,74 +1,37 @@
-import { instant, type Instant } from '../../../core/clock.ts';
-import type { ConnectorName, EntityName, OfEntity } from '../../../core/names.ts';
-import type { EntityTable } from '../../../core/records.ts';
+import { instant } from '../../../core/clock.ts';
+import type { ConnectorName } from '../../../core/names.ts';
 import { cellOf, columnOf, type Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { textHash } from '../../../sql/text-hash.ts';
-import type { ExpiredOf, ExpireRequest, Retention } from '../../purges.ts';
-import { hasTable } from '../has-table.ts';
+import type { DueOf, ExpiredOf, ExpireRequest } from '../../purges.ts';
 import type { Taken } from '../driver.ts';
 import { noRun } from '../acquire.ts';
 import type { Ledger } from '../ledger.ts';
 import { emptyRaw } from '../raw-rows.ts';
 import type { KeyedRow } from '../record-table.ts';
 import { storedTable } from '../tables.ts';
-import { deleteVersionsOf } from '../versions/closed-versions.ts';
+import { countVersions, deleteVersionsOf } from '../versions/closed-versions.ts';
 import { versionedEntities } from '../versions/versions.ts';
-
-/**
- * `_sync_retained`: what became of an entity's old rows. Deletes up to the change number `complete_after` may have been
- * removed: readers of later changes miss nothing. `checked_at`: when a run looked for rows that are too old last.
- */
-export const retainedSql = `
-CREATE TABLE _sync_retained (
-  connector TEXT NOT NULL,
-  entity TEXT NOT NULL,
-  complete_after BIGINT NOT NULL,
-  checked_at TEXT NOT NULL,
-  PRIMARY KEY (connector, entity)
-);
-`;
+import { countOldVersions, removeOldVersions, type Expiring } from './expire-versions.ts';
+import { noteChecked, noteCompleteAfter, readCheckedAt } from './retained.ts';
 
 const rowsAtOnce = 500;
 const dayMs = 24 * 60 * 60 * 1_000;
-
-/** `LedgerReader.completeAfter`. */
-export async function readCompleteAfter(
-  tx: Tx,
-  connector: ConnectorName,
-  entity: EntityName,
-): Promise<number> {
-  if (!(await hasTable(tx, '_sync_retained'))) return 0;
-  const sql = `SELECT complete_after FROM _sync_retained WHERE connector = :connector AND entity = :entity`;
-  return (await cellOf<number>(tx, sql, { connector, entity })) ?? 0;
-}
-
-interface Expiring {
-  readonly ledger: Ledger;
-  readonly connector: ConnectorName;
-  readonly retention: Retention;
-  /** As it is stored. */
-  readonly table: EntityTable;
-}
 
 /** What is too old now, of those entities that were not checked within a day; of all where `isAsked`. */
 export async function countExpired(
   ledger: Ledger,
   connector: ConnectorName,
   { entities, isAsked }: Pick<ExpireRequest, 'entities' | 'isAsked'>,
-): Promise<readonly ExpiredOf[]> {
-  const counts: ExpiredOf[] = [];
+): Promise<readonly DueOf[]> {
+  const counts: DueOf[] = [];
   for (const retention of entities) {
     const { entity, quarantinedBefore } = retention;
     const found = await ledger.db.read(async (tx) => {
       const table = await storedTable(tx, { connector, entity });
       if (table === undefined) return null;
-      const checkedAt = await cellOf<Instant>(
-        tx,
-        `SELECT checked_at FROM _sync_retained WHERE connector = :connector AND entity = :entity`,
-        { connector, entity },
-      );
-      const isFresh = checkedAt !== undefined && Date.parse(checkedAt) > ledger.clock.now() - dayMs;
+      const checkedAt = await readCheckedAt(tx, { connector, entity });
+      const isFresh = checkedAt !== null && Date.parse(checkedAt) > ledger.clock.now() - dayMs;
       if (isFresh && !isAsked) return null;
       const of = { ledger, connector, retention, table };
       const quarantined =
@@ -81,7 +44,10 @@ export async function countExpired(
               { connector, entity, before: quarantinedBefore },
             );
       const rows = await countRows(tx, of);
-      return { entity, rows, quarantined: quarantined ?? 0, files: (await oldFiles(tx, of)).length };
+      const files = (await oldFiles(tx, of)).length;
+      const versions = await countOldVersions(tx, of);
+      const expired = { entity, rows, quarantined: quarantined ?? 0, files, versions };
+      return { ...expired, of: await countAll(tx, of, expired) };
     });
     if (found !== null) counts.push(found);
   }
@@ -103,7 +69,7 @@ export async function expireRows(
     const table = await taken.read(async (tx) => await storedTable(tx, { connector, entity }));
     if (table === undefined) continue;
     const of = { ledger, connector, retention, table };
-    const counts = { entity, rows: 0, quarantined: 0, files: 0 };
+    const counts = { entity, rows: 0, quarantined: 0, files: 0, versions: 0 };
     const removeAll = async (files: readonly string[]): Promise<void> => {
       for (const file of files) await removeFile(entity, file);
       counts.files += files.length;
@@ -116,6 +82,10 @@ export async function expireRows(
       counts.rows += old.rows.length;
       if (old.rows.length < rowsAtOnce) break;
     }
+    for (let deleted = -1; deleted !== 0; counts.versions += deleted) {
+      signal.throwIfAborted();
+      deleted = await transact(async (tx) => await removeOldVersions(tx, of));
+    }
     const files = await taken.read(async (tx) => await oldFiles(tx, of));
     await removeAll(files.map(({ file }) => file));
     counts.quarantined = await transact(async (tx) => {
@@ -125,7 +95,8 @@ export async function expireRows(
          WHERE connector = :connector AND id IN {ids bigint}`,
         { connector, ids: files.map(({ id }) => id) },
       );
-      await noteRetained(tx, { connector, entity }, 0, instant(ledger.clock.now()));
+      const { withheld } = retention;
+      await noteChecked(tx, { connector, entity }, { at: instant(ledger.clock.now()), withheld });
       if (quarantinedBefore === null) return 0;
       return await tx.run(
         `DELETE FROM _sync_quarantine
@@ -147,6 +118,23 @@ async function countRows(tx: Tx, of: Expiring): Promise<number> {
   const { deletedBefore: before, publishedThrough: through } = of.retention;
   if (before === null) return 0;
   return (await cellOf<number>(tx, `SELECT count(*) ${isOld(of)}`, { before, through })) ?? 0;
+}
+
+/** What the guards compare it with: rows with deleted ones, versions with current ones. */
+async function countAll(tx: Tx, of: Expiring, expired: ExpiredOf): Promise<DueOf['of']> {
+  const { ledger, connector, table } = of;
+  const { entity } = table;
+  const isAny = expired.rows + expired.files + expired.versions > 0;
+  if (!isAny) return { rows: 0, files: 0, versions: 0 };
+  const where = 'WHERE connector = :connector AND entity = :entity';
+  const rows =
+    (await cellOf<number>(tx, `SELECT rows FROM _sync_tables ${where}`, { connector, entity })) ?? 0;
+  const files = await cellOf<number>(tx, `SELECT count(file) FROM _sync_downloads ${where}`, {
+    connector,
+    entity,
+  });
+  const closed = expired.versions === 0 ? 0 : await countVersions(tx, ledger.records, { connector, entity });
+  return { rows, files: files ?? 0, versions: rows + closed };
 }
 
 interface OldRows {
@@ -200,19 +188,7 @@ async function removeRows(tx: Tx, of: Expiring, rows: readonly KeyedRow[]): Prom
      WHERE connector = :connector AND entity = :entity`,
     { connector, entity, gone: rows.length },
   );
-  await noteRetained(tx, { connector, entity }, highest ?? 0, instant(0));
-}
-
-async function noteRetained(tx: Tx, of: OfEntity, completeAfter: number, checkedAt: Instant): Promise<void> {
-  const highest = (column: string): string =>
-    `CASE WHEN r.${column} < excluded.${column} THEN excluded.${column} ELSE r.${column} END`;
-  await tx.run(
-    `INSERT INTO _sync_retained AS r (connector, entity, complete_after, checked_at)
-     VALUES (:connector, :entity, :completeAfter, :checkedAt)
-     ON CONFLICT (connector, entity) DO UPDATE SET complete_after = ${highest('complete_after')},
-       checked_at = ${highest('checked_at')}`,
-    { ...of, completeAfter, checkedAt },
-  );
+  await noteCompleteAfter(tx, { connector, entity }, highest ?? 0);
 }
 
 interface OldFile {

@@ -1,33 +1,26 @@
-import { instant, type Instant } from '../../../core/clock.ts';
+import type { Instant } from '../../../core/clock.ts';
 import type { OfEntity } from '../../../core/names.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { versionsName } from '../../records/version-names.ts';
 import type { RecordTables } from '../driver.ts';
-import type { Commit } from '../ledger.ts';
-import { versionedEntities } from './versions.ts';
-
-/** `Versions.prune`. */
-export async function pruneVersions(
-  { ledger: { records }, held: { connector }, stamp, tx }: Commit,
-  limit: number,
-): Promise<number> {
-  let deleted = 0;
-  for (const { entity, keepMs, endedAt } of (await versionedEntities(tx, connector)).values()) {
-    // What was switched off keeps what it has.
-    if (keepMs === null || endedAt !== null || deleted === limit) continue;
-    const before = instant(Date.parse(stamp.now) - keepMs);
-    deleted += await deleteEndedVersions(
-      tx,
-      records,
-      { connector, entity },
-      { before, limit: limit - deleted },
-    );
-  }
-  return deleted;
-}
 
 type Names = Pick<RecordTables, 'tableName'>;
+
+/** How many closed versions of an entity there are, of those that ended before `before`. The entity has versions. */
+export async function countEndedVersions(
+  tx: Tx,
+  records: Names,
+  of: OfEntity,
+  before: Instant,
+): Promise<number> {
+  const sql = `SELECT count(*) FROM ${tableOf(records, of)} WHERE _valid_to < :before`;
+  return (await cellOf<number>(tx, sql, { before })) ?? 0;
+}
+
+export async function countVersions(tx: Tx, records: Names, of: OfEntity): Promise<number> {
+  return (await cellOf<number>(tx, `SELECT count(*) FROM ${tableOf(records, of)}`)) ?? 0;
+}
 
 /**
  * Deletes versions of an entity that ended before `before`, the oldest ones first and at most `limit` of them; gives

@@ -1,13 +1,12 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName, OfEntities, OfEntity } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
-import type { VersionSettings } from '../../versions.ts';
 import { hasTable } from '../has-table.ts';
 import type { KeptVersions } from '../record-table.ts';
 
 /**
  * `_sync_versions`: entities whose rows have versions. `since`: from then on every one is kept, until `ended_at` where
- * that was switched off; those that were kept stay. `keep_ms`: how long a version is kept after its end, null for ever.
+ * that was switched off; those that were kept stay.
  */
 export const versionsSql = `
 CREATE TABLE _sync_versions (
@@ -15,7 +14,6 @@ CREATE TABLE _sync_versions (
   entity TEXT NOT NULL,
   since TEXT NOT NULL,
   ended_at TEXT,
-  keep_ms BIGINT,
   PRIMARY KEY (connector, entity)
 );
 `;
@@ -25,7 +23,6 @@ export interface VersionedEntity {
   readonly since: Instant;
   /** Null: every version is kept. */
   readonly endedAt: Instant | null;
-  readonly keepMs: number | null;
 }
 
 /** By entity; those that never had versions are left out. */
@@ -35,7 +32,7 @@ export async function versionedEntities(
 ): Promise<ReadonlyMap<EntityName, VersionedEntity>> {
   if (!(await hasTable(tx, '_sync_versions'))) return new Map();
   const rows = await tx.rows<VersionedEntity>(
-    `SELECT entity, since, ended_at, keep_ms FROM _sync_versions WHERE connector = :connector ORDER BY entity`,
+    `SELECT entity, since, ended_at FROM _sync_versions WHERE connector = :connector ORDER BY entity`,
     { connector },
   );
   return new Map(rows.map((row) => [row.entity, row]));
@@ -57,29 +54,23 @@ export async function keptVersions(
 export async function switchVersions(
   tx: Tx,
   { connector, entities }: OfEntities,
-  wished: ReadonlyMap<EntityName, VersionSettings> | undefined,
+  wished: ReadonlySet<EntityName> | undefined,
   now: Instant,
 ): Promise<ReadonlyMap<EntityName, KeptVersions>> {
   const known = await versionedEntities(tx, connector);
   const kept = new Map<EntityName, KeptVersions>();
   for (const entity of entities) {
     const before = known.get(entity);
-    const wish = wished?.get(entity);
-    const isOn = wished === undefined ? before?.endedAt === null : wish !== undefined;
+    const isOn = wished === undefined ? before?.endedAt === null : wished.has(entity);
     if (before === undefined && !isOn) continue;
     kept.set(entity, { isNew: before === undefined, isOn });
     if (wished === undefined) continue;
-    const isSame = before !== undefined && (before.endedAt === null) === isOn;
-    // What is switched off keeps what it has, and how long it was to be kept.
-    const keepMs = wish === undefined ? (before?.keepMs ?? null) : wish.keepMs;
-    if (isSame && before.keepMs === keepMs) continue;
-    const since = isOn && !isSame ? now : (before?.since ?? now);
+    if (before !== undefined && (before.endedAt === null) === isOn) continue;
+    const since = isOn ? now : (before?.since ?? now);
     await tx.run(
-      `INSERT INTO _sync_versions (connector, entity, since, ended_at, keep_ms)
-       VALUES (:connector, :entity, :since, :endedAt, :keepMs)
-       ON CONFLICT (connector, entity) DO UPDATE SET since = excluded.since, ended_at = excluded.ended_at,
-         keep_ms = excluded.keep_ms`,
-      { connector, entity, since, endedAt: isOn ? null : now, keepMs },
+      `INSERT INTO _sync_versions (connector, entity, since, ended_at) VALUES (:connector, :entity, :since, :endedAt)
+       ON CONFLICT (connector, entity) DO UPDATE SET since = excluded.since, ended_at = excluded.ended_at`,
+      { connector, entity, since, endedAt: isOn ? null : now },
     );
   }
   return kept;
