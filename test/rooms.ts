@@ -176,6 +176,26 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'sinks/ledger-reader.ts',
     'sinks/run-report.ts',
   ],
+  // What agents read: one state of a sink for each answer, and nothing is written.
+  mcp: [
+    'core',
+    'http/or-aborted.ts',
+    'http/take-slot.ts',
+    'definitions',
+    'telemetry',
+    'settings',
+    'app',
+    'export',
+    'monitor',
+    'wording',
+    'jobs/worker-context.ts',
+    'search/process',
+    'search/query-texts.ts',
+    'search/search-request.ts',
+    'sinks/ledger-reader.ts',
+    'sinks/record-reader.ts',
+    'sinks/registry.ts',
+  ],
   // It parses, calls and prints: beyond the rooms that it calls, the shapes of what it prints, and pure functions. It
   // opens no sink.
   cli: [
@@ -190,6 +210,8 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'service',
     'sample',
     'search/process',
+    'search/query-texts.ts',
+    'mcp/open-mcp.ts',
     'engine/estimate-calls.ts',
     'engine/plan-backfill.ts',
     'engine/prepare/canonical-json.ts',
@@ -248,7 +270,7 @@ export const homesOfLibraries: Readonly<Record<string, readonly string[]>> = {
   '@aws-sdk/client-s3': ['publish'],
   undici: ['http', 'source', 'upstream'],
   'p-retry': ['source'],
-  'p-queue': ['http', 'source', 'upstream', 'search', 'service', 'jobs', 'sql'],
+  'p-queue': ['http', 'source', 'upstream', 'search', 'service', 'jobs', 'sql', 'mcp'],
   'lossless-json': ['http'],
   yaml: ['definitions', 'publish'],
   fastify: ['service', 'monitor', 'page'],
@@ -264,5 +286,7 @@ export const homesOfLibraries: Readonly<Record<string, readonly string[]>> = {
   re2js: ['definitions'],
   pino: ['telemetry'],
   nodemailer: ['notify'],
+  '@modelcontextprotocol/server': ['mcp'],
+  '@modelcontextprotocol/server/stdio': ['mcp'],
   zod: ['*'],
 };

@@ -5,6 +5,7 @@ import type { EntityTarget } from '../settings/entity-target.ts';
 import type { LedgerReader, RunSummary } from '../sinks/ledger-reader.ts';
 import type { PartitionHistory, RowHistory } from '../sinks/row-history.ts';
 import type { PurgeNote } from '../sinks/purges.ts';
+import type { RecordReader } from '../sinks/record-reader.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 import { storedFields } from './stored-fields.ts';
 
@@ -32,12 +33,20 @@ type Reason =
   /** Its listing was not read, because nothing led to it: the listing of its parents was read for changes only. */
   | { readonly kind: 'not-led-to' };
 
-export type Explanation = NonNullable<Awaited<ReturnType<typeof explainRow>>>;
+export type Explanation = NonNullable<Awaited<ReturnType<typeof explainIn>>>;
 
 /** Null where the key is not stored. Reads one state of the sink. */
-export async function explainRow({ connector, entity, table }: EntityTarget, keyText: string) {
-  await using reader = await openExistingRecords(connector.sink);
-  if (reader === null) return null;
+export async function explainRow(target: EntityTarget, keyText: string): Promise<Explanation | null> {
+  await using reader = await openExistingRecords(target.connector.sink);
+  return reader === null ? null : await explainIn(reader, target, keyText);
+}
+
+/** The same in a state that is open. */
+export async function explainIn(
+  reader: RecordReader,
+  { connector, entity, table }: EntityTarget,
+  keyText: string,
+) {
   const { history } = reader;
   await checkCopied(history, connector.name);
   const row = await history.explain(connector.name, table, keyText);

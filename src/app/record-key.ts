@@ -11,20 +11,32 @@ export type RecordKey = ReturnType<typeof parseRecordKey>;
  * unfitting ones.
  */
 export function parseRecordKey(table: EntityTable, texts: readonly string[]) {
-  const given = new Map<string, string>();
-  for (const text of texts) {
+  const pairs = texts.map((text) => {
     const at = text.indexOf('=');
     if (at < 1) throw usage(`--key: expected name=value, got "${text}".`);
-    const name = text.slice(0, at);
-    if (!table.key.includes(name)) throw usage(`--key ${name}: ${expected(table)}.`);
-    if (given.has(name)) throw usage(`--key ${name}: is given twice.`);
-    given.set(name, text.slice(at + 1));
+    return [text.slice(0, at), text.slice(at + 1)] as const;
+  });
+  return recordKey(table, pairs, { flag: '--key', each: '--key <name>=<value>' });
+}
+
+/** The same from names and texts. `flag`, `each`: what messages call all of the key, and a part of it. */
+export function recordKey(
+  table: EntityTable,
+  pairs: Iterable<readonly [name: string, text: string]>,
+  { flag, each }: { readonly flag: string; readonly each: string },
+) {
+  const expected = `a record of ${table.entity} is known by ${table.key.join(', ')}, each given as ${each}`;
+  const given = new Map<string, string>();
+  for (const [name, text] of pairs) {
+    if (!table.key.includes(name)) throw usage(`${flag} ${name}: ${expected}.`);
+    if (given.has(name)) throw usage(`${flag} ${name}: is given twice.`);
+    given.set(name, text);
   }
   const missing = table.key.filter((name) => !given.has(name));
-  if (missing.length > 0) throw usage(`--key: ${expected(table)}; missing: ${missing.join(', ')}.`);
+  if (missing.length > 0) throw usage(`${flag}: ${expected}; missing: ${missing.join(', ')}.`);
   /** Key field -> value, in the table's order. */
   const fields: ReadonlyMap<string, JsonValue> = new Map(
-    table.key.map((name) => [name, valueOf(table, name, given.get(name) ?? '')]),
+    table.key.map((name) => [name, valueOf(table, `${flag} ${name}`, name, given.get(name) ?? '')]),
   );
   const values = [...fields].map(([name, value]) => toColumnValue(typeOf(table, name), value) ?? null);
   return { keyText: keyTextOf(values), fields };
@@ -35,15 +47,11 @@ export function typeOf({ columns }: EntityTable, name: string): FieldType {
   return columns.find((column) => column.name === name)?.type ?? 'string';
 }
 
-function expected({ entity, key }: EntityTable): string {
-  return `a record of ${entity} is known by ${key.join(', ')}, each given as --key <name>=<value>`;
-}
-
-function valueOf(table: EntityTable, name: string, text: string): JsonValue {
+function valueOf(table: EntityTable, at: string, name: string, text: string): JsonValue {
   const type = typeOf(table, name);
   const value = parsed(type, text);
   if (value === undefined || toColumnValue(type, value) === undefined) {
-    throw usage(`--key ${name}: expected ${type}, got "${text}".`);
+    throw usage(`${at}: expected ${type}, got "${text}".`);
   }
   return value;
 }

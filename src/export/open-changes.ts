@@ -1,3 +1,4 @@
+import { usage } from '../core/usage-error.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
 import type { RecordReader, StoredRecord } from '../sinks/record-reader.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
@@ -42,6 +43,27 @@ export async function openChanges(target: EntityTarget, sinceSeq: number) {
     await reader?.[Symbol.asyncDispose]();
     throw error;
   }
+}
+
+/**
+ * Throws USAGE for a number that this sink never gave, because everything up to it would be taken for known, and for
+ * one below which deletes were removed. `called`: what the number is called where it was given.
+ */
+export function checkSince(
+  { newestSeq: newest, completeAfter }: Pick<EntityChanges, 'newestSeq' | 'completeAfter'>,
+  { name, connector }: EntityTarget,
+  since: number,
+  called: string,
+): void {
+  if (since > 0 && since < completeAfter) {
+    throw usage(
+      `${called} ${since}: deletes of ${name} up to number ${completeAfter} were removed, as "retention" of the config says, so the changes would not be complete. Reload it: empty the table, then read it again from ${called} 0.`,
+    );
+  }
+  if (since <= newest) return;
+  throw usage(
+    `${called} ${since}: sink ${connector.sink.name} has numbers up to ${newest} only. The number is from another sink, or this sink was restored from an older backup. Reload ${name}: empty the table, then read it again from ${called} 0.`,
+  );
 }
 
 async function* noRecords(): AsyncGenerator<readonly StoredRecord[]> {}

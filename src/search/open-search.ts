@@ -21,6 +21,8 @@ export type Search = ReturnType<typeof openSearch>;
 interface Searched {
   readonly connector: ConnectorName;
   readonly entity: Entity;
+  /** The columns that the search may read; left out: all. */
+  readonly only?: readonly string[] | undefined;
 }
 
 /** Throws `SyncError` SINK_FAILED when there is no sink, SINK_INCOMPATIBLE when the file is something else. */
@@ -44,13 +46,14 @@ export function openSearch(file: string) {
      * answers other callers searches in separate processes.
      */
     search: async (
-      { connector, entity }: Searched,
+      { connector, entity, only }: Searched,
       params: unknown,
       options: SearchOptions,
     ): Promise<SearchAnswer> =>
       await read(async (tx) => {
         const stored = await storedTables(tx, connector, tablesOf(entity));
-        const target = searchTarget(entity, connector, (name) => stored.get(name) ?? null);
+        const columns = only && new Set(only);
+        const target = searchTarget(entity, connector, (name) => stored.get(name) ?? null, columns);
         const request = readSearchRequest(params, target);
         return searchRecords(db, target, request, {
           ...options,

@@ -52,12 +52,13 @@ export function isJsonType(type: FieldType): type is Extract<FieldType, 'object'
  * How an entity is searched. One that explodes is searched by element, and what the element lacks comes from the record
  * it came from. One without searchable fields is searched by all columns that it has. `stored` gives a table as the
  * file has it, null where it has none yet; names of columns are declared ones, or were accepted as such when they were
- * added.
+ * added. `only`: fields that are made of other columns are not there for the search.
  */
 export function searchTarget(
   entity: Entity,
   connector: ConnectorName,
   stored: (entity: EntityName) => EntityTable | null,
+  only?: ReadonlySet<string>,
 ): SearchTarget {
   const { explode, explodedTable } = entity;
   const declared = explodedTable ?? entity.table;
@@ -82,12 +83,16 @@ export function searchTarget(
     table: tableName(connector, table.entity),
     parent: parent === null ? null : { table: tableName(connector, entity.name), on: entity.key },
     fields: new Map(
-      [...searchable].map(([name, { type, from, shape }]) => [
-        name,
-        { name, type, sources: from.map(sourceOf), shape },
-      ]),
+      [...searchable]
+        .map(([name, { type, from, shape }]) => ({ name, type, sources: from.map(sourceOf), shape }))
+        .filter(({ sources }) => only === undefined || sources.every((source) => isOf(source, only)))
+        .map((field) => [field.name, field]),
     ),
   };
+}
+
+function isOf(source: FieldSource, only: ReadonlySet<string>): boolean {
+  return source.kind !== 'extra' && only.has(source.column);
 }
 
 /** The parent's table, if its rows can be identified from what the elements carry. */

@@ -40,9 +40,20 @@ export function describeSettings(settings: LocalSettings): object {
     publish: publish.size === 0 ? null : each(publish, describeTarget),
     notify: notify.size === 0 ? null : each(notify, describeChannel),
     allowNotifyHosts: notifyHosts.length === 0 ? null : notifyHosts,
+    mcp: describeMcp(settings.mcp),
     guards: settings.guards,
   };
   return Object.fromEntries(shownMembers(described, '', missing));
+}
+
+/** As it is written; null: nothing is. */
+function describeMcp({ connectors, exclude }: LocalSettings['mcp']): object | null {
+  if (connectors.length === 0 && exclude.length === 0) return null;
+  const written = exclude.map(
+    ({ connector, entity, field }) =>
+      `${connector === null ? '' : `${connector}/`}${entity}${field === null ? '' : `.${field}`}`,
+  );
+  return { connectors, exclude: written };
 }
 
 /** Null is left out, and `everyMs: 60000` is `every: 1m`. */

@@ -12,6 +12,7 @@ import { brokenPlaces, noteAround } from '../definitions/note-around.ts';
 import type { YamlPath } from '../definitions/read-yaml.ts';
 import { parseShape } from '../definitions/schema-problems.ts';
 import { buildConnectors } from './build-connectors.ts';
+import { buildMcp } from './build-mcp.ts';
 import { buildNotify } from './build-notify.ts';
 import { buildPublish } from './build-publish.ts';
 import { buildSinks } from './build-sinks.ts';
@@ -172,6 +173,7 @@ function buildSettings(
     connectors,
     publish,
     notify: buildNotify(data.notify, { named, allowHosts: allowNotifyHosts }, note),
+    mcp: buildMcp(data.mcp, connectors, named, note),
     allowUpstreamHosts,
     allowNotifyHosts,
     signIns: data.signIns,

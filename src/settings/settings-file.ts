@@ -5,6 +5,7 @@ import { expectedType } from '../definitions/suggest-name.ts';
 import { allowedHost, checkBaseUrl, checkRedirect, checkRedisUrl } from './check-urls.ts';
 import { connectorFile } from './connector-file.ts';
 import { maskFile, secretKey } from './mask-file.ts';
+import { mcpFile } from './mcp-file.ts';
 import { notifyFile } from './notify-file.ts';
 import { publishFile } from './publish-file.ts';
 import { postgresUrl } from './postgres-address.ts';
@@ -222,6 +223,7 @@ export const settingsFile = strictObject({
     description:
       'Hosts of notify that may be at private addresses, and be reached without TLS and at other ports: host, or host:port',
   }),
+  mcp: mcpFile.prefault({}).meta({ description: 'What mcp serves to agents' }),
   guards: strictObject({
     maxDeleteShare: z.number().min(0).max(1).default(0.2),
     minDeleteRows: z.int().min(0).max(1_000_000_000).default(20),

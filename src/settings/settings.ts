@@ -3,6 +3,7 @@ import type { Problem } from '../core/problems.ts';
 import type { Frozen, MapValue } from '../definitions/deep-freeze.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { buildConnectors } from './build-connectors.ts';
+import type { buildMcp } from './build-mcp.ts';
 import type { buildNotify } from './build-notify.ts';
 import type { buildSinks } from './build-sinks.ts';
 import type { ConnectorFile } from './connector-file.ts';
@@ -52,6 +53,8 @@ export interface LocalSettings {
   readonly publish: ReadonlyMap<string, PublishSettings>;
   /** Who is notified when something is wrong, by name. */
   readonly notify: ReadonlyMap<string, NotifySettings>;
+  /** What `mcp` serves to agents. */
+  readonly mcp: Frozen<ReturnType<typeof buildMcp>>;
   /** Lower case. Hosts of `notify` that may be at any address. */
   readonly allowNotifyHosts: readonly string[];
   /** Lower case. Hosts that direct connectors may reach at any address. */

@@ -1,8 +1,8 @@
 import { instant, type Instant } from '../core/clock.ts';
 
-// C0 and C1 controls, line and paragraph separators, bidirectional marks and overrides, zero-width characters and the
-// byte order mark.
-const unprintable = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
+// C0 and C1 controls, line and paragraph separators, bidirectional marks and overrides, zero-width characters, the byte
+// order mark, and the tags and selectors of plane 14, in which a text that is not seen can be written.
+const unprintable = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e0fff}]/gu;
 
 /**
  * Text from outside as one inert line for a person: characters that could move the cursor, recolour the terminal, fake
@@ -16,7 +16,9 @@ export function printable(text: string): string {
 /** Line ends and tabs stay; other controls, and what changes the reading order, become JSON's escapes. */
 export function escaped(text: string): string {
   return text.replace(unprintable, (character) =>
-    /[\t\n\r]/.test(character) ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    /[\t\n\r]/.test(character)
+      ? character
+      : character.replaceAll(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
   );
 }
 

@@ -2,10 +2,10 @@ import { resolve, dirname } from 'node:path';
 import type { EntityTable } from '../../core/records.ts';
 import { usage } from '../../core/usage-error.ts';
 import { csvFormat } from '../../export/csv-format.ts';
-import { openChanges, type EntityChanges, type ExportEnd } from '../../export/open-changes.ts';
+import { checkSince, openChanges, type EntityChanges, type ExportEnd } from '../../export/open-changes.ts';
 import { jsonlFormat, type RecordFormat } from '../../export/record-format.ts';
 import { createPrivateDirectory } from '../../files/private-file.ts';
-import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts';
+import { entityTarget } from '../../settings/entity-target.ts';
 import { counted } from '../../telemetry/format.ts';
 import { command, type CommandContext, oneOf, wholeNumber } from '../command.ts';
 import { jsonText } from '../output/json-text.ts';
@@ -34,7 +34,7 @@ Examples:
     const formatOf = formatNamed(flags.format, flags.safeForSpreadsheets);
     const file = flags.output === undefined ? null : resolve(context.cwd, flags.output);
     await using changes = await openChanges(target, since);
-    checkSince(changes, target, since);
+    checkSince(changes, target, since, '--since-seq');
     const written = { upserts: 0, deletes: 0 };
     const texts = textsOf(formatOf(changes.table), changes.records(), written, context.signal);
     // A reader that went away in the middle asks for the same again.
@@ -83,23 +83,6 @@ function formatNamed(format: string, isSafeForSpreadsheets: boolean): (table: En
     throw usage('--safe-for-spreadsheets is for --format csv: spreadsheets run formulas in CSV files only.');
   }
   return jsonlFormat;
-}
-
-/** A number that this sink never gave: everything up to it would be taken for known. */
-function checkSince(
-  { newestSeq: newest, completeAfter }: EntityChanges,
-  { name, connector }: EntityTarget,
-  since: number,
-): void {
-  if (since > 0 && since < completeAfter) {
-    throw usage(
-      `--since-seq ${since}: deletes of ${name} up to number ${completeAfter} were removed, as "retention" of the config says, so the changes would not be complete. Reload it: empty the table, then export with --since-seq 0.`,
-    );
-  }
-  if (since <= newest) return;
-  throw usage(
-    `--since-seq ${since}: sink ${connector.sink.name} has numbers up to ${newest} only. The number is from another sink, or this sink was restored from an older backup. Reload ${name}: empty the table, then export with --since-seq 0.`,
-  );
 }
 
 function exportEndText({ connector, entity, upserts, deletes, nextSeq, run, asOf }: ExportEnd): string {

@@ -18,6 +18,8 @@ export interface SearchCall {
   readonly file: string;
   readonly connector: ConnectorName;
   readonly entity: Entity;
+  /** The columns that the search may read; left out: all. */
+  readonly only?: readonly string[] | undefined;
   /** As they came from outside. */
   readonly params: JsonObject;
   /** What a cursor belongs to. */

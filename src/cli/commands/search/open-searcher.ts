@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { storedIn } from '../../../app/stored-fields.ts';
+import { searchedSink } from '../../../app/searched-sink.ts';
 import { SyncError } from '../../../core/errors.ts';
 import type { JsonObject, JsonValue } from '../../../core/json.ts';
 import { usage } from '../../../core/usage-error.ts';
@@ -21,25 +21,24 @@ export async function openLocalSearcher(
   { clock, signal, program }: CommandContext,
   target: EntityTarget,
 ): Promise<Searcher> {
-  const { name, connector, entity } = target;
+  const { connector, entity } = target;
   const { sink } = connector;
-  if (sink.type !== 'sqlite') {
-    throw usage(
-      `${name} is in sink ${sink.name}, which cannot be searched (type ${sink.type}): expected one of type sqlite. Ask the API instead (--remote)${sink.type === 'jsonl' ? `, or read the lines in ${sink.directory}` : `, or the tables of schema ${sink.schema} with SQL`}.`,
-    );
-  }
-  const sinkId = await storedIn(target);
-  if (sinkId === null) {
-    throw usage(
-      `Nothing of ${name} is stored in sink ${sink.name} yet. Run "${program} sync ${connector.name}" first, or ask the API (--remote).`,
-    );
-  }
+  const there =
+    sink.type === 'postgres'
+      ? `the tables of schema ${sink.schema} with SQL`
+      : sink.type === 'jsonl'
+        ? `read the lines in ${sink.directory}`
+        : '';
+  const { file, sinkId } = await searchedSink(target, {
+    ofType: `Ask the API instead (--remote), or ${there}.`,
+    ofNothing: `Run "${program} sync ${connector.name}" first, or ask the API (--remote).`,
+  });
   // No secret, and none is needed: a cursor only has to fit the sink it came from, and a process that can make
   // one can read the file.
   const cursorKey = createHash('sha256').update(`search cursor of ${sinkId}`).digest();
   const processes = openSearchProcesses({ processes: 1, maxWaiting: 1, deadlineMs, cursorKey, clock });
   const call = {
-    file: sink.path,
+    file,
     connector: connector.name,
     entity,
     scope: `${connector.name}/${entity.name}`,

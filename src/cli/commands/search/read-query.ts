@@ -4,6 +4,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../../core/jso
 import { usage } from '../../../core/usage-error.ts';
 import type { Entity } from '../../../definitions/definition.ts';
 import { parseJsonText } from '../../../http/lossless-json.ts';
+import { listOf, pathOf, readSort } from '../../../search/query-texts.ts';
 import { type CommandContext, readInput, wholeNumber } from '../../command.ts';
 
 type QueryFlags = Readonly<Record<'filter' | 'sort' | 'limit' | 'cursor' | 'fields', string | undefined>>;
@@ -25,7 +26,7 @@ export async function readQuery(
   return {
     query: {
       ...(filter === undefined ? {} : { filter: await readFilter(context, filter) }),
-      ...(sort === undefined ? {} : { sort: readSort(sort) }),
+      ...(sort === undefined ? {} : { sort: readSort(sort, '--sort') }),
     },
     // Always sent: services disagree about what it is when it is left out.
     limit: limit === undefined ? defaultLimit : wholeNumber('--limit', limit, mostRecords, 1),
@@ -68,29 +69,4 @@ async function textOf(file: string): Promise<string> {
     if (!(error instanceof Error && 'syscall' in error)) throw error;
     throw usage(`--filter: ${file} cannot be read: ${error.message}.`);
   }
-}
-
-/** `send_time:desc,id`: ascending by default. */
-function readSort(text: string): JsonValue {
-  return listOf(text, '--sort').map((part) => {
-    const [, name = part, direction = 'asc'] = /^(.+):(asc|desc)$/.exec(part) ?? [];
-    if (/:[^.]*$/.test(name)) throw usage(`--sort: expected <field>:asc or <field>:desc, got "${part}".`);
-    // A null prototype keeps a field called `__proto__` what it is: a name.
-    const key = Object.create(null) as Record<string, string>;
-    key[name] = direction;
-    return key;
-  });
-}
-
-/** As an array of names, in which a dot is no separator. */
-function pathOf({ searchable, fields }: Entity, name: string): readonly string[] {
-  return searchable.has(name) || fields.has(name) ? [name] : name.split('.');
-}
-
-function listOf(text: string, flag: string): readonly string[] {
-  const parts = text.split(',').map((part) => part.trim());
-  if (parts.some((part) => part === '')) {
-    throw usage(`${flag}: expected names separated by commas, got "${text}".`);
-  }
-  return parts;
 }

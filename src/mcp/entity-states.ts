@@ -1,0 +1,70 @@
+import type { Instant } from '../core/clock.ts';
+import type { ConnectorName, EntityName } from '../core/names.ts';
+import type {
+  ConnectorOverview,
+  ConnectorStatus,
+  EntityStatus,
+  LedgerReader,
+} from '../sinks/ledger-reader.ts';
+import { counted } from '../telemetry/format.ts';
+import type { ShownEntity } from './shown-entities.ts';
+
+/** How far an entity can be relied on. */
+export interface EntityState {
+  readonly rows: number;
+  /** What changed in the service before is stored. Null: it was never read completely. */
+  readonly asOf: Instant | null;
+  /** Why more, fewer or other records may exist in the service. Empty: the listing is complete as of then. */
+  readonly doubts: readonly string[];
+  /** Rows that look deleted in the service and are kept: until a person allows it, and until a later run is certain. */
+  readonly withheld: number;
+  readonly pending: number;
+}
+
+/** Of a connector, as its ledger knows it. */
+export function stateOf(
+  { target }: ShownEntity,
+  status: Pick<ConnectorStatus, 'entities' | 'lastRun'> | null,
+  freshness: ConnectorOverview['freshness'],
+): EntityState {
+  // The elements of records are read with them.
+  const { entity: owner, table } = target;
+  const statusOf = (name: EntityName): EntityStatus | undefined =>
+    status?.entities.find(({ entity }) => entity === name);
+  const walked = statusOf(owner.name);
+  const asOf = freshness.find(({ entity }) => entity === owner.name)?.asOf ?? null;
+  const missing = statusOf(table.entity)?.missing ?? 0;
+  const report = status?.lastRun?.report?.entities.find(({ entity }) => entity === table.entity);
+  const withheld = Math.min(missing, report?.withheld ?? 0);
+  const parts: readonly (readonly [number, string])[] = [
+    [asOf === null ? 1 : 0, 'never read completely'],
+    [walked?.due ?? 0, `${counted(walked?.due ?? 0, 'listing')} still to be read`],
+    [walked?.unproven?.listings ?? 0, 'the service left a doubt whether its listings were complete'],
+    [walked?.quarantined ?? 0, `${counted(walked?.quarantined ?? 0, 'record')} could not be stored`],
+  ];
+  return {
+    rows: statusOf(table.entity)?.rows ?? 0,
+    asOf,
+    doubts: parts.flatMap(([number, text]) => (number === 0 ? [] : [text])),
+    withheld,
+    pending: missing - withheld,
+  };
+}
+
+/** In the state that the reader reads. */
+export async function readState(history: LedgerReader, shown: ShownEntity): Promise<EntityState> {
+  const connector: ConnectorName = shown.target.connector.name;
+  const [status = null] = await history.connectors([connector]);
+  return stateOf(shown, status, await history.freshness(connector));
+}
+
+/** What every answer about an entity begins with. */
+export function stateFacts({ asOf, doubts, withheld, pending }: EntityState) {
+  return {
+    as_of: asOf,
+    complete: doubts.length === 0,
+    ...(doubts.length === 0 ? {} : { not_complete: doubts }),
+    ...(withheld === 0 ? {} : { withheld_deletes: withheld }),
+    ...(pending === 0 ? {} : { maybe_deleted: pending }),
+  };
+}

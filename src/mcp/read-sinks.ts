@@ -1,0 +1,75 @@
+import { SyncError } from '../core/errors.ts';
+import type { ConnectorName } from '../core/names.ts';
+import { sinksOf } from '../settings/chosen-connectors.ts';
+import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
+import type { ConnectorOverview, ConnectorStatus } from '../sinks/ledger-reader.ts';
+import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
+import { readState, stateOf } from './entity-states.ts';
+import type { ShownEntity } from './shown-entities.ts';
+
+/**
+ * An entity in one state of its sink, whichever process writes. The caller disposes it. `reader` and `stored` are null
+ * where nothing is stored. Throws COPY_UNFINISHED, and what reading the sink throws.
+ */
+export async function openEntity(shown: ShownEntity) {
+  const { connector, table } = shown.target;
+  const reader = await openExistingRecords(connector.sink);
+  try {
+    if (reader !== null) await checkCopied(reader.history, connector.name);
+    return {
+      reader,
+      stored: (await reader?.table(connector.name, table.entity)) ?? null,
+      state: reader === null ? stateOf(shown, null, []) : await readState(reader.history, shown),
+      [Symbol.asyncDispose]: async () => await reader?.[Symbol.asyncDispose](),
+    };
+  } catch (error) {
+    await reader?.[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+/** How a connector stands in its sink. */
+export interface StoredConnector {
+  /** Null: nothing is stored. */
+  readonly status: ConnectorStatus | null;
+  readonly freshness: ConnectorOverview['freshness'];
+  /** Why it cannot be read; null: it can. */
+  readonly problem: string | null;
+}
+
+/** Each sink is read in one state. One that cannot be read does not hide the others. */
+export async function readConnectors(
+  connectors: readonly ConnectorSettings[],
+): Promise<ReadonlyMap<ConnectorName, StoredConnector>> {
+  const found = new Map<ConnectorName, StoredConnector>();
+  for (const sink of sinksOf(connectors)) {
+    const names = connectors.filter((one) => one.sink.name === sink.name).map(({ name }) => name);
+    try {
+      await readSink(sink, names, found);
+    } catch (error) {
+      if (!(error instanceof SyncError)) throw error;
+      for (const name of names) found.set(name, { ...nothing, problem: error.message });
+    }
+  }
+  return found;
+}
+
+const nothing: StoredConnector = { status: null, freshness: [], problem: null };
+
+async function readSink(
+  sink: SinkSettings,
+  names: readonly ConnectorName[],
+  found: Map<ConnectorName, StoredConnector>,
+): Promise<void> {
+  await using reader = await openExistingRecords(sink);
+  const copies = await reader?.history.copies();
+  const statuses = (await reader?.history.connectors(names)) ?? [];
+  for (const name of names) {
+    const isCopying = copies?.unfinished.has(name) === true;
+    found.set(name, {
+      status: statuses.find(({ connector }) => connector === name) ?? null,
+      freshness: (await reader?.history.freshness(name)) ?? [],
+      problem: isCopying ? 'Only a part of it is stored: it is being copied from another sink.' : null,
+    });
+  }
+}

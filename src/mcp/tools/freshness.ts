@@ -1,0 +1,96 @@
+import * as z from 'zod';
+import { strictObject } from '../../definitions/schema-problems.ts';
+import { healthOf, type Trouble } from '../../app/connector-health.ts';
+import { freshnessOf, overviewOf, readOverviewsOfReadable } from '../../app/connector-states.ts';
+import type { ConnectorSettings } from '../../settings/settings.ts';
+import type { ConnectorOverview } from '../../sinks/ledger-reader.ts';
+import { formatDuration } from '../../settings/parse-unit.ts';
+import { counted } from '../../telemetry/format.ts';
+import { answer, fitting, jsonOf } from '../answer.ts';
+import type { ShownEntity } from '../shown-entities.ts';
+import { tool } from '../tool.ts';
+
+export const freshness = tool({
+  name: 'freshness',
+  title: 'How old the data is',
+  description:
+    'How old what is stored is, whether the last sync went well, and what is wrong; of one connector also entity by entity. To answer "is this up to date?".',
+  input: strictObject({
+    connector: z.string().max(200).optional().describe('such as "newsletter"; left out: all'),
+    after: z.string().max(200).optional().describe('to go on: from "next" of the answer before'),
+  }),
+  run: async ({ shown, clock }, { connector: name, after = '' }) => {
+    const all = name === undefined ? shown.connectors : [shown.connectorNamed(name)];
+    const left = all
+      .filter((connector) => connector.name > after)
+      .toSorted((one, other) => (one.name < other.name ? -1 : 1));
+    const nowMs = clock.now();
+    const { overviews, unreadable } = await readOverviewsOfReadable(left);
+    const isReadable = (connector: ConnectorSettings): boolean =>
+      !unreadable.some(({ connectors }) => connectors.includes(connector));
+    const rows = left.map((connector) => {
+      if (!isReadable(connector)) return { connector: connector.name, state: 'cannot be read' };
+      const entities = name === undefined ? null : shown.of(connector);
+      return rowOf(connector, overviewOf(overviews, connector), nowMs, entities);
+    });
+    const fit = fitting(rows, jsonOf);
+    return answer({
+      now: new Date(nowMs).toISOString(),
+      note: 'as_of: what changed in the service before is stored. state: ok, running, waiting, incomplete, stale, failed, paused.',
+      connectors: fit,
+      ...(fit.length < rows.length ? { next: { after: fit.at(-1)?.connector } } : {}),
+    });
+  },
+});
+
+function rowOf(
+  connector: ConnectorSettings,
+  overview: ConnectorOverview | null,
+  nowMs: number,
+  entities: readonly ShownEntity[] | null,
+) {
+  const { word, isStale, stalest, troubles } = healthOf(connector, overview, nowMs);
+  const last = overview?.lastRun ?? null;
+  return {
+    connector: connector.name,
+    state: word,
+    as_of: stalest?.asOf ?? null,
+    ...(isStale ? { too_old: true } : {}),
+    last_sync: last === null ? null : { state: last.state, began: last.startedAt, ended: last.finishedAt },
+    ...(troubles.length === 0 ? {} : { wrong: troubles.map(troubleText) }),
+    ...(entities === null
+      ? {}
+      : {
+          entities: freshnessOf(connector, overview?.freshness)
+            .filter((one) => entities.some(({ target }) => target.table.entity === one.entity))
+            .map(entityText),
+        }),
+  };
+}
+
+function entityText({ entity, asOf, freshWithinMs }: ReturnType<typeof freshnessOf>[number]): string {
+  const wanted = freshWithinMs === null ? '' : `, wanted within ${formatDuration(freshWithinMs)}`;
+  return `${entity}: ${asOf === null ? 'never read completely' : `as of ${asOf}`}${wanted}`;
+}
+
+function troubleText(trouble: Trouble): string {
+  switch (trouble.kind) {
+    case 'withheld':
+      return `${counted(trouble.rows, 'row')} look deleted in the service; the delete is withheld`;
+    case 'pending':
+      return `${counted(trouble.rows, 'row')} may be deleted in the service`;
+    case 'quarantine':
+      return `${counted(trouble.records, 'record')} could not be stored`;
+    case 'throttled':
+      return `the service asked for a pause until ${trouble.until}`;
+    case 'interrupted':
+      return 'the last sync was interrupted';
+    case 'sign-in':
+      return 'a person has to sign in';
+    case 'credentials':
+    case 'schema':
+    case 'error':
+    case 'retried':
+      return `the last sync had an error (${trouble.code})`;
+  }
+}

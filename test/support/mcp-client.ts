@@ -1,0 +1,66 @@
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { main } from './run-cli.ts';
+
+/** What a tool answered, as JSON. */
+export type Answered = Record<string, unknown> & {
+  readonly records: readonly Record<string, unknown>[];
+  readonly record: Record<string, unknown>;
+  readonly next: Record<string, unknown>;
+};
+
+export interface McpClient extends AsyncDisposable {
+  readonly client: Client;
+  readonly pid: number | null;
+  /** The answer of a call that must succeed. */
+  call(name: string, given?: Record<string, unknown>): Promise<Answered>;
+  /** The message of a call that must be refused. */
+  refusal(name: string, given?: Record<string, unknown>): Promise<string>;
+  /** What the server has logged so far, line by line. */
+  logged(): readonly Record<string, unknown>[];
+}
+
+/** `legacy`: the protocol of 2025, which most clients speak; `auto`: the newest that both know. */
+export type ProtocolMode = 'legacy' | 'auto';
+
+/** The official client, connected to the built program. */
+export async function openMcpClient(
+  world: { readonly config: string; readonly env: Readonly<Record<string, string>> },
+  mode: ProtocolMode = 'legacy',
+): Promise<McpClient> {
+  const transport = new StdioClientTransport({
+    command: process.execPath,
+    args: [main, 'mcp', '--config', world.config],
+    env: { PATH: process.env['PATH'] ?? '', ...world.env },
+    stderr: 'pipe',
+  });
+  let log = '';
+  transport.stderr?.on('data', (chunk: Buffer) => (log += chunk.toString()));
+  const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } });
+  await client.connect(transport);
+  return {
+    ...callsOf(client),
+    client,
+    pid: transport.pid,
+    logged: () =>
+      log
+        .split('\n')
+        .filter((line) => line.startsWith('{'))
+        .map((line) => JSON.parse(line) as Record<string, unknown>),
+    [Symbol.asyncDispose]: async () => await client.close(),
+  };
+}
+
+export function callsOf(client: Client): Pick<McpClient, 'call' | 'refusal'> {
+  const text = async (name: string, given: Record<string, unknown>, mustFail: boolean): Promise<string> => {
+    const { content, isError = false } = await client.callTool({ name, arguments: given });
+    const [first] = content as readonly { readonly text: string }[];
+    if (isError !== mustFail) throw new Error(`${name} ${JSON.stringify(given)}: ${first?.text}`);
+    return first?.text ?? '';
+  };
+  return {
+    call: async (name, given = {}) => JSON.parse(await text(name, given, false)) as Answered,
+    refusal: async (name, given = {}) =>
+      (JSON.parse(await text(name, given, true)) as { readonly message: string }).message,
+  };
+}
