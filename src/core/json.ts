@@ -55,6 +55,23 @@ export function valueAtKey(
   return value;
 }
 
+/** A member in either spelling: `has_more`, `hasMore`. */
+export function memberInAnySpelling(object: JsonObject, name: string): JsonValue | undefined {
+  for (const spelling of [name, toCamelCase(name), toSnakeCase(name)]) {
+    const value = memberOf(object, spelling);
+    if (value !== undefined) return value;
+  }
+  return undefined;
+}
+
+function toCamelCase(key: string): string {
+  return key.replace(/_([a-z0-9])/g, (_found, letter: string) => letter.toUpperCase());
+}
+
+function toSnakeCase(key: string): string {
+  return key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
 /** The object with this value at these names; what is no object on the way there is replaced by one. */
 export function withValueAt(object: JsonObject, at: readonly string[], value: JsonValue): JsonObject {
   const [name, ...rest] = at;

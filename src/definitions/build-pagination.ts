@@ -1,4 +1,5 @@
 import type { EntityFile } from './definition-file.ts';
+import { recordsPlace } from './upstream/records-file.ts';
 import type { PagingFile } from './upstream/upstream-file.ts';
 
 /** How an entity is paged, with what follows from its other parts. `paging`: how the service itself is asked. */
@@ -7,8 +8,12 @@ export function buildPagination(entity: EntityFile, paging: PagingFile | undefin
   switch (pagination.kind) {
     case 'page':
     case 'pageToken':
-    case 'single':
       return pagination;
+    case 'single':
+      // Around one object, names of the answer are members of the record.
+      return entity.records !== undefined && recordsPlace(entity.records).isOne
+        ? { flagKeys: [], ...pagination }
+        : pagination;
     case 'lastRecord':
       return {
         ...pagination,

@@ -55,7 +55,7 @@ function checkSize({ note }: EntityCheck, list: Action, pagination: PaginationFi
 function checkKeys({ note }: EntityCheck, pagination: PaginationFile): void {
   const keys = {
     totalKeys: pagination.totalKeys,
-    flagKeys: 'flagKeys' in pagination ? pagination.flagKeys : [],
+    flagKeys: ('flagKeys' in pagination ? pagination.flagKeys : undefined) ?? [],
     tokenKeys: pagination.kind === 'pageToken' ? pagination.tokenKeys.map(keyOfToken) : [],
   };
   const known = new Map<string, string>();

@@ -68,7 +68,9 @@ export function paginationFile() {
       totalKeys,
       honoursSize,
     }),
-    strictObject({ kind: z.literal('single'), totalKeys }),
+    // Keys that say, against the definition, that more follows. Absent: the names that services use for that. Without a
+    // default: no content hash changes.
+    strictObject({ kind: z.literal('single'), totalKeys, flagKeys: names().optional() }),
   ] as const;
   return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
 }

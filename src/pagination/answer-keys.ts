@@ -1,23 +1,14 @@
-import { isJsonObject, memberOf, valueAtKey, type JsonObject, type JsonValue } from '../core/json.ts';
+import {
+  isJsonObject,
+  memberInAnySpelling,
+  memberOf,
+  valueAtKey,
+  type JsonObject,
+  type JsonValue,
+} from '../core/json.ts';
 import { keyOfToken, numberedKey, type TokenKey } from '../definitions/pagination-file.ts';
+import { signOfMore } from '../definitions/sign-of-more.ts';
 import type { NextPage, PageAnswer, UnreadableNext } from './pagination.ts';
-
-/** A member in either spelling: `has_more`, `hasMore`. */
-function memberInAnySpelling(object: JsonObject, name: string): JsonValue | undefined {
-  for (const spelling of [name, toCamelCase(name), toSnakeCase(name)]) {
-    const value = memberOf(object, spelling);
-    if (value !== undefined) return value;
-  }
-  return undefined;
-}
-
-function toCamelCase(key: string): string {
-  return key.replace(/_([a-z0-9])/g, (_found, letter: string) => letter.toUpperCase());
-}
-
-function toSnakeCase(key: string): string {
-  return key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-}
 
 /**
  * In `connector_metadata`, in the `meta` of the result or beside its records: shapes this API has had without a new
@@ -49,6 +40,12 @@ export function readFlag(flagKeys: readonly string[], answer: PageAnswer): NextP
     };
   }
   return { hasMore: null, token: null };
+}
+
+/** The key by which an answer says that more follows, against a definition by which it has everything; null: none. */
+export function readSignOfMore(answer: PageAnswer): string | null {
+  const [found = null] = placesOf(answer).flatMap((place) => signOfMore(place) ?? []);
+  return found;
 }
 
 /** The next page's token, and the answer's own flag. */

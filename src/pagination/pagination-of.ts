@@ -2,6 +2,7 @@ import * as z from 'zod';
 import type { Params } from '../core/records.ts';
 import type { Entity, Pagination as PaginationRules } from '../definitions/definition.ts';
 import type { Partition } from '../sinks/partition.ts';
+import { readFlag, readSignOfMore } from './answer-keys.ts';
 import { keysetPagination } from './keyset.ts';
 import { lastRecordStyle } from './last-record.ts';
 import { newestFirstPagination } from './newest-first.ts';
@@ -37,7 +38,7 @@ export function styleOf(pagination: PaginationRules): PaginationStyle {
     case 'lastRecord':
       return lastRecordStyle(pagination);
     case 'single':
-      return singleStyle;
+      return singleStyle(pagination);
   }
 }
 
@@ -139,24 +140,36 @@ const singlePosition = z.object({ kind: z.literal('single'), pages: z.number() }
 
 /**
  * Everything comes in one response: that response is the proof. Where it counts more records than it has, it is asked
- * for once more.
+ * for once more. Where it says that more follows, the definition is wrong: to end would lose the rest.
  */
-const singleStyle: PaginationStyle = {
-  restsOnOrder: false,
-  walk: ({ trustsTotal }) =>
-    walkWith(singlePosition, {
-      begin: () => ({ kind: 'single' as const, pages: 0 }),
-      request: () => ({}),
-      advance: (before, { marks, total }) => {
-        const position = { ...before, pages: before.pages + 1 };
-        const { doubt } = trustsTotal ? doubtOf(total, new Set(marks).size) : {};
-        if (doubt !== undefined && position.pages === 1) {
-          return { kind: 'continue', position, isFurther: false };
-        }
-        const proof = { kind: 'single', isOrdered: true } as const;
-        return { kind: 'end', position, proof, ...(doubt === undefined ? {} : { doubt }) };
-      },
-    }),
-  readNext: () => null,
-  calls: (_rows, listings) => listings,
-};
+function singleStyle({ flagKeys }: Extract<PaginationRules, { kind: 'single' }>): PaginationStyle {
+  const why = (sign: string): string =>
+    `the answer says by ${sign} that more records follow, and the definition has one page only: say in its pagination how it pages, or flagKeys: [] if ${sign} means something else`;
+  return {
+    restsOnOrder: false,
+    walk: ({ trustsTotal }) =>
+      walkWith(singlePosition, {
+        begin: () => ({ kind: 'single' as const, pages: 0 }),
+        request: () => ({}),
+        advance: (before, { marks, total, next }) => {
+          if (next?.hasMore === true) {
+            const named = why(next.sign ?? (flagKeys ?? []).join(' or '));
+            return { kind: 'broken', code: 'PAGING_BROKEN', why: named, dropWatermark: false };
+          }
+          const position = { ...before, pages: before.pages + 1 };
+          const { doubt } = trustsTotal ? doubtOf(total, new Set(marks).size) : {};
+          if (doubt !== undefined && position.pages === 1) {
+            return { kind: 'continue', position, isFurther: false };
+          }
+          const proof = { kind: 'single', isOrdered: true } as const;
+          return { kind: 'end', position, proof, ...(doubt === undefined ? {} : { doubt }) };
+        },
+      }),
+    readNext: (answer) => {
+      if (flagKeys !== undefined) return flagKeys.length === 0 ? null : readFlag(flagKeys, answer);
+      const sign = readSignOfMore(answer);
+      return sign === null ? null : { hasMore: true, token: null, sign };
+    },
+    calls: (_rows, listings) => listings,
+  };
+}

@@ -45,6 +45,8 @@ export interface NextPage {
   readonly token: string | null;
   /** The token only counts pages: rows that come and go shift them. */
   readonly isNumbered?: boolean;
+  /** The key that says so, where the definition names none. */
+  readonly sign?: string;
 }
 
 /** The answer must speak of the next page and does not, or not in the agreed way. */

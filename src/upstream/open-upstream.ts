@@ -1,14 +1,23 @@
 import { instantOf, type Instant } from '../core/clock.ts';
-import { isJsonObject, memberOf, renamedMembers, type JsonObject, type JsonValue } from '../core/json.ts';
+import {
+  isJsonObject,
+  memberOf,
+  renamedMembers,
+  withValueAt,
+  type JsonObject,
+  type JsonValue,
+} from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
+import { signOfMore } from '../definitions/sign-of-more.ts';
 import type { AnswerPath } from '../definitions/upstream/template.ts';
 import type { EntityRequests, ListRequest } from '../definitions/upstream/upstream.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { askForJson, type JsonAnswer } from './ask-upstream.ts';
 import { refusedValue } from './call-address.ts';
 import { downloadFile, type UpstreamFile } from './download-file.ts';
+import { nextLinkOf } from './next-address.ts';
 import { findRecords, valueAt, valueAtPlace } from './read-json.ts';
 import { openSession, type UpstreamOptions } from './session.ts';
 import { translatePaging, type TranslatedCall } from './translate-paging.ts';
@@ -74,7 +83,7 @@ export function openUpstream(options: UpstreamOptions) {
         const answer = await askForJson(asked, session, signal);
         const found = findRecords(answer, requests.list.records, answered.has(call.entity));
         answered.add(call.entity);
-        return readPage(answer, found, requests, translated, call.params);
+        return readPage(answer, found, { entity, requests }, translated, call.params);
       } catch (error) {
         if (isBehindTheEnd(error, translated)) return nothing;
         throw error;
@@ -155,11 +164,15 @@ function textOf(value: JsonValue | undefined): string | null {
 function readPage(
   answer: JsonAnswer,
   found: readonly JsonObject[],
-  requests: EntityRequests,
+  { entity, requests }: { readonly entity: Entity; readonly requests: EntityRequests },
   { from, to, readMetadata }: TranslatedCall,
   params: Params,
 ): UpstreamPage {
-  const metadata = { ...copied(requests.list, answer), ...readMetadata(answer, found) };
+  const metadata = {
+    ...signOfMoreIn(answer, entity, requests.list),
+    ...copied(requests.list, answer),
+    ...readMetadata(answer, found),
+  };
   return {
     records: found.slice(from, to).map((record) => asDeclared(record, requests, params)),
     metadata: Object.keys(metadata).length === 0 ? null : metadata,
@@ -167,6 +180,15 @@ function readPage(
     bytes: answer.wireBytes,
     bodyBytes: answer.bodyBytes,
   };
+}
+
+/** What says, in an answer that should have everything, that more follows: only here is the whole answer known. */
+function signOfMoreIn(answer: JsonAnswer, { pagination }: Entity, { records: { path, isOne } }: ListRequest) {
+  if (pagination.kind !== 'single' || pagination.flagKeys !== undefined || isOne) return {};
+  const around = [answer.value, valueAt(answer.value, path.slice(0, -1))];
+  const [sign] = around.flatMap((one) => (isJsonObject(one) ? (signOfMore(one) ?? []) : []));
+  if (sign !== undefined) return withValueAt({}, sign.split('.'), true);
+  return nextLinkOf(answer.header('link')) === null ? {} : { next: true };
 }
 
 function copied({ metadata }: ListRequest, answer: JsonAnswer): JsonObject {

@@ -141,6 +141,56 @@ describe('records inside of others', () => {
   });
 });
 
+describe('a listing that the definition has in one answer', () => {
+  type Answer = { readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> };
+  const one = [{ id: '1', name: 'a' }];
+  let reply: Answer = {};
+  const read = async (entity = '') => {
+    const service = await describedService({
+      definition: things('{ list: { path: /things, records: data.things } }').replace(
+        single,
+        entity || single,
+      ),
+      credentials: { api_key: 'k' },
+      respond: (request) => (isCheck(request) ? { body: { id: 'a' } } : reply),
+    });
+    return async (answer: Answer) => {
+      reply = { ...answer, body: answer.body ?? { data: { things: one } } };
+      const { code, stdout } = await service.cli('sync', '--json');
+      return { code, told: stdout, rows: service.rows('things').size };
+    };
+  };
+
+  // Proves promise 3.1
+  it('fails where the answer says that more follows, and keeps what came', async () => {
+    const synced = await read();
+    const more: readonly (readonly [string, Answer])[] = [
+      ['has_more', { body: { data: { things: one }, has_more: true } }],
+      ['page_info.has_next_page', { body: { data: { things: one, pageInfo: { hasNextPage: true } } } }],
+      ['paging.next', { body: { data: { things: one }, paging: { next: { after: '2' } } } }],
+      ['next_page_token', { body: { data: { things: one }, nextPageToken: 'abc' } }],
+      ['next', { headers: { link: '</things?page=2>; rel="next"' } }],
+    ];
+    for (const [sign, answer] of more) {
+      const { code, told, rows } = await synced(answer);
+      expect([code === 0, rows], sign).toEqual([false, 1]);
+      expect(told).toContain(`the answer says by ${sign} that more records follow`);
+    }
+  });
+
+  it('is complete where the answer says that nothing follows, or the definition that its names mean something else', async () => {
+    const synced = await read();
+    const none: readonly Answer[] = [
+      { body: { data: { things: one }, has_more: false, next_cursor: 'last' } },
+      { body: { data: { things: one }, links: { next: null }, paging: {}, next_page: 0 } },
+      { headers: { link: '</things?page=1>; rel="prev"' } },
+    ];
+    for (const answer of none) expect(await synced(answer)).toMatchObject({ code: 0 });
+    const silent = await read('{ kind: single, flagKeys: [] }');
+    expect(await silent({ body: { data: { things: one }, has_more: true } })).toMatchObject({ code: 0 });
+  });
+});
+
 describe('records of an API', () => {
   const hosted = (entity: string): string => `
 entities:

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { JsonValue } from '../../src/core/json.ts';
 import { styleOf } from '../../src/pagination/pagination-of.ts';
 import { readTotal } from '../../src/pagination/answer-keys.ts';
 import type { Advance, NextPage, PageSeen } from '../../src/pagination/pagination.ts';
@@ -70,6 +71,22 @@ describe('a listing that comes in one answer', () => {
     ['a total that is to be ignored', { marks: three, total: 8 }, false],
   ])('is complete at once with %s', (_what, answer, trustsTotal) => {
     expect(walk(single, [answer], trustsTotal)).toEqual({ doubt: undefined, calls: 1 });
+  });
+
+  it.each<[string, readonly string[] | undefined, JsonValue, JsonValue, boolean]>([
+    ['its metadata', undefined, { has_more: true }, [], true],
+    ['the meta of its result', undefined, null, { data: [], meta: { next_cursor: 'n' } }, true],
+    ['a key of the definition', ['rest'], { rest: 'https://x.example/?page=2' }, [], true],
+    ['nothing', undefined, { has_more: false }, { data: [], next: null }, false],
+    ['a key that the definition does not name', ['rest'], { rest: null, has_more: true }, [], false],
+    ['a name that means something else', [], { has_more: true }, [], false],
+  ])('is broken where more follows by %s', (_what, flagKeys, metadata, result, isMore) => {
+    const style = styleOf({ kind: 'single', totalKeys: [], ...(flagKeys && { flagKeys }) });
+    const next = style.readNext({ metadata, result }, () => undefined);
+    if (next !== null && 'fault' in next) throw new Error(next.fault);
+    const seen = () => walk(style, [{ marks: three, ...(next && { next }) }]);
+    if (isMore) expect(seen).toThrow('that more records follow');
+    else expect(seen()).toEqual({ doubt: undefined, calls: 1 });
   });
 
   it('has its total where the definition says', () => {

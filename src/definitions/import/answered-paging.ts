@@ -2,7 +2,14 @@ import type { EntityAnswers } from './answers.ts';
 import { answerValues } from './answer-values.ts';
 import type { Operation } from './operation.ts';
 import { pageSize } from './page-size.ts';
-import { inferPaging, placeText, type Paging, type PagingFound, type Told } from './paging.ts';
+import {
+  answeredSingle,
+  inferPaging,
+  placeText,
+  type Paging,
+  type PagingFound,
+  type Told,
+} from './paging.ts';
 import type { Schemas } from './schemas.ts';
 
 /** How a listing pages by what a person says, or else by what the file proves. */
@@ -11,9 +18,8 @@ export function pagingOf(
   schemas: Schemas,
   answered: EntityAnswers['paging'],
 ): PagingFound {
-  if (answered === undefined || answered === 'single') {
-    return inferPaging(operation, schemas, answered === 'single');
-  }
+  if (answered === undefined) return inferPaging(operation, schemas);
+  if (answered === 'single') return answeredSingle(operation, schemas);
   const { by, param: name, from } = answered;
   const param = operation.params.find((one) => one.name === name || one.sent === name);
   if (param === undefined) {

@@ -31,13 +31,14 @@ export type Paging = {
     }
   | { readonly kind: 'offset'; readonly param: Parameter }
   | { readonly kind: 'lastRecord'; readonly param: Parameter; readonly more: Told | null }
-  | { readonly kind: 'single' }
+  /** `more`: what would say, against it, that more follows. */
+  | { readonly kind: 'single'; readonly more: Told | null; readonly isAnswered: boolean }
 );
 
 export type PagingFound =
   | { readonly kind: 'found'; readonly paging: Paging }
-  /** A person may say that one answer holds everything. */
-  | { readonly kind: 'asked'; readonly why: string }
+  /** A person may say that one answer holds everything. `choices`: what the answer may be, if it is known. */
+  | { readonly kind: 'asked'; readonly why: string; readonly choices?: readonly string[] }
   | { readonly kind: 'refused'; readonly why: string };
 
 const tokenParam =
@@ -45,16 +46,13 @@ const tokenParam =
 const pageParam = /^page(?: (?:number|no|num|index))?$/;
 const offsetParam = /^(?:offset|start(?: at| row| index)?|skip)$/;
 
-/** What the file proves of how a listing pages. `answered`: a person says that it has one page. */
-export function inferPaging(operation: Operation, schemas: Schemas, isAnswered: boolean): PagingFound {
+/** What the file proves of how a listing pages. */
+export function inferPaging(operation: Operation, schemas: Schemas): PagingFound {
   const values = answerValues(operation, schemas);
   const size = pageSize(operation);
   const total = values.find(({ role }) => role === 'total') ?? null;
   const shared = { size, total };
   const found = (paging: Paging): PagingFound => ({ kind: 'found', paging });
-  if (isAnswered) {
-    return found({ ...shared, kind: 'single', evidence: 'answered: one answer has everything' });
-  }
   const counted = byNumber(operation, values, shared);
   if (operation.onePage !== null) {
     const reason = oneLine(operation.onePage);
@@ -67,7 +65,8 @@ export function inferPaging(operation: Operation, schemas: Schemas, isAnswered: 
       const why = `the file says that the listing has one page ("${reason}"), and declares ${limit.name}`;
       return { kind: 'asked', why: `${why}: does one answer hold everything?` };
     }
-    return found({ ...shared, kind: 'single', evidence: `the file says why it has one page: ${reason}` });
+    const evidence = `the file says why it has one page: ${reason}`;
+    return found({ ...shared, kind: 'single', more: signOf(values), isAnswered: false, evidence });
   }
   const token = byToken(operation, values, shared);
   if (token !== null) return token;
@@ -86,6 +85,37 @@ export function inferPaging(operation: Operation, schemas: Schemas, isAnswered: 
     return found({ ...shared, kind: 'address', param: null, address, evidence });
   }
   return withoutEvidence(operation, values, size);
+}
+
+/**
+ * One answer has everything, by the word of a person. Where the file proves how the listing pages, that is a mistake;
+ * where it has only a sign of more, the sync watches for it.
+ */
+export function answeredSingle(operation: Operation, schemas: Schemas): PagingFound {
+  const proven = inferPaging(operation, schemas);
+  if (proven.kind === 'found' && proven.paging.kind !== 'single') {
+    const why = `the answer says single, and by the file it pages (${proven.paging.evidence})`;
+    return { kind: 'asked', why: `${why}: leave the answer out, or say how it pages`, choices: [] };
+  }
+  const values = answerValues(operation, schemas);
+  const total = values.find(({ role }) => role === 'total') ?? null;
+  const evidence = 'answered: one answer has everything';
+  const paging: Paging = {
+    kind: 'single',
+    size: pageSize(operation),
+    total,
+    more: signOf(values),
+    isAnswered: true,
+    evidence,
+  };
+  return { kind: 'found', paging };
+}
+
+/** What an answer has only where more follows. The end of a page (`end_cursor`) the last one has too. */
+function signOf(values: readonly AnswerValue[]): Told | null {
+  const byRole = (role: AnswerValue['role']): AnswerValue | undefined =>
+    values.find((one) => one.role === role && !one.words.includes('end'));
+  return byRole('flag') ?? byRole('address') ?? byRole('token') ?? null;
 }
 
 /** The file gives a reason for one page, and says in it that the service pages. */
@@ -195,8 +225,8 @@ function afterRecord(
     const evidence = `parameter ${param.name}, an id by its description, and ${placeText(more)}`;
     return { kind: 'found', paging: { ...shared, kind: 'lastRecord', param, more, evidence } };
   }
-  const why = `${param.name} could take the last record's id, but the file does not say so`;
-  return { kind: 'asked', why: `${why}: does one answer hold everything?` };
+  const why = `${param.name} could take the last record's id, but the file does not say so, and ${placeText(more)} says whether more follows: how does it page?`;
+  return { kind: 'asked', why, choices: [`{ by: lastRecord, param: ${param.name} }`] };
 }
 
 function withoutEvidence(

@@ -64,7 +64,9 @@ export function planEntity(stated: Operation, mode: Mode, sources: Sources, pare
   const found = pagingOf(list, schemas, answers?.paging);
   if (found.kind === 'refused') return refused(found.why);
   const questions: Question[] =
-    found.kind === 'asked' ? [{ kind: 'paging', entity, why: found.why, choices: ['single'] }] : [];
+    found.kind === 'asked'
+      ? [{ kind: 'paging', entity, why: found.why, choices: found.choices ?? ['single'] }]
+      : [];
   if (found.kind === 'found') {
     const why = mode.refusesPaging(found.paging);
     if (why !== null) return refused(why);

@@ -1,6 +1,6 @@
 import type { Question } from './answers.ts';
 import type { Imported } from './import-service.ts';
-import type { Paging } from './paging.ts';
+import { placeText, type Paging } from './paging.ts';
 import { oneLine } from './parts.ts';
 import type { Outcome } from './plan-entity.ts';
 import type { ServiceFile } from './service-file.ts';
@@ -22,14 +22,21 @@ export function totalsOf({ outcomes }: Pick<Imported, 'outcomes'>): Totals {
   return { entities: kinds.length, converted, asked, refused };
 }
 
-const pagingWords: Readonly<Record<Paging['kind'], string>> = {
+const pagingWords: Readonly<Record<Exclude<Paging['kind'], 'single'>, string>> = {
   token: 'pages by token',
   address: 'pages by the next address',
   page: 'pages by number',
   offset: 'pages by offset',
   lastRecord: 'pages by the last record',
-  single: 'one page',
 };
+
+function pagingText(paging: Paging): string {
+  if (paging.kind !== 'single') return pagingWords[paging.kind];
+  const { more, isAnswered } = paging;
+  return isAnswered && more !== null
+    ? `one page, as answered: a sync fails where ${placeText(more)} says that more follows`
+    : 'one page';
+}
 
 /** What became of an entity, in one line. */
 export function outcomeText(outcome: Outcome): string {
@@ -40,7 +47,7 @@ export function outcomeText(outcome: Outcome): string {
       const isNested = fields.declared.some(({ name }) => name === 'has_children');
       return [
         `key ${key.join(', ') || 'none'}`,
-        pagingWords[paging.kind],
+        pagingText(paging),
         ...(above === '' ? [] : [`below ${above}`]),
         ...(list.isDeprecated ? ['deprecated by the file'] : []),
         ...(isNested ? ['listings inside its listings are not read'] : []),

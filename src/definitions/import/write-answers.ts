@@ -81,7 +81,7 @@ export function exampleOf(question: Question): string {
     case 'key':
       return choices.length === 0 ? 'none' : `[${choices.slice(0, 12).join(', ')}]`;
     case 'paging':
-      return 'single';
+      return choices[0] ?? '{ by: page, param: page }';
     case 'server':
     case 'records':
     case 'value':

@@ -43,8 +43,11 @@ export function writePaging(paging: Paging, list: Operation, mode: ModeName): Wr
     };
   };
   switch (paging.kind) {
-    case 'single':
-      return written({ params: {}, notes: [`paging: ${paging.evidence}`], pagination: { kind: 'single' } });
+    case 'single': {
+      const flagKeys = listed('flagKeys', keyOf('more', paging.more));
+      const notes = [`paging: ${paging.evidence}`];
+      return written({ params: {}, notes, pagination: { kind: 'single', ...flagKeys } });
+    }
     case 'offset':
       return written({
         params: { [paging.param.name]: { type: 'integer' }, ...sized.params },

@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { outcomeText } from '../../../src/definitions/import/report.ts';
 import { it } from '../../support/it.ts';
 import {
   bearer,
@@ -235,6 +236,40 @@ describe('a trap', () => {
     );
     expect(outcomeOf(imported)).toBe('converted');
     expect(Object.keys(writtenIn(imported)['entities'] as object)).toEqual(['things']);
+  });
+
+  it('of a listing that a person calls one page, against what the file proves, asks again', ({ folder }) => {
+    const single = { entities: { things: { values: {}, paging: 'single' } } } as const;
+    const text = serviceText({ listings: { things: cursor } });
+    expect(outcomeOf(importText(folder, text, 'direct', single))).toMatch(
+      /^asked: paging the answer says single, and by the file it pages \(parameter cursor, token in next_cursor\)/,
+    );
+  });
+
+  it('of one page by a word, whose answers can say more, makes a sync see that', ({ folder }) => {
+    const params = { starting_after: 'string' };
+    const flag = { answer: { has_more: { type: 'boolean' } }, meta: { more: '$.has_more' } };
+    const listings = { things: { params, ...flag }, others: { ...flag, more: onePage } };
+    const text = serviceText({ listings });
+    expect(outcomeOf(importText(folder, text, 'direct'))).toMatch(
+      /^asked: paging starting_after could take .* has_more says whether more follows: how does it page\?$/,
+    );
+    const answers = { entities: { things: { values: {}, paging: 'single' } } } as const;
+    for (const [mode, key] of [
+      ['hosted', 'more'],
+      ['direct', 'has_more'],
+    ] as const) {
+      const imported = importText(folder, text, mode, answers);
+      const pagination = { kind: 'single', flagKeys: [key] };
+      expect(writtenIn(imported)).toMatchObject({
+        entities: { things: { pagination }, others: { pagination } },
+        ...(mode === 'direct' && {
+          upstream: { entities: { things: { list: { metadata: { has_more: 'has_more' } } } } },
+        }),
+      });
+      const outcome = imported.outcomes.get('things');
+      expect(outcome && outcomeText(outcome)).toContain('a sync fails where has_more says that more follows');
+    }
   });
 
   it('of an answer that names no parameter or no place asks again', ({ folder }) => {
