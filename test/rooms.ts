@@ -273,7 +273,7 @@ export const homesOfLibraries: Readonly<Record<string, readonly string[]>> = {
   'p-queue': ['http', 'source', 'upstream', 'search', 'service', 'jobs', 'sql', 'mcp'],
   'lossless-json': ['http'],
   yaml: ['definitions', 'publish'],
-  fastify: ['service', 'monitor', 'page'],
+  fastify: ['service', 'monitor', 'page', 'mcp'],
   '@remix-run/html-template': ['page', 'service'],
   '@bull-board/api': ['monitor'],
   '@bull-board/api/bullMQAdapter': ['monitor'],

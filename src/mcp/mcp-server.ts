@@ -1,6 +1,7 @@
 import type { McpServer } from '@modelcontextprotocol/server';
 import { programVersion } from '../app/program-version.ts';
 import { usage } from '../core/usage-error.ts';
+import { listDictionaries, readDictionary } from './dictionary.ts';
 import type { loadPackage } from './load-package.ts';
 import type { RunCall } from './run-calls.ts';
 import type { ToolWorld } from './tool.ts';
@@ -25,13 +26,13 @@ const annotations = {
 
 /** A server for one client. It reads what `world` shows, and nothing else. */
 export function mcpServer(
-  { McpServer: Server }: Awaited<ReturnType<typeof loadPackage>>,
+  { McpServer: Server, ResourceNotFoundError }: Awaited<ReturnType<typeof loadPackage>>,
   world: ToolWorld,
   runCall: RunCall,
 ): McpServer {
   const made = new Server({ name: 'connector-sync', version: programVersion() }, { instructions });
   const { server } = made;
-  server.registerCapabilities({ tools: {} });
+  server.registerCapabilities({ tools: {}, resources: {} });
   const listed = tools.map(({ name, title, description, inputSchema }) => {
     return { name, title, description, inputSchema, annotations };
   });
@@ -50,6 +51,15 @@ export function mcpServer(
       mcpReq.signal,
     );
     return { content: [{ type: 'text', text }], isError };
+  });
+  server.setRequestHandler('resources/list', ({ params }) =>
+    listDictionaries(world.shown, params?.cursor ?? ''),
+  );
+  server.setRequestHandler('resources/templates/list', () => ({ resourceTemplates: [] }));
+  server.setRequestHandler('resources/read', ({ params: { uri } }) => {
+    const text = readDictionary(world.shown, uri);
+    if (text === null) throw new ResourceNotFoundError(uri);
+    return { contents: [{ uri, mimeType: 'text/markdown', text }] };
   });
   return made;
 }

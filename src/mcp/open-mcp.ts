@@ -1,39 +1,82 @@
 import type { Writable } from 'node:stream';
 import type { Clock } from '../core/clock.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
-import type { LocalSettings } from '../settings/settings.ts';
+import type { ListenAddress } from '../monitor/listen-address.ts';
+import type { LocalSettings, SettingsWith } from '../settings/settings.ts';
+import { openMcpMetrics } from '../telemetry/mcp-metrics.ts';
 import { loadPackage } from './load-package.ts';
 import { mcpServer } from './mcp-server.ts';
-import { openSearches } from './open-searches.ts';
+import { openSearches, type Searches } from './open-searches.ts';
 import { runCalls } from './run-calls.ts';
+import { serveHttp } from './serve-http.ts';
 import { serveStdio, taken } from './serve-stdio.ts';
 import { shownEntities } from './shown-entities.ts';
+import type { ToolWorld } from './tool.ts';
 
-export interface McpOptions {
+interface McpOptions {
   readonly settings: LocalSettings;
   readonly clock: Clock;
   readonly log: JobLog;
   /** How a person calls this program. */
   readonly program: string;
-  readonly signal: AbortSignal;
 }
 
 interface StdioMcpOptions extends McpOptions {
   readonly input: AsyncIterable<string | Uint8Array>;
   /** Gets the protocol, and nothing else. */
   readonly output: Writable;
+  readonly signal: AbortSignal;
 }
 
 /**
- * Serves what a config shows to agents over standard input and output, until the client closes them or the signal is
+ * Serves what a config shows to an agent over standard input and output, until the agent closes them or the signal is
  * aborted. Throws PACKAGE_MISSING.
  */
 export async function mcpOverStdio(options: StdioMcpOptions): Promise<void> {
-  const { settings, clock, log, program, signal, input, output } = options;
+  const { input, output, log, clock, signal } = options;
   const library = await loadPackage();
   await using searches = openSearches(clock);
-  const world = { shown: shownEntities(settings), searches, clock, program };
   const runCall = runCalls({ clock, log, ready: () => taken(output) });
-  const open = () => mcpServer(library, world, runCall);
+  const open = () => mcpServer(library, worldOf(options, searches), runCall);
   await serveStdio(library, { input, output, open, log, signal });
+}
+
+interface HttpMcpOptions extends McpOptions {
+  readonly settings: SettingsWith<'http'>;
+  readonly listen: ListenAddress;
+}
+
+/** The same at an address of this machine, to many agents; the caller disposes it. Throws as `serveHttp` does. */
+export async function mcpOverHttp(options: HttpMcpOptions) {
+  const { settings, listen, log, clock } = options;
+  const library = await loadPackage();
+  const searches = openSearches(clock);
+  const metrics = openMcpMetrics();
+  const runCall = runCalls({ clock, log, onCall: metrics.onCall });
+  const world = worldOf(options, searches);
+  const open = () => mcpServer(library, world, runCall);
+  try {
+    const served = await serveHttp(library, {
+      listen,
+      http: settings.http,
+      open,
+      metrics: metrics.text,
+      log,
+      clock,
+    });
+    return {
+      url: served.url,
+      [Symbol.asyncDispose]: async () => {
+        await served[Symbol.asyncDispose]();
+        await searches[Symbol.asyncDispose]();
+      },
+    };
+  } catch (error) {
+    await searches[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+function worldOf({ settings, clock, program }: McpOptions, searches: Searches): ToolWorld {
+  return { shown: shownEntities(settings), searches, clock, program };
 }

@@ -1,5 +1,6 @@
 import PQueue from 'p-queue';
 import { SyncError } from '../core/errors.ts';
+import { otherTurn } from '../core/other-turn.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import { takeSlot } from '../http/take-slot.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
@@ -50,6 +51,8 @@ export function runCalls(options: RunCallsOptions): RunCall {
       if (slots.size >= mostWaiting) throw busy();
       const freeSlot = await takeSlot(slots, signal);
       try {
+        // Reads of files keep the process busy: between two calls it hears of others, and of cancelled ones.
+        await otherTurn();
         await orAborted(ready(), signal);
         const { text, rows } = await run(signal);
         return ended('ok', rows, text);
