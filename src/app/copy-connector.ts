@@ -71,6 +71,10 @@ export async function copyBetween(
     rows: tables.reduce((sum, { rows }) => sum + rows, 0),
     deleted: tables.reduce((sum, { deleted }) => sum + deleted, 0),
     entities: tables.length,
+    /** Entities whose earlier versions the target does not take. */
+    withoutVersions: tables
+      .filter(({ hasVersions }) => hasVersions && !writing.keepsVersions)
+      .map(({ entity }) => entity),
     /** Ids of the sinks: `export` gives them. */
     fromSink: sinkId,
     toSink: target.id,

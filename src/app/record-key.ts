@@ -7,16 +7,34 @@ import { toColumnValue } from '../engine/prepare/column-value.ts';
 export type RecordKey = ReturnType<typeof parseRecordKey>;
 
 /**
- * From `name=value` texts, one for each field of the table's key. Throws USAGE for missing, unknown, doubled and
- * unfitting ones.
+ * From `name=value` texts, one for each field of the table's key, or from `<entity>/<value>` with the values of the key
+ * in its order. Throws USAGE for missing, unknown, doubled and unfitting ones.
  */
 export function parseRecordKey(table: EntityTable, texts: readonly string[]) {
-  const pairs = texts.map((text) => {
-    const at = text.indexOf('=');
-    if (at < 1) throw usage(`--key: expected name=value, got "${text}".`);
-    return [text.slice(0, at), text.slice(at + 1)] as const;
-  });
+  const [path = ''] = texts;
+  const isPath = texts.length === 1 && path.startsWith(`${table.entity}/`);
+  const pairs = isPath ? pairsOf(table, path) : texts.map(pairOf);
   return recordKey(table, pairs, { flag: '--key', each: '--key <name>=<value>' });
+}
+
+function pairOf(text: string): readonly [name: string, text: string] {
+  const at = text.indexOf('=');
+  if (at < 1) throw usage(`--key: expected name=value, got "${text}".`);
+  return [text.slice(0, at), text.slice(at + 1)];
+}
+
+/** A key of one field may contain slashes. */
+function pairsOf(
+  { entity, key }: EntityTable,
+  path: string,
+): readonly (readonly [name: string, text: string])[] {
+  const rest = path.slice(entity.length + 1);
+  const values = key.length === 1 ? [rest] : rest.split('/');
+  if (values.length === key.length) return key.map((name, index) => [name, values[index] ?? '']);
+  const form = [entity, ...key.map((name) => `<${name}>`)].join('/');
+  throw usage(
+    `--key: expected ${form}, got "${path}". Values with a slash are given as --key <name>=<value>.`,
+  );
 }
 
 /** The same from names and texts. `flag`, `each`: what messages call all of the key, and a part of it. */

@@ -150,7 +150,10 @@ function checkNoHistory(file: ConnectorFile, at: readonly string[], note: Note):
   ];
   for (const { history, path } of places) {
     if (history === undefined || history === null) continue;
-    note(path, 'belongs to sinks of type sqlite and postgres: the lines of a jsonl sink are its history');
+    note(
+      path,
+      'belongs to sinks of type sqlite and postgres: the lines of a jsonl sink are its history, of each key in the order of _seq (docs/guides/history.md#jsonl shows how to read them)',
+    );
   }
 }
 

@@ -68,6 +68,8 @@ export interface CopyTarget extends AsyncDisposable {
   readonly state: 'begun' | 'resumed' | 'done';
   /** The progress of the copy when it was opened. */
   readonly progress: CopyProgress;
+  /** False: earlier versions of rows stay in the source alone. */
+  readonly keepsVersions: boolean;
   storeRecords(table: CopiedTable, rows: readonly CopiedRecord[]): Promise<void>;
   /** The change up to which versions of a table are stored; null: the target keeps none of it. */
   versionsTo(table: CopiedTable): Promise<number | null>;

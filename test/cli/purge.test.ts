@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { filesWith } from '../support/files-with.ts';
-import { jsonLines } from '../support/run-cli.ts';
+import { jsonLines, startCli } from '../support/run-cli.ts';
+import { triedSinks } from '../support/trials.ts';
 
 let world: CliWorld;
 
@@ -52,7 +53,8 @@ describe('purge', () => {
     await world.json('sync', 'newsletter', '--select', 'list_members');
     const { list, id, email } = await aMember();
     const key = ['--key', `list_id=${list}`, '--key', `id=${id}`];
-    const [look] = await world.json('purge', 'newsletter/list_members', ...key, '--dry-run');
+    const path = ['--key', `list_members/${list}/${id}`];
+    const [look] = await world.json('purge', 'newsletter', ...path, '--dry-run');
     expect(look).toMatchObject({ isDone: false, records: 1 });
     expect(filesWith(world.folder, email).length).toBeGreaterThan(0);
     const [done] = await world.json('purge', 'newsletter/list_members', ...key, '--report', 'gone.json');
@@ -66,14 +68,64 @@ describe('purge', () => {
     ]);
     writeFileSync(file, text.replace('"rows": 1', '"rows": 2'));
     expect((await world.cli('purge', 'newsletter', '--verify', 'gone.json')).code).toBe(3);
-    const explained = await world.cli('explain', 'newsletter/list_members', ...key);
+    const explained = await world.cli('explain', 'newsletter/list_members', ...path);
     expect(explained).toMatchObject({ code: 0, stdout: expect.stringContaining('was purged at') as string });
   });
+
+  // Proves promise 21.4
+  it.each(triedSinks)(
+    'is refused while a sync runs into a %s sink, which ends as without it',
+    async (sink) => {
+      let onListed: () => void = () => undefined;
+      world = await openCliWorld({
+        sink,
+        wrap: (account) => ({
+          ...account,
+          list: (entity, params) => {
+            if (entity === 'list_members') onListed();
+            return account.list(entity, params);
+          },
+        }),
+      });
+      await world.json('sync', 'newsletter', '--select', 'list_members');
+      const before = (await world.cli('export', 'newsletter/list_members')).stdout;
+      const { list, id, email } = await aMember();
+      const purge = ['purge', 'newsletter', '--key', `list_members/${list}/${id}`];
+      const listed = new Promise<void>((resolve) => (onListed = resolve));
+      const sync = startCli(
+        ['sync', 'newsletter', '--select', 'list_members', '--full', '--config', world.config],
+        {
+          cwd: world.folder,
+          env: world.env,
+        },
+      );
+      await listed;
+      sync.child.kill('SIGSTOP');
+      const refused = await world.cli(...purge);
+      sync.child.kill('SIGCONT');
+      expect(refused).toMatchObject({
+        code: 5,
+        stderr: expect.stringMatching(/held by process \d+ .*Wait for that run to end/) as string,
+      });
+      expect((await sync.result).code).toBe(0);
+      expect((await world.cli('export', 'newsletter/list_members')).stdout).toBe(before);
+      await world.json(...purge);
+      await world.json('sync', 'newsletter', '--select', 'list_members', '--full');
+      expect((await world.cli('export', 'newsletter/list_members')).stdout).not.toContain(email);
+    },
+  );
 
   it('says what was expected instead of a choice that it cannot take', async () => {
     world = await openCliWorld();
     const none = await world.cli('purge', 'newsletter/lists');
     expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining('--where') as string });
+    const short = await world.cli('purge', 'newsletter', '--key', 'list_members/a1');
+    expect(short).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(
+        'expected list_members/<list_id>/<id>, got "list_members/a1"',
+      ) as string,
+    });
     const empty = await world.cli('purge', 'newsletter/lists', '--key', 'id=a1');
     expect(empty).toMatchObject({ code: 2, stderr: expect.stringContaining('holds nothing') as string });
   });

@@ -176,6 +176,11 @@ export function copiedText({ connector, end, from, to, program }: EndedCopy): re
   return [
     headline(end, from, to),
     ...filesText(connector, end, to),
+    ...(end.withoutVersions.length === 0
+      ? []
+      : [
+          `  ! Earlier versions of rows (history) of ${end.withoutVersions.join(', ')} are not in ${to.name}: there each later change is a line, and earlier ones are in ${from.name} alone.`,
+        ]),
     ...(end.isPaused
       ? [`  It is paused in ${to.name} too. To resume: ${program} schedule resume ${connector.name}`]
       : []),

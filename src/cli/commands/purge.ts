@@ -24,7 +24,7 @@ import { indentedTable, leftColumns, rightColumns } from '../output/text-table.t
 import { readFilter } from './search/read-query.ts';
 
 const options = {
-  '-k, --key <name=value...>': 'every field of the key of one record',
+  '-k, --key <name=value...>': 'every field of the key of one record, or <entity>/<key>',
   '--where <json>': 'all records that a filter of search finds, deleted ones too; @file reads a file',
   '--dry-run': 'only show what would be removed',
   '--allow-return': 'the next sync may store the records again',
@@ -34,7 +34,10 @@ const options = {
 } as const;
 
 export const purge = command({
-  argument: ['<connector/entity>', 'such as newsletter/list_members'],
+  argument: [
+    '<connector/entity>',
+    'such as newsletter/list_members; with --key <entity>/<key> the connector',
+  ],
   options,
   help: `
 Removes values of records from the sink for good: their rows, the records below them, files, quarantine, lines.
@@ -42,6 +45,7 @@ What it removed stays away, also while the API still lists it. docs/guides/erasu
 
 Examples:
   $ connector-sync purge newsletter/list_members --key list_id=a1 --key id=62eeb292278cc15f5817cb78f7790b08 --dry-run
+  $ connector-sync purge newsletter --key list_members/a1/62eeb292278cc15f5817cb78f7790b08
   $ connector-sync purge newsletter/list_members --where '{"eq": {"email_address": "ann@example.com"}}' --report ann.json
   $ connector-sync purge newsletter --verify ann.json`,
   run: async (context, flags, name) => {
@@ -50,7 +54,7 @@ Examples:
       const [connector = ''] = name.split('/');
       return await verify(context, connectorNamed(settings, connector), flags.verify);
     }
-    const target = entityTarget(settings, name);
+    const target = entityTarget(settings, targetName(name, flags));
     const choice = await choiceOf(context, target, flags);
     if (flags.dryRun) return await showWhatWouldGo(context, target, choice);
     const { clock, signal, terminal } = context;
@@ -69,11 +73,11 @@ Examples:
     const more = { store, targets: targets.map((one) => ({ ...one })), outOfReach: [...outOfReach] };
     const signed = signedReport(target, end, more);
     if (flags.report !== undefined) await writeReport(resolve(context.cwd, flags.report), signed);
-    terminal.printJson({ target: name, ...signed });
+    terminal.printJson({ target: target.name, ...signed });
     const { entities, left, records } = end;
     const rows = entities.reduce((sum, one) => sum + one.rows, 0);
     terminal.print(
-      `${name}: ${counted(rows, 'row')} removed; ${awayText(records.length, flags.allowReturn)}`,
+      `${target.name}: ${counted(rows, 'row')} removed; ${awayText(records.length, flags.allowReturn)}`,
     );
     terminal.print(...indentedTable(columns, entities.map(rowOf)));
     for (const one of left) terminal.print(leftText(one, context.program));
@@ -119,6 +123,13 @@ const outOfReach = [
   'older versions of objects in a bucket that keeps them',
   'the service itself, which may still list the records',
 ] as const;
+
+/** With `--key list_members/a1/62ee` the connector is enough. */
+function targetName(name: string, { key: [path = '', ...more] }: PurgeFlags): string {
+  const [entity = ''] = path.split('/');
+  const isNamed = more.length === 0 && entity !== path && !entity.includes('=');
+  return name.includes('/') || !isNamed ? name : `${name}/${entity}`;
+}
 
 async function choiceOf(
   context: CommandContext,

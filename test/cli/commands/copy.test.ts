@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { CopyEnd } from '../../../src/app/copy-connector.ts';
 import { copiedText, copyEndText, type EndedCopy } from '../../../src/cli/commands/copy.ts';
-import type { ConnectorName } from '../../../src/core/names.ts';
+import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { ConnectorSettings, SinkSettings } from '../../../src/settings/settings.ts';
 
 function copied(name: string, sink: string): EndedCopy {
@@ -12,6 +12,7 @@ function copied(name: string, sink: string): EndedCopy {
     rows: 10,
     deleted: 0,
     entities: 2,
+    withoutVersions: name === 'two' ? ['lists' as EntityName] : [],
     files: 0,
     newestSeq: 17,
     fromSink: 'id-of-main',
@@ -25,7 +26,8 @@ function copied(name: string, sink: string): EndedCopy {
 
 it('says what holds for all copied connectors once, whichever sink the config names for them', () => {
   const copies = [copied('one', 'main'), copied('two', 'main'), copied('three', 'pg')];
-  expect(copies.map((copy) => copiedText(copy).length)).toEqual([1, 1, 1]);
+  expect(copies.map((copy) => copiedText(copy).length)).toEqual([1, 2, 1]);
+  expect(copiedText(copied('two', 'main'))[1]).toContain('versions of rows (history) of lists are not in pg');
   expect(copyEndText(copies)).toEqual([
     'Change numbers (_seq) are the same in pg: consumers continue with the number they have, and see a new sink id (id-of-pg).',
     'Next: cs sync three',

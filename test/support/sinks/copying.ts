@@ -111,6 +111,7 @@ export function stoppingSink(sink: Sink, at: number, stop: Error): Sink {
       return {
         state: target.state,
         progress: target.progress,
+        keepsVersions: target.keepsVersions,
         [Symbol.asyncDispose]: async () => await target[Symbol.asyncDispose](),
         storeRecords: async (table, rows) =>
           await around(async () => {

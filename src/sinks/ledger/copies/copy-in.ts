@@ -43,6 +43,7 @@ export async function openTarget(
     return {
       state,
       progress: { entity: marker.entity, row: marker.row },
+      keepsVersions: ledger.records.keepsVersions,
       storeRecords: async (table, rows) => {
         const last = rows.at(-1)?.row ?? 0;
         await transact(async (tx) => {
