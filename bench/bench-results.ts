@@ -66,6 +66,32 @@ export function printResults(results: Results, rounds: number, durabilities: rea
   );
 }
 
+/** What versions of rows cost, by processor time, that of a server included: the machine may do other work. */
+export function printHistory({ members, outcomes }: Results, rounds: number): void {
+  process.stdout.write(
+    `${members} members, ${rounds} rounds, ${cpus().length} cores, Node ${process.version}; medians of processor time\n\n`,
+  );
+  const cost = (name: string): number => {
+    const of = outcomes.get(`connector-sync, ${name}`) ?? [];
+    return median(of, 'cpuMs') + (of[0]?.serverMs === undefined ? 0 : median(of, 'serverMs'));
+  };
+  for (const sink of ['sqlite', 'postgres']) {
+    for (const [step, most] of [
+      ['first load', 1.4],
+      ['re-sync', 1.1],
+      ['updates', null],
+    ] as const) {
+      const [without, kept] = [cost(`${sink}, normal, ${step}`), cost(`${sink}, normal, history, ${step}`)];
+      if (Number.isNaN(kept)) continue;
+      const times = kept / without;
+      const each = [without, kept].map((ms) => perRecord(members, ms)).join(' us/record without history, ');
+      const measured = `${times.toFixed(2)}x (${each} with)`;
+      if (most === null) process.stdout.write(`          ${sink}: ${step} cost ${measured}\n`);
+      else target(`${sink}: ${step} at most ${most}x`, measured, times <= most);
+    }
+  }
+}
+
 /** How what a record costs, and the memory, grow with the number of members. */
 export function printGrowth([small, ...larger]: readonly Results[]): void {
   if (small === undefined || larger.length === 0) return;

@@ -5,7 +5,7 @@ import pg from 'pg';
 import { findPostgres } from '../test/support/ensure-postgres.ts';
 import { startPostgres, type PrivatePostgres } from '../test/support/postgres.ts';
 import { firstLine, outputOf, start } from './children.ts';
-import { printGrowth, printResults, type Outcome, type Results } from './bench-results.ts';
+import { printGrowth, printHistory, printResults, type Outcome, type Results } from './bench-results.ts';
 
 /**
  * First load and unchanged re-sync of list members over HTTP, compared with a bare script. Each round runs all of them
@@ -13,9 +13,10 @@ import { printGrowth, printResults, type Outcome, type Results } from './bench-r
  * `normal` (every sink with that durability; the default), `sqlite`, `jsonl` or `postgres` (with both), `all`, or
  * `shuffled`: SQLite is synced again from a service that gives the same records with their members in another order and
  * with newly signed links in every answer, and once more without looking for records by their bytes; or `history`:
- * SQLite and PostgreSQL, each without versions of rows and with them. Several numbers of
- * members (`100000,1000000`) are measured one after the other, with durability normal, and what a record costs of the
- * first and of each other number is compared. PostgreSQL is a server of the bench's own, on this machine, which waits
+ * SQLite and PostgreSQL, each without versions of rows and with them, and once more where every member has changed; it
+ * leaves out the bare scripts, and prints after each round. Several numbers of members (`100000,1000000`) are measured
+ * one after the other, with durability normal, and what a record costs of the first and of each other number is
+ * compared. PostgreSQL is a server of the bench's own, on this machine, which waits
  * for its disk. It cleans up (VACUUM ANALYZE) after each measurement instead of at any moment of one, where its own
  * write-ahead log would count as that of the one that runs.
  */
@@ -31,8 +32,14 @@ const sinksOfKind: Readonly<Record<string, readonly string[]>> = {
 const isMeasured = (sink: string): boolean =>
   sinksOfKind[kind]?.includes(sink) ?? ['normal', 'all', sink].includes(kind);
 const isNormal = ['normal', 'shuffled', 'history'].includes(kind) || sizes.length > 1;
+const hasHistory = kind === 'history';
 /** How `sync-once` is called besides. */
-const ways = kind === 'history' ? [[], ['history']] : [[]];
+const ways = hasHistory ? [[], ['history']] : [[]];
+/** How servers answer that a kind needs. */
+const otherServers: Readonly<Record<string, readonly string[]>> = {
+  shuffled: ['', 'shuffled'],
+  history: ['', 'changed'],
+};
 const durabilities = isNormal ? ['normal'] : ['normal', 'full'];
 
 const folder = mkdtempSync(path.join(tmpdir(), 'connector-sync-bench-'));
@@ -51,30 +58,30 @@ if (postgres === null && isMeasured('postgres')) {
 }
 for (const members of sizes) {
   const results: Results = { members, outcomes: new Map() };
-  const servers = (kind === 'shuffled' ? ['', 'shuffled'] : ['']).map((how) =>
-    start('member-server', [String(members), how]),
-  );
-  const [baseUrl = '', shuffledUrl] = await Promise.all(
+  const servers = (otherServers[kind] ?? ['']).map((how) => start('member-server', [String(members), how]));
+  const [baseUrl = '', otherUrl] = await Promise.all(
     servers.map(async (server) => `http://127.0.0.1:${await firstLine(server)}`),
   );
   for (let round = 1; round <= rounds; round += 1) {
-    if (kind !== 'postgres') await measureFiles(results, { baseUrl, shuffledUrl });
-    if (postgres !== null) await measurePostgres(results, baseUrl, round, postgres);
+    if (kind !== 'postgres') await measureFiles(results, { baseUrl, otherUrl });
+    if (postgres !== null) await measurePostgres(results, { baseUrl, otherUrl }, round, postgres);
     process.stderr.write(`round ${round} of ${rounds} done\n`);
+    if (hasHistory) printHistory(results, round);
   }
   for (const server of servers) server.kill();
-  printResults(results, rounds, durabilities);
+  if (!hasHistory) printResults(results, rounds, durabilities);
   all.push(results);
 }
 printGrowth(all);
 
 interface Urls {
   readonly baseUrl: string;
-  readonly shuffledUrl: string | undefined;
+  /** Of the server that answers otherwise. */
+  readonly otherUrl: string | undefined;
 }
 
-async function measureFiles(results: Results, { baseUrl, shuffledUrl }: Urls): Promise<void> {
-  for (const synchronous of durabilities.map((one) => one.toUpperCase())) {
+async function measureFiles(results: Results, { baseUrl, otherUrl }: Urls): Promise<void> {
+  for (const synchronous of hasHistory ? [] : durabilities.map((one) => one.toUpperCase())) {
     const name = `bare script, ${synchronous}`;
     const file = path.join(folder, `bare-${synchronous}.db`);
     await measure(results, `${name}, first load`, 'bare-script', [baseUrl, file, synchronous]);
@@ -100,12 +107,14 @@ async function measureFiles(results: Results, { baseUrl, shuffledUrl }: Urls): P
       const steps = [
         ['first load', baseUrl],
         ['re-sync', baseUrl],
-        ...(shuffledUrl === undefined
+        ...(otherUrl === undefined
           ? []
-          : ([
-              ['shuffled re-sync', shuffledUrl],
-              ['re-sync, all read', shuffledUrl, 'read'],
-            ] as const)),
+          : hasHistory
+            ? ([['updates', otherUrl]] as const)
+            : ([
+                ['shuffled re-sync', otherUrl],
+                ['re-sync, all read', otherUrl, 'read'],
+              ] as const)),
       ] as const;
       for (const [step, url, ...how] of steps) {
         await measure(results, `${name}, ${step}`, 'sync-once', [url, JSON.stringify(sink), ...way, ...how]);
@@ -122,7 +131,7 @@ function emptyFolder(): void {
 
 async function measurePostgres(
   results: Results,
-  baseUrl: string,
+  { baseUrl, otherUrl }: Urls,
   round: number,
   server: PrivatePostgres,
 ): Promise<void> {
@@ -133,7 +142,7 @@ async function measurePostgres(
   try {
     const [passed = 0, delayed = 0] = (await Promise.all(proxies.map(firstLine))).map(Number);
     const run = `${results.members}_${round}`;
-    for (const durability of durabilities) {
+    for (const durability of hasHistory ? [] : durabilities) {
       const synchronous = durability === 'normal' ? 'off' : 'on';
       const args = [baseUrl, url, `bare_${synchronous}_${run}`, synchronous];
       await measure(
@@ -159,20 +168,15 @@ async function measurePostgres(
       const at = { ...connection, hosts: [{ host: '127.0.0.1', port: to }] };
       const options = { type: 'postgres', name: 'bench', connection: at, direct: null, connections: 4 };
       const sink = JSON.stringify({ ...options, schema, durability });
-      await measure(
-        results,
-        `connector-sync, postgres, ${name}, first load`,
-        'sync-once',
-        [baseUrl, sink, ...way],
-        server,
-      );
-      await measure(
-        results,
-        `connector-sync, postgres, ${name}, re-sync`,
-        'sync-once',
-        [baseUrl, sink, ...way],
-        server,
-      );
+      const steps = [
+        ['first load', baseUrl],
+        ['re-sync', baseUrl],
+        ...(otherUrl === undefined ? [] : ([['updates', otherUrl]] as const)),
+      ] as const;
+      for (const [step, from] of steps) {
+        const what = `connector-sync, postgres, ${name}, ${step}`;
+        await measure(results, what, 'sync-once', [from, sink, ...way], server);
+      }
     }
   } finally {
     for (const proxy of proxies) proxy.kill();

@@ -8,10 +8,11 @@ import { openMailingAccount } from '../src/sample/email-marketing/mailing-accoun
  * A server with minimal overhead, so that the benchmark measures the clients: up to 200,000 members are made once and
  * held as texts, which a page joins; of a longer list only the next pages, made while the client works on the last one.
  * `shuffled`: every answer has the members of its objects in another order, and links with another signature.
- * `node member-server.js <members> [shuffled]`; prints its port.
+ * `changed`: every member has another name. `node member-server.js <members> [shuffled | changed]`; prints its port.
  */
 const members = Number(process.argv[2]);
 const isShuffled = process.argv[3] === 'shuffled';
+const isChanged = process.argv[3] === 'changed';
 const mostHeld = 200_000;
 const account = openMailingAccount(7, { members }, 0);
 const list = account.list('lists', {}).slice(0, 1)[0];
@@ -23,7 +24,9 @@ const made = { from: 0, texts: [] as string[] };
 
 function makeUpTo(end: number): void {
   const start = made.from + made.texts.length;
-  for (const record of listing.slice(start, end - start)) made.texts.push(JSON.stringify(record));
+  for (const record of listing.slice(start, end - start)) {
+    made.texts.push(JSON.stringify(isChanged ? { ...record, full_name: `changed ${start}` } : record));
+  }
 }
 
 function textsAt(offset: number, count: number): readonly string[] {

@@ -26,6 +26,7 @@ async function synced(schema: string) {
   onTestFinished(() => proxy.close());
   const url = server.url.replace(`:${server.port}`, `:${proxy.port}`);
   const world = await openCliWorld({
+    size: isLong ? { members: 200 } : 'tiny',
     sinkSettings: `{ type: postgres, url: "${url}", schema: ${schema}, durability: normal }`,
   });
   onTestFinished(() => world[Symbol.asyncDispose]());
