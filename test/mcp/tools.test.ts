@@ -4,6 +4,7 @@ import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { it } from '../support/it.ts';
 import { openMcpClient, type McpClient } from '../support/mcp-client.ts';
 import { callCli } from '../support/run-cli.ts';
+import { triedSinks } from '../support/trials.ts';
 
 let world: CliWorld;
 let mcp: McpClient;
@@ -153,6 +154,26 @@ describe('what agents read', () => {
     expect(line).toMatchObject({ level: 'info', result: 'ok', ms: expect.any(Number), rows: 0 });
     expect(JSON.stringify(mcp.logged())).not.toContain('a-secret-value');
   });
+});
+
+it.each(triedSinks)('is read from a %s sink alike', async (sink) => {
+  await using other = await openCliWorld({ sink, settings: '    include: [lists]\n' });
+  expect((await other.cli('sync', 'newsletter')).code).toBe(0);
+  await using asked = await openMcpClient(other);
+  const entity = 'newsletter/lists';
+  const [{ rows }] = [await asked.call('list_entities', { name: entity })];
+  const { records } = await asked.call('changes', { entity, since: '2020-01-01', fields: ['name'] });
+  expect(records).toHaveLength(Number(rows));
+  const [{ id: list, name } = {}] = records.map(({ record }) => record as Record<string, unknown>);
+  const key = { id: list };
+  expect(await asked.call('get', { entity, key })).toMatchObject({ complete: true, record: { name } });
+  expect(await asked.call('explain', { entity, key })).toMatchObject({ found: true });
+  expect(await asked.call('freshness')).toMatchObject({
+    connectors: [{ state: 'ok' }, { state: 'waiting' }],
+  });
+  const searched = { entity, filter: { eq: key } };
+  if (sink === 'sqlite') expect((await asked.call('search', searched)).records).toMatchObject([{ name }]);
+  else expect(await asked.refusal('search', searched)).toContain('get, explain and changes read it.');
 });
 
 describe('what agents do not see', () => {
