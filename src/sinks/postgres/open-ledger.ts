@@ -3,10 +3,10 @@ import { NoSinkYetError } from '../acquire-errors.ts';
 import { servedLedger } from '../ledger/served-ledger.ts';
 import type { OpenedToRead } from '../ledger-readers.ts';
 import type { OpenHow, ServedLedger, SinkPlace } from '../sink-access.ts';
-import { cellOf } from '../../sql/database.ts';
+import { quoted } from '../../sql/quoted.ts';
 import { lastCommits, newestSeq } from './lease/lease-rows.ts';
 import type { Clock } from '../../core/clock.ts';
-import { findSink, makeSink } from './open-schema.ts';
+import { findSink, makeSink, schemaVersion, type FoundSink } from './open-schema.ts';
 import { postgresTables } from './records/record-tables.ts';
 import { toSinkError } from './sink-error.ts';
 import { openServer, type Server } from '../../sql/postgres/server.ts';
@@ -61,8 +61,17 @@ export async function openWatchedPostgres(place: PostgresPlace): Promise<ServedL
   return await served(place, { server, sinkId });
 }
 
-/** Any commit on the server changes the snapshot; another server, or the same one started again, has another start. */
-const markSql = `SELECT pg_postmaster_start_time()::text || ' ' || pg_current_snapshot()::text AS mark`;
+/**
+ * The sink, and what any commit on the server changes: the snapshot, or the start of another server or the same one
+ * started again.
+ */
+const foundSql = (schema: string): string =>
+  `SELECT pg_postmaster_start_time()::text || ' ' || pg_current_snapshot()::text AS mark, sink_id, version
+   FROM ${quoted(schema)}._sync_meta`;
+
+interface FoundAt extends FoundSink {
+  readonly mark: string;
+}
 
 async function served(
   { schema }: PostgresPlace,
@@ -72,16 +81,20 @@ async function served(
   let mark: string | null = null;
   return await servedLedger({
     sinkId,
-    look: async () =>
-      await server.read(async (tx) => {
-        const now = (await cellOf<string>(tx, markSql)) ?? null;
-        // A schema goes or comes by a commit.
-        if (now !== null && now === mark) return null;
-        const found = await findSink(tx, schema, server.place);
-        mark = found?.sinkId === sinkId ? now : null;
-        if (mark !== null) return null;
-        return `${found === null ? 'nothing' : 'another sink'} is at ${server.place}`;
-      }),
+    look: async () => {
+      const now = await server
+        .read(async (tx) => await tx.first<FoundAt>(foundSql(schema)))
+        .catch((error: unknown) => {
+          if (error instanceof SyncError && error.recovery === 'retry') throw error;
+          // Most likely its table is not there.
+          return undefined;
+        });
+      mark = now?.sinkId === sinkId && now.version === schemaVersion ? now.mark : null;
+      if (mark !== null) return null;
+      const found = await server.read(async (tx) => await findSink(tx, schema, server.place));
+      if (found?.sinkId === sinkId) return null;
+      return `${found === null ? 'nothing' : 'another sink'} is at ${server.place}`;
+    },
     read: (work) => server.read(work),
     mark: async () => Promise.resolve(mark),
     lastCommits,

@@ -55,7 +55,7 @@ const schemaSql = `${driverSql}${ledgerSql}${postgresCatalogSql}`;
 const migrations: readonly string[] = [rememberedBytesSql, watchedSql];
 
 /** What a schema says of the sink in it. */
-interface FoundSink {
+export interface FoundSink {
   readonly sinkId: string;
   readonly version: number;
 }
