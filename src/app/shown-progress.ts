@@ -15,6 +15,7 @@ const shape = z.object({
       entity: z.string(),
       /** How many records the run will have read of it; null: not known. */
       expected: z.object({ records: z.number(), isEstimate: z.boolean() }).nullable(),
+      pacedMs: z.number().default(0),
     }),
   ),
   recordsPerSecond: z.number(),
@@ -44,9 +45,10 @@ export function openShownProgress(connector: ConnectorName, clock: Clock) {
       if (nowMs - shownMs < leastBetweenMs) return null;
       shownMs = nowMs;
       const shown: ShownProgress = {
-        entities: [...progress.entities.keys()].map((entity) => ({
+        entities: [...progress.entities].map(([entity, { pacedMs, open }]) => ({
           entity,
           expected: expectedRecords(progress, entity),
+          pacedMs: open > 0 ? pacedMs : 0,
         })),
         recordsPerSecond: rates(progress, nowMs).records,
         left: remaining(progress, nowMs),

@@ -92,6 +92,8 @@ export type RunEvent =
       readonly ms: number;
       /** For concurrency, rate and pauses, before that. */
       readonly waitedMs: number;
+      /** Of that, for rate and pauses. */
+      readonly pacedMs: number;
     }
   | ({
       readonly kind: 'call-retried';

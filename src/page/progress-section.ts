@@ -2,6 +2,7 @@ import { html, type SafeHtml } from '@remix-run/html-template';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { expectedText } from '../telemetry/expected-records.ts';
 import { count, roughly } from '../telemetry/format.ts';
+import { pacedText } from '../telemetry/progress-text.ts';
 import { exactly, wideTable } from './layout.ts';
 import type { ConnectorData } from './read-connector-page.ts';
 
@@ -13,6 +14,7 @@ const columns = [
   { title: 'of', align: 'right' },
   { title: 'written', align: 'right' },
   { title: 'stored before', align: 'right' },
+  { title: 'waiting' },
 ] as const;
 
 /** What a run in progress has stored so far. `perSecond`: records since the page was last asked for; null: unknown. */
@@ -22,14 +24,15 @@ export function progressSection(
   { stored }: Pick<ConnectorData, 'stored'>,
 ): SafeHtml {
   const { run, counts, progress, isLost } = running;
-  const expected = new Map((progress?.entities ?? []).map((one) => [one.entity, one.expected]));
+  const shown = new Map((progress?.entities ?? []).map((one) => [one.entity, one]));
   const before = new Map((stored?.status?.entities ?? []).map(({ entity, rows }) => [entity, rows]));
   const rows = counts.map(({ entity, fetched, duplicate, inserted, updated }) => [
     entity,
     count(fetched - duplicate),
-    expectedText(expected.get(entity) ?? null, fetched - duplicate) ?? '',
+    expectedText(shown.get(entity)?.expected ?? null, fetched - duplicate) ?? '',
     count(inserted + updated),
     count(Math.max(0, (before.get(entity) ?? 0) - inserted)),
+    pacedText({ pacedMs: shown.get(entity)?.pacedMs ?? 0 }).join(),
   ]);
   return html`<section class="notice" aria-label="Run in progress">
     <h2>${isLost ? 'Its process has ended' : 'Running'}</h2>

@@ -37,7 +37,7 @@ export function progressSummary(progress: Progress, nowMs: number): string {
     ...(open.length === 0
       ? []
       : [
-          `reading ${open.map(([name, one]) => `${printable(name)} (${recordsText(name, one, progress)})`).join(', ')}`,
+          `reading ${open.map(([name, one]) => `${printable(name)} (${[recordsText(name, one, progress), ...pacedText(one)].join(', ')})`).join(', ')}`,
         ]),
     ...(wait === null ? [] : [wait]),
   ];
@@ -86,7 +86,7 @@ function entityLine(
     recordsText(name, entity, progress),
     ...(wait === null ? [] : [wait]),
     ...(entity.setAside > 0 ? [`${count(entity.setAside)} failed`] : []),
-    ...(entity.open > 0 && wait === null ? [`${count(Math.round(records))}/s`] : []),
+    ...(entity.open > 0 && wait === null ? [`${count(Math.round(records))}/s`, ...pacedText(entity)] : []),
     counted(entity.pages, 'page'),
   ];
   const line = fitting(parts, '  ', style);
@@ -112,6 +112,11 @@ function entityWait({ retry }: EntityProgress, { throttledUntilMs }: Progress, n
   }
   if (throttledUntilMs > nowMs) return `waits ${Math.ceil((throttledUntilMs - nowMs) / 1000)} s: rate limit`;
   return null;
+}
+
+/** Nothing where calls need not wait: `rateLimit` is what a person may change. */
+export function pacedText({ pacedMs }: Pick<EntityProgress, 'pacedMs'>): readonly string[] {
+  return pacedMs === 0 ? [] : [`calls wait ${(pacedMs / 1000).toFixed(1)} s: rateLimit`];
 }
 
 /** The most important first: a narrow screen drops the last ones. */

@@ -40,6 +40,8 @@ const noProgress = {
   parent: null as EntityName | null,
   /** The newest failed attempt of it that another one follows; null once it was answered again. */
   retry: null as Retry | null,
+  /** How long its newest call waited for its turn by the rate that the config allows; 0: no time worth naming. */
+  pacedMs: 0,
   arrivals: [] as readonly Arrivals[],
 };
 export type EntityProgress = Readonly<typeof noProgress>;
@@ -113,7 +115,7 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
         }),
       );
     case 'call-ended':
-      return event.answer === 'ok' ? answered(progress, event.entity) : progress;
+      return event.answer === 'ok' ? answered(progress, event, nowMs) : progress;
     case 'page-fetched':
       return withEntity(
         { ...progress, arrivals: withArrival(progress.arrivals, event.records, nowMs) },
@@ -192,10 +194,22 @@ function sumOf(left: number | null, right: number | null): number | null {
   return left === null || right === null ? null : left + right;
 }
 
-function answered(progress: Progress, name: EntityName | null): Progress {
+/** Shorter waits are no news. */
+const leastPacedMs = 200;
+
+function answered(
+  progress: Progress,
+  { entity: name, ms, pacedMs }: Extract<RunEvent, { readonly kind: 'call-ended' }>,
+  nowMs: number,
+): Progress {
   const now = progress.retry === null ? progress : { ...progress, retry: null };
-  const isWaiting = name !== null && (now.entities.get(name)?.retry ?? null) !== null;
-  return isWaiting ? withEntity(now, name, () => ({ retry: null })) : now;
+  const entity = name === null ? undefined : now.entities.get(name);
+  if (name === null || entity === undefined) return now;
+  // A pause that the service asked for is shown while it lasts.
+  const isOwn = pacedMs >= leastPacedMs && nowMs - ms - pacedMs >= progress.throttledUntilMs;
+  const change = { retry: null, pacedMs: isOwn ? pacedMs : 0 };
+  const isSame = entity.retry === null && entity.pacedMs === change.pacedMs;
+  return isSame ? now : withEntity(now, name, () => change);
 }
 
 type Listing = Pick<Extract<RunEvent, { readonly kind: 'walk-started' }>, 'entity' | 'params'>;

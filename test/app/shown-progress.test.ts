@@ -19,6 +19,7 @@ const events: readonly RunEvent[] = [
   { kind: 'run-started', connector, run: 'r' as never, continues: null, due: 1 },
   { kind: 'walk-started', entity, params: {}, isIncremental: false, resumed: false },
   { kind: 'listing-counted', entity, params: {}, records: 30_000 },
+  { kind: 'call-ended', entity, answer: 'ok', ms: 100, waitedMs: 1500, pacedMs: 1500 },
 ];
 
 it('is what a terminal shows, at most every two seconds', () => {
@@ -33,7 +34,7 @@ it('is what a terminal shows, at most every two seconds', () => {
     clock.advance(1000);
   }
   expect(readShownProgress(shown.text())).toEqual({
-    entities: [{ entity, expected: { records: 30_000, isEstimate: false } }],
+    entities: [{ entity, expected: { records: 30_000, isEstimate: false }, pacedMs: 1500 }],
     recordsPerSecond: 1000,
     left: { ms: 20_000, isAtLeast: false },
   });

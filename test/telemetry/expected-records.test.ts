@@ -184,7 +184,7 @@ it('the line of an entity says what it waits for, and why', () => {
   const waiting = play([...listsRead, walk(members, 'a'), page(members, 1000, 'a'), retried]);
   expect(lineOf(waiting, members)).toContain('waits 8 s: answered with an error, attempt 2 of 6');
   expect(lineOf(waiting, lists)).not.toContain('waits');
-  const ok: RunEvent = { kind: 'call-ended', entity: members, answer: 'ok', ms: 1, waitedMs: 0 };
+  const ok: RunEvent = { kind: 'call-ended', entity: members, answer: 'ok', ms: 1, waitedMs: 0, pacedMs: 0 };
   expect(lineOf(advanceProgress(waiting, ok, 500), members)).not.toContain('waits');
   const throttled = advanceProgress(waiting, { kind: 'throttled', waitMs: 12_000 }, 9000);
   expect(lineOf(throttled, members, 9000)).toContain('waits 12 s: rate limit');

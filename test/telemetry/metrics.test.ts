@@ -55,6 +55,7 @@ const called = (part: Partial<Extract<RunEvent, { kind: 'call-ended' }>>): RunEv
   answer: 'ok',
   ms: 300,
   waitedMs: 0,
+  pacedMs: 0,
   ...part,
 });
 

@@ -113,6 +113,20 @@ describe('progress', () => {
     expect(resumed).not.toContain('100,000');
   });
 
+  it('names rateLimit where calls wait for it, and not what was a pause of the service', () => {
+    const waiting = (pacedMs: number): RunEvent => ({
+      ...answered,
+      entity: members,
+      waitedMs: pacedMs,
+      pacedMs,
+    });
+    const text = (...events: RunEvent[]): string =>
+      progressLines(play([runStarted({}), walkStarted(members), ...events]), 1000, wide).join('\n');
+    expect(text(waiting(400))).toContain('calls wait 0.4 s: rateLimit');
+    expect(text(waiting(400), waiting(10))).not.toContain('rateLimit');
+    expect(text({ kind: 'throttled', waitMs: 1 }, waiting(400))).not.toContain('rateLimit');
+  });
+
   it('says how long it still takes, at least where an entity has no estimate, and not while it waits', () => {
     const known: Expected = { rows: 30_000, pages: 300 };
     const after10s = (all: ReadonlyMap<EntityName, Expected>, more: readonly RunEvent[] = []): Progress => {
@@ -283,7 +297,7 @@ describe('text for people', () => {
 
 const wide = { columns: 120, hasColor: false };
 const fetched: RunEvent = { kind: 'page-fetched', entity: members, records: 50, bytes: 1, ms: 1 };
-const answered: RunEvent = { kind: 'call-ended', entity: null, answer: 'ok', ms: 1, waitedMs: 0 };
+const answered: RunEvent = { kind: 'call-ended', entity: null, answer: 'ok', ms: 1, waitedMs: 0, pacedMs: 0 };
 
 function runStarted({ due = 0, continues = null as RunId | null }): RunEvent {
   return { kind: 'run-started', connector: newsletter, run: 'r' as never, continues, due };

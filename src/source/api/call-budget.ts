@@ -1,12 +1,16 @@
 import PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
+import type { RunEvent } from '../../core/events.ts';
 import type { SharedBudget, SharedTurn } from '../../core/shared-budget.ts';
 import { openCallPace } from '../../http/call-pace.ts';
 import type { SourceStats } from '../source.ts';
 
 /** What calls have cost so far. */
 type CallCosts = Omit<SourceStats, 'serverTime'>;
+
+/** Of one attempt, as `call-ended` has them. */
+export type CallWaits = Pick<Extract<RunEvent, { readonly kind: 'call-ended' }>, 'waitedMs' | 'pacedMs'>;
 
 export type CallBudget = ReturnType<typeof openCallBudget>;
 
@@ -49,14 +53,16 @@ export function openCallBudget(options: CallBudgetOptions) {
      * Runs one attempt when concurrency, rate and pauses let it, and tells it how long they made it wait. Rejects at
      * once when the signal is aborted, also from the queue.
      */
-    async run<T>(attempt: (waitedMs: number) => Promise<T>, signal: AbortSignal): Promise<T> {
+    async run<T>(attempt: (waits: CallWaits) => Promise<T>, signal: AbortSignal): Promise<T> {
       checkCall();
       const queuedAt = clock.now();
       return await queue.add(
         async () => {
+          const takenAt = clock.now();
           const turn = await start(signal).finally(() => count({ waitedMs: clock.now() - queuedAt }));
           try {
-            return await attempt(clock.now() - queuedAt);
+            const startedAt = clock.now();
+            return await attempt({ waitedMs: startedAt - queuedAt, pacedMs: startedAt - takenAt });
           } finally {
             // The result of the attempt matters; a turn that cannot be released expires.
             await turn?.release().catch(() => undefined);

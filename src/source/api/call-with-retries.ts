@@ -5,7 +5,7 @@ import { SyncError, ThrottledError } from '../../core/errors.ts';
 import type { OnRunEvent, RunEvent } from '../../core/events.ts';
 import type { ApiLimits } from './api-limits.ts';
 import { isBrokenAnswer, type BrokenAnswers } from './broken-answers.ts';
-import type { CallBudget } from './call-budget.ts';
+import type { CallBudget, CallWaits } from './call-budget.ts';
 import { type CallFacts, CallFailure, onceOnly, type RetryRule, stopError } from './call-failure.ts';
 
 /** One call of a source, through the API or to the third party itself. */
@@ -38,7 +38,7 @@ export async function callWithRetries<T>(call: Call<T>): Promise<T> {
   signal.throwIfAborted();
   // One run's signal serves all its walks at once: more than ten listeners are no leak here.
   setMaxListeners(0, signal);
-  const attempt = (waitedMs: number) => attemptOnce(call, waitedMs);
+  const attempt = (waits: CallWaits) => attemptOnce(call, waits);
   try {
     return await repeat(async () => {
       // Get the token first: calls that wait for it after taking a turn would all start together.
@@ -57,7 +57,7 @@ type CallEnded = Extract<RunEvent, { readonly kind: 'call-ended' }>;
 
 async function attemptOnce<T>(
   { facts, token, send, clock, budget, onEvent, signal }: Call<T>,
-  waitedMs: number,
+  waits: CallWaits,
 ): Promise<T> {
   // Without a call failure inside: the token's own request has already been retried.
   const current = (await token?.()) ?? null;
@@ -65,7 +65,7 @@ async function attemptOnce<T>(
   budget.takeCall();
   const sentAt = clock.now();
   const ended = (answer: CallEnded['answer']): void =>
-    onEvent({ kind: 'call-ended', entity: facts.entity, answer, ms: clock.now() - sentAt, waitedMs });
+    onEvent({ kind: 'call-ended', entity: facts.entity, answer, ms: clock.now() - sentAt, ...waits });
   let value: T;
   try {
     value = await send(current);
