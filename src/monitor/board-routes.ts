@@ -46,9 +46,9 @@ export function boardRoutes(server: FastifyInstance, options: BoardOptions): voi
         reply.header('content-security-policy', boardPolicy);
         return await refuseWithoutToken(request, reply, options);
       });
-      board.addHook('onSend', async (_request, reply, body) =>
+      board.addHook('onSend', async (request, reply, body) =>
         typeof body === 'string' && String(reply.getHeader('content-type')).startsWith('text/html')
-          ? body.replace(linkElsewhere, '')
+          ? body.replace(linkElsewhere, '').replace(base, `<base href="${prefixOf(request)}$1"`)
           : body,
       );
       board.setNotFoundHandler((_request, reply) => reply.code(404).send({ message: 'not found' }));
@@ -60,6 +60,15 @@ export function boardRoutes(server: FastifyInstance, options: BoardOptions): voi
 
 /** The page of the library asks another machine for a font; the policy would refuse it, and the browser complain. */
 const linkElsewhere = /<link\b[^>]*\bhref="(?:https?:)?\/\/[^>]*>/gi;
+
+/** The library makes all its addresses from this one, and takes no relative one. */
+const base = /<base href="([^"]*)"/;
+
+/** Below which path a reverse proxy shows the board, as it says; pages need not know. */
+function prefixOf(request: FastifyRequest): string {
+  const given = request.headers['x-forwarded-prefix'];
+  return typeof given === 'string' && /^(?:\/[\w.~-]+)+$/.test(given) ? given : '';
+}
 
 function showQueue(queue: Queue, sinks: ShownQueues['sinks'] = []): BullMQAdapter {
   const sink = sinks.find(({ id }) => syncsQueue(id) === queue.name);

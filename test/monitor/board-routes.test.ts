@@ -13,6 +13,7 @@ import { loadSettings } from '../../src/settings/load-settings.ts';
 import { cliSecret, writeCliConfig } from '../support/cli-config.ts';
 import { findChromium } from '../support/page/find-chromium.ts';
 import { openActor } from '../support/page/actor.ts';
+import { proxyBelow } from '../support/page/proxy-below.ts';
 import { usePage } from '../support/page/use-page.ts';
 import { startRedis, type PrivateRedis } from '../support/redis.ts';
 import {
@@ -200,24 +201,40 @@ describe('the board', () => {
     expect(body.match(/<(?:link|script|img)[^>]*(?:https?:)?\/\/[^>]*>/g)).toBeNull();
   });
 
-  const program = findChromium();
-  it.skipIf(program === null)('opens in a browser without asking another machine for anything', async () => {
-    // Tests run as root in containers, where Chromium's sandbox does not start.
-    const browser = await chromium.launch({ executablePath: program ?? '', args: ['--no-sandbox'] });
-    try {
-      await usePage(browser, {}, async (page) => {
-        await page.goto(served.monitor.url);
-        await page.getByLabel('Token').fill(token);
-        await page.getByRole('button', { name: 'Log in' }).click();
-        await page.getByRole('link', { name: '/board' }).click();
-        await page.getByText('sink warehouse').first().waitFor();
-        await page.goto(`${served.monitor.url}/board/queue/syncs-0a1b`);
-        await page.getByText('wiki: sync').first().waitFor();
-      });
-    } finally {
-      await browser.close();
+  it('makes its addresses below the prefix that a proxy names, and of nothing else that is sent', async () => {
+    const baseFor = async (prefix: string): Promise<string | undefined> => {
+      const { body } = await ask('/board', { headers: { ...basic, 'x-forwarded-prefix': prefix } });
+      return /<base href="([^"]*)"/.exec(body)?.[1];
+    };
+    expect(await baseFor('/sync')).toBe('/sync/board/');
+    expect(await baseFor('/team-a/sync')).toBe('/team-a/sync/board/');
+    for (const strange of ['//evil.test', '/a"><script>', 'https://evil.test', '/', '/a/', '$1']) {
+      expect([strange, await baseFor(strange)]).toEqual([strange, '/board/']);
     }
   });
+
+  const program = findChromium();
+  it.skipIf(program === null)(
+    'opens in a browser below the path prefix of a proxy, and asks no other machine',
+    async () => {
+      await using proxy = await proxyBelow('/sync', served.monitor.url);
+      // Tests run as root in containers, where Chromium's sandbox does not start.
+      const browser = await chromium.launch({ executablePath: program ?? '', args: ['--no-sandbox'] });
+      try {
+        await usePage(browser, {}, async (page) => {
+          await page.goto(`${proxy.url}/sync/`);
+          await page.getByLabel('Token').fill(token);
+          await page.getByRole('button', { name: 'Log in' }).click();
+          await page.getByRole('link', { name: '/board' }).click();
+          await page.getByText('sink warehouse').first().waitFor();
+          await page.goto(`${proxy.url}/sync/board/queue/syncs-0a1b`);
+          await page.getByText('wiki: sync').first().waitFor();
+        });
+      } finally {
+        await browser.close();
+      }
+    },
+  );
 
   it('rejects every change of a queue, even with the token', async () => {
     const [job] = await shownJobs('syncs-0a1b');

@@ -1,11 +1,10 @@
-import { once } from 'node:events';
-import { createServer, request as httpRequest } from 'node:http';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AxeBuilder } from '@axe-core/playwright';
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findChromium, howToGetChromium } from '../support/page/find-chromium.ts';
+import { proxyBelow } from '../support/page/proxy-below.ts';
 import { clockAhead, serveUi } from '../support/page/served-ui.ts';
 import { openStatusWorld, type StatusWorld } from '../support/page/status-world.ts';
 import { usePage } from '../support/page/use-page.ts';
@@ -137,30 +136,3 @@ describe.skipIf(program === null)('the pages in a browser', () => {
     });
   });
 });
-
-/** A reverse proxy that takes the prefix away, as those in the guide do. */
-async function proxyBelow(prefix: string, target: string) {
-  const { hostname, port } = new URL(target);
-  const server = createServer((incoming, outgoing) => {
-    const path = (incoming.url ?? '').slice(prefix.length);
-    const { method = 'GET', headers } = incoming;
-    if (!incoming.url?.startsWith(`${prefix}/`)) return void outgoing.writeHead(404).end();
-    const asked = httpRequest({ hostname, port, path, method, headers }, (answer) => {
-      outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
-      answer.pipe(outgoing);
-    });
-    asked.on('error', () => outgoing.destroy());
-    outgoing.on('close', () => asked.destroy());
-    incoming.pipe(asked);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  return {
-    url: `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
-  };
-}

@@ -115,8 +115,10 @@ describe('progress', () => {
 
   it('names rateLimit where calls wait for it, and not what was a pause of the service', () => {
     const waiting = (pacedMs: number): RunEvent => ({
-      ...answered,
+      kind: 'call-ended',
       entity: members,
+      answer: 'ok',
+      ms: 1,
       waitedMs: pacedMs,
       pacedMs,
     });

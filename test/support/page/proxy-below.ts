@@ -1,0 +1,30 @@
+import { once } from 'node:events';
+import { createServer, request as httpRequest } from 'node:http';
+
+/** A reverse proxy that takes a path prefix away and says so, as the one in the guide does. */
+export async function proxyBelow(prefix: string, target: string) {
+  const { hostname, port } = new URL(target);
+  const server = createServer((incoming, outgoing) => {
+    const path = (incoming.url ?? '').slice(prefix.length);
+    const { method = 'GET' } = incoming;
+    const headers = { ...incoming.headers, 'x-forwarded-prefix': prefix };
+    if (!incoming.url?.startsWith(`${prefix}/`)) return void outgoing.writeHead(404).end();
+    const asked = httpRequest({ hostname, port, path, method, headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(outgoing);
+    });
+    asked.on('error', () => outgoing.destroy());
+    outgoing.on('close', () => asked.destroy());
+    incoming.pipe(asked);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  return {
+    url: `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
