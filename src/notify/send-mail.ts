@@ -92,6 +92,10 @@ function failureOf(error: unknown): Sent {
   if (code === 'ERR_ADDRESS_REFUSED') {
     return { kind: 'failed', error: `${String(facts.message)} (${code})`, retryAfterMs: 0 };
   }
+  if (/certificate/i.test(String(facts.message)) && reply === null) {
+    const error = `the mail server has a TLS certificate that is not trusted: name its CA in NODE_EXTRA_CA_CERTS (${code})`;
+    return { kind: 'failed', error, retryAfterMs: 0 };
+  }
   const text =
     reply === null
       ? `the mail server was not reached (${code})`

@@ -1,10 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import { openNotifier } from '../../src/notify/open-notifier.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { notifySettings } from '../support/notify/notify-settings.ts';
-import { startSmtpServer } from '../support/notify/smtp-server.ts';
+import { runCli } from '../support/run-cli.ts';
+import { certificate, startSmtpServer } from '../support/notify/smtp-server.ts';
 
 const boom = new SyncError('the bucket is not there\r\nBcc: all@example.com', {
   code: 'TARGET_FAILED',
@@ -63,6 +65,28 @@ it.runIf(isInstalled)('gives up a message that the mail server refuses for good'
   expect(notes).toEqual([
     expect.stringContaining('the mail server answered with 554 (EMESSAGE). It is given up.'),
   ]);
+});
+
+it.runIf(isInstalled).each([
+  ['smtps:', 'implicit'],
+  ['smtp:', 'starttls'],
+] as const)('sends by %s over TLS, where the certificate is trusted', async (scheme, tls) => {
+  const server = await startSmtpServer(tls);
+  onTestFinished(async () => await server[Symbol.asyncDispose]());
+  const { file, folder } = notifySettings(
+    [
+      `mail: { type: email, server: "${scheme}//${server.host}", from: sync@example.com, to: [ops@example.com], user: ops, password: ${password} }`,
+    ],
+    { allow: [server.host] },
+  );
+  const args = ['notify', 'test', '--config', file];
+  // A process reads which certificates it trusts when it starts.
+  const env = { NODE_EXTRA_CA_CERTS: join(process.cwd(), certificate) };
+  expect(await runCli(args, { cwd: folder, env })).toMatchObject({ code: 0 });
+  const refused = await runCli(args, { cwd: folder });
+  expect(refused).toMatchObject({ code: 1 });
+  expect(refused.stdout + refused.stderr).toContain('has a TLS certificate that is not trusted');
+  expect(server.mails).toMatchObject([{ user: 'ops', to: ['ops@example.com'], isEncrypted: true }]);
 });
 
 // Proves promise 10.4

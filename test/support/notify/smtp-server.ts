@@ -1,10 +1,14 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { createSecureContext, TLSSocket } from 'node:tls';
 
 export interface Mail {
   readonly from: string;
   readonly to: readonly string[];
   readonly user: string | null;
+  /** Whether all of it came over TLS, the password too. */
+  readonly isEncrypted: boolean;
   /** Headers and text, as they came. */
   readonly data: string;
 }
@@ -17,12 +21,20 @@ export interface SmtpServer extends AsyncDisposable {
   arrived(count: number): Promise<void>;
 }
 
-/** As much of an SMTP server (RFC 5321) as a client needs, on a free port: without TLS, with AUTH PLAIN. */
-export async function startSmtpServer(): Promise<SmtpServer> {
+/** The certificate of servers with TLS, which nothing trusts that is not told to. */
+export const certificate = 'test/fixtures/tls/cert.pem';
+
+/** As much of an SMTP server (RFC 5321) as a client needs, on a free port, with AUTH PLAIN. */
+export async function startSmtpServer(tls: 'none' | 'starttls' | 'implicit' = 'none'): Promise<SmtpServer> {
+  const secureContext = createSecureContext({
+    key: readFileSync('test/fixtures/tls/key.pem'),
+    cert: readFileSync(certificate),
+  });
+  const encrypted = (socket: Socket): Socket => new TLSSocket(socket, { isServer: true, secureContext });
   const mails: Mail[] = [];
   let answerOf: (index: number) => string = () => '250 2.0.0 taken';
   let waiting: { readonly count: number; readonly resolve: () => void }[] = [];
-  const serve = (socket: Socket): void => {
+  const serve = (socket: Socket, isEncrypted: boolean): void => {
     let text = '';
     let data: string[] | null = null;
     let from = '';
@@ -30,7 +42,7 @@ export async function startSmtpServer(): Promise<SmtpServer> {
     let user: string | null = null;
     const reply = (line: string): void => void socket.write(`${line}\r\n`);
     const end = (lines: readonly string[]): void => {
-      const answer = answerOf(mails.push({ from, to, user, data: lines.join('\n') }) - 1);
+      const answer = answerOf(mails.push({ from, to, user, isEncrypted, data: lines.join('\n') }) - 1);
       if (answer === 'cut') socket.destroy();
       else reply(answer);
       for (const { count, resolve } of waiting) if (mails.length >= count) resolve();
@@ -47,8 +59,14 @@ export async function startSmtpServer(): Promise<SmtpServer> {
         return;
       }
       const [, address = ''] = /<([^>]*)>/.exec(line) ?? [];
-      if (/^EHLO/i.test(line)) socket.write('250-mail.test\r\n250 AUTH PLAIN\r\n');
-      else if (/^AUTH PLAIN /i.test(line)) {
+      if (/^EHLO/i.test(line)) {
+        const offers = tls === 'starttls' && !isEncrypted ? '250-STARTTLS\r\n' : '';
+        socket.write(`250-mail.test\r\n${offers}250 AUTH PLAIN\r\n`);
+      } else if (/^STARTTLS/i.test(line) && tls === 'starttls') {
+        reply('220 2.0.0 go ahead');
+        socket.removeAllListeners('data');
+        serve(encrypted(socket), true);
+      } else if (/^AUTH PLAIN /i.test(line)) {
         user = Buffer.from(line.slice('AUTH PLAIN '.length), 'base64').toString().split('\0')[1] ?? null;
         reply('235 2.7.0 hello');
       } else if (/^MAIL FROM/i.test(line)) {
@@ -71,13 +89,14 @@ export async function startSmtpServer(): Promise<SmtpServer> {
       text = lines.pop() ?? '';
       lines.forEach(take);
     });
-    reply('220 mail.test ESMTP');
+    if (tls !== 'starttls' || !isEncrypted) reply('220 mail.test ESMTP');
   };
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
-    serve(socket);
+    if (tls === 'implicit') serve(encrypted(socket), true);
+    else serve(socket, false);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
