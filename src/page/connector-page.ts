@@ -158,7 +158,7 @@ function entityCells(
     asOf === null && limitMs === null
       ? ''
       : html`<span class="${isLate ? 'late' : ''}">${ago(asOf, nowMs)}</span>
-          ${limitMs === null ? '' : html`<span class="faint">of ${formatDuration(limitMs)}</span>`}`,
+          ${limitMs === null ? '' : html`<span class="faint">limit ${formatDuration(limitMs)}</span>`}`,
   ];
 }
 

@@ -54,7 +54,7 @@ const dayColumns = [
   ...(['added', 'changed', 'deleted', 'restored'] as const).map(
     (title) => ({ title, align: 'right' }) as const,
   ),
-  { title: 'of' },
+  { title: 'by entity' },
 ];
 
 /** As many days as a person looks back at without asking for more. */

@@ -26,7 +26,7 @@ export interface PageWorld {
 interface Page {
   readonly title: string;
   /** From this page to the overview, as links have it: works below the path prefix of a proxy too. */
-  readonly root: './' | '../';
+  readonly root: string;
   readonly main: SafeHtml;
   /** Absent: the page shows nothing that changes. */
   readonly isLive?: boolean;
@@ -217,7 +217,7 @@ export function targetLinks(
 }
 
 /** A page that says why there is none. */
-export function problemPage(root: './' | '../', title: string, message: string, world: PageWorld): string {
+export function problemPage(root: string, title: string, message: string, world: PageWorld): string {
   const main = html`<h1>${title}</h1>
     <p>${printable(message)}</p>
     <p><a href="${root}">All connectors</a></p>`;

@@ -2,7 +2,7 @@ import { html } from '@remix-run/html-template';
 import { page, type PageWorld } from './layout.ts';
 
 /** Asks for the token. `problem`: what was wrong with the one before. */
-export function loginPage(root: './' | '../', problem: string | null, world: PageWorld): string {
+export function loginPage(root: string, problem: string | null, world: PageWorld): string {
   const main = html`<h1>Log in</h1>
     <form class="login" method="post" action="${root}login">
       ${problem === null ? '' : html`<p class="notice failed" role="alert">${problem}</p>`}
@@ -24,7 +24,7 @@ export function loginPage(root: './' | '../', problem: string | null, world: Pag
 }
 
 /** Says how to open the pages. */
-export function closedPage(root: './' | '../', world: PageWorld): string {
+export function closedPage(root: string, world: PageWorld): string {
   const main = html`<h1>The pages are closed</h1>
     <p>
       This server can be reached from other machines, and the config has no <code>http.token</code>. Set one

@@ -173,7 +173,7 @@ function connectorRow(one: OverviewData['shown'][number], { nowMs }: PageWorld):
     <td data-title="Next run">${nextRunText(connector, overview, nowMs)}</td>
     <td data-title="Rows" class="number">
       ${count(overview?.rows ?? 0)}
-      ${one.today === null ? '' : disclosed(`${count(total(one.today))} today`, html`<span>${changesText(one.today)}</span>`)}
+      ${one.today === null ? '' : disclosed(`${count(total(one.today))} changed today`, html`<span>${changesText(one.today)}</span>`)}
     </td>
     <td data-title="Last runs">${runs.length === 0 ? '' : runBars(runs, './')}</td>
   </tr>`;
@@ -187,7 +187,7 @@ function runningBeside({ word, isRunning }: ListedConnector['health']) {
 function ageCell({ health: { stalest, isStale }, overview }: ListedConnector, nowMs: number): SafeHtml {
   if (overview === null || stalest === null) return html`<span class="faint">nothing read yet</span>`;
   const { entity, asOf, freshWithinMs } = stalest;
-  const limit = freshWithinMs === null ? '' : ` of ${formatDuration(freshWithinMs)}`;
+  const limit = freshWithinMs === null ? '' : `, limit ${formatDuration(freshWithinMs)}`;
   return html`<span class="${isStale ? 'late' : ''}">${ago(asOf, nowMs, 'never complete')}</span>
     <span class="faint">${entity}${limit}</span>`;
 }

@@ -6,6 +6,7 @@ import { watchSinks } from '../app/watch-sinks.ts';
 import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import { copiedFile } from '../core/program-files.ts';
+import { usage } from '../core/usage-error.ts';
 import { isFromHere, type PageVerdict } from '../monitor/page-access.ts';
 import type { PageServer, ServedPages } from '../monitor/start-monitor.ts';
 import { connectorNamed } from '../settings/chosen-connectors.ts';
@@ -114,6 +115,9 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
       const signal = AbortSignal.timeout(targetWithinMs);
       return await sendPage(reply, await targetPage(settings, target, { clock, signal }, world(request)));
     });
+    pages.get('/*', () => {
+      throw usage('An address may be mistyped, or older than this version. The overview leads to all pages.');
+    });
     liveRoute(pages, watched, clock);
     actRoutes(pages, { settings, watched, program, clock, access, world, log: at.log });
     answerProblems(pages, world);
@@ -201,7 +205,7 @@ async function refuse(
 }
 
 /** Pages lie at most one folder below the overview. */
-function rootOf(request: FastifyRequest): './' | '../' {
+function rootOf(request: FastifyRequest): string {
   const path = request.url.split('?', 1)[0] ?? '';
-  return path.split('/').length > 2 ? '../' : './';
+  return '../'.repeat(path.split('/').length - 2) || './';
 }

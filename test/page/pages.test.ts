@@ -67,7 +67,7 @@ describe('the overview', () => {
 
   it('shows the age of the stalest entity beside its limit, and the exact time in the markup', async () => {
     const body = await page('/?q=leads');
-    expect(rowsOf(body)[0]).toMatch(/stale 4[789]m ago \S+ \S+ UTC \w+ of 30m /);
+    expect(rowsOf(body)[0]).toMatch(/stale 4[789]m ago \S+ \S+ UTC \w+, limit 30m /);
     expect(body).toMatch(/<time datetime="\d{4}-\d\d-\d\dT[\d:.]+Z">/);
   });
 
@@ -168,7 +168,7 @@ describe('the page of a connector', () => {
     );
     expect(body).toMatch(/<svg\s+class="bars days"\s+role="img"\s+aria-label="Last 30 days: [\d,]+ added"/);
     await using now = await serveUi({ config: world.config });
-    expect(rowsOf((await now.get('/?q=newsletter')).body)[0]).toMatch(/ [\d,]+ today [\d,]+ added /);
+    expect(rowsOf((await now.get('/?q=newsletter')).body)[0]).toMatch(/ [\d,]+ changed today [\d,]+ added /);
   });
 
   it('shows more of a long timeline on demand', () => {
@@ -235,7 +235,14 @@ describe('the page of a connector', () => {
 
   it('is 503 with the reason where its sink cannot be read, and 404 where there is none of the name', async () => {
     expect(textOf(await page('/connectors/warehouse', 503))).toContain('127.0.0.1:1');
-    for (const path of ['/connectors/nope', '/connectors/..%2f..', '/runs/nope', '/targets/nope']) {
+    for (const path of [
+      '/connectors/nope',
+      '/connectors/..%2f..',
+      '/runs/nope',
+      '/targets/nope',
+      '/nope',
+      '/a/b/c',
+    ]) {
       expect(textOf(await page(path, 404))).toContain('There is no such page');
     }
   });
