@@ -21,7 +21,7 @@ export interface SmtpServer extends AsyncDisposable {
   arrived(count: number): Promise<void>;
 }
 
-/** The certificate of servers with TLS, which nothing trusts that is not told to. */
+/** The certificate of servers with TLS: self-made, so that a client has to be given it. */
 export const certificate = 'test/fixtures/tls/cert.pem';
 
 /** As much of an SMTP server (RFC 5321) as a client needs, on a free port, with AUTH PLAIN. */
