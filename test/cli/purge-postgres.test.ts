@@ -105,10 +105,10 @@ describe('a purge in a PostgreSQL sink', () => {
           },
           fromServer: ({ length }) => length,
         }));
-        const { code } = await killed.result;
+        const { code, stderr } = await killed.result;
         proxy.rule(null);
         if (code !== null) {
-          expect(code).toBe(0);
+          expect(code, stderr).toBe(0);
           break;
         }
         kills += 1;

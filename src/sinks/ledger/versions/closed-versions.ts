@@ -7,14 +7,19 @@ import type { RecordTables } from '../driver.ts';
 
 type Names = Pick<RecordTables, 'tableName'>;
 
-/** How many closed versions of an entity there are, of those that ended before `before`. The entity has versions. */
+/**
+ * How many versions of an entity ended before `before`, up to the first one that did not: younger ones are not read. The
+ * entity has versions.
+ */
 export async function countEndedVersions(
   tx: Tx,
   records: Names,
   of: OfEntity,
   before: Instant,
 ): Promise<number> {
-  const sql = `SELECT count(*) FROM ${tableOf(records, of)} WHERE _valid_to < :before`;
+  const versions = tableOf(records, of);
+  const younger = `SELECT _seq_to FROM ${versions} WHERE _valid_to >= :before ORDER BY _seq_to LIMIT 1`;
+  const sql = `SELECT count(*) FROM ${versions} WHERE _seq_to < coalesce((${younger}), ${Number.MAX_SAFE_INTEGER})`;
   return (await cellOf<number>(tx, sql, { before })) ?? 0;
 }
 
