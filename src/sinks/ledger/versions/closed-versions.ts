@@ -8,8 +8,8 @@ import type { RecordTables } from '../driver.ts';
 type Names = Pick<RecordTables, 'tableName'>;
 
 /**
- * How many versions of an entity ended before `before`, up to the first one that did not: younger ones are not read. The
- * entity has versions.
+ * How many versions of an entity ended before `before`, up to the first one that did not: younger ones are not read.
+ * The entity has versions.
  */
 export async function countEndedVersions(
   tx: Tx,
