@@ -33,7 +33,10 @@ export function tool<Input extends z.ZodObject>({ input, run, ...about }: ToolPa
     inputSchema: z.toJSONSchema(input, { io: 'input' }) as { readonly type: 'object' },
     /** Checks what came, then runs. Rejects with USAGE for what the schema does not allow. */
     call: async (world: ToolWorld, given: unknown, signal: AbortSignal): Promise<Answer> => {
-      const read = input.safeParse(given);
+      const read = input.safeParse(given, {
+        error: (issue) =>
+          issue.code === 'invalid_type' && issue.input === undefined ? 'is missing' : undefined,
+      });
       if (!read.success) throw usage(read.error.issues.slice(0, mostIssues).map(issueText).join('; '));
       return await run(world, read.data, signal);
     },

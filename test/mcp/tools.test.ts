@@ -124,7 +124,7 @@ describe('what agents read', () => {
       [{ entity: 'newsletter/campaign', key: {} }, 'did you mean "campaigns"? list_entities with name'],
       [{ entity: 'other/campaigns', key: {} }, 'There is no connector "other". list_entities names them.'],
       [{ entity, key: { no: 'x' } }, 'key no: a record of campaigns is known by id'],
-      [{ entity, keys: { id: 'x' } }, 'unknown key; did you mean "key"?'],
+      [{ entity, keys: { id: 'x' } }, 'key: is missing; arguments: unknown key; did you mean "key"?'],
     ] as const;
     for (const [given, message] of refused) {
       expect(await mcp.refusal('get', given)).toContain(message);
@@ -194,6 +194,7 @@ describe('what agents do not see', () => {
       closed.call('list_entities', { name: 'newsletter' }),
       closed.call('list_entities', { name: entity }),
       closed.call('get', { entity, key }),
+      closed.call('explain', { entity, key }),
       closed.call('search', { entity, limit: 1 }),
       closed.call('changes', { entity, since: 0, limit: 5 }),
       closed.call('freshness', { connector: 'newsletter' }),

@@ -84,7 +84,10 @@ export const explainRecord = tool({
       const note = purged === null ? notStored : `It ${purgedText(purged)}`;
       return answer({ entity, ...stateFacts(state), found: false, note });
     }
-    const facts = explanationFacts(found.target, explanation, program);
+    const { row } = explanation;
+    // Versions name the fields that changed, also excluded ones.
+    const shownRow = found.only === null ? row : { ...row, versions: [] };
+    const facts = explanationFacts(found.target, { ...explanation, row: shownRow }, program);
     return answer(
       {
         entity,
