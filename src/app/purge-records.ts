@@ -7,6 +7,7 @@ import { usage } from '../core/usage-error.ts';
 import { rowMatcher } from '../search/match-rows.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
+import type { FileFolder } from '../sinks/files.ts';
 import { openFileFolder } from '../sinks/files/open-file-folder.ts';
 import type { PurgedOf, PurgeEnd } from '../sinks/purges.ts';
 import { openExistingRecords, openSink, storedStatus } from '../sinks/registry.ts';
@@ -85,16 +86,21 @@ async function chosenKeys(
 }
 
 /** Removes downloaded files of the connector. */
-export function removerOf({ name, downloads }: ConnectorSettings, clock: Clock) {
+export function removerOf(connector: ConnectorSettings, clock: Clock) {
+  const folderFor = folderOf(connector, clock);
+  return async (entity: EntityName, file: string): Promise<void> =>
+    await folderFor(entity).remove(entity, file, null);
+}
+
+/** The folder of downloaded files; throws USAGE where the config no longer names it. */
+export function folderOf({ name, downloads }: ConnectorSettings, clock: Clock) {
   const folder =
     downloads === null ? null : openFileFolder({ directory: downloads.directory, connector: name, clock });
-  return async (entity: EntityName, file: string): Promise<void> => {
-    if (folder === null) {
-      throw usage(
-        `The sink knows of downloaded files of ${name}/${entity}, and the config no longer says where they are: name the folder (downloads.directory of ${name}), then purge again. Nothing of these records was removed.`,
-      );
-    }
-    await folder.remove(entity, file, null);
+  return (entity: EntityName): FileFolder => {
+    if (folder !== null) return folder;
+    throw usage(
+      `The sink knows of downloaded files of ${name}/${entity}, and the config no longer says where they are: name the folder (downloads.directory of ${name}), then purge again. Nothing of these records was removed.`,
+    );
   };
 }
 

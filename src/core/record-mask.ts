@@ -1,5 +1,8 @@
 import type { JsonValue } from './json.ts';
 
+/** Stands for a service's own words about a masked entity. */
+export const hiddenWords = '[hidden: the entity has a mask]';
+
 /** What keeps values of an entity's records from being stored and shown. Holds no key that can be printed. */
 export interface RecordMask {
   /** Changes with everything that decides what becomes of a value: the rules and the key. Gives no key away. */

@@ -44,7 +44,8 @@ export function reasonOfEntity(
   key: readonly string[],
   layout: string | null,
 ): string | null {
-  if (published.tableId !== tableId) return 'its table in the sink was reset';
+  if (published.tableId !== tableId)
+    return 'its table in the sink is another one (reset, purged, or with columns of other types)';
   if (published.key.join() !== key.join()) {
     return `its key was ${published.key.join(', ')} and is now ${key.join(', ')}`;
   }

@@ -43,7 +43,7 @@ export function openRecordMask(rules: MaskRules, key: Secret | null): RecordMask
     fingerprint,
     keyId,
     record: compileMask(rules, hashOf),
-    stored: compileMask(rules, (text) => (isHashed(text) ? text : hashOf(text))),
+    stored: compileMask(rules, hashOf, isHashed),
     rawKey: (secret) => hmac(rawKey, `${secret}${fingerprint}`),
     seal: (text) => sealer.seal(text, sealedFor).toString('base64'),
     open: (sealed) => {

@@ -85,6 +85,8 @@ export interface FileFolder {
    * names lead to one file, as some file systems take `A` for `a`, it stays.
    */
   remove(entity: EntityName, file: string, current: string | null): Promise<void>;
+  /** Resolves where `from` no longer exists, too. `to` is replaced. */
+  rename(entity: EntityName, from: string, to: string): Promise<void>;
 }
 
 interface FileToStore {

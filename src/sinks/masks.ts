@@ -1,5 +1,9 @@
 import type { Instant } from '../core/clock.ts';
-import type { EntityName } from '../core/names.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { Column, RecordFile } from '../core/records.ts';
+import type { CopiedRecord } from './copies.ts';
+import type { LeftStep } from './purges.ts';
 
 /** By which mask the records of an entity are stored. */
 export interface PlannedMask {
@@ -24,4 +28,65 @@ export interface StoredMask {
   readonly deleted: number;
   /** Quarantined records from before it. */
   readonly quarantined: number;
+}
+
+/** Brings what is stored from before a mask under it, wherever that is and whether a read reaches it or not. */
+export interface Masking {
+  /** What `rewrite` would rewrite. Takes no lock and writes nothing. Throws USAGE as `rewrite`. */
+  look(connector: ConnectorName, asked: MaskRequest): Promise<readonly RewrittenOf[]>;
+  /**
+   * Rewrites rows, versions, quarantine, names of files, lines and reports, batch by batch, each in one transaction.
+   * Change numbers and times stay; a row whose key a mask changes is removed, because no read meets it again. Repeated
+   * after a kill it rewrites the rest. Takes the connector. Throws `ConnectorBusyError`, and USAGE where the sink holds
+   * nothing of the connector or no sync has used one of the masks yet.
+   */
+  rewrite(connector: ConnectorName, asked: MaskRequest): Promise<MaskEnd>;
+}
+
+export interface MaskRequest {
+  readonly masks: readonly PlannedMask[];
+  readonly maskings: readonly EntityMasking[];
+  /** Null: the file is removed. Resolves where that is done already. */
+  readonly renameFile: (entity: EntityName, from: string, to: string | null) => Promise<void>;
+  readonly signal: AbortSignal;
+}
+
+/** The mask of a table, for what is stored. Each function gives what is a hash already as it is. */
+export interface EntityMasking {
+  readonly entity: EntityName;
+  /** The entity whose mask it is: of a table of elements the one that they came with. */
+  readonly of: EntityName;
+  /** The members of a row, by column. The same object where nothing changes. */
+  readonly row: (members: JsonObject) => JsonObject;
+  /** A record as it came, or what `_extra` has of one. */
+  readonly record: (value: JsonValue) => JsonValue;
+  /** Null: the row stays as it is. */
+  readonly cells: (
+    columns: readonly Column[],
+    row: Pick<CopiedRecord, 'values' | 'extra'>,
+  ) => Pick<CopiedRecord, 'values' | 'extra' | 'hash'> | null;
+  /** What a record says of its file. */
+  readonly file: (said: Pick<RecordFile, 'name' | 'contentType'>) => Pick<RecordFile, 'name' | 'contentType'>;
+  /** The version of a file is a hash of masked fields. */
+  readonly hidesVersions: boolean;
+}
+
+/** What is, or would be, rewritten of an entity. */
+export interface RewrittenOf {
+  readonly entity: EntityName;
+  readonly rows: number;
+  readonly versions: number;
+  /** Records in quarantine. */
+  readonly quarantined: number;
+  /** Names of files. */
+  readonly files: number;
+  /** Lines of a JSONL sink. */
+  readonly lines: number;
+  /** Of listings and runs: positions, messages of failures. */
+  readonly texts: number;
+}
+
+export interface MaskEnd {
+  readonly entities: readonly RewrittenOf[];
+  readonly left: readonly LeftStep[];
 }

@@ -15,7 +15,7 @@ import type { Deletes } from './deletes.ts';
 import type { Drift } from './drift.ts';
 import type { Files } from './files.ts';
 import type { LedgerReader } from './ledger-reader.ts';
-import type { PlannedMask } from './masks.ts';
+import type { Masking, PlannedMask } from './masks.ts';
 import type { Notices } from './notices.ts';
 import type {
   FoundPartition,
@@ -109,6 +109,7 @@ export interface Sink extends AsyncDisposable {
   readonly copies: Copies;
   readonly notices: Notices;
   readonly purges: Purges;
+  readonly masking: Masking;
   /** Read only; usable without a lease and while another process writes. */
   readonly history: LedgerReader;
 }

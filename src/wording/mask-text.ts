@@ -4,7 +4,7 @@ import { count, counted, toTheMinute } from '../telemetry/format.ts';
 
 /** Where values may be stored as they were before the masks of the config; a line for each entity. */
 export function maskLines(
-  { masks }: Pick<ConnectorSettings, 'masks'>,
+  { name, masks }: Pick<ConnectorSettings, 'name' | 'masks'>,
   stored: readonly StoredMask[],
 ): readonly string[] {
   return [...masks].flatMap(([entity, { mask }]) => {
@@ -20,7 +20,9 @@ export function maskLines(
     if (since === null) return [];
     if (readAt === null) {
       const when = `since ${toTheMinute(since)}`;
-      return [`mask of ${entity}: in use ${when}; rows that no read has reached since are as before`];
+      return [
+        `mask of ${entity}: in use ${when}; rows that no read has reached since are as before. ${rewrite(name)}`,
+      ];
     }
     const places = [
       ...(deleted === 0 ? [] : [`deleted rows (of ${count(deleted)} those deleted before)`]),
@@ -28,7 +30,11 @@ export function maskLines(
       'JSONL lines, versions of rows, publications and backups made before',
     ];
     return [
-      `mask of ${entity}: all rows have it since ${toTheMinute(readAt)}; as before may be ${places.join(', ')}`,
+      `mask of ${entity}: all rows have it since ${toTheMinute(readAt)}; as before may be ${places.join(', ')}. ${rewrite(name)}`,
     ];
   });
+}
+
+function rewrite(connector: string): string {
+  return `To mask them: connector-sync purge ${connector} --unmasked`;
 }

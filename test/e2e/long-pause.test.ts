@@ -228,6 +228,7 @@ describe('a service that asks for a long pause', () => {
           copies: sink.copies,
           notices: sink.notices,
           purges: sink.purges,
+          masking: sink.masking,
           finish: (lease, id, ended) => sink.finish(lease, id, ended),
           pause: (connector, why) => sink.pause(connector, why),
           resume: (connector) => sink.resume(connector),

@@ -1,133 +1,21 @@
-import { randomBytes, randomInt } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { appendFileSync } from 'node:fs';
-import pg from 'pg';
 import { expect, it } from 'vitest';
-import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import { listingOf, type SampleAccount } from '../../src/sample/sample-account.ts';
-import { ApiError } from '../../src/service/api-error.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
-import { contentsOf, openSearchFor } from '../support/masks/find-values.ts';
-import { sharedPostgres } from '../support/postgres.ts';
+import {
+  foundIn,
+  markedAccount,
+  marked,
+  maskedMembers,
+  maskWithout,
+  openMarks,
+  type Marks,
+} from '../support/masks/marked-world.ts';
 import { isLong, triedSinks } from '../support/trials.ts';
-
-/** Random values that stand in records, by the path that they stand at. */
-function openMarks() {
-  const valuesByPath = new Map<string, string[]>();
-  const letters = (): string =>
-    Array.from({ length: 12 }, () => String.fromCharCode(97 + randomInt(26))).join('');
-  const make: Record<string, () => string> = {
-    email: () => `${letters()}.Ünal@${letters()}.example`,
-    phone: () => `+49 ${randomInt(100_000, 999_999)} ${randomInt(100_000, 999_999)}`,
-    text: () => `"${letters()}"/${randomBytes(4).toString('hex')}`,
-  };
-  return {
-    value: (path: string, kind: 'email' | 'phone' | 'text'): string => {
-      const made = make[kind]?.() ?? '';
-      valuesByPath.set(path, [...(valuesByPath.get(path) ?? []), made]);
-      return made;
-    },
-    values: () => [...valuesByPath.values()].flat(),
-    at: (path: string) => valuesByPath.get(path) ?? [],
-  };
-}
-
-const marked = isLong ? 1_000 : 40;
-
-/** The account with a mark in every place of a record where a value can be. Each record keeps its own. */
-function markedAccount(marks: ReturnType<typeof openMarks>) {
-  const madeById = new Map<string, JsonObject>();
-  /** The campaign whose recipients the service does not show, with a value in its words. */
-  let refused: JsonValue | undefined;
-  const once = (id: string, make: () => JsonObject): JsonObject => {
-    const known = madeById.get(id) ?? (madeById.size < marked ? make() : {});
-    madeById.set(id, known);
-    return known;
-  };
-  const memberOf = (record: JsonObject): JsonObject => ({
-    ...record,
-    ...once(`member ${JSON.stringify(record['id'])}`, () => ({
-      email_address: marks.value('email_address', 'email'),
-      full_name: marks.value('full_name', 'text'),
-      ip_signup: marks.value('ip_signup', 'text'),
-      merge_fields: {
-        PHONE: marks.value('merge_fields.PHONE', 'phone'),
-        FNAME: marks.value('merge_fields.FNAME', 'text'),
-      },
-      // Of another type than the definition has it, and fields that it does not have.
-      vip: marks.value('vip', 'text'),
-      nickname: marks.value('nickname', 'text'),
-      contacts: [
-        { email: marks.value('contacts.email', 'email') },
-        [{ email: marks.value('contacts.email', 'email') }],
-      ],
-    })),
-  });
-  const recipientOf = (record: JsonObject): JsonObject => ({
-    ...record,
-    ...once(`recipient ${JSON.stringify(record['email_id'])}`, () => ({
-      email_address: marks.value('recipient', 'email'),
-      activity: ((record['activity'] ?? []) as readonly JsonObject[]).map((event) => ({
-        ...event,
-        ip: marks.value('activity.ip', 'text'),
-      })),
-    })),
-  });
-  return (account: SampleAccount): SampleAccount => {
-    const edit = (entity: string, record: JsonObject): JsonObject =>
-      entity === 'list_members'
-        ? memberOf(record)
-        : entity === 'email_activity'
-          ? recipientOf(record)
-          : record;
-    return {
-      ...account,
-      list: (entity, params) => {
-        if (entity === 'email_activity' && (refused ??= params['campaign_id']) === params['campaign_id']) {
-          throw new ApiError(400, `the recipient ${marks.value('words', 'text')} is locked`);
-        }
-        const listing = account.list(entity, params);
-        const records = listing.slice(0, Number.POSITIVE_INFINITY).map((record) => edit(entity, record));
-        // One that no key identifies goes to quarantine, whole.
-        const [first] = records;
-        const odd =
-          entity === 'list_members' && first !== undefined
-            ? [{ ...memberOf({ id: `odd ${JSON.stringify(params['list_id'])}` }), id: null }]
-            : [];
-        return listingOf([...records, ...odd], listing.metadata);
-      },
-      get: (entity, params) => {
-        const record = account.get(entity, params);
-        return record === null ? null : edit(entity, record);
-      },
-    };
-  };
-}
-
-const maskedMembers: Readonly<Record<string, string>> = {
-  email_address: '{ hash: { as: email } }',
-  full_name: 'drop',
-  ip_signup: '{ truncate: 3 }',
-  'merge_fields.PHONE': '{ hash: { as: phone } }',
-  'merge_fields.*': 'hash',
-  vip: 'hash',
-  nickname: 'hash',
-  'contacts.email': '{ hash: { as: email } }',
-};
-
-/** With one path left out, the search must find the values there. */
-function maskWithout(left: string | null): string {
-  const fields = Object.entries(maskedMembers).filter(([path]) => path !== left);
-  return `    mask:
-      list_members:
-        fields: { ${fields.map(([path, rule]) => `"${path}": ${rule}`).join(', ')} }
-      email_activity:
-        fields: { email_address: { hash: { as: email } }${left === 'activity.ip' ? '' : ', activity.ip: hash'} }
-`;
-}
 
 async function openMaskedWorld(
   sink: (typeof triedSinks)[number],
-  marks: ReturnType<typeof openMarks>,
+  marks: Marks,
   mask: string,
 ): Promise<CliWorld> {
   const world = await openCliWorld({
@@ -186,30 +74,6 @@ async function useEverything(world: CliWorld): Promise<string> {
   await run('publish', 'lake', '--json');
   await run('schema', 'newsletter');
   return printed.join('\n');
-}
-
-async function foundIn(
-  world: CliWorld,
-  sink: (typeof triedSinks)[number],
-  printed: string,
-  values: readonly string[],
-): Promise<ReadonlyMap<string, string>> {
-  const search = openSearchFor(values);
-  const places = new Map<string, string>();
-  const look = (place: string, bytes: Buffer): void => {
-    for (const value of search(bytes)) places.set(value, place);
-  };
-  look('what was printed', Buffer.from(printed));
-  for (const { place, bytes } of contentsOf(world.folder)) look(place, bytes);
-  if (sink === 'postgres') {
-    const { data, url } = await sharedPostgres();
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
-    await client.query('CHECKPOINT');
-    await client.end();
-    for (const { place, bytes } of contentsOf(data)) look(place, bytes);
-  }
-  return places;
 }
 
 // Proves promise 10.5

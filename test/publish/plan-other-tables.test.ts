@@ -50,7 +50,10 @@ describe('a table that was made again', () => {
     // In another sink too.
     expect(plan(newest, others, {}, 'sink-2')).toMatchObject({ heldBack: [held], unchanged: [held] });
     const read = plan(publish(newest, others), { ...others, entities: [{ ...begun, asOf }, storedLists] });
-    expect([reasonOf(read), read.heldBack]).toEqual(['its table in the sink was reset', []]);
+    expect([reasonOf(read), read.heldBack]).toEqual([
+      'its table in the sink is another one (reset, purged, or with columns of other types)',
+      [],
+    ]);
   });
 
   it('is published at once where it was never complete, or where a new generation is asked for', () => {

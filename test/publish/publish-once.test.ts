@@ -212,10 +212,13 @@ describe('a new generation', () => {
     });
     expect(await world.publish()).toMatchObject({
       newGenerations: [
-        { entity: members, reason: 'its table in the sink was reset' },
+        {
+          entity: members,
+          reason: 'its table in the sink is another one (reset, purged, or with columns of other types)',
+        },
         {
           entity: 'member_opens',
-          reason: 'its table in the sink was reset',
+          reason: 'its table in the sink is another one (reset, purged, or with columns of other types)',
         },
       ],
     });

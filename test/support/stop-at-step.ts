@@ -67,6 +67,7 @@ export function stopAtStep(stopAt: number): {
       copies: sink.copies,
       notices: sink.notices,
       purges: sink.purges,
+      masking: sink.masking,
       finish: (lease, run, report) => around('finish', () => sink.finish(lease, run, report)),
       [Symbol.asyncDispose]: () => sink[Symbol.asyncDispose](),
     }),

@@ -21,11 +21,13 @@ import { count, counted } from '../../telemetry/format.ts';
 import { command, type CommandContext, type FlagsOf } from '../command.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
+import { purgeUnmasked } from './purge/purge-unmasked.ts';
 import { readFilter } from './search/read-query.ts';
 
 const options = {
   '-k, --key <name=value...>': 'every field of the key of one record, or <entity>/<key>',
   '--where <json>': 'all records that a filter of search finds, deleted ones too; @file reads a file',
+  '--unmasked': 'of a connector: rewrite as its masks say what is stored from before them',
   '--dry-run': 'only show what would be removed',
   '--allow-return': 'the next sync may store the records again',
   '--serve-data <folder>': 'the data folder of "serve" on this machine: purges its indexed store too',
@@ -47,12 +49,26 @@ Examples:
   $ connector-sync purge newsletter/list_members --key list_id=a1 --key id=62eeb292278cc15f5817cb78f7790b08 --dry-run
   $ connector-sync purge newsletter --key list_members/a1/62eeb292278cc15f5817cb78f7790b08
   $ connector-sync purge newsletter/list_members --where '{"eq": {"email_address": "ann@example.com"}}' --report ann.json
-  $ connector-sync purge newsletter --verify ann.json`,
+  $ connector-sync purge newsletter --verify ann.json
+  $ connector-sync purge newsletter --unmasked --dry-run`,
   run: async (context, flags, name) => {
     const settings = await context.settings();
     if (flags.verify !== undefined) {
       const [connector = ''] = name.split('/');
       return await verify(context, connectorNamed(settings, connector), flags.verify);
+    }
+    if (flags.unmasked) {
+      if (flags.key.length > 0 || flags.where !== undefined) {
+        throw usage('Expected --unmasked with the name of a connector, without --key and --where.');
+      }
+      const connector = connectorNamed(settings, name);
+      return await purgeUnmasked(context, {
+        settings,
+        connector,
+        isDryRun: flags.dryRun,
+        leftText,
+        targetText,
+      });
     }
     const target = entityTarget(settings, targetName(name, flags));
     const choice = await choiceOf(context, target, flags);

@@ -18,9 +18,13 @@ export type HashText = (text: string) => string;
 
 /**
  * Masks records. What a rule cannot be used on is dropped: a text where a rule leads on to members of an object, an
- * object that is to be truncated.
+ * object that is to be truncated. `isHashed`: texts that are hashes already, and stay.
  */
-export function compileMask(rules: MaskRules, hashText: HashText): (record: JsonValue) => JsonValue {
+export function compileMask(
+  rules: MaskRules,
+  hashText: HashText,
+  isHashed: (text: string) => boolean = () => false,
+): (record: JsonValue) => JsonValue {
   const root = [ruleTree(rules)];
   const isAllowList = rules.unknownFields === 'drop';
   return (record) => (isJsonObject(record) ? maskObject(record, root, isAllowList, 0) : null);
@@ -71,6 +75,7 @@ export function compileMask(rules: MaskRules, hashText: HashText): (record: Json
     if (value === null) return null;
     if (rule.kind === 'truncate') return truncated(value, rule.length, 0);
     if (isDeeper(value, maxDepth)) return undefined;
+    if (typeof value === 'string' && isHashed(value)) return value;
     const text = normalText(value, rule.as);
     return text === null ? '' : hashText(text);
   }

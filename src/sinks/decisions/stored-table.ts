@@ -30,6 +30,8 @@ export interface DeclaredTable {
   readonly stored: readonly Column[];
   /** Declared now but not before: values kept in `_extra` of existing rows belong into them. */
   readonly filled: readonly Column[];
+  /** As they are stored, and declared as texts now: a text holds any value. */
+  readonly retyped: readonly Column[];
 }
 
 /** Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type. */
@@ -40,17 +42,23 @@ export function declareTable(
 ): DeclaredTable {
   if (before !== undefined) checkFits(connector, table, before);
   const stored = before?.stored ?? [];
+  const retyped = stored.filter((column) => isText(table, column.name) && column.type !== 'string');
+  const types = new Map(retyped.map(({ name }) => [name, 'string' as const]));
   // A column that the definition now declares is no longer an added one.
   const declaredNow = table.columns.filter(({ isEvolved }) => isEvolved !== true);
   return {
     columns: {
       key: table.key,
-      stored: [...stored, ...columnsMissingIn(table.columns, stored)],
+      stored: [
+        ...stored.map(({ name, type }) => ({ name, type: types.get(name) ?? type })),
+        ...columnsMissingIn(table.columns, stored),
+      ],
       declared: table.columns,
       evolved: columnsMissingIn(before?.evolved ?? [], declaredNow),
     },
     stored,
     filled: columnsMissingIn(table.columns, before?.declared ?? table.columns),
+    retyped,
   };
 }
 
@@ -83,6 +91,10 @@ export function isSameInStore(held: FieldType, type: FieldType): boolean {
   return held === type || (isJsonColumn(held) && isJsonColumn(type));
 }
 
+function isText({ columns }: EntityTable, name: string): boolean {
+  return columns.some((column) => column.name === name && column.type === 'string');
+}
+
 function checkFits(connector: ConnectorName, table: EntityTable, before: TableColumns): void {
   const [key, declared] = [before.key.join(', '), table.key.join(', ')];
   if (key !== declared) {
@@ -92,7 +104,7 @@ function checkFits(connector: ConnectorName, table: EntityTable, before: TableCo
   const storedType = new Map(before.stored.map(({ name, type }) => [name, type]));
   for (const { name, type } of table.columns) {
     const held = storedType.get(name) ?? type;
-    if (isSameInStore(held, type)) continue;
+    if (isSameInStore(held, type) || (type === 'string' && !table.key.includes(name))) continue;
     const found = `column "${name}" holds ${held} values and the definition now says ${type}`;
     throw incompatible(connector, table, found);
   }

@@ -1,5 +1,5 @@
 import { lstatSync, realpathSync } from 'node:fs';
-import { opendir, unlink } from 'node:fs/promises';
+import { opendir, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
@@ -7,7 +7,7 @@ import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { FileFolder } from '../files.ts';
 import { noSpaceText, saysFull } from '../../files/full-disk.ts';
 import { explained } from '../../sql/explained.ts';
-import { createPrivateDirectory, hasCode } from '../../files/private-file.ts';
+import { createPrivateDirectory, hasCode, syncDirectory } from '../../files/private-file.ts';
 import { digitsOf, keyDigits, safeFileName } from './safe-file-name.ts';
 import { removeLeftovers, temporaryName, writeWholeFile } from './write-whole-file.ts';
 
@@ -67,6 +67,13 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
         await unlink(join(folder, file)).catch((error: unknown) => {
           if (!hasCode(error, 'ENOENT')) throw error;
         });
+      }),
+    rename: (entity, from, to) =>
+      inFolder(entity, async (folder) => {
+        await rename(join(folder, from), join(folder, to)).catch((error: unknown) => {
+          if (!hasCode(error, 'ENOENT')) throw error;
+        });
+        syncDirectory(folder);
       }),
   };
 }

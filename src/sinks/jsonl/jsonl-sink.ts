@@ -39,7 +39,7 @@ function besideOf(changes: ChangeFiles, signal: AbortSignal | undefined): Omit<B
       recover: async (tx, connector) => await recoverFiles(tx, changes, connector),
       end: changes.endRun,
       findDamage: async (connector, entities) => await findDamagedFiles(changes, connector, entities, signal),
-      rewrite: async (purged, transact) => await rewriteLines(changes, purged, transact),
+      rewrite: async (lines, transact) => await rewriteLines(changes, lines, transact),
       countLost,
       giveUpLost,
     },

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { isJsonObject, memberOf } from '../../core/json.ts';
-import { readJson } from '../../core/json-text.ts';
+import { isJsonObject, memberOf, type JsonObject } from '../../core/json.ts';
+import { readJson, writeJson } from '../../core/json-text.ts';
 import { keyTextOf, type EntityTable } from '../../core/records.ts';
-import type { ChangeLines, PurgedLines } from '../ledger/driver.ts';
+import type { ChangeLines, RewrittenLines } from '../ledger/driver.ts';
 import type { ChangeFiles } from './change-files.ts';
 import { entityDirectory } from './file-list.ts';
 import { findFile } from './find-damage.ts';
@@ -17,35 +17,37 @@ const newline = 10;
  */
 export async function rewriteLines(
   changes: ChangeFiles,
-  { connector, table, isPurged }: PurgedLines,
+  { connector, table, line }: RewrittenLines,
   transact: Parameters<ChangeLines['rewrite']>[1],
-): Promise<void> {
+): Promise<number> {
   const owner = { connector, entity: table.entity };
+  let changed = 0;
   for (const file of changes.files.all(connector)) {
     if (file.entity !== table.entity || file.isClosed !== 1) continue;
     const { path } = findFile(entityDirectory(changes.directory, connector, file.entity), file);
-    const lines = keptLines(readFileSync(path), table, isPurged);
-    if (lines === null) continue;
+    const lines = keptLines(readFileSync(path), table, line);
+    changed += lines.changed;
+    if (lines.changed === 0 || transact === null) continue;
     if (lines.kept.length === 0) {
       await transact((_tx) => Promise.resolve(changes.replace(owner, file, path, null)));
       continue;
     }
     const hash = writeRewritten(path, lines.kept);
-    const length = lines.kept.reduce((sum, line) => sum + line.length, 0);
+    const length = lines.kept.reduce((sum, one) => sum + one.length, 0);
     const { lastSeq } = lines;
     await transact((_tx) => Promise.resolve(changes.replace(owner, file, path, { length, lastSeq, hash })));
   }
+  return changed;
 }
 
-/** Null where no line is purged. */
 function keptLines(
   bytes: Buffer,
   { key, columns }: EntityTable,
-  isPurged: PurgedLines['isPurged'],
-): { readonly kept: readonly Buffer[]; readonly lastSeq: number } | null {
+  rewritten: RewrittenLines['line'],
+): { readonly kept: readonly Buffer[]; readonly lastSeq: number; readonly changed: number } {
   const types = new Map(columns.map(({ name, type }) => [name, type]));
   const kept: Buffer[] = [];
-  let isAnyPurged = false;
+  let changed = 0;
   let lastSeq = 0;
   let start = 0;
   for (let end = bytes.indexOf(newline); end >= 0; end = bytes.indexOf(newline, start)) {
@@ -55,12 +57,17 @@ function keptLines(
     if (!isJsonObject(value)) continue;
     const seq = Number(value['_seq']);
     const parts = key.map((name) => columnValue(types.get(name) ?? 'any', memberOf(value, name) ?? null));
-    if (isPurged(keyTextOf(parts), seq)) {
-      isAnyPurged = true;
-    } else {
-      kept.push(line);
-      lastSeq = Math.max(lastSeq, seq);
-    }
+    const after = rewritten(value, { keyText: keyTextOf(parts), seq });
+    if (after !== value) changed += 1;
+    if (after === null) continue;
+    kept.push(after === value ? line : Buffer.from(lineText(after)));
+    lastSeq = Math.max(lastSeq, seq);
   }
-  return isAnyPurged ? { kept, lastSeq } : null;
+  return { kept, lastSeq, changed };
+}
+
+/** Its members in their order. */
+function lineText(line: JsonObject): string {
+  const members = Object.entries(line).map(([name, value]) => `${JSON.stringify(name)}:${writeJson(value)}`);
+  return `{${members.join(',')}}\n`;
 }

@@ -1,3 +1,4 @@
+import type { JsonObject } from '../../core/json.ts';
 import type { ConnectorName, EntityName, RunId, OfEntities } from '../../core/names.ts';
 import type { Column, EntityTable } from '../../core/records.ts';
 import type { Database, TransactHow, Tx } from '../../sql/database.ts';
@@ -77,18 +78,26 @@ export interface ChangeLines {
   /** Live rows that are stored by their keys alone, and that no walk has met since. */
   countLost(tx: Tx, of: OfEntities): Promise<readonly RowsOf[]>;
   /**
-   * Rewrites closed files of the table without its purged lines, file by file: each is `work` of one transaction, which
-   * `transact` runs. Called again after a kill it rewrites the rest.
+   * Rewrites closed files of the table in which a line changes, file by file: each is `work` of one transaction, which
+   * `transact` runs (null: nothing is written). Called again after a kill it rewrites the rest. Gives how many lines
+   * change.
    */
-  rewrite(purged: PurgedLines, transact: (work: (tx: Tx) => Promise<void>) => Promise<void>): Promise<void>;
+  rewrite(
+    lines: RewrittenLines,
+    transact: ((work: (tx: Tx) => Promise<void>) => Promise<void>) | null,
+  ): Promise<number>;
   /** They were reported, and are not counted again. */
   giveUpLost(tx: Tx, of: OfEntities): Promise<void>;
 }
 
-export interface PurgedLines {
+export interface RewrittenLines {
   readonly connector: ConnectorName;
   readonly table: EntityTable;
-  readonly isPurged: (keyText: string, seq: number) => boolean;
+  /** The line as it will be: itself where it stays, null where it goes. */
+  readonly line: (
+    line: JsonObject,
+    of: { readonly keyText: string; readonly seq: number },
+  ) => JsonObject | null;
 }
 
 /** A connector that this process holds: by a lock of its file, or by a lease of its server. */
@@ -125,6 +134,8 @@ export interface RecordTables {
    * SINK_INCOMPATIBLE where there is no room for them.
    */
   ensure(tx: Tx, place: TablePlace): Promise<void>;
+  /** Makes texts of these columns, of versions too: what no text is becomes its JSON text. `renewViews` follows. */
+  retype(tx: Tx, place: TablePlace, columns: readonly Column[]): Promise<void>;
   /**
    * Those of the columns that every value which `_extra` holds for them would fit, and for which the table has room.
    */
@@ -163,6 +174,13 @@ export interface RecordTables {
     rows: readonly CopiedRecord[],
     shift: number,
   ): Promise<void>;
+  /** Replaces rows that are there, by their numbers. Nothing else about them changes, and no line is written. */
+  rewriteWhole(
+    tx: Tx,
+    connector: ConnectorName,
+    table: CopiedTable,
+    rows: readonly CopiedRecord[],
+  ): Promise<void>;
   /** Closed versions that ended with a change after `after`, in the order of their ends; else as `readWhole`. */
   readVersions(
     tx: Tx,
@@ -171,7 +189,7 @@ export interface RecordTables {
     after: number,
     limit: number,
   ): Promise<readonly CopiedVersion[]>;
-  /** Stores them as they are. */
+  /** Stores them as they are, in place of those that ended with the same changes. */
   writeVersions(
     tx: Tx,
     connector: ConnectorName,

@@ -17,6 +17,7 @@ import { ledgerDrift } from './drift/note-drift.ts';
 import { ledgerReader } from './history/history.ts';
 import { readUnproven } from './history/read-unproven.ts';
 import { long, type Commit, type HeldConnector, type InLease, type Ledger } from './ledger.ts';
+import { ledgerMasking } from './masking/ledger-masking.ts';
 import { ledgerNotices } from './notices/ledger-notices.ts';
 import { findLeftovers, left, nextPartitions, setWalkAside } from './partitions/next-partitions.ts';
 import { ledgerPurges } from './purges/ledger-purges.ts';
@@ -56,6 +57,7 @@ export function ledgerSink(ledger: Ledger): Sink {
     copies: ledgerCopies(ledger),
     notices: ledgerNotices(ledger),
     purges: ledgerPurges(ledger),
+    masking: ledgerMasking(ledger),
     isInPlace: async () => await ledger.isInPlace(),
     acquire: async (identity) => {
       const held = await acquireConnector(ledger, identity);

@@ -1,7 +1,7 @@
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
-import type { StoredMask } from '../masks.ts';
+import type { PlannedMask, StoredMask } from '../masks.ts';
 import type { RunPlan } from '../sink.ts';
 import { hasTable } from './has-table.ts';
 
@@ -59,6 +59,19 @@ export function maskedWhole(
     `UPDATE _sync_masks SET read_at = :now
      WHERE connector = :connector AND read_at IS NULL AND entity IN {entities text}`,
     { connector, entities, now },
+  );
+}
+
+/** All that is stored of these entities has their masks. */
+export async function nothingOlder(
+  tx: Tx,
+  connector: ConnectorName,
+  masks: readonly PlannedMask[],
+): Promise<void> {
+  await tx.run(
+    `UPDATE _sync_masks AS m SET since = NULL FROM {v: entity text, mask text}
+     WHERE m.connector = :connector AND m.entity = v.entity AND m.mask = v.mask`,
+    { connector, v: masks.map(({ entity, mask }) => ({ entity, mask })) },
   );
 }
 

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { DescribedTable } from '../../core/described-table.ts';
 import type { ConnectorName, EntityName, OfEntity, OfEntities } from '../../core/names.ts';
 import type { Column, EntityTable } from '../../core/records.ts';
@@ -85,7 +86,7 @@ export async function knownTable(tx: Tx, { connector, entity }: OfEntity): Promi
 
 /**
  * Notes the declared columns; gives those that each table already has and those to be filled from `_extra`, in the
- * order given. Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type.
+ * order given. Throws `SyncError` SINK_INCOMPATIBLE as `declareTable`.
  */
 export async function declareTables(
   tx: Tx,
@@ -100,10 +101,20 @@ export async function declareTables(
     const before = known.get(table.entity);
     const declared = declareTable(connector, table, before);
     const name = records.tableName(connector, table.entity);
-    await save(tx, { connector, entity: table.entity, name }, before, declared.columns);
+    const of = { connector, entity: table.entity };
+    await save(tx, { ...of, name }, before, declared.columns);
+    if (declared.retyped.length > 0) await renewTable(tx, of);
     changes.push(declared);
   }
   return changes;
+}
+
+/** What follows the table by change numbers would not hear of what was rewritten: it follows another table now. */
+export async function renewTable(tx: Tx, of: OfEntity): Promise<void> {
+  await tx.run(
+    `UPDATE _sync_tables SET table_id = :tableId WHERE connector = :connector AND entity = :entity`,
+    { ...of, tableId: randomUUID() },
+  );
 }
 
 /** Notes columns that were added for undeclared fields; they are declared from now on. */

@@ -92,6 +92,17 @@ function isLong(type: Column['type']): boolean {
   return type !== 'integer' && type !== 'number' && type !== 'boolean';
 }
 
+/** Rows that are about to be stored in another form; `name` is not quoted. */
+export async function removeNumbers(
+  tx: Tx,
+  name: string,
+  column: OwnColumn,
+  numbers: readonly number[],
+): Promise<void> {
+  if (numbers.length === 0) return;
+  await tx.run(`DELETE FROM ${quoted(name)} WHERE ${column} IN {numbers bigint}`, { numbers });
+}
+
 type Cell = string | number | null;
 
 /** In the order of `wholeColumnsOf`; `shift` is added to the number of the owner. */

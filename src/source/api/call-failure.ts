@@ -6,6 +6,7 @@ import {
   type Recovery,
 } from '../../core/errors.ts';
 import type { EntityName } from '../../core/names.ts';
+import { hiddenWords } from '../../core/record-mask.ts';
 import type { ErrorPattern } from '../../definitions/definition.ts';
 
 /** Whether and how one failed attempt may be followed by another within the same call. */
@@ -44,7 +45,7 @@ export function stopError(code: ErrorCode, message: string, of: SyncError | null
 
 /** The service's own words, as an error may show them. */
 export function shownWords({ isMasked = false }: Pick<CallFacts, 'isMasked'>, words: string): string {
-  return isMasked && words !== '' ? '[hidden: the entity has a mask]' : words;
+  return isMasked && words !== '' ? hiddenWords : words;
 }
 
 /** What the classifier must know about a call besides its answer. */

@@ -15,7 +15,8 @@ import {
 } from './fixture.ts';
 import { useBench } from './use-bench.ts';
 
-const retyped: FieldType = 'string';
+const retyped: FieldType = 'boolean';
+const retypedTo: FieldType = 'string';
 const withColumns = (...columns: readonly Column[]): EntityTable => ({
   ...membersTable,
   columns: [...membersTable.columns, ...columns],
@@ -78,6 +79,59 @@ export function tableChanges(kind: SinkKind): void {
     await expect(sink.startRun(lease, bench().plan('r3', planned(membersTable)))).resolves.toMatchObject({
       run: 'r3',
     });
+  });
+
+  it('makes texts of columns that are declared as texts now, in deleted rows and versions too', async () => {
+    const after = {
+      ...membersTable,
+      columns: membersTable.columns.map((one) => ({ ...one, type: retypedTo })),
+    };
+    const versions = new Map([[members, { keepMs: null }]]);
+    const sink = await bench().open();
+    const first = await bench().begin(sink, 'r1', { ...planned(membersTable), versions });
+    const { id } = await onlyPartition(sink, first.lease);
+    const one = {
+      list_id: 'a',
+      id: '1',
+      name: 'Ada',
+      score: 0.1 + 0.2,
+      vip: 1,
+      tags: '[1,"b"]',
+      anything: '"text"',
+    };
+    const rows = [
+      record(membersTable, { ...one, visits: 9007199254740993n }),
+      record(membersTable, { list_id: 'a', id: '2', vip: 0, address: '{"a":1}' }),
+      record(membersTable, { list_id: 'a', id: '3', score: 1 }),
+    ];
+    await sink.commit(first.lease, [page(first, id, rows)]);
+    await sink.commit(first.lease, [page(first, id, [record(membersTable, { ...one, visits: 2 })])]);
+    await sink.repair.tombstoneRecord(first.lease, first.run, members, '["a","2"]');
+    const tableId = async () =>
+      await bench().ledger(`SELECT table_id FROM _sync_tables WHERE entity = 'members'`);
+    const before = await tableId();
+    await sink.startRun(first.lease, bench().plan('r2', { ...planned(after), versions }));
+    expect(await tableId()).not.toEqual(before);
+    const columns = 'visits, score, vip, address, tags, anything';
+    const texts = async (table: string): Promise<readonly unknown[]> =>
+      (await bench().ledger(`SELECT ${columns} FROM ${table} ORDER BY _row, _seq`)).map((row) =>
+        Object.values(row),
+      );
+    const rest = ['0.30000000000000004', 'true', null, '[1,"b"]', 'text'];
+    const stored = [
+      ['2', ...rest],
+      [null, null, 'false', '{"a":1}', null, null],
+      [null, '1', null, null, null, null],
+    ];
+    expect(await texts('news__members')).toEqual(stored);
+    if (kind.options('/nowhere').type === 'jsonl') return;
+    expect(await texts('news__members__history')).toEqual([
+      ['9007199254740993', ...rest],
+      stored[0],
+      stored[1],
+      ...stored.slice(1),
+    ]);
+    expect(await bench().rows(after)).toHaveLength(2);
   });
 
   it('lets a column of one kind of JSON become another', async () => {

@@ -49,6 +49,7 @@ it('ends the fetches in flight before it reports that the ledger has failed', as
         prepare: () => Promise.resolve([]),
         store: () => Promise.reject(failure),
         remove: () => Promise.resolve(),
+        rename: () => Promise.resolve(),
       },
       source: {
         download: async (_request, _receive, signal) => {

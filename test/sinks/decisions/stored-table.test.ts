@@ -18,6 +18,7 @@ it('has nothing stored and nothing to fill in a new table', () => {
     columns: { key: ['id'], declared: table.columns, stored: table.columns, evolved: [] },
     stored: [],
     filled: [],
+    retyped: [],
   });
 });
 

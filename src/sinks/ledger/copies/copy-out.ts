@@ -85,17 +85,7 @@ async function describe(tx: Tx, ledger: Ledger, connector: ConnectorName): Promi
     throw usage(`The sink at ${ledger.db.place} holds nothing of connector "${connector}".`);
   }
   const { epoch, ...identity } = found;
-  const rows = await tx.rows<TableRow>(
-    `SELECT entity, key, stored, declared, evolved, rows, deleted, last_row, as_of, taken_over, adopted_at, first_origin, table_id, described
-     FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
-    { connector },
-  );
-  const versioned = await versionedEntities(tx, connector);
-  const tables = rows.map(({ key, stored, declared, evolved, ...table }): CopiedTable => ({
-    ...table,
-    hasVersions: versioned.has(table.entity),
-    ...readColumns({ key, stored, declared, evolved }),
-  }));
+  const tables = await wholeTables(tx, connector);
   // All that changes records takes the connector for a run first, which notes its epoch; a reset with data drops
   // tables.
   const state = hash('sha256', JSON.stringify([epoch, tables]), 'hex');
@@ -109,6 +99,21 @@ async function describe(tx: Tx, ledger: Ledger, connector: ConnectorName): Promi
     newestSeq: await ledger.newestSeq(tx, connector),
     highestPartition: await ledger.highestPartition(tx),
   };
+}
+
+/** The connector's tables, by entity. */
+export async function wholeTables(tx: Tx, connector: ConnectorName): Promise<readonly CopiedTable[]> {
+  const rows = await tx.rows<TableRow>(
+    `SELECT entity, key, stored, declared, evolved, rows, deleted, last_row, as_of, taken_over, adopted_at, first_origin, table_id, described
+     FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
+    { connector },
+  );
+  const versioned = await versionedEntities(tx, connector);
+  return rows.map(({ key, stored, declared, evolved, ...table }) => ({
+    ...table,
+    hasVersions: versioned.has(table.entity),
+    ...readColumns({ key, stored, declared, evolved }),
+  }));
 }
 
 async function* readFacts(connector: ConnectorName, ask: Taken['read']): AsyncGenerator<FactBatch> {

@@ -12,6 +12,9 @@ const ofEntities = 'connector = :connector AND entity IN {entities text}';
 const aged = `SELECT id FROM _sync_partitions {index _sync_partitions_aged} WHERE connector = :connector AND entity = :entity
           AND due_since IS NULL AND backfill = '' AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
 
+/** A position that was stored without a mask: `sealed-position.ts` has the other form. */
+export const isClearPosition = `position NOT LIKE '{"kind":"sealed"%'`;
+
 /** What a new chain of runs, the age of partitions and a person do to them. */
 export const keeping = {
   // The index holds the few listings inside trees; any other would lead through all partitions.
@@ -94,6 +97,21 @@ export const keeping = {
     run: write<OfEntity>(
       `UPDATE _sync_partitions SET position = NULL
       WHERE connector = :connector AND entity = :entity AND position IS NOT NULL`,
+    ),
+  }),
+  forgetClear: transition({
+    what: 'its entity has a mask, and its position is from before it: its walk begins again',
+    from: anyKnown,
+    run: write<OfEntity>(
+      `UPDATE _sync_partitions SET position = NULL
+      WHERE connector = :connector AND entity = :entity AND ${isClearPosition}`,
+    ),
+  }),
+  hideFailure: transition({
+    what: 'its entity has a mask, and its failure is from before it',
+    from: anyKnown,
+    run: write<{ readonly id: number; readonly failure: string }>(
+      `UPDATE _sync_partitions SET failure = :failure WHERE id = :id`,
     ),
   }),
   purge: transition({

@@ -4,7 +4,7 @@ import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { purgedName, type LeftStep, type PurgeStep } from '../../purges.ts';
 import { noRun } from '../acquire.ts';
-import type { Taken } from '../driver.ts';
+import type { RewrittenLines, Taken } from '../driver.ts';
 import { hasTable } from '../has-table.ts';
 import { long, type Ledger } from '../ledger.ts';
 import { storedTable } from '../tables.ts';
@@ -36,8 +36,8 @@ export async function noteSteps(
     entities,
     since,
   }: { readonly connector: ConnectorName; readonly entities: readonly EntityName[]; readonly since: Instant },
+  steps: readonly PurgeStep[] = ledger.lines === undefined ? ['space'] : ['lines', 'space'],
 ): Promise<void> {
-  const steps: readonly PurgeStep[] = ledger.lines === undefined ? ['space'] : ['lines', 'space'];
   const v = steps.flatMap((step) => entities.map((entity) => ({ step, entity })));
   if (v.length === 0) return;
   await tx.run(
@@ -106,9 +106,9 @@ async function removeLines(ledger: Ledger, taken: Taken, entity: EntityName): Pr
   const seqs = new Map(
     notes.flatMap((note) => (note.entity === entity ? [[note.mac.toString('hex'), note.seq] as const] : [])),
   );
-  const isPurged = (keyText: string, seq: number): boolean =>
-    seq <= (seqs.get(seal.sign(purgedName(entity, keyText))) ?? -1);
-  await lines.rewrite({ connector, table, isPurged }, async (work) => {
+  const line: RewrittenLines['line'] = (written, { keyText, seq }) =>
+    seq <= (seqs.get(seal.sign(purgedName(entity, keyText))) ?? -1) ? null : written;
+  await lines.rewrite({ connector, table, line }, async (work) => {
     await taken.inTurn(async () => await taken.transact(noRun, work, long));
   });
 }

@@ -55,7 +55,7 @@ export function ledgerPurges(ledger: Ledger): Purges {
 }
 
 /** Holds the connector meanwhile; files that a killed run left open are closed first. */
-async function holding<Result>(
+export async function holding<Result>(
   ledger: Ledger,
   connector: ConnectorName,
   work: (taken: Taken) => Promise<Result>,

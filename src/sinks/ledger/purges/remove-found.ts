@@ -78,7 +78,11 @@ export async function removeFound(purging: PurgingTx, found: FoundRecords): Prom
   return looks.map(({ counts }) => counts);
 }
 
-async function removeRows({ tx, records, connector }: PurgingTx, one: FoundOf): Promise<void> {
+/** The rows alone, with their versions. */
+export async function removeRows(
+  { tx, records, connector }: PurgingTx,
+  one: Pick<FoundOf, 'entity' | 'table' | 'rows' | 'moved'>,
+): Promise<void> {
   const { entity, table, moved } = one;
   const rows = [...one.rows.values()];
   if (table === null) return;

@@ -5,6 +5,8 @@ export const valuedTables = [
   '_sync_quarantine',
   '_sync_downloads',
   '_sync_actions',
+  '_sync_conditions',
+  '_sync_outbox',
   numbered.partitions.table,
   numbered.runs.table,
 ] as const;

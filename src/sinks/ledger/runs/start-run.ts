@@ -98,10 +98,11 @@ async function ensureTables({
   const kept = await switchVersions(tx, { connector, entities }, wished, stamp.now);
   const planned = new Map<EntityName, PlannedTable>();
   for (const [index, table] of tables.entries()) {
-    const { stored = [], filled = [] } = changes[index] ?? {};
+    const { stored = [], filled = [], retyped = [] } = changes[index] ?? {};
     const ofRows = kept.get(table.entity);
     const place = { connector, table, stored, ...(ofRows === undefined ? {} : { versions: ofRows }) };
     await records.ensure(tx, place);
+    if (retyped.length > 0) await records.retype(tx, place, retyped);
     await records.fill(tx, place, filled, stamp);
     planned.set(table.entity, plannedTable(records.open(place), table.columns.length));
   }

@@ -9,7 +9,8 @@ import type { Stamp } from '../../ledger/record-table.ts';
 import { dropOwnViews, dropViewsOf, renewCurrentViews } from '../../records/current-views.ts';
 import { fillFromExtra, fittingColumns, type MovedRow } from '../../records/fill-from-extra.ts';
 import { rowFactsSql } from '../../records/mark-rows.ts';
-import { readVersions, readWhole } from '../../records/whole-rows.ts';
+import { retypeColumns } from '../../records/retype-columns.ts';
+import { readVersions, readWhole, removeNumbers } from '../../records/whole-rows.ts';
 import { binaryType, canonicalKey, sqlType } from '../column-types.ts';
 import { viewsIn } from './current-views.ts';
 import { versionsName } from '../../records/version-names.ts';
@@ -17,7 +18,7 @@ import { indexSuffixes, quotedTable, tableName } from './names.ts';
 import { fromArrays, openRecordTable } from './open-record-table.ts';
 import { versionsInto, wholeRowsInto } from './rows-into.ts';
 import { checkRoom, columnsThatFit, usedColumns } from './row-limits.ts';
-import { addColumns, dropVersions, ensureVersions } from './version-tables.ts';
+import { addColumns, createViews, dropVersions, dropViews, ensureVersions } from './version-tables.ts';
 
 /** Tables of records in the schema of the transaction. */
 export function postgresTables(schema: string): RecordTables {
@@ -40,6 +41,19 @@ export function postgresTables(schema: string): RecordTables {
         createTable(tx, tableName(connector, table.entity), table);
       }
       ensureVersions(tx, schema, place);
+    },
+    retype: async (tx, { connector, table, stored, versions }, columns) => {
+      const name = tableName(connector, table.entity);
+      await dropViewsOf(tx, views, [name]);
+      dropViews(tx, name);
+      const rows = { name, number: '_row' } as const;
+      const closed = { name: versionsName(name), number: '_seq_to' } as const;
+      await retypeColumns(tx, versions === undefined ? [rows] : [rows, closed], columns, sqlType.string);
+      if (versions === undefined) return;
+      createViews(tx, schema, name, {
+        columns: [...stored, ...columnsMissingIn(table.columns, stored)],
+        isNew: true,
+      });
     },
     fitting: async (tx, { connector, table, stored }, columns) => {
       const name = quotedTable(connector, table.entity);
@@ -76,13 +90,30 @@ export function postgresTables(schema: string): RecordTables {
       await readWhole(tx, quotedTable(connector, table.entity), table, { after, limit }),
     writeWhole: async (tx, connector, table, rows, shift) =>
       wholeRowsInto(tx, quotedTable(connector, table.entity), table, rows, shift),
+    rewriteWhole: async (tx, connector, table, rows) => {
+      await removeNumbers(
+        tx,
+        tableName(connector, table.entity),
+        '_row',
+        rows.map(({ row }) => row),
+      );
+      wholeRowsInto(tx, quotedTable(connector, table.entity), table, rows, 0);
+    },
     readVersions: async (tx, connector, table, after, limit) =>
       await readVersions(tx, quoted(versionsName(tableName(connector, table.entity))), table, {
         after,
         limit,
       }),
-    writeVersions: async (tx, connector, { entity, stored }, versions) =>
-      versionsInto(tx, quoted(versionsName(tableName(connector, entity))), stored, versions),
+    writeVersions: async (tx, connector, { entity, stored }, versions) => {
+      const name = versionsName(tableName(connector, entity));
+      await removeNumbers(
+        tx,
+        name,
+        '_seq_to',
+        versions.map(({ seqTo }) => seqTo),
+      );
+      versionsInto(tx, quoted(name), stored, versions);
+    },
   };
 }
 

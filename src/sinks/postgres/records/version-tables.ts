@@ -27,10 +27,21 @@ export function ensureVersions(
   } else {
     addColumns(tx, closed, missing);
   }
+  createViews(tx, schema, name, { columns, isNew: versions.isNew });
+}
+
+/** What shows all versions. Not new: columns were added to those that are there. */
+export function createViews(
+  tx: Tx,
+  schema: string,
+  name: string,
+  { columns, isNew }: { readonly columns: readonly Column[]; readonly isNew: boolean },
+): void {
   const [history, asOf] = [quoted(historyName(name)), quoted(asOfName(name))];
   const at = (one: string): string => `${quoted(schema)}.${one}`;
-  tx.put(`CREATE OR REPLACE VIEW ${history} AS ${historySelect(at(quoted(name)), at(closed), columns)}`);
-  if (!versions.isNew) return;
+  const select = historySelect(at(quoted(name)), at(quoted(versionsName(name))), columns);
+  tx.put(`CREATE OR REPLACE VIEW ${history} AS ${select}`);
+  if (!isNew) return;
   tx.put(`CREATE FUNCTION ${asOf}(moment timestamptz) RETURNS SETOF ${history} LANGUAGE sql STABLE AS $$
     SELECT h.* FROM ${at(history)} AS h
     WHERE h._valid_from <= moment AND (h._valid_to > moment OR h._valid_to IS NULL) AND h._deleted_at IS NULL $$`);
@@ -48,9 +59,13 @@ const ownColumns = `
   _extra json`;
 
 export function dropVersions(tx: Tx, name: string): void {
+  dropViews(tx, name);
+  tx.put(`DROP TABLE IF EXISTS ${quoted(versionsName(name))}`);
+}
+
+export function dropViews(tx: Tx, name: string): void {
   tx.put(`DROP FUNCTION IF EXISTS ${quoted(asOfName(name))}(timestamptz)`);
   tx.put(`DROP VIEW IF EXISTS ${quoted(historyName(name))}`);
-  tx.put(`DROP TABLE IF EXISTS ${quoted(versionsName(name))}`);
 }
 
 /** Only nullable ones: the table is not rewritten. */

@@ -10,9 +10,11 @@ import type { Stamp } from '../../ledger/record-table.ts';
 import { dropOwnViews, dropViewsOf, renewCurrentViews } from '../../records/current-views.ts';
 import { fillFromExtra, fittingColumns, type MovedRow } from '../../records/fill-from-extra.ts';
 import { rowFactsSql } from '../../records/mark-rows.ts';
+import { retypeColumns } from '../../records/retype-columns.ts';
 import {
   readVersions,
   readWhole,
+  removeNumbers,
   versionCells,
   versionColumns,
   wholeCells,
@@ -22,8 +24,8 @@ import {
 import { views } from './current-views.ts';
 import { openRecordTable } from './open-record-table.ts';
 import { versionsName } from '../../records/version-names.ts';
-import { addColumnSql, createTableSql, keyValues } from './table-sql.ts';
-import { dropVersionsSql, ensureVersionsSql } from './version-tables.ts';
+import { addColumnSql, createTableSql, keyValues, sqlType } from './table-sql.ts';
+import { dropVersionsSql, dropViews, ensureVersionsSql, viewsSql } from './version-tables.ts';
 
 /** Tables of records in the file that has the ledger. */
 export const sqliteTables: RecordTables = {
@@ -39,6 +41,18 @@ export const sqliteTables: RecordTables = {
         ? createTableSql(name, table)
         : columnsMissingIn(table.columns, stored).map((column) => addColumnSql(name, column));
     for (const statement of [...statements, ...ensureVersionsSql(name, place)]) tx.put(statement);
+  },
+  retype: async (tx, { connector, table, stored, versions }, columns) => {
+    const name = tableName(connector, table.entity);
+    await dropViewsOf(tx, views, [name]);
+    for (const statement of dropViews(name)) tx.put(statement);
+    const rows = { name, number: '_row' } as const;
+    const closed = { name: versionsName(name), number: '_seq_to' } as const;
+    await retypeColumns(tx, versions === undefined ? [rows] : [rows, closed], columns, sqlType.string);
+    if (versions === undefined) return;
+    for (const statement of viewsSql(name, [...stored, ...columnsMissingIn(table.columns, stored)])) {
+      tx.put(statement);
+    }
   },
   fitting: async (tx, { connector, table }, columns) =>
     await fittingColumns(tx, quoted(tableName(connector, table.entity)), columns),
@@ -92,16 +106,27 @@ export const sqliteTables: RecordTables = {
       rows,
       (row) => wholeCells(row, table, shift),
     ),
+  rewriteWhole: async (tx, connector, table, rows) => {
+    await removeNumbers(
+      tx,
+      tableName(connector, table.entity),
+      '_row',
+      rows.map(({ row }) => row),
+    );
+    await sqliteTables.writeWhole(tx, connector, table, rows, 0);
+  },
   readVersions: async (tx, connector, table, after, limit) =>
     await readVersions(tx, quoted(versionsName(tableName(connector, table.entity))), table, { after, limit }),
-  writeVersions: async (tx, connector, { entity, stored }, versions) =>
-    await insertCells(
+  writeVersions: async (tx, connector, { entity, stored }, versions) => {
+    const name = versionsName(tableName(connector, entity));
+    await removeNumbers(
       tx,
-      versionsName(tableName(connector, entity)),
-      [versionColumns, stored],
-      versions,
-      versionCells,
-    ),
+      name,
+      '_seq_to',
+      versions.map(({ seqTo }) => seqTo),
+    );
+    await insertCells(tx, name, [versionColumns, stored], versions, versionCells);
+  },
 };
 
 async function writeMoved(

@@ -1,3 +1,4 @@
+import type { Column } from '../../../core/records.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { columnsMissingIn } from '../../decisions/stored-table.ts';
 import type { TablePlace } from '../../ledger/record-table.ts';
@@ -31,8 +32,7 @@ export function ensureVersionsSql(
         ]
       : missing.map((column) => addColumnSql(closed, column))),
     ...dropViews(name),
-    `CREATE VIEW ${quoted(historyName(name))} AS ${historySelect(quoted(name), quoted(closed), columns)}`,
-    asOfSql(name),
+    ...viewsSql(name, columns),
   ];
 }
 
@@ -40,7 +40,13 @@ export function dropVersionsSql(name: string): readonly string[] {
   return [...dropViews(name), `DROP TABLE IF EXISTS ${quoted(versionsName(name))}`];
 }
 
-function dropViews(name: string): readonly string[] {
+/** The views over all versions. */
+export function viewsSql(name: string, columns: readonly Column[]): readonly string[] {
+  const select = historySelect(quoted(name), quoted(versionsName(name)), columns);
+  return [`CREATE VIEW ${quoted(historyName(name))} AS ${select}`, asOfSql(name)];
+}
+
+export function dropViews(name: string): readonly string[] {
   return [asOfName(name), historyName(name)].map((view) => `DROP VIEW IF EXISTS ${quoted(view)}`);
 }
 

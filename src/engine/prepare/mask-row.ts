@@ -1,0 +1,132 @@
+import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { readJson } from '../../core/json-text.ts';
+import type { Column, ColumnValue, FieldType } from '../../core/records.ts';
+import type { RecordMask } from '../../core/record-mask.ts';
+import type { Entity } from '../../definitions/definition.ts';
+import type { EntityMasking } from '../../sinks/masks.ts';
+import { canonicalJson, hashedColumns, hashedText, shortHash } from './canonical-json.ts';
+import { toColumnValue } from './column-value.ts';
+
+type Masked = (members: JsonObject) => JsonObject;
+
+/** How what is stored of an entity, and of the elements that it explodes, is brought under its mask. */
+export function entityMaskings(entity: Entity, { stored }: RecordMask): readonly EntityMasking[] {
+  const masked = withCopies(entity, (members) => objectOf(stored(members)));
+  const { file = null } = entity.actions.get('download') ?? {};
+  const own: EntityMasking = {
+    entity: entity.table.entity,
+    of: entity.name,
+    row: masked,
+    record: (value) => stored(value),
+    cells: (columns, row) => maskedCells(columns, row, masked, masked),
+    file: ({ name, contentType }) => {
+      const of = (field: string | null | undefined, text: string | null): string | null => {
+        if (field === null || field === undefined || text === null) return null;
+        const value = memberOf(masked({ [field]: text }), field);
+        return typeof value === 'string' ? value : null;
+      };
+      return { name: of(file?.name, name), contentType: of(file?.contentType, contentType) };
+    },
+    hidesVersions:
+      file?.version.some((field) => memberOf(masked({ [field]: probe }), field) !== probe) ?? false,
+  };
+  const { explode, explodedTable } = entity;
+  if (explode === null || explodedTable === null) return [own];
+  const carried = new Set(explode.carry);
+  const element: Masked = (members) => {
+    const [first] = (masked({ [explode.field]: [members] })[explode.field] ?? []) as readonly JsonValue[];
+    return objectOf(first ?? null);
+  };
+  const row: Masked = (members) => {
+    const [outer, inner] = [noMembers(), noMembers()];
+    for (const [name, value] of Object.entries(members)) (carried.has(name) ? outer : inner)[name] = value;
+    return { ...masked(outer), ...element(inner) };
+  };
+  const elements: EntityMasking = {
+    entity: explodedTable.entity,
+    of: entity.name,
+    row,
+    record: (value) => (isJsonObject(value) ? element(value) : null),
+    cells: (columns, one) => maskedCells(columns, one, row, element),
+    file: (names) => names,
+    hidesVersions: false,
+  };
+  return [own, elements];
+}
+
+/**
+ * What a column has from another field is masked as that one is. Where the other field is not there, it is not known
+ * whether it was.
+ */
+function withCopies({ filledFrom }: Pick<Entity, 'filledFrom'>, masked: Masked): Masked {
+  if (filledFrom.size === 0) return masked;
+  return (members) => {
+    const after = masked(members);
+    const copies = [...filledFrom].flatMap(([field, source]) => {
+      const value = memberOf(members, field);
+      const other = memberOf(members, source) ?? value;
+      if (value === undefined || value !== memberOf(after, field)) return [];
+      if (other !== undefined && canonicalJson(other) !== canonicalJson(value)) return [];
+      return [[field, memberOf(masked({ [source]: value }), source) ?? null] as const];
+    });
+    const isSame = copies.every(([field, value]) => value === memberOf(members, field));
+    return isSame ? after : { ...after, ...Object.fromEntries(copies) };
+  };
+}
+
+/** Text that no rule leaves as it is, unless it keeps everything. */
+const probe = 'connector-sync mask probe';
+
+function maskedCells(
+  columns: readonly Column[],
+  { values, extra }: Parameters<EntityMasking['cells']>[1],
+  row: Masked,
+  record: Masked,
+): ReturnType<EntityMasking['cells']> {
+  const before = noMembers();
+  for (const [index, { name, type }] of columns.entries()) {
+    const value = values[index] ?? null;
+    if (value !== null) before[name] = jsonOf(type, value);
+  }
+  const after = row(before);
+  const misfits = noMembers();
+  const cells = columns.map(({ name, type }, index): ColumnValue => {
+    const value = memberOf(after, name) ?? null;
+    if (value === memberOf(before, name)) return values[index] ?? null;
+    const fitting = toColumnValue(type, value);
+    if (fitting === undefined) misfits[name] = value;
+    return fitting ?? null;
+  });
+  const undeclared = extra === null ? noMembers() : objectOf(readJson(extra));
+  const others = { ...record(undeclared), ...misfits };
+  const text = Object.keys(others).length === 0 ? null : canonicalJson(others);
+  if (text === extra && cells.every((cell, index) => cell === (values[index] ?? null))) return null;
+  // As `prepare` makes it of a record without volatile fields. Where it is another one, the next read writes the row.
+  const hash = shortHash(hashedText(hashedColumns(columns), cells, [], text));
+  return { values: cells, extra: text, hash };
+}
+
+function jsonOf(type: FieldType, value: Exclude<ColumnValue, null>): JsonValue {
+  switch (type) {
+    case 'boolean':
+      return Number(value) !== 0;
+    case 'object':
+    case 'array':
+    case 'any':
+      return readJson(String(value));
+    case 'number':
+      return Number(value);
+    case 'integer':
+    case 'string':
+      return value;
+  }
+}
+
+function objectOf(value: JsonValue): JsonObject {
+  return isJsonObject(value) ? value : noMembers();
+}
+
+/** So that a field called __proto__ is a field like any other. */
+function noMembers(): Record<string, JsonValue> {
+  return Object.create(null) as Record<string, JsonValue>;
+}

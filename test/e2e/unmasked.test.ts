@@ -1,0 +1,73 @@
+import { randomBytes } from 'node:crypto';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
+import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
+import { foundIn, markedAccount, marked, maskWithout, openMarks } from '../support/masks/marked-world.ts';
+import { isLong, triedSinks } from '../support/trials.ts';
+
+const key = `mask: { key: "${randomBytes(32).toString('base64')}" }\n`;
+const targets = `publish:\n  lake: { type: files, directory: ./lake, format: jsonl, connectors: [newsletter] }\n`;
+
+async function maskLines(world: CliWorld): Promise<string> {
+  const { stdout } = await world.cli('status', 'newsletter');
+  return stdout
+    .replaceAll(/\n {4,}/g, ' ')
+    .split('\n')
+    .filter((line) => line.includes('mask of'))
+    .join('\n');
+}
+
+// Proves promise 10.6
+it.each(triedSinks)(
+  'rewrites all that a %s sink holds from before a mask, where no read reaches it',
+  { timeout: 300_000 },
+  async (sink) => {
+    const marks = openMarks();
+    await using world = await openCliWorld({
+      sink,
+      ...(isLong ? { size: { members: marked } } : {}),
+      wrap: markedAccount(marks),
+      settings: sink === 'jsonl' ? '' : '    history: true\n',
+    });
+    appendFileSync(world.config, key + targets);
+    for (const revision of [1, 2, 3]) {
+      world.moveTo(revision);
+      await world.cli('sync', 'newsletter', '--full', '--allow-deletes');
+    }
+    await world.cli('sync', 'newsletter', '--full', '--max-calls', '5');
+    const find = async (): Promise<readonly string[]> => [
+      ...new Set((await foundIn(world, sink, '', marks.values())).keys()),
+    ];
+    expect((await find()).length).toBeGreaterThan(200);
+
+    const config = readFileSync(world.config, 'utf8').replace('  wiki:\n', `${maskWithout(null)}  wiki:\n`);
+    writeFileSync(world.config, config);
+    const early = await world.cli('purge', 'newsletter', '--unmasked');
+    expect(early).toMatchObject({ code: 2, stderr: expect.stringContaining('not in use yet') as string });
+    expect((await world.cli('sync', 'newsletter', '--allow-deletes')).code).toBe(3);
+    expect(await maskLines(world)).toContain('are as before');
+    expect((await find()).length).toBeGreaterThan(0);
+
+    const [look] = await world.json('purge', 'newsletter', '--unmasked', '--dry-run');
+    const entities = look?.['entities'] as readonly Record<string, unknown>[];
+    const members = entities.find(({ entity }) => entity === 'list_members') ?? {};
+    for (const count of ['rows', 'quarantined', sink === 'jsonl' ? 'lines' : 'versions']) {
+      expect(members[count], count).toBeGreaterThan(0);
+    }
+    expect((await find()).length).toBeGreaterThan(0);
+    const [done] = await world.json('purge', 'newsletter', '--unmasked');
+    expect(done).toMatchObject({ entities, left: [], targets: [{ target: 'lake', problem: null }] });
+    expect(await find()).toEqual([]);
+    expect(await maskLines(world)).toBe('');
+
+    // What was rewritten is as a read would have stored it.
+    const { stdout } = await world.cli('sync', 'newsletter', '--full', '--allow-deletes', '--json');
+    const counts = stdout
+      .trim()
+      .split('\n')
+      .flatMap((line) => /"entity":"list_members","counts":({[^}]*})/.exec(line)?.[1] ?? []);
+    expect(counts.at(-1)).toContain('"updated":0');
+    expect(await find()).toEqual([]);
+    expect(await world.json('publish', 'check', 'lake')).toMatchObject([{ problems: [] }]);
+  },
+);
