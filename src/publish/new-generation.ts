@@ -44,8 +44,7 @@ export function reasonOfEntity(
   key: readonly string[],
   layout: string | null,
 ): string | null {
-  if (published.tableId !== tableId)
-    return 'its table in the sink is another one (reset, purged, or with columns of other types)';
+  if (published.tableId !== tableId) return 'its table in the sink was reset, purged or rewritten';
   if (published.key.join() !== key.join()) {
     return `its key was ${published.key.join(', ')} and is now ${key.join(', ')}`;
   }

@@ -82,3 +82,43 @@ it('names in check what masks leave open', async () => {
     '! mask of newsletter/list_members: id is stored in clear and gives email_address away',
   );
 });
+
+// Proves promise 10.5
+it('shows tokens of pages of a masked entity sealed, and takes them back', async () => {
+  await using world = await openCliWorld();
+  const list = ['list', 'wiki/users', '--param', 'page_size=2'];
+  const nextToken = async (): Promise<string> => {
+    const [shown] = (await world.json(...list)) as readonly { readonly next: { readonly token: string } }[];
+    return shown?.next.token ?? '';
+  };
+  const clear = await nextToken();
+  const config = readFileSync(world.config, 'utf8');
+  const masked = config.replace(
+    'id: c-wiki\n',
+    'id: c-wiki\n    mask: { users: { fields: { name: drop } } }\n',
+  );
+  writeFileSync(world.config, `${masked}mask: { key: "${newKey()}" }\n`);
+  const token = await nextToken();
+  expect(token).toMatch(/^sealed:/);
+  const ids = async (given: string): Promise<readonly unknown[]> => {
+    const [page] = await world.json(...list, '--param', `start_cursor=${given}`);
+    return ((page?.['records'] ?? []) as readonly { readonly id: string }[]).map(({ id }) => id);
+  };
+  expect(await ids(token)).toEqual(await ids(clear));
+  const tried = await world.cli(
+    'definitions',
+    'try',
+    'workspace-notes',
+    'users',
+    '--connector',
+    'wiki',
+    '--json',
+  );
+  const printed = [await world.cli(...list), await world.cli(...list, '--json'), tried];
+  for (const { stdout, stderr } of printed) expect(stdout + stderr).not.toContain(clear);
+  const other = await world.cli(...list, '--param', `start_cursor=${token.slice(0, -8)}AAAAAAA=`);
+  expect(other).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('begin with the first page') as string,
+  });
+});

@@ -35,9 +35,10 @@ it.each(triedSinks)(
       await world.cli('sync', 'newsletter', '--full', '--allow-deletes');
     }
     await world.cli('sync', 'newsletter', '--full', '--max-calls', '5');
-    const find = async (): Promise<readonly string[]> => [
-      ...new Set((await foundIn(world, sink, '', marks.values())).keys()),
-    ];
+    const find = async (): Promise<readonly string[]> => {
+      const found = await foundIn(world, sink, '', marks.values(), { isPurged: true });
+      return [...found].map(([value, place]) => `${value} in ${place}`);
+    };
     expect((await find()).length).toBeGreaterThan(200);
 
     const config = readFileSync(world.config, 'utf8').replace('  wiki:\n', `${maskWithout(null)}  wiki:\n`);

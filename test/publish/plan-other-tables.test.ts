@@ -51,7 +51,7 @@ describe('a table that was made again', () => {
     expect(plan(newest, others, {}, 'sink-2')).toMatchObject({ heldBack: [held], unchanged: [held] });
     const read = plan(publish(newest, others), { ...others, entities: [{ ...begun, asOf }, storedLists] });
     expect([reasonOf(read), read.heldBack]).toEqual([
-      'its table in the sink is another one (reset, purged, or with columns of other types)',
+      'its table in the sink was reset, purged or rewritten',
       [],
     ]);
   });

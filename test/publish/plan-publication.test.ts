@@ -105,7 +105,7 @@ describe('a new generation', () => {
     [
       'a table that was made again',
       { ...storedMembers, tableId: 'table-9' },
-      'its table in the sink is another one (reset, purged, or with columns of other types)',
+      'its table in the sink was reset, purged or rewritten',
     ],
     [
       'another key',

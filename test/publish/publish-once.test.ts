@@ -214,11 +214,11 @@ describe('a new generation', () => {
       newGenerations: [
         {
           entity: members,
-          reason: 'its table in the sink is another one (reset, purged, or with columns of other types)',
+          reason: 'its table in the sink was reset, purged or rewritten',
         },
         {
           entity: 'member_opens',
-          reason: 'its table in the sink is another one (reset, purged, or with columns of other types)',
+          reason: 'its table in the sink was reset, purged or rewritten',
         },
       ],
     });

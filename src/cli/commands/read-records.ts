@@ -4,6 +4,7 @@ import { wholeJson } from '../../engine/prepare/canonical-json.ts';
 import { escaped, printable, counted } from '../../telemetry/format.ts';
 import { command, type AddCommand } from '../command.ts';
 import { openPatientApp } from '../output/show-run.ts';
+import { shownToken, withOpenToken } from '../page-tokens.ts';
 import { readTarget } from '../read-target.ts';
 
 type ReadAction = 'list' | 'get';
@@ -39,12 +40,13 @@ function readCommand(action: ReadAction, example: string): AddCommand {
         return;
       }
       const page = await source.list(
-        { entity: entity.name, params, isRoot: entity.parents.length === 0 },
+        { entity: entity.name, params: withOpenToken(entity, params), isRoot: entity.parents.length === 0 },
         signal,
       );
-      terminal.printJson({ records: [...page.records], next: page.next });
+      const token = page.next?.token ?? null;
+      const more = token === null ? null : shownToken(entity, token);
+      terminal.printJson({ records: [...page.records], next: page.next && { ...page.next, token: more } });
       for (const record of page.records) terminal.print(lineOf(record));
-      const more = page.next?.token ?? null;
       terminal.note(
         `${counted(page.records.length, 'record')}${more === null ? '' : `; the next page's token: ${printable(more)}`}`,
       );

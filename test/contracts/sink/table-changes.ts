@@ -86,7 +86,7 @@ export function tableChanges(kind: SinkKind): void {
       ...membersTable,
       columns: membersTable.columns.map((one) => ({ ...one, type: retypedTo })),
     };
-    const versions = new Map([[members, { keepMs: null }]]);
+    const versions = new Set([members]);
     const sink = await bench().open();
     const first = await bench().begin(sink, 'r1', { ...planned(membersTable), versions });
     const { id } = await onlyPartition(sink, first.lease);

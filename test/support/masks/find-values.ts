@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { hasCode } from '../../../src/files/private-file.ts';
 
 /**
  * The forms in which a value may be found: as it is, lower-case, as JSON, in a URL, in hex, in base64 (also inside a
@@ -67,14 +68,24 @@ export function openSearchFor(values: readonly string[]) {
   };
 }
 
-/** Every file below a folder, and every name; names are among the contents of `names`. */
+/** Every file below a folder, and every name. A server may remove some meanwhile. */
 export function* contentsOf(folder: string): Generator<{ readonly place: string; readonly bytes: Buffer }> {
   for (const name of readdirSync(folder)) {
     const place = join(folder, name);
     yield { place: `the name of ${place}`, bytes: Buffer.from(name) };
-    const kind = lstatSync(place);
+    const kind = lstatSync(place, { throwIfNoEntry: false });
+    if (kind === undefined) continue;
     if (kind.isDirectory()) yield* contentsOf(place);
     else if (kind.isSymbolicLink()) yield { place, bytes: Buffer.from(readlinkSync(place)) };
-    else if (kind.isFile()) yield { place, bytes: readFileSync(place) };
+    else if (kind.isFile()) yield { place, bytes: bytesOf(place) };
+  }
+}
+
+function bytesOf(place: string): Buffer {
+  try {
+    return readFileSync(place);
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return Buffer.alloc(0);
+    throw error;
   }
 }

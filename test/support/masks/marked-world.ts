@@ -1,4 +1,5 @@
 import { randomBytes, randomInt } from 'node:crypto';
+import { join } from 'node:path';
 import pg from 'pg';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import { listingOf, type SampleAccount } from '../../../src/sample/sample-account.ts';
@@ -86,13 +87,12 @@ export function markedAccount(marks: Marks) {
           throw new ApiError(400, `the recipient ${marks.value('words', 'text')} is locked`);
         }
         const listing = account.list(entity, params);
-        const records = listing.slice(0, Number.POSITIVE_INFINITY).map((record) => edit(entity, record));
         // One that no key identifies goes to quarantine, whole.
-        const [first] = records;
         const odd =
-          entity === 'list_members' && first !== undefined
+          entity === 'list_members' && listing.slice(0, 1).length > 0
             ? [{ ...memberOf({ id: `odd ${JSON.stringify(params['list_id'])}` }), id: null }]
             : [];
+        const records = listing.slice(0, Number.POSITIVE_INFINITY).map((record) => edit(entity, record));
         return listingOf([...records, ...odd], listing.metadata);
       },
       get: (entity, params) => {
@@ -131,6 +131,8 @@ export async function foundIn(
   sink: (typeof triedSinks)[number],
   printed: string,
   values: readonly string[],
+  /** Of a server what no purge reaches: its log, and its statistics. */
+  { isPurged = false } = {},
 ): Promise<ReadonlyMap<string, string>> {
   const search = openSearchFor(values);
   const places = new Map<string, string>();
@@ -144,8 +146,16 @@ export async function foundIn(
     const client = new pg.Client({ connectionString: url });
     await client.connect();
     await client.query('CHECKPOINT');
+    const { rows } = await client.query<{ file: string }>(
+      `SELECT pg_relation_filepath(oid) AS file FROM pg_class
+       WHERE oid = 'pg_statistic'::regclass OR oid = (SELECT reltoastrelid FROM pg_class WHERE oid = 'pg_statistic'::regclass)`,
+    );
     await client.end();
-    for (const { place, bytes } of contentsOf(data)) look(place, bytes);
+    const outOfReach = ['pg_wal/', ...rows.map(({ file }) => file)].map((name) => join(data, name));
+    for (const { place, bytes } of contentsOf(data)) {
+      if (isPurged && outOfReach.some((one) => place.startsWith(one))) continue;
+      look(place, bytes);
+    }
   }
   return places;
 }

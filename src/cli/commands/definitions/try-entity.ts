@@ -15,6 +15,7 @@ import { parseParam } from '../../read-target.ts';
 import { definitionFrom, settingsIfAny } from './known-definitions.ts';
 import { entityNamed } from './show-definition.ts';
 import { chooseConnector, withOtherWays } from './tried-access.ts';
+import { withoutTokens } from '../../page-tokens.ts';
 import { callDocument } from './try-document.ts';
 import { openCallText, type CommandFor, type SeenCall } from './try-text.ts';
 
@@ -103,7 +104,7 @@ async function runTrial(context: CommandContext, app: App, trial: Trial): Promis
     clock,
     signal,
     onCall: (call) => {
-      const seen = { ...call, exchanges: exchanges.splice(0) };
+      const seen = withoutTokens(entity, { ...call, exchanges: exchanges.splice(0) });
       calls.push(seen);
       terminal.print(...text.call(seen));
     },
