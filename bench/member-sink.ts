@@ -5,17 +5,23 @@ import type { Definition } from '../src/definitions/definition.ts';
 import { syncConnector } from '../src/engine/sync-connector.ts';
 import { createSampleAccount } from '../src/sample/create-sample-account.ts';
 import type { SampleAccount } from '../src/sample/sample-account.ts';
+import type { Sink } from '../src/sinks/sink.ts';
 import { openSqliteSink } from '../src/sinks/sqlite/open-ledger.ts';
 import type { Source } from '../src/source/source.ts';
 import { readRecords } from '../src/source/page-records.ts';
 
 export const benchConnector = 'bench' as ConnectorName;
 
-/** Syncs the list members of a sample account into a new SQLite sink, without the network. */
+/** A new SQLite sink with members. */
 export async function fillMemberSink(file: string, definition: Definition, members: number): Promise<void> {
+  await using sink = await openSqliteSink({ file, durability: 'normal', clock: systemClock });
+  await fillMembers(sink, definition, members);
+}
+
+/** Syncs the list members of a sample account into a new sink, without the network. */
+export async function fillMembers(sink: Sink, definition: Definition, members: number): Promise<void> {
   const account = createSampleAccount({ definitionName: definition.name, seed: 7, size: { members } });
   const everything = { variants: [{}], fullEveryMs: 0, onSchemaChange: 'keepExtra' } as const;
-  await using sink = await openSqliteSink({ file, durability: 'normal', clock: systemClock });
   const report = await syncConnector({
     identity: {
       connector: benchConnector,

@@ -2,45 +2,134 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
-import { benchConnector, fillMemberSink } from './member-sink.ts';
+import Database from 'better-sqlite3';
+import pg from 'pg';
+import { benchConnector, fillMembers } from './member-sink.ts';
+import { startPostgres } from '../test/support/postgres.ts';
 import { systemClock } from '../src/core/clock.ts';
 import type { JsonObject } from '../src/core/json.ts';
 import type { EntityName } from '../src/core/names.ts';
 import { loadDefinitions } from '../src/definitions/load-definitions.ts';
+import { openPostgresSearch } from '../src/search/postgres/open-postgres-search.ts';
+import { openSink } from '../src/sinks/registry.ts';
+import type { SinkOptions } from '../src/sinks/sink-access.ts';
 import { updateSearchIndex } from '../src/search/index/update-search-index.ts';
-import { openSearch, tablesOf } from '../src/search/open-search.ts';
+import { openSearch } from '../src/search/open-search.ts';
+import { tablesOf } from '../src/search/stored-target.ts';
 import { openSearchProcesses } from '../src/search/process/open-search-processes.ts';
 import type { SearchAnswer } from '../src/search/search-request.ts';
 import { searchTarget, type SearchTarget } from '../src/search/search-target.ts';
 
 /**
- * Builds the search index of one table of list members, and searches it in a search process, as the service does.
- * `npm run bench:search -- [members] [rounds]`. Times are medians.
+ * Searches list members: in a SQLite sink in a search process, as the service does with an index and the command
+ * without one; in a PostgreSQL sink, a server of the bench's own, without trigram indexes and with them.
+ * `npm run bench:search -- [members] [rounds] [sqlite|postgres] [copies]`. Times are medians. `copies`: so many times
+ * fewer members are synced, and SQL copies their rows with other keys, which takes less time.
  */
 const members = Number(process.argv[2] ?? 1_000_000);
 const rounds = Number(process.argv[3] ?? 5);
+const kind = process.argv[4] ?? 'sqlite';
+const copies = Number(process.argv[5] ?? 1);
 const { signal } = new AbortController();
 const definition = loadDefinitions(['config/definitions']).get('email-marketing');
 const entity = definition?.entities.get('list_members' as EntityName);
 if (definition === undefined || entity === undefined) throw new Error('no list members in email-marketing');
+const searched = { connector: benchConnector, entity };
+
+const table = 'bench__list_members';
+
+type Ask = (params: JsonObject) => Promise<SearchAnswer>;
 
 const folder = mkdtempSync(path.join(tmpdir(), 'connector-sync-bench-'));
 const file = path.join(folder, 'bench.db');
 const lines: (readonly string[])[] = [];
 try {
-  const synced = await timed(() => fillMemberSink(file, definition, members));
-  const plainMiB = sizeMiB();
-  lines.push(['sync', shown(synced.ms), `${members}`, `file ${plainMiB} MiB`]);
-  const indexed = await timed(async () => updateSearchIndex(file, await target(), { signal }));
-  const grown = `${sizeMiB() - plainMiB} MiB more`;
-  lines.push(['index, first time', shown(indexed.ms), `${indexed.result.rows}`, grown]);
-  const again = await timed(async () => updateSearchIndex(file, await target(), { signal }));
-  lines.push(['index, nothing new', shown(again.ms), `${again.result.rows}`, '']);
-  await searches();
+  await (kind === 'postgres' ? searchPostgres() : searchSqlite());
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
 print();
+
+async function searchSqlite(): Promise<void> {
+  await fill({ type: 'sqlite', name: 'bench', path: file, durability: 'normal' });
+  const db = new Database(file);
+  db.exec(copySql(db.prepare(`SELECT name FROM pragma_table_info('${table}')`).pluck().all() as string[]));
+  db.close();
+  const plainMiB = sizeMiB();
+  await using processes = openSearchProcesses({
+    processes: 1,
+    deadlineMs: 120_000,
+    maxWaiting: 1,
+    cursorKey: randomBytes(32),
+    clock: systemClock,
+  });
+  const ask: Ask = async (params) =>
+    await processes.search({ ...searched, file, scope: 'bench/list_members', params }, signal);
+  await searches(ask, 'no index');
+  const indexed = await timed(async () => updateSearchIndex(file, await target(), { signal }));
+  const grown = `file ${plainMiB} MiB, ${sizeMiB() - plainMiB} MiB more`;
+  lines.push(['index, first time', shown(indexed.ms), `${indexed.result.rows}`, grown]);
+  const again = await timed(async () => updateSearchIndex(file, await target(), { signal }));
+  lines.push(['index, nothing new', shown(again.ms), `${again.result.rows}`, '']);
+  await searches(ask, 'index');
+}
+
+async function searchPostgres(): Promise<void> {
+  await using server = await startPostgres({ config: { max_wal_size: '4GB' } });
+  const { connection } = server;
+  const place = { type: 'postgres', connection, direct: null, schema: 'bench', connections: 4 } as const;
+  await fill({ ...place, name: 'bench', durability: 'normal' });
+  const client = new pg.Client(server.url);
+  await client.connect();
+  try {
+    await client.query('SET search_path = bench');
+    const columns = await client.query<{ name: string }>(
+      `SELECT attname AS name FROM pg_attribute WHERE attrelid = '${table}'::regclass AND attnum > 0`,
+    );
+    await client.query(copySql(columns.rows.map(({ name }) => name)));
+    await client.query('VACUUM ANALYZE');
+    await using opened = await openPostgresSearch(place);
+    const options = { cursorKey: randomBytes(32), scope: 'bench', clock: systemClock, deadlineMs: 120_000 };
+    const ask: Ask = async (params) => await opened.search(searched, params, { ...options, signal });
+    await searches(ask, 'no index');
+    const made = await timed(async () => {
+      for (const sql of await opened.indexSql(searched, signal)) {
+        if (!sql.includes(' INDEX ') || /"full_name"|"email_address"|"unique_email_id"/.test(sql)) {
+          await client.query(sql);
+        }
+      }
+    });
+    lines.push(['trigram indexes of three columns', shown(made.ms), '', '']);
+    await client.query('VACUUM ANALYZE');
+    await searches(ask, 'index');
+  } finally {
+    await client.end();
+  }
+}
+
+/** Each row again, with other values where none may be there twice. */
+function copySql(columns: readonly string[]): string {
+  const step = Math.ceil(members / copies);
+  const shifted = new Set(['_row', '_seq', 'web_id']);
+  const unique = new Set(['id', 'email_address', 'unique_email_id', 'contact_id']);
+  const cells = columns.map((name) => {
+    if (shifted.has(name)) return `"${name}" + n * ${step}`;
+    if (name === '_key') return 'sha256(_key || CAST(CAST(n AS text) AS bytea))';
+    return unique.has(name) ? `"${name}" || n` : `"${name}"`;
+  });
+  const names = columns.map((name) => `"${name}"`).join(', ');
+  return `WITH RECURSIVE g (n) AS (SELECT 1 WHERE 1 < ${copies} UNION ALL SELECT n + 1 FROM g WHERE n + 1 < ${copies})
+    INSERT INTO ${table} (${names}) SELECT ${cells.join(', ')} FROM g, ${table}`;
+}
+
+async function fill(options: SinkOptions): Promise<void> {
+  if (definition === undefined) throw new Error('no definition');
+  const synced = await timed(async () => {
+    await using sink = await openSink(options, { clock: systemClock });
+    await fillMembers(sink, definition, Math.ceil(members / copies));
+  });
+  lines.push(['sync', shown(synced.ms), `${members}`, '']);
+}
 
 async function target(): Promise<SearchTarget> {
   using open = openSearch(file);
@@ -49,19 +138,9 @@ async function target(): Promise<SearchTarget> {
   return searchTarget(entity, benchConnector, (name) => stored.get(name) ?? null);
 }
 
-async function searches(): Promise<void> {
-  await using processes = openSearchProcesses({
-    processes: 1,
-    deadlineMs: 120_000,
-    maxWaiting: 1,
-    cursorKey: randomBytes(32),
-    clock: systemClock,
-  });
-  const ask = (params: JsonObject): Promise<SearchAnswer> => {
-    if (entity === undefined) throw new Error('no entity');
-    const call = { file, connector: benchConnector, entity, scope: 'bench/list_members' };
-    return processes.search({ ...call, params: { limit: 100, ...params } }, signal);
-  };
+async function searches(search: Ask, how: string): Promise<void> {
+  const ask: Ask = (params) => search({ limit: 100, ...params });
+  lines.push([how, '', '', '']);
   const measure = async (name: string, params: JsonObject): Promise<SearchAnswer> => {
     const times: number[] = [];
     let answer = await ask(params);

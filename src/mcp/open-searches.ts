@@ -27,21 +27,19 @@ export function openSearches(clock: Clock) {
       signal: AbortSignal,
     ): Promise<SearchAnswer> => {
       const { connector, entity, name } = target;
-      const { file, sinkId } = await searchedSink(target, {
-        ofType: 'get, explain and changes read it.',
+      const { sink, sinkId } = await searchedSink(target, {
+        ofType: () => 'get, explain and changes read it.',
         ofNothing: 'freshness says when it was read.',
       });
-      return await pool.search(
-        {
-          file,
-          connector: connector.name,
-          entity,
-          only: searched === null ? undefined : [...searched],
-          scope: `${sinkId} ${name}`,
-          params,
-        },
-        signal,
-      );
+      const scope = `${sinkId} ${name}`;
+      const only = searched === null ? undefined : [...searched];
+      const asked = { connector: connector.name, entity, only };
+      if (sink.type === 'sqlite') {
+        return await pool.search({ ...asked, file: sink.path, scope, params }, signal);
+      }
+      const { openPostgresSearch } = await import('../search/postgres/open-postgres-search.ts');
+      await using opened = await openPostgresSearch(sink);
+      return await opened.search(asked, params, { cursorKey, scope, clock, deadlineMs, signal });
     },
     [Symbol.asyncDispose]: () => pool[Symbol.asyncDispose](),
   };

@@ -8,6 +8,7 @@ import type { RowFunctions } from './row-functions.ts';
 import type { Condition, FieldCondition } from './search-request.ts';
 import { isJsonType, type SearchField, type SearchTarget } from './search-target.ts';
 import { allOf, negated, never, oneOf, piece, type Piece } from './sql-piece.ts';
+import { sqliteWords, type SqlWords } from './sql-words.ts';
 
 /** What conditions and orders are made SQL of. */
 export interface Compiling {
@@ -35,7 +36,8 @@ function compileField(condition: FieldCondition, compiling: Compiling): Piece {
   const meets = valueMatcher(condition);
   const look = (): string => functions.call(field, (value) => (meets(find(value)) ? 1 : 0));
   const column = inside.length === 0 ? nativeColumn(field) : null;
-  const native = column === null ? null : nativeCondition(column, condition, look);
+  const native =
+    column === null ? null : nativeCondition(column, condition, { words: sqliteWords, fallBack: look });
   if (native !== null) return native;
   const rows = indexedRows(condition, field, compiling);
   const [found] = rows;
@@ -43,23 +45,27 @@ function compileField(condition: FieldCondition, compiling: Compiling): Piece {
   if (found !== undefined && condition.kind === 'keyword' && field.type === 'string') {
     return allOf([found, oneOf([piece('r._seq <= ?', index.indexedSeq), piece(look())])]);
   }
-  return allOf([...rows, ...textConditions(field, condition), piece(look())]);
+  return allOf([...rows, ...textConditions(field, condition, sqliteWords), piece(look())]);
 }
 
 /** A text that must be somewhere in the value is somewhere in its JSON: what lacks it need not be taken apart. */
-function textConditions(field: SearchField, condition: FieldCondition): readonly Piece[] {
+export function textConditions(
+  field: SearchField,
+  condition: FieldCondition,
+  words: SqlWords,
+): readonly Piece[] {
   const isAllJson = field.sources.every((source) => source.kind === 'extra' || isJsonType(source.type));
   if (!isAllJson) return [];
   return neededTexts(condition).map((text) =>
-    oneOf(field.sources.map((source) => piece(`instr(${sourceSql(source)}, ?) > 0`, text))),
+    oneOf(field.sources.map((source) => piece(words.has(words.json(sourceSql(source))), text))),
   );
 }
 
 /** Texts and words that narrow a query. More of them cost more than they save. */
-const most = 4;
+export const most = 4;
 
 /** Conditions that must be met, by the value or by something in it, where it meets this one. */
-function needed(condition: Condition): readonly FieldCondition[] {
+export function needed(condition: Condition): readonly FieldCondition[] {
   if (condition.kind === 'and') return condition.conditions.flatMap(needed);
   if (condition.kind === 'or' || condition.kind === 'not') return [];
   return condition.kind === 'any' ? needed(condition.condition) : [condition];
@@ -75,9 +81,12 @@ function neededTexts(condition: Condition): readonly string[] {
   return [...new Set(texts)].slice(0, most);
 }
 
-/** A lone surrogate is spelled as an escape, but may also be half of a pair. */
+/**
+ * A lone surrogate is spelled as an escape, but may also be half of a pair. What is bound in PostgreSQL writes U+E000
+ * in another way than its JSON has it.
+ */
 function spelled(text: string, extent: 'whole' | 'part'): readonly string[] {
-  if (!text.isWellFormed()) return [];
+  if (!text.isWellFormed() || text.includes('\uE000')) return [];
   const json = JSON.stringify(text);
   const needed = extent === 'whole' ? json : json.slice(1, -1);
   return needed === '' ? [] : [needed];

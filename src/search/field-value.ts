@@ -12,6 +12,14 @@ export function sourceSql(source: FieldSource): string {
   return `${source.kind === 'parent' ? 'p' : 'r'}.${quoted(source.column)}`;
 }
 
+/** The rows that are searched. Names come from the definition and from the sink's own tables. */
+export function fromSql({ table, parent }: SearchTarget): string {
+  const rows = `${quoted(table)} AS r`;
+  if (parent === null) return rows;
+  const on = parent.on.map((column) => `p.${quoted(column)} = r.${quoted(column)}`);
+  return `${rows} LEFT JOIN ${quoted(parent.table)} AS p ON ${on.join(' AND ')}`;
+}
+
 /**
  * Reads a field from what its sources hold of a row, in their order (`sourceSql`; integers as bigint or number): the
  * first that has a value, in the field's shape. Null where none has, or where it is not of the field's type. An integer
@@ -136,6 +144,23 @@ export function projection(target: SearchTarget, paths: readonly FieldPath[] | n
       const record = Object.create(null) as Members;
       for (const path of shown) copyPath(whole, record, path);
       return record;
+    },
+  };
+}
+
+/** A page ends early behind so much stored text, so that no answer is larger than its reader can take. */
+const maxPageChars = 16 * 1024 * 1024;
+
+/** Results of rows, until there are `limit`, or as much as fits a page. */
+export function openPage(shown: ReturnType<typeof projection>, limit: number) {
+  const data: JsonObject[] = [];
+  let chars = 0;
+  return {
+    data,
+    isFull: (): boolean => data.length === limit || chars > maxPageChars,
+    add: (stored: readonly ColumnValue[]): void => {
+      for (const value of stored) chars += typeof value === 'string' ? value.length : 0;
+      data.push(shown.record(stored));
     },
   };
 }

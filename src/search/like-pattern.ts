@@ -2,7 +2,7 @@
 type Sign = { readonly kind: 'literal'; readonly text: string } | { readonly kind: 'one' | 'run' };
 
 /** A `like` pattern taken apart. */
-type LikePattern = ReturnType<typeof likePattern>;
+export type LikePattern = ReturnType<typeof likePattern>;
 
 /** `\` takes the next sign as it is; at the end it stands for itself. Runs of `%` are one. */
 export function likePattern(pattern: string) {
@@ -33,6 +33,16 @@ export function likePattern(pattern: string) {
 /** The same pattern for SQLite's GLOB, which knows no other case folding than none and needs no setting for it. */
 export function globOf({ signs }: LikePattern): string {
   return signs.map((sign) => globSign(sign)).join('');
+}
+
+/** The same pattern for LIKE of PostgreSQL, which refuses an escape at the end. */
+export function likeOf({ signs }: LikePattern): string {
+  return signs
+    .map((sign) => {
+      if (sign.kind === 'literal') return sign.text.replace(/[%_\\]/g, '\\$&');
+      return sign.kind === 'run' ? '%' : '_';
+    })
+    .join('');
 }
 
 /** Without regular expressions: two marks that only move forward, so the work is bounded by both lengths. */

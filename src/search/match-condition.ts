@@ -100,7 +100,7 @@ function compareNumbers(left: number | bigint, right: number | bigint): number {
 }
 
 /** By code point, which is the order of UTF-8's bytes and so of SQLite's BINARY. `<` compares UTF-16. */
-function compareTexts(left: string, right: string): number {
+export function compareTexts(left: string, right: string): number {
   const length = Math.min(left.length, right.length);
   for (let index = 0; index < length; index += 1) {
     const difference = rank(left.charCodeAt(index)) - rank(right.charCodeAt(index));

@@ -1,43 +1,47 @@
 import type { FieldType } from '../core/records.ts';
 import { sourceSql } from './field-value.ts';
 import { isTime, rangeAround } from './instants.ts';
-import { globOf, likePattern } from './like-pattern.ts';
+import { likePattern } from './like-pattern.ts';
 import type { FieldCondition, Ordering, Scalar } from './search-request.ts';
 import { type FieldSource, isJsonType, type SearchField } from './search-target.ts';
 import { allOf, always, type Bound, negated, never, oneOf, piece, type Piece } from './sql-piece.ts';
+import type { ComparedColumn, SqlWords } from './sql-words.ts';
 
 const comparisons: Readonly<Record<Ordering, string>> = { gt: '>', gte: '>=', lt: '<', lte: '<=' };
 const minInt64 = -(2n ** 63n);
 const maxInt64 = 2n ** 63n - 1n;
 
+/** How SQL is made. */
+interface Native {
+  readonly words: SqlWords;
+  /** SQL that checks the value itself, for single rows. */
+  readonly fallBack: () => string;
+}
+
 /**
- * The condition on a native column as SQL that indexes serve. `fallBack` gives the SQL that checks the value itself,
- * for single rows: SQLite compares texts as they stand, so of those around a time each is checked. Null where SQL
- * alone would not be exact: words, integers beyond 64 bits, halves of surrogate pairs, `neq` of a time.
+ * The condition on a native column as SQL that indexes serve. Databases compare texts as they stand, so of those around
+ * a time each falls back to a check of its value. Null where SQL alone would not be exact: words, integers beyond 64
+ * bits, halves of surrogate pairs, `neq` of a time.
  */
-export function nativeCondition(
-  column: NativeColumn,
-  condition: FieldCondition,
-  fallBack: () => string,
-): Piece | null {
+export function nativeCondition(column: NativeColumn, condition: FieldCondition, how: Native): Piece | null {
   switch (condition.kind) {
     case 'eq':
-      return among(column, [condition.value], fallBack);
+      return among(column, [condition.value], how);
     case 'neq':
-      return isTimeOf(column, condition.value) ? null : not(among(column, [condition.value], fallBack));
+      return isTimeOf(column, condition.value) ? null : not(among(column, [condition.value], how));
     case 'gt':
     case 'gte':
     case 'lt':
     case 'lte':
-      return isBindable(condition.value) ? ordered(column, condition.kind, condition.value, fallBack) : null;
+      return isBindable(condition.value) ? ordered(column, condition.kind, condition.value, how) : null;
     case 'in':
-      return among(column, condition.values, fallBack);
+      return among(column, condition.values, how);
     case 'like':
-      return condition.pattern.isWellFormed() ? like(column, condition.pattern, fallBack) : null;
+      return condition.pattern.isWellFormed() ? like(column, condition.pattern, how) : null;
     case 'contains':
       if (column.kind !== 'string' || typeof condition.value !== 'string') return never;
       return condition.value.isWellFormed()
-        ? present(column, piece(`instr(${column.sql}, ?) > 0`, condition.value))
+        ? present(column, piece(how.words.has(column.sql), condition.value))
         : null;
     case 'any':
       return never;
@@ -55,21 +59,24 @@ function ordered(
   column: NativeColumn,
   ordering: Ordering,
   value: NonNullable<Scalar>,
-  fallBack: () => string,
+  { words, fallBack }: Native,
 ): Piece | null {
   if (!isOfKind(column, value)) return never;
   const { sql } = column;
+  const given = words.value(column);
   const around = typeof value === 'string' ? rangeAround(value) : 'none';
   if (around === null) return null;
-  if (around === 'none') return present(column, piece(`${sql} ${comparisons[ordering]} ?`, bound(value)));
+  if (around === 'none')
+    return present(column, piece(`${sql} ${comparisons[ordering]} ${given}`, bound(value)));
   const isUpwards = ordering === 'gt' || ordering === 'gte';
-  const range = isUpwards ? piece(`${sql} >= ?`, around.from) : piece(`${sql} < ?`, around.to);
-  const beyond = isUpwards ? piece(`${sql} >= ?`, around.to) : piece(`${sql} < ?`, around.from);
+  const [from, to] = [`${sql} >= ${given}`, `${sql} < ${given}`];
+  const range = isUpwards ? piece(from, around.from) : piece(to, around.to);
+  const beyond = isUpwards ? piece(from, around.to) : piece(to, around.from);
   return present(column, allOf([range, oneOf([beyond, piece(fallBack())])]));
 }
 
 /** Rows whose time is one of these: they stand within a day or so of one of them. */
-function atTimes({ sql }: NativeColumn, times: readonly string[], fallBack: () => string): Piece | null {
+function atTimes(column: NativeColumn, times: readonly string[], { words, fallBack }: Native): Piece | null {
   const ranges = times
     .map(rangeAround)
     .filter((range) => range !== null && range !== 'none')
@@ -78,45 +85,45 @@ function atTimes({ sql }: NativeColumn, times: readonly string[], fallBack: () =
   const last = ranges.at(-1);
   if (first === undefined || last === undefined || ranges.length < times.length) return null;
   // All ranges are equally long.
-  return allOf([piece(`${sql} >= ?`, first.from), piece(`${sql} < ?`, last.to), piece(fallBack())]);
+  const given = words.value(column);
+  return allOf([
+    piece(`${column.sql} >= ${given}`, first.from),
+    piece(`${column.sql} < ${given}`, last.to),
+    piece(fallBack()),
+  ]);
 }
 
-function among(column: NativeColumn, values: readonly Scalar[], fallBack: () => string): Piece | null {
+function among(column: NativeColumn, values: readonly Scalar[], how: Native): Piece | null {
   if (!values.every(isBindable)) return null;
   const times = values.filter((value) => isTimeOf(column, value));
   if (times.length > 0) {
     const others = values.filter((value) => !isTimeOf(column, value));
-    const atOne = atTimes(column, times, fallBack);
-    const amongOthers = among(column, others, fallBack);
+    const atOne = atTimes(column, times, how);
+    const amongOthers = among(column, others, how);
     return atOne === null || amongOthers === null ? null : oneOf([amongOthers, atOne]);
   }
   const present = values.filter(
     (value) => value !== null && isOfKind(column, value) && !(column.isAbsentWhenEmpty && value === ''),
   );
-  const listed =
-    present.length === 0
-      ? never
-      : piece(`${column.sql} IN (${present.map(() => '?').join(', ')})`, ...present.map(bound));
+  const places = present.map(() => how.words.value(column)).join(', ');
+  const listed = present.length === 0 ? never : piece(`${column.sql} IN (${places})`, ...present.map(bound));
   return values.includes(null) ? oneOf([listed, absent(column)]) : listed;
 }
 
 /** A pattern that is only a prefix is a range, which an index finds; others look in the range of their prefix. */
-function like(column: NativeColumn, text: string, fallBack: () => string): Piece | null {
+function like(column: NativeColumn, text: string, how: Native): Piece | null {
   if (column.kind !== 'string') return never;
   const { sql } = column;
   const pattern = likePattern(text);
-  if (pattern.form === 'exact') return among(column, [pattern.prefix], fallBack);
+  if (pattern.form === 'exact') return among(column, [pattern.prefix], how);
+  const given = how.words.value(column);
   const end = endOfPrefix(pattern.prefix);
   const range = [
-    pattern.prefix === '' ? piece(`${sql} IS NOT NULL`) : piece(`${sql} >= ?`, pattern.prefix),
-    end === null ? always : piece(`${sql} < ?`, end),
+    pattern.prefix === '' ? piece(`${sql} IS NOT NULL`) : piece(`${sql} >= ${given}`, pattern.prefix),
+    end === null ? always : piece(`${sql} < ${given}`, end),
   ];
   if (pattern.form === 'prefix') return present(column, allOf(range));
-  // GLOB ends at a NUL, in the pattern as in the text.
-  const glob = text.includes('\0')
-    ? piece(fallBack())
-    : piece(`iif(instr(${sql}, char(0)), ${fallBack()}, ${sql} GLOB ?)`, globOf(pattern));
-  return present(column, allOf([...range, glob]));
+  return present(column, allOf([...range, how.words.fits(sql, pattern, text, how.fallBack)]));
 }
 
 /** The first text behind all that begin with the prefix; null: there is none. */
@@ -157,11 +164,10 @@ function bound(value: Scalar): Bound {
   return typeof value === 'boolean' ? Number(value) : value;
 }
 
-/** A field whose values SQLite itself compares, and as we do: texts, numbers or booleans in columns of that type. */
-interface NativeColumn {
+/** A field whose values a database itself compares, and as we do: texts, numbers or booleans in columns of that type. */
+export interface NativeColumn extends ComparedColumn {
   /** Null, or (see `isAbsentWhenEmpty`) an empty text, where the record has no value. */
   readonly sql: string;
-  readonly kind: 'string' | 'number' | 'boolean';
   readonly isAbsentWhenEmpty: boolean;
 }
 
@@ -173,14 +179,17 @@ export function nativeColumn({ type, shape, sources }: SearchField): NativeColum
   if (kind === null || !sources.every((source) => kindOfSource(source) === kind && canBe(type, source))) {
     return null;
   }
-  if (more.length === 0) return { sql: sourceSql(first), kind, isAbsentWhenEmpty: isAbsentWhenEmpty(first) };
+  const isInteger = sources.every((source) => source.kind !== 'extra' && source.type === 'integer');
+  if (more.length === 0) {
+    return { sql: sourceSql(first), kind, isInteger, isAbsentWhenEmpty: isAbsentWhenEmpty(first) };
+  }
   const values = sources.map((source) =>
     isAbsentWhenEmpty(source) ? `nullif(${sourceSql(source)}, '')` : sourceSql(source),
   );
-  return { sql: `coalesce(${values.join(', ')})`, kind, isAbsentWhenEmpty: false };
+  return { sql: `coalesce(${values.join(', ')})`, kind, isInteger, isAbsentWhenEmpty: false };
 }
 
-function kindOfSource(source: FieldSource): NativeColumn['kind'] | null {
+function kindOfSource(source: FieldSource): ComparedColumn['kind'] | null {
   if (source.kind === 'extra' || isJsonType(source.type)) return null;
   return source.type === 'integer' ? 'number' : source.type;
 }

@@ -1,7 +1,5 @@
 import type { ConnectorName, EntityName } from '../core/names.ts';
-import type { EntityTable } from '../core/records.ts';
-import type { Entity } from '../definitions/definition.ts';
-import { knownTables } from '../sinks/ledger/tables.ts';
+import { tableName } from '../sinks/decisions/stored-table.ts';
 import { openSearchedSink } from '../sinks/sqlite/readers.ts';
 import { toSinkError } from '../sinks/sqlite/sink-error.ts';
 import type { Tx } from '../sql/database.ts';
@@ -13,17 +11,10 @@ import { readSearchRequest } from './read-request.ts';
 import { searchFunctions } from './row-functions.ts';
 import { type SearchOptions, searchRecords } from './search-records.ts';
 import type { SearchAnswer } from './search-request.ts';
-import { searchTarget } from './search-target.ts';
+import { readTarget, type Searched, storedTables } from './stored-target.ts';
 
 /** One connection to a SQLite sink that searches and cannot write. One question after the other. */
 export type Search = ReturnType<typeof openSearch>;
-
-interface Searched {
-  readonly connector: ConnectorName;
-  readonly entity: Entity;
-  /** The columns that the search may read; left out: all. */
-  readonly only?: readonly string[] | undefined;
-}
 
 /** Throws `SyncError` SINK_FAILED when there is no sink, SINK_INCOMPATIBLE when the file is something else. */
 export function openSearch(file: string) {
@@ -45,15 +36,9 @@ export function openSearch(file: string) {
      * SEARCH_TOO_SLOW, SINK_FAILED. Nothing else happens in this process until it is through, so a process that also
      * answers other callers searches in separate processes.
      */
-    search: async (
-      { connector, entity, only }: Searched,
-      params: unknown,
-      options: SearchOptions,
-    ): Promise<SearchAnswer> =>
+    search: async (searched: Searched, params: unknown, options: SearchOptions): Promise<SearchAnswer> =>
       await read(async (tx) => {
-        const stored = await storedTables(tx, connector, tablesOf(entity));
-        const columns = only && new Set(only);
-        const target = searchTarget(entity, connector, (name) => stored.get(name) ?? null, columns);
+        const { target } = await readTarget(tx, searched, tableName);
         const request = readSearchRequest(params, target);
         return searchRecords(db, target, request, {
           ...options,
@@ -66,18 +51,4 @@ export function openSearch(file: string) {
       await read(async (tx) => await storedTables(tx, connector, entities)),
     [Symbol.dispose]: (): void => void db.close(),
   };
-}
-
-/** Of the entities whose tables a search of this one may read. */
-export function tablesOf({ table, explodedTable }: Entity): readonly EntityName[] {
-  return [table, ...(explodedTable === null ? [] : [explodedTable])].map(({ entity }) => entity);
-}
-
-async function storedTables(
-  tx: Tx,
-  connector: ConnectorName,
-  entities: readonly EntityName[],
-): Promise<ReadonlyMap<EntityName, EntityTable>> {
-  const known = await knownTables(tx, { connector, entities });
-  return new Map([...known].map(([entity, { key, stored }]) => [entity, { entity, columns: stored, key }]));
 }

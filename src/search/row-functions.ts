@@ -2,6 +2,7 @@ import type { JsonValue } from '../core/json.ts';
 import type { ColumnValue } from '../core/records.ts';
 import { fieldReader, sourceSql } from './field-value.ts';
 import type { SearchField } from './search-target.ts';
+import type { Bound } from './sql-piece.ts';
 import type { SqlFunctions } from '../sql/sqlite/open-sqlite.ts';
 
 /** The functions of SQL that searches on one connection call, one search at a time. */
@@ -9,10 +10,8 @@ export type SearchFunctions = ReturnType<typeof searchFunctions>;
 /** What SQL cannot say exactly, for one search at a time on a connection. */
 export type RowFunctions = ReturnType<SearchFunctions['begin']>;
 
-type Computed = number | string | Buffer | null;
-
 interface Current {
-  readonly calls: ((stored: readonly ColumnValue[]) => Computed)[];
+  readonly calls: ((stored: readonly ColumnValue[]) => Bound)[];
   readonly checkTime: () => void;
 }
 
@@ -23,7 +22,7 @@ const heartbeatRows = 1_024;
 export function searchFunctions() {
   let current: Current = { calls: [], checkTime: () => undefined };
   const how = { directOnly: true, safeIntegers: true, varargs: true };
-  const value = (number: unknown, ...stored: unknown[]): Computed => {
+  const value = (number: unknown, ...stored: unknown[]): Bound => {
     current.checkTime();
     // `as`: the statement gives it columns of a row.
     return current.calls[Number(number)]?.(stored as ColumnValue[]) ?? null;
@@ -46,7 +45,7 @@ export function searchFunctions() {
       const readers = new Map<string, (stored: readonly ColumnValue[]) => JsonValue>();
       return {
         /** SQL for what `compute` makes of the row's value of the field: a number, or a text or bytes that sort. */
-        call: (field: SearchField, compute: (value: JsonValue) => Computed): string => {
+        call: (field: SearchField, compute: (value: JsonValue) => Bound): string => {
           const read = readers.get(field.name) ?? fieldReader(field);
           readers.set(field.name, read);
           calls.push((stored) => compute(read(stored)));

@@ -2,7 +2,7 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import * as z from 'zod';
 import { writeJson } from '../core/json-text.ts';
 import type { SearchIndex } from './index/open-search-index.ts';
-import type { Position } from './search-order.ts';
+import type { Position } from './order-rule.ts';
 import { searchLimits, searchProblem } from './search-problem.ts';
 import type { SearchRequest } from './search-request.ts';
 import type { SearchTarget } from './search-target.ts';

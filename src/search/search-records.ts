@@ -1,14 +1,13 @@
 import type { Clock } from '../core/clock.ts';
-import type { JsonObject } from '../core/json.ts';
 import type { ColumnValue } from '../core/records.ts';
-import { quoted } from '../sql/quoted.ts';
 import { compileFilter, type Compiling } from './compile-filter.ts';
-import { projection, rowByNumber } from './field-value.ts';
+import { fromSql, openPage, projection, rowByNumber } from './field-value.ts';
 import { isTableThere } from './index/index-state.ts';
 import type { SearchIndex } from './index/open-search-index.ts';
 import type { SearchFunctions } from './row-functions.ts';
 import { cursorSeal, readCursor, writeCursor } from './search-cursor.ts';
-import { type Position, searchOrder, type SearchOrder, stretchesBehind } from './search-order.ts';
+import type { Position } from './order-rule.ts';
+import { searchOrder, type SearchOrder, stretchesBehind } from './search-order.ts';
 import { searchProblem, tooSlow } from './search-problem.ts';
 import type { SearchAnswer, SearchRequest } from './search-request.ts';
 import type { SearchTarget } from './search-target.ts';
@@ -34,8 +33,6 @@ interface SearchRecordsOptions extends SearchOptions {
 
 /** SQLite's own limit is 32,766. */
 const maxBound = 32_000;
-/** A page ends early behind so much stored text, so that no answer is larger than its reader can take. */
-const maxPageChars = 16 * 1024 * 1024;
 
 /**
  * Searches the target's table in one read transaction; an entity without a table has no records yet. Integers that a
@@ -127,23 +124,12 @@ function positionOf({ db, target }: Search, { keys }: SearchOrder, row: number):
 function readRecords({ db, target, request, checkTime }: Search, rows: readonly number[]) {
   const shown = projection(target, request.fields);
   const read = rowByNumber<ColumnValue>(db, fromSql(target), shown.columns);
-  const data: JsonObject[] = [];
-  let chars = 0;
-  for (const [index, row] of rows.entries()) {
-    const last = rows[index - 1] ?? null;
-    if (index === request.limit || chars > maxPageChars) return { data, last };
-    const stored = read.get(row)?.slice(1) ?? [];
-    for (const value of stored) chars += typeof value === 'string' ? value.length : 0;
-    data.push(shown.record(stored));
+  const page = openPage(shown, request.limit);
+  for (const row of rows) {
+    if (page.isFull()) break;
+    page.add(read.get(row)?.slice(1) ?? []);
     checkTime();
   }
-  return { data, last: null };
-}
-
-/** Names come from the definition and from the sink's own tables. */
-function fromSql({ table, parent }: SearchTarget): string {
-  const rows = `${quoted(table)} AS r`;
-  if (parent === null) return rows;
-  const on = parent.on.map((column) => `p.${quoted(column)} = r.${quoted(column)}`);
-  return `${rows} LEFT JOIN ${quoted(parent.table)} AS p ON ${on.join(' AND ')}`;
+  const { data } = page;
+  return { data, last: data.length < rows.length ? (rows[data.length - 1] ?? null) : null };
 }

@@ -1,12 +1,21 @@
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { Column, EntityTable, FieldType } from '../core/records.ts';
 import type { Entity, SearchableField } from '../definitions/definition.ts';
-import { tableName } from '../sinks/decisions/stored-table.ts';
+import { tableName as fileTableName } from '../sinks/decisions/stored-table.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import { searchLimits, searchProblem, shownName } from './search-problem.ts';
 import type { FieldPath } from './search-request.ts';
 
-/** What a search reads: the rows of one table of a SQLite sink, seen as records of searchable fields. */
+/** How a sink names the tables of records. */
+export type TableName = (connector: ConnectorName, entity: EntityName) => string;
+
+interface TargetHow {
+  /** The columns that the search may read; left out: all. */
+  readonly only?: ReadonlySet<string> | undefined;
+  readonly tableName?: TableName;
+}
+
+/** What a search reads: the rows of one table of a sink, seen as records of searchable fields. */
 export interface SearchTarget {
   /** Name of the SQL table; tombstoned rows are not there for a search. */
   readonly table: string;
@@ -58,7 +67,7 @@ export function searchTarget(
   entity: Entity,
   connector: ConnectorName,
   stored: (entity: EntityName) => EntityTable | null,
-  only?: ReadonlySet<string>,
+  { only, tableName = fileTableName }: TargetHow = {},
 ): SearchTarget {
   const { explode, explodedTable } = entity;
   const declared = explodedTable ?? entity.table;

@@ -14,8 +14,8 @@ export function piece(sql: string, ...values: readonly Bound[]): Piece {
   return { sql, values };
 }
 
-export const always = piece('1');
-export const never = piece('0');
+export const always = piece('TRUE');
+export const never = piece('FALSE');
 
 /** SQL knows a third value, unknown: `and` and `or` keep it from counting as true, and `negated` takes it for false. */
 export function allOf(pieces: readonly Piece[]): Piece {

@@ -108,12 +108,13 @@ describe('every command over a PostgreSQL sink that asks for a password', () => 
     expect((await json('sync', 'wiki')).at(-1)).toMatchObject({ report: { outcome: 'ok' } });
     expect((await rows('wiki/pages')).length).toBeGreaterThanOrEqual(before);
     for (const args of [['config', 'show'], ['check'], ['schema', 'newsletter']]) await cli(args);
-    expect(await cli(['search', 'newsletter/lists'])).toMatchObject({
-      code: 2,
-      stderr: expect.stringMatching(
-        /cannot be searched \(type postgres\).* \(--remote\), or the tables of schema \w+ with SQL/,
-      ) as string,
-    });
+    const stored = (await rows('newsletter/lists')).map(({ id }) => String(id));
+    const sorted = ['search', 'newsletter/lists', '--sort', 'id', '--fields', 'id', '--limit', '2'];
+    const found = jsonLines(await cli([...sorted, '--all'])).map(({ id }) => id);
+    expect(found).toEqual(stored.toSorted());
+    expect((await cli(['search', 'newsletter/lists', '--index-sql'])).stdout).toMatch(
+      /^CREATE EXTENSION pg_trgm SCHEMA public;\nCREATE INDEX CONCURRENTLY ON "e2e"."newsletter__lists" USING gin/,
+    );
     expect(said).toContain('127.0.0.1');
     expect(said).not.toContain(tellTale);
   }, 240_000);

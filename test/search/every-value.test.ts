@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import { plainRecord, plainSearch, type PlainRecord } from '../support/search/plain-search.ts';
+import { indexWords, openPostgresWorld, type PostgresWorld } from '../support/search/postgres-world.ts';
 import { longIntegers, numbers, texts, times, words } from '../support/search/random-searches.ts';
 import { openSearchWorld, type SearchWorld } from '../support/search/search-world.ts';
 import { thingsEntity } from '../support/search/things.ts';
@@ -24,14 +25,18 @@ const near = [9_007_199_254_740_992n, 9_007_199_254_740_994n, 9_007_199_254_740_
 const allNumbers: readonly (number | bigint)[] = [...numbers, ...longIntegers, ...near, -(10n ** 25n), 0.1];
 
 let world: SearchWorld;
+let postgres: PostgresWorld;
 const records: PlainRecord[] = [];
 let asked = 0;
 let compared = 0;
 
 beforeAll(async () => {
   world = openSearchWorld(thingsEntity());
+  postgres = await openPostgresWorld(thingsEntity());
+  const raws: JsonObject[] = [];
   const store = (raw: JsonObject): void => {
     const record = { id: `v${records.length}`, ...raw };
+    raws.push(record);
     records.push(plainRecord(world.store(record), record));
   };
   store({});
@@ -49,6 +54,7 @@ beforeAll(async () => {
     }
   }
   await world.index();
+  await postgres.store(raws);
   // Half of what the index knows has changed since.
   for (const [index, record] of records.entries()) {
     if (index % 2 === 0) world.store({ ...rawOf(record), kind: 'changed' });
@@ -56,9 +62,15 @@ beforeAll(async () => {
   for (const [index, record] of records.entries()) {
     if (index % 2 === 0) records[index] = plainRecord(record.row, { ...rawOf(record), kind: 'changed' });
   }
+  await postgres.store(
+    records.flatMap((record, index) => (index % 2 === 0 ? [{ ...rawOf(record), kind: 'changed' }] : [])),
+  );
 });
 
-afterAll(() => world[Symbol.dispose]());
+afterAll(async () => {
+  world[Symbol.dispose]();
+  await postgres[Symbol.asyncDispose]();
+});
 
 describe('a search finds what a look at every record finds', () => {
   // Proves promise 16
@@ -164,6 +176,20 @@ describe('a search finds what a look at every record finds', () => {
       }
     }
   });
+
+  it('on PostgreSQL too', async () => {
+    await indexWords(postgres);
+    // Prime: now this operator and now that one.
+    const tried = isLong ? onPostgres : onPostgres.filter((_, index) => index % 31 === 0);
+    expect(tried.length).toBeGreaterThan(20);
+    for (const { query, ids } of tried) {
+      const { data } = await postgres.search({ query, fields: ['id'] });
+      expect(
+        data.map(({ id }) => id),
+        shown(query),
+      ).toEqual(ids);
+    }
+  });
 });
 
 /**
@@ -176,13 +202,18 @@ function compare(filter: JsonObject | null, sort: readonly Readonly<Record<strin
   const expected = plainSearch(records, filter, sort).map(({ values }) => values['id']);
   const query = { filter, sort };
   const limit = 1 + (expected.length % 7) * 5;
-  const about = JSON.stringify(query, (_, value: unknown) =>
-    typeof value === 'bigint' ? `${value}n` : value,
-  );
+  onPostgres.push({ query, ids: expected });
   compared += 1;
   const isIndexed = compared % 3 !== 0;
   const params = compared % 4 === 0 ? { query, limit } : { query };
-  expect(world.ids({ ...params, fields: ['id'] }, { isIndexed }), about).toEqual(expected);
+  expect(world.ids({ ...params, fields: ['id'] }, { isIndexed }), shown(query)).toEqual(expected);
+}
+
+/** What was compared so far. */
+const onPostgres: { readonly query: JsonObject; readonly ids: readonly unknown[] }[] = [];
+
+function shown(query: JsonObject): string {
+  return JSON.stringify(query, (_, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value));
 }
 
 /** The record as it came: a pair's value is taken without regard to its shape. */

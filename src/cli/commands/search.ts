@@ -12,6 +12,7 @@ import { answerTable } from './search/answer-table.ts';
 import {
   openLocalSearcher,
   openRemoteSearcher,
+  wordIndexes,
   type FoundPage,
   type Searcher,
 } from './search/open-searcher.ts';
@@ -30,6 +31,7 @@ const options = {
   '--fields <paths>': 'only these, such as id,settings.title',
   '--format <format>': 'table, json or jsonl (default: table)',
   '--remote': "search the API's indexed store instead of the local sink",
+  '--index-sql': 'print the SQL that makes trigram indexes for keyword and fuzzy (PostgreSQL)',
   '--all': 'all pages, a record per line as JSON; --limit is the page size',
 } as const;
 
@@ -40,7 +42,7 @@ export const search = command({
   options,
   help: `
 Operators: eq neq gt gte lt lte in like keyword fuzzy contains any, joined by and, or, not: {"operator": {"field": value}}.
-docs/search.md has the language. Searching writes nothing and works during a sync. The local sink must be SQLite.
+docs/search.md has the language. Searching writes nothing and works during a sync. A JSONL sink cannot be searched.
 
 Examples:
   $ connector-sync search newsletter/campaigns --filter '{"eq": {"status": "sent"}}' --sort send_time:desc
@@ -49,6 +51,10 @@ Examples:
   run: async (context, flags, name) => {
     const settings = await context.settings();
     const target = entityTarget(settings, name);
+    if (flags.indexSql) {
+      context.terminal.print(...(await wordIndexes(context, target)));
+      return;
+    }
     const format = formatOf(flags, context);
     const limit = format === 'table' ? rowsOfTable : recordsOfPage;
     const params = await readQuery(context, target.entity, flags, limit);

@@ -1,8 +1,9 @@
 import { firstRows, nextRows } from '../batch-size.ts';
-import type { Cells, Snapshot } from '../database.ts';
+import { cellOf, type Cells, type Snapshot } from '../database.ts';
 import type { Connections } from './connections.ts';
 import { postgresTx, txOn } from './session.ts';
 import { readSettingsIn } from './transaction-settings.ts';
+import { cancelUntil } from './without-timeout.ts';
 
 interface SnapshotOptions {
   readonly connect: Connections['connect'];
@@ -15,6 +16,8 @@ interface SnapshotOptions {
 /** Rows come by the index that has their order, where sorting a large table first would take as much space again. */
 const settings = `SET LOCAL cursor_tuple_fraction = 0.0001;
   SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`;
+
+const once = AbortSignal.abort();
 
 /**
  * The state that the server has now, over a separate connection. Writers continue; the server cleans up nothing newer
@@ -35,8 +38,12 @@ export async function openPostgresSnapshot({
     ended ??= client.end();
     await ended;
   };
-  /** What waits for an answer gets none, and fails. */
-  const onAbort = (): void => void end().catch(() => undefined);
+  let pid = 0;
+  /** What waits for an answer gets none, and fails; the server would notice only when it has the answer. */
+  const onAbort = (): void => {
+    const ending = end().catch(() => undefined);
+    ended = pid === 0 ? ending : ending.then(async () => await cancelUntil(once, connect, pid));
+  };
   signal?.addEventListener('abort', onAbort, { once: true });
   const ask: Snapshot['read'] = async (work) => {
     try {
@@ -52,7 +59,7 @@ export async function openPostgresSnapshot({
       const begin = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ${readSettingsIn(schema)}; ${settings}`;
       await client.query(begin);
       // The state is that of the first reading.
-      await tx.run('SELECT 1');
+      pid = (await cellOf<number>(tx, 'SELECT pg_backend_pid()')) ?? 0;
     });
   } catch (error) {
     await end();

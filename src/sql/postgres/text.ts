@@ -14,3 +14,8 @@ export function readText(text: string): string {
   if (!text.includes(escape)) return text;
   return text.replace(/\uE000([01])/g, (_, mark: string) => (mark === '0' ? '\0' : escape));
 }
+
+/** SQL: the stored text has an escape. */
+export function hasEscape(sql: string): string {
+  return `strpos(${sql}, chr(${escape.codePointAt(0)})) > 0`;
+}

@@ -59,8 +59,15 @@ export async function withoutTimeout<Result>(
   }
 }
 
-/** Again and again, because between two statements there is nothing to cancel. */
-async function cancelUntil(over: AbortSignal, connect: Connections['connect'], pid: number): Promise<void> {
+/**
+ * Cancels what a process of the server runs, again and again until `over`, because between two statements there is
+ * nothing to cancel.
+ */
+export async function cancelUntil(
+  over: AbortSignal,
+  connect: Connections['connect'],
+  pid: number,
+): Promise<void> {
   try {
     const client = await connect();
     try {

@@ -36,6 +36,11 @@ export interface SearchOptions {
   readonly target?: SearchTarget;
 }
 
+export interface FoundIds {
+  readonly ids: readonly JsonValue[];
+  readonly cursor: string | null;
+}
+
 /** A SQLite sink's file, filled as a sync leaves it, and searches of it. */
 export interface SearchWorld extends Disposable {
   readonly db: Database.Database;
@@ -45,7 +50,8 @@ export interface SearchWorld extends Disposable {
   tombstone(row: number): void;
   index(): Promise<void>;
   search(params: unknown, options?: SearchOptions): SearchAnswer;
-  /** Ids of all pages, each read with the cursor of the one before. */
+  /** Ids and cursors of all pages, each read with the cursor of the one before. */
+  pages(params: Readonly<Record<string, unknown>>, options?: SearchOptions): readonly FoundIds[];
   ids(params: Readonly<Record<string, unknown>>, options?: SearchOptions): readonly JsonValue[];
 }
 
@@ -95,6 +101,17 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
       }),
     )();
   };
+  const pages: SearchWorld['pages'] = (params, options) => {
+    const found: FoundIds[] = [];
+    let cursor: string | null = null;
+    do {
+      if (found.length > 10_000) throw new Error('the pages do not end');
+      const { data, meta } = search({ ...params, cursor }, options);
+      found.push({ ids: data.map(({ id }) => id ?? null), cursor: meta.cursor });
+      cursor = meta.cursor;
+    } while (cursor !== null);
+    return found;
+  };
   return {
     db,
     target,
@@ -102,17 +119,8 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
     tombstone: (row) => writerOf(main).tombstone(row),
     index: async () => void (await updateSearchIndex(file, target, { signal: new AbortController().signal })),
     search,
-    ids: (params, options) => {
-      const ids: JsonValue[] = [];
-      let cursor: string | null = null;
-      do {
-        if (ids.length > 10_000) throw new Error('the pages do not end');
-        const { data, meta } = search({ ...params, cursor }, options);
-        ids.push(...data.map(({ id }) => id ?? null));
-        cursor = meta.cursor;
-      } while (cursor !== null);
-      return ids;
-    },
+    pages,
+    ids: (params, options) => pages(params, options).flatMap(({ ids }) => ids),
     [Symbol.dispose]: () => {
       db.close();
       rmSync(folder, { recursive: true });
@@ -146,18 +154,23 @@ function tableWriter(
   const mark = db.prepare<[string, string, number, number]>(
     `UPDATE ${name} SET _deleted_at = ?, _changed_at = ?, _seq = ? WHERE _row = ?`,
   );
-  const prepare = compilePrepare({ table, ignored: entity.ignored, volatile: [], explodedField: null });
-  const prepared = (raw: JsonObject): PreparedRecord => {
-    const result = prepare(raw, {});
-    if (result.kind === 'refused') throw new Error(result.refused.detail);
-    return result.record;
-  };
+  const prepared = preparedAs(table, entity);
   return {
     store: (raw) => {
       const { values, extra, hash, volatileHash } = prepared(raw);
       return write.get(...values, extra, hash, volatileHash, now, 'r1', nextSeq(), now) ?? 0;
     },
     tombstone: (row) => void mark.run(now, now, nextSeq(), row),
+  };
+}
+
+/** Makes records as a sync does. */
+export function preparedAs(table: EntityTable, { ignored }: Entity): (raw: JsonObject) => PreparedRecord {
+  const prepare = compilePrepare({ table, ignored, volatile: [], explodedField: null });
+  return (raw) => {
+    const result = prepare(raw, {});
+    if (result.kind === 'refused') throw new Error(result.refused.detail);
+    return result.record;
   };
 }
 

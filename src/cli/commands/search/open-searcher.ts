@@ -3,9 +3,10 @@ import { searchedSink } from '../../../app/searched-sink.ts';
 import { SyncError } from '../../../core/errors.ts';
 import type { JsonObject, JsonValue } from '../../../core/json.ts';
 import { usage } from '../../../core/usage-error.ts';
-import { openSearchProcesses } from '../../../search/process/open-search-processes.ts';
+import { openSearchProcesses, type SearchCall } from '../../../search/process/open-search-processes.ts';
+import type { SearchAnswer } from '../../../search/search-request.ts';
 import type { EntityTarget } from '../../../settings/entity-target.ts';
-import type { SettingsWith } from '../../../settings/settings.ts';
+import type { SettingsWith, SinkSettings } from '../../../settings/settings.ts';
 import { resolveConnector } from '../../../source/api/resolve-connector.ts';
 import { searchCall } from '../../../source/api/search-call.ts';
 import type { CommandContext } from '../../command.ts';
@@ -13,43 +14,70 @@ import { openPatientApp } from '../../output/show-run.ts';
 
 const deadlineMs = 60_000;
 
-/**
- * Searches what a sync has stored, read only, beside any writer. In a separate process, because a statement of SQLite
- * cannot be interrupted and Ctrl-C must be. Throws USAGE where there is nothing to search.
- */
-export async function openLocalSearcher(
-  { clock, signal, program }: CommandContext,
-  target: EntityTarget,
-): Promise<Searcher> {
+/** Searches what a sync has stored, read only, beside any writer. Throws USAGE where there is nothing to search. */
+export async function openLocalSearcher(context: CommandContext, target: EntityTarget): Promise<Searcher> {
   const { connector, entity } = target;
-  const { sink } = connector;
-  const there =
-    sink.type === 'postgres'
-      ? `the tables of schema ${sink.schema} with SQL`
-      : sink.type === 'jsonl'
-        ? `read the lines in ${sink.directory}`
-        : '';
-  const { file, sinkId } = await searchedSink(target, {
-    ofType: `Ask the API instead (--remote), or ${there}.`,
-    ofNothing: `Run "${program} sync ${connector.name}" first, or ask the API (--remote).`,
+  const { sink, sinkId } = await searchedSink(target, {
+    ofType: (directory) => `Ask the API instead (--remote), or read the lines in ${directory}.`,
+    ofNothing: `Run "${context.program} sync ${connector.name}" first, or ask the API (--remote).`,
   });
   // No secret, and none is needed: a cursor only has to fit the sink it came from, and a process that can make
-  // one can read the file.
+  // one can read the sink.
   const cursorKey = createHash('sha256').update(`search cursor of ${sinkId}`).digest();
+  const scope = `${connector.name}/${entity.name}`;
+  return sink.type === 'sqlite'
+    ? searchFile(context, { file: sink.path, connector: connector.name, entity, scope }, cursorKey)
+    : await searchServer(context, target, sink, { cursorKey, scope });
+}
+
+/** In a separate process, because a statement of SQLite cannot be interrupted and Ctrl-C must be. */
+function searchFile(
+  { clock, signal }: CommandContext,
+  call: Omit<SearchCall, 'params'>,
+  cursorKey: Buffer,
+): Searcher {
   const processes = openSearchProcesses({ processes: 1, maxWaiting: 1, deadlineMs, cursorKey, clock });
-  const call = {
-    file,
-    connector: connector.name,
-    entity,
-    scope: `${connector.name}/${entity.name}`,
-  };
   return {
-    search: async (params) => {
-      const { data, meta } = await processes.search({ ...call, params }, signal);
-      return { records: data, hasMore: meta.has_more, cursor: meta.cursor, tookMs: meta.took_ms };
-    },
+    search: async (params) => foundPage(await processes.search({ ...call, params }, signal)),
     [Symbol.asyncDispose]: () => processes[Symbol.asyncDispose](),
   };
+}
+
+type Server = Extract<SinkSettings, { readonly type: 'postgres' }>;
+
+async function searchServer(
+  { clock, signal }: CommandContext,
+  { connector: { name: connector }, entity }: EntityTarget,
+  sink: Server,
+  known: { readonly cursorKey: Buffer; readonly scope: string },
+): Promise<Searcher> {
+  const { openPostgresSearch } = await import('../../../search/postgres/open-postgres-search.ts');
+  const opened = await openPostgresSearch(sink);
+  const options = { ...known, clock, signal, deadlineMs };
+  return {
+    search: async (params) => foundPage(await opened.search({ connector, entity }, params, options)),
+    [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
+  };
+}
+
+function foundPage({ data, meta }: SearchAnswer): FoundPage {
+  return { records: data, hasMore: meta.has_more, cursor: meta.cursor, tookMs: meta.took_ms };
+}
+
+/** Statements that make indexes for `keyword` and `fuzzy`. Throws USAGE where they are for no PostgreSQL sink. */
+export async function wordIndexes(
+  { signal }: CommandContext,
+  { name, connector, entity }: EntityTarget,
+): Promise<readonly string[]> {
+  const { sink } = connector;
+  if (sink.type !== 'postgres') {
+    throw usage(
+      `--index-sql is for a sink of type postgres; ${name} is in sink ${sink.name} of type ${sink.type}.`,
+    );
+  }
+  const { openPostgresSearch } = await import('../../../search/postgres/open-postgres-search.ts');
+  await using opened = await openPostgresSearch(sink);
+  return await opened.indexSql({ connector: connector.name, entity }, signal);
 }
 
 /**

@@ -1,0 +1,42 @@
+import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { EntityTable } from '../core/records.ts';
+import type { Entity } from '../definitions/definition.ts';
+import { knownTables } from '../sinks/ledger/tables.ts';
+import type { Tx } from '../sql/database.ts';
+import { searchTarget, type SearchTarget, type TableName } from './search-target.ts';
+
+/** An entity of a connector that is searched. */
+export interface Searched {
+  readonly connector: ConnectorName;
+  readonly entity: Entity;
+  /** The columns that the search may read; left out: all. */
+  readonly only?: readonly string[] | undefined;
+}
+
+/** How the entity is searched as its tables are now. `isThere`: its rows have a table. */
+export async function readTarget(
+  tx: Tx,
+  { connector, entity, only }: Searched,
+  tableName: TableName,
+): Promise<{ readonly target: SearchTarget; readonly isThere: boolean }> {
+  const stored = await storedTables(tx, connector, tablesOf(entity));
+  const target = searchTarget(entity, connector, (name) => stored.get(name) ?? null, {
+    only: only && new Set(only),
+    tableName,
+  });
+  return { target, isThere: stored.has((entity.explodedTable ?? entity.table).entity) };
+}
+
+/** Of the entities whose tables a search of this one may read. */
+export function tablesOf({ table, explodedTable }: Entity): readonly EntityName[] {
+  return [table, ...(explodedTable === null ? [] : [explodedTable])].map(({ entity }) => entity);
+}
+
+export async function storedTables(
+  tx: Tx,
+  connector: ConnectorName,
+  entities: readonly EntityName[],
+): Promise<ReadonlyMap<EntityName, EntityTable>> {
+  const known = await knownTables(tx, { connector, entities });
+  return new Map([...known].map(([entity, { key, stored }]) => [entity, { entity, columns: stored, key }]));
+}
