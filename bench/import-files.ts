@@ -49,6 +49,7 @@ for (const mode of modes) {
     converted: add('converted'),
     asked: add('asked'),
     refused: add('refused'),
+    notChosen: 0,
   };
   const most = all.filter(({ entities, converted, asked }) => (converted + asked) / entities >= 0.8).length;
   console.log(

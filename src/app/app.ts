@@ -101,7 +101,9 @@ export interface App extends AsyncDisposable {
   openSource(
     connector: ReadConnector,
     signal: AbortSignal,
-    more?: Pick<ApiSourceOptions, 'onEvent' | 'maxCalls' | 'onExchange'> & { readonly client?: ApiClient },
+    more?: Pick<ApiSourceOptions, 'onEvent' | 'maxCalls' | 'onExchange' | 'isTrial'> & {
+      readonly client?: ApiClient;
+    },
   ): Promise<ConnectorSource>;
   /** One run of one connector, as `syncConnector` describes it. Throws where no run could begin. */
   sync(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;

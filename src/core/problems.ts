@@ -17,10 +17,13 @@ export interface Problem {
 export class ProblemsError extends SyncError {
   override readonly name = 'ProblemsError';
   readonly problems: readonly Problem[];
+  /** What the files are, at the beginning of a sentence; null: what the code says. */
+  readonly subject: string | null;
 
   constructor(
     code: Extract<ErrorCode, 'CONFIG_INVALID' | 'DEFINITION_INVALID'>,
     problems: readonly Problem[],
+    subject: string | null = null,
   ) {
     const inOrder = asRead(problems);
     super(inOrder.map(formatProblem).join('\n'), {
@@ -29,6 +32,7 @@ export class ProblemsError extends SyncError {
       context: { problems: problems.length },
     });
     this.problems = inOrder;
+    this.subject = subject;
   }
 }
 

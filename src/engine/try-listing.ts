@@ -84,7 +84,7 @@ export async function tryListing(options: TryOptions): Promise<void> {
     } catch (error) {
       // One that the limit of calls refused was not made.
       const isMade = source.stats().calls > before;
-      if (isMade && error instanceof SyncError) at.open = { ...call, error };
+      if (isMade && error instanceof SyncError) at.open = { ...call, error: shownError(error) };
       throw error;
     }
   };
@@ -98,6 +98,11 @@ export async function tryListing(options: TryOptions): Promise<void> {
     if (at.open === null && !hasCode(error, 'BUDGET_SPENT')) throw error;
     close({ kind: 'stop', error });
   }
+}
+
+/** No call is left for another attempt: what the last one failed of. */
+function shownError(error: SyncError): SyncError {
+  return error.code === 'BUDGET_SPENT' && error.cause instanceof SyncError ? error.cause : error;
 }
 
 /** Where a trial stands. */

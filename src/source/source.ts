@@ -42,6 +42,8 @@ export interface SourceOptions {
   readonly onEvent?: OnRunEvent;
   /** Hears of each request that is sent for a `list` or a `get`, and for the check of direct credentials. */
   readonly onExchange?: OnExchange;
+  /** A person sees each answer: one that is broken is not asked for again. */
+  readonly isTrial?: boolean;
 }
 
 /** Where the files of records come from. Retries, waits and budgets are the source's here too. */

@@ -1,6 +1,7 @@
 import type { Paging } from '../definitions/upstream/upstream.ts';
 import type { JsonAnswer } from './ask-upstream.ts';
 import { queryText, refusedValue } from './call-address.ts';
+import { firstNames } from '../definitions/suggest-name.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 
 type Pair = readonly [string, string];
@@ -38,7 +39,10 @@ export function writeKept(address: string, answer: Answered, keep: Kept, asked: 
   if (!('except' in keep)) {
     const pairs = namedIn(next.searchParams, keep);
     if (pairs.length > 0) return { token: queryText(pairs), isNumbered: false };
-    throw brokenAnswer(`the next page's address has none of the parameters ${keep.join(', ')}`, status);
+    const others = [...new Set(next.searchParams.keys())].filter((name) => !answer.holdsSecret(name));
+    const got = firstNames(others.map((name) => name.slice(0, 40))) || 'none';
+    const text = `the next page's address has none of the parameters ${keep.join(', ')}; it has ${got}`;
+    throw brokenAnswer(text, status);
   }
   const query = othersIn(next.searchParams, keep.except).filter(
     ([name, value]) => !answer.holdsSecret(`${name}=${value}`),

@@ -24,7 +24,10 @@ function doubtText(doubt: Doubt): string {
 
 function adviceLines(entity: string, { kind }: Doubt, runs: number): readonly string[] {
   if (kind === 'repeats') {
-    return ['  if the service repeats its last page, say "end: repeats" in the pagination of the definition'];
+    return [
+      '  if the service ignores the parameter of the page, the rest is missing: see in its answer how it pages;',
+      '  only if it is known to repeat its last page, say "end: repeats" in the pagination of the definition',
+    ];
   }
   return runs < runsBeforeAdvice
     ? []

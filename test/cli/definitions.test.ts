@@ -140,6 +140,17 @@ describe('definitions check', () => {
     });
   });
 
+  it('checks all files of a folder', async ({ folder }) => {
+    mkdirSync(join(folder, 'defs'));
+    const check = () => callCli(['definitions', 'check', 'defs'], { cwd: folder });
+    expect((await check()).stderr).toContain('defs has no definition files: expected *.yaml.');
+    for (const name of ['a.yaml', 'b.yml']) writeFileSync(join(folder, 'defs', name), 'name: 5');
+    const { code, stdout } = await check();
+    expect(code).toBe(2);
+    expect(stdout).toContain(`${join('defs', 'a.yaml')}: `);
+    expect(stdout).toContain(`${join('defs', 'b.yml')}: `);
+  });
+
   it('reports YAML that is broken, and a name that two files have', async ({ folder }) => {
     writeFileSync(join(folder, 'a.yaml'), helpDesk);
     writeFileSync(join(folder, 'b.yaml'), `# A copy.\n${helpDesk}`);

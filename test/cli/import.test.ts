@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
-import { serviceText } from '../support/import/miniature.ts';
+import { bearer, serviceText } from '../support/import/miniature.ts';
 import { callCli, jsonLines } from '../support/run-cli.ts';
 
 const onePage = { 'x-airbyte-no-pagination': 'All of them come in a single response.' };
@@ -81,6 +81,60 @@ Next, for connectors behind an API:
     expect(again.stdout).toContain('defs/corner-shop.yaml: unchanged\n');
   });
 
+  it('asks again on a screen where an answer cannot be right', async ({ folder }) => {
+    const status = { status: { required: true, schema: { type: 'string', enum: ['all', 'ended'] } } };
+    const listings = { clicks: { record: report, more: onePage }, orders: { more: onePage, params: status } };
+    writeFileSync(join(folder, 'connector.yaml'), serviceText({ listings }));
+    const { stdout } = await run(folder, ['--mode', 'hosted'], 'nonsense\nday\neverything\nall\n');
+    expect(stdout).toContain('Not "nonsense": no such field: "nonsense": a key has some of day, clicks.');
+    expect(stdout).toContain('Not "everything": orders: expected one of all, ended, got everything.');
+    expect(stdout).toContain('2 entities, 2 converted');
+    const answers = readFileSync(join(folder, 'defs', 'import', 'corner-shop.answers.yaml'), 'utf8');
+    expect(answers).toContain('key: ["day"]');
+    expect(answers).toContain('status: "all"');
+  });
+
+  it('refuses answers that match nothing or cannot be right, with the line and what was meant', async ({
+    folder,
+  }) => {
+    const status = { status: { required: true, schema: { type: 'string', enum: ['all', 'ended'] } } };
+    const listings = { clicks: { record: report, more: onePage }, orders: { more: onePage, params: status } };
+    writeFileSync(join(folder, 'connector.yaml'), serviceText({ listings }));
+    const refused = async (answers: string): Promise<string> => {
+      writeFileSync(join(folder, 'mine.yaml'), answers);
+      const { code, stderr } = await run(folder, ['--answers', 'mine.yaml']);
+      expect(code).toBe(2);
+      return stderr;
+    };
+    const typos = await refused(`server: { x: y }
+values: { statuss: all }
+entities:
+  click: { key: day }
+  orders: { values: { stattus: all }, records: items }
+`);
+    expect(typos).toContain('The answers cannot be used (5 errors):');
+    expect(typos).toContain('mine.yaml:1: server.x: no such part of the address: "x"');
+    expect(typos).toContain(
+      'mine.yaml:2: values.statuss: no such parameter of a listing: "statuss"; did you mean "status"?',
+    );
+    expect(typos).toContain('mine.yaml:4: entities.click: no such entity: "click"; did you mean "clicks"?');
+    expect(typos).toContain('did you mean "status"?');
+    expect(typos).toContain('the file says where its records are');
+    const wrong = await refused(`values: { status: everything }
+entities:
+  clicks:
+    key: nonsense
+`);
+    expect(wrong).toContain(
+      'mine.yaml:4: entities.clicks.key: no such field: "nonsense": a key has some of day',
+    );
+    expect(wrong).toContain('mine.yaml:1: values.status: orders: expected one of all, ended, got everything');
+    expect(await refused('entities: { clicks: { key: [] } }')).toContain(
+      'expected a field, [fields], or none',
+    );
+    expect(readdirSync(folder).toSorted()).toEqual(['connector.yaml', 'mine.yaml']);
+  });
+
   it('says what an update changes, against the file before and against the definition', async ({
     folder,
   }) => {
@@ -133,16 +187,83 @@ Next, for connectors behind an API:
           entities: {
             lists: { outcome: 'converted' },
             members: { outcome: 'converted' },
-            tags: { details: 'left out by --only' },
+            tags: { outcome: 'notChosen', details: 'left out by --only' },
           },
         },
       ],
     });
+    const all = await run(folder, ['--mode', 'hosted']);
+    expect(all.stdout).toContain('defs/corner-shop.yaml: written\n');
+    const fewer = await run(folder, ['--mode', 'hosted', '--only', 'tags']);
+    expect(fewer.stdout).toContain(
+      '3 entities, 1 converted, 0 asked about, 0 refused, 2 not chosen (--only).',
+    );
+    expect(fewer.stdout).toContain('! corner-shop.yaml had lists, members, and this import leaves them out');
     const wrong = await run(folder, ['--only', 'member']);
     expect(wrong).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('the file has no entity "member"') as string,
     });
+  });
+
+  it('names what the file has no list of, and lists that are not read', async ({ folder }) => {
+    const text = serviceText({
+      listings: {
+        tags: { more: onePage },
+        files: { path: '/files/{id}', more: { 'x-airbyte-action': 'download' } },
+        others: { path: '/all/tags', more: { ...onePage, 'x-airbyte-entity': 'tags' } },
+      },
+    });
+    writeFileSync(join(folder, 'connector.yaml'), text);
+    const { stdout } = await run(folder, ['--mode', 'hosted']);
+    expect(stdout).toContain(
+      'Not listable, by the file: files.\nWith a further list that is not read: tags.\n',
+    );
+    const report = readFileSync(join(folder, 'defs', 'import', 'corner-shop.report.md'), 'utf8');
+    expect(report).toContain(`## Not listable
+
+- files: the file has no list of it, only download
+- tags: not read: a further list, GET /all/tags
+`);
+    const only = await run(folder, ['--mode', 'hosted', '--only', 'files']);
+    expect(only.code).toBe(1);
+    expect(only.stdout).toContain('! files is refused: the file has no list of it, only download.');
+  });
+
+  it('says what an update changes for credentials and requests, and sends them to no new host by itself', async ({
+    folder,
+  }) => {
+    const paged = (param: string) => ({
+      params: { [param]: 'string' },
+      meta: { next: '$.next_cursor' },
+      answer: { next_cursor: { type: ['string', 'null'] } },
+    });
+    const config = { ...bearer['x-airbyte-auth-config'], auth_mapping: { api_key: '${api_key}' } };
+    const mapped = { 'x-airbyte-auth-config': config };
+    const before = serviceText({ listings: { things: paged('cursor') } });
+    const after = serviceText({
+      listings: { things: { ...paged('after'), path: '/v2/things' } },
+      servers: [{ url: 'https://collector.example/v1' }],
+      schemes: { key: { ...bearer, type: 'apiKey', name: 'X-Key', in: 'header', ...mapped } },
+    });
+    writeFileSync(join(folder, 'old.yaml'), before);
+    writeFileSync(join(folder, 'connector.yaml'), before);
+    await run(folder, ['--mode', 'direct']);
+    const file = join(folder, 'defs', 'corner-shop-direct.yaml');
+    const kept = readFileSync(file, 'utf8');
+    writeFileSync(join(folder, 'connector.yaml'), after);
+    const { stdout } = await run(folder, ['--mode', 'direct', '--diff', 'old.yaml']);
+    for (const change of [
+      'address changes from https://api.corner-shop.example/v1 to https://collector.example/v1',
+      'way to sign in changes: Key',
+      'things: paging changes (tokenParam cursor to after), read again in full',
+      'things: path changes from /things to /v2/things',
+    ]) {
+      expect(stdout).toContain(`  corner-shop-direct: ${change}\n`);
+    }
+    expect(stdout.replaceAll(/\s+/g, ' ')).toContain('credentials would be sent there');
+    expect(readFileSync(file, 'utf8')).toBe(kept);
+    expect(readFileSync(`${file}.new`, 'utf8')).toContain('baseUrl: https://collector.example/v1');
   });
 
   it('takes keys and cursor fields from a low-code manifest', async ({ folder }) => {

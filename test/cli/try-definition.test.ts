@@ -97,6 +97,7 @@ The listing was read to its end.
     const { code, stdout } = await tryDesk(world, folder)(['tickets', '--max-calls', '2']);
     expect(code).toBe(1);
     expect(stdout.match(/^ {2}answer +503, /gm)).toHaveLength(2);
+    expect(stdout).toMatch(/^ {2}failed +list tickets was answered with 503 "away"/m);
     expect(stdout).toMatch(/^✗ A sync would stop here\.$/m);
     expect(world.fake.requests.filter(({ path }) => path === '/api/tickets')).toHaveLength(2);
   });
@@ -111,6 +112,9 @@ The listing was read to its end.
     expect(wrong.stdout).toMatch(
       /^ {2}failed +list tickets: expected an array of records at items, got nothing\n +there: /m,
     );
+    // A person sees the mistake at once: the same answer is not asked for again.
+    expect(world.fake.requests.filter(({ path }) => path === '/api/tickets')).toHaveLength(1);
+    expect(wrong.stderr).not.toContain('attempt');
     expect(wrong.stdout).toMatch(/^✗ A sync would leave this listing and read the others\.$/m);
     const refused = await run(['tickets'], { QUERY_KEY: 'wrong-key-1234567' });
     expect(refused).toMatchObject({ code: 4, stderr: expect.stringContaining('401') as string });

@@ -67,9 +67,7 @@ describe('a sync of a service that numbers its pages', () => {
     const found = await syncAgents('repeated', {});
     expect(found).toMatchObject({ code: 0, stored: 57, isComplete: false });
     expect(found.stdout).toMatch(/^ *agents .*\bnot proven\b/m);
-    expect(found.stdout).toContain(
-      'if the service repeats its last page, say "end: repeats" in the pagination of the definition',
-    );
+    expect(found.stdout).toContain('if the service ignores the parameter of the page, the rest is missing');
   });
 
   it('sends no size where its pages have one of their own', async () => {

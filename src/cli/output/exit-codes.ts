@@ -112,8 +112,9 @@ export function reportError(terminal: Terminal, error: unknown, isDebug: boolean
 
 function lead(error: unknown, { code, problems }: ReturnType<typeof errorDocument>): string {
   if (problems !== undefined) {
-    const what = code === 'DEFINITION_INVALID' ? 'definitions' : 'config';
-    return `The ${what} cannot be used (${problems.length} ${problems.length === 1 ? 'error' : 'errors'}):\n`;
+    const own = error instanceof ProblemsError ? error.subject : null;
+    const what = own ?? (code === 'DEFINITION_INVALID' ? 'The definitions' : 'The config');
+    return `${what} cannot be used (${problems.length} ${problems.length === 1 ? 'error' : 'errors'}):\n`;
   }
   return error instanceof SyncError ? 'Error: ' : 'Unexpected error: ';
 }

@@ -5,7 +5,7 @@ import { instant } from '../../core/clock.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { SettingsWith } from '../../settings/settings.ts';
-import { duration } from '../../telemetry/format.ts';
+import { duration, printableWithin } from '../../telemetry/format.ts';
 import { logRunEvent } from '../../telemetry/log.ts';
 import { retryText } from '../../telemetry/progress-text.ts';
 import { showProgress } from '../../telemetry/show-progress.ts';
@@ -61,6 +61,7 @@ export async function openPatientApp(
   { clock, terminal }: Pick<CommandContext, 'clock' | 'terminal'>,
   settings: SettingsWith<'access'>,
   command: string,
+  isDetailed = false,
 ): Promise<App> {
   const onWait: OnRunEvent = (event) => {
     if ((event.kind !== 'call-retried' && event.kind !== 'throttled') || event.waitMs < leastMs) return;
@@ -68,7 +69,8 @@ export async function openPatientApp(
       terminal.note(`rate-limit wait, next call in ${duration(event.waitMs)}`);
     } else if (event.code !== 'THROTTLED') {
       const now = clock.now();
-      terminal.note(retryText({ ...event, nextAtMs: now + event.waitMs }, now));
+      const why = isDetailed ? `: ${printableWithin(event.message, 300)}` : '';
+      terminal.note(`${retryText({ ...event, nextAtMs: now + event.waitMs }, now)}${why}`);
     }
   };
   return await openApp({ settings, clock, command: `connector-sync ${command}`, onWait });

@@ -1,6 +1,10 @@
 import type { EntityAnswers } from './answers.ts';
 import { answerValues } from './answer-values.ts';
+import { suggestName } from '../suggest-name.ts';
+import type { ModeName } from './modes.ts';
 import type { Operation } from './operation.ts';
+import { declarable, type Parameter } from './parameter.ts';
+import { oneLine } from './parts.ts';
 import { pageSize } from './page-size.ts';
 import {
   answeredSingle,
@@ -23,13 +27,16 @@ export function pagingOf(
   const { by, param: name, from } = answered;
   const param = operation.params.find((one) => one.name === name || one.sent === name);
   if (param === undefined) {
-    const names = operation.params.map((one) => one.name).join(', ') || 'none';
-    return { kind: 'asked', why: `the answer names the parameter ${name}; the file declares ${names}` };
+    const names = operation.params.map((one) => one.name);
+    const known = oneLine(names.join(', ') || 'none', 200);
+    const why = `the answer names the parameter ${name}; the file declares ${known}${suggestName(name, names)}`;
+    return { kind: 'asked', why, isWrong: true };
   }
   const values = answerValues(operation, schemas);
   const total = values.find(({ role }) => role === 'total') ?? null;
   const more = values.find(({ role }) => role === 'flag') ?? null;
-  const shared = { size: pageSize(operation), total, evidence: `answered: by ${by}` };
+  const evidence = `answered: by ${by}${param.isAnswered === true ? `; the file has no parameter ${name}` : ''}`;
+  const shared = { size: pageSize(operation), total, evidence };
   const found = (paging: Paging): PagingFound => ({ kind: 'found', paging });
   switch (by) {
     case 'page':
@@ -48,7 +55,7 @@ export function pagingOf(
     case 'token':
     case 'address': {
       if (from === undefined) {
-        return { kind: 'asked', why: `the answer lacks from: where an answer has the ${by}` };
+        return { kind: 'asked', why: `the answer lacks from: where an answer has the ${by}`, isWrong: true };
       }
       const told = toldAt(operation, from);
       return found(
@@ -58,6 +65,39 @@ export function pagingOf(
       );
     }
   }
+}
+
+/**
+ * With the parameter that a person says asks for the next page, where the file declares none. One that is called almost
+ * like a declared one is a slip. An API sends what its file declares, and nothing else.
+ */
+export function withAnsweredParam(
+  list: Operation,
+  answered: EntityAnswers['paging'],
+  mode: ModeName,
+): Operation {
+  if (answered === undefined || answered === 'single') return list;
+  if (mode === 'hosted' || list.body.isGraphql) return list;
+  const { by, param: name } = answered;
+  const names = list.params.flatMap((one) => [one.name, one.sent]);
+  if (names.includes(name) || declarable(name) !== name || suggestName(name, names) !== '') return list;
+  const type = by === 'page' || by === 'offset' ? 'integer' : 'string';
+  const param: Parameter = {
+    name,
+    sent: name,
+    place: list.method === 'POST' ? 'body' : 'query',
+    type,
+    isRequired: false,
+    schema: { type },
+    description: '',
+    fallback: undefined,
+    at: null,
+    list: 'repeat',
+    isSpread: false,
+    isFilled: false,
+    isAnswered: true,
+  };
+  return { ...list, params: [...list.params, param] };
 }
 
 /** `from`: a dotted place in the answer, or `header Link`. */

@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import { ProblemsError } from '../../core/problems.ts';
-import { readYaml } from '../read-yaml.ts';
+import { ProblemsError, type Problem } from '../../core/problems.ts';
+import { readYaml, type YamlPath } from '../read-yaml.ts';
 import { jsonValue, names, parseShape, strictObject } from '../schema-problems.ts';
 
 export type Answers = z.output<ReturnType<typeof answersFile>>;
@@ -8,6 +8,7 @@ export type EntityAnswers = Answers['entities'][string];
 
 /** The ways to page that a person can name, in the order of the question. */
 export const pagingWays = ['token', 'address', 'page', 'offset', 'lastRecord'] as const;
+const expectedKey = { error: 'expected a field, [fields], or none' };
 const expectedPaging = `expected single, or { by: ${pagingWays.join(' | ')}, param: ..., from: ... }`;
 
 function answeredPaging() {
@@ -35,7 +36,10 @@ function answersFile() {
         z.string(),
         strictObject({
           // `none`: all that a record holds identifies it.
-          key: z.union([z.literal('none'), names().min(1)], { error: 'expected fields, or none' }).optional(),
+          key: z
+            .union([z.string(), names().refine((key) => key.length > 0, expectedKey)], expectedKey)
+            .transform((key) => (typeof key === 'string' && key !== 'none' ? [key] : key))
+            .optional(),
           // Where the answer has several lists: `data.tickets`.
           records: z.string().optional(),
           // One answer holds the whole listing; or how it pages.
@@ -49,19 +53,38 @@ function answersFile() {
 
 export const noAnswers: Answers = { server: {}, values: {}, entities: {} };
 
-/** Throws `ProblemsError` CONFIG_INVALID. */
-export function readAnswers(file: string): Answers {
-  const yaml = readYaml(file);
-  if (yaml.problems.length > 0) throw new ProblemsError('CONFIG_INVALID', yaml.problems);
-  // A file of comments alone.
-  if (yaml.data === null) return noAnswers;
-  const { value, problems } = parseShape(answersFile(), yaml.data, yaml);
-  if (value === null || problems.length > 0) throw new ProblemsError('CONFIG_INVALID', problems);
-  return value;
+/** Answers as a file has them; `refuse` throws what an import finds wrong with them, where it stands in the file. */
+export interface AnswersFile {
+  readonly answers: Answers;
+  readonly refuse: (wrong: readonly WrongAnswer[]) => never;
 }
 
-/** What is missing to convert an entity. */
-export type Question = { readonly why: string; readonly choices: readonly string[] } & (
+export interface WrongAnswer {
+  readonly at: YamlPath;
+  readonly why: string;
+}
+
+/** Throws `ProblemsError`. */
+export function readAnswers(file: string): AnswersFile {
+  const yaml = readYaml(file);
+  const refuseAll = (problems: readonly Problem[]): never => {
+    throw new ProblemsError('CONFIG_INVALID', problems, 'The answers');
+  };
+  if (yaml.problems.length > 0) refuseAll(yaml.problems);
+  const refuse: AnswersFile['refuse'] = (wrong) =>
+    refuseAll(wrong.map(({ at, why }) => yaml.problem(at, why)));
+  // A file of comments alone.
+  if (yaml.data === null) return { answers: noAnswers, refuse };
+  const { value, problems } = parseShape(answersFile(), yaml.data, yaml);
+  return value === null || problems.length > 0 ? refuseAll(problems) : { answers: value, refuse };
+}
+
+/** What is missing to convert an entity; `isWrong`: what was answered cannot be right, and `why` says it. */
+export type Question = {
+  readonly why: string;
+  readonly choices: readonly string[];
+  readonly isWrong?: boolean | undefined;
+} & (
   | { readonly kind: 'server'; readonly name: string }
   | { readonly kind: 'value'; readonly name: string }
   /** Of a parameter that means something else to other entities. */

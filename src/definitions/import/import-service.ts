@@ -3,10 +3,9 @@ import { hosted, direct, type ModeName, type Sources } from './modes.ts';
 import { authorizationCodeWays } from './authorization-code.ts';
 import { judgeEntities } from './judge-entities.ts';
 import type { Answers, Question } from './answers.ts';
-import { saidToLeaveOut } from './left-out.ts';
+import { listingsOf, unlistedEntities } from './listings.ts';
 import type { Manifest } from './manifest.ts';
 import type { Operation } from './operation.ts';
-import type { Parameter } from './parameter.ts';
 import type { EntityPlan, Outcome } from './plan-entity.ts';
 import { serverOf } from './server.ts';
 import type { ServiceFile } from './service-file.ts';
@@ -38,7 +37,7 @@ export function importService(service: ServiceFile, mode: ModeName, options: Imp
   const judged = judgeEntities(mode === 'hosted' ? hosted : direct, sources);
   const server = serverOf(service, options.answers.server);
   const outcomes = mode === 'hosted' ? judged : reachable(judged, ways, server);
-  const chosen = options.only === null ? outcomes : chosenOf(outcomes, options.only);
+  const chosen = options.only === null ? outcomes : chosenOf(outcomes, options.only, service);
   const read = [...chosen].flatMap(([entity, { kind }]) => (kind === 'converted' ? [entity] : []));
   const all = mode === 'hosted' ? ways : [...ways, ...authorizationCodeWays(service, ways, server, read)];
   const write = (plans: readonly EntityPlan[]) => writeDefinition(service, mode, plans, all, server);
@@ -91,18 +90,11 @@ function passing(
   };
 }
 
-/** Entities with a listing: by `list`, or by `api_search` where the service has nothing else. */
 function sourcesOf(
   service: ServiceFile,
   ways: readonly SignIn[],
   { answers, manifest }: ImportOptions,
 ): Sources {
-  const lists = new Map<string, Operation>();
-  for (const action of ['list', 'api_search']) {
-    for (const operation of service.operations) {
-      if (operation.action === action && !lists.has(operation.entity)) lists.set(operation.entity, operation);
-    }
-  }
   const gets = new Map<string, Operation>();
   for (const operation of service.operations) {
     if (operation.action === 'get' && !gets.has(operation.entity)) gets.set(operation.entity, operation);
@@ -115,21 +107,8 @@ function sourcesOf(
       ways.flatMap(({ headers }) => [...headers.keys()].map((name) => name.toLowerCase())),
     ),
     getOf: (entity) => gets.get(entity) ?? null,
-    listings: [...lists.values()].map((list) => withSearch(list, service.operations)),
+    listings: listingsOf(service),
   };
-}
-
-/** With what the search for the same records can be asked for and says to leave out otherwise. */
-function withSearch(list: Operation, operations: readonly Operation[]): Operation {
-  const search = operations.find(({ action, entity }) => action === 'api_search' && entity === list.entity);
-  if (search === undefined || search === list || list.method !== 'GET') return list;
-  const more = search.params.flatMap((param): readonly Parameter[] => {
-    const isDeclared = list.params.some(({ name }) => name === param.name);
-    const isPlain = param.place === 'query' && !param.isRequired && param.fallback === undefined;
-    const isMeant = isPlain && !isDeclared && saidToLeaveOut(param.description) !== null;
-    return isMeant ? [{ ...param, isOfSearch: true }] : [];
-  });
-  return { ...list, params: [...list.params, ...more] };
 }
 
 /** Without an address and a way to sign in, nothing is read of the service itself. */
@@ -150,17 +129,18 @@ function reachable(
     }
     if (server.kind === 'refused') return { kind: 'refused', why: server.why };
     if (server.kind === 'found') return outcome;
-    const { variable, why, choices } = server;
-    const question: Question = { kind: 'server', name: variable, why, choices };
+    const { variable, why, choices, isWrong } = server;
+    const question: Question = { kind: 'server', name: variable, why, choices, isWrong };
     return { kind: 'asked', questions: [question, ...(outcome.kind === 'asked' ? outcome.questions : [])] };
   };
   return new Map([...judged].map(([entity, outcome]) => [entity, instead(outcome)]));
 }
 
-/** The chosen entities and, above them, the parents that lead to them; the others are refused as not chosen. */
+/** The chosen entities and, above them, the parents that lead to them; one that has no listing is refused. */
 function chosenOf(
   outcomes: ReadonlyMap<string, Outcome>,
   only: readonly string[],
+  service: ServiceFile,
 ): ReadonlyMap<string, Outcome> {
   const wanted = new Set<string>();
   const want = (entity: string): void => {
@@ -171,10 +151,11 @@ function chosenOf(
     for (const { parent } of parents) want(parent.entity);
   };
   for (const entity of only) want(entity);
-  return new Map(
-    [...outcomes].map(([entity, outcome]) => [
-      entity,
-      wanted.has(entity) ? outcome : ({ kind: 'refused', why: 'left out by --only' } as const),
-    ]),
-  );
+  const unlisted = unlistedEntities(service).filter(({ entity }) => wanted.has(entity));
+  const chosen = new Map<string, Outcome>();
+  for (const [entity, outcome] of outcomes) {
+    chosen.set(entity, wanted.has(entity) ? outcome : { kind: 'notChosen' });
+  }
+  for (const { entity, why } of unlisted) chosen.set(entity, { kind: 'refused', why });
+  return chosen;
 }

@@ -32,7 +32,8 @@ export function judgeEntities(mode: Mode, sources: Sources): ReadonlyMap<string,
     if (open.has(entity)) return 'is found by way of it: parents form a cycle';
     const outcome = judge(list);
     if (outcome.kind === 'converted') return asParent(outcome.plan);
-    return outcome.kind === 'asked' ? outcome.questions : `cannot be read: ${outcome.why}`;
+    if (outcome.kind === 'asked') return outcome.questions;
+    return outcome.kind === 'refused' ? `cannot be read: ${outcome.why}` : 'is not chosen';
   };
   for (const list of sources.listings) judge(list);
   return found;

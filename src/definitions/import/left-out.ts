@@ -94,8 +94,15 @@ export function isForm(name: string): boolean {
 }
 
 function choicesFor({ schema, type }: Parameter): readonly string[] {
-  const stated = textsIn(schema, 'enum').slice(0, 20);
-  if (stated.length > 0) return stated.map((choice) => oneLine(choice, 80));
+  const stated = choicesOf(schema);
+  if (stated.length > 0) return stated;
   if (type === 'boolean') return ['true'];
   return schema['format'] === 'date-time' ? ['1970-01-01T00:00:00Z'] : [];
+}
+
+/** The first of the values that the file permits. */
+export function choicesOf(schema: Parameter['schema']): readonly string[] {
+  return textsIn(schema, 'enum')
+    .slice(0, 20)
+    .map((choice) => oneLine(choice, 80));
 }

@@ -38,7 +38,12 @@ export type Paging = {
 export type PagingFound =
   | { readonly kind: 'found'; readonly paging: Paging }
   /** A person may say that one answer holds everything. `choices`: what the answer may be, if it is known. */
-  | { readonly kind: 'asked'; readonly why: string; readonly choices?: readonly string[] }
+  | {
+      readonly kind: 'asked';
+      readonly why: string;
+      readonly choices?: readonly string[];
+      readonly isWrong?: true;
+    }
   | { readonly kind: 'refused'; readonly why: string };
 
 const tokenParam =
@@ -95,7 +100,12 @@ export function answeredSingle(operation: Operation, schemas: Schemas): PagingFo
   const proven = inferPaging(operation, schemas);
   if (proven.kind === 'found' && proven.paging.kind !== 'single') {
     const why = `the answer says single, and by the file it pages (${proven.paging.evidence})`;
-    return { kind: 'asked', why: `${why}: leave the answer out, or say how it pages`, choices: [] };
+    return {
+      kind: 'asked',
+      why: `${why}: leave the answer out, or say how it pages`,
+      choices: [],
+      isWrong: true,
+    };
   }
   const values = answerValues(operation, schemas);
   const total = values.find(({ role }) => role === 'total') ?? null;

@@ -25,6 +25,8 @@ export interface Parameter {
   readonly isFilled: boolean;
   /** Only the search for the same records declares it: an API would leave it out of a listing. */
   readonly isOfSearch?: true;
+  /** A person says that the service takes it; the file does not. */
+  readonly isAnswered?: true;
 }
 
 /** Which parameter each variable of a GraphQL request stands for. */

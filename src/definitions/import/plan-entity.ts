@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../core/json.ts';
 import type { Question } from './answers.ts';
-import { pagingOf } from './answered-paging.ts';
+import { firstNames, noSuch } from '../suggest-name.ts';
+import { pagingOf, withAnsweredParam } from './answered-paging.ts';
 import { fieldsOf, type Fields } from './fields.ts';
 import { findParents, type ParentOf } from './find-parents.ts';
 import { getsOwnKind, inferKey, namesKey, neededParams } from './keys.ts';
@@ -19,7 +20,9 @@ import { valueQuestions } from './value-questions.ts';
 export type Outcome =
   | { readonly kind: 'converted'; readonly plan: EntityPlan }
   | { readonly kind: 'asked'; readonly questions: readonly Question[] }
-  | { readonly kind: 'refused'; readonly why: string };
+  | { readonly kind: 'refused'; readonly why: string }
+  /** A person has chosen others. */
+  | { readonly kind: 'notChosen' };
 
 /** Everything that a definition says of an entity, before it is written. */
 export interface EntityPlan {
@@ -44,7 +47,8 @@ export interface EntityPlan {
 /** Judges a list operation. */
 export function planEntity(stated: Operation, mode: Mode, sources: Sources, parentOf: ParentOf): Outcome {
   const answers = sources.answers.entities[stated.entity];
-  const list = withRecords(stated, answers?.records);
+  const placed = withRecords(stated, answers?.records);
+  const list = withAnsweredParam(placed, answers?.paging, mode.name);
   const refused = (why: string): Outcome => ({ kind: 'refused', why });
   const { schemas } = sources.service;
   const { entity } = list;
@@ -58,14 +62,25 @@ export function planEntity(stated: Operation, mode: Mode, sources: Sources, pare
   }
   if (list.records === null) {
     const choices = list.places.map(({ path }) => path.join('.'));
-    const why = `its answer has several lists: ${oneLine(choices.join(', '))}`;
-    return { kind: 'asked', questions: [{ kind: 'records', entity, why, choices }] };
+    const given = answers?.records;
+    const isWrong = given !== undefined;
+    const slip = isWrong ? `; ${noSuch('list', given, choices)}` : '';
+    const why = `its answer has several lists: ${oneLine(choices.join(', '))}${slip}`;
+    return { kind: 'asked', questions: [{ kind: 'records', entity, why, choices, isWrong }] };
   }
   const found = pagingOf(list, schemas, answers?.paging);
   if (found.kind === 'refused') return refused(found.why);
   const questions: Question[] =
     found.kind === 'asked'
-      ? [{ kind: 'paging', entity, why: found.why, choices: found.choices ?? ['single'] }]
+      ? [
+          {
+            kind: 'paging',
+            entity,
+            why: found.why,
+            choices: found.choices ?? ['single'],
+            isWrong: found.isWrong,
+          },
+        ]
       : [];
   if (found.kind === 'found') {
     const why = mode.refusesPaging(found.paging);
@@ -95,6 +110,16 @@ export function planEntity(stated: Operation, mode: Mode, sources: Sources, pare
   const links = findParents(list, sent.open, own, sources, parentOf);
   if (links.refused !== null) return refused(links.refused);
   questions.push(...links.questions, ...valueQuestions(entity, sent, links.missing));
+  if (answeredKey !== undefined && answeredKey !== 'none') {
+    // Of parents that are asked about it is not known which columns they fill.
+    const above = links.questions.length > 0 ? list.params.map(({ name }) => name) : [];
+    const filled = links.found.flatMap(({ inject }) => [...inject.values()]);
+    const why = wrongKey(answeredKey, own, [...filled, ...above]);
+    if (why !== null) {
+      const choices = key.kind === 'asked' ? key.candidates : key.key;
+      questions.push({ kind: 'key', entity, why, choices, isWrong: true });
+    }
+  }
   if (questions.length > 0 || found.kind !== 'found') return { kind: 'asked', questions };
   const identity = identityOf(key, answeredKey, links.found, own, list, get);
   if (identity === null) {
@@ -134,6 +159,22 @@ export function planEntity(stated: Operation, mode: Mode, sources: Sources, pare
       cursor: sources.manifest?.cursorOf(stream) ?? null,
     },
   };
+}
+
+/** What is wrong with an answered key; `filled`: columns that its parents fill. */
+function wrongKey(
+  key: readonly string[],
+  own: ReadonlyMap<string, FieldType>,
+  filled: readonly string[],
+): string | null {
+  const keys = ['string', 'integer'];
+  const usable = [...own].flatMap(([name, type]) => (keys.includes(type) ? [name] : []));
+  const known = [...new Set([...filled, ...usable])];
+  const wrong = key.find((name) => !known.includes(name));
+  if (wrong === undefined) return null;
+  const type = own.get(wrong);
+  const what = type === undefined ? noSuch('field', wrong, known) : `its field ${wrong} is of type ${type}`;
+  return `${what}: a key has some of ${firstNames(known) || 'no field: the file describes none, so only none fits'}`;
 }
 
 /**

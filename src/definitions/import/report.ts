@@ -1,5 +1,6 @@
 import type { Question } from './answers.ts';
 import type { Imported } from './import-service.ts';
+import { furtherListings, unlistedEntities } from './listings.ts';
 import { placeText, type Paging } from './paging.ts';
 import { oneLine } from './parts.ts';
 import type { Outcome } from './plan-entity.ts';
@@ -13,13 +14,25 @@ export interface Totals {
   readonly converted: number;
   readonly asked: number;
   readonly refused: number;
+  readonly notChosen: number;
 }
 
 export function totalsOf({ outcomes }: Pick<Imported, 'outcomes'>): Totals {
   const kinds = [...outcomes.values()].map(({ kind }) => kind);
   const count = (kind: Outcome['kind']): number => kinds.filter((one) => one === kind).length;
-  const [converted, asked, refused] = [count('converted'), count('asked'), count('refused')];
-  return { entities: kinds.length, converted, asked, refused };
+  return {
+    entities: kinds.length,
+    converted: count('converted'),
+    asked: count('asked'),
+    refused: count('refused'),
+    notChosen: count('notChosen'),
+  };
+}
+
+/** `2 entities, 1 converted, 1 asked about, 0 refused`, as far as a person chose them. */
+export function totalsText({ converted, asked, refused, notChosen }: Totals): string {
+  const others = notChosen === 0 ? '' : `, ${notChosen} not chosen (--only)`;
+  return `${converted} converted, ${asked} asked about, ${refused} refused${others}`;
 }
 
 const pagingWords: Readonly<Record<Exclude<Paging['kind'], 'single'>, string>> = {
@@ -36,6 +49,11 @@ function pagingText(paging: Paging): string {
   return isAnswered && more !== null
     ? `one page, as answered: a sync fails where ${placeText(more)} says that more follows`
     : 'one page';
+}
+
+/** In a table. */
+export function kindText({ kind }: Outcome): string {
+  return kind === 'notChosen' ? 'not chosen' : kind;
 }
 
 /** What became of an entity, in one line. */
@@ -57,6 +75,8 @@ export function outcomeText(outcome: Outcome): string {
       return distinct(outcome.questions).map(questionText).join('; ');
     case 'refused':
       return outcome.why;
+    case 'notChosen':
+      return 'left out by --only';
   }
 }
 
@@ -81,15 +101,15 @@ export function reportText(service: ServiceFile, imports: readonly Imported[]): 
     ...service.licenseNote,
   ];
   const sections = imports.map(({ mode, outcomes, ways, baseUrl, definition }) => {
-    const { entities, converted, asked, refused } = totalsOf({ outcomes });
+    const totals = totalsOf({ outcomes });
     const rows = [...outcomes].map(
-      ([entity, outcome]) => `| ${cell(entity)} | ${outcome.kind} | ${cell(outcomeText(outcome))} |`,
+      ([entity, outcome]) => `| ${cell(entity)} | ${kindText(outcome)} | ${cell(outcomeText(outcome))} |`,
     );
     return [
       '',
       `## ${mode === 'hosted' ? 'Through an API (hosted)' : 'From the service itself (direct)'}`,
       '',
-      `${entities} entities: ${converted} converted, ${asked} asked about, ${refused} refused.`,
+      `${totals.entities} entities: ${totalsText(totals)}.`,
       '',
       '| entity | outcome | details |',
       '| --- | --- | --- |',
@@ -105,7 +125,10 @@ export function reportText(service: ServiceFile, imports: readonly Imported[]): 
   ]);
   const closing =
     asked.length === 0 ? [] : ['', '## Questions', '', 'Answers go into the file of answers.', '', ...asked];
-  return [...head, ...sections.flat(), ...closing, ''].join('\n');
+  const without = [...unlistedEntities(service), ...furtherListings(service)];
+  const unread = without.map(({ entity, why }) => `- ${cell(entity)}: ${cell(why)}`);
+  const listless = unread.length === 0 ? [] : ['', '## Not listable', '', ...unread];
+  return [...head, ...sections.flat(), ...closing, ...listless, ''].join('\n');
 }
 
 function signInLines(ways: Imported['ways']): readonly string[] {

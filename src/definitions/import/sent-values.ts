@@ -1,9 +1,18 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import type { Question } from './answers.ts';
+import { answeredValue } from './answered-value.ts';
 import type { Mode, Sources } from './modes.ts';
 import type { Operation } from './operation.ts';
 import type { Paging } from './paging.ts';
 import type { Parameter } from './parameter.ts';
-import { isForm, leftOutBy, saidToLeaveOut, saidToNeedFilter, type Undecided } from './left-out.ts';
+import {
+  choicesOf,
+  isForm,
+  leftOutBy,
+  saidToLeaveOut,
+  saidToNeedFilter,
+  type Undecided,
+} from './left-out.ts';
 import { holdsTemplate, oneLine, textsIn } from './parts.ts';
 import type { Schemas } from './schemas.ts';
 
@@ -36,6 +45,7 @@ export function valuesSent(
   const open: Parameter[] = [];
   const limiting: Parameter[] = [];
   const listing: Undecided[] = [];
+  const wrong: Question[] = [];
   const own = answers.entities[list.entity]?.values ?? {};
   const values = { ...answers.values, ...own };
   const isLinked = (name: string): boolean =>
@@ -55,15 +65,24 @@ export function valuesSent(
     if (answer === null && !isRequired) continue;
     if (param.isOfSearch === true && mode.name === 'hosted' && answer !== undefined) {
       const why = `the API sends no ${name} with its list, only with its search: null in the answers does without`;
-      return { fixed, open, limiting, listing, refused: why };
+      return { fixed, open, limiting, listing, wrong, refused: why };
     }
-    if (answer !== undefined) fixed.set(name, { value: typedAs(param, answer), evidence: 'answered' });
-    else if (time !== null) {
+    if (answer !== undefined) {
+      const found = answeredValue(param, answer, service.schemas);
+      if ('value' in found) fixed.set(name, { value: found.value, evidence: 'answered' });
+      else {
+        const at = Object.hasOwn(own, name)
+          ? ({ kind: 'ownValue', entity: list.entity, name } as const)
+          : ({ kind: 'value', name } as const);
+        const why = at.kind === 'value' ? `${list.entity}: ${found.problem}` : found.problem;
+        wrong.push({ ...at, why, choices: choicesOf(param.schema), isWrong: true });
+      }
+    } else if (time !== null) {
       const evidence = 'its default in the file, computed from the clock';
       fixed.set(name, { value: time, evidence, isClock: true });
     } else if (holdsTemplate(fallback)) {
       const why = `the default of ${name} is computed by a template: ${oneLine(JSON.stringify(fallback), 80)}`;
-      return { fixed, open, limiting, listing, refused: why };
+      return { fixed, open, limiting, listing, wrong, refused: why };
     } else if (place === 'header' && fallback !== undefined) continue;
     else if ((isRequired || isLinked(name)) && (fallback === undefined || isEmpty(fallback))) {
       open.push(param);
@@ -88,20 +107,19 @@ export function valuesSent(
   const sentence = isDecided
     ? null
     : (saidToLeaveOut(list.description) ?? saidToNeedFilter(list.description));
-  return { fixed, open, limiting, listing, refused: sentence === null ? null : partOf(list, sentence) };
+  return {
+    fixed,
+    open,
+    limiting,
+    listing,
+    wrong,
+    refused: sentence === null ? null : partOf(list, sentence),
+  };
 }
 
 function partOf({ entity }: Operation, sentence: string): string {
   const place = `entities.${entity}.values`;
   return `it does not list everything by itself ("${oneLine(sentence, 120)}"): say in the answers what to send (${place})`;
-}
-
-/** A text that was typed in, as the parameter has it. */
-function typedAs({ type }: Parameter, answer: JsonValue): JsonValue {
-  if (type === 'boolean' && (answer === 'true' || answer === 'false')) return answer === 'true';
-  return type === 'integer' && typeof answer === 'string' && /^-?\d{1,15}$/.test(answer)
-    ? Number(answer)
-    : answer;
 }
 
 /** A fixed day in the default: it leaves out what is older or newer, and the file gives it as an example only. */

@@ -11,6 +11,7 @@ export type Server =
       readonly variable: string;
       readonly why: string;
       readonly choices: readonly string[];
+      readonly isWrong?: true;
     }
   | { readonly kind: 'refused'; readonly why: string };
 
@@ -26,22 +27,27 @@ export function serverOf({ root }: ServiceFile, answers: Readonly<Record<string,
   let filled = url;
   for (const [, name = ''] of url.matchAll(/\{(\w+)\}/g)) {
     const variable = objectIn(variables, name);
+    const stated = textsIn(variable, 'enum');
+    const isComputed = holdsTemplate(partIn(server, `${prefix}replication-environment-mapping`, name));
     if (Object.hasOwn(answers, name)) {
       const answer = answers[name] ?? '';
+      const isKnown = stated.some((one) => one === answer || one === `https://${answer}`);
+      if (stated.length > 0 && !isComputed && !isKnown) {
+        const why = `expected one of ${oneLine(stated.join(', '), 200)}, got ${oneLine(answer, 40)}`;
+        return { kind: 'asked', variable: name, why, choices: stated, isWrong: true };
+      }
       const isUsable = isHostPart(answer) || /^https:\/\/[a-z0-9.-]+\/?$/.test(answer);
       if (!isUsable && !url.slice(url.indexOf('//') + 2).includes(`/{${name}}`)) {
         const why = `${whatStandsFor(name, url)} "${oneLine(answer, 40)}" can be no part of a host`;
-        return { kind: 'asked', variable: name, why, choices: [] };
+        return { kind: 'asked', variable: name, why, choices: [], isWrong: true };
       }
       filled = filled.replaceAll(`{${name}}`, () => answers[name] ?? '');
       continue;
     }
     const isOrigin = url.startsWith(`{${name}}`);
-    const stated = textsIn(variable, 'enum');
     const choices = isOrigin
       ? stated.map((choice) => choice.replace(/^https:\/\/([^/]+)\/?$/, '$1'))
       : stated;
-    const isComputed = holdsTemplate(partIn(server, `${prefix}replication-environment-mapping`, name));
     const areHosts = choices.every(isHostPart);
     if (!areHosts || (isComputed && choices.length === 0)) {
       // What a program computes from its choices, the file shows by its default alone.

@@ -1,13 +1,13 @@
-import type { JsonObject } from '../../core/json.ts';
 import type { Question } from './answers.ts';
 import type { Parameter } from './parameter.ts';
-import { oneLine, textsIn } from './parts.ts';
+import { choicesOf } from './left-out.ts';
+import { oneLine } from './parts.ts';
 import type { valuesSent } from './sent-values.ts';
 
 /** About values that nothing in the file fills, and defaults that would leave records out. */
 export function valueQuestions(
   entity: string,
-  { limiting, listing }: Pick<ReturnType<typeof valuesSent>, 'limiting' | 'listing'>,
+  { limiting, listing, wrong }: Pick<ReturnType<typeof valuesSent>, 'limiting' | 'listing' | 'wrong'>,
   missing: readonly Parameter[],
 ): readonly Question[] {
   return [
@@ -22,12 +22,6 @@ export function valueQuestions(
       return { kind: 'value', name, why, choices: choices.length > 0 ? choices : [value] };
     }),
     ...listing.map((one): Question => ({ kind: 'ownValue', entity, ...one })),
+    ...wrong,
   ];
-}
-
-/** The first of the values that the file permits. */
-function choicesOf(schema: JsonObject): readonly string[] {
-  return textsIn(schema, 'enum')
-    .slice(0, 20)
-    .map((choice) => oneLine(choice, 80));
 }

@@ -20,6 +20,8 @@ export interface ApiCall<T> {
   readonly brokenAnswers?: BrokenAnswers;
   /** Hears of each attempt; its address begins below the base URL. */
   readonly onExchange?: OnExchange;
+  /** As of `Call`. */
+  readonly isTrial?: boolean;
   /** Throws `CallFailure` for a body that may be better next time, `SyncError` for one that will not. */
   read(answer: WireAnswer): T;
 }
@@ -130,6 +132,7 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     await callWithRetries({
       facts: call.facts,
       isLong: !('read' in call),
+      isTrial: 'read' in call && call.isTrial === true,
       brokenAnswers: ('read' in call ? call.brokenAnswers : undefined) ?? null,
       token: async () => (await tokens?.current(signal)) ?? null,
       send: (token) => exchange(call, token, budget, signal),

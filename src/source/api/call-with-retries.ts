@@ -13,6 +13,8 @@ export interface Call<T> {
   readonly facts: CallFacts;
   /** A large file takes long: no time limit for the whole call. */
   readonly isLong: boolean;
+  /** A person sees each answer: one that is none is a mistake to see at once, and is not asked for again. */
+  readonly isTrial?: boolean;
   /** Shared by calls whose answers are broken together; null: the call is judged alone. */
   readonly brokenAnswers: BrokenAnswers | null;
   /** The token for an attempt, which is no part of it: what fails here is neither counted nor repeated. */
@@ -88,7 +90,17 @@ function answerOf(error: unknown): CallEnded['answer'] {
 /** Repeats an attempt that throws `CallFailure` as its rule allows. */
 async function repeat<T>(
   attempt: () => Promise<T>,
-  { facts: { entity }, isLong, brokenAnswers, limits, clock, budget, onEvent, signal }: Call<T>,
+  {
+    facts: { entity },
+    isLong,
+    isTrial = false,
+    brokenAnswers,
+    limits,
+    clock,
+    budget,
+    onEvent,
+    signal,
+  }: Call<T>,
 ): Promise<T> {
   const call = {};
   const startedAt = clock.now();
@@ -110,8 +122,13 @@ async function repeat<T>(
         throw new ThrottledError(failure.message, waitMs, { because });
       }
     }
+    if (isTrial && isBrokenAnswer(failure.error)) throw failure;
     // Before the wait: nothing may follow it. After the throttle: others must hear of that.
-    budget.checkCall();
+    try {
+      budget.checkCall();
+    } catch (error) {
+      throw error instanceof SyncError ? withCause(error, failure.error) : error;
+    }
     const isLast = count > rule.most || attemptNumber > limits.retries;
     const isTooLong = !isLong && clock.now() + waitMs - startedAt > limits.maxCallMs;
     if (isLast || isTooLong) throw failure;
@@ -146,6 +163,10 @@ async function repeat<T>(
     brokenAnswers?.ended(call, final);
     throw final;
   }
+}
+
+function withCause({ message, code, recovery, context }: SyncError, cause: SyncError): SyncError {
+  return new SyncError(message, { code, recovery, context, cause });
 }
 
 /** A failure that might have passed says how often it was tried. */

@@ -26,7 +26,7 @@ export interface ApiSourceOptions extends SourceOptions {
 
 /** Asks nothing. */
 export function openApiSource(client: ApiClient, options: ApiSourceOptions): ApiSource {
-  const { definition, connectorId, onEvent = () => undefined, onExchange } = options;
+  const { definition, connectorId, onEvent = () => undefined, onExchange, isTrial = false } = options;
   const budget = client.openBudget({ ...options, shared: () => options.budget ?? null });
   const calls = recordCalls(definition, connectorId);
   const presence = openConnectorPresence(client, connectorId, definition);
@@ -34,6 +34,7 @@ export function openApiSource(client: ApiClient, options: ApiSourceOptions): Api
   const sharing = <T>(call: ApiCall<T>): ApiCall<T> => ({
     ...call,
     brokenAnswers: brokenAnswersOf(call.facts.label),
+    isTrial,
     ...(onExchange === undefined ? {} : { onExchange }),
   });
 

@@ -73,7 +73,7 @@ function refused({ reason }: UpstreamFailure, { fail, setAside }: Failures): Cal
       return fail(
         'CONFIG_INVALID',
         'stop',
-        'to allow it, name its host (host:port where the port is not that of baseUrl) in allowUpstreamHosts in the config',
+        'to allow it, name its host (host:port where the port is not that of baseUrl) in allowUpstreamHosts in the config (definitions try: --allow-upstream-host)',
       );
     case 'network':
     case 'name':

@@ -123,6 +123,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
     await callWithRetries({
       facts,
       isLong,
+      isTrial: options.isTrial ?? false,
       brokenAnswers: isLong ? null : brokenAnswersOf(facts.label),
       send: async () => {
         try {

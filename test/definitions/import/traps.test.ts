@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import type { JsonValue } from '../../../src/core/json.ts';
 import { outcomeText } from '../../../src/definitions/import/report.ts';
 import { it } from '../../support/it.ts';
 import {
@@ -278,10 +279,57 @@ describe('a trap', () => {
       outcomeOf(
         importText(folder, text, 'direct', { entities: { things: { values: {}, paging } as never } }),
       );
-    expect(ask({ by: 'token', param: 'cursor', from: 'next' })).toMatch(
-      /names the parameter cursor; the file declares from/,
+    expect(ask({ by: 'token', param: 'fromm', from: 'next' })).toMatch(
+      /names the parameter fromm; the file declares from; did you mean "from"\?/,
     );
     expect(ask({ by: 'token', param: 'from' })).toMatch(/lacks from/);
+  });
+
+  it('of a paging parameter that only a person knows is sent to the service, and marked as their word', ({
+    folder,
+  }) => {
+    const text = serviceText({ listings: { things: { answer: { next: { type: ['string', 'null'] } } } } });
+    const paging = { by: 'token', param: 'page_token', from: 'next' } as const;
+    const answers = { entities: { things: { values: {}, paging } } };
+    expect(outcomeOf(importText(folder, text, 'hosted', answers))).toMatch(/names the parameter page_token/);
+    const imported = importText(folder, text, 'direct', answers);
+    expect(writtenIn(imported)).toMatchObject({
+      entities: {
+        things: {
+          actions: { list: { params: { page_token: { type: 'string' } } } },
+          pagination: { kind: 'pageToken', tokenParam: 'page_token' },
+        },
+      },
+    });
+    expect(imported.definition?.text).toContain('answered: by token; the file has no parameter page_token');
+  });
+
+  const kinds = {
+    status: { required: true, schema: { type: 'string', enum: ['all', 'ended'] } },
+    year: { required: true, schema: { type: 'integer' } },
+    kinds: { required: true, schema: { type: 'array', items: { type: 'string', enum: ['a', 'b'] } } },
+    open: { required: true, schema: { type: 'boolean' } },
+  };
+
+  it.for<[keyof typeof kinds, JsonValue, string]>([
+    ['status', 'everything', 'expected one of all, ended, got everything'],
+    ['status', 'al', 'expected one of all, ended, got al; did you mean "all"?'],
+    ['year', 'many', 'expected a whole number, got many'],
+    ['kinds', 'a, zebra', 'expected one of a, b, got zebra'],
+    ['open', 'maybe', 'expected true or false, got maybe'],
+    ['open', null, 'it is required: null would send nothing'],
+  ])('of the value %s: %j, which the file does not allow, asks again', ([name, value, why], { folder }) => {
+    const text = serviceText({ listings: { things: { params: { [name]: kinds[name] }, more: onePage } } });
+    const imported = importText(folder, text, 'direct', { values: { [name]: value } });
+    expect(outcomeOf(imported)).toBe(`asked: value things: ${why}`);
+  });
+
+  it('of values that the file allows sends them as it has them', ({ folder }) => {
+    const text = serviceText({ listings: { things: { params: kinds, more: onePage } } });
+    const values = { status: 'all', year: '7', kinds: 'a, b', open: 'true' };
+    expect(writtenIn(importText(folder, text, 'direct', { values }))).toMatchObject({
+      entities: { things: { fixedParams: { status: 'all', year: 7, kinds: ['a', 'b'], open: true } } },
+    });
   });
 
   const ways = [

@@ -144,6 +144,8 @@ export function outcomeOf(imported: Imported, entity = 'things'): string {
       return 'converted';
     case 'refused':
       return `refused: ${outcome.why}`;
+    case 'notChosen':
+      return 'not chosen';
     case 'asked':
       return `asked: ${outcome.questions.map(({ kind, why }) => `${kind} ${why}`).join('; ')}`;
   }

@@ -5,6 +5,9 @@ import { pagingWays, placeOfAnswer } from '../../../definitions/import/answers.t
 import { printable } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command.ts';
 
+/** Of one question: then it stays open. */
+const mostAttempts = 5;
+
 /** A person in front of a screen, who may leave any question open. */
 export function askQuestions({ terminal, input, signal }: CommandContext) {
   const lines = createInterface({ input: Readable.from(input()), signal })[Symbol.asyncIterator]();
@@ -17,8 +20,15 @@ export function askQuestions({ terminal, input, signal }: CommandContext) {
     return isOver ? '' : String(value).trim();
   };
   return {
-    /** The answers with those that were given now; the same object where none was. Each question is asked once. */
-    ask: async (questions: readonly Question[], answers: Answers): Promise<Answers> => {
+    /**
+     * The answers with those that were given now; the same object where none was. Each question is asked once, and
+     * again where `problemOf` finds the answer wrong.
+     */
+    ask: async (
+      questions: readonly Question[],
+      answers: Answers,
+      problemOf: (question: Question, answers: Answers) => string | null,
+    ): Promise<Answers> => {
       let found = answers;
       const fresh = questions.filter((one) => !asked.has(placeOfAnswer(one).join(' ')));
       for (const [index, question] of fresh.entries()) {
@@ -28,7 +38,18 @@ export function askQuestions({ terminal, input, signal }: CommandContext) {
           `Question ${index + 1} of ${fresh.length}${subjectOf(question)}: ${printable(question.why)}`,
           hintOf(question),
         );
-        found = withAnswer(found, question, await read());
+        for (let attempt = 1; attempt <= mostAttempts; attempt += 1) {
+          const text = await read();
+          if (text === '') break;
+          const next = withAnswer(found, question, text);
+          const problem = next === null ? hintOf(question).trim() : problemOf(question, next);
+          if (next !== null && problem === null) {
+            found = next;
+            break;
+          }
+          const again = attempt === mostAttempts ? ' It stays open.' : ' Again? Enter leaves it open.';
+          terminal.print(`  Not "${printable(text)}": ${printable(problem ?? '')}.${again}`);
+        }
       }
       return found;
     },
@@ -62,8 +83,8 @@ function hintOf(question: Question): string {
   }
 }
 
-function withAnswer(answers: Answers, question: Question, text: string): Answers {
-  if (text === '') return answers;
+/** Null: the text is no answer to such a question. */
+function withAnswer(answers: Answers, question: Question, text: string): Answers | null {
   switch (question.kind) {
     case 'server':
       return { ...answers, server: { ...answers.server, [question.name]: text } };
@@ -85,11 +106,11 @@ function withAnswer(answers: Answers, question: Question, text: string): Answers
 }
 
 /** `token cursor meta.next`: as the file of answers has it. */
-function withPaging(answers: Answers, entity: string, text: string): Answers {
+function withPaging(answers: Answers, entity: string, text: string): Answers | null {
   const [word = '', param = '', ...from] = text.split(/\s+/);
   if (word === 'single') return withEntity(answers, entity, { paging: word });
   const by = pagingWays.find((way) => way === word);
-  if (by === undefined || param === '') return answers;
+  if (by === undefined || param === '') return null;
   const place = from.length === 0 ? {} : { from: from.join(' ') };
   return withEntity(answers, entity, { paging: { by, param, ...place } });
 }

@@ -1,4 +1,6 @@
-import { resolve } from 'node:path';
+import { readdirSync, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { usage } from '../../../core/usage-error.ts';
 import { asRead, formatWithColumn } from '../../../core/problems.ts';
 import { checkOwnDefinitions } from '../../../definitions/load-definitions.ts';
 import { counted } from '../../../telemetry/format.ts';
@@ -8,10 +10,12 @@ import { marks } from '../check/check-result.ts';
 
 export const checkFiles = command({
   description: 'Report every mistake of definition files, with line, column and path; needs no config.',
-  argument: ['<file...>', 'definition files'],
+  argument: ['<file...>', 'definition files, or folders of them'],
   help: '\nExample:\n  $ connector-sync definitions check my-definitions/*.yaml',
   run: async ({ terminal, cwd }, _flags, files) => {
-    const byPath = new Map(files.map((file) => [resolve(cwd, file), file]));
+    const byPath = new Map(
+      files.flatMap((file) => filesAt(file, cwd)).map((file) => [resolve(cwd, file), file]),
+    );
     const checked = checkOwnDefinitions([...byPath.keys()]).map((one) => ({
       ...one,
       problems: asRead(one.problems),
@@ -34,3 +38,11 @@ export const checkFiles = command({
     return isSound ? exitCodes.ok : exitCodes.usage;
   },
 });
+
+/** The definition files in a folder; any other name is that of a file. */
+function filesAt(name: string, cwd: string): readonly string[] {
+  if (statSync(resolve(cwd, name), { throwIfNoEntry: false })?.isDirectory() !== true) return [name];
+  const found = readdirSync(resolve(cwd, name)).filter((one) => /\.ya?ml$/.test(one));
+  if (found.length === 0) throw usage(`${name} has no definition files: expected *.yaml.`);
+  return found.toSorted().map((one) => join(name, one));
+}

@@ -1,22 +1,31 @@
-import { existsSync } from 'node:fs';
-import { basename, join, relative, resolve } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
 import { usage } from '../../../core/usage-error.ts';
-import { noAnswers, readAnswers, type Answers, type Question } from '../../../definitions/import/answers.ts';
-import { importChanges } from '../../../definitions/import/compare-definitions.ts';
+import {
+  noAnswers,
+  placeOfAnswer,
+  readAnswers,
+  type Answers,
+  type AnswersFile,
+  type Question,
+} from '../../../definitions/import/answers.ts';
+import { addressChange, importChanges } from '../../../definitions/import/compare-definitions.ts';
 import { importService, type Imported } from '../../../definitions/import/import-service.ts';
 import { readManifest } from '../../../definitions/import/manifest.ts';
 import type { ModeName } from '../../../definitions/import/modes.ts';
 import { plainService, readPlainFile } from '../../../definitions/import/plain-file.ts';
 import { outcomeText, questionsIn, reportText, totalsOf } from '../../../definitions/import/report.ts';
 import { readServiceFile, type ServiceFile } from '../../../definitions/import/service-file.ts';
+import { firstNames } from '../../../definitions/suggest-name.ts';
+import { parseDefinition } from '../../../definitions/load-definitions.ts';
+import { unusedAnswers } from '../../../definitions/import/unused-answers.ts';
 import { answersText } from '../../../definitions/import/write-answers.ts';
-import { counted } from '../../../telemetry/format.ts';
 import { command, oneOf, type CommandContext } from '../../command.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
-import { fittingTable, leftColumns, wrapped } from '../../output/text-table.ts';
-import { writeGenerated, writeWhole, type WrittenFile } from '../publish/write-generated.ts';
+import { writeGenerated, writeWhole } from '../publish/write-generated.ts';
 import { askQuestions } from './ask-questions.ts';
 import { showListings } from './list-operations.ts';
+import { showImports, showNext } from './show-import.ts';
 
 export const importDefinition = command({
   description: 'Make definitions of a connector.yaml or an OpenAPI file, and a report on each entity.',
@@ -47,6 +56,7 @@ Examples:
   $ connector-sync definitions import openapi.yaml --from openapi
   $ connector-sync definitions import openapi.yaml --from openapi --path /tickets --path /users/{id}/orders -o my-definitions
   $ connector-sync definitions import new/connector.yaml --diff old/connector.yaml -o my-definitions`,
+  enter: () => ({ stopping: 'Stopping.' }),
   run: async (context, flags, file) => await runImport(context, flags, file),
 });
 
@@ -77,19 +87,24 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
   const service = read(resolve(cwd, file));
   const folder = resolve(cwd, flags.output);
   const answersFile = join(folder, 'import', `${service.name}.answers.yaml`);
-  const given = answersOf(
-    flags.answers === undefined ? answersFile : resolve(cwd, flags.answers),
-    flags.answers,
-  );
+  const answersAt = flags.answers === undefined ? answersFile : resolve(cwd, flags.answers);
+  const { answers: given, refuse } = answersOf(answersAt, flags.answers);
+  const unused = unusedAnswers(given, service);
+  if (unused.length > 0) refuse(unused);
   const manifest = flags.with === undefined ? null : readManifest(resolve(cwd, flags.with));
   const only = flags.only === undefined ? null : chosenEntities(service, flags.only);
   const importWith = (answers: Answers, of: ServiceFile = service): readonly Imported[] =>
     modes.map((one) => importService(of, one, { answers, manifest, only }));
   const { answers, imports, isChanged } = await answered(context, given, importWith);
-  const written = writeGenerated(folder, definitionFiles(service, imports));
-  writeWhole(join(folder, 'import', `${service.name}.report.md`), reportText(service, imports));
   const questions = questionsIn(imports);
-  const answersAt = flags.answers === undefined ? answersFile : resolve(cwd, flags.answers);
+  const wrong = questions.filter(({ isWrong }) => isWrong === true);
+  if (wrong.length > 0) {
+    if (isChanged) writeWhole(answersAt, answersText(service.name, answers, questions));
+    refuse(wrong.map((question) => ({ at: placeOfAnswer(question), why: question.why })));
+  }
+  const replaced = replacedDefinitions(folder, imports);
+  const written = writeGenerated(folder, definitionFiles(service, imports, replaced));
+  writeWhole(join(folder, 'import', `${service.name}.report.md`), reportText(service, imports));
   if (isChanged || (questions.length > 0 && !existsSync(answersAt))) {
     writeWhole(answersAt, answersText(service.name, answers, questions));
   }
@@ -115,8 +130,49 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
     changes,
   });
   showImports(context, service, imports, changes);
-  showNext(context, folder, answersAt, imports, written, questions);
-  return written.length === 0 && questions.length === 0 ? exitCodes.failed : exitCodes.ok;
+  const refused = refusedThough([...(only ?? []), ...Object.keys(answers.entities)], imports);
+  const notes = [...replaced.flatMap(replacedText), ...refused];
+  showNext(context, folder, answersAt, imports, written, notes, questions);
+  const isFailed = refused.length > 0 || (written.length === 0 && questions.length === 0);
+  return isFailed ? exitCodes.failed : exitCodes.ok;
+}
+
+/** A definition of an earlier import, as this one would leave it. */
+interface Replaced {
+  readonly name: string;
+  /** Entities that it has, and the new text has not. */
+  readonly gone: readonly string[];
+  /** Where its credentials would go instead: a person must want that. */
+  readonly address: ReturnType<typeof addressChange>;
+}
+
+function replacedDefinitions(folder: string, imports: readonly Imported[]): readonly Replaced[] {
+  return imports.flatMap(({ definition }) => {
+    const file = join(folder, `${definition?.name}.yaml`);
+    if (definition === null || !existsSync(file)) return [];
+    const { name } = definition;
+    const before = parseDefinition(file, readFileSync(file, 'utf8')).definition;
+    const after = parseDefinition(file, definition.text).definition;
+    if (before === null || after === null) return [];
+    const gone = [...before.entities.keys()].filter((entity) => !after.entities.has(entity));
+    return [{ name, gone, address: addressChange(before, after) }];
+  });
+}
+
+function replacedText({ name, gone, address }: Replaced): readonly string[] {
+  const lost = `${name}.yaml had ${firstNames(gone)}, and this import leaves them out; what is stored of them stays.`;
+  const moved = `${name}.yaml stays as it is: its address would change from ${address?.from} to ${address?.to}, and credentials would be sent there. If that is right, put ${name}.yaml.new in its place.`;
+  return [...(gone.length === 0 ? [] : [`! ${lost}`]), ...(address === null ? [] : [`! ${moved}`])];
+}
+
+/** Entities that a person has chosen or answered for, and that are refused in every mode. */
+function refusedThough(entities: readonly string[], imports: readonly Imported[]): readonly string[] {
+  return [...new Set(entities)].flatMap((entity) => {
+    const outcomes = imports.map(({ outcomes: all }) => all.get(entity));
+    const [first] = outcomes;
+    const isRefused = outcomes.every((outcome) => outcome?.kind === 'refused');
+    return isRefused && first !== undefined ? [`! ${entity} is refused: ${outcomeText(first)}.`] : [];
+  });
 }
 
 function modesOf({ mode }: ImportFlags, from: 'connector' | 'openapi'): readonly ModeName[] {
@@ -129,8 +185,12 @@ function modesOf({ mode }: ImportFlags, from: 'connector' | 'openapi'): readonly
 }
 
 /** Answers in a file that is named must be there; in the usual place they may be. */
-function answersOf(file: string, flag: string | undefined): Answers {
-  return flag === undefined && !existsSync(file) ? noAnswers : readAnswers(file);
+function answersOf(file: string, flag: string | undefined): AnswersFile {
+  if (flag !== undefined || existsSync(file)) return readAnswers(file);
+  const refuse: AnswersFile['refuse'] = (wrong) => {
+    throw new TypeError(`no answer was given, and one is wrong: ${wrong[0]?.why}`);
+  };
+  return { answers: noAnswers, refuse };
 }
 
 function chosenEntities({ operations }: ServiceFile, text: string): readonly string[] {
@@ -152,84 +212,35 @@ async function answered(
   if (terminal.isJson || terminal.columns() === null || context.input().isTTY !== true) {
     return { answers, imports, isChanged: false };
   }
+  const problemOf = (question: Question, tried: Answers): string | null => {
+    const place = placeOfAnswer(question).join(' ');
+    const found = questionsIn(importWith(tried)).find((one) => placeOfAnswer(one).join(' ') === place);
+    return found?.isWrong === true ? found.why : null;
+  };
   await using asking = askQuestions(context);
   for (;;) {
-    const next = await asking.ask(questionsIn(imports), answers);
+    const next = await asking.ask(questionsIn(imports), answers, problemOf);
     if (next === answers) return { answers, imports, isChanged: answers !== given };
     answers = next;
     imports = importWith(answers);
   }
 }
 
-function definitionFiles({ file, name, version }: ServiceFile, imports: readonly Imported[]) {
+function definitionFiles(
+  { file, name, version }: ServiceFile,
+  imports: readonly Imported[],
+  replaced: readonly Replaced[],
+) {
+  const isMoved = (of: string): boolean => replaced.some((one) => one.name === of && one.address !== null);
   return imports.flatMap(({ definition }) =>
     definition === null
       ? []
       : [
           {
-            path: `${definition.name}.yaml`,
+            path: `${definition.name}.yaml${isMoved(definition.name) ? '.new' : ''}`,
             from: `${basename(file)} (${name} ${version})`,
             body: definition.text,
           },
         ],
   );
 }
-
-function showImports(
-  { terminal }: CommandContext,
-  service: ServiceFile,
-  imports: readonly Imported[],
-  changes: readonly string[] | null,
-): void {
-  const width = terminal.columns();
-  for (const one of imports) {
-    const { entities, converted, asked, refused } = totalsOf(one);
-    const what = `${converted} converted, ${asked} asked about, ${refused} refused`;
-    terminal.print(`${service.title} (${one.mode}): ${counted(entities, 'entity', 'entities')}, ${what}.`);
-    const rows = [...one.outcomes].map(([entity, outcome]) => [entity, outcome.kind, outcomeText(outcome)]);
-    terminal.print(...fittingTable(leftColumns('entity', 'outcome', 'details'), rows, width), '');
-  }
-  if (changes !== null) terminal.print('Changes:', ...changes.map((line) => `  ${line}`), '');
-}
-
-function showNext(
-  { terminal, cwd, program }: CommandContext,
-  folder: string,
-  answersAt: string,
-  imports: readonly Imported[],
-  written: readonly WrittenFile[],
-  questions: readonly Question[],
-): void {
-  const shown = (path: string): string => relative(cwd, path) || '.';
-  for (const { path, outcome } of written) {
-    const file = shown(join(folder, path));
-    const what =
-      outcome === 'written' || outcome === 'unchanged'
-        ? outcome
-        : `you edited it; the new text is in ${file}.new`;
-    terminal.print(`${file}: ${what}`);
-  }
-  if (questions.length > 0) {
-    const where = `${counted(questions.length, 'question')} ${questions.length === 1 ? 'is' : 'are'} open: answer in`;
-    terminal.print(...wrapped(`${where} ${shown(answersAt)} and import again.`, terminal.columns()));
-  }
-  if (written.length === 0) {
-    terminal.print('No definition was written: no entity is converted yet.');
-    return;
-  }
-  for (const { mode, definition, outcomes } of imports) {
-    if (definition === null) continue;
-    const path = shown(join(folder, `${definition.name}.yaml`));
-    const [entity = ''] = [...outcomes].find(([, { kind }]) => kind === 'converted') ?? [];
-    const lines =
-      mode === 'hosted'
-        ? [`definitions show ${path}`, `definitions check ${path}`]
-        : [`definitions try ${path} ${entity}`, `init --direct ${path}`];
-    terminal.print(`Next, ${nextOf[mode]}:`, ...lines.map((line) => `  ${program} ${line}`));
-  }
-}
-
-const nextOf: Readonly<Record<ModeName, string>> = {
-  hosted: 'for connectors behind an API',
-  direct: 'to read a page of the service without storing it, and to write a config for "sync"',
-};

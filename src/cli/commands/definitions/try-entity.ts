@@ -60,7 +60,7 @@ Examples:
     const allowHosts = flags.allowUpstreamHost.map((host) => hostOf('--allow-upstream-host', host));
     const asked = { connector: flags.connector ?? null, allowHosts };
     const chosen = chooseConnector(context, settings, definition, asked);
-    await using app = await openPatientApp(context, chosen.settings, 'definitions try');
+    await using app = await openPatientApp(context, chosen.settings, 'definitions try', true);
     const { connector } = chosen;
     // An API does not have all actions of the service itself.
     const read = entityNamed(connector.definition, entity.name);
@@ -87,7 +87,7 @@ async function runTrial(context: CommandContext, app: App, trial: Trial): Promis
   const text = openCallText({ ...trial, definition, isDirect }, terminal.columns());
   terminal.print(text.heading());
   const onExchange = (seen: SeenExchange): void => void exchanges.push(seen);
-  const opened = app.openSource(connector, signal, { maxCalls, onExchange });
+  const opened = app.openSource(connector, signal, { maxCalls, onExchange, isTrial: true });
   await using source = await opened.catch((error: unknown) => {
     throw withOtherWays(error, definition);
   });

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { usage } from '../../../core/usage-error.ts';
+import { shapeText } from '../../../definitions/credential-problems.ts';
 import type { CredentialShape, Definition } from '../../../definitions/definition.ts';
 import {
   builtInDefinitionsFolder,
@@ -23,6 +24,11 @@ export function directConnectors(names: readonly string[], cwd: string) {
   const chosen = names.map((name) => {
     const own = isFile(name) ? loadDefinition(resolve(cwd, name)) : null;
     if (own !== null && own.upstream !== null) return own;
+    if (own !== null) {
+      throw usage(
+        `--direct: ${name} is for connectors behind an API (hosted) and has no upstream. For the service itself import with --mode direct; for the API: init --base-url <address>.`,
+      );
+    }
     const found = readable.find(
       (one) => one.name === name || one.aliases.some((alias) => alias.toLowerCase() === name.toLowerCase()),
     );
@@ -40,7 +46,10 @@ function directConnector(definition: Definition) {
   const prefix = service.replaceAll(/[^A-Za-z0-9]+/g, '_').toUpperCase();
   const way = simplestWay(definition);
   const fields = [...(way?.fields ?? [])].filter(([, { isRequired }]) => isRequired);
+  const others = definition.credentials.filter(({ title }) => title !== way?.title);
   return {
+    /** Ways to sign in besides the one that is written. */
+    others: others.map(shapeText),
     needsLogin: definition.upstream?.auth.get(way?.title ?? '')?.kind === 'authorizationCode',
     name: usualNames.get(name) ?? name,
     definition: name,
@@ -60,11 +69,13 @@ function simplestWay({ credentials }: Definition): CredentialShape | undefined {
 
 /** As YAML below `connectors`. */
 export function directConnectorText(connector: ReturnType<typeof directConnector>): string {
-  const { name, definition, service, variables } = connector;
+  const { name, definition, service, variables, others } = connector;
+  const known = service === definition ? '' : ` # ${service}`;
+  const ways = others.map((way) => `    # or sign in by ${way}\n`).join('');
   const credentials = variables.map(([field, variable]) => `${field}: "\${${variable}}"`).join(', ');
   return `  ${name}:
-    definition: ${definition} # ${service}
-    credentials: { ${credentials} } # or "\${file:./secret}", a file that only you can read
+    definition: ${definition}${known}
+${ways}    credentials: { ${credentials} } # or "\${file:./secret}", a file that only you can read
     sink: main
     schedule: { every: 1h }
 `;
