@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { hasCode } from '../../../src/files/private-file.ts';
 
 /**
- * The forms in which a value may be found: as it is, lower-case, as JSON, in a URL, in hex, in base64 (also inside a
- * longer text that was encoded), and its plain hashes.
+ * The forms in which a value may be found: as it is, lower-case, as JSON, in CSV, in a URL, in hex, in base64 (also
+ * inside a longer text that was encoded), and its plain hashes.
  */
 function formsOf(value: string): readonly Buffer[] {
   const spellings = [...new Set([value, value.toLowerCase(), value.toUpperCase()])];
@@ -20,7 +20,10 @@ function formsOf(value: string): readonly Buffer[] {
       (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
     ).join('');
     const percent = [...bytes].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('');
-    const texts = [JSON.stringify(text).slice(1, -1), escaped, encodeURIComponent(text), percent];
+    const json = JSON.stringify(text).slice(1, -1);
+    // In CSV, also where it is JSON there.
+    const doubled = [text, json].map((one) => one.replaceAll('"', '""'));
+    const texts = [json, ...doubled, escaped, encodeURIComponent(text), percent];
     return [bytes, ...hashes, ...texts.map((one) => Buffer.from(one)), ...textsOf(bytes)];
   });
 }

@@ -7,17 +7,23 @@ interface ServedUiOptions {
   readonly config: string;
   readonly clock?: Clock;
   readonly host?: string | null;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** The pages of a config on a free port. */
-export async function serveUi({ config, clock = systemClock, host = '127.0.0.1' }: ServedUiOptions) {
+export async function serveUi({
+  config,
+  clock = systemClock,
+  host = '127.0.0.1',
+  env = {},
+}: ServedUiOptions) {
   const logged: LoggedLine[] = [];
   const line =
     (level: LoggedLine['level']) =>
     (facts: object, message: string): void =>
       void logged.push({ level, facts, message });
   const served = await startUi({
-    settings: loadSettings({ file: config, env: {} }),
+    settings: loadSettings({ file: config, env }),
     program: 'connector-sync',
     clock,
     listen: { host, port: 0 },
