@@ -71,7 +71,8 @@ export function selectEntities(
   const names = [...chosen.keys()];
   for (const glob of [...globs.select, ...globs.exclude]) {
     if (!names.some((name) => isLikeGlob(name, glob))) {
-      throw usage(`No entity matches "${glob}"; there are ${names.join(', ')}.`);
+      const advice = glob.includes(',') ? ' Several are written with blanks between, not with commas.' : '';
+      throw usage(`No entity matches "${glob}"; there are ${names.join(', ')}.${advice}`);
     }
   }
   const excluded = new Set(names.filter((name) => globs.exclude.some((glob) => isLikeGlob(name, glob))));

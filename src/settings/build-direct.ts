@@ -45,7 +45,11 @@ export function buildDirect(
   for (const { field, message } of credentialProblems(definition, given)) {
     isSound = false;
     // About a field that is missing in this environment, nothing is noted: that is reported by itself.
-    note(field === null ? at : [...at, field], plain(message), ...restsOn(field, at, given));
+    const ways =
+      field === null && shapes.length > 1
+        ? `; the ways to sign in: ${shapes.map(shapeText).join(' or ')}`
+        : '';
+    note(field === null ? at : [...at, field], `${plain(message)}${ways}`, ...restsOn(field, at, given));
   }
   // What is missing in this environment is an empty text; which way is meant shows all the same.
   const filled = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, value || 'missing']));

@@ -308,7 +308,9 @@ streams:
     writeFileSync(join(folder, 'connector.yaml'), 'openapi: 3.1.0');
     const { code, stderr } = await run(folder);
     expect(code).toBe(2);
-    expect(stderr).toContain('connector.yaml');
+    expect(stderr).toContain('The file to import cannot be used (1 error):\n');
+    const away = await run(folder, ['--diff', 'away.yaml']);
+    expect(away.stderr).toContain('connector.yaml');
     expect(readdirSync(folder)).toEqual(['connector.yaml']);
   });
 

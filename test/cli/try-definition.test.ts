@@ -118,6 +118,7 @@ The listing was read to its end.
     expect(wrong.stdout).toMatch(/^✗ A sync would leave this listing and read the others\.$/m);
     const refused = await run(['tickets'], { QUERY_KEY: 'wrong-key-1234567' });
     expect(refused).toMatchObject({ code: 4, stderr: expect.stringContaining('401') as string });
+    expect(refused.stderr).toContain('from the environment: CONNECTOR_SYNC_CREDENTIAL_QUERY_KEY');
     expect(refused.stdout).toMatch(/^ {2}GET +http:.*\/account\?apikey=\[secret\]\n {2}answer +401, /m);
   });
 

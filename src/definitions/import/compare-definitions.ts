@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { EntityName } from '../../core/names.ts';
+import { ProblemsError } from '../../core/problems.ts';
 import type { Definition, Entity } from '../definition.ts';
 import { loadDefinition, parseDefinition } from '../load-definitions.ts';
 import { readYaml } from '../read-yaml.ts';
@@ -15,7 +16,8 @@ export function importChanges(
   imports: readonly Imported[],
   importOld: (file: string) => readonly Imported[],
 ): readonly string[] {
-  const { data } = readYaml(file);
+  const { data, problems } = readYaml(file);
+  if (problems.length > 0) throw new ProblemsError('DEFINITION_INVALID', problems, 'The file of --diff');
   const isService = typeof data === 'object' && data !== null && Object.hasOwn(data, 'openapi');
   if (isService) {
     const earlier = importOld(file);

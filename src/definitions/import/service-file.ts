@@ -20,7 +20,7 @@ export interface Relationship {
 }
 
 /** A file that is no YAML has one in every line. */
-const mostProblems = 20;
+const mostProblems = 3;
 
 /** Far more than any service has; each is compared with the others. */
 const mostOperations = 2_000;
@@ -137,7 +137,7 @@ function readDocument(file: string, text: string): YamlFile {
 }
 
 function invalid(problems: readonly Problem[]): ProblemsError {
-  return new ProblemsError('DEFINITION_INVALID', problems);
+  return new ProblemsError('DEFINITION_INVALID', problems, 'The file to import');
 }
 
 function readOperations(root: JsonObject, schemas: Schemas): readonly Operation[] {

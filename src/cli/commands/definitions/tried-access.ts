@@ -155,7 +155,8 @@ function credentialsOf(
   return Object.fromEntries(given);
 }
 
-function variable(field: string): string {
+/** Of a field of credentials in the environment. */
+export function variable(field: string): string {
   return `${credentialPrefix}${field.toUpperCase()}`;
 }
 

@@ -1,4 +1,5 @@
 import type { App } from '../../../app/app.ts';
+import { hasCode, SyncError } from '../../../core/errors.ts';
 import { usage } from '../../../core/usage-error.ts';
 import type { Params } from '../../../core/records.ts';
 import { checkParams, convertParams, missingParams } from '../../../definitions/check-params.ts';
@@ -14,7 +15,7 @@ import { openPatientApp } from '../../output/show-run.ts';
 import { parseParam } from '../../read-target.ts';
 import { definitionFrom, settingsIfAny } from './known-definitions.ts';
 import { entityNamed } from './show-definition.ts';
-import { chooseConnector, withOtherWays } from './tried-access.ts';
+import { chooseConnector, variable, withOtherWays } from './tried-access.ts';
 import { withoutTokens } from '../../page-tokens.ts';
 import { callDocument } from './try-document.ts';
 import { openCallText, type CommandFor, type SeenCall } from './try-text.ts';
@@ -64,7 +65,16 @@ Examples:
     const { connector } = chosen;
     // An API does not have all actions of the service itself.
     const read = entityNamed(connector.definition, entity.name);
-    return await runTrial(context, app, { connector, entity: read, params, maxCalls, rows, command });
+    const variables = flags.connector === undefined;
+    return await runTrial(context, app, {
+      connector,
+      entity: read,
+      params,
+      maxCalls,
+      rows,
+      command,
+      variables,
+    });
   },
 });
 
@@ -75,6 +85,8 @@ interface Trial {
   readonly maxCalls: number;
   readonly rows: number;
   readonly command: CommandFor;
+  /** Direct credentials are from the environment. */
+  readonly variables: boolean;
 }
 
 async function runTrial(context: CommandContext, app: App, trial: Trial): Promise<ExitCode> {
@@ -93,7 +105,7 @@ async function runTrial(context: CommandContext, app: App, trial: Trial): Promis
   });
   const { connectorId } = await source.origin(signal).catch((error: unknown) => {
     terminal.print(...text.connecting(exchanges));
-    throw error;
+    throw withVariables(error, trial);
   });
   terminal.print(...text.connecting(exchanges.splice(0)), text.connected(connectorId));
   await tryListing({
@@ -118,6 +130,19 @@ async function runTrial(context: CommandContext, app: App, trial: Trial): Promis
     calls: calls.map((call) => callDocument(entity, call)),
   });
   return exitCodeOf(calls);
+}
+
+/** Refused credentials of the environment: the variables that they are from. */
+function withVariables(error: unknown, { connector: { address }, variables }: Trial): unknown {
+  if (!hasCode(error, 'AUTH_FAILED') || address.kind !== 'direct' || !variables) return error;
+  const names = [...address.credentials.keys()].map(variable).join(', ');
+  const { message, code, recovery, context } = error;
+  return new SyncError(`${message}; here they are from the environment: ${names}`, {
+    code,
+    recovery,
+    context,
+    cause: error,
+  });
 }
 
 function exitCodeOf(calls: readonly TriedCall[]): ExitCode {

@@ -48,7 +48,9 @@ export function openCallText(trial: Shown, columns: number | null) {
     connecting: (exchanges: readonly SeenExchange[]): readonly string[] =>
       exchanges.flatMap((seen) => exchangeText(seen, width)),
     connected: (account: string): string =>
-      `${marks.ok} ${isDirect ? 'account' : 'connector'} ${printableWithin(account, width - 20)} answers`,
+      isDirect && account === 'unnamed'
+        ? `${marks.ok} the service answers; the definition does not tell its accounts apart`
+        : `${marks.ok} ${isDirect ? 'account' : 'connector'} ${printableWithin(account, width - 20)} answers`,
     call(call: SeenCall): readonly string[] {
       calls.push(call);
       const { request, page, commit, problems, error, exchanges } = call;
