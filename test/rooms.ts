@@ -38,6 +38,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'sinks/decisions/stored-table.ts',
     'sinks/ledger/tables.ts',
     'sinks/postgres/open-ledger.ts',
+    'sinks/postgres/records/names.ts',
     'sinks/records/mark-rows.ts',
     'sinks/sqlite/readers.ts',
     'sinks/sqlite/sink-error.ts',

@@ -66,8 +66,9 @@ function ordered(
   const given = words.value(column);
   const around = typeof value === 'string' ? rangeAround(value) : 'none';
   if (around === null) return null;
-  if (around === 'none')
+  if (around === 'none') {
     return present(column, piece(`${sql} ${comparisons[ordering]} ${given}`, bound(value)));
+  }
   const isUpwards = ordering === 'gt' || ordering === 'gte';
   const [from, to] = [`${sql} >= ${given}`, `${sql} < ${given}`];
   const range = isUpwards ? piece(from, around.from) : piece(to, around.to);
@@ -164,7 +165,7 @@ function bound(value: Scalar): Bound {
   return typeof value === 'boolean' ? Number(value) : value;
 }
 
-/** A field whose values a database itself compares, and as we do: texts, numbers or booleans in columns of that type. */
+/** A field whose values databases compare as we do: texts, numbers or booleans in columns of that type. */
 export interface NativeColumn extends ComparedColumn {
   /** Null, or (see `isAbsentWhenEmpty`) an empty text, where the record has no value. */
   readonly sql: string;

@@ -23,9 +23,9 @@ describe('a search', () => {
     await using postgres = await openPostgresWorld(thingsEntity());
     const records = new Map<string, PlainRecord>();
     const store = async (ids: readonly string[]): Promise<void> => {
-      const raws = ids.map((id) => draw.record(id));
-      for (const raw of raws) records.set(String(raw['id']), plainRecord(world.store(raw), raw));
-      await postgres.store(raws);
+      const raws = ids.map((id) => [id, draw.record(id)] as const);
+      for (const [id, raw] of raws) records.set(id, plainRecord(world.store(raw), raw));
+      await postgres.store(raws.map(([, raw]) => raw));
     };
     await store(numbered(0, 60));
     await world.index();

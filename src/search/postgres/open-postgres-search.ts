@@ -1,6 +1,7 @@
 import { usage } from '../../core/usage-error.ts';
 import { startDeadline } from '../../http/start-deadline.ts';
 import { openToRead, type PostgresPlace } from '../../sinks/postgres/open-ledger.ts';
+import { tableName } from '../../sinks/postgres/records/names.ts';
 import type { Snapshot } from '../../sql/database.ts';
 import { readSearchRequest } from '../read-request.ts';
 import { cursorSeal, readCursor, writeCursor } from '../search-cursor.ts';
@@ -16,7 +17,7 @@ import { wordIndexSql } from './word-conditions.ts';
  * what opening a sink throws.
  */
 export async function openPostgresSearch(place: PostgresPlace) {
-  const { db, records } = await openToRead(place);
+  const { db } = await openToRead(place);
   /** In one state of the database: a column that is added takes its values out of `_extra`. */
   const inSnapshot = async <Result>(
     signal: AbortSignal,
@@ -42,7 +43,7 @@ export async function openPostgresSearch(place: PostgresPlace) {
         return await inSnapshot(deadline.signal, async (snapshot) => {
           await snapshot.read(async (tx) => await tx.run(settings, { deadline: String(deadlineMs) }));
           const { target, isThere } = await snapshot.read(
-            async (tx) => await readTarget(tx, searched, records.tableName),
+            async (tx) => await readTarget(tx, searched, tableName),
           );
           const request = readSearchRequest(params, target);
           const seal = cursorSeal(cursorKey, scope, request, target, asStored);
@@ -69,7 +70,7 @@ export async function openPostgresSearch(place: PostgresPlace) {
               `${db.place} has no pg_trgm: install the server's package of additional modules (postgresql-contrib), then print the SQL again.`,
             );
           }
-          const { target } = await readTarget(tx, searched, records.tableName);
+          const { target } = await readTarget(tx, searched, tableName);
           return wordIndexSql(target, place.schema, found.schema);
         }),
       ),

@@ -96,15 +96,10 @@ function openCandidates({ snapshot, target, request: { filter } }: Search, { key
 }
 
 function fieldsOf(condition: Condition): ReadonlySet<string> {
-  switch (condition.kind) {
-    case 'and':
-    case 'or':
-      return new Set(condition.conditions.flatMap((inner) => [...fieldsOf(inner)]));
-    case 'not':
-      return fieldsOf(condition.condition);
-    default:
-      return new Set(condition.path.slice(0, 1));
+  if (condition.kind === 'and' || condition.kind === 'or') {
+    return new Set(condition.conditions.flatMap((inner) => [...fieldsOf(inner)]));
   }
+  return condition.kind === 'not' ? fieldsOf(condition.condition) : new Set(condition.path.slice(0, 1));
 }
 
 /** What a row that is behind `after` and before `worst` meets by the first key, in the language of searches. */
