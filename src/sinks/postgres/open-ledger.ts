@@ -3,10 +3,9 @@ import { NoSinkYetError } from '../acquire-errors.ts';
 import { servedLedger } from '../ledger/served-ledger.ts';
 import type { OpenedToRead } from '../ledger-readers.ts';
 import type { OpenHow, ServedLedger, SinkPlace } from '../sink-access.ts';
-import { quoted } from '../../sql/quoted.ts';
 import { lastCommits, newestSeq } from './lease/lease-rows.ts';
 import type { Clock } from '../../core/clock.ts';
-import { findSink, makeSink, schemaVersion, type FoundSink } from './open-schema.ts';
+import { findSink, makeSink, markedSink, schemaVersion } from './open-schema.ts';
 import { postgresTables } from './records/record-tables.ts';
 import { toSinkError } from './sink-error.ts';
 import { openServer, type Server } from '../../sql/postgres/server.ts';
@@ -61,18 +60,6 @@ export async function openWatchedPostgres(place: PostgresPlace): Promise<ServedL
   return await served(place, { server, sinkId });
 }
 
-/**
- * The sink, and what any commit on the server changes: the snapshot, or the start of another server or the same one
- * started again.
- */
-const foundSql = (schema: string): string =>
-  `SELECT pg_postmaster_start_time()::text || ' ' || pg_current_snapshot()::text AS mark, sink_id, version
-   FROM ${quoted(schema)}._sync_meta`;
-
-interface FoundAt extends FoundSink {
-  readonly mark: string;
-}
-
 async function served(
   { schema }: PostgresPlace,
   { server, sinkId }: Pick<OpenedSchema, 'server' | 'sinkId'>,
@@ -83,7 +70,7 @@ async function served(
     sinkId,
     look: async () => {
       const now = await server
-        .read(async (tx) => await tx.first<FoundAt>(foundSql(schema)))
+        .read(async (tx) => await markedSink(tx, schema))
         .catch((error: unknown) => {
           if (error instanceof SyncError && error.recovery === 'retry') throw error;
           // Most likely its table is not there.

@@ -55,7 +55,7 @@ const schemaSql = `${driverSql}${ledgerSql}${postgresCatalogSql}`;
 const migrations: readonly string[] = [rememberedBytesSql, watchedSql];
 
 /** What a schema says of the sink in it. */
-export interface FoundSink {
+interface FoundSink {
   readonly sinkId: string;
   readonly version: number;
 }
@@ -108,6 +108,20 @@ export async function findSink(tx: Tx, schema: string, place: string): Promise<S
   const unread = checkVersion(meta.version, versions);
   if (unread !== null) throw incompatible(place, unread.found, unread.advice);
   return meta;
+}
+
+/**
+ * The sink where it is known to be, with a mark that any commit on the server changes, and that another server or the
+ * same one started again does not have. Rejects where the schema holds no sink.
+ */
+export async function markedSink(
+  tx: Tx,
+  schema: string,
+): Promise<(FoundSink & { readonly mark: string }) | undefined> {
+  return await tx.first(
+    `SELECT pg_postmaster_start_time()::text || ' ' || pg_current_snapshot()::text AS mark, sink_id, version
+     FROM ${quoted(schema)}._sync_meta`,
+  );
 }
 
 async function makeOnce(tx: WriteTx, place: string, schema: string, clock: Clock): Promise<FoundSink> {
