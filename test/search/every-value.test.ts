@@ -189,7 +189,7 @@ describe('a search finds what a look at every record finds', () => {
         shown(query),
       ).toEqual(ids);
     }
-  });
+  }, 900_000);
 });
 
 /**
