@@ -1,4 +1,3 @@
-import { instant, type Clock, type Instant } from '../core/clock.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { EntityName } from '../core/names.ts';
 import { exceedsGuards } from '../engine/sweep/sweep-run.ts';
@@ -9,6 +8,7 @@ import type { DueOf, ExpiredOf, LeftStep, Purges, Retention } from '../sinks/pur
 import { accessSink, openExistingRecords, openSink } from '../sinks/registry.ts';
 import { withTarget } from './publish-target.ts';
 import { removerOf } from './purge-records.ts';
+import { retentionsOf } from './retentions.ts';
 
 interface Applying extends OpenTarget {
   /** Also where a run has looked within a day. */
@@ -99,29 +99,6 @@ export async function pruneConnector(
   await using sink = await openSink(connector.sink, how);
   const left = how.isDryRun ? [] : await sink.purges.complete(connector.name);
   return { ...(await applyRetention(settings, connector, sink.purges, { ...how, isAsked: true })), left };
-}
-
-/** Of each entity that has something to be removed by age, and of what it is exploded into. */
-export function retentionsOf(
-  { entities, definition }: ConnectorSettings,
-  clock: Clock,
-): readonly Retention[] {
-  const before = (ms: number | null | undefined): Instant | null =>
-    ms === undefined || ms === null ? null : instant(clock.now() - ms);
-  return [...entities].flatMap(([entity, { retention, history }]) => {
-    const keepMs = history?.keepMs ?? null;
-    if (retention === undefined && keepMs === null) return [];
-    const exploded = definition.entities.get(entity)?.explodedTable?.entity;
-    return [entity, ...(exploded === undefined ? [] : [exploded])].map((one) => ({
-      entity: one,
-      deletedBefore: before(retention?.deletedRowsMs),
-      quarantinedBefore: before(retention?.quarantineMs),
-      filesBefore: before(retention?.downloadsMs),
-      versionsBefore: before(keepMs),
-      publishedThrough: Number.MAX_SAFE_INTEGER,
-      withheld: 0,
-    }));
-  });
 }
 
 /** Up to which change number every target of the connector has an entity; 0 where one has nothing of it. */

@@ -4,9 +4,9 @@ import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { DriftRow } from '../sinks/drift.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
-import { retentionsOf } from './apply-retention.ts';
 import { overviewOf, type SinkOverview } from './connector-states.ts';
 import { readSignIns, type SignInState } from './read-sign-ins.ts';
+import { retentionsOf } from './retentions.ts';
 
 export type StoredConnector = ReturnType<typeof readSink> extends AsyncGenerator<infer Read> ? Read : never;
 

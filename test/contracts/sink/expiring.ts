@@ -92,6 +92,6 @@ export function expiring(kind: SinkKind): void {
     await sink.purges.expire(news, asked());
     expect(await sink.purges.expired(news, itself)).toEqual([]);
     bench().clock.advance(2 * dayMs);
-    expect(await sink.purges.expired(news, itself)).toEqual(none);
+    expect(await sink.purges.expired(news, itself)).toMatchObject(none);
   });
 }
