@@ -104,7 +104,7 @@ export function openReloads<Config extends { readonly settings: LocalSettings }>
       return { outcome: 'refused', text };
     }
   };
-  const readAnew = async (): Promise<ReloadOutcome> => {
+  const readAgain = async (): Promise<ReloadOutcome> => {
     const refusedSince = problem?.since ?? null;
     const done = await attempt();
     onReload(done, refusedSince);
@@ -116,7 +116,7 @@ export function openReloads<Config extends { readonly settings: LocalSettings }>
   const reload = (): Promise<ReloadOutcome> => {
     waiting ??= running.then(async () => {
       waiting = null;
-      const reading = readAnew();
+      const reading = readAgain();
       running = reading;
       return await reading;
     });

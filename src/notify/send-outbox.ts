@@ -18,7 +18,7 @@ interface OutboxSender {
   /** What a person should know: which message did not get through, and why. */
   readonly note: (line: string) => void;
   readonly clock: Clock;
-  /** No message is waited for any longer; null: for as long as it takes. */
+  /** When sending ends, in milliseconds since the epoch; null: it has no end yet. */
   readonly endMs: () => number | null;
   /** Ends a pause, to look at `endMs` again, which is not null from then on. */
   readonly waking: AbortSignal;

@@ -42,7 +42,7 @@ export function rowMatcher(
   return ({ values, extra }) => {
     const record = Object.create(null) as Record<string, JsonValue>;
     for (const { name, read, sources } of fields) {
-      // What is no column of its own is a member of `_extra`.
+      // A field without a column is a member of `_extra`.
       record[name] = read(sources.map((index) => (index < 0 ? extra : (values[index] ?? null))));
     }
     return meets(record);

@@ -149,7 +149,7 @@ export async function startService(options: ServiceOptions) {
       state,
       definitions,
       connectors,
-      /** Made when it is first read: that takes as long as everything else in a start. */
+      /** Made at its first use, because making it takes half of the start. */
       get reference() {
         return (reference ??= makeReference(apiEndpoints, definitions.values()));
       },

@@ -6,14 +6,7 @@ import type { Operation } from './operation.ts';
 import { declarable, type Parameter } from './parameter.ts';
 import { oneLine } from './parts.ts';
 import { pageSize } from './page-size.ts';
-import {
-  answeredSingle,
-  inferPaging,
-  placeText,
-  type Paging,
-  type PagingFound,
-  type Told,
-} from './paging.ts';
+import { inferPaging, placeText, signOf, type Paging, type PagingFound, type Told } from './paging.ts';
 import type { Schemas } from './schemas.ts';
 
 /** How a listing pages by what a person says, or else by what the file proves. */
@@ -65,6 +58,35 @@ export function pagingOf(
       );
     }
   }
+}
+
+/**
+ * One answer has everything, by the word of a person. Where the file proves how the listing pages, that is a mistake;
+ * where it has only a sign of more, the sync watches for it.
+ */
+function answeredSingle(operation: Operation, schemas: Schemas): PagingFound {
+  const proven = inferPaging(operation, schemas);
+  if (proven.kind === 'found' && proven.paging.kind !== 'single') {
+    const why = `the answer says single, and by the file it pages (${proven.paging.evidence})`;
+    return {
+      kind: 'asked',
+      why: `${why}: leave the answer out, or say how it pages`,
+      choices: [],
+      isWrong: true,
+    };
+  }
+  const values = answerValues(operation, schemas);
+  const total = values.find(({ role }) => role === 'total') ?? null;
+  const evidence = 'answered: one answer has everything';
+  const paging: Paging = {
+    kind: 'single',
+    size: pageSize(operation),
+    total,
+    more: signOf(values),
+    isAnswered: true,
+    evidence,
+  };
+  return { kind: 'found', paging };
 }
 
 /**

@@ -92,37 +92,8 @@ export function inferPaging(operation: Operation, schemas: Schemas): PagingFound
   return withoutEvidence(operation, values, size);
 }
 
-/**
- * One answer has everything, by the word of a person. Where the file proves how the listing pages, that is a mistake;
- * where it has only a sign of more, the sync watches for it.
- */
-export function answeredSingle(operation: Operation, schemas: Schemas): PagingFound {
-  const proven = inferPaging(operation, schemas);
-  if (proven.kind === 'found' && proven.paging.kind !== 'single') {
-    const why = `the answer says single, and by the file it pages (${proven.paging.evidence})`;
-    return {
-      kind: 'asked',
-      why: `${why}: leave the answer out, or say how it pages`,
-      choices: [],
-      isWrong: true,
-    };
-  }
-  const values = answerValues(operation, schemas);
-  const total = values.find(({ role }) => role === 'total') ?? null;
-  const evidence = 'answered: one answer has everything';
-  const paging: Paging = {
-    kind: 'single',
-    size: pageSize(operation),
-    total,
-    more: signOf(values),
-    isAnswered: true,
-    evidence,
-  };
-  return { kind: 'found', paging };
-}
-
 /** What an answer has only where more follows. The end of a page (`end_cursor`) the last one has too. */
-function signOf(values: readonly AnswerValue[]): Told | null {
+export function signOf(values: readonly AnswerValue[]): Told | null {
   const byRole = (role: AnswerValue['role']): AnswerValue | undefined =>
     values.find((one) => one.role === role && !one.words.includes('end'));
   return byRole('flag') ?? byRole('address') ?? byRole('token') ?? null;

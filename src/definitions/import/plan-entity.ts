@@ -12,9 +12,8 @@ import { columnName, oneLine } from './parts.ts';
 import type { ParentLink } from './parents.ts';
 import { refusedIn } from './refusals.ts';
 import type { FieldType } from './schemas.ts';
-import { valuesSent, type FixedValues } from './sent-values.ts';
+import { valueQuestions, valuesSent, type FixedValues } from './sent-values.ts';
 import type { ServiceFile } from './service-file.ts';
-import { valueQuestions } from './value-questions.ts';
 
 /** What becomes of one entity of the file in one mode. */
 export type Outcome =

@@ -23,7 +23,7 @@ const stretches = 5;
 
 /**
  * One page. SQL says which rows may meet the filter; each of them is read, checked and put in its place here, by the
- * functions that SQLite's row functions call too. The rows are read in stretches of their numbers: in the order of
+ * functions that SQLite's row functions call too. The rows are read in ranges of row numbers: in the order of
  * their arrival the page is often full after the first, and in another order the rows that were found bound those that
  * are worth reading. `next`: the last record's place where more follow.
  */

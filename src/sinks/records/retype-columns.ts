@@ -4,6 +4,7 @@ import type { Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { isJsonColumn } from '../decisions/stored-table.ts';
 import { columnValue } from './mark-rows.ts';
+import { versionsName } from './version-names.ts';
 import type { OwnColumn } from './whole-rows.ts';
 
 /** Rows held at once. */
@@ -16,16 +17,19 @@ interface RetypedTable {
 }
 
 /**
- * Makes texts of columns of these types. No view may stand on them. Change numbers stay: rows mean what they meant.
- * `textType`: the type of a text as the database names it.
+ * Makes texts of columns of these types, in the rows of a table and in their closed versions where there are some. No
+ * view may stand on them. Change numbers stay: rows mean what they meant. `textType`: the type of a text as the
+ * database names it.
  */
 export async function retypeColumns(
   tx: Tx,
-  tables: readonly RetypedTable[],
+  { name, isVersioned }: { readonly name: string; readonly isVersioned: boolean },
   columns: readonly Column[],
   textType: string,
 ): Promise<void> {
-  for (const table of tables) {
+  const rows: RetypedTable = { name, number: '_row' };
+  const closed: RetypedTable = { name: versionsName(name), number: '_seq_to' };
+  for (const table of isVersioned ? [rows, closed] : [rows]) {
     for (const [index] of columns.entries()) {
       tx.put(`ALTER TABLE ${quoted(table.name)} ADD COLUMN _text${index} ${textType}`);
     }

@@ -10,7 +10,7 @@ export async function checkMasks({ connectors }: LocalSettings): Promise<readonl
   for (const connector of connectors.values()) {
     const { name, definition, masks } = connector;
     if (masks.size === 0) continue;
-    // A sink that cannot be read has a line of its own, which says why.
+    // `check` says in another line why a sink cannot be read.
     const drift = (await readDrift(connector).catch(() => null)) ?? [];
     const undeclared = drift.filter(({ kind }) => kind === 'undeclared');
     const gaps = maskGaps(definition, masks, undeclared);

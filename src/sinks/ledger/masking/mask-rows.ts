@@ -13,11 +13,8 @@ export async function maskRows(
   const { entity, stored } = table;
   const of = { connector, entity };
   const keyOf = keyReader(table);
-  let count = 0;
-  for (let after: number | undefined = 0; after !== undefined;) {
-    signal.throwIfAborted();
-    const from: number = after;
-    const found = await step(
+  return await inBatches(signal, (from) =>
+    step(
       async (tx) => {
         const rows = await records.readWhole(tx, connector, table, from, rowsAtOnce);
         const changed: CopiedRecord[] = [];
@@ -43,11 +40,8 @@ export async function maskRows(
         await renewTable(tx, of);
       },
       entity,
-    );
-    count += found.count;
-    after = found.last;
-  }
-  return count;
+    ),
+  );
 }
 
 /** The same of closed versions; those of rows that go are gone by then. */
@@ -56,11 +50,8 @@ export async function maskVersions(
   { masking, table }: Masked,
 ): Promise<number> {
   const { entity, stored } = table;
-  let count = 0;
-  for (let after: number | undefined = 0; after !== undefined;) {
-    signal.throwIfAborted();
-    const from: number = after;
-    const found = await step(
+  return await inBatches(signal, (from) =>
+    step(
       async (tx) => {
         const versions = await records.readVersions(tx, connector, table, from, rowsAtOnce);
         const changed = versions.flatMap((version): CopiedVersion[] => {
@@ -74,9 +65,21 @@ export async function maskVersions(
         await renewTable(tx, { connector, entity });
       },
       entity,
-    );
-    count += found.count;
-    after = found.last;
+    ),
+  );
+}
+
+/** `next` takes the rows behind a number, and gives the last number of its batch; undefined: there were none. */
+async function inBatches(
+  signal: AbortSignal,
+  next: (from: number) => Promise<{ readonly last: number | undefined; readonly count: number }>,
+): Promise<number> {
+  let count = 0;
+  for (let from: number | undefined = 0; from !== undefined;) {
+    signal.throwIfAborted();
+    const batch = await next(from);
+    count += batch.count;
+    from = batch.last;
   }
   return count;
 }

@@ -46,9 +46,7 @@ export function postgresTables(schema: string): RecordTables {
       const name = tableName(connector, table.entity);
       await dropViewsOf(tx, views, [name]);
       dropViews(tx, name);
-      const rows = { name, number: '_row' } as const;
-      const closed = { name: versionsName(name), number: '_seq_to' } as const;
-      await retypeColumns(tx, versions === undefined ? [rows] : [rows, closed], columns, sqlType.string);
+      await retypeColumns(tx, { name, isVersioned: versions !== undefined }, columns, sqlType.string);
       if (versions === undefined) return;
       createViews(tx, schema, name, {
         columns: [...stored, ...columnsMissingIn(table.columns, stored)],

@@ -46,9 +46,7 @@ export const sqliteTables: RecordTables = {
     const name = tableName(connector, table.entity);
     await dropViewsOf(tx, views, [name]);
     for (const statement of dropViews(name)) tx.put(statement);
-    const rows = { name, number: '_row' } as const;
-    const closed = { name: versionsName(name), number: '_seq_to' } as const;
-    await retypeColumns(tx, versions === undefined ? [rows] : [rows, closed], columns, sqlType.string);
+    await retypeColumns(tx, { name, isVersioned: versions !== undefined }, columns, sqlType.string);
     if (versions === undefined) return;
     for (const statement of viewsSql(name, [...stored, ...columnsMissingIn(table.columns, stored)])) {
       tx.put(statement);
