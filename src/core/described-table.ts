@@ -12,15 +12,36 @@ export interface DescribedTable {
 }
 
 /**
- * A column of views: the texts at `path` in the first of the fields `from` that has a value, joined; null where there
- * are none.
+ * What a column of views is made of: `texts`: all texts at `path` in the first of the fields `from` that has a value,
+ * joined. Else the one value at `path` of one field, as a value of this type (`unix`, `unixMs`: a timestamp, from
+ * seconds or milliseconds since 1970). Null where there is none, or one that is no value of the type.
  */
+export const derivedKinds = [
+  'texts',
+  'string',
+  'integer',
+  'number',
+  'boolean',
+  'timestamp',
+  'unix',
+  'unixMs',
+] as const;
+
+export type DerivedKind = (typeof derivedKinds)[number];
+
 export interface DerivedColumn {
   readonly name: string;
-  /** Columns that hold JSON. Not empty. */
+  /** Columns. Not empty. Those of `texts` hold JSON. */
   readonly from: readonly string[];
-  /** `*` stands for any name or array position. */
+  /** Empty: the field itself. `*` stands for any name or array position, in `texts` alone. */
   readonly path: readonly string[];
+  readonly as: DerivedKind;
+}
+
+/** For people and the catalogue. */
+export function derivedType(as: DerivedKind): 'string' | 'integer' | 'number' | 'boolean' | 'timestamp' {
+  if (as === 'texts') return 'string';
+  return as === 'unix' || as === 'unixMs' ? 'timestamp' : as;
 }
 
 /** A row's `columns` are the `parentColumns` of at most one row of the parent. */

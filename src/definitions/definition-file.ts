@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { derivedKinds } from '../core/described-table.ts';
 import { readingShape } from './reading-file.ts';
 import { names, strictObject } from './schema-problems.ts';
 import { recordsFile } from './upstream/records-file.ts';
@@ -79,6 +80,10 @@ function entity() {
     // Columns of the views of current rows that are made of others. They are stored nowhere, and no record changes with
     // them.
     derived: z.record(z.string(), strictObject({ from: names().min(1), path: z.string() })).default({}),
+    // The same, of one value: a field, or a dotted path in one, as a type of the database.
+    unpack: z
+      .record(z.string(), strictObject({ from: z.string(), as: z.enum(derivedKinds).exclude(['texts']) }))
+      .default({}),
     fields,
     // Fields that count in a record's hash as if they still lay in `_extra`.
     addedLater: names().default([]),

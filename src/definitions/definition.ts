@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import type { DerivedColumn } from '../core/described-table.ts';
 import { type JsonObject, type JsonValue, isJsonObject } from '../core/json.ts';
 import { isDeclaredName, type EntityName } from '../core/names.ts';
 import type { RecordMask } from '../core/record-mask.ts';
@@ -67,17 +68,24 @@ export function buildDefinition(file: DefinitionFile, contentHash = contentHashO
 }
 
 function buildEntity(name: EntityName, file: EntityFile, paging: PagingFile | undefined) {
-  const { addedLater, totals, recursive, ...rest } = file;
+  const { addedLater, totals, recursive, unpack, ...rest } = file;
   const explode = file.explode && buildExplode(file.explode);
   return {
     ...rest,
     name,
     descriptions: mapOf(file.descriptions),
-    derived: Object.entries(file.derived).map(([column, { from, path }]) => ({
-      name: column,
-      from,
-      path: path.split('.'),
-    })),
+    derived: [
+      ...Object.entries(file.derived).map(([column, { from, path }]): DerivedColumn => ({
+        name: column,
+        from,
+        path: path.split('.'),
+        as: 'texts',
+      })),
+      ...Object.entries(unpack).map(([column, { from, as }]): DerivedColumn => {
+        const [field = '', ...path] = from.split('.');
+        return { name: column, from: [field], path, as };
+      }),
+    ],
     fields: mapOf(file.fields),
     rename: mapOf(file.rename ?? {}),
     /** Where an API's answer has the records; null: its result is their array. */
@@ -175,7 +183,7 @@ export function contentHashOf(file: DefinitionFile): string {
 }
 
 /**
- * Names, descriptions, derived columns, searchable fields and credentials do not affect what is stored, a copy of
+ * Names, descriptions, columns of views, searchable fields and credentials do not affect what is stored, a copy of
  * another field or a moved address does not change a record, a total and a documented page size only save calls, how
  * many children a parent states is only shown, who offers an action says nothing about records, and what a whole
  * record has says only what is not stored: a change of these does not cause a new full read. Of `upstream` only the
@@ -195,7 +203,7 @@ function whatReadingDependsOn({ entities, upstream, ...file }: DefinitionFile): 
   };
 }
 
-const forPeople = ['description', 'descriptions', 'derived', 'reveals'];
+const forPeople = ['description', 'descriptions', 'derived', 'unpack', 'reveals'];
 
 function without(members: object, names: readonly string[]): object {
   return Object.fromEntries(Object.entries(members).filter(([name]) => !names.includes(name)));

@@ -1,4 +1,9 @@
-import type { DescribedTable, TableJoin } from '../core/described-table.ts';
+import {
+  derivedType,
+  type DerivedColumn,
+  type DescribedTable,
+  type TableJoin,
+} from '../core/described-table.ts';
 import type { EntityName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { Definition, Entity } from './definition.ts';
@@ -94,11 +99,15 @@ function section(entity: Entity, table: EntityTable, described: DescribedTable):
     '| --- | --- | --- |',
     ...table.columns.map(({ name, type }) => `| \`${name}\` | ${type} | ${escaped(meanings[name] ?? '')} |`),
     ...derived.map(
-      ({ name, from, path }) =>
-        `| \`${name}\` | string | In the view alone: the texts at \`${path.join('.')}\` of ${from.map((field) => `\`${field}\``).join(', ')} |`,
+      (column) => `| \`${column.name}\` | ${derivedType(column.as)} | In the view alone: ${madeOf(column)} |`,
     ),
     '',
   ];
+}
+
+function madeOf({ from, path, as }: DerivedColumn): string {
+  if (as !== 'texts') return escaped([...from, ...path].join('.'));
+  return `the texts at \`${path.join('.')}\` of ${from.map((field) => `\`${field}\``).join(', ')}`;
 }
 
 /** Texts of a definition are no Markdown, and end no cell. */

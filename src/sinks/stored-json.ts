@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { Column, Params } from '../core/records.ts';
-import type { DescribedTable } from '../core/described-table.ts';
+import { derivedKinds, type DescribedTable } from '../core/described-table.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { SyncError } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
@@ -69,7 +69,11 @@ const names = z.array(z.string());
 const described = z.object({
   description: z.string().nullable().default(null),
   columns: z.record(z.string(), z.string()).default({}),
-  derived: z.array(z.object({ name: z.string(), from: names, path: names })).default([]),
+  derived: z
+    .array(
+      z.object({ name: z.string(), from: names, path: names, as: z.enum(derivedKinds).default('texts') }),
+    )
+    .default([]),
   joins: z.array(z.object({ columns: names, parent: z.string(), parentColumns: names })).default([]),
 });
 

@@ -88,6 +88,7 @@ describe('the history of an entity', () => {
       schema: 1,
       key: ['id', '_version'],
       columns: [column('_version', 'integer'), column('_is_deleted', 'boolean'), column('id', 'string')],
+      unpacked: [],
       joins: [],
       deletes: '',
       staleAfterMs: null,

@@ -1,10 +1,11 @@
-import type { DescribedTable, TableJoin } from '../../core/described-table.ts';
+import type { DerivedColumn, DerivedKind, DescribedTable, TableJoin } from '../../core/described-table.ts';
 import { entityOfHistory, type EntityName } from '../../core/names.ts';
 import { describeTables } from '../../definitions/describe-tables.ts';
 import { nextSlots } from '../../settings/cron.ts';
 import { defaultLayout } from '../../settings/publish-file.ts';
 import type { ConnectorSettings, PublishPlace, Schedule } from '../../settings/settings.ts';
 import { historyTable } from '../../sinks/decisions/history-table.ts';
+import { isJsonColumn } from '../../sinks/decisions/stored-table.ts';
 import { tableName } from '../../sinks/postgres/records/names.ts';
 import { entityName, type PublishedColumn, type PublishedEntity } from '../manifest.ts';
 import type { PublishedState, StateFile } from './read-published.ts';
@@ -127,6 +128,8 @@ function tableOf(
       ...column,
       description: described?.columns[column.field] ?? versionColumn(versionsOf, column.field),
     })),
+    /** Columns that models make of others, of the target: those whose names are still free. */
+    unpacked: versionsOf === null ? unpackedOf(described?.derived ?? [], columns) : [],
     joins: declared === null || versionsOf !== null ? [] : joinsOf(declared, described?.joins ?? []),
     /** In the words of a description: what becomes of deleted records. */
     deletes: versionsOf === null ? deletesOf(declared) : 'One row for each version, written once.',
@@ -137,6 +140,27 @@ function tableOf(
     /** What its state at the newest publication consists of; null: nothing is published. */
     files,
   };
+}
+
+export interface UnpackedColumn {
+  readonly name: string;
+  /** The column of the target. */
+  readonly source: string;
+  /** Names in its JSON; null: it is no JSON. */
+  readonly path: readonly string[] | null;
+  readonly as: Exclude<DerivedKind, 'texts'>;
+}
+
+function unpackedOf(
+  derived: readonly DerivedColumn[],
+  columns: readonly PublishedColumn[],
+): readonly UnpackedColumn[] {
+  return derived.flatMap(({ name, from, path, as }): readonly UnpackedColumn[] => {
+    const source = columns.find((column) => column.field === from[0]);
+    if (as === 'texts' || source === undefined || columns.some((column) => column.name === name)) return [];
+    if (isJsonColumn(source.type)) return [{ name, source: source.name, path, as }];
+    return path.length > 0 ? [] : [{ name, source: source.name, path: null, as }];
+  });
 }
 
 function versionColumn(versionsOf: string | null, field: string): string | null {

@@ -69,6 +69,6 @@ export function column(name: string): string {
   return isPlainName(name) ? name : `{{ adapter.quote(${jinjaText(name)}) }}`;
 }
 
-function jinjaText(text: string): string {
+export function jinjaText(text: string): string {
   return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 }

@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { stringify } from 'yaml';
-import type { Catalogue, CatalogueTable } from './catalogue.ts';
+import { derivedType } from '../../core/described-table.ts';
+import type { Catalogue, CatalogueTable, UnpackedColumn } from './catalogue.ts';
 import {
   column,
   hasGenericUnique,
@@ -9,6 +10,7 @@ import {
   singularTests,
   sourceName,
 } from './dbt-tests.ts';
+import { unpackedColumn, unpackMacro, unpackMacroPath } from './dbt-unpack.ts';
 import { filesAsRelation } from './dialects/duckdb.ts';
 import type { GeneratedFile } from './generated-file.ts';
 import { columnsOf, ownColumns } from './own-columns.ts';
@@ -17,7 +19,9 @@ import { isPlainName, onOneLine } from './quote-name.ts';
 /** A dbt project's models, sources and tests: dbt 1.10.5 or later. The SQL is what all dialects have in common. */
 export function dbtFiles(catalogue: Catalogue): readonly GeneratedFile[] {
   const sources = [...new Set(catalogue.tables.map(({ connector }) => connector))];
-  return sources.flatMap((connector) => {
+  const unpacks = catalogue.tables.some(({ unpacked }) => unpacked.length > 0);
+  const macros = unpacks ? [{ path: unpackMacroPath, from: 'the definitions', body: unpackMacro }] : [];
+  const models = sources.flatMap((connector) => {
     const tables = catalogue.tables.filter((table) => table.connector === connector);
     const folder = sourceName(connector);
     const from = `the tables of ${connector}`;
@@ -38,6 +42,7 @@ export function dbtFiles(catalogue: Catalogue): readonly GeneratedFile[] {
       ),
     ];
   });
+  return [...macros, ...models];
 }
 
 function originOf({ connector, entity, schema }: CatalogueTable): string {
@@ -45,7 +50,7 @@ function originOf({ connector, entity, schema }: CatalogueTable): string {
 }
 
 function stagingSql(table: CatalogueTable): string {
-  const { connector, entity, key, columns } = table;
+  const { connector, entity, key, columns, unpacked } = table;
   const kept = [...columns.map(({ name }) => name), '_extra', '_seq', '_changed_at', '_run_id'];
   const lines = (names: readonly string[]): string => names.map((name) => `        ${name},\n`).join('');
   return `with numbered as (
@@ -58,7 +63,7 @@ ${lines([...kept, '_deleted'].map(column))}        row_number() over (
 )
 
 select
-${kept.map((name) => `    ${column(name)}`).join(',\n')}
+${[...kept.map(column), ...unpacked.map(unpackedColumn)].map((one) => `    ${one}`).join(',\n')}
 from numbered
 where _newest = 1
     and not _deleted
@@ -196,7 +201,13 @@ function columnsYaml(table: CatalogueTable, of: 'source' | 'model'): readonly ob
       ...(tests.length === 0 ? {} : { data_tests: tests }),
     };
   });
-  return [...columns, ...snapshot];
+  const unpacked = of === 'source' ? [] : table.unpacked.map(unpackedYaml);
+  return [...columns, ...snapshot, ...unpacked];
+}
+
+function unpackedYaml({ name, source, path, as }: UnpackedColumn): object {
+  const description = `${[source, ...(path ?? [])].join('.')} as ${derivedType(as)}; null where it is none`;
+  return { name, ...(isPlainName(name) ? {} : { quote: true }), description: described(description) };
 }
 
 function describedColumn(name: string, { columns, key, joins }: CatalogueTable): string {

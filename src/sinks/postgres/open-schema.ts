@@ -4,13 +4,13 @@ import { SyncError } from '../../core/errors.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { Server, WriteTx } from '../../sql/postgres/server.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
-import { postgresCatalogSql } from '../ledger/catalog-sql.ts';
+import { postgresCatalogSql, postgresColumnsSql } from '../ledger/catalog-sql.ts';
 import { ledgerSql, rememberedBytesSql, watchedSql } from '../ledger/schema.ts';
 import { checkVersion } from '../stored-version.ts';
 import { overtakeAll } from './lease/lease-rows.ts';
 
 /** Raised with every change of the tables below, which needs a migration. */
-export const schemaVersion = 4;
+export const schemaVersion = 5;
 
 /**
  * `_sync_counters` is the change counter of each connector and its fence, with a token of the last transaction
@@ -52,7 +52,7 @@ const schemaSql = `${driverSql}${ledgerSql}${postgresCatalogSql}`;
  * changed once released, only added to. Processes of the older version may continue to write until they end, so no
  * migration may require of them what they do not know.
  */
-const migrations: readonly string[] = [rememberedBytesSql, watchedSql];
+const migrations: readonly string[] = [rememberedBytesSql, watchedSql, postgresColumnsSql];
 
 /** What a schema says of the sink in it. */
 interface FoundSink {
@@ -231,7 +231,7 @@ function statementsAt(at: string, sql: string): readonly string[] {
   return sql
     .replaceAll(/\bTEXT\b/g, 'text COLLATE "C"')
     .replaceAll(
-      /\b(CREATE TABLE|ALTER TABLE|CREATE VIEW|UPDATE|FROM|JOIN|ON) (_(?:sync|catalog)_\w+)/g,
+      /\b(CREATE TABLE|ALTER TABLE|VIEW|UPDATE|FROM|JOIN|ON) (_(?:sync|catalog)_\w+)/g,
       (_, before: string, table: string) => `${before} ${at}${table}`,
     )
     .split(';')

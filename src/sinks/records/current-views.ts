@@ -90,15 +90,18 @@ function viewNames(table: string, tables: ReadonlySet<string>): readonly string[
   return [`${table}_current`, `${table}__current`].filter((name) => !tables.has(name));
 }
 
-/** Those that no stored column hides, and that can be made of columns that are there. */
+/** Those that no stored column hides, and that can be made of columns that are there: of JSON, to look into one. */
 function shownDerived(
   derived: readonly DerivedColumn[],
   stored: readonly Column[],
 ): readonly DerivedColumn[] {
-  const jsonNames = new Set(stored.filter(({ type }) => isJsonColumn(type)).map(({ name }) => name));
   const names = new Set(stored.map(({ name }) => name));
+  const jsonNames = new Set(stored.filter(({ type }) => isJsonColumn(type)).map(({ name }) => name));
   return derived
     .filter(({ name }) => !names.has(name))
-    .map((column) => ({ ...column, from: column.from.filter((name) => jsonNames.has(name)) }))
+    .map((column) => {
+      const usable = column.path.length === 0 ? names : jsonNames;
+      return { ...column, from: column.from.filter((name) => usable.has(name)) };
+    })
     .filter(({ from }) => from.length > 0);
 }

@@ -1,12 +1,12 @@
 import { readVersion7, sqliteFromVersion7 } from './from-version-7.ts';
 import { ledgerSql, rememberedBytesSql, watchedSql } from '../ledger/schema.ts';
-import { sqliteCatalogSql } from '../ledger/catalog-sql.ts';
+import { sqliteCatalogSql, sqliteColumnsSql } from '../ledger/catalog-sql.ts';
 import { commitsSql, metaSql } from './meta.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import type { LedgerFormat } from './open-database.ts';
 
 /** Raised with every change of the ledger's tables, which needs a migration. */
-export const schemaVersion = 10;
+export const schemaVersion = 11;
 
 /**
  * The ledger's tables in SQLite. The index of listings inside trees also says which are due, as it did in earlier
@@ -28,6 +28,7 @@ export const sqliteFormat: LedgerFormat = {
   migrate: (db, version) => {
     if (version === 7) sqliteFromVersion7(db, sqliteLedgerSql, sqliteCatalogSql);
     fromVersion8(db, version);
+    if (version > 7) db.exec(`DROP VIEW _catalog_columns; ${sqliteColumnsSql}`);
   },
 };
 
@@ -36,10 +37,10 @@ function readOlder(db: Connection, version: number): void {
   if (version === 7) readVersion7(db);
 }
 
-/** Brings a file of version 8 or 9 to version 10, in the transaction of the caller. */
+/** Brings the tables of a file of version 8 or 9 to version 10, in the transaction of the caller. */
 export function fromVersion8(db: Connection, version: number): void {
   if (version < 9) db.exec(sqliteDdl(rememberedBytesSql));
-  db.exec(`${sqliteDdl(watchedSql)}${commitsSql}`);
+  if (version < 10) db.exec(`${sqliteDdl(watchedSql)}${commitsSql}`);
 }
 
 /**

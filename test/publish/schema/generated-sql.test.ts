@@ -270,6 +270,7 @@ describe.runIf(isLong)('after a new generation', () => {
 const inPostgres: Relations = {
   source: ({ identifier }, schema) => `${schema}.${identifier}`,
   ref: (model) => `models.${model}`,
+  target: 'postgres',
 };
 
 function only(catalogue: Catalogue, table: string): Catalogue {

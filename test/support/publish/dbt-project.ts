@@ -1,3 +1,4 @@
+import { Template } from '@huggingface/jinja';
 import { parse } from 'yaml';
 import type { z } from 'zod';
 import { generatedText, type GeneratedFile } from '../../../src/publish/schema/generated-file.ts';
@@ -16,9 +17,11 @@ export interface Relations {
   /** `schema`: with the database, where the project names one. */
   readonly source: (table: DbtProject['sources'][number]['tables'][number], schema: string) => string;
   readonly ref: (model: string) => string;
+  /** The kind of database, as dbt names its adapters. */
+  readonly target?: 'duckdb' | 'postgres';
 }
 
-/** Throws for an expression that is none of three, or that names what is not there. */
+/** Throws for an expression that no dbt would know, or that names what is not there. */
 export function readDbtProject(files: readonly GeneratedFile[], relations: Relations): DbtProject {
   const texts = files.map((file) => ({ path: file.path, text: generatedText(file) }));
   const yamls = (end: string): readonly unknown[] =>
@@ -30,7 +33,10 @@ export function readDbtProject(files: readonly GeneratedFile[], relations: Relat
       .filter(({ path }) => path.startsWith(`${root}/`) && path.endsWith('.sql'))
       .map(({ path, text }) => [path.replace(/^.*\/|\.sql$/g, ''), text]);
   const names = new Set(sql('models').map(([name]) => name));
-  const render = (text: string): string => renderJinja(text, sources, names, relations);
+  const macros = sql('macros')
+    .map(([, text]) => text.replace(/^--.*\n/, ''))
+    .join('\n');
+  const render = (text: string): string => renderJinja(text, macros, sources, names, relations);
   const singular = sql('tests').map(([name, text]) => ({ name, sql: render(text) }));
   const stated = described.flatMap(({ data_tests: tests = [] }) => tests.map(({ name }) => name));
   expectSame(
@@ -57,23 +63,26 @@ export function readDbtProject(files: readonly GeneratedFile[], relations: Relat
 
 function renderJinja(
   text: string,
+  macros: string,
   sources: DbtProject['sources'],
   models: ReadonlySet<string>,
-  { source, ref }: Relations,
+  { target = 'duckdb', source, ref }: Relations,
 ): string {
-  const rendered = text.replaceAll(/\{\{ (.*?) \}\}/g, (_all, expression: string) => {
-    const [, from, table] = /^source\('([a-z0-9_]+)', '([a-z0-9_]+)'\)$/.exec(expression) ?? [];
-    const [, model] = /^ref\('([a-z0-9_]+)'\)$/.exec(expression) ?? [];
-    const [, name] = /^adapter\.quote\('((?:[^'\\]|\\.)*)'\)$/.exec(expression) ?? [];
-    if (name !== undefined) return `"${name.replaceAll(/\\(.)/g, '$1')}"`;
-    if (model !== undefined && models.has(model)) return ref(model);
-    const known = sources.find((one) => one.name === from);
-    const found = known?.tables.find((one) => one.name === table);
-    if (known === undefined || found === undefined) throw new Error(`dbt would not know {{ ${expression} }}`);
-    return source(found, [known.database, known.schema].filter((part) => part !== undefined).join('.'));
-  });
-  if (/\{[{%#]|[}%#]\}/.test(rendered)) throw new Error(`something of Jinja is left in ${rendered}`);
-  return rendered;
+  const given = {
+    target: { type: target },
+    adapter: { quote: (name: string) => `"${name}"` },
+    ref: (model: string) => {
+      if (!models.has(model)) throw new Error(`dbt would not know the model ${model}`);
+      return ref(model);
+    },
+    source: (from: string, table: string) => {
+      const known = sources.find((one) => one.name === from);
+      const found = known?.tables.find((one) => one.name === table);
+      if (known === undefined || found === undefined) throw new Error(`dbt would not know ${from}.${table}`);
+      return source(found, [known.database, known.schema].filter((part) => part !== undefined).join('.'));
+    },
+  };
+  return new Template(`${macros}${text}`).render(given).trimStart();
 }
 
 type ColumnTest = NonNullable<

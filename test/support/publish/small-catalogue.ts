@@ -15,6 +15,7 @@ export function smallCatalogue(place: Catalogue['place']): Catalogue {
     schema: 1,
     key: ['id'],
     columns: [],
+    unpacked: [],
     joins: [],
     deletes: 'Records are never deleted.',
     staleAfterMs: null,

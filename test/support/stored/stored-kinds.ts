@@ -19,6 +19,9 @@ export const storedSinks = [
   { type: 'sqlite', version: 9, name: 'sqlite-9' },
   { type: 'jsonl', version: 9, name: 'jsonl-9' },
   { type: 'postgres', version: 3, name: 'postgres-3' },
+  { type: 'sqlite', version: 10, name: 'sqlite-10' },
+  { type: 'jsonl', version: 10, name: 'jsonl-10' },
+  { type: 'postgres', version: 4, name: 'postgres-4' },
 ] as const;
 export type StoredSink = (typeof storedSinks)[number];
 

@@ -1,9 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { DerivedColumn } from '../../../core/described-table.ts';
+import type { FieldType } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import type { FoundName, ShownView, Views } from '../../records/current-views.ts';
+import { isJsonColumn } from '../../decisions/stored-table.ts';
 import { binaryType } from '../column-types.ts';
+import { convertText, derivedTypes, scalarIn, takeableJson } from './convert-text.ts';
 import { quotedTable, tableName } from './names.ts';
 
 /** What has the name of a view, of this program or not. */
@@ -36,13 +39,18 @@ function putView(
   { name, connector, entity, columns, derived }: ShownView,
   found: FoundView | undefined,
 ): void {
+  const types = new Map(columns.map((column) => [column.name, column.type]));
   const shown = [
     ...columns.map((column) => ({
       name: column.name,
       type: binaryType[column.type],
       sql: quoted(column.name),
     })),
-    ...derived.map((column) => ({ name: column.name, type: 'text', sql: derivedSql(column) })),
+    ...derived.map((column) => ({
+      name: column.name,
+      type: derivedTypes[column.as],
+      sql: derivedSql(column, types),
+    })),
   ];
   const byName = new Map(shown.map((column) => [column.name, column]));
   const isReplaced = found?.columns.every((column) => byName.get(column.name)?.type === column.type) ?? true;
@@ -64,17 +72,19 @@ function putView(
   tx.put(`COMMENT ON VIEW ${view} IS '${wanted}'`);
 }
 
-/**
- * What the server cannot take as text, in the escapes of JSON: U+0000, and halves of pairs. Whole pairs are never
- * stored as escapes.
- */
-const untakeable = String.raw`(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})`;
+/** `types`: of the columns that it is made of. */
+function derivedSql({ from, path, as }: DerivedColumn, types: ReadonlyMap<string, FieldType>): string {
+  const [first = ''] = from;
+  const source = from.length === 1 ? quoted(first) : `coalesce(${from.map(quoted).join(', ')})`;
+  if (as === 'texts') return joinedTexts(takeableJson(source), path);
+  if (!isJsonColumn(types.get(first) ?? 'string')) return convertText(`${source}::text`, as);
+  const steps = path.map((step) => ` -> '${step.replaceAll("'", "''")}'`).join('');
+  return `(SELECT ${convertText('t', as)} FROM (${scalarIn(source, steps)}) AS scalar)`;
+}
 
 /** Texts in the order of the document. */
-function derivedSql({ from, path }: DerivedColumn): string {
-  const source = from.length === 1 ? quoted(from[0] ?? '') : `coalesce(${from.map(quoted).join(', ')})`;
-  let value = `(CASE WHEN strpos(${source}::text, '\\u') = 0 THEN ${source}
-    ELSE regexp_replace(${source}::text, '${untakeable}', '\\1\\\\ufffd', 'g')::json END)`;
+function joinedTexts(json: string, path: readonly string[]): string {
+  let value = json;
   const loops: string[] = [];
   for (const step of path) {
     if (step !== '*') {

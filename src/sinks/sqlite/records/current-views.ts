@@ -1,7 +1,7 @@
-import type { DerivedColumn } from '../../../core/described-table.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { tableName } from '../../decisions/stored-table.ts';
 import type { FoundName, ShownView, Views } from '../../records/current-views.ts';
+import { derivedSql } from './derived-sql.ts';
 
 interface FoundSql extends FoundName {
   /** Empty for what SQLite makes by itself. */
@@ -42,28 +42,11 @@ const made = '/* Made by connector-sync, and made anew when its table changes. *
 
 /** Rows that are not deleted, without the sink's own columns. */
 function createViewSql({ name, connector, entity, columns, derived }: ShownView): string {
+  const types = new Map(columns.map(({ name: column, type }) => [column, type]));
   const shown = [
     ...columns.map((column) => quoted(column.name)),
-    ...derived.map((column) => `${derivedSql(column)} AS ${quoted(column.name)}`),
+    ...derived.map((column) => `${derivedSql(column, types)} AS ${quoted(column.name)}`),
   ];
   const table = quoted(tableName(connector, entity));
   return `CREATE VIEW ${quoted(name)} AS ${made} SELECT ${shown.join(', ')} FROM ${table} WHERE _deleted_at IS NULL`;
-}
-
-/**
- * Texts in the order of the document. Only objects and arrays are looked into: another value would be taken
- * for JSON.
- */
-function derivedSql({ from, path }: DerivedColumn): string {
-  const source = from.length === 1 ? quoted(from[0] ?? '') : `coalesce(${from.map(quoted).join(', ')})`;
-  let [value, type] = [source, `json_type(${source})`];
-  const loops: string[] = [];
-  const wanted: string[] = [];
-  for (const [depth, step] of path.entries()) {
-    loops.push(`json_each(CASE WHEN ${type} IN ('object', 'array') THEN ${value} END) AS e${depth}`);
-    if (step !== '*') wanted.push(`e${depth}.key = '${step.replaceAll("'", "''")}'`);
-    [value, type] = [`e${depth}.value`, `e${depth}.type`];
-  }
-  const texts = `SELECT ${value} AS found FROM ${loops.join(' CROSS JOIN ')} WHERE ${[...wanted, `${type} = 'text'`].join(' AND ')}`;
-  return `(SELECT group_concat(found, '') FROM (${texts}))`;
 }
