@@ -18,7 +18,7 @@ export function unpackedColumn({ name, source, path, as }: UnpackedColumn): stri
 
 /** What one kind of warehouse is asked. */
 interface Unpacking {
-  /** The text at a path of a column of JSON, where each step is said by `step`; null for an object or an array. */
+  /** The text at a path of a column of JSON, with `step` for each name; null for an object or an array. */
   readonly textIn: string;
   readonly textOf: string;
   /** `t` as a value of the type, null where it is none. */
