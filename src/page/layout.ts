@@ -152,7 +152,10 @@ export interface TableColumn {
 
 type Cell = SafeHtml | string;
 
-/** A table in a box that scrolls on narrow screens, by keyboard too. Columns without content are left out. */
+/**
+ * A table in a box that scrolls on screens that are too narrow for it, by keyboard too; on a phone each row is a block.
+ * Columns without content are left out.
+ */
 export function wideTable(
   caption: string,
   columns: readonly TableColumn[],
@@ -162,10 +165,17 @@ export function wideTable(
     .map((column, index) => ({ ...column, index }))
     .filter(({ index }) => rows.some((row) => String(row[index] ?? '') !== ''));
   const [first, ...others] = used;
-  const cell = (row: readonly Cell[], { index, align }: (typeof used)[number]): SafeHtml =>
-    html`<td ${align === 'right' ? html`class="number ${row[index] === '0' ? 'zero' : ''}"` : ''}>
-      ${row[index] ?? ''}
+  const cell = (row: readonly Cell[], { index, align, title }: (typeof used)[number]): SafeHtml => {
+    const content = row[index] ?? '';
+    const classes = [
+      ...(align === 'right' ? ['number'] : []),
+      ...(content === '0' ? ['zero'] : []),
+      ...(String(content) === '' ? ['none'] : []),
+    ];
+    return html`<td data-title="${title}" ${classes.length === 0 ? '' : html`class="${classes.join(' ')}"`}>
+      ${content}
     </td>`;
+  };
   return html`<div class="wide" tabindex="0" role="region" aria-label="${caption}">
     <table>
       <thead>

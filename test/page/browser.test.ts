@@ -63,6 +63,11 @@ describe.skipIf(program === null)('the pages in a browser', () => {
         const { violations } = await new AxeBuilder({ page }).analyze();
         expect(violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))).toEqual([]);
         expect(await page.evaluate('document.scrollingElement.scrollWidth - innerWidth')).toBe(0);
+        if (width > 390) return;
+        // A table that is too wide would scroll sideways in its box.
+        const boxes =
+          '[...document.querySelectorAll(".wide")].map((box) => box.scrollWidth - box.clientWidth)';
+        expect(await page.evaluate(`${boxes}.filter((over) => over !== 0)`)).toEqual([]);
       });
     },
   );
