@@ -30,7 +30,7 @@ interface ReloadsOptions<Config extends { readonly settings: LocalSettings }> {
 const lookEveryMs = 2_000;
 /** For ten seconds and some. */
 const mostTries = 5;
-/** After this a followed config is tried again that was refused for what may pass, then after twice as long. */
+/** After this a config is tried again that was refused for what may pass, then after twice as long. */
 const firstPauseMs = 10_000;
 const longestPauseMs = 5 * 60_000;
 
@@ -128,21 +128,25 @@ export function openReloads<Config extends { readonly settings: LocalSettings }>
     problem: (): string | null => problem?.text ?? null,
     settings: (): Config['settings'] => inForce.settings,
     /**
-     * Reloads by itself, while the config has `watch: true`, until the signal: when its files have changed, and again
-     * while what refused them may pass.
+     * Reloads by itself, until the signal: again what was refused for what may pass, as long as its files are the same;
+     * and while the config has `watch: true`, when they have changed.
      */
     followFiles: async (): Promise<void> => {
       let before = seen.state;
       let pauseMs = firstPauseMs;
-      let againMs = 0;
+      let againMs: number | null = null;
       while (await slept(clock, lookEveryMs, signal)) {
-        if (!inForce.settings.watch) continue;
+        const { watch } = inForce.settings;
+        if (problem === null) [pauseMs, againMs] = [firstPauseMs, null];
+        else againMs ??= clock.now() + firstPauseMs;
+        if (!watch && problem?.mayPass !== true) continue;
         const now = seenAt(seen.places).state;
         // An editor or a deploy writes several files: wait until they are still.
         const isStill = now === before;
         before = now;
         const isAgain = now === seen.state;
-        if (!isStill || (isAgain && (problem?.mayPass !== true || clock.now() < againMs))) continue;
+        const isDue = isAgain ? problem?.mayPass === true && clock.now() >= (againMs ?? 0) : watch;
+        if (!isStill || !isDue) continue;
         pauseMs = isAgain ? Math.min(2 * pauseMs, longestPauseMs) : firstPauseMs;
         await reload();
         againMs = clock.now() + pauseMs;

@@ -8,9 +8,9 @@ import { openLog } from '../../src/telemetry/log.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { it } from '../support/it.ts';
 
-const configOf = (freshWithin: string): string =>
+const configOf = (freshWithin: string, watch = true): string =>
   [
-    'watch: true',
+    `watch: ${watch}`,
     'api: { baseUrl: "http://127.0.0.1:1", clientId: a, clientSecret: b }',
     'sinks: { main: { type: sqlite, path: ./main.db } }',
     `connectors: { notes: { definition: workspace-notes, id: n, sink: main, freshWithin: ${freshWithin} } }`,
@@ -19,18 +19,25 @@ const configOf = (freshWithin: string): string =>
 interface Followed {
   /** Takes over a config; `turn` counts from 1. */
   readonly apply: (turn: number) => void;
+  /** False: a person asks for the reload. */
+  readonly watch?: boolean;
   /** Hears each outcome with the seconds since the one before. */
-  readonly onOutcome: (outcome: string, afterS: number, write: (text: string) => void) => 'stop' | 'follow';
+  readonly onOutcome: (
+    outcome: string,
+    afterS: number,
+    write: (text: string) => void,
+    stop: () => void,
+  ) => 'stop' | 'follow';
 }
 
 /** Writes a changed config and follows it, with a clock whose waits are over at once. */
-async function follow(folder: string, { apply, onOutcome }: Followed): Promise<void> {
+async function follow(folder: string, { apply, watch = true, onOutcome }: Followed): Promise<void> {
   const file = path.join(folder, 'config.yaml');
   const write = (text: string): void => writeFileSync(file, text);
   const over = new AbortController();
   const clock = instantClock();
   const read = () => Promise.resolve().then(() => ({ settings: readSettings({ file, env: {} }) }));
-  write(configOf('1d'));
+  write(configOf('1d', watch));
   let turn = 0;
   let lastMs = clock.now();
   const reloads = openReloads({
@@ -40,40 +47,69 @@ async function follow(folder: string, { apply, onOutcome }: Followed): Promise<v
     onReload: ({ outcome }) => {
       const afterS = Math.round((clock.now() - lastMs) / 1000);
       lastMs = clock.now();
-      if (onOutcome(outcome, afterS, write) === 'stop') over.abort();
+      if (onOutcome(outcome, afterS, write, () => over.abort()) === 'stop') over.abort();
     },
     log: await openLog({ level: 'fatal', write: () => undefined }),
     clock,
     signal: over.signal,
   });
-  write(configOf('20d'));
+  write(configOf('20d', watch));
+  if (!watch) await reloads.reload();
   await reloads.followFiles();
 }
 
-it('tries a followed config again after growing pauses while Redis is unreachable', async ({ folder }) => {
-  const outcomes: (readonly [string, number])[] = [];
+function unreachable(): never {
+  throw new SyncError('Redis at 127.0.0.1:6379 does not answer.', {
+    code: 'QUEUE_UNAVAILABLE',
+    recovery: 'stop',
+  });
+}
+
+it.for([true, false])(
+  'tries a config again after growing pauses while Redis is unreachable (watch: %s)',
+  async (watch, { folder }) => {
+    const outcomes: (readonly [string, number])[] = [];
+    await follow(folder, {
+      watch,
+      apply: (turn) => {
+        if (turn <= 40) unreachable();
+      },
+      onOutcome: (outcome, afterS) => {
+        outcomes.push([outcome, afterS]);
+        return outcome === 'applied' ? 'stop' : 'follow';
+      },
+    });
+    expect(outcomes.map(([outcome]) => outcome)).toEqual([
+      ...Array.from({ length: 8 }, () => 'refused'),
+      'applied',
+    ]);
+    const pauses = outcomes.slice(1).map(([, afterS]) => afterS);
+    // Each try takes ten seconds, and the last pause five minutes.
+    // The first one begins with a look at the files, which are still after the next.
+    expect(pauses[0]).toBe(watch ? 20 : 22);
+    expect(pauses.slice(1, 5)).toEqual([30, 50, 90, 170]);
+    for (const pause of pauses.slice(5)) expect(pause).toBeGreaterThanOrEqual(300);
+    expect(Math.max(...pauses)).toBeLessThan(320);
+  },
+);
+
+it('leaves a config that changed after it was refused to the next reload, without watch', async ({
+  folder,
+}) => {
+  const outcomes: string[] = [];
   await follow(folder, {
-    apply: (turn) => {
-      if (turn > 40) return;
-      throw new SyncError('Redis at 127.0.0.1:6379 does not answer.', {
-        code: 'QUEUE_UNAVAILABLE',
-        recovery: 'stop',
-      });
-    },
-    onOutcome: (outcome, afterS) => {
-      outcomes.push([outcome, afterS]);
-      return outcome === 'applied' ? 'stop' : 'follow';
+    watch: false,
+    apply: unreachable,
+    onOutcome: (outcome, _afterS, write, stop) => {
+      outcomes.push(outcome);
+      if (outcomes.length === 3) {
+        write(configOf('300d', false));
+        void afterTurns(1_000).then(stop);
+      }
+      return 'follow';
     },
   });
-  expect(outcomes.map(([outcome]) => outcome)).toEqual([
-    ...Array.from({ length: 8 }, () => 'refused'),
-    'applied',
-  ]);
-  const pauses = outcomes.slice(1).map(([, afterS]) => afterS);
-  // Each try takes ten seconds, and the last pause five minutes.
-  expect(pauses.slice(0, 5)).toEqual([20, 30, 50, 90, 170]);
-  for (const pause of pauses.slice(5)) expect(pause).toBeGreaterThanOrEqual(300);
-  expect(Math.max(...pauses)).toBeLessThan(320);
+  expect(outcomes).toEqual(['refused', 'refused', 'refused']);
 });
 
 it('waits for a change of a followed config that cannot be used, also one made during the reload', async ({
