@@ -24,7 +24,7 @@ describe.skipIf(!isLong || program === null)('the actions of the pages in a brow
     world = await openStatusWorld();
     redis = await startRedis();
     config = path.join(world.folder, 'with-worker.yaml');
-    const slow = (await world.configText()).replace(/(leads: .*requestsPerSecond: )1000/, '$110');
+    const slow = (await world.configText()).replace(/(leads: .*requestsPerSecond: )1000/, '$11');
     await writeFile(
       config,
       `http: { tokens: { anna: { token: token-of-anna-0123, may: act } } }\nredis: { url: "${redis.url}" }\n${slow}`,
