@@ -89,6 +89,8 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'settings',
     'app/connector-states.ts',
     'upstream/upstream-transport.ts',
+    'wording/withheld-by-age.ts',
+    'sinks/drift.ts',
     'sinks/ledger-reader.ts',
     'sinks/notices.ts',
     'sinks/outbox.ts',

@@ -8,7 +8,7 @@ import type { DueOf, ExpiredOf, LeftStep, Purges, Retention } from '../sinks/pur
 import { accessSink, openExistingRecords, openSink } from '../sinks/registry.ts';
 import { withTarget } from './publish-target.ts';
 import { removerOf } from './purge-records.ts';
-import { retentionsOf } from './retentions.ts';
+import { retentionsOf } from './connector-states.ts';
 
 interface Applying extends OpenTarget {
   /** Also where a run has looked within a day. */

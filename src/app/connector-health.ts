@@ -1,7 +1,15 @@
 import type { ErrorCode, Failure } from '../core/errors.ts';
+import type { EntityName } from '../core/names.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
+import { newForMs, type FieldNews } from '../sinks/drift.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
-import { freshnessOf, freshUntilMs, statesOf } from './connector-states.ts';
+import {
+  freshnessOf,
+  freshUntilMs,
+  statesOf,
+  withheldByAgeOf,
+  type WithRetention,
+} from './connector-states.ts';
 import type { SignInState } from './read-sign-ins.ts';
 
 /** From the best to the worst. */
@@ -15,6 +23,10 @@ export type Trouble = { readonly isForPerson: boolean } & (
   | { readonly kind: 'quarantine'; readonly records: number }
   | { readonly kind: 'throttled'; readonly until: string }
   | { readonly kind: 'interrupted' }
+  /** What has come up in the last days, and when the last of it is new no more. */
+  | { readonly kind: 'fields'; readonly fields: readonly FieldNews[]; readonly untilMs: number }
+  /** Older than the config keeps it, and more than a guard lets go at once. */
+  | { readonly kind: 'withheld-by-age'; readonly entities: readonly EntityName[]; readonly items: number }
   /** A person has to run `login`. */
   | { readonly kind: 'sign-in'; readonly signIn: SignInState }
 );
@@ -26,14 +38,14 @@ export type ConnectorHealth = ReturnType<typeof healthOf>;
  * null: no person signs in to it, or it was not read.
  */
 export function healthOf(
-  connector: Pick<ConnectorSettings, 'entities'>,
+  connector: WithRetention,
   overview: ConnectorOverview | null,
   nowMs: number,
   signIn: SignInState | null = null,
 ) {
   const states = statesOf(connector, overview, nowMs);
   const { lastRun = null, lastEnded = null } = overview ?? {};
-  const stored = overview === null ? [] : troublesOf(overview);
+  const stored = overview === null ? [] : troublesOf(connector, overview, nowMs);
   // What a run met because of it is the same trouble.
   const troubles: readonly Trouble[] =
     signIn?.needsPerson === true
@@ -64,6 +76,8 @@ export function healthOf(
     isStale: states.has('stale'),
     stalest: stalestOf(connector, overview),
     troubles,
+    /** How many fields are new and need a person. */
+    newFields: newFieldsOf(overview, nowMs).length,
     needsPerson: troubles.some(({ isForPerson }) => isForPerson),
   };
 }
@@ -74,7 +88,7 @@ export function healthOf(
  */
 export function openHealths(): typeof healthOf {
   const known = new WeakMap<
-    Pick<ConnectorSettings, 'entities'>,
+    WithRetention,
     {
       readonly overview: ConnectorOverview | null;
       readonly freshUntilMs: number;
@@ -84,7 +98,11 @@ export function openHealths(): typeof healthOf {
   return (connector, overview, nowMs, signIn) => {
     if (signIn !== undefined && signIn !== null) return healthOf(connector, overview, nowMs, signIn);
     const last = known.get(connector);
-    if (last?.overview === overview && last.health.isStale === nowMs > last.freshUntilMs) return last.health;
+    const isSame =
+      last?.overview === overview &&
+      last.health.isStale === nowMs > last.freshUntilMs &&
+      last.health.newFields === newFieldsOf(overview, nowMs).length;
+    if (isSame) return last.health;
     const health = healthOf(connector, overview, nowMs);
     known.set(connector, { overview, freshUntilMs: freshUntilMs(connector, overview?.freshness), health });
     return health;
@@ -109,7 +127,24 @@ function stalestOf(connector: Pick<ConnectorSettings, 'entities'>, overview: Con
 
 const aboutCredentials: ReadonlySet<ErrorCode> = new Set(['AUTH_FAILED', 'FORBIDDEN'] as const);
 
-function troublesOf(overview: ConnectorOverview): readonly Trouble[] {
+/**
+ * What needs a person because it is new: until the definition declares it, and for some days. Not where
+ * `onSchemaChange` gives it a column: then the config has decided.
+ */
+function newFieldsOf(overview: ConnectorOverview | null, nowMs: number): readonly FieldNews[] {
+  const all = overview?.newFields ?? [];
+  if (all.length === 0) return all;
+  return all.filter(
+    ({ since, kind, hasColumn }) =>
+      Date.parse(since) + newForMs > nowMs && !(kind === 'undeclared' && hasColumn),
+  );
+}
+
+function troublesOf(
+  connector: WithRetention,
+  overview: ConnectorOverview,
+  nowMs: number,
+): readonly Trouble[] {
   const { lastEnded, lastRun, error, failures, missing, quarantined, resumeAt } = overview;
   const withheld = missing.reduce((sum, one) => sum + one.withheld, 0);
   const pending = missing.reduce((sum, one) => sum + one.pending, 0);
@@ -118,10 +153,27 @@ function troublesOf(overview: ConnectorOverview): readonly Trouble[] {
     ...failures.map((failure) => failureTrouble(failure, failure.recovery === 'stop')),
   ];
   const byKind = new Map(failed.map((one) => [one.kind, one]));
+  const fields = newFieldsOf(overview, nowMs);
+  const newest = Math.max(...fields.map(({ since }) => Date.parse(since)));
+  const byAge = withheldByAgeOf(connector, overview.withheldByAge);
   const isCut = lastRun !== null && lastRun.state === 'interrupted' && lastRun.run !== lastEnded?.run;
   return [
     ...(withheld === 0 ? [] : [{ kind: 'withheld', rows: withheld, isForPerson: true } as const]),
+    ...(byAge.length === 0
+      ? []
+      : [
+          {
+            kind: 'withheld-by-age',
+            entities: byAge.map(({ entity }) => entity),
+            items: byAge.reduce((sum, one) => sum + one.withheld, 0),
+            isForPerson: true,
+          } as const,
+        ]),
     ...byKind.values(),
+    // A run that stopped at them says so already.
+    ...(fields.length === 0 || byKind.has('schema')
+      ? []
+      : [{ kind: 'fields', fields, untilMs: newest + newForMs, isForPerson: true } as const]),
     ...(quarantined === 0 ? [] : [{ kind: 'quarantine', records: quarantined, isForPerson: true } as const]),
     ...(resumeAt === null ? [] : [{ kind: 'throttled', until: resumeAt, isForPerson: false } as const]),
     ...(pending === 0 ? [] : [{ kind: 'pending', rows: pending, isForPerson: false } as const]),

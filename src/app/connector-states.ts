@@ -1,5 +1,7 @@
+import { instant, systemClock, type Clock, type Instant } from '../core/clock.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
+import type { Retention, WithheldOf } from '../sinks/purges.ts';
 import type { SampledState } from '../telemetry/metrics-sample.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
@@ -60,6 +62,43 @@ export function freshnessOf(
   return [...entities].map(([entity, { freshWithinMs }]) => {
     return { entity, asOf: asOf.get(entity) ?? null, freshWithinMs };
   });
+}
+
+export type WithRetention = Pick<ConnectorSettings, 'entities'> & {
+  readonly definition: Pick<ConnectorSettings['definition'], 'entities'>;
+};
+
+/** Of each entity that has something to be removed by age, and of what it is exploded into. */
+export function retentionsOf(
+  { entities, definition }: WithRetention,
+  clock: Pick<Clock, 'now'>,
+): readonly Retention[] {
+  const before = (ms: number | null | undefined): Instant | null =>
+    ms === undefined || ms === null ? null : instant(clock.now() - ms);
+  return [...entities].flatMap(([entity, { retention, history }]) => {
+    const keepMs = history?.keepMs ?? null;
+    if (retention === undefined && keepMs === null) return [];
+    const exploded = definition.entities.get(entity)?.explodedTable?.entity;
+    return [entity, ...(exploded === undefined ? [] : [exploded])].map((one) => ({
+      entity: one,
+      deletedBefore: before(retention?.deletedRowsMs),
+      quarantinedBefore: before(retention?.quarantineMs),
+      filesBefore: before(retention?.downloadsMs),
+      versionsBefore: before(keepMs),
+      publishedThrough: Number.MAX_SAFE_INTEGER,
+      withheld: 0,
+    }));
+  });
+}
+
+/** What a guard keeps though it is too old, of entities whose age still counts. */
+export function withheldByAgeOf(
+  connector: WithRetention,
+  stored: readonly WithheldOf[],
+): readonly WithheldOf[] {
+  if (stored.length === 0) return stored;
+  const kept = new Set(retentionsOf(connector, systemClock).map(({ entity }) => entity));
+  return stored.filter(({ entity }) => kept.has(entity));
 }
 
 export type StateCounts = Readonly<Record<TroubleState | 'ok', number>>;

@@ -4,9 +4,8 @@ import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { DriftRow } from '../sinks/drift.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
-import { overviewOf, type SinkOverview } from './connector-states.ts';
+import { overviewOf, withheldByAgeOf, type SinkOverview } from './connector-states.ts';
 import { readSignIns, type SignInState } from './read-sign-ins.ts';
-import { retentionsOf } from './retentions.ts';
 
 export type StoredConnector = ReturnType<typeof readSink> extends AsyncGenerator<infer Read> ? Read : never;
 
@@ -62,9 +61,7 @@ async function* readSink(
       quarantine: (await history?.quarantine(name, quarantineLimit)) ?? [],
       masks: (await history?.masks(name)) ?? [],
       /** Of entities whose age still counts. */
-      withheldByAge: ((await history?.withheldByAge(name)) ?? []).filter(({ entity }) =>
-        retentionsOf(connector, systemClock).some((one) => one.entity === entity),
-      ),
+      withheldByAge: withheldByAgeOf(connector, (await history?.withheldByAge(name)) ?? []),
       damagedFiles: (await closed?.lengths(name))?.damaged ?? [],
     };
   }

@@ -28,6 +28,7 @@ const ending = [
   'failed',
   'incomplete',
   'withheld-deletes',
+  'withheld-retention',
   'stale',
   'publication-failed',
   'config-refused',

@@ -1,12 +1,14 @@
-import { freshnessOf } from '../app/connector-states.ts';
+import { freshnessOf, withheldByAgeOf, type WithRetention } from '../app/connector-states.ts';
 import { instant, type Instant } from '../core/clock.ts';
 import { SyncError, type ErrorCode } from '../core/errors.ts';
 import type { RunId } from '../core/names.ts';
 import type { ConnectorSettings, NoticeKind } from '../settings/settings.ts';
+import type { FieldNews } from '../sinks/drift.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
-import type { Condition, FieldNews, FoundState } from '../sinks/notices.ts';
+import type { Condition, FoundState } from '../sinks/notices.ts';
 import type { ReadConfig } from './notifier.ts';
 import { counted, printableWithin, roughly } from '../telemetry/format.ts';
+import { withheldItemsText } from '../wording/withheld-by-age.ts';
 
 /** `watched`: people are notified about this connector since then. What its records were like before is no news. */
 type ConditionKind = Exclude<NoticeKind, 'recovered'> | 'watched';
@@ -37,7 +39,7 @@ const begin = 'begin';
 
 /** `notBegun`: why no run could begin just now; undefined where none was tried. */
 export function conditionsOf(
-  connector: Pick<ConnectorSettings, 'name' | 'entities'>,
+  connector: Pick<ConnectorSettings, 'name'> & WithRetention,
   { overviews, fields, conditions, nowMs }: FoundState,
   notBegun?: unknown,
 ): readonly FoundCondition[] {
@@ -72,6 +74,11 @@ export function conditionsOf(
               text: withheldText(entity, withheld),
             }),
           ],
+    ),
+    ...withheldByAgeOf(connector, overview?.withheldByAge ?? []).map(({ entity, withheld }) =>
+      found('withheld-retention', entity, now, {
+        text: withheldItemsText([entity], withheld),
+      }),
     ),
     ...(overview === null ? [] : staleOf(connector, overview, before, found, nowMs)),
     ...(fields.get(name) ?? []).map((news) =>

@@ -137,6 +137,8 @@ function titleOf(kind: NoticeKind, about: string, items: readonly ChangedItem[])
       return `${about}: the sync is incomplete`;
     case 'withheld-deletes':
       return `${about}: deletes wait for you`;
+    case 'withheld-retention':
+      return `${about}: what is too old waits for you`;
     case 'schema-change':
       return `${about}: the records have changed`;
     case 'stale':
@@ -154,6 +156,7 @@ const overTexts: Readonly<Record<NoticeKind, string>> = {
   failed: 'The sync had failed',
   incomplete: 'The sync had been incomplete',
   'withheld-deletes': 'Deletes had been withheld',
+  'withheld-retention': 'What is too old had been kept',
   'schema-change': 'A field had been new',
   stale: 'It had been too old',
   'publication-failed': 'The publication had failed',
@@ -175,6 +178,8 @@ function todoOf({ kind, needsPerson }: Change, about: string): string {
       return `${needsPerson ? 'Repair it; the next run reads the rest' : 'The next run tries again'}. "connector-sync status ${about}" shows what is missing.`;
     case 'withheld-deletes':
       return `Check at the source. If they are deleted there, run: connector-sync sync ${about} --allow-deletes`;
+    case 'withheld-retention':
+      return `Check "retention" and "history" of the config. If all of it is to go, run: connector-sync prune ${about} --allow-deletes`;
     case 'schema-change':
       return `"connector-sync schema diff ${about}" lists the fields, with lines for the definition.`;
     case 'stale':

@@ -6,6 +6,7 @@ import { count, counted, printable } from '../telemetry/format.ts';
 import { changesText, total } from './day-changes.ts';
 import { actLink, ago, badge, disclosed, page, targetLinks, type PageWorld } from './layout.ts';
 import {
+  matchesState,
   type ListedConnector,
   type OverviewData,
   type OverviewQuery,
@@ -84,6 +85,11 @@ function troubleSection({ named, query }: OverviewData, isForPerson: boolean, wo
   </section>`;
 }
 
+const besides = [
+  ['attention', 'needs a person'],
+  ['healing', 'heals by itself'],
+] as const;
+
 function filters({ query, counts, named }: OverviewData): SafeHtml {
   const chip = (state: OverviewQuery['state'], text: string, number: number): SafeHtml =>
     html`<a
@@ -105,6 +111,10 @@ function filters({ query, counts, named }: OverviewData): SafeHtml {
       ${healthWords.toReversed().map((word) => {
         const number = counts.get(word) ?? 0;
         return number === 0 && query.state !== word ? '' : chip(word, word, number);
+      })}
+      ${besides.map(([state, text]) => {
+        const number = named.filter(({ health }) => matchesState(health, state)).length;
+        return number === 0 && query.state !== state ? '' : chip(state, text, number);
       })}
     </nav>
   </search>`;

@@ -103,7 +103,7 @@ function matchesText({ connector: { name, definition, sink } }: ListedConnector,
   return text === '' || [name, definition.name, sink.name].some((one) => one.toLowerCase().includes(text));
 }
 
-function matchesState(health: ConnectorHealth, state: OverviewState | null): boolean {
+export function matchesState(health: ConnectorHealth, state: OverviewState | null): boolean {
   if (state === null) return true;
   if (state === 'attention') return health.needsPerson;
   if (state === 'healing') return health.troubles.some(({ isForPerson }) => !isForPerson);

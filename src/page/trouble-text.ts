@@ -1,7 +1,9 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { Trouble } from '../app/connector-health.ts';
-import { counted, roughly } from '../telemetry/format.ts';
+import type { FieldNews } from '../sinks/drift.ts';
+import { count, counted, printable, roughly } from '../telemetry/format.ts';
 import { signInText } from '../wording/sign-in-text.ts';
+import { withheldItemsText } from '../wording/withheld-by-age.ts';
 import { exactly, type PageWorld } from './layout.ts';
 
 /** What is wrong, and what to do about it. */
@@ -32,6 +34,17 @@ export function troubleText(
     case 'schema':
       return html`The records have fields that the definition does not declare.
       ${command(`schema diff ${connector}`)} lists them.`;
+    case 'fields': {
+      const { fields, untilMs } = trouble;
+      return html`${counted(fields.length, 'field')} ${fields.length === 1 ? 'is' : 'are'} not as the
+      definition declares: ${printable(fieldNames(fields))}. Nothing is lost.
+      ${command(`schema diff ${connector}`)} has lines to declare what is new; undeclared, it stands here
+      until ${exactly(untilMs)}.`;
+    }
+    case 'withheld-by-age':
+      return html`${withheldItemsText(trouble.entities, trouble.items)} Check <code>retention</code> and
+        <code>history</code> of the config; if all of it is to go:
+        ${command(`prune ${connector} --allow-deletes`)}`;
     case 'error':
       return html`The last run stopped (${trouble.code}); ${command(`check ${connector}`)} says more.`;
     case 'quarantine':
@@ -45,6 +58,18 @@ export function troubleText(
     case 'interrupted':
       return html`The last run was interrupted; the next run resumes it.`;
   }
+}
+
+const mostFields = 3;
+
+function fieldNames(fields: readonly FieldNews[]): string {
+  const names = fields
+    .slice(0, mostFields)
+    .map(
+      ({ entity, field, kind }) => `${entity}.${field} (${kind === 'misfit' ? 'values do not fit' : 'new'})`,
+    );
+  const more = fields.length - names.length;
+  return `${names.join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`;
 }
 
 /** A pause that is over by this clock is not counted down. */

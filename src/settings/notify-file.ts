@@ -10,6 +10,7 @@ export const noticeKinds = [
   'failed',
   'incomplete',
   'withheld-deletes',
+  'withheld-retention',
   'schema-change',
   'stale',
   'publication-failed',

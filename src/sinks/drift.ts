@@ -30,6 +30,16 @@ export interface KnownDrift {
   readonly isEstablished: boolean;
 }
 
+/** A field that is not declared, or whose values do not fit it, since an entity was read for the first time. */
+export interface FieldNews extends Pick<DriftRow, 'connector' | 'entity' | 'field' | 'kind'> {
+  readonly since: Instant;
+  /** It has been given a column. */
+  readonly hasColumn: boolean;
+}
+
+/** For so long, people are shown what is new of a connector's fields. */
+export const newForMs = 14 * 24 * 60 * 60 * 1_000;
+
 /** For `schema diff`. */
 export interface DriftRow {
   readonly connector: ConnectorName;

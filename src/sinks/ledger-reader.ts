@@ -5,7 +5,7 @@ import type { EntityTable, PageCounts, Params, Quarantined } from '../core/recor
 import type { NotedAction } from './actions.ts';
 import type { SinkCopies, UnfinishedCopy } from './copies.ts';
 import type { FileFailure } from './files.ts';
-import type { DriftRow } from './drift.ts';
+import type { DriftRow, FieldNews } from './drift.ts';
 import type { OutboxRow } from './outbox.ts';
 import type { StoredMask } from './masks.ts';
 import type { WalkFailure } from './partition.ts';
@@ -159,6 +159,10 @@ export interface ConnectorOverview {
   readonly quarantined: number;
   /** Until then the service asked for no calls, in `lastEnded`. */
   readonly resumeAt: Instant | null;
+  /** Of the last days (`newForMs`). */
+  readonly newFields: readonly FieldNews[];
+  /** As `LedgerReader.withheldByAge`. */
+  readonly withheldByAge: readonly WithheldOf[];
 }
 
 /** Rows that seemed deleted in a run, and are kept. */

@@ -1,5 +1,6 @@
 import type { Instant } from '../core/clock.ts';
-import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { ConnectorName } from '../core/names.ts';
+import type { FieldNews } from './drift.ts';
 import type { ConnectorOverview } from './ledger-reader.ts';
 import type { Claimed, ClaimedMessage, ClaimHow, NewMessage } from './outbox.ts';
 
@@ -35,15 +36,6 @@ export interface Condition {
   readonly since: Instant;
   /** For the text of messages; without secrets. */
   readonly detail: string;
-}
-
-/** A field that is not declared, or whose values do not fit it, since an entity was read for the first time. */
-export interface FieldNews {
-  readonly connector: ConnectorName;
-  readonly entity: EntityName;
-  readonly field: string;
-  readonly kind: string;
-  readonly since: Instant;
 }
 
 export interface FoundState {

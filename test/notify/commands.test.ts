@@ -1,4 +1,6 @@
 import { appendFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { openNotifyWorld } from '../support/notify/notify-world.ts';
 import { jsonLines } from '../support/run-cli.ts';
@@ -47,6 +49,33 @@ it('says once that data is too old, and that it is fresh again', async () => {
   expect(receiver.bodies().map(({ kind, title }) => [kind, title])).toEqual([
     ['stale', 'newsletter: 1 entity is too old'],
     ['recovered', 'newsletter: works again'],
+  ]);
+});
+
+it('says once that a guard keeps what is too old, and when a check keeps nothing', async () => {
+  await using notify = await openNotifyWorld('  ops: { type: webhook, url: "URL" }', {
+    settings: '    include: [lists]\n    retention: { deletedRows: 90d }\n',
+    more: 'guards: { maxDeleteShare: 0.01, minDeleteRows: 0 }\n',
+  });
+  const { world, receiver, sync } = notify;
+  await sync();
+  world.moveTo(3);
+  await sync('--full', '--allow-deletes');
+  const db = new Database(join(world.folder, 'main.db'));
+  for (const update of ['UPDATE newsletter__lists SET _deleted_at', 'UPDATE _sync_retained SET checked_at']) {
+    db.exec(`${update} = '2020-01-01T00:00:00.000Z' WHERE ${update.split(' ').at(-1)} IS NOT NULL`);
+  }
+  db.close();
+  await sync();
+  await sync();
+  await world.cli('prune', 'newsletter', '--allow-deletes');
+  await sync();
+  expect(receiver.bodies()).toMatchObject([
+    {
+      kind: 'withheld-retention',
+      todo: expect.stringContaining('prune newsletter --allow-deletes') as string,
+    },
+    { kind: 'recovered', text: expect.stringContaining('What is too old had been kept since') as string },
   ]);
 });
 

@@ -77,8 +77,21 @@ describe('the overview', () => {
     expect(needs).toContain('members 23 rows look deleted and are kept.');
     expect(needs).toContain('connector-sync sync members --allow-deletes');
     expect(needs).toContain('crm The service refused the credentials (AUTH_FAILED).');
+    expect(needs).toMatch(
+      /leads 1 field is not as the definition declares: automations\.segment <script.*> \(new\)\. .* schema diff leads .* until \d/,
+    );
     expect(needs).not.toContain('newsletter');
     expect(body.indexOf('Needs a person')).toBeLessThan(body.indexOf('<tbody>'));
+  });
+
+  it('shows a new field for 14 days, and nothing of what the first load met', async () => {
+    expect(names(await page('/?state=attention'))).toContain('leads');
+    await using later = await serveUi({ config: world.config, clock: clockAhead(15 * 86_400_000) });
+    const { body } = await later.get('/?state=attention');
+    expect(names(body).toSorted()).toEqual(['crm', 'members', 'team-notes']);
+    expect(textOf((await later.get('/connectors/leads')).body)).toMatch(
+      /segment <script.*? string undeclared/,
+    );
   });
 
   it('shows a sink that cannot be read as one line, and the connectors of the others', async () => {
@@ -91,7 +104,13 @@ describe('the overview', () => {
   it('filters by part of a name and by state, and sorts, as the address says', async () => {
     expect(names(await page('/?q=NEW'))).toEqual(['new-shop', 'newsletter']);
     expect(names(await page('/?state=incomplete'))).toEqual(['members', 'team-notes']);
-    expect(names(await page('/?state=attention&sort=name'))).toEqual(['crm', 'members', 'team-notes']);
+    expect(names(await page('/?state=attention&sort=name'))).toEqual([
+      'crm',
+      'leads',
+      'members',
+      'team-notes',
+    ]);
+    expect(textOf(await page('/'))).toContain('needs a person 4');
     expect(names(await page('/?sort=rows'))[6]).toBe('new-shop');
     expect(names(await page('/'))[0]).toBe('crm');
     expect(textOf(await page('/?q=nothing-like-it'))).toContain('No connector matches.');
@@ -99,15 +118,8 @@ describe('the overview', () => {
 
   it('takes what an address has wrong as not given', async () => {
     const usual = names(await page('/'));
-    for (const query of [
-      'page=0',
-      'page=x',
-      'page=99',
-      'state=constructor',
-      'sort=toString',
-      'q=&q=leads',
-      'q[]=1',
-    ]) {
+    const wrong = 'page=0 page=x page=99 state=constructor sort=toString q=&q=leads q[]=1';
+    for (const query of wrong.split(' ')) {
       expect([query, names(await page(`/?${query}`))]).toEqual([query, usual]);
     }
   });

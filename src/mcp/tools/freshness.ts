@@ -81,6 +81,10 @@ function troubleText(trouble: Trouble): string {
       return `${counted(trouble.rows, 'row')} may be deleted in the service`;
     case 'quarantine':
       return `${counted(trouble.records, 'record')} could not be stored`;
+    case 'fields':
+      return `${counted(trouble.fields.length, 'field')} new, or unlike what was declared`;
+    case 'withheld-by-age':
+      return `${counted(trouble.items, 'old row or file', 'old rows and files')} kept by a guard`;
     case 'throttled':
       return `the service asked for a pause until ${trouble.until}`;
     case 'interrupted':

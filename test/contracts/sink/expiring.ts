@@ -94,4 +94,14 @@ export function expiring(kind: SinkKind): void {
     bench().clock.advance(2 * dayMs);
     expect(await sink.purges.expired(news, itself)).toMatchObject(none);
   });
+
+  it('shows what a guard keeps until a check keeps nothing', async () => {
+    const sink = await deleted();
+    const kept = async () => (await sink.history.overview())[0]?.withheldByAge;
+    expect(await kept()).toEqual([]);
+    await sink.purges.expire(news, asked({ withheld: 2 }));
+    expect(await kept()).toEqual([{ entity: lists, withheld: 2 }]);
+    await sink.purges.expire(news, asked());
+    expect(await kept()).toEqual([]);
+  });
 }

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
 import { healthOf, openHealths } from '../../../src/app/connector-health.ts';
+import type { WithRetention } from '../../../src/app/connector-states.ts';
 import { instant } from '../../../src/core/clock.ts';
 import type { Failure } from '../../../src/core/errors.ts';
 import type { ConnectorName } from '../../../src/core/names.ts';
 import { addCounts, noCounts, type PageCounts } from '../../../src/core/records.ts';
-import type { ConnectorSettings } from '../../../src/settings/settings.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
 import { accessSink } from '../../../src/sinks/registry.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
@@ -33,7 +33,8 @@ const seed = startSeed(7);
 const names = [news, ...(['mail', 'shop'] as const).map((name) => name as ConnectorName)];
 
 /** What may become of a connector whose records may be six hours old. */
-const settings: Pick<ConnectorSettings, 'entities'> = {
+const settings: WithRetention = {
+  definition: { entities: new Map() },
   entities: new Map([[members, { freshWithinMs: 6 * hourMs } as never]]),
 };
 

@@ -1,5 +1,6 @@
 import { expect, it as everywhere, onTestFinished } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
+import { newForMs } from '../../../src/sinks/drift.ts';
 import type { FoundState, NoticeChanges } from '../../../src/sinks/notices.ts';
 import type { ClaimedMessage, NewMessage } from '../../../src/sinks/outbox.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
@@ -83,10 +84,15 @@ export function telling(kind: SinkKind): void {
 
   everywhere('tells which fields are new since the first read', async () => {
     const sink = await bench().open();
-    const read = async (name: string, field: string): Promise<void> => {
+    const read = async (name: string, field: string, known?: string): Promise<void> => {
       const run = await bench().begin(sink, name, { isFull: true });
       const { id } = await onlyPartition(sink, run.lease);
-      const drift = [{ entity: members, field, kind: 'undeclared', type: 'string' }] as const;
+      const drift = [
+        { entity: members, field, kind: 'undeclared', type: 'string' },
+        ...(known === undefined
+          ? []
+          : [{ entity: members, field: known, kind: 'undeclared', type: 'boolean' } as const]),
+      ] as const;
       await sink.commit(run.lease, [page(run, id, [member(name)], { drift, seal: sealed })]);
       await sink.finish(run.lease, run.run, report(run, { entities: [stored] }));
       await run.lease[Symbol.asyncDispose]();
@@ -102,6 +108,12 @@ export function telling(kind: SinkKind): void {
       return null;
     });
     expect(seen).toEqual(['members.new undeclared']);
+    const overview = async () => (await sink.history.overview())[0]?.newFields.map(({ field }) => field);
+    expect(await overview()).toEqual(['new']);
+    // Known for longer than people are shown it; another type of its values is no news.
+    bench().clock.advance(newForMs);
+    await read('r3', 'newer', 'new');
+    expect(await overview()).toEqual(['newer']);
   });
 
   everywhere('gives each message to one process at a time, those of a channel in order', async () => {

@@ -85,7 +85,10 @@ export async function openStatusWorld({
         const listing = account.list(entity, params);
         return entity === 'automations'
           ? listingOf(
-              listing.slice(0, Infinity).map((record) => withUndeclared(record, outside)),
+              listing.slice(0, Infinity).map((record) => ({
+                ...withUndeclared(record, outside),
+                ...(round > 1 ? { [`segment ${outside}`]: 'new since the first sync' } : {}),
+              })),
               listing.metadata,
             )
           : listing;
@@ -115,7 +118,7 @@ ${settings}`,
   const synced = ['newsletter', 'team-notes', 'members', 'leads', 'crm', 'archive'];
   await cli('sync', ...synced);
   round = 2;
-  await cli('sync', '--full', 'team-notes', 'members', 'crm');
+  await cli('sync', '--full', 'team-notes', 'members', 'crm', 'leads');
   for (let run = 1; run < runs; run += 1) await cli('sync', 'newsletter');
   await cli('schedule', 'pause', 'archive', '--reason', `The account moves ${outside}`);
   return {

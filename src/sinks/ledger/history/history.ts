@@ -52,7 +52,7 @@ export function ledgerReader(
     outbox: asked(readOutbox),
     purged: asked(readPurgeNotes),
     completeAfter: asked(readCompleteAfter),
-    withheldByAge: asked(readWithheld),
+    withheldByAge: asked(async (tx, connector) => (await readWithheld(tx, [connector])).get(connector) ?? []),
     missing: asked(async (tx, connector, limit) => await readMissing(tx, records, connector, limit)),
     explain: asked(
       async (tx, connector, table, keyText) => await readRowHistory(tx, records, connector, table, keyText),

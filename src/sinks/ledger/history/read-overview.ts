@@ -1,4 +1,6 @@
+import { instant, type Instant } from '../../../core/clock.ts';
 import type { ConnectorName } from '../../../core/names.ts';
+import { newForMs } from '../../drift.ts';
 import { parseReport } from '../../stored-json.ts';
 import type {
   ConnectorOverview,
@@ -10,7 +12,9 @@ import type {
 import type { StoredIdentity } from '../../lease.ts';
 import type { RunReport } from '../../run-report.ts';
 import { grouped } from '../../../core/grouped.ts';
-import type { Tx } from '../../../sql/database.ts';
+import { cellOf, type Tx } from '../../../sql/database.ts';
+import { readFieldNews } from '../drift/field-news.ts';
+import { readWithheld } from '../purges/retained.ts';
 import { newestRunsSql, runColumns } from './read-runs.ts';
 
 interface Of {
@@ -56,6 +60,8 @@ export async function readOverview(
     ({ connector }) => connector,
   );
   const reported = await readReports(tx, only);
+  const newFields = grouped(await readFieldNews(tx, await newSince(tx), only), ({ connector }) => connector);
+  const withheldByAge = await readWithheld(tx, only);
   return [...new Set([...identityOf.keys(), ...pauses.keys()])]
     .toSorted()
     .map((connector): ConnectorOverview => {
@@ -69,8 +75,20 @@ export async function readOverview(
         freshness: ofTables,
         rows: ofTables.reduce((sum, { rows }) => sum + rows, 0),
         ...(reported.get(connector) ?? nothingReported),
+        newFields: newFields.get(connector) ?? [],
+        withheldByAge: withheldByAge.get(connector) ?? [],
       };
     });
+}
+
+/** By the time of the newest run, so that one pass stays cheap where many fields have long been known. */
+async function newSince(tx: Tx): Promise<Instant> {
+  const newest = await cellOf<Instant>(
+    tx,
+    'SELECT started_at FROM _sync_runs ORDER BY number DESC LIMIT 1',
+    {},
+  );
+  return newest === undefined ? '' : instant(Date.parse(newest) - newForMs);
 }
 
 /** Most connectors are not running: their newest run is the newest that ended. */

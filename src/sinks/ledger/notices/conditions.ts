@@ -1,7 +1,8 @@
 import { grouped } from '../../../core/grouped.ts';
 import type { ConnectorName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
-import type { Condition, FieldNews, FoundState, NoticeChanges } from '../../notices.ts';
+import type { Condition, FoundState, NoticeChanges } from '../../notices.ts';
+import { readFieldNews } from '../drift/field-news.ts';
 import { readOverview } from '../history/read-overview.ts';
 
 /**
@@ -27,7 +28,7 @@ export async function readFound(
   const overviews = await readOverview(tx, connectors);
   return {
     overviews: new Map(overviews.map((one) => [one.connector, one])),
-    fields: grouped(await readFieldNews(tx, connectors), ({ connector }) => connector),
+    fields: grouped(await readFieldNews(tx, '', connectors), ({ connector }) => connector),
     conditions: grouped(
       await tx.rows<Condition>(
         `SELECT connector, kind, subject, since, detail FROM _sync_conditions
@@ -38,18 +39,6 @@ export async function readFound(
     ),
     nowMs,
   };
-}
-
-/** What the chain of runs that stored an entity's first rows has met is no news. */
-async function readFieldNews(tx: Tx, connectors: readonly ConnectorName[]): Promise<readonly FieldNews[]> {
-  return await tx.rows<FieldNews>(
-    `SELECT d.connector, d.entity, d.field, d.kind, min(d.first_seen_at) AS since
-     FROM _sync_drift AS d JOIN _sync_runs AS run ON run.run = d.first_run
-       JOIN _sync_tables AS t ON t.connector = d.connector AND t.entity = d.entity
-     WHERE d.connector IN {connectors text} AND (t.first_origin IS NULL OR t.first_origin <> run.origin)
-     GROUP BY d.connector, d.entity, d.field, d.kind ORDER BY d.connector, d.entity, d.field, d.kind`,
-    { connectors },
-  );
 }
 
 export function writeConditions(tx: Tx, { stored, dropped }: Omit<NoticeChanges, 'messages'>): void {

@@ -1,4 +1,5 @@
 import type { Instant } from '../../../core/clock.ts';
+import { grouped } from '../../../core/grouped.ts';
 import type { ConnectorName, EntityName, OfEntity } from '../../../core/names.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 import type { WithheldOf } from '../../purges.ts';
@@ -31,12 +32,22 @@ export async function readCompleteAfter(
   return (await cellOf<number>(tx, sql, { connector, entity })) ?? 0;
 }
 
-/** `LedgerReader.withheldByAge`. */
-export async function readWithheld(tx: Tx, connector: ConnectorName): Promise<readonly WithheldOf[]> {
-  if (!(await hasTable(tx, '_sync_retained'))) return [];
-  return await tx.rows<WithheldOf>(
-    `SELECT entity, withheld FROM _sync_retained WHERE connector = :connector AND withheld > 0 ORDER BY entity`,
-    { connector },
+/** `LedgerReader.withheldByAge`, of all connectors or of `only` these. */
+export async function readWithheld(
+  tx: Tx,
+  only?: readonly ConnectorName[],
+): Promise<ReadonlyMap<ConnectorName, readonly WithheldOf[]>> {
+  if (!(await hasTable(tx, '_sync_retained'))) return new Map();
+  const found = await tx.rows<WithheldOf & { readonly connector: ConnectorName }>(
+    `SELECT connector, entity, withheld FROM _sync_retained
+     WHERE withheld > 0 ${only === undefined ? '' : 'AND connector IN {only text}'} ORDER BY connector, entity`,
+    only === undefined ? {} : { only },
+  );
+  return new Map(
+    [...grouped(found, ({ connector }) => connector)].map(([connector, all]) => [
+      connector,
+      all.map(({ entity, withheld }) => ({ entity, withheld })),
+    ]),
   );
 }
 

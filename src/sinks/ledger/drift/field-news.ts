@@ -1,0 +1,37 @@
+import type { Instant } from '../../../core/clock.ts';
+import type { ConnectorName } from '../../../core/names.ts';
+import type { Tx } from '../../../sql/database.ts';
+import type { FieldNews } from '../../drift.ts';
+import { parseColumns } from '../../stored-json.ts';
+
+/**
+ * What was met for the first time since then, of all connectors or of `only` these. What the chain of runs that stored
+ * an entity's first rows has met is no news, nor is what a run has met that is no longer kept. A definition that has
+ * come to declare a field ends its drift.
+ */
+export async function readFieldNews(
+  tx: Tx,
+  since: Instant,
+  only?: readonly ConnectorName[],
+): Promise<readonly FieldNews[]> {
+  const found = await tx.rows<
+    Omit<FieldNews, 'hasColumn'> & Readonly<Record<'declared' | 'evolved', string>>
+  >(
+    `SELECT d.connector, d.entity, d.field, d.kind, min(d.first_seen_at) AS since, t.declared, t.evolved
+     FROM _sync_drift AS d JOIN _sync_runs AS run ON run.run = d.first_run
+       JOIN _sync_tables AS t ON t.connector = d.connector AND t.entity = d.entity
+     WHERE d.first_seen_at >= :since ${only === undefined ? '' : 'AND d.connector IN {only text}'}
+       AND (t.first_origin IS NULL OR t.first_origin <> run.origin)
+       AND NOT EXISTS (SELECT 1 FROM _sync_drift AS old
+         WHERE old.connector = d.connector AND old.entity = d.entity AND old.field = d.field AND old.kind = d.kind
+           AND old.first_seen_at < :since)
+     GROUP BY d.connector, d.entity, d.field, d.kind, t.declared, t.evolved
+     ORDER BY d.connector, d.entity, d.field, d.kind`,
+    { since, ...(only === undefined ? {} : { only }) },
+  );
+  return found.flatMap(({ declared, evolved, ...news }) => {
+    const isIn = (columns: string): boolean => parseColumns(columns).some(({ name }) => name === news.field);
+    const hasColumn = isIn(evolved);
+    return news.kind === 'undeclared' && !hasColumn && isIn(declared) ? [] : [{ ...news, hasColumn }];
+  });
+}
