@@ -4,6 +4,7 @@ import type { JsonObject } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import { notFound, type ApiError } from './api-error.ts';
+import { maskedProvider } from './masked-provider.ts';
 import { askProvider } from './provider.ts';
 import type { ProvidedConnector, Provider, ProviderCheck, Providers } from './provider.ts';
 import type { Principal } from './state/tokens.ts';
@@ -91,7 +92,8 @@ function complete({ state, definitions }: Parts, stored: StoredConnector): Local
 }
 
 function provider(parts: Parts, connector: LocalConnector): Provider {
-  return parts.providers.open(provided(parts.state, connector));
+  const { definition } = connector;
+  return maskedProvider(parts.providers.open(provided(parts.state, connector)), definition);
 }
 
 /** With its credentials as they are stored when they are asked for. */

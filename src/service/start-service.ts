@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { type Clock, systemClock } from '../core/clock.ts';
 import { servedDefinition } from '../definitions/definition.ts';
+import { maskedDefinition, type Masks } from '../definitions/mask/masked-definition.ts';
 import { guardRequests, knownPrincipalOf } from './guard-requests.ts';
 import { openLocalConnectors } from './local-connectors.ts';
 import { openServer, type ServerOptions } from './open-server.ts';
@@ -37,6 +38,8 @@ export interface ServiceOptions extends SeedOptions, ServerOptions {
   readonly data?: string | null;
   /** 32 bytes that credentials are sealed with; default: the key file in `data`. */
   readonly key?: Buffer;
+  /** By the name of a definition: what is kept from being stored and shown of all its connectors. */
+  readonly masks?: ReadonlyMap<string, Masks>;
   /** False: no indexed stores are kept, though there is a folder. */
   readonly isIndexed?: boolean;
   /** Between two syncs of an indexed store. Default null: only the first sync runs by itself. */
@@ -84,6 +87,7 @@ export interface RequestEntry {
 const defaults = {
   host: '127.0.0.1',
   data: null,
+  masks: new Map<string, Masks>(),
   isIndexed: true,
   refreshEveryMs: null,
   search: { deadlineMs: 5_000, processes: 2 },
@@ -93,6 +97,8 @@ const defaults = {
   allowedHosts: [],
   clock: systemClock,
 } satisfies Partial<ServiceOptions>;
+
+const noMasks: Masks = new Map();
 
 export type Service = Awaited<ReturnType<typeof startService>>;
 
@@ -109,7 +115,12 @@ export async function startService(options: ServiceOptions) {
     ...(options.rateLimit === undefined ? {} : { requestsPerSecond: options.rateLimit }),
     ...options.limits,
   };
-  const definitions = new Map([...options.definitions].map(([name, one]) => [name, servedDefinition(one)]));
+  const definitions = new Map(
+    [...options.definitions].map(([name, one]) => [
+      name,
+      maskedDefinition(servedDefinition(one), settings.masks.get(name) ?? noMasks),
+    ]),
+  );
   // What is opened is closed in the opposite order, also when a later step of the start fails.
   let stateToClose: ServiceState | null = null;
   const opened: (() => Promise<void>)[] = [

@@ -20,6 +20,8 @@ interface Written {
   /** Of the connector. */
   readonly at: readonly string[];
   readonly note: Note;
+  /** Of a server: its clients ask for pages by what they were answered. */
+  readonly isServed?: boolean;
 }
 
 const maxPathNames = 20;
@@ -77,11 +79,15 @@ function checkPaths({ fields }: EntityMaskFile, at: readonly string[], note: Not
   }
 }
 
-function checkNeeded({ definition, entities, at, note }: Written, entity: Entity, rules: MaskRules): void {
+function checkNeeded(
+  { definition, entities, at, note, isServed = false }: Written,
+  entity: Entity,
+  rules: MaskRules,
+): void {
   const tree = ruleTree(rules);
   const place = [...at, 'mask', entity.name];
   const seen = new Set<string>();
-  for (const { path, why, mayHash } of neededFields(definition, entity, entities)) {
+  for (const { path, why, mayHash } of neededFields(definition, entity, entities, { isServed })) {
     const rule = ruleAt(rules, tree, path);
     const field = path.join('.');
     if (rule.kind === 'keep' || (mayHash && rule.kind === 'hash') || seen.has(field)) continue;

@@ -16,14 +16,16 @@ export interface NeededField {
 
 /**
  * The fields of an entity whose clear values a sync needs: to ask the service, to know which records are of this kind
- * and which changed, or to tell one record from another. `chosen`: the entities that are read.
+ * and which changed, or to tell one record from another. `chosen`: the entities that are read;
+ * `isServed`: clients read them.
  */
 export function neededFields(
   definition: Definition,
   entity: Entity,
   chosen: ReadEntities,
+  { isServed }: { readonly isServed: boolean },
 ): readonly NeededField[] {
-  const { actions, incremental, order, only, recursive, explode, whole, key, isKeyless } = entity;
+  const { actions, incremental, order, only, recursive, explode, whole, key, isKeyless, pagination } = entity;
   const needed = (field: string, why: string, mayHash = false): NeededField => ({
     path: field.split('.'),
     why,
@@ -53,6 +55,9 @@ export function neededFields(
     ...(incremental === null
       ? []
       : [needed(incremental.field, 'the change value that changes are asked for by')]),
+    ...(isServed && pagination.kind === 'lastRecord'
+      ? [needed(pagination.field, 'what the next page is asked for by')]
+      : []),
     ...(order === null ? [] : [needed(order.field, 'what listings are sorted by')]),
     ...(only === null ? [] : [needed(only.field, 'what decides which records are read')]),
     ...entity.unlisted.map(({ field }) => needed(field, 'what tells why a record is not listed')),

@@ -1,7 +1,7 @@
 import { get, type IncomingMessage, createServer } from 'node:http';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect } from 'vitest';
@@ -144,3 +144,71 @@ async function statusFor(url: unknown, host: string): Promise<number | undefined
   answer.resume();
   return answer.statusCode;
 }
+
+// Proves promise 10.7
+it('masks what it answers as a file says, and shows its key nowhere', async () => {
+  const key = Buffer.alloc(32, 5).toString('base64');
+  const rules = 'list_members: { fields: { email_address: { hash: { as: email } }, full_name: drop } }';
+  await writeFile(
+    join(folder, 'masks.yaml'),
+    `mask: { key: "\${MASK_KEY}" }\ntypes: { email-marketing: { mask: { ${rules} } } }\n`,
+  );
+  const env = {
+    CONNECTOR_SYNC_CLIENT_ID: 'me',
+    CONNECTOR_SYNC_CLIENT_SECRET: 'given-by-the-user',
+    MASK_KEY: key,
+    LOG_LEVEL: 'info',
+  };
+  const running = startCli([...tiny, '--json', '--masks', 'masks.yaml'], { cwd: folder, env });
+  await running.until('"url"');
+  const [said] = jsonLines({ ...running.output(), code: null });
+  const url = String(said?.['url']);
+  const ask = async (path: string, body: object, token = ''): Promise<Record<string, unknown>> => {
+    const headers = { 'content-type': 'application/json', authorization: `Bearer ${token}` };
+    const answer = await fetch(`${url}/api/v1${path}`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+    });
+    return (await answer.json()) as Record<string, unknown>;
+  };
+  const client = { client_id: 'me', client_secret: 'given-by-the-user' };
+  const { access_token: token } = await ask('/account/applications/token', client);
+  const list = async (entity: string, params: object): Promise<readonly Record<string, unknown>[]> => {
+    const body = { entity, action: 'list', params };
+    const path = '/integrations/connectors/sample-newsletter/execute';
+    return (await ask(path, body, String(token)))['result'] as readonly Record<string, unknown>[];
+  };
+  const [first] = await list('lists', {});
+  const members = await list('list_members', { list_id: first?.['id'] });
+  expect(members.length).toBeGreaterThan(0);
+  for (const member of members) {
+    expect(member['email_address']).toMatch(/^hmac-[0-9a-f]{8}-[0-9a-f]{64}$/);
+    expect(member).not.toHaveProperty('full_name');
+  }
+  running.child.kill('SIGTERM');
+  const { stdout, stderr } = await running.result;
+  expect(stdout + stderr).not.toContain(key);
+});
+
+it.each([
+  [
+    'types: { email-marketing: { mask: { list_members: { fields: { full_name: drop } } } } }',
+    'mask.key: is missing',
+  ],
+  ['types: { email-markting: { mask: {} } }', 'no such connector type: "email-markting"; did you mean'],
+  ['mask: { key: "${NO_SUCH}" }\ntypes: {}', 'NO_SUCH is not set'],
+  ['mask: { key: "short-key" }\ntypes: {}', 'mask.key: expected a key of 32 bytes'],
+  [
+    `mask: { key: "${'a'.repeat(64)}" }\ntypes: { email-marketing: { mask: { lists: { fields: { id: hash } } } } }`,
+    'expected id as it comes, got hash',
+  ],
+  ['maske: {}\ntypes: {}', 'unknown key; did you mean "mask"?'],
+])('refuses the masks %j before anything is made', async (masks, message) => {
+  await writeFile(join(folder, 'masks.yaml'), masks);
+  const refused = await callCli([...tiny, '--masks', 'masks.yaml'], { cwd: folder });
+  expect(refused.code).toBe(2);
+  expect(refused.stderr.replaceAll(/\s+/g, ' ')).toContain(message);
+  expect(refused.stdout + refused.stderr).not.toContain('short-key');
+  expect(await readdir(folder)).toEqual(['masks.yaml']);
+});

@@ -5,6 +5,7 @@ import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
+import type { Masks } from '../../definitions/mask/masked-definition.ts';
 import { isLoopbackAddress } from '../../http/guard-address.ts';
 import { maxSampleRevision } from '../../sample/writing.ts';
 import type { Service } from '../../service/start-service.ts';
@@ -85,7 +86,7 @@ function warnOfPlainText({ terminal }: CommandContext, { service: { host }, tls 
 }
 
 async function start(
-  { env, terminal, clock, cwd }: CommandContext,
+  { env, terminal, clock, cwd, scrubber }: CommandContext,
   choices: ServeChoices,
   folder: string,
   application: ChosenApplication,
@@ -93,6 +94,11 @@ async function start(
   // Loaded only where something is served: a server's code would slow the start of every other command.
   const { serveSamples } = await import('./serve/serve-samples.ts');
   const log = await stderrLog({ env, terminal });
+  const definitions = loadDefinitions([
+    builtInDefinitionsFolder,
+    ...choices.definitions.map((name) => resolve(cwd, name)),
+  ]);
+  const masks = await loadMasks({ env, cwd, scrubber }, choices.masks, definitions);
   return await serveSamples({
     ...choices.service,
     data: folder,
@@ -100,10 +106,8 @@ async function start(
     ...(application.kind === 'there'
       ? {}
       : { clientId: application.clientId, clientSecret: application.clientSecret.reveal() }),
-    definitions: loadDefinitions([
-      builtInDefinitionsFolder,
-      ...choices.definitions.map((name) => resolve(cwd, name)),
-    ]),
+    definitions,
+    masks,
     tls: choices.tls === null ? null : readTls(choices.tls, cwd),
     onFailure: (error) => terminal.note(failureText(error)),
     onRequest: (entry) => log?.info(entry, 'request'),
@@ -111,6 +115,19 @@ async function start(
     if (application.kind === 'made-up') await forget(application.clientId, folder, clock);
     throw startFailure(error, choices);
   });
+}
+
+async function loadMasks(
+  { env, cwd, scrubber }: Pick<CommandContext, 'env' | 'cwd' | 'scrubber'>,
+  name: string | null,
+  definitions: ReturnType<typeof loadDefinitions>,
+): Promise<ReadonlyMap<string, Masks>> {
+  if (name === null) return new Map();
+  // Loaded only where it is used: it knows the format of configs.
+  const { loadServedMasks } = await import('../../settings/load-served-masks.ts');
+  const { key, masks } = loadServedMasks({ file: resolve(cwd, name), env, definitions });
+  if (key !== null) scrubber.register(key);
+  return masks;
 }
 
 function readTls({ cert, key }: NonNullable<ServeChoices['tls']>, cwd: string) {

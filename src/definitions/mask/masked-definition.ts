@@ -31,6 +31,17 @@ export function maskedDefinition(definition: Definition, masks: Masks): Definiti
   return masked;
 }
 
+/** As it passes into another process: what comes there is masked already. A mask has functions, and does not pass. */
+export function withoutMasks(definition: Definition): Definition {
+  const entities = [...definition.entities].map(([name, entity]) => [name, withoutMask(entity)] as const);
+  return { ...definition, entities: new Map(entities) };
+}
+
+/** As `withoutMasks`. */
+export function withoutMask(entity: Entity): Entity {
+  return { ...entity, mask: null };
+}
+
 /** Thousands of connectors may share their masks. */
 const made = new WeakMap<Masks, ReadonlyMap<Definition, Definition>>();
 

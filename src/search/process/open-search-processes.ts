@@ -5,6 +5,7 @@ import { SyncError } from '../../core/errors.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { Entity } from '../../definitions/definition.ts';
+import { withoutMask } from '../../definitions/mask/masked-definition.ts';
 import { orAborted } from '../../http/or-aborted.ts';
 import { startDeadline } from '../../http/start-deadline.ts';
 import { takeSlot } from '../../http/take-slot.ts';
@@ -149,11 +150,6 @@ export function openSearchProcesses(options: SearchProcessesOptions) {
       await Promise.all([...alive].map(({ ended }) => ended));
     },
   };
-}
-
-/** A search reads what is stored; the mask, which has functions, does not pass into a process. */
-function withoutMask(entity: Entity): Entity {
-  return { ...entity, mask: null };
 }
 
 interface SearchProcess extends Child<SearchCalls> {

@@ -2,13 +2,14 @@ import { setMaxListeners } from 'node:events';
 import type PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
 import type { ErrorCode } from '../../core/errors.ts';
+import { withoutMasks } from '../../definitions/mask/masked-definition.ts';
 import { takeSlot } from '../../http/take-slot.ts';
 import { answerCall } from './answer-call.ts';
 import type { KeptConnector, StoreStatus } from './context-stores.ts';
 import { firstSyncAt, isSettled, nextSyncAt } from './next-sync.ts';
 import { runStoreProcess, type StoreProcessEnd } from './run-store-process.ts';
 import { searchableEntities } from './store-entities.ts';
-import { removeStore, storeFile } from './store-file.ts';
+import { removeStore, storeFile, storeOrigin } from './store-file.ts';
 import { storeRecord } from './store-record.ts';
 
 interface KeepStoreOptions {
@@ -44,7 +45,13 @@ export function keepStore(options: KeepStoreOptions) {
     record.begun();
     const { connectorId, definition } = connector;
     return await runStoreProcess({
-      job: { file, connectorId, definition, nowMs: clock.now() },
+      job: {
+        file,
+        origin: storeOrigin(definition),
+        connectorId,
+        definition: withoutMasks(definition),
+        nowMs: clock.now(),
+      },
       // The connector as it is when the call comes: its credentials may have changed.
       answer: (body, signal) => answerCall(connector, body, signal),
       onLedger: (ledger) => record.stored(ledger),

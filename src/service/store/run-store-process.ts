@@ -47,6 +47,8 @@ export async function runStoreProcess(options: StoreProcessOptions): Promise<Sto
 /** One sync of one store, as its process gets it. */
 export interface StoreJob {
   readonly file: string;
+  /** See `storeOrigin`. */
+  readonly origin: string;
   readonly connectorId: string;
   readonly definition: Definition;
   /** The service's time, which continues from there in the process. Milliseconds since the epoch. */

@@ -1,13 +1,23 @@
+import { hash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
 import { isConnectorId, isConnectorName, type ConnectorId, type ConnectorName } from '../../core/names.ts';
+import type { Definition } from '../../definitions/definition.ts';
 
 /** A store's file holds one connector: this one, whatever it is called outside. */
 export const storeConnector: ConnectorName = nameOf('store');
 
-/** What a store's file says of where its records come from. */
-export const storeBaseUrl = 'context-store:';
+/**
+ * What a store's file says of where its records come from: with other masks it is another store, and one that was
+ * filled before is of no use.
+ */
+export function storeOrigin({ entities }: Definition): string {
+  const masks = [...entities].flatMap(([name, { mask }]) =>
+    mask === null ? [] : [[name, mask.fingerprint]],
+  );
+  return `context-store:${masks.length === 0 ? '' : hash('sha256', JSON.stringify(masks), 'hex')}`;
+}
 
 /** The SQLite file of a connector's store. Throws `SyncError` USAGE for an id that makes no file name. */
 export function storeFile(folder: string, connectorId: string): string {

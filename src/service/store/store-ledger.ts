@@ -1,4 +1,4 @@
-import type { ErrorCode, SyncError } from '../../core/errors.ts';
+import { SyncError, type ErrorCode } from '../../core/errors.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { readConnectors } from '../../sinks/ledger/history/read-connectors.ts';
@@ -21,16 +21,24 @@ const runsLookedAt = 20;
 
 /**
  * From the file, read only, in one state. Empty where there is none, or nothing in it yet. Rejects with `SyncError`
- * where it cannot be read.
+ * where it cannot be read, and where its records are of another `origin`: then it is unusable.
  */
-export async function readStoreLedger(file: string, definition: Definition): Promise<StoreLedger> {
+export async function readStoreLedger(
+  file: string,
+  definition: Definition,
+  origin: string,
+): Promise<StoreLedger> {
   if (!isSinkThere(file)) return emptyLedger;
   await using db = readSqliteSink(file);
-  return await db.read(async (tx) => await readIn(tx, definition));
+  return await db.read(async (tx) => await readIn(tx, definition, origin));
 }
 
-async function readIn(tx: Tx, definition: Definition) {
+async function readIn(tx: Tx, definition: Definition, origin: string) {
   const [status] = await readConnectors(tx, [storeConnector]);
+  if (status !== undefined && status.baseUrl !== origin) {
+    const message = 'Expected records that were stored with the masks of this server, got others.';
+    throw new SyncError(message, { code: 'IDENTITY_CHANGED', recovery: 'stop' });
+  }
   const tables = new Map(status?.entities.map((entity) => [String(entity.entity), entity]));
   const freshness = await readFreshness(tx, storeConnector);
   const whole = new Map(freshness.map(({ entity, asOf }) => [entity, asOf]));

@@ -3,6 +3,7 @@ import type { Definition } from '../../definitions/definition.ts';
 import type { EntityStatus, Readiness, StoreStatus } from './context-stores.ts';
 import type { StoreProcessEnd } from './run-store-process.ts';
 import { searchableEntities } from './store-entities.ts';
+import { storeOrigin } from './store-file.ts';
 import {
   emptyLedger,
   failedWith,
@@ -28,7 +29,7 @@ export function storeRecord(file: string, definition: () => Definition) {
   /** Reads the file, which no sync is at work on. Never rejects: what it finds is in the status. */
   const read = async (): Promise<void> => {
     try {
-      ledger = await readStoreLedger(file, definition());
+      ledger = await readStoreLedger(file, definition(), storeOrigin(definition()));
       ({ problem } = ledger);
     } catch (error) {
       // What SQLite reads well may still be no account of ours: a bit of a text that has changed, for example.

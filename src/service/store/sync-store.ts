@@ -21,7 +21,7 @@ import { redactMessage } from '../../http/redact-message.ts';
 import type { Source } from '../../source/source.ts';
 import type { StoreJob, StoreSyncEnd } from './run-store-process.ts';
 import { searchableEntities, storeDefinition, storeEntities } from './store-entities.ts';
-import { checkedId, storeBaseUrl, storeConnector } from './store-file.ts';
+import { checkedId, storeConnector } from './store-file.ts';
 import { isUnusable, readStoreLedger, type StoreLedger } from './store-ledger.ts';
 
 interface SyncStoreOptions {
@@ -61,7 +61,7 @@ export async function syncStore(options: SyncStoreOptions): Promise<StoreSyncEnd
 }
 
 async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOptions) {
-  const { file } = job;
+  const { file, origin } = job;
   const definition = storeDefinition(job.definition);
   const connectorId = checkedId(job.connectorId);
   // Derived data: what a power loss takes is read again.
@@ -69,7 +69,7 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
   let toldAtMs = -Infinity;
   /** One after the other, so that the newest is reported last. */
   let telling = Promise.resolve();
-  const tell = async (): Promise<void> => onLedger(await readStoreLedger(file, definition));
+  const tell = async (): Promise<void> => onLedger(await readStoreLedger(file, definition, origin));
   const onEvent: OnRunEvent = (event) => {
     if (event.kind !== 'page-committed' || event.counts.inserted === 0) return;
     if (clock.now() - toldAtMs < tellEveryMs) return;
@@ -81,7 +81,7 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
   const report = await syncConnector({
     identity: {
       connector: storeConnector,
-      baseUrl: storeBaseUrl,
+      baseUrl: origin,
       connectorId,
       definition: definition.name,
       definitionHash: definition.contentHash,
@@ -99,7 +99,7 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
     signal,
   });
   await telling;
-  return { report, ledger: await readStoreLedger(file, definition) };
+  return { report, ledger: await readStoreLedger(file, definition, origin) };
 }
 
 /**

@@ -93,7 +93,12 @@ export function markedAccount(marks: Marks) {
             ? [{ ...memberOf({ id: `odd ${JSON.stringify(params['list_id'])}` }), id: null }]
             : [];
         const records = listing.slice(0, Number.POSITIVE_INFINITY).map((record) => edit(entity, record));
-        return listingOf([...records, ...odd], listing.metadata);
+        const isMarked = entity === 'list_members' && records.length > 0;
+        const said = isMarked ? once('metadata', () => ({ said: marks.value('metadata', 'text') })) : {};
+        return listingOf(
+          [...records, ...odd],
+          isMarked ? { ...listing.metadata, ...said } : listing.metadata,
+        );
       },
       get: (entity, params) => {
         const record = account.get(entity, params);

@@ -14,6 +14,7 @@ export const serveOptions = {
   '--trust-proxy <address...>': 'proxies whose X-Forwarded-Proto is trusted: addresses or networks',
   '--data <folder>': { text: 'folder for its state and indexed stores', default: defaultDataFolder },
   '--definitions <folder...>': 'folders with definitions of further connector types',
+  '--masks <file>': 'what is never stored and never answered, by connector type (docs/guides/masks.md)',
   '--samples': 'sample accounts for all connectors, whatever their credentials: no third party is asked',
   '--allow-upstream-host <name...>':
     'hosts of third parties that may be at private addresses: by the scheme and port of the definition, with :port at that port too',
@@ -43,6 +44,7 @@ export function readServeFlags(flags: ServeFlags) {
   const account = { size: sizeOf(flags), seed: wholeNumber('--seed', flags.seed), revision };
   const shortestMs = shortestTokenSeconds * 1000;
   if (flags.data === '') throw usage('--data: expected the path of a folder, got "".');
+  if (flags.masks === '') throw usage('--masks: expected the path of a file, got "".');
   return {
     service: {
       host: flags.host,
@@ -59,6 +61,8 @@ export function readServeFlags(flags: ServeFlags) {
     },
     /** Folders with definitions, besides the built-in ones. */
     definitions: flags.definitions,
+    /** The file with masks; null: there are none. */
+    masks: flags.masks ?? null,
     revision,
     /** Paths of PEM files; null: HTTP. */
     tls: tlsOf(flags),

@@ -1,0 +1,67 @@
+import * as z from 'zod';
+import { ProblemsError, type Problem } from '../core/problems.ts';
+import type { Secret } from '../core/secret.ts';
+import { servedDefinition, type Definition } from '../definitions/definition.ts';
+import type { Masks } from '../definitions/mask/masked-definition.ts';
+import { parseShape, strictObject } from '../definitions/schema-problems.ts';
+import { noSuch } from '../definitions/suggest-name.ts';
+import { buildMasks } from './build-masks.ts';
+import { readWritten } from './gather-connectors.ts';
+import { connectorMask, maskFile } from './mask-file.ts';
+
+/** As in a config, but by the connector type. */
+const servedMasksFile = strictObject({
+  mask: maskFile.prefault({}),
+  types: z.record(z.string(), strictObject({ mask: connectorMask })),
+});
+
+interface LoadServedMasksOptions {
+  readonly file: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** By name: those that are served. */
+  readonly definitions: ReadonlyMap<string, Definition>;
+}
+
+/**
+ * The masks of a server, by the name of a definition, with their key. Throws `ProblemsError` CONFIG_INVALID with all
+ * that is wrong in the file, or missing here.
+ */
+export function loadServedMasks({ file, env, definitions }: LoadServedMasksOptions): {
+  readonly key: Secret | null;
+  readonly masks: ReadonlyMap<string, Masks>;
+} {
+  const { yaml, data, unresolved, hidden } = readWritten(file, undefined, env);
+  if (yaml.problems.length > 0) throw invalid(yaml.problems);
+  const lacking = unresolved.map(({ at, message }) => yaml.problem(at, message));
+  if (lacking.length > 0) throw invalid(lacking);
+  const shape = parseShape(servedMasksFile, data, yaml, (at) => !hidden.has(at.map(String).join('.')));
+  if (shape.problems.length > 0 || shape.value === null) throw invalid(shape.problems);
+  const { key } = shape.value.mask;
+  const problems: Problem[] = [];
+  const masks = new Map<string, Masks>();
+  for (const [name, one] of Object.entries(shape.value.types)) {
+    const at = ['types', name];
+    const found = definitions.get(name);
+    if (found === undefined) {
+      problems.push(yaml.problem(at, noSuch('connector type', name, [...definitions.keys()])));
+      continue;
+    }
+    const definition = servedDefinition(found);
+    // Clients read what they like, by every way that the definition knows.
+    const entities = new Map(
+      [...definition.entities].map(([entity, { parents }]) => [
+        entity,
+        { parents: parents.map((parent) => parent.entity) },
+      ]),
+    );
+    const note = (place: Parameters<typeof yaml.problem>[0], message: string): void =>
+      void problems.push(yaml.problem(place, message));
+    masks.set(name, buildMasks({ file: one, definition, entities, key, at, note, isServed: true }));
+  }
+  if (problems.length > 0) throw invalid(problems);
+  return { key, masks };
+}
+
+function invalid(problems: readonly Problem[]): ProblemsError {
+  return new ProblemsError('CONFIG_INVALID', problems, 'The masks are');
+}
