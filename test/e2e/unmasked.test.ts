@@ -1,11 +1,9 @@
-import { randomBytes } from 'node:crypto';
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
-import { foundIn, markedAccount, marked, maskWithout, openMarks } from '../support/masks/marked-world.ts';
-import { isLong, triedSinks } from '../support/trials.ts';
+import type { CliWorld } from '../support/cli-world.ts';
+import { openClearWorld } from '../support/masks/clear-world.ts';
+import { foundIn } from '../support/masks/marked-world.ts';
+import { triedSinks } from '../support/trials.ts';
 
-const key = `mask: { key: "${randomBytes(32).toString('base64')}" }\n`;
 const targets = `publish:\n  lake: { type: files, directory: ./lake, format: jsonl, connectors: [newsletter] }\n`;
 
 async function maskLines(world: CliWorld): Promise<string> {
@@ -22,27 +20,15 @@ it.each(triedSinks)(
   'rewrites all that a %s sink holds from before a mask, where no read reaches it',
   { timeout: 300_000 },
   async (sink) => {
-    const marks = openMarks();
-    await using world = await openCliWorld({
-      sink,
-      ...(isLong ? { size: { members: marked } } : {}),
-      wrap: markedAccount(marks),
-      settings: sink === 'jsonl' ? '' : '    history: true\n',
-    });
-    appendFileSync(world.config, key + targets);
-    for (const revision of [1, 2, 3]) {
-      world.moveTo(revision);
-      await world.cli('sync', 'newsletter', '--full', '--allow-deletes');
-    }
-    await world.cli('sync', 'newsletter', '--full', '--max-calls', '5');
+    await using clear = await openClearWorld(sink, { more: targets });
+    const { world, marks } = clear;
     const find = async (): Promise<readonly string[]> => {
       const found = await foundIn(world, sink, '', marks.values(), { isPurged: true });
       return [...found].map(([value, place]) => `${value} in ${place}`);
     };
     expect((await find()).length).toBeGreaterThan(200);
 
-    const config = readFileSync(world.config, 'utf8').replace('  wiki:\n', `${maskWithout(null)}  wiki:\n`);
-    writeFileSync(world.config, config);
+    clear.mask();
     const early = await world.cli('purge', 'newsletter', '--unmasked');
     expect(early).toMatchObject({ code: 2, stderr: expect.stringContaining('not in use yet') as string });
     expect((await world.cli('sync', 'newsletter', '--allow-deletes')).code).toBe(3);

@@ -132,12 +132,18 @@ export function maskWithout(left: string | null): string {
 
 /** The values that are in what was printed, in a file, or in a file of the server; with where they were found last. */
 export async function foundIn(
-  world: CliWorld,
+  world: Pick<CliWorld, 'folder'>,
   sink: (typeof triedSinks)[number],
   printed: string,
   values: readonly string[],
-  /** Of a server what no purge reaches: its log, and its statistics. */
-  { isPurged = false } = {},
+  /**
+   * Purged: of a server without what no purge reaches, its log and its statistics. `database`: of the server only the
+   * files of this database, by its address.
+   */
+  {
+    isPurged = false,
+    database = null,
+  }: { readonly isPurged?: boolean; readonly database?: string | null } = {},
 ): Promise<ReadonlyMap<string, string>> {
   const search = openSearchFor(values);
   const places = new Map<string, string>();
@@ -148,16 +154,17 @@ export async function foundIn(
   for (const { place, bytes } of contentsOf(world.folder)) look(place, bytes);
   if (sink === 'postgres') {
     const { data, url } = await sharedPostgres();
-    const client = new pg.Client({ connectionString: url });
+    const client = new pg.Client({ connectionString: database ?? url });
     await client.connect();
     await client.query('CHECKPOINT');
-    const { rows } = await client.query<{ file: string }>(
-      `SELECT pg_relation_filepath(oid) AS file FROM pg_class
+    const { rows } = await client.query<{ file: string; base: string }>(
+      `SELECT pg_relation_filepath(oid) AS file,
+         'base/' || (SELECT oid FROM pg_database WHERE datname = current_database()) AS base FROM pg_class
        WHERE oid = 'pg_statistic'::regclass OR oid = (SELECT reltoastrelid FROM pg_class WHERE oid = 'pg_statistic'::regclass)`,
     );
     await client.end();
     const outOfReach = ['pg_wal/', ...rows.map(({ file }) => file)].map((name) => join(data, name));
-    for (const { place, bytes } of contentsOf(data)) {
+    for (const { place, bytes } of contentsOf(database === null ? data : join(data, rows[0]?.base ?? ''))) {
       if (isPurged && outOfReach.some((one) => place.startsWith(one))) continue;
       look(place, bytes);
     }
