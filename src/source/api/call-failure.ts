@@ -7,7 +7,7 @@ import {
 } from '../../core/errors.ts';
 import type { EntityName } from '../../core/names.ts';
 import { hiddenWords } from '../../core/record-mask.ts';
-import type { ErrorPattern } from '../../definitions/definition.ts';
+import type { Definition, ErrorPattern } from '../../definitions/definition.ts';
 
 /** Whether and how one failed attempt may be followed by another within the same call. */
 export interface RetryRule {
@@ -77,6 +77,18 @@ export function callFacts(
 ): CallFacts {
   const none = { entity: null, isRoot: false, canShrink: false, hasPageToken: false, patterns: [] };
   return { ...none, ...more, purpose, label };
+}
+
+/** Facts of a call about an entity's records or files: of a masked one the service's words are hidden. */
+export function entityFacts(
+  { entities, errors }: Pick<Definition, 'entities' | 'errors'>,
+  action: string,
+  entity: EntityName,
+  more: Partial<CallFacts> = {},
+): CallFacts {
+  const isMasked = (entities.get(entity)?.mask ?? null) !== null;
+  const about = { entity, patterns: errors, ...(isMasked ? { isMasked } : {}) };
+  return callFacts('execute', `${action} ${entity}`, { ...about, ...more });
 }
 
 /** Advice after a write with an unknown outcome. */

@@ -3,7 +3,7 @@ import type { ConnectorId, EntityName } from '../../core/names.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { DownloadRequest, ReceiveFile } from '../source.ts';
 import type { StreamCall } from './api-caller.ts';
-import { callFacts, type CallFacts } from './call-failure.ts';
+import { entityFacts, type CallFacts } from './call-failure.ts';
 import { invalidFile, fileTooLarge } from './classify-failure.ts';
 import { dispositionName } from '../../http/header-values.ts';
 import { tryJsonText } from '../../http/lossless-json.ts';
@@ -43,7 +43,7 @@ export function downloadCall<T>(
 }
 
 export function downloadFacts(definition: Definition, entity: EntityName): CallFacts {
-  return callFacts('execute', `download ${entity}`, { entity, patterns: definition.errors });
+  return entityFacts(definition, 'download', entity);
 }
 
 function announcedBytes({ header }: Pick<WireStream, 'header'>, facts: CallFacts): number | null {

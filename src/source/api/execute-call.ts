@@ -18,7 +18,7 @@ import { readTotal } from '../../pagination/answer-keys.ts';
 import type { PageAnswer } from '../../pagination/pagination.ts';
 import type { GetRequest, ListRequest, SourcePage } from '../source.ts';
 import type { ApiCall } from './api-caller.ts';
-import { callFacts, type CallFacts } from './call-failure.ts';
+import { entityFacts, type CallFacts } from './call-failure.ts';
 import { checkDeclared } from './check-declared.ts';
 import { invalidBody } from './classify-failure.ts';
 import type { WireAnswer } from '../../http/exchange.ts';
@@ -92,14 +92,10 @@ export function factsOf(request: Omit<ExecuteRequest, 'connector'>): CallFacts {
   const { definition, entity, action, params, isRoot } = request;
   const listed = action === 'list' ? definition.entities.get(entity) : undefined;
   const paging = listed === undefined ? [] : pagingParams(listed.pagination);
-  const isMasked = (definition.entities.get(entity)?.mask ?? null) !== null;
-  return callFacts('execute', `${action} ${entity}`, {
-    entity,
-    ...(isMasked ? { isMasked } : {}),
+  return entityFacts(definition, action, entity, {
     isRoot,
     canShrink: paging.some(({ role }) => role === 'sizeParam'),
     hasPageToken: paging.some(({ role, name }) => role === 'tokenParam' && Object.hasOwn(params, name)),
-    patterns: definition.errors,
   });
 }
 

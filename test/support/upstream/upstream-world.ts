@@ -5,7 +5,7 @@ import { parseDocument } from 'yaml';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Definition } from '../../../src/definitions/definition.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../../src/definitions/load-definitions.ts';
-import type { SampleSize } from '../../../src/sample/sample-account.ts';
+import type { SampleAccount, SampleSize } from '../../../src/sample/sample-account.ts';
 import { type RevisingAccount, revisingAccount } from '../revising-account.ts';
 import { sampleSeed } from '../sample-service.ts';
 import { sampleTruth, type TruthRecord } from '../sample-truth.ts';
@@ -41,15 +41,20 @@ export interface SampleWorldOptions {
   readonly as?: string;
   /** Another account of the same service: other credentials, another identity. */
   readonly accountName?: string;
+  /** Stands between the service and the account. */
+  readonly wrap?: (account: SampleAccount) => SampleAccount;
 }
 
 /** Made-up Mailchimp with a sample account that can be moved from revision to revision, also while it is read. */
 export async function mailchimpWorld(
   options: SampleWorldOptions = {},
 ): Promise<UpstreamWorld<FakeMailchimp> & Pick<RevisingAccount, 'moveTo'>> {
-  const { accountName } = options;
+  const { accountName, wrap = (same) => same } = options;
   const account = accountFor('email-marketing', options);
-  const fake = await startFakeMailchimp({ account, ...(accountName === undefined ? {} : { accountName }) });
+  const fake = await startFakeMailchimp({
+    account: wrap(account),
+    ...(accountName === undefined ? {} : { accountName }),
+  });
   const world = worldOf(fake, {
     file: path.join(builtInDefinitionsFolder, 'email-marketing.yaml'),
     as: options.as ?? null,

@@ -1,0 +1,99 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { file, openFileWorld } from '../support/file-world.ts';
+import { apiError } from '../support/hostile/replies.ts';
+import { foundIn, markedAccount, maskWithout, openMarks } from '../support/masks/marked-world.ts';
+import { callCli } from '../support/run-cli.ts';
+import { testCredentials } from '../support/sync-once.ts';
+import { isLong } from '../support/trials.ts';
+import { openDirectWorld } from '../support/upstream/direct-world.ts';
+import { mailchimpWorld } from '../support/upstream/upstream-world.ts';
+
+const key = `mask: { key: "${randomBytes(32).toString('base64')}" }\n`;
+
+// Proves promise 10.5
+it.each(isLong ? [null, 'nickname', 'email_address', 'activity.ip'] : [null, 'contacts.email'])(
+  'stores and shows no masked value of a service that is read directly (left out of the mask: %s)',
+  { timeout: 240_000 },
+  async (left) => {
+    const marks = openMarks();
+    const service = await mailchimpWorld({ as: 'own-mailing', wrap: markedAccount(marks) });
+    onTestFinished(() => service[Symbol.asyncDispose]());
+    await using world = openDirectWorld(service, { settings: maskWithout(left), more: key });
+    const printed: string[] = [];
+    const run = async (...args: readonly string[]): Promise<string> => {
+      const { code, stdout, stderr } = await world.cli(...args);
+      printed.push(`${args.join(' ')}: ${code}`, stdout, stderr);
+      return stdout;
+    };
+    await run('sync', 'mine', '--max-calls', '4', '--verbose');
+    await run('sync', 'mine', '--verbose');
+    service.moveTo(2);
+    await run('sync', 'mine', '--full', '--allow-deletes', '--json');
+    const members = await run('export', 'mine/list_members');
+    const list = /"list_id":"([^"]+)"/.exec(members)?.[1] ?? '';
+    const id = /"id":"([^"]+)"/.exec(members)?.[1] ?? '';
+    const ofList = ['--param', `list_id=${list}`];
+    await run('list', 'mine/list_members', ...ofList);
+    await run('get', 'mine/list_members', ...ofList, '--param', `subscriber_hash=${id}`);
+    await run('explain', 'mine/list_members', '--key', `list_id=${list}`, '--key', `id=${id}`, '--json');
+    await run('refetch', 'mine/list_members', '--key', `list_id=${list}`, '--key', `id=${id}`);
+    const tried = ['try', 'own-mailing', 'list_members', ...ofList, '--connector', 'mine'];
+    await run('definitions', ...tried, '--verbose');
+    await run('status', '--json', '--verbose');
+    expect(printed.join('\n')).toContain('the entity has a mask');
+    expect(marks.values().length).toBeGreaterThan(100);
+    const found = await foundIn(world, 'sqlite', printed.join('\n'), marks.values());
+    expect([...found.keys()].toSorted()).toEqual(left === null ? [] : marks.at(left).toSorted());
+  },
+);
+
+// Proves promise 10.5
+it.each(['hash', 'drop', '{ truncate: 1 }', 'keep'])(
+  'gives downloaded files no masked name, and shows none where a download fails (%s)',
+  { timeout: 60_000 },
+  async (rule) => {
+    await using service = await openFileWorld();
+    const marks = openMarks();
+    const name = (): string => `${marks.value('name', 'email').split('.')[0] ?? ''}.txt`;
+    service.files.set('a1', file('one', { name: name() }));
+    service.files.set('a2', file('two', { name: name() }));
+    const refused = name();
+    service.files.set(
+      'a3',
+      file('three', { name: refused, reply: () => apiError(400, `${refused} is locked`) }),
+    );
+    const names = [...service.files.values()].map((one) => one.name.replace('.txt', ''));
+    const folder = mkdtempSync(join(tmpdir(), 'masked-files-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const config = join(folder, 'sync.yaml');
+    const { clientId } = testCredentials;
+    writeFileSync(
+      config,
+      `api: { baseUrl: "${service.server.baseUrl}", clientId: ${clientId}, clientSecret: "\${SECRET}" }
+sinks: { main: { type: sqlite, path: ./main.db, durability: normal } }
+connectors:
+  library:
+    definition: document-library
+    id: c1
+    sink: main
+    downloads: { directory: ./files }
+    mask: { attachments: { fields: { file_name: ${rule} } } }
+${key}`,
+    );
+    const env = { SECRET: testCredentials.clientSecret };
+    const { stdout, stderr } = await callCli(['sync', 'library', '--verbose', '--config', config], {
+      cwd: folder,
+      env,
+    });
+    const status = await callCli(['status', '--json', '--config', config], { cwd: folder, env });
+    expect(stdout + stderr).toContain('attachments');
+    const texts = [stdout, stderr, status.stdout].join('\n');
+    const found = await foundIn({ folder }, 'sqlite', texts, names);
+    expect([...found.keys()].toSorted()).toEqual(rule === 'keep' ? names.toSorted() : []);
+    expect(service.asked().length).toBeGreaterThan(2);
+  },
+);
