@@ -13,21 +13,24 @@ export function maskLines(
     if (mask.fingerprint === '') return [];
     if (known?.mask !== mask.fingerprint) {
       return [
-        `mask of ${entity}: not in use yet, all that is stored is as before; the next sync reads in full`,
+        `mask of ${entity}: not in use yet, all that is stored is as before, as are publications and backups; the next sync reads in full`,
       ];
     }
     const { since, readAt, deleted, quarantined } = known;
     if (since === null) return [];
+    const beside = [
+      ...(quarantined === 0 ? [] : [counted(quarantined, 'quarantined record')]),
+      'JSONL lines, versions of rows, publications and backups made before',
+    ];
     if (readAt === null) {
       const when = `since ${toTheMinute(since)}`;
       return [
-        `mask of ${entity}: in use ${when}; rows that no read has reached since are as before. ${rewrite(name)}`,
+        `mask of ${entity}: in use ${when}; rows that no read has reached since are as before, and so are ${beside.join(', ')}. ${rewrite(name)}`,
       ];
     }
     const places = [
       ...(deleted === 0 ? [] : [`deleted rows (of ${count(deleted)} those deleted before)`]),
-      ...(quarantined === 0 ? [] : [counted(quarantined, 'quarantined record')]),
-      'JSONL lines, versions of rows, publications and backups made before',
+      ...beside,
     ];
     return [
       `mask of ${entity}: all rows have it since ${toTheMinute(readAt)}; as before may be ${places.join(', ')}. ${rewrite(name)}`,
