@@ -66,8 +66,9 @@ function pagingOf(metadata: JsonObject, { pagination }: Entity, mask: RecordMask
     const made = value === undefined ? undefined : shown(value);
     if (made !== undefined) kept[key] = made;
   };
-  for (const key of pagination.totalKeys)
+  for (const key of pagination.totalKeys) {
     keep(key, (value) => (typeof value === 'number' ? value : undefined));
+  }
   if ('flagKeys' in pagination) for (const key of pagination.flagKeys ?? []) keep(key, asFlag);
   if (pagination.kind === 'single') {
     const sign = signOfMore(metadata);

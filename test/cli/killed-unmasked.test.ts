@@ -25,7 +25,11 @@ async function openCopies(sink: SinkKind, { more = '' }: { readonly more?: strin
   const ask = async (sql: string): Promise<void> => {
     const client = new pg.Client({ connectionString: server?.url });
     await client.connect();
-    await client.query(sql).finally(() => client.end());
+    try {
+      await client.query(sql);
+    } finally {
+      await client.end();
+    }
   };
   if (server !== null) await ask(`CREATE DATABASE ${clearDatabase}`);
   const sinkSettings = `{ type: postgres, url: "${urlOf(clearDatabase)}", schema: main, durability: normal }`;
