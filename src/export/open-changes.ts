@@ -85,6 +85,8 @@ async function exportEnd(
     ...written,
     /** Random id made with the sink: numbers mean nothing in another one. Null: there is none yet. */
     sink: sinkId,
+    /** Random id of the table: another one than before means that rows went without a change (purge, reset). */
+    table: await reader.tableId(name, table.entity),
     sinceSeq,
     /** What to give as `--since-seq` the next time. */
     nextSeq: await reader.newestSeq(name),
@@ -100,6 +102,6 @@ async function exportEnd(
 }
 
 function nothingStored({ connector, table }: EntityTarget, sinceSeq: number) {
-  const nothing = { upserts: 0, deletes: 0, sink: null, run: null, asOf: null, entities: [] };
+  const nothing = { upserts: 0, deletes: 0, sink: null, table: null, run: null, asOf: null, entities: [] };
   return { connector: connector.name, entity: table.entity, sinceSeq, nextSeq: sinceSeq, ...nothing };
 }
