@@ -49,7 +49,12 @@ export const getRecord = tool({
     const { reader, stored, state } = opened;
     const record = stored === null ? null : ((await reader?.record(connector.name, stored, keyText)) ?? null);
     if (record === null || stored === null) {
-      return answer({ entity, ...stateFacts(state), found: false, note: notStored });
+      return answer({
+        entity,
+        ...stateFacts(state),
+        found: false,
+        note: await noteOfMissing(found, keyText),
+      });
     }
     const most = fields.length === 1 ? mostAnswerChars : mostOfValue;
     return answer(
@@ -80,9 +85,12 @@ export const explainRecord = tool({
     const { reader, state } = opened;
     const explanation = reader === null ? null : await explainIn(reader, found.target, keyText);
     if (explanation === null) {
-      const purged = await purgeNoteOf(found.target, keyText);
-      const note = purged === null ? notStored : `It ${purgedText(purged)}`;
-      return answer({ entity, ...stateFacts(state), found: false, note });
+      return answer({
+        entity,
+        ...stateFacts(state),
+        found: false,
+        note: await noteOfMissing(found, keyText),
+      });
     }
     const { row } = explanation;
     // Versions name the fields that changed, also excluded ones.
@@ -103,8 +111,12 @@ export const explainRecord = tool({
 
 const mostOfFact = 1_000;
 
-const notStored =
-  'No record with this key is stored. Where "complete" is true, the service had none as of "as_of".';
+/** Why there is no record with this key. */
+async function noteOfMissing({ target }: ShownEntity, keyText: string): Promise<string> {
+  const purged = await purgeNoteOf(target, keyText);
+  if (purged !== null) return `It ${purgedText(purged)}`;
+  return 'No record with this key is stored. Where "complete" is true, the service had none as of "as_of".';
+}
 
 /** As the ledger knows the record. Throws USAGE that names the key. */
 function keyTextOf({ target }: ShownEntity, key: z.output<typeof keyInput>): string {
