@@ -1,5 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import { keyTextOf } from '../core/records.ts';
@@ -9,46 +10,61 @@ import type { EntityTarget } from '../settings/entity-target.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { FileFolder } from '../sinks/files.ts';
 import { openFileFolder } from '../sinks/files/open-file-folder.ts';
-import type { PurgedOf, PurgeEnd } from '../sinks/purges.ts';
+import type { PurgedKeys, PurgedOf, PurgeEnd } from '../sinks/purges.ts';
 import { openExistingRecords, openSink, storedStatus } from '../sinks/registry.ts';
-import type { OpenHow } from '../sinks/sink-access.ts';
+import type { OpenHow, SinkPlace } from '../sinks/sink-access.ts';
 import { programVersion } from './program-version.ts';
 
 /** Which records: one by its key, or those that a filter of `search` finds, deleted ones included. */
 export type PurgeChoice =
   { readonly kind: 'key'; readonly keyText: string } | { readonly kind: 'where'; readonly filter: JsonValue };
 
+/** Of which entities, all of one connector; `name`: as a person wrote it. */
+export interface PurgeTarget extends Pick<EntityTarget, 'name' | 'connector'> {
+  readonly entities: readonly EntityTarget[];
+}
+
+/** A stored entity that the filter does not fit, such as one without its fields. */
+export interface NotAsked {
+  readonly entity: EntityName;
+  readonly why: string;
+}
+
+export interface ChosenRecords {
+  /** Also entities of which no record is meant. */
+  readonly of: readonly PurgedKeys[];
+  readonly notAsked: readonly NotAsked[];
+}
+
 type How = Pick<OpenHow, 'clock' | 'who'> & { readonly signal: AbortSignal };
 
-/** What a purge would remove; changes nothing. Throws USAGE where nothing of the entity is stored. */
+/** What a purge would remove; changes nothing. Throws USAGE as `chosenInSink` does. */
 export async function lookAtPurge(
-  target: EntityTarget,
+  target: PurgeTarget,
   choice: PurgeChoice,
   how: How,
-): Promise<{ readonly keys: number; readonly entities: readonly PurgedOf[] }> {
-  const keyTexts = await chosenKeys(target, choice, how.signal);
+): Promise<ChosenRecords & { readonly entities: readonly PurgedOf[] }> {
+  const chosen = await chosenInSink(target, choice, how.signal);
   await using sink = await openSink(target.connector.sink, how);
-  const { entity } = target.table;
-  const entities = await sink.purges.look(target.connector.name, { entity, keyTexts });
-  return { keys: keyTexts.length, entities };
+  return { ...chosen, entities: await sink.purges.look(target.connector.name, chosen.of) };
 }
 
 /**
  * Removes the records and all that belongs to them from the connector's sink. Throws what `Purges.purge` throws, and
- * USAGE where files are stored and the config no longer names their folder.
+ * USAGE as `chosenInSink` does, and where files are stored and the config no longer names their folder.
  */
 export async function purgeRecords(
-  target: EntityTarget,
+  target: PurgeTarget,
   choice: PurgeChoice,
   { canReturn, ...how }: How & { readonly canReturn: boolean },
-): Promise<{ readonly end: PurgeEnd; readonly keyTexts: readonly string[] }> {
-  const { connector, table } = target;
-  const keyTexts = await chosenKeys(target, choice, how.signal);
+): Promise<ChosenRecords & { readonly end: PurgeEnd }> {
+  const { connector } = target;
+  const { signal } = how;
+  const chosen = await chosenInSink(target, choice, signal);
   await using sink = await openSink(connector.sink, how);
   const removeFile = removerOf(connector, how.clock);
-  const { signal } = how;
-  const asked = { entity: table.entity, keyTexts, canReturn, removeFile, signal };
-  return { end: await sink.purges.purge(connector.name, asked), keyTexts };
+  const asked = { of: chosen.of, canReturn, removeFile, signal };
+  return { ...chosen, end: await sink.purges.purge(connector.name, asked) };
 }
 
 /** Which connector of its service a sink holds; null: it holds nothing of it. */
@@ -56,33 +72,67 @@ export async function storedConnectorId(connector: ConnectorSettings): Promise<s
   return (await storedStatus(connector))?.connectorId ?? null;
 }
 
-/** By the key or from one state of the sink. */
-async function chosenKeys(
-  { name, connector, entity, table: declared, isExploded }: EntityTarget,
+/** Throws USAGE where the sink holds nothing of the entities, and where the filter fits none that it holds. */
+async function chosenInSink(
+  target: PurgeTarget,
   choice: PurgeChoice,
   signal: AbortSignal,
-): Promise<readonly string[]> {
-  if (isExploded) {
-    throw usage(
-      `${name} holds elements of ${entity.name}; purge the record of ${entity.name} that has them.`,
-    );
-  }
-  await using reader = await openExistingRecords(connector.sink);
-  const table = (await reader?.table(connector.name, declared.entity)) ?? null;
-  if (reader === null || table === null) {
+): Promise<ChosenRecords> {
+  const { name, connector, entities } = target;
+  const chosen = await chooseRecords({ ...connector, entities }, choice, signal);
+  if (chosen.of.length > 0) return chosen;
+  const [first] = chosen.notAsked;
+  if (first === undefined) {
     throw usage(`Sink ${connector.sink.name} holds nothing of ${name}, so there is nothing to purge.`);
   }
-  if (choice.kind === 'key') return [choice.keyText];
-  const matches = rowMatcher({ connector: connector.name, entity, table }, choice.filter);
-  const indexes = table.key.map((column) => table.columns.findIndex((one) => one.name === column));
-  const keyTexts: string[] = [];
-  for await (const rows of reader.changes(connector.name, table, 0)) {
-    signal.throwIfAborted();
-    for (const row of rows) {
-      if (matches(row)) keyTexts.push(keyTextOf(indexes.map((index) => row.values[index] ?? null)));
+  throw usage(entities.length === 1 ? first.why : `The filter fits no entity. ${first.entity}: ${first.why}`);
+}
+
+/** By the key or from one state of a sink: that of the connector, or another that holds its records too. */
+export async function chooseRecords(
+  of: Pick<ConnectorSettings, 'name'> & {
+    readonly sink: SinkPlace;
+    readonly entities: PurgeTarget['entities'];
+  },
+  choice: PurgeChoice,
+  signal: AbortSignal,
+): Promise<ChosenRecords> {
+  const { name: connector, sink, entities } = of;
+  const chosen: PurgedKeys[] = [];
+  const notAsked: NotAsked[] = [];
+  await using reader = await openExistingRecords(sink);
+  if (reader === null) return { of: chosen, notAsked };
+  for (const { name, entity, table: declared, isExploded } of entities) {
+    if (isExploded) {
+      throw usage(
+        `${name} holds elements of ${entity.name}; purge the record of ${entity.name} that has them.`,
+      );
     }
+    const table = await reader.table(connector, declared.entity);
+    if (table === null) continue;
+    if (choice.kind === 'key') {
+      chosen.push({ entity: declared.entity, keyTexts: [choice.keyText] });
+      continue;
+    }
+    let matches: ReturnType<typeof rowMatcher>;
+    try {
+      matches = rowMatcher({ connector, entity, table }, choice.filter);
+    } catch (error) {
+      if (!(error instanceof SyncError) || error.code !== 'SEARCH_INVALID') throw error;
+      notAsked.push({ entity: declared.entity, why: error.message });
+      continue;
+    }
+    const indexes = table.key.map((column) => table.columns.findIndex((one) => one.name === column));
+    const keyTexts: string[] = [];
+    for await (const rows of reader.changes(connector, table, 0)) {
+      signal.throwIfAborted();
+      for (const row of rows) {
+        if (matches(row)) keyTexts.push(keyTextOf(indexes.map((index) => row.values[index] ?? null)));
+      }
+    }
+    chosen.push({ entity: declared.entity, keyTexts });
   }
-  return keyTexts;
+  return { of: chosen, notAsked };
 }
 
 /** Removes downloaded files of the connector. */
@@ -116,7 +166,7 @@ export interface PurgeReport {
 }
 
 export function signedReport(
-  { connector, name }: EntityTarget,
+  { connector, name }: Pick<PurgeTarget, 'connector' | 'name'>,
   { at, who, entities, records, left, seal }: PurgeEnd,
   more: JsonObject,
 ): PurgeReport {

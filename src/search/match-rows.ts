@@ -5,7 +5,7 @@ import type { Entity } from '../definitions/definition.ts';
 import { fieldReader } from './field-value.ts';
 import { conditionMatcher } from './match-condition.ts';
 import { readFilter } from './read-filter.ts';
-import { searchTarget } from './search-target.ts';
+import { everyColumn, searchTarget } from './search-target.ts';
 
 /** A row as readers of a sink get it: `values` in the order of the table's columns. */
 interface ReadRow {
@@ -14,8 +14,8 @@ interface ReadRow {
 }
 
 /**
- * The filter of a search, for rows of any sink, one by one. Of an entity whose arrays are exploded its own records are
- * meant. Throws SEARCH_INVALID.
+ * The filter of a search, for rows of any sink, one by one: of every column, searchable or not. Of an entity whose
+ * arrays are exploded its own records are meant. Throws SEARCH_INVALID.
  */
 export function rowMatcher(
   {
@@ -25,10 +25,15 @@ export function rowMatcher(
   }: { readonly connector: ConnectorName; readonly entity: Entity; readonly table: EntityTable },
   filter: JsonValue,
 ): (row: ReadRow) => boolean {
-  const own: Entity =
-    entity.explode === null
-      ? entity
-      : { ...entity, explode: null, explodedTable: null, searchable: new Map() };
+  const own: Entity = {
+    ...entity,
+    explode: null,
+    explodedTable: null,
+    searchable: new Map([
+      ...everyColumn(table.columns),
+      ...(entity.explode === null ? entity.searchable : []),
+    ]),
+  };
   const target = searchTarget(own, connector, () => table);
   const meets = conditionMatcher(readFilter(filter, target, '--where'));
   const indexes = new Map(table.columns.map(({ name }, index) => [name, index]));

@@ -121,7 +121,8 @@ function columnSource({ name, type }: Column, absentWhenEmpty: ReadonlySet<strin
   return { kind: 'column', column: name, type, ...(isMarked && { isAbsentWhenEmpty: true }) };
 }
 
-function everyColumn(columns: readonly Column[]): readonly (readonly [string, SearchableField])[] {
+/** What an entity without searchable fields is searched by. */
+export function everyColumn(columns: readonly Column[]): readonly (readonly [string, SearchableField])[] {
   return columns.map(({ name, type }) => [name, { type, from: [name], shape: 'asIs' }]);
 }
 

@@ -32,3 +32,12 @@ export function entityTarget(settings: LocalSettings, text: string) {
   const names = targets.map(({ table }) => table.entity).join(', ');
   throw usage(`Expected one of the entities ${names}, got "${entityText}".`);
 }
+
+/** Every entity of the connector that `<connector>` on the command line names; elements go with their records. */
+export function connectorTargets(settings: LocalSettings, name: string): readonly EntityTarget[] {
+  const connector = connectorNamed(settings, name);
+  return [...connector.definition.entities.values()].map((entity) => {
+    const { table } = entity;
+    return { name: `${name}/${table.entity}`, connector, entity, table, isExploded: false };
+  });
+}

@@ -4,7 +4,7 @@ import type { ConnectorName, EntityName } from '../core/names.ts';
 /** Removes records for good, with all that the sink holds of them and of the records below them. */
 export interface Purges {
   /** What a purge of these records would remove. Takes no lock and writes nothing. */
-  look(connector: ConnectorName, asked: PurgedKeys): Promise<readonly PurgedOf[]>;
+  look(connector: ConnectorName, of: PurgeRequest['of']): Promise<readonly PurgedOf[]>;
   /**
    * Removes the records, batch by batch, each in one transaction with the notes that keep the next sync from storing
    * them again. Repeated after a kill it removes the rest. Takes the connector. Throws `ConnectorBusyError`, and USAGE
@@ -71,7 +71,9 @@ export interface PurgedKeys {
   readonly keyTexts: readonly string[];
 }
 
-export interface PurgeRequest extends PurgedKeys {
+export interface PurgeRequest {
+  /** One of each entity: they are one purge, with one action for each. */
+  readonly of: readonly PurgedKeys[];
   /** The next sync may store the records again. */
   readonly canReturn: boolean;
   readonly removeFile: (entity: EntityName, file: string) => Promise<void>;

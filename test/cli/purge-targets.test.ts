@@ -1,8 +1,9 @@
 import { appendFileSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { filesWith } from '../support/files-with.ts';
+import { searchable } from '../support/service/store-world.ts';
 import { jsonLines } from '../support/run-cli.ts';
 
 let world: CliWorld;
@@ -48,5 +49,30 @@ describe('purge of what was published', () => {
       code: 3,
       stdout: expect.stringContaining('Target mart may still hold them: ') as string,
     });
+  });
+
+  it('finds a person in the indexed store of serve also when the sink holds nothing of them', async () => {
+    world = await openCliWorld({
+      isIndexed: true,
+      settings: '    include: [lists, campaigns, email_activity]\n',
+    });
+    await world.json('sync', 'newsletter');
+    await searchable(world.service.stores, 'c-news');
+    const [found] = jsonLines(await world.cli('export', 'newsletter/email_activity'));
+    const email = String(found?.['email_address']);
+    const purge = ['purge', 'newsletter', '--where', JSON.stringify({ eq: { email_address: email } })];
+    const none = await world.cli(...purge, '--serve-data', 'nowhere');
+    expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining('Nothing was removed') as string });
+    await world.json(...purge);
+    const stores = join(world.folder, 'serve', 'stores');
+    expect(filesWith(join(world.folder), email).map((path) => basename(path))).toContain('c-news.db');
+    const [again] = await world.json(...purge, '--serve-data', 'serve');
+    expect(again).toMatchObject({
+      report: { records: [], store: { rows: expect.any(Number) as number, left: 0, problem: null } },
+    });
+    expect(filesWith(stores, email)).toEqual([]);
+    const all = await world.cli('search', 'newsletter/email_activity', '--remote', '--all');
+    expect(all.stdout).toContain('campaign_id');
+    expect(all.stdout).not.toContain(email);
   });
 });

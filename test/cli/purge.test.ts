@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { filesWith } from '../support/files-with.ts';
-import { jsonLines, startCli } from '../support/run-cli.ts';
+import { file, openFileWorld } from '../support/file-world.ts';
+import { callCli, jsonLines, startCli } from '../support/run-cli.ts';
 import { triedSinks } from '../support/trials.ts';
 
 let world: CliWorld;
@@ -32,13 +33,24 @@ describe('purge', () => {
       const { email } = await aMember();
       expect(filesWith(world.folder, email).length).toBeGreaterThan(0);
       const where = JSON.stringify({ eq: { email_address: email } });
-      const entities = ['list_members', 'segment_members', 'email_activity', 'unsubscribes'];
-      const purged = [];
-      for (const entity of entities) {
-        const result = await world.cli('purge', `newsletter/${entity}`, '--where', where, '--json');
-        if (result.code === 0) purged.push(entity);
-      }
-      expect(purged).toContain('list_members');
+      const purge = ['purge', 'newsletter', '--where', where];
+      const [look] = await world.json(...purge, '--dry-run');
+      const [done] = await world.json(...purge);
+      const { report } = done as { report: Record<string, unknown> };
+      expect(look).toMatchObject({ entities: report['removed'], notAsked: report['notAsked'] });
+      const entities = (of: string): readonly string[] =>
+        (report[of] as { readonly entity: string; readonly rows?: number }[]).flatMap(
+          ({ entity, rows = 1 }) => (rows > 0 ? [entity] : []),
+        );
+      expect(entities('removed')).toEqual(
+        expect.arrayContaining([
+          'list_members',
+          'segment_members',
+          'email_activity',
+          'email_activity_events',
+        ]),
+      );
+      expect(entities('notAsked')).toEqual(expect.arrayContaining(['lists', 'campaigns']));
       expect(filesWith(world.folder, email)).toEqual([]);
       const end = (await world.json('sync', 'newsletter', '--full')).at(-1);
       expect(end).toMatchObject({ report: { outcome: 'ok' } });
@@ -115,8 +127,43 @@ describe('purge', () => {
     },
   );
 
+  // Proves promise 21.1
+  it('removes downloaded files of what lies below a record, and fetches none again', async () => {
+    world = await openCliWorld();
+    await using library = await openFileWorld();
+    library.files.set('a1', file('the letter of ann')).set('a2', file('another letter of ann'));
+    const config = join(library.folder, 'sync.yaml');
+    writeFileSync(
+      config,
+      `api: { baseUrl: "${library.server.baseUrl}", clientId: me, clientSecret: "\${SECRET}" }
+sinks: { main: { type: sqlite, path: ./main.db, durability: normal } }
+connectors:
+  library: { definition: document-library, id: c1, sink: main, downloads: { directory: ./files } }
+`,
+    );
+    const cli = (...args: readonly string[]) =>
+      callCli([...args, '--json', '--config', config], { cwd: library.folder, env: { SECRET: 'hush-hush' } });
+    expect((await cli('sync', 'library')).code).toBe(0);
+    expect(filesWith(library.folder, 'letter of ann')).toHaveLength(2);
+    const purged = await cli('purge', 'library', '--key', 'documents/d1');
+    expect(purged.code, purged.stderr).toBe(0);
+    expect(jsonLines(purged)[0]).toMatchObject({
+      report: {
+        removed: expect.arrayContaining([
+          expect.objectContaining({ entity: 'attachments', rows: 2, files: 2 }),
+        ]) as unknown,
+      },
+    });
+    expect(filesWith(library.folder, 'letter of ann')).toEqual([]);
+    expect((await cli('sync', 'library', '--full')).code).toBe(0);
+    expect(filesWith(library.folder, 'letter of ann')).toEqual([]);
+    expect(library.asked()).toHaveLength(2);
+  });
+
   it('says what was expected instead of a choice that it cannot take', async () => {
     world = await openCliWorld();
+    const all = await world.cli('purge', 'newsletter', '--where', '{}');
+    expect(all).toMatchObject({ code: 2, stderr: expect.stringContaining('finds every record') as string });
     const none = await world.cli('purge', 'newsletter/lists');
     expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining('--where') as string });
     const short = await world.cli('purge', 'newsletter', '--key', 'list_members/a1');

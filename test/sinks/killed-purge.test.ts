@@ -33,8 +33,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a purge in a %s sink', (type) => {
     await world.json('sync', 'newsletter', '--select', 'list_members');
     const [first] = jsonLines(await world.cli('export', 'newsletter/list_members'));
     const request: PurgeRequest = {
-      entity,
-      keyTexts: [JSON.stringify([first?.['list_id'], first?.['id']])],
+      of: [{ entity, keyTexts: [JSON.stringify([first?.['list_id'], first?.['id']])] }],
       canReturn: false,
       removeFile: () => Promise.resolve(),
       signal: new AbortController().signal,

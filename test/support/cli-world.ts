@@ -7,6 +7,7 @@ import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.
 import { serveSamples } from './serve-samples.ts';
 import { cliSecret } from './cli-config.ts';
 import { sampleSinkOf, type SampleSinkType } from './sample-sinks.ts';
+import type { Service } from '../../src/service/start-service.ts';
 import { callCli, jsonLines, type CliResult } from './run-cli.ts';
 
 export interface CliWorldOptions {
@@ -21,6 +22,8 @@ export interface CliWorldOptions {
   readonly settings?: string;
   /** Of a Redis that workers share. */
   readonly redisUrl?: string;
+  /** The service keeps indexed stores, below `serve` in the folder of the world. */
+  readonly isIndexed?: boolean;
 }
 
 /** A local service whose accounts can be moved from revision to revision, a config for it, and the program. */
@@ -28,6 +31,7 @@ export interface CliWorld extends AsyncDisposable {
   readonly folder: string;
   readonly config: string;
   readonly env: Readonly<Record<string, string>>;
+  readonly service: Service;
   readonly newsletter: RevisingAccount;
   readonly wiki: RevisingAccount;
   moveTo(revision: number): void;
@@ -46,6 +50,7 @@ export async function openCliWorld(options: CliWorldOptions = {}): Promise<CliWo
     wrap = (account) => account,
     settings = '',
     redisUrl,
+    isIndexed = false,
   } = options;
   const folder = mkdtempSync(join(tmpdir(), 'cli-'));
   const sinkSettings = options.sinkSettings ?? (await settingsOf(sink, folder));
@@ -59,6 +64,7 @@ export async function openCliWorld(options: CliWorldOptions = {}): Promise<CliWo
     clientSecret: cliSecret,
     definitions: loadDefinitions([builtInDefinitionsFolder]),
     latencyMs,
+    ...(isIndexed ? { data: join(folder, 'serve') } : {}),
     accounts: [
       { ...served, connectorId: 'c-news', definitionName: 'email-marketing', account: newsletter, wrap },
       { ...served, connectorId: 'c-wiki', definitionName: 'workspace-notes', account: wiki },
@@ -89,6 +95,7 @@ ${redisUrl === undefined ? '' : `redis: { url: "${redisUrl}" }\n`}`,
     folder,
     config,
     env,
+    service,
     newsletter,
     wiki,
     moveTo: (revision) => {

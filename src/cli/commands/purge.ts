@@ -7,20 +7,22 @@ import {
   lookAtPurge,
   purgeRecords,
   signedReport,
-  storedConnectorId,
+  type ChosenRecords,
   type PurgeChoice,
   type PurgeReport,
+  type PurgeTarget,
 } from '../../app/purge-records.ts';
 import { parseRecordKey } from '../../app/record-key.ts';
 import { usage } from '../../core/usage-error.ts';
-import { purgeStore } from '../../service/store/purge-store.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
-import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts';
+import { connectorTargets, entityTarget } from '../../settings/entity-target.ts';
+import type { LocalSettings } from '../../settings/settings.ts';
 import type { LeftStep, PurgedOf } from '../../sinks/purges.ts';
 import { count, counted } from '../../telemetry/format.ts';
 import { command, type CommandContext, type FlagsOf } from '../command.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
+import { purgeServed, servedStore, servedText } from './purge/purge-served.ts';
 import { purgeUnmasked } from './purge/purge-unmasked.ts';
 import { readFilter } from './search/read-query.ts';
 
@@ -38,7 +40,7 @@ const options = {
 export const purge = command({
   argument: [
     '<connector/entity>',
-    'such as newsletter/list_members; with --key <entity>/<key> the connector',
+    'such as newsletter/list_members; the connector with --where (all its entities) or --key <entity>/<key>',
   ],
   options,
   help: `
@@ -48,7 +50,7 @@ What it removed stays away, also while the API still lists it. docs/guides/erasu
 Examples:
   $ connector-sync purge newsletter/list_members --key list_id=a1 --key id=62eeb292278cc15f5817cb78f7790b08 --dry-run
   $ connector-sync purge newsletter --key list_members/a1/62eeb292278cc15f5817cb78f7790b08
-  $ connector-sync purge newsletter/list_members --where '{"eq": {"email_address": "ann@example.com"}}' --report ann.json
+  $ connector-sync purge newsletter --where '{"eq": {"email_address": "ann@example.com"}}' --report ann.json
   $ connector-sync purge newsletter --verify ann.json
   $ connector-sync purge newsletter --unmasked --dry-run`,
   run: async (context, flags, name) => {
@@ -70,23 +72,24 @@ Examples:
         targetText,
       });
     }
-    const target = entityTarget(settings, targetName(name, flags));
+    const target = purgeTarget(settings, name, flags);
     const choice = await choiceOf(context, target, flags);
     if (flags.dryRun) return await showWhatWouldGo(context, target, choice);
     const { clock, signal, terminal } = context;
     const canReturn = flags.allowReturn;
-    const { end, keyTexts } = await purgeRecords(target, choice, { clock, signal, canReturn });
-    const entity = target.table.entity;
-    const store = await purgeServed(context, target, flags.serveData, {
-      entity,
-      keyTexts,
-      canReturn,
-      signal,
-    });
+    const served = await servedStore(context, target, flags.serveData);
+    const { end, of, notAsked } = await purgeRecords(target, choice, { clock, signal, canReturn });
+    const store =
+      served === null ? null : await purgeServed(context, served, target, { of, choice, canReturn, signal });
     const touched = end.entities.map((one) => one.entity);
     const cleaning = { connector: target.connector.name, entities: touched };
     const targets = await cleanTargets(settings, cleaning, { clock, signal });
-    const more = { store, targets: targets.map((one) => ({ ...one })), outOfReach: [...outOfReach] };
+    const more = {
+      notAsked: notAsked.map((one) => ({ ...one })),
+      store: store === null ? null : { ...store },
+      targets: targets.map((one) => ({ ...one })),
+      outOfReach: [...outOfReach],
+    };
     const signed = signedReport(target, end, more);
     if (flags.report !== undefined) await writeReport(resolve(context.cwd, flags.report), signed);
     terminal.printJson({ target: target.name, ...signed });
@@ -97,10 +100,11 @@ Examples:
     );
     terminal.print(...indentedTable(columns, entities.map(rowOf)));
     for (const one of left) terminal.print(leftText(one, context.program));
-    if (store !== null) terminal.print(`serve: ${counted(store.rows, 'row')} removed from its indexed store`);
-    terminal.print(...targets.map(targetText));
+    if (store !== null) terminal.print(servedText(store));
+    terminal.print(...targets.map(targetText), ...notAskedTexts(notAsked));
     terminal.note(`Out of reach: ${outOfReach.join('; ')}.`);
-    const isDone = left.length + (store?.left ?? 0) === 0 && targets.every(({ problem }) => problem === null);
+    const problems = [store?.problem ?? null, ...targets.map(({ problem }) => problem)];
+    const isDone = left.length + (store?.left ?? 0) === 0 && problems.every((one) => one === null);
     return isDone ? exitCodes.ok : exitCodes.degraded;
   },
 });
@@ -112,21 +116,9 @@ function targetText({ target, publication, removed, problem }: CleanedTarget): s
   return `Target ${target}: publication ${publication} is without them; ${counted(publications, 'older publication')} removed, with ${counted(files, 'file')}`;
 }
 
-/** The indexed store that "serve" keeps of the same connector. Null where none was named. */
-async function purgeServed(
-  { clock, cwd }: CommandContext,
-  { connector }: EntityTarget,
-  folder: string | undefined,
-  request: Parameters<typeof purgeStore>[1],
-): Promise<{ readonly rows: number; readonly left: number } | null> {
-  if (folder === undefined) return null;
-  const connectorId = await storedConnectorId(connector);
-  const at = { folder: resolve(cwd, folder), connectorId: connectorId ?? '', clock };
-  const end = connectorId === null ? null : await purgeStore(at, request);
-  if (end !== null) {
-    return { rows: end.entities.reduce((sum, one) => sum + one.rows, 0), left: end.left.length };
-  }
-  throw usage(`${at.folder} has no indexed store of ${connector.name}. The sink itself is purged.`);
+function notAskedTexts(notAsked: ChosenRecords['notAsked']): readonly string[] {
+  if (notAsked.length === 0) return [];
+  return [`Not asked, because the filter does not fit: ${notAsked.map(({ entity }) => entity).join(', ')}`];
 }
 
 type PurgeFlags = FlagsOf<typeof options>;
@@ -140,34 +132,47 @@ const outOfReach = [
   'the service itself, which may still list the records',
 ] as const;
 
-/** With `--key list_members/a1/62ee` the connector is enough. */
-function targetName(name: string, { key: [path = '', ...more] }: PurgeFlags): string {
+/** Without an entity: that of `--key list_members/a1/62ee`, and for `--where` all of the connector. */
+function purgeTarget(settings: LocalSettings, name: string, flags: PurgeFlags): PurgeTarget {
+  const { key, where } = flags;
+  if (!name.includes('/') && key.length === 0 && where !== undefined) {
+    return { name, connector: connectorNamed(settings, name), entities: connectorTargets(settings, name) };
+  }
+  const [path = '', ...more] = key;
   const [entity = ''] = path.split('/');
   const isNamed = more.length === 0 && entity !== path && !entity.includes('=');
-  return name.includes('/') || !isNamed ? name : `${name}/${entity}`;
+  const target = entityTarget(settings, name.includes('/') || !isNamed ? name : `${name}/${entity}`);
+  return { ...target, entities: [target] };
 }
 
 async function choiceOf(
   context: CommandContext,
-  target: EntityTarget,
+  { entities: [target] }: PurgeTarget,
   { key, where }: PurgeFlags,
 ): Promise<PurgeChoice> {
   if (key.length > 0 === (where !== undefined)) {
     throw usage('Expected --key with every field of a key, or --where with a filter, and not both.');
   }
-  if (where !== undefined) return { kind: 'where', filter: await readFilter(context, where, '--where') };
+  if (where !== undefined) {
+    const filter = await readFilter(context, where, '--where');
+    if (Object.keys(filter).length > 0) return { kind: 'where', filter };
+    throw usage('--where: expected a filter that names a field; an empty one finds every record.');
+  }
+  if (target === undefined) throw new TypeError('A key is of one entity');
   return { kind: 'key', keyText: parseRecordKey(target.table, key).keyText };
 }
 
 async function showWhatWouldGo(
   { terminal, clock, signal }: CommandContext,
-  target: EntityTarget,
+  target: PurgeTarget,
   choice: PurgeChoice,
 ): Promise<ExitCode> {
-  const { keys, entities } = await lookAtPurge(target, choice, { clock, signal });
-  terminal.printJson({ target: target.name, isDone: false, records: keys, entities });
-  terminal.print(`${target.name}: a purge would remove these of ${counted(keys, 'record')}`);
-  terminal.print(...indentedTable(columns, entities.map(rowOf)), 'Nothing was changed.');
+  const { of, notAsked, entities } = await lookAtPurge(target, choice, { clock, signal });
+  const records = of.reduce((sum, { keyTexts }) => sum + keyTexts.length, 0);
+  terminal.printJson({ target: target.name, isDone: false, records, entities, notAsked });
+  terminal.print(`${target.name}: a purge would remove these of ${counted(records, 'record')}`);
+  terminal.print(...indentedTable(columns, entities.map(rowOf)), ...notAskedTexts(notAsked));
+  terminal.print('Nothing was changed.');
   return exitCodes.ok;
 }
 

@@ -49,8 +49,7 @@ const showing =
 export function purging(kind: SinkKind): void {
   const bench = useBench(kind);
   const asked = (change: Partial<PurgeRequest>): PurgeRequest => ({
-    entity: lists,
-    keyTexts: [`["${canary}"]`],
+    of: [{ entity: lists, keyTexts: [`["${canary}"]`] }],
     canReturn: false,
     removeFile: () => Promise.reject(new Error('There is no file')),
     signal: AbortSignal.timeout(60_000),
@@ -87,7 +86,7 @@ export function purging(kind: SinkKind): void {
   it('removes a record with the records below it, and keeps it away while the API lists it', async () => {
     const sink = await filled();
     expect(await contents()).toContain(canary);
-    const look = await sink.purges.look(news, asked({}));
+    const look = await sink.purges.look(news, asked({}).of);
     expect(look.map(({ entity, rows, listings }) => [entity, rows, listings])).toEqual([
       [lists, 1, 0],
       [members, 2, 1],
@@ -128,8 +127,57 @@ export function purging(kind: SinkKind): void {
     }
     await lease[Symbol.asyncDispose]();
     expect(await contents()).toContain(canary);
-    await sink.purges.purge(news, asked({ entity: members, keyTexts: ['["a","1"]'] }));
+    await sink.purges.purge(news, asked({ of: [{ entity: members, keyTexts: ['["a","1"]'] }] }));
     expect(await contents()).not.toContain(canary);
+  });
+
+  it('removes several entities at once, with one action for each, and looks at each row once', async () => {
+    const sink = await filled();
+    const of = [
+      ...asked({}).of,
+      { entity: members, keyTexts: [`["${canary}","1"]`, '["a","1"]', '["never","stored"]'] },
+    ];
+    const look = await sink.purges.look(news, of);
+    expect(look.map(({ entity, rows }) => [entity, rows])).toEqual([
+      [lists, 1],
+      [members, 3],
+    ]);
+    const { entities, records } = await sink.purges.purge(news, asked({ of }));
+    expect(entities).toEqual(look);
+    expect(records).toHaveLength(5);
+    expect(await contents()).not.toContain(canary);
+    expect(await sink.history.actions({ connector: news, limit: 2 })).toMatchObject([
+      { action: 'purge', entity: members, detail: { records: 3, rows: 1 } },
+      { action: 'purge', entity: lists, detail: { records: 3, rows: 3 } },
+    ]);
+    await run(sink, 'r2', showing(['a', canary]));
+    expect(liveIds(await kind.readRows(bench().folder, news, membersTable))).toEqual(['2']);
+  });
+
+  it('begins a listing again whose position may name the record', async () => {
+    const sink = await filled();
+    const lease = await sink.acquire(identity());
+    const hand = await RunInHand.begin(bench(), sink, lease, 'r2', { ...plan, isFull: true });
+    const [root] = await sink.nextPartitions(lease, 1);
+    await sink.commit(lease, [
+      {
+        walk: { run: hand.started.run, partition: root?.id ?? 0 },
+        fetched: 1,
+        filtered: 0,
+        foreign: 0,
+        refused: [],
+        children: [],
+        position: { kind: 'test', after: canary },
+        rows: [{ entity: lists, records: [record(listsTable, { id: 'a' })] }],
+        seal: null,
+        drift: [],
+      },
+    ]);
+    await lease[Symbol.asyncDispose]();
+    await sink.purges.purge(news, asked({}));
+    expect(await contents()).not.toContain(canary);
+    await run(sink, 'r3', showing(['a', canary]));
+    expect(liveIds(await kind.readRows(bench().folder, news, listsTable))).toEqual(['a']);
   });
 
   it('notes by whom and when, by a hash of the key', async () => {
@@ -157,7 +205,7 @@ export function purging(kind: SinkKind): void {
 
   it('keeps records below others away that come by another listing', async () => {
     const sink = await filled();
-    await sink.purges.purge(news, asked({ entity: members, keyTexts: ['["a","1"]'] }));
+    await sink.purges.purge(news, asked({ of: [{ entity: members, keyTexts: ['["a","1"]'] }] }));
     await run(sink, 'r2', showing(['a', canary]));
     const rows = await kind.readRows(bench().folder, news, membersTable);
     expect(rows.map((row) => JSON.stringify([row['list_id'], row['id']])).toSorted()).toEqual([
@@ -169,7 +217,7 @@ export function purging(kind: SinkKind): void {
 
   it('refuses to store a purged record outside a sync', async () => {
     const sink = await filled();
-    await sink.purges.purge(news, asked({ entity: members, keyTexts: ['["a","1"]'] }));
+    await sink.purges.purge(news, asked({ of: [{ entity: members, keyTexts: ['["a","1"]'] }] }));
     await using lease = await sink.acquire(identity());
     const kinds = { kind: 'refetch', window: 'refetch', entities: [], roots: [] } as const;
     const { started } = await RunInHand.begin(bench(), sink, lease, 'f1', { tables, ...kinds });

@@ -240,8 +240,7 @@ export function resetting(kind: SinkKind): void {
       const sink = await filled();
       await sink.pause([news], { since: instant(bench().clock.now()), reason: 'leaving' });
       await sink.purges.purge(news, {
-        entity: lists,
-        keyTexts: ['["purged"]'],
+        of: [{ entity: lists, keyTexts: ['["purged"]'] }],
         canReturn: false,
         removeFile: () => Promise.reject(new Error('There is no file')),
         signal: AbortSignal.timeout(60_000),

@@ -23,8 +23,7 @@ describe('a purged record', () => {
     const [text = ''] = textsIn(found).toSorted((one, other) => other.length - one.length);
     expect(filesWith(world.folder, text).length).toBeGreaterThan(0);
     const request = {
-      entity,
-      keyTexts: [JSON.stringify([found?.['id']])],
+      of: [{ entity, keyTexts: [JSON.stringify([found?.['id']])] }],
       canReturn: false,
       signal: never,
     };

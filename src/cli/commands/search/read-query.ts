@@ -42,7 +42,7 @@ export async function readFilter(
   context: CommandContext,
   given: string,
   flag = '--filter',
-): Promise<JsonValue> {
+): Promise<JsonObject> {
   const text =
     given === '-'
       ? await readInput(context.input(), maxBytes, context.signal)

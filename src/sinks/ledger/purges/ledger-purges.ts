@@ -6,6 +6,7 @@ import { usage } from '../../../core/usage-error.ts';
 import type { Tx } from '../../../sql/database.ts';
 import {
   purgedName,
+  type PurgedKeys,
   type PurgedOf,
   type PurgedRecord,
   type PurgeEnd,
@@ -19,7 +20,7 @@ import type { Taken } from '../driver.ts';
 import { long, type Ledger } from '../ledger.ts';
 import { completeSteps, noteSteps, readSteps } from './complete-steps.ts';
 import { countExpired, expireRows } from './expire-rows.ts';
-import { findBelow, type FoundRecords } from './find-below.ts';
+import { findBelow, type FoundOf, type FoundRecords } from './find-below.ts';
 import { ensureSeal, writeNotes } from './purge-notes.ts';
 import { countFound, filesOf, removeFound } from './remove-found.ts';
 
@@ -29,15 +30,19 @@ const keysAtOnce = 500;
 /** `Purges` of a sink. */
 export function ledgerPurges(ledger: Ledger): Purges {
   return {
-    look: async (connector, { entity, keyTexts }) => {
+    look: async (connector, of) => {
       const counts: PurgedOf[] = [];
-      for (const batch of batchesOf(keyTexts)) {
-        counts.push(
-          ...(await ledger.db.read(async (tx) => {
-            const purging = { tx, records: ledger.records, connector };
-            return await countFound(purging, await findBelow(purging, entity, batch));
-          })),
-        );
+      const counted: Counted = new Map();
+      for (const { entity, keyTexts } of of) {
+        for (const batch of batchesOf(keyTexts)) {
+          counts.push(
+            ...(await ledger.db.read(async (tx) => {
+              const purging = { tx, records: ledger.records, connector };
+              const found = await findBelow(purging, entity, batch);
+              return await countFound(purging, withoutCounted(found, counted));
+            })),
+          );
+        }
       }
       return addUpPurged(counts);
     },
@@ -75,20 +80,41 @@ export async function holding<Result>(
 
 async function purge(ledger: Ledger, taken: Taken, request: PurgeRequest): Promise<PurgeEnd> {
   const { connector } = taken;
-  const { entity, keyTexts, canReturn, signal } = request;
-  const { records, who } = ledger;
+  const { who } = ledger;
   const at = instant(ledger.clock.now());
+  const seal = await taken.inTurn(
+    async () =>
+      await taken.transact(noRun, async (tx) => {
+        if ((await storedIdentity(tx, connector)) === undefined) throw nothingStored(connector);
+        return await ensureSeal(tx, connector);
+      }),
+  );
+  const counts: PurgedOf[] = [];
+  const purged = new Map<string, PurgedRecord>();
+  for (const asked of request.of) {
+    if (asked.keyTexts.length === 0) continue;
+    const of = await purgeOf(ledger, taken, { ...request, ...asked, at, seal });
+    counts.push(...of.counts);
+    for (const one of of.records) purged.set(one.hmac, one);
+  }
+  const left = await completeSteps(ledger, taken);
+  return { at, who, entities: addUpPurged(counts), records: [...purged.values()], left, seal };
+}
+
+type Asked = PurgedKeys & Omit<PurgeRequest, 'of'> & Pick<PurgeEnd, 'at' | 'seal'>;
+
+/** Of one entity, with what lies below; what follows the rows is noted as work. */
+async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
+  const { connector } = taken;
+  const { records, who } = ledger;
+  const { entity, keyTexts, canReturn, at, seal } = request;
   const transact = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> =>
     await taken.inTurn(async () => await taken.transact(noRun, work, long));
-  const seal = await transact(async (tx) => {
-    if ((await storedIdentity(tx, connector)) === undefined) throw nothingStored(connector);
-    return await ensureSeal(tx, connector);
-  });
   const counts: PurgedOf[] = [];
   const purged = new Map<string, PurgedRecord>();
   const asked = new Set(keyTexts);
   for (const batch of batchesOf(keyTexts)) {
-    signal.throwIfAborted();
+    request.signal.throwIfAborted();
     // Before the rows: while they are there, a purge that is repeated finds the files.
     const files = await taken.read(async (tx) => {
       const purging = { tx, records, connector };
@@ -120,18 +146,34 @@ async function purge(ledger: Ledger, taken: Taken, request: PurgeRequest): Promi
       purged.set(hmac, { entity: of, hmac });
     }
   }
-  const entities = addUpPurged(counts);
+  const rows = counts.reduce((sum, one) => sum + one.rows, 0);
+  const detail = { records: purged.size, rows, canReturn };
   await transact(async (tx) => {
-    const detail = {
-      records: purged.size,
-      rows: entities.reduce((sum, one) => sum + one.rows, 0),
-      canReturn,
-    };
     noteAction(tx, ledger, { action: 'purge', connector, entity, detail });
     return Promise.resolve();
   });
-  const left = await completeSteps(ledger, taken);
-  return { at, who, entities, records: [...purged.values()], left, seal };
+  return { counts, records: purged.values() };
+}
+
+/** By entity what was found before: keys of records, and listings. */
+type Counted = Map<EntityName, { readonly keyTexts: Set<string>; readonly listings: Set<number> }>;
+
+/** What a later part of a purge does not find, because an earlier one has removed it. */
+function withoutCounted(found: FoundRecords, counted: Counted): FoundRecords {
+  const of = [...found.of].map(([entity, one]): [EntityName, FoundOf] => {
+    const known = counted.get(entity) ?? { keyTexts: new Set(), listings: new Set() };
+    counted.set(entity, known);
+    const fresh = {
+      ...one,
+      rows: new Map([...one.rows].filter(([, { keyText }]) => !known.keyTexts.has(keyText))),
+      keyTexts: new Set([...one.keyTexts].filter((keyText) => !known.keyTexts.has(keyText))),
+      listings: one.listings.filter(({ id }) => !known.listings.has(id)),
+    };
+    for (const keyText of one.keyTexts) known.keyTexts.add(keyText);
+    for (const { id } of one.listings) known.listings.add(id);
+    return [entity, fresh];
+  });
+  return { ...found, of: new Map(of) };
 }
 
 async function allFiles(
