@@ -38,7 +38,7 @@ describe('prune', () => {
     });
     appendFileSync(
       world.config,
-      'publish:\n  lake: { type: files, directory: ./lake, format: jsonl, when: by-hand }\n',
+      'publish:\n  lake: { type: files, directory: ./lake, format: jsonl, when: by-hand }\n  second: { type: files, directory: ./second, format: csv, when: by-hand }\n',
     );
     await world.json('sync', 'newsletter');
     world.moveTo(3);
@@ -59,6 +59,13 @@ describe('prune', () => {
       quarantined: 1,
     });
     const [first] = await world.json('publish', 'lake');
+    expect(
+      lists(await world.json('prune', 'newsletter', '--dry-run')),
+      'one target lacks them',
+    ).toMatchObject({
+      rows: 0,
+    });
+    await world.json('publish', 'second');
     expect(lists(await world.json('prune', 'newsletter', '--dry-run'))).toMatchObject({ rows: gone });
     expect(await deletes()).toBe(gone);
     expect(lists(await world.json('prune', 'newsletter', '--allow-deletes'))).toMatchObject({
@@ -66,6 +73,10 @@ describe('prune', () => {
       quarantined: 1,
     });
     expect(await deletes()).toBe(0);
+    await world.cli('export', 'newsletter/lists', '--next-file', 'next.json');
+    const next = JSON.parse(readFileSync(join(world.folder, 'next.json'), 'utf8')) as Record<string, number>;
+    expect(next['completeAfter']).toBeGreaterThan(1);
+    expect(next['completeAfter']).toBeLessThanOrEqual(next['nextSeq'] ?? 0);
     const stale = await world.cli('export', 'newsletter/lists', '--since-seq', '1');
     expect(stale).toMatchObject({ code: 2, stderr: expect.stringContaining('retention') as string });
     const end = (await world.json('sync', 'newsletter', '--full')).at(-1);

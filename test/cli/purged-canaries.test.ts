@@ -4,10 +4,14 @@ import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { listingOf, type SampleAccount } from '../../src/sample/sample-account.ts';
+import { ApiError } from '../../src/service/api-error.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { contentsOf, openSearchFor } from '../support/masks/find-values.ts';
+import { openMcpClient } from '../support/mcp-client.ts';
+import { startReceiver } from '../support/notify/receiver.ts';
 import { sharedPostgres } from '../support/postgres.ts';
 import { jsonLines, startCli } from '../support/run-cli.ts';
+import { searchable } from '../support/service/store-world.ts';
 import { isLong, repeats, triedSinks } from '../support/trials.ts';
 
 const marked = repeats('TRIALS', { share: 40, full: 1_000 });
@@ -47,8 +51,15 @@ function marking() {
     const members = (id: string, count: number): readonly JsonObject[] =>
       Array.from({ length: count }, (_, at) => member(like, id, at));
     return {
-      get: (entity, params) => account.get(entity, params),
+      get: (entity, params) =>
+        entity === 'list_members' && values.has(String(params['subscriber_hash']))
+          ? member(like, firstId, 0)
+          : account.get(entity, params),
       list: (entity, params) => {
+        // Its parameters are in the report of the run, and in what is known of the listing.
+        if (entity === 'tags' && params['list_id'] === list && revision > 0) {
+          throw new ApiError(400, 'the tags of this list are locked');
+        }
         if (entity === 'lists') {
           return listingOf([
             ...all(entity, params),
@@ -61,7 +72,12 @@ function marking() {
       },
     };
   };
-  return { wrap, list, values, change: () => void (revision += 1) };
+  /** Of a member that is asked for by its key. */
+  const key = (world: CliWorld): Key => {
+    const firstId = String(world.newsletter.list('lists', {}).slice(0, 1)[0]?.['id']);
+    return { list_id: firstId, id: canary('id', firstId, 0) };
+  };
+  return { wrap, list, values, key, change: () => void (revision += 1) };
 }
 
 const schema = 'purged_canaries';
@@ -90,39 +106,75 @@ async function* serverContents(url: string) {
   }
 }
 
-/** What the commands print, and the pages in a browser. */
-async function shown(
-  world: CliWorld,
-): Promise<readonly { readonly place: string; readonly bytes: Buffer }[]> {
-  const answers: { place: string; bytes: Buffer }[] = [];
+interface Shown {
+  readonly place: string;
+  readonly bytes: Buffer;
+}
+
+const all = '{"like": {"id": "%"}}';
+/** With `<key>` for what names a record. */
+const commands: readonly (readonly string[])[] = [
+  ['runs', '--json'],
+  ['export', 'newsletter/list_members'],
+  ['search', 'newsletter/list_members', '--all'],
+  ['search', 'newsletter/lists', '--remote', '--all'],
+];
+const moreCommands: typeof commands = [
+  ['status'],
+  ['status', '--json'],
+  ['runs'],
+  ['actions', '--json'],
+  ['check'],
+  ['schema', 'diff'],
+  ['prune'],
+  ['audit', 'newsletter/list_members', '--json'],
+  ['explain', 'newsletter/list_members', '<key>'],
+  ['explain', 'newsletter/list_members', '<key>', '--json'],
+  ['export', 'newsletter/lists'],
+  ['purge', 'newsletter/list_members', '--where', all, '--dry-run'],
+  ['publish', 'status', '--json'],
+  ['publish', 'check', 'lake', '--json'],
+];
+
+type Key = Readonly<Record<'list_id' | 'id', string>>;
+
+const keyFlags = (key: Key): readonly string[] =>
+  Object.entries(key).flatMap(([name, value]) => ['--key', `${name}=${value}`]);
+
+/** What commands print, and what pages in a browser, agents and readers of the served API are answered. */
+async function shown(world: CliWorld, key: Key, asked = commands): Promise<readonly Shown[]> {
+  const answers: Shown[] = [];
   const add = (place: string, text: string): void =>
-    void answers.push({ place: `the answer of ${place}`, bytes: Buffer.from(text) });
-  const all = '{"like": {"id": "%"}}';
-  for (const command of [
-    ['status'],
-    ['status', '--json'],
-    ['runs'],
-    ['runs', '--json'],
-    ['actions', '--json'],
-    ['check'],
-    ['schema', 'diff'],
-    ['prune'],
-    ['audit', 'newsletter/list_members', '--json'],
-    ['export', 'newsletter/list_members'],
-    ['export', 'newsletter/lists'],
-    ['search', 'newsletter/list_members', '--all'],
-    ['purge', 'newsletter/list_members', '--where', all, '--dry-run'],
-    ['publish', 'status', '--json'],
-    ['publish', 'check', 'lake', '--json'],
-  ]) {
-    const { stdout, stderr } = await world.cli(...command);
+    void answers.push({
+      place: `the answer of ${place}`,
+      // The key that was asked for comes back.
+      bytes: Buffer.from(text.replaceAll(key.id, 'asked')),
+    });
+  for (const command of asked) {
+    const args = command.flatMap((one) => (one === '<key>' ? keyFlags(key) : [one]));
+    const { stdout, stderr } = await world.cli(...args);
     add(command.join(' '), stdout + stderr);
+  }
+  await using agent = await openMcpClient(world);
+  const members = { entity: 'newsletter/list_members' };
+  for (const [name, given] of [
+    ['list_entities', {}],
+    ['freshness', {}],
+    ['changes', { ...members, since: 0, limit: 200, fields: ['email_address'] }],
+    ['search', { ...members, filter: { like: { email_address: '%' } }, limit: 100 }],
+    ['get', { ...members, key }],
+    ['explain', { ...members, key }],
+  ] as const) {
+    const { content } = await agent.client.callTool({ name, arguments: given });
+    add(`mcp ${name}`, JSON.stringify(content));
   }
   const ui = startCli(['ui', '--http', '0', '--config', world.config], { cwd: world.folder, env: world.env });
   await ui.until('Ctrl-C stops.');
   const url = /http:\S+/.exec(ui.output().stdout)?.[0] ?? '';
-  for (const path of ['', 'connectors/newsletter', 'actions', 'targets/lake']) {
-    add(path, await (await fetch(new URL(path, url))).text());
+  const record = `record?in=newsletter/list_members&key.list_id=${key.list_id}&key.id=${key.id}`;
+  for (const path of ['', 'connectors/newsletter', 'actions', 'targets/lake', record]) {
+    const place = path === record ? 'the page of a record' : `the page /${path}`;
+    add(place, await (await fetch(new URL(path, url))).text());
   }
   ui.child.kill('SIGTERM');
   const { stdout, stderr } = await ui.result;
@@ -135,8 +187,9 @@ it.each(triedSinks)(
   `purges ${marked} marked records from every byte of a %s sink, what was published, and what commands show`,
   { timeout: isLong ? 600_000 : 120_000 },
   async (sink) => {
-    const { wrap, list, values, change } = marking();
+    const { wrap, list, values, key: keyIn, change } = marking();
     const server = sink === 'postgres' ? await sharedPostgres() : null;
+    await using receiver = await startReceiver();
     const world = await openCliWorld({
       ...(server === null
         ? { sink }
@@ -144,18 +197,30 @@ it.each(triedSinks)(
             sinkSettings: `{ type: postgres, url: "${server.url}", schema: ${schema}, durability: normal }`,
           }),
       wrap,
-      settings: `    include: [lists, list_members]\n    onSchemaChange: quarantine\n${sink === 'jsonl' ? '' : '    history: true\n'}`,
+      isIndexed: true,
+      settings: `    include: [lists, list_members, tags]\n    onSchemaChange: quarantine\n${sink === 'jsonl' ? '' : '    history: true\n'}`,
     });
     onTestFinished(() => world[Symbol.asyncDispose]());
-    appendFileSync(world.config, 'publish:\n  lake: { type: files, directory: ./lake, format: jsonl }\n');
+    appendFileSync(
+      world.config,
+      `publish:
+  lake: { type: files, directory: ./lake, format: jsonl }
+allowNotifyHosts: ["${receiver.host}"]
+notify:
+  ops: { type: webhook, url: "${receiver.url}" }
+`,
+    );
+    const key = keyIn(world);
     await world.json('sync', 'newsletter');
     change();
     await world.cli('sync', 'newsletter', '--full');
+    await world.json('refetch', 'newsletter/list_members', ...keyFlags(key));
+    await searchable(world.service.stores, 'c-news');
 
-    const found = async (more: readonly { readonly place: string; readonly bytes: Buffer }[] = []) => {
+    const found = async (more: readonly Shown[] = []): Promise<ReadonlyMap<string, number>> => {
       const search = openSearchFor([...values]);
       const places = new Map<string, number>();
-      const look = ({ place, bytes }: { readonly place: string; readonly bytes: Buffer }): void => {
+      const look = ({ place, bytes }: Shown): void => {
         const { size } = search(bytes);
         if (size > 0) places.set(place, size);
       };
@@ -164,24 +229,39 @@ it.each(triedSinks)(
       for (const one of more) look(one);
       return places;
     };
-    const before = [...(await found(await shown(world))).keys()].join('\n');
-    const searched = sink === 'sqlite' ? ['answer of search'] : [];
-    for (const place of ['lake', 'answer of export', ...searched]) {
+    const before = [...(await found(await shown(world, key))).keys()].join('\n');
+    const searched = sink === 'jsonl' ? [] : ['answer of search', 'answer of mcp search'];
+    const kept = { sqlite: ['main.db'], jsonl: ['.jsonl'], postgres: ['__versions', '_sync_partitions'] };
+    for (const place of [
+      ...kept[sink],
+      ...searched,
+      'lake',
+      'serve/stores/c-news.db',
+      'answer of export newsletter/list_members',
+      'answer of runs --json',
+      'answer of search newsletter/lists --remote --all',
+      'answer of mcp get',
+      'answer of mcp changes',
+    ]) {
       expect(before).toContain(place);
     }
-    if (sink !== 'jsonl') expect(before).toContain(sink === 'sqlite' ? 'main.db' : '__versions');
 
     const where = '{"like": {"email_address": "%@canary.example"}}';
+    const served = ['--serve-data', 'serve', '--json'];
     const ends = [
-      await world.cli('purge', 'newsletter/lists', '--key', `id=${list}`, '--json', '--report', 'one.json'),
-      await world.cli('purge', 'newsletter/list_members', '--where', where, '--json', '--report', 'two.json'),
+      await world.cli('purge', 'newsletter/lists', '--key', `id=${list}`, ...served, '--report', 'one.json'),
+      await world.cli('purge', 'newsletter', '--where', where, ...served, '--report', 'two.json'),
     ];
     const printed = ends.map(({ stdout, stderr }, at) => ({
       place: `the answer of purge ${at}`,
       bytes: Buffer.from(stdout + stderr),
     }));
-    expect(ends.map(({ code }) => code)).toEqual([0, 0]);
+    expect(
+      ends.map(({ code }) => code),
+      ends.map(({ stderr }) => stderr).join('\n'),
+    ).toEqual([0, 0]);
     const removed = ends.map((end) => JSON.stringify(jsonLines(end)[0]));
+    expect(removed[0]).toContain('"store":{"rows":1,');
     expect(removed[1]).toContain(`"rows":${marked}`);
     expect(removed[1]).toMatch(/"quarantined":[1-9]/);
     expect(await found(printed)).toEqual(new Map());
@@ -189,6 +269,8 @@ it.each(triedSinks)(
     const again = await world.cli('sync', 'newsletter', '--full');
     const texts = [{ place: 'the answer of sync', bytes: Buffer.from(again.stdout + again.stderr) }];
     expect(again.code).toBe(0);
-    expect(await found([...texts, ...(await shown(world))])).toEqual(new Map());
+    expect(await found([...texts, ...(await shown(world, key, [...commands, ...moreCommands]))])).toEqual(
+      new Map(),
+    );
   },
 );

@@ -62,8 +62,10 @@ export function versions(kind: SinkKind): void {
     (await bench().ledger('SELECT _seq, _seq_to FROM news__members__history ORDER BY _row, _seq')).map(
       ({ _seq, _seq_to }) => [_seq, _seq_to],
     );
-  const asOf = async (hour: number): Promise<readonly unknown[]> => {
-    const at = new Date(start + hour * hourMs).toISOString();
+  /** Asked in UTC, or on the clock of a zone that is so many hours ahead of it. */
+  const asOf = async (hour: number, ahead = 0): Promise<readonly unknown[]> => {
+    const wall = new Date(start + (hour + ahead) * hourMs).toISOString().slice(0, -1);
+    const at = `${wall}+0${ahead}:00`;
     const from =
       kind.options('/nowhere').type === 'sqlite'
         ? `news__members__as_of WHERE _as_of = unixepoch('${at}')`
@@ -116,6 +118,7 @@ export function versions(kind: SinkKind): void {
     expect(await asOf(0.5)).toEqual([]);
     expect(await asOf(1)).toEqual(['1 Ada', '2 Ada']);
     expect(await asOf(3.5)).toEqual(['1 Grace']);
+    expect(await asOf(3.5, 5)).toEqual(['1 Grace']);
     expect(await asOf(100)).toEqual(['1 Grace', '2 Ada']);
     const explained = await sink.history.explain(news, membersTable, '["a","1"]');
     expect(explained?.versions).toEqual([
