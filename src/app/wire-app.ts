@@ -1,6 +1,7 @@
 import type { App, AppOptions, ConnectorSource } from './app.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import { usage } from '../core/usage-error.ts';
+import { isLoopback } from '../settings/check-urls.ts';
 import type { DirectAddress, LocalSettings, ReadConnector } from '../settings/settings.ts';
 import type { Notifier } from '../notify/notifier.ts';
 import { shareSinks } from '../sinks/share-sinks.ts';
@@ -39,7 +40,7 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
     { credentials, signIn }: DirectAddress,
     more: SourceExtras,
   ): ConnectorSource => {
-    const { name, definition, concurrency, requestsPerSecond } = connector;
+    const { name, definition, concurrency, requestsPerSecond, isRateSet } = connector;
     const { onExchange } = more;
     const account = {
       // One that is tried reads by the sign-in of its connector.
@@ -53,6 +54,7 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
       definition,
       concurrency,
       requestsPerSecond,
+      ...(isRateSet ? {} : { statedRate: 'lower' }),
       openBudget: (origin) => options.openBudget?.(connector, origin) ?? null,
       ...(options.onWait === undefined ? {} : { onEvent: options.onWait }),
       ...more,
@@ -66,7 +68,7 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
     signal,
     { client: asked = client, ...more } = {},
   ) => {
-    const { definition, address, concurrency, requestsPerSecond } = connector;
+    const { definition, address, concurrency, requestsPerSecond, isRateSet } = connector;
     const { onExchange } = more;
     if (address.kind === 'direct') return openDirect(connector, address, more);
     const checked = checkingType(asked, connector, settings);
@@ -75,6 +77,7 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
     const baseUrl = api?.baseUrl ?? '';
     const budget = options.openBudget?.(connector, { baseUrl, connectorId: id }) ?? null;
     const source = openApiSource(checked, {
+      ...(isRateSet ? {} : { statedRate: isHere(baseUrl) ? 'follow' : 'lower' }),
       definition,
       connectorId: id,
       concurrency,
@@ -131,6 +134,11 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
       await client[Symbol.asyncDispose]();
     },
   };
+}
+
+/** An API on this machine knows best what may be asked of it; another one may only ask for less. */
+function isHere(baseUrl: string): boolean {
+  return URL.canParse(baseUrl) && isLoopback(new URL(baseUrl).hostname);
 }
 
 type SourceExtras = Omit<NonNullable<Parameters<App['openSource']>[2]>, 'client'>;

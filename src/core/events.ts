@@ -105,6 +105,8 @@ export type RunEvent =
       readonly attempts: number;
       readonly waitMs: number;
     } & Failed)
+  /** The API states another rate than the connector type, and no setting stands against it. */
+  | { readonly kind: 'rate-stated'; readonly requestsPerSecond: number }
   /** The API's rate limit refused a call: no call starts for `waitMs`. */
   | { readonly kind: 'throttled'; readonly waitMs: number }
   /** The sink's server cannot be written to. It is tried again for `leftMs`, then the run fails. */

@@ -10,6 +10,8 @@ export interface SharedBudget extends AsyncDisposable {
    * The API asked for a pause of `waitMs`: no process starts a call before, and the rate is lower for a while after.
    */
   slowDown(waitMs: number): Promise<void>;
+  /** The rate of this process's calls from now on, as the API states it. Absent: it has no rate. */
+  limitTo?(requestsPerSecond: number): void;
 }
 
 /** Permission for one call. */

@@ -12,8 +12,8 @@ const halveAtMostEveryMs = 1_000;
  * p-queue has a rate limit, but a fixed one in windows of real time; this one can be slowed, spaces attempts evenly (a
  * quarter of a second's worth may start together) and takes its time from the clock.
  */
-export function openCallPace(requestsPerSecond: number, clock: Clock, maxWaitMs: number) {
-  const burst = Math.max(0, Math.floor(requestsPerSecond / 4) - 1);
+export function openCallPace(firstRate: number, clock: Clock, maxWaitMs: number) {
+  let requestsPerSecond = firstRate;
   let share = 1;
   let lastHalvedAt = -Infinity;
   let recoverAt = Infinity;
@@ -45,13 +45,18 @@ export function openCallPace(requestsPerSecond: number, clock: Clock, maxWaitMs:
           });
         }
         const spacing = spacingMs(now);
-        const startAt = Math.max(pausedUntil, nextAt - (share < 1 ? 0 : burst * spacing));
+        const burst = share < 1 ? 0 : Math.max(0, Math.floor(requestsPerSecond / 4) - 1);
+        const startAt = Math.max(pausedUntil, nextAt - burst * spacing);
         if (startAt <= now) {
           nextAt = Math.max(nextAt, now) + spacing;
           return;
         }
         await clock.sleep(Math.ceil(startAt - now), signal);
       }
+    },
+    /** Another rate from now on. */
+    limitTo(rate: number): void {
+      requestsPerSecond = rate;
     },
     /** No attempt starts before `waitMs` have passed; the rate stays. */
     pause(waitMs: number): void {

@@ -50,6 +50,20 @@ function decodeUtf8(bytes: Uint8Array): string | null {
 const maxWaitMs = 3_600_000;
 
 /**
+ * Requests a second that a `RateLimit-Policy` header allows, of several policies the strictest: `"default";q=100;w=60`,
+ * or in the earlier form `100;w=60`. Null where it states none.
+ */
+export function policyRate(header: string | null): number | null {
+  const rates = (header ?? '').split(',').flatMap((policy) => {
+    const [, quota] = /(?:^\s*|;\s*q\s*=\s*)(\d{1,9})\s*(?:;|$)/.exec(policy) ?? [];
+    const [, seconds] = /;\s*w\s*=\s*(\d{1,9})\s*(?:;|$)/.exec(policy) ?? [];
+    const rate = Number(quota) / Number(seconds);
+    return Number.isFinite(rate) && rate > 0 ? [rate] : [];
+  });
+  return rates.length === 0 ? null : Math.min(...rates);
+}
+
+/**
  * Milliseconds a `Retry-After` header asks for: whole or decimal seconds, or an HTTP date (measured against the
  * server's own `Date`, so that a clock that is off here does not matter). At most one hour; null without a header that
  * can be read.

@@ -90,6 +90,8 @@ function lineOf(event: RunEvent): string | null {
       return `${event.entity}: a partition was set aside (${event.code})`;
     case 'listings-unproven':
       return `${event.entity}: ${event.listings} listings are not proven to be complete`;
+    case 'rate-stated':
+      return `the API states ${event.requestsPerSecond} calls a second`;
     case 'throttled':
       return `throttled for ${event.waitMs} ms`;
     case 'sink-away':

@@ -29,7 +29,10 @@ const principals = new WeakMap<FastifyRequest, Principal>();
 export function guardRequests(server: FastifyInstance, options: GuardOptions): void {
   const checkRate = createRateLimit(options.limits.requestsPerSecond, options.clock);
   const { state, publicPaths, browserPaths } = options;
-  server.addHook('onRequest', async (request) => {
+  const policy = `"token";q=${options.limits.requestsPerSecond};w=1`;
+  server.addHook('onRequest', async (request, reply) => {
+    // Clients that know it keep to it, and ask no more slowly than that.
+    reply.header('ratelimit-policy', policy);
     checkHost(request, options.allowedHosts);
     checkMediaType(request);
     const path = pathOf(request);

@@ -131,6 +131,8 @@ function buildConnector(
     freshWithinMs,
     /** Partitions walked at a time. */
     concurrency: file.concurrency ?? definition.rateLimit.concurrency,
+    /** False: by the connector type, until the API states another one. */
+    isRateSet: file.rateLimit !== undefined,
     requestsPerSecond: file.rateLimit?.requestsPerSecond ?? definition.rateLimit.requestsPerSecond,
     /** The entities to read, with their settings; excluded ones are absent. */
     entities,

@@ -73,7 +73,7 @@ export type ConnectorSettings = MapValue<ReturnType<typeof buildConnectors>>;
 /** What a connector is read by; where it is stored is another matter. */
 export type ReadConnector = Pick<
   ConnectorSettings,
-  'name' | 'definition' | 'address' | 'concurrency' | 'requestsPerSecond'
+  'name' | 'definition' | 'address' | 'concurrency' | 'requestsPerSecond' | 'isRateSet'
 >;
 /** The service itself, with no API in between. */
 export type DirectAddress = Extract<ConnectorSettings['address'], { kind: 'direct' }>;

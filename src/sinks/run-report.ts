@@ -33,6 +33,8 @@ export interface RunReport {
   readonly retries: number;
   readonly waitedMs: number;
   readonly bytes: number;
+  /** How many calls a second there were at most, and by what, where the config does not say it. */
+  readonly rate?: { readonly requestsPerSecond: number; readonly by: 'definition' | 'api' };
   /** At most 100; `failuresOmitted` counts the rest. */
   readonly failures: readonly FailureReport[];
   readonly failuresOmitted: number;

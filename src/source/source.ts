@@ -36,6 +36,8 @@ export interface SourceOptions {
   /** Concurrent calls. */
   readonly concurrency: number;
   readonly requestsPerSecond: number;
+  /** Absent: a person has set the rate, whatever the API states. */
+  readonly statedRate?: StatedRate;
   /** Limit on calls for records, retries included; the next one is refused with BUDGET_SPENT (stop). Null: no limit. */
   readonly maxCalls?: number | null;
   /** Hears of attempts that failed as well as of answers. */
@@ -107,6 +109,15 @@ export interface SourcePage {
   readonly bytes: number;
 }
 
+/** What is done about a rate that the API states. `follow`: it is taken. `lower`: only where it is lower. */
+export type StatedRate = 'follow' | 'lower';
+
+/** A rate that no person has set, and what it comes from. */
+export interface CallRate {
+  readonly requestsPerSecond: number;
+  readonly by: 'definition' | 'api';
+}
+
 export interface SourceStats {
   /** Execute calls that were sent, retries included. */
   readonly calls: number;
@@ -114,6 +125,8 @@ export interface SourceStats {
   /** Milliseconds spent waiting for budgets, Retry-After and back-off. */
   readonly waitedMs: number;
   readonly bytes: number;
+  /** Absent: a person has set the rate. */
+  readonly rate?: CallRate;
   /**
    * The service's time now: the last `Date` header it sent (to `connect` too) and what has passed since; null before
    * the first, or where it is not known.

@@ -76,6 +76,7 @@ const levelByKind: Readonly<Record<Exclude<RunEvent['kind'], 'run-finished'>, Le
   'rows-deleted': 'info',
   'files-started': 'info',
   'sink-back': 'info',
+  'rate-stated': 'info',
   'walk-set-aside': 'warn',
   'listings-unproven': 'warn',
   'walk-restarted': 'warn',

@@ -168,6 +168,7 @@ export function countRunEvents(registry: Registry, each: ConnectorSeries | null,
         case 'file-set-aside':
           return count('files_total', { connector, entity: event.entity, result: 'failed' });
         case 'files-started':
+        case 'rate-stated':
         case 'sink-away':
         case 'sink-back':
         case 'sweep-started':

@@ -179,6 +179,7 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
     case 'deletes-withheld':
     case 'retention-withheld':
     case 'listings-unproven':
+    case 'rate-stated':
     case 'page-requested':
     case 'page-dropped':
     case 'commit-started':

@@ -56,13 +56,22 @@ function pauseOf({ resumeBecause }: RunReport): string {
 }
 
 /** Calls wait beside each other, so their waits may add up to more than the run took. */
-function costs({ calls, retries, waitedMs, bytes }: RunReport): string {
+function costs({ calls, retries, waitedMs, bytes, rate }: RunReport): string {
   return [
     counted(calls, 'call'),
     counted(retries, 'retry', 'retries'),
-    ...(waitedMs > 0 ? [`rate-limit wait ${duration(waitedMs)} over all calls`] : []),
+    ...(waitedMs > 0 ? [`rate-limit wait ${duration(waitedMs)} over all calls${rateText(rate)}`] : []),
     `${count(Math.round(bytes / 1024))} KiB received`,
   ].join(', ');
+}
+
+/** Nothing where the config says the rate. */
+function rateText(rate: RunReport['rate']): string {
+  if (rate === undefined) return '';
+  const most = ` (at most ${rate.requestsPerSecond} a second, `;
+  return rate.by === 'api'
+    ? `${most}as the API states)`
+    : `${most}the limit of the connector type; rateLimit of the config changes it)`;
 }
 
 function entityRow(entity: EntityReport, report: RunReport, isVerbose: boolean): readonly string[] {

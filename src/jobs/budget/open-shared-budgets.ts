@@ -93,6 +93,7 @@ function openSharedBudget(
       return turn;
     },
     slowDown: (waitMs) => pace.slowDown(waitMs),
+    limitTo: (requestsPerSecond) => pace.limitTo(requestsPerSecond),
     async [Symbol.asyncDispose]() {
       onDispose();
       await slots[Symbol.asyncDispose]();

@@ -111,6 +111,13 @@ const waitingTimes = z
   .tuple([z.number(), z.number()])
   .transform(([pausedMs, waitMs]) => ({ pausedMs, waitMs }));
 
+/** Microseconds for each call, and how many may start at once. */
+function rateFigures(requestsPerSecond: number): readonly [microseconds: number, burst: number] {
+  const burst = Math.max(1, Math.ceil((requestsPerSecond * burstMs) / 1_000));
+  // A second may begin with a burst, which the rest of it makes up for.
+  return [Math.ceil(1_000_000 / (requestsPerSecond - (burst - 1))), burst];
+}
+
 /**
  * A rate limit shared by all processes, first come, first served. A throttle pauses it, then slows it down. No second
  * exceeds the rate. Above 50 calls a second some start at once, and the rate over longer times is up to 2 %
@@ -118,9 +125,7 @@ const waitingTimes = z
  */
 export function openSharedPace(options: Omit<BudgetParts, 'concurrency' | 'lockMs'>) {
   const { redis, ask, key, maxWaitMs, recoverEveryMs, clock } = options;
-  const burst = Math.max(1, Math.ceil((options.requestsPerSecond * burstMs) / 1_000));
-  // A second may begin with a burst, which the rest of it makes up for.
-  const microseconds = Math.ceil(1_000_000 / (options.requestsPerSecond - (burst - 1)));
+  let rate = rateFigures(options.requestsPerSecond);
   const keys = {
     pause: `${key}:pause`,
     slow: `${key}:slow`,
@@ -131,9 +136,9 @@ export function openSharedPace(options: Omit<BudgetParts, 'concurrency' | 'lockM
 
   const tryToStart = async (caller: string, roundTripMs: number) => {
     const lateAfterMs = lateMs + roundTripMs;
-    const figures = [microseconds, burst, recoverEveryMs, mostHalvings, lateAfterMs, askEveryMs];
-    const { pause, slow, rate, queue } = keys;
-    return waitingTimes.parse(await redis.eval(startOrWait, 4, pause, slow, rate, queue, caller, ...figures));
+    const figures = [...rate, recoverEveryMs, mostHalvings, lateAfterMs, askEveryMs];
+    const places = [keys.pause, keys.slow, keys.rate, keys.queue];
+    return waitingTimes.parse(await redis.eval(startOrWait, 4, ...places, caller, ...figures));
   };
 
   const turnOf = async (caller: string, signal: AbortSignal): Promise<void> => {
@@ -157,6 +162,9 @@ export function openSharedPace(options: Omit<BudgetParts, 'concurrency' | 'lockM
   };
 
   return {
+    limitTo(requestsPerSecond: number): void {
+      rate = rateFigures(requestsPerSecond);
+    },
     /**
      * Resolves when a call may start. Throws `ThrottledError` for a pause longer than `maxWaitMs`, and the signal's
      * reason if aborted.

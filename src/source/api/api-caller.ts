@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/clock.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { WireAnswer, WireStream } from '../../http/exchange.ts';
+import { policyRate } from '../../http/header-values.ts';
 import { isSuccess } from '../../http/read-body.ts';
 import type { OnExchange } from '../../http/seen-exchange.ts';
 import type { ApiLimits } from './api-limits.ts';
@@ -62,6 +63,7 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     call: ApiCall<T> | StreamCall<T>,
     token: string | null,
     budget: CallBudget,
+    onEvent: OnRunEvent,
     signal: AbortSignal,
   ): Promise<T> => {
     const request = { ...call.request, headers: headersOf(call.request, token) };
@@ -72,6 +74,10 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     budget.count({ bytes: answer.wireBytes });
     const date = answer.header('date');
     if (date !== null) options.onServerDate?.(date);
+    const stated = policyRate(answer.header('ratelimit-policy'));
+    if (stated !== null && budget.heardRate(stated)) {
+      onEvent({ kind: 'rate-stated', requestsPerSecond: budget.rate().requestsPerSecond });
+    }
     if (token !== null && answer.status !== 401) tokens?.accepted(token);
     if ('value' in answer) return answer.value;
     if ('read' in call && isSuccess(answer.status)) return call.read(answer);
@@ -135,7 +141,7 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
       isTrial: 'read' in call && call.isTrial === true,
       brokenAnswers: ('read' in call ? call.brokenAnswers : undefined) ?? null,
       token: async () => (await tokens?.current(signal)) ?? null,
-      send: (token) => exchange(call, token, budget, signal),
+      send: (token) => exchange(call, token, budget, onEvent, signal),
       describe: (error) => redact(String(error)),
       limits,
       clock,

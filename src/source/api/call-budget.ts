@@ -4,19 +4,23 @@ import { SyncError } from '../../core/errors.ts';
 import type { RunEvent } from '../../core/events.ts';
 import type { SharedBudget, SharedTurn } from '../../core/shared-budget.ts';
 import { openCallPace } from '../../http/call-pace.ts';
-import type { SourceStats } from '../source.ts';
+import type { CallRate, SourceStats, StatedRate } from '../source.ts';
 
 /** What calls have cost so far. */
-type CallCosts = Omit<SourceStats, 'serverTime'>;
+type CallCosts = Omit<SourceStats, 'serverTime' | 'rate'>;
 
 /** Of one attempt, as `call-ended` has them. */
 export type CallWaits = Pick<Extract<RunEvent, { readonly kind: 'call-ended' }>, 'waitedMs' | 'pacedMs'>;
+
+/** As much as a config may ask for. */
+const mostPerSecond = 1_000;
 
 export type CallBudget = ReturnType<typeof openCallBudget>;
 
 export interface CallBudgetOptions {
   readonly concurrency: number;
   readonly requestsPerSecond: number;
+  readonly statedRate?: StatedRate;
   readonly clock: Clock;
   readonly maxThrottleWaitMs: number;
   /** Limit on attempts; null: none. */
@@ -30,6 +34,7 @@ export function openCallBudget(options: CallBudgetOptions) {
   const { clock, shared = () => null, maxCalls = null } = options;
   const queue = new PQueue({ concurrency: options.concurrency });
   const pace = openCallPace(options.requestsPerSecond, clock, options.maxThrottleWaitMs);
+  let rate: CallRate = { requestsPerSecond: options.requestsPerSecond, by: 'definition' };
   const sums = { calls: 0, retries: 0, waitedMs: 0, bytes: 0 };
 
   const count = (part: Partial<Omit<CallCosts, 'calls'>>): void => {
@@ -71,6 +76,19 @@ export function openCallBudget(options: CallBudgetOptions) {
         { signal },
       );
     },
+    /** The API states how many calls a second it takes. True: the rate is another one now. */
+    heardRate(stated: number): boolean {
+      const { statedRate, requestsPerSecond } = options;
+      if (statedRate === undefined) return false;
+      const next = Math.min(stated, statedRate === 'follow' ? mostPerSecond : requestsPerSecond);
+      if (next === rate.requestsPerSecond) return false;
+      rate = { requestsPerSecond: next, by: 'api' };
+      pace.limitTo(next);
+      shared()?.limitTo?.(next);
+      return true;
+    },
+    /** How many calls a second there are at most, where no setting says it. */
+    rate: () => rate,
     /**
      * A pause: no attempt starts for `waitMs`, and the rate is lower for a while after. `because`: what came, where the
      * API did not ask for it.

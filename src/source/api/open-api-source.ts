@@ -72,7 +72,11 @@ export function openApiSource(client: ApiClient, options: ApiSourceOptions): Api
       checkDeclared(definition, request.entity, 'download', request.params);
       return await send(downloadCall(connectorId, definition, request, receive), false, signal);
     },
-    stats: () => ({ ...budget.stats(), serverTime: client.serverTime() }),
+    stats: () => ({
+      ...budget.stats(),
+      ...(options.statedRate === undefined ? {} : { rate: budget.rate() }),
+      serverTime: client.serverTime(),
+    }),
     // Sockets and token belong to the client; a budget holds nothing open.
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };

@@ -189,7 +189,11 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
       };
       return await call(facts, ask, signal, true);
     },
-    stats: () => ({ ...budget.stats(), serverTime: serverClock.now() }),
+    stats: () => ({
+      ...budget.stats(),
+      ...(options.statedRate === undefined ? {} : { rate: budget.rate() }),
+      serverTime: serverClock.now(),
+    }),
     async [Symbol.asyncDispose]() {
       await account.close();
       await shared?.[Symbol.asyncDispose]();

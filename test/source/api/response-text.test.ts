@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { classifyThrown } from '../../../src/source/api/classify-failure.ts';
 import { JsonTextError, parseJsonText } from '../../../src/http/lossless-json.ts';
 import { redactMessage } from '../../../src/http/redact-message.ts';
-import { retryAfterMs } from '../../../src/http/header-values.ts';
+import { policyRate, retryAfterMs } from '../../../src/http/header-values.ts';
 import { readUpstreamMessage } from '../../../src/source/api/upstream-message.ts';
 import type { CallFacts } from '../../../src/source/api/call-failure.ts';
 
@@ -74,6 +74,22 @@ describe('Retry-After', () => {
     ['Thu, 01 Jan 2026 01:00:30 GMT', 'Thu, 01 Jan 2026 01:00:00 GMT', 30_000],
   ])('%j (Date %j) is %j ms', (header, date, ms) => {
     expect(retryAfterMs(header, date, now)).toBe(ms);
+  });
+});
+
+describe('RateLimit-Policy', () => {
+  it.each<[string | null, number | null]>([
+    [null, null],
+    ['"token";q=1000;w=1', 1000],
+    ['"burst"; q=100; w=60', 100 / 60],
+    ['100;w=60', 100 / 60],
+    ['"hour";q=1000;w=3600, "second";q=10;w=1', 1000 / 3600],
+    ['"bytes";q=10;qu="content-bytes"', null],
+    ['"token";q=0;w=1', null],
+    ['"token";q=5;w=0', null],
+    ['soon', null],
+  ])('%j is %j calls a second', (header, rate) => {
+    expect(policyRate(header)).toBe(rate);
   });
 });
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import { ThrottledError } from '../../../src/core/errors.ts';
 import type { Reply } from '../../support/hostile/exchange.ts';
-import { apiError, html, success, throttled } from '../../support/hostile/replies.ts';
+import { apiError, envelope, html, json, success, throttled } from '../../support/hostile/replies.ts';
 import { instantClock } from '../../support/instant-clock.ts';
 import { failureOf, never, openTestSource } from '../../support/source/open-test-source.ts';
 import { entityName } from '../../support/source/test-definition.ts';
@@ -167,6 +167,31 @@ describe('the budget', () => {
     await Promise.all(Array.from({ length: 9 }, () => source.list(request, never)));
     expect(server.calls).toHaveLength(9);
     expect(clock.now() - startedAt).toBe(2_000);
+  });
+
+  it.each([
+    { statedRate: 'follow', set: 4, stated: 400, rate: 400, by: 'api', tookMs: 0 },
+    { statedRate: 'lower', set: 4, stated: 400, rate: 4, by: 'definition', tookMs: 2_000 },
+    { statedRate: 'lower', set: 4, stated: 2, rate: 2, by: 'api', tookMs: 4_500 },
+    { statedRate: 'follow', set: 4, stated: 5_000, rate: 1_000, by: 'api', tookMs: 0 },
+    { statedRate: undefined, set: 4, stated: 400, rate: undefined, by: undefined, tookMs: 2_000 },
+  ] as const)('takes what the API states: $statedRate, $set, $stated', async (given) => {
+    const { set, stated, rate, by, tookMs } = given;
+    const clock = instantClock();
+    const headers = { 'content-type': 'application/json', 'ratelimit-policy': `"token";q=${stated};w=1` };
+    const { source, events } = await openTestSource({
+      clock,
+      requestsPerSecond: set,
+      concurrency: 1,
+      ...(given.statedRate === undefined ? {} : { statedRate: given.statedRate }),
+      respond: () => (exchange) => json(200, envelope(exchange.connectorId, []), headers)(exchange),
+    });
+    const startedAt = clock.now();
+    for (let call = 0; call <= 8; call += 1) await source.list(request, never);
+    expect(source.stats().rate).toEqual(rate === undefined ? undefined : { requestsPerSecond: rate, by });
+    const heard = events.filter(({ kind }) => kind === 'rate-stated');
+    expect(heard).toEqual(by === 'api' ? [{ kind: 'rate-stated', requestsPerSecond: rate }] : []);
+    expect(Math.abs(clock.now() - startedAt - tookMs)).toBeLessThanOrEqual(750);
   });
 
   it('never has more calls in flight than its concurrency', async () => {

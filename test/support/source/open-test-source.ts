@@ -10,6 +10,7 @@ import type { OnExchange } from '../../../src/http/seen-exchange.ts';
 import type { ApiLimits } from '../../../src/source/api/api-limits.ts';
 import { openApiClient, type ApiClient } from '../../../src/source/api/open-api-client.ts';
 import { openApiSource, type ApiSource } from '../../../src/source/api/open-api-source.ts';
+import type { StatedRate } from '../../../src/source/source.ts';
 import { startHostileServer, type HostileServer, type HostileServerOptions } from '../hostile-server.ts';
 import { instantClock } from '../instant-clock.ts';
 import { testDefinition } from './test-definition.ts';
@@ -39,6 +40,7 @@ export interface TestSourceOptions extends HostileServerOptions {
   readonly maxCalls?: number;
   readonly onExchange?: OnExchange;
   readonly scopedToWorkspace?: string;
+  readonly statedRate?: StatedRate;
 }
 
 /**
@@ -61,6 +63,7 @@ export async function openTestSource(options: TestSourceOptions = {}): Promise<T
     connectorId: connectorId('c1'),
     concurrency: options.concurrency ?? 32,
     requestsPerSecond: options.requestsPerSecond ?? 100_000,
+    ...(options.statedRate === undefined ? {} : { statedRate: options.statedRate }),
     budget: options.budget ?? null,
     maxCalls: options.maxCalls ?? null,
     ...(options.onExchange === undefined ? {} : { onExchange: options.onExchange }),

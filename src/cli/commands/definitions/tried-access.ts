@@ -116,6 +116,7 @@ function triedConnector(
     ),
     address,
     ...rateLimit,
+    isRateSet: false,
   };
 }
 
