@@ -19,7 +19,7 @@ import type {
  * The settings as plain data for people: defaults filled in, durations as texts, secrets never, nor what is missing
  * here.
  */
-export function describeSettings(settings: LocalSettings): object {
+export function describeSettings(settings: LocalSettings): Readonly<Record<string, unknown>> {
   const { api, redis, http } = settings.parts;
   // Credentials of connectors are shown as secrets, whether they are here or not.
   const ofParts = settings.missing.filter(({ path }) => !path.startsWith('connectors.'));

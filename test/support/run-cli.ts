@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { commands } from '../../src/cli/commands.ts';
 import { runCommandLine } from '../../src/cli/run-command-line.ts';
 import type { Output } from '../../src/cli/output/terminal.ts';
+import { checkJsonOutput } from './json-output/check-json-output.ts';
 
 /** The entry of the built program, as a path; `ensure-built.ts` keeps it as new as its sources. */
 export const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
@@ -63,15 +64,20 @@ export async function callCli(
     stdout: columns === undefined ? capture('stdout') : { ...capture('stdout'), isTTY: true, columns },
     stderr: capture('stderr'),
   });
+  checkJsonOutput(args, output.stdout);
   return { code, ...output };
 }
 
-/** Every line of standard output as JSON. */
+/** Every line of standard output as JSON, without the version that all documents have. */
 export function jsonLines(result: CliResult): readonly Record<string, unknown>[] {
   return result.stdout
     .split('\n')
     .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Record<string, unknown>);
+    .map((line) => {
+      const document = JSON.parse(line) as Record<string, unknown>;
+      if (line.startsWith('{"version":')) delete document['version'];
+      return document;
+    });
 }
 
 export function startCli(args: readonly string[], { cwd, env = {} }: CliOptions): RunningCli {

@@ -132,8 +132,12 @@ function showWindowEnd({ terminal }: CommandContext, end: RunEnd): void {
   const window = end.asked.window ?? null;
   if (end.kind === 'failed' || window === null) return;
   const { connector, report } = end;
-  const document = { kind: 'run-report', connector: connector.name, window: windowText(window), report };
-  terminal.printJson(document);
+  terminal.printJson({
+    kind: 'run-report',
+    connector: connector.name,
+    window: windowText(window),
+    report,
+  });
   // `2025-01-01 to 2025-02-01`; with the time of day where that is not midnight.
   const [since, until] = [window.sinceMs, window.untilMs].map((ms) =>
     toTheSecond(ms).replace(/T00:00:00Z$/, ''),

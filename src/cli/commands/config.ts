@@ -1,22 +1,25 @@
 import { describeSettings } from '../../settings/describe-settings.ts';
 import { settingsJsonSchema } from '../../settings/settings-file.ts';
-import { command, type CommandContext } from '../command.ts';
+import { command } from '../command.ts';
 
 export const config = command({
   commands: {
     show: command({
       description: 'Show the checked config with defaults filled in, without secrets.',
-      run: async (context) => show(context, describeSettings(await context.settings())),
+      // JSON in both cases: indented for people, one line for programs.
+      run: async (context) => {
+        const { terminal } = context;
+        const document = describeSettings(await context.settings());
+        terminal.printJson(document);
+        terminal.print(JSON.stringify(document, null, 2));
+      },
     }),
     schema: command({
       description: 'Print the JSON Schema of the config file, for editors.',
-      run: async (context) => show(context, settingsJsonSchema()),
+      run: async ({ terminal }) => {
+        const schema = settingsJsonSchema();
+        await terminal.printRecords(`${JSON.stringify(schema, null, terminal.isJson ? 0 : 2)}\n`);
+      },
     }),
   },
 });
-
-/** JSON in both cases: indented for people, one line for programs. */
-function show({ terminal }: CommandContext, document: object): void {
-  terminal.printJson(document);
-  terminal.print(JSON.stringify(document, null, 2));
-}

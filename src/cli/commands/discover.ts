@@ -47,7 +47,7 @@ function showDefinition({ terminal }: CommandContext, definition: Definition): v
   terminal.print(...lines);
 }
 
-function describeEntity(entity: Entity): object {
+function describeEntity(entity: Entity) {
   const { explode } = entity;
   return {
     entity: entity.name,

@@ -52,7 +52,7 @@ Example:
 });
 
 /** What a run did to everything else is not asked for here: `runs <id>` shows that. */
-function withoutReport(run: RunSummary | null): object | null {
+function withoutReport(run: RunSummary | null): Omit<RunSummary, 'report'> | null {
   if (run === null) return null;
   const { report: _report, ...rest } = run;
   return rest;

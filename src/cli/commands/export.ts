@@ -8,7 +8,7 @@ import { createPrivateDirectory } from '../../files/private-file.ts';
 import { entityTarget } from '../../settings/entity-target.ts';
 import { counted } from '../../telemetry/format.ts';
 import { command, type CommandContext, oneOf, wholeNumber } from '../command.ts';
-import { jsonText } from '../output/json-text.ts';
+import { jsonText, versioned } from '../output/json-text.ts';
 import { isReplaceable, unwritable, writePrivateFile, writeStreamed } from '../output/write-files.ts';
 
 export const exportChanges = command({
@@ -47,7 +47,7 @@ Examples:
       await writePrivateFile(resolve(cwd, flags.nextFile), `${jsonText(end)}\n`, false);
     }
     if (file !== null) terminal.printJson(end);
-    terminal.note(terminal.isJson ? jsonText(end) : exportEndText(end));
+    terminal.note(terminal.isJson ? jsonText(versioned(end)) : exportEndText(end));
   },
 });
 

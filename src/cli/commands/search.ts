@@ -6,7 +6,7 @@ import { entityTarget } from '../../settings/entity-target.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import { printable, counted, duration } from '../../telemetry/format.ts';
 import { command, type CommandContext, type FlagsOf, oneOf } from '../command.ts';
-import { jsonText } from '../output/json-text.ts';
+import { jsonText, versioned } from '../output/json-text.ts';
 import { wrapped } from '../output/text-table.ts';
 import { answerTable } from './search/answer-table.ts';
 import {
@@ -60,7 +60,10 @@ Examples:
     const params = await readQuery(context, target.entity, flags, limit);
     await using searcher = flags.remote
       ? await openRemoteSearcher(context, withParts(settings, 'api', 'access'), target)
-      : await openLocalSearcher(context, target);
+      : await openLocalSearcher(context, target, {
+          ofType: (directory) => `Ask the API instead (--remote), or read the lines in ${directory}.`,
+          ofNothing: `Run "${context.program} sync ${target.connector.name}" first, or ask the API (--remote).`,
+        });
     if (flags.all) return await writeAllPages(context, searcher, params);
     const page = await searcher.search(params);
     await show(context, page, format, firstColumns(target.entity, flags, params['query'] ?? null));
@@ -100,7 +103,7 @@ async function show(
   const { records, hasMore, cursor, tookMs } = page;
   if (format === 'json') {
     const meta = { has_more: hasMore, cursor, took_ms: tookMs };
-    await terminal.printRecords(`${jsonText({ data: records, meta })}\n`);
+    await terminal.printRecords(`${jsonText(versioned({ data: records, meta }))}\n`);
   } else if (format === 'jsonl') {
     await terminal.printRecords(records.map((record) => `${jsonText(record)}\n`).join(''));
   } else if (records.length > 0) {

@@ -119,6 +119,12 @@ function lead(error: unknown, { code, problems }: ReturnType<typeof errorDocumen
   return error instanceof SyncError ? 'Error: ' : 'Unexpected error: ';
 }
 
+interface FailureMarks {
+  readonly kind?: 'copy-error' | 'publication-error' | 'run-error';
+  readonly connector?: string;
+  readonly target?: string;
+}
+
 /**
  * The failure of one of several connectors or targets, which does not keep the others from their turn: the message
  * below its name, or a document with the marks. Gives its exit code.
@@ -127,7 +133,7 @@ export function reportFailureOf(
   { terminal }: { readonly terminal: Terminal },
   name: string,
   error: unknown,
-  marks: object,
+  marks: FailureMarks,
   remark = '',
 ): ExitCode {
   const document = errorDocument(error);

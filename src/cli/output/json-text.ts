@@ -1,6 +1,14 @@
 import type { JsonValue } from '../../core/json.ts';
 import { wholeJson } from '../../engine/prepare/canonical-json.ts';
 
+/** Of the documents that commands print: it changes where one loses a member, or a member its meaning. */
+export const outputVersion = 1;
+
+/** A document that a command prints, with the version of all of them. */
+export function versioned<Document extends object>(document: Document) {
+  return { version: outputVersion, ...document };
+}
+
 /**
  * One line of JSON for machines: integers keep all their digits, maps become objects, sets arrays, and members that are
  * undefined are left out. What is not data (functions, class instances with a `toJSON`) is as `JSON.stringify` has it.

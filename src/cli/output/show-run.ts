@@ -12,6 +12,7 @@ import { showProgress } from '../../telemetry/show-progress.ts';
 import type { CommandContext } from '../command.ts';
 import { stderrLog } from '../environment.ts';
 import { runReportText } from './run-report-text.ts';
+import type { Terminal } from './terminal.ts';
 
 /** What a run reports while it is in progress. */
 export type Shown = Required<Pick<SyncRequest, 'onEvent' | 'onStatus'>>;
@@ -23,7 +24,7 @@ export type Shown = Required<Pick<SyncRequest, 'onEvent' | 'onStatus'>>;
 export async function showRun<T>(
   context: CommandContext,
   connector: ConnectorName,
-  marks: object | null,
+  marks: { readonly window?: string } | null,
   run: (shown: Shown) => Promise<T>,
 ): Promise<T> {
   const { terminal, clock } = context;
@@ -58,7 +59,7 @@ const leastMs = 500;
  * or a service that is not there would look like a program that hangs. The caller disposes it.
  */
 export async function openPatientApp(
-  { clock, terminal }: Pick<CommandContext, 'clock' | 'terminal'>,
+  { clock, terminal }: Pick<CommandContext, 'clock'> & { readonly terminal: Pick<Terminal, 'note'> },
   settings: SettingsWith<'access'>,
   command: string,
   isDetailed = false,

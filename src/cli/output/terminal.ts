@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { escaped } from '../../telemetry/format.ts';
 import type { Scrubber } from '../../telemetry/scrubber.ts';
 import type { ProgressStyle } from '../../telemetry/progress-text.ts';
-import { jsonText } from './json-text.ts';
+import { jsonText, versioned } from './json-text.ts';
 
 /** The parts of `process.stdout` that are used. */
 export interface Output {
@@ -61,8 +61,8 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
       toOut(text(lines));
     },
     /** A result for machines, one line of JSON on stdout, only with `--json`. */
-    printJson: (value: unknown): void => {
-      if (isJson) toOut(`${jsonText(value)}\n`);
+    printJson: (document: object): void => {
+      if (isJson) toOut(`${jsonText(versioned(document))}\n`);
     },
     /**
      * Stored records on stdout, whatever `--json` says, to the letter: a copy with holes in it would be no copy. On a

@@ -74,7 +74,7 @@ function entryOf(
   { sinks, definitions }: LocalSettings,
   { file, defaults }: ConnectorsPlace,
   flags: FlagsOf<typeof options>,
-): object {
+) {
   const { definition, id, workspace, every, cron, timezone, freshWithin } = flags;
   if (definition === undefined && !defaults.has('definition')) {
     throw usage(`--definition: expected a connector type; known are ${[...definitions.keys()].join(', ')}.`);

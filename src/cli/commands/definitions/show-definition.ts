@@ -216,7 +216,7 @@ function settersOf({ pagination, fixedParams, order, parents }: Entity): Readonl
   ]);
 }
 
-function describedEntity(entity: Entity, isWhole: boolean): object {
+function describedEntity(entity: Entity, isWhole: boolean) {
   const { name, description, key, parents, pagination, order, incremental, deletes, actions, explode } =
     entity;
   return {

@@ -45,7 +45,7 @@ function rowDocument({ columns }: EntityTable, { values, extra }: PreparedRecord
   return { fields: new Map(fields), extra: extra === null ? null : readJson(extra) };
 }
 
-function nextDocument(next: TriedStep): object {
+function nextDocument(next: TriedStep) {
   const why = stepText(next);
   switch (next.kind) {
     case 'call':

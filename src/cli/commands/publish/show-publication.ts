@@ -67,19 +67,27 @@ export async function showPublication(
 }
 
 /** How a publication ended, for programs. */
-export function publicationDocument({ name }: PublishSettings, end: PublishEnd, ms: number): object {
-  const head = { kind: 'publication', target: name, result: end.kind, ms };
+export function publicationDocument({ name }: PublishSettings, end: PublishEnd, ms: number) {
+  const head = { kind: 'publication', target: name, ms } as const;
   switch (end.kind) {
     case 'nothing-stored':
-      return head;
+      return { ...head, result: end.kind };
     case 'unchanged': {
       const { publication, createdAt } = end.newest.manifest;
-      return { ...head, publication, createdAt, sha256: end.newest.sha256, heldBack: end.heldBack };
+      return {
+        ...head,
+        result: end.kind,
+        publication,
+        createdAt,
+        sha256: end.newest.sha256,
+        heldBack: end.heldBack,
+      };
     }
     case 'published': {
       const { publication, createdAt, entities } = end.published.manifest;
       return {
         ...head,
+        result: end.kind,
         publication,
         createdAt,
         sha256: end.published.sha256,
@@ -92,7 +100,7 @@ export function publicationDocument({ name }: PublishSettings, end: PublishEnd, 
   }
 }
 
-function entityDocument(entity: PublishedEntity): object {
+function entityDocument(entity: PublishedEntity) {
   return {
     ...picked(entity, 'connector', 'entity', 'generation', 'upserts', 'deletes', 'through', 'asOf'),
     files: entity.files.length,

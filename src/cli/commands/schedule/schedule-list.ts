@@ -130,7 +130,7 @@ async function readQueued(
   };
 }
 
-function documentOf({ connector, next, paused, lastRun, givenUp }: ShownSchedule): object {
+function documentOf({ connector, next, paused, lastRun, givenUp }: ShownSchedule) {
   return {
     connector: connector.name,
     sink: connector.sink.name,

@@ -14,13 +14,16 @@ import { openPatientApp } from '../../output/show-run.ts';
 
 const deadlineMs = 60_000;
 
+type SearchContext = Pick<CommandContext, 'clock' | 'signal'>;
+
 /** Searches what a sync has stored, read only, beside any writer. Throws USAGE where there is nothing to search. */
-export async function openLocalSearcher(context: CommandContext, target: EntityTarget): Promise<Searcher> {
+export async function openLocalSearcher(
+  context: SearchContext,
+  target: EntityTarget,
+  advice: Parameters<typeof searchedSink>[1],
+): Promise<Searcher> {
   const { connector, entity } = target;
-  const { sink, sinkId } = await searchedSink(target, {
-    ofType: (directory) => `Ask the API instead (--remote), or read the lines in ${directory}.`,
-    ofNothing: `Run "${context.program} sync ${connector.name}" first, or ask the API (--remote).`,
-  });
+  const { sink, sinkId } = await searchedSink(target, advice);
   // No secret, and none is needed: a cursor only has to fit the sink it came from, and a process that can make
   // one can read the sink.
   const cursorKey = createHash('sha256').update(`search cursor of ${sinkId}`).digest();
@@ -32,7 +35,7 @@ export async function openLocalSearcher(context: CommandContext, target: EntityT
 
 /** In a separate process, because a statement of SQLite cannot be interrupted and Ctrl-C must be. */
 function searchFile(
-  { clock, signal }: CommandContext,
+  { clock, signal }: SearchContext,
   call: Omit<SearchCall, 'params'>,
   cursorKey: Buffer,
 ): Searcher {
@@ -46,7 +49,7 @@ function searchFile(
 type Server = Extract<SinkSettings, { readonly type: 'postgres' }>;
 
 async function searchServer(
-  { clock, signal }: CommandContext,
+  { clock, signal }: SearchContext,
   { connector: { name: connector }, entity }: EntityTarget,
   sink: Server,
   known: { readonly cursorKey: Buffer; readonly scope: string },
