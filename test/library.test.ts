@@ -1,6 +1,22 @@
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { openApp, readChanges, status, sync, SyncError, type App, type Progress } from '../src/library.ts';
+import {
+  check,
+  copy,
+  openApp,
+  publish,
+  readChanges,
+  search,
+  startSync,
+  status,
+  sync,
+  SyncError,
+  type App,
+  type Config,
+  type Progress,
+} from '../src/library.ts';
+import { openEvents } from '../src/library/open-events.ts';
 import { openCliWorld, type CliWorld } from './support/cli-world.ts';
 
 let world: CliWorld;
@@ -30,7 +46,7 @@ it('syncs, reports progress, and returns what changed since the last time', asyn
 
 // Proves promise 19
 it('takes a config as an object, and needs no credentials to read what is stored', async () => {
-  const config = {
+  const config: Config = {
     api: { baseUrl: 'https://api.example.com', clientId: 'a', clientSecret: '${NOWHERE_SET}' },
     sinks: { main: { type: 'sqlite', path: join(world.folder, 'other.db') } },
     connectors: { news: { definition: 'email-marketing', id: 'c', sink: 'main' } },
@@ -45,7 +61,9 @@ it('takes a config as an object, and needs no credentials to read what is stored
 // Proves promise 19
 it('rejects with a SyncError and its code for what does not exist', async () => {
   await expect(openApp({ config: join(world.folder, 'none.yaml') })).rejects.toBeInstanceOf(SyncError);
-  await expect(openApp({ config: { sinks: 1 } })).rejects.toMatchObject({ code: 'CONFIG_INVALID' });
+  await expect(openApp({ config: JSON.parse('{ "sinks": 1 }') as Config })).rejects.toMatchObject({
+    code: 'CONFIG_INVALID',
+  });
   await expect(sync(app, { connectors: ['nothing'] })).rejects.toMatchObject({ code: 'USAGE' });
   await expect(readChanges(app, 'newsletter/nothing')).rejects.toMatchObject({ code: 'USAGE' });
   await expect(readChanges(app, 'newsletter/lists', { since: 1e9 })).rejects.toMatchObject({ code: 'USAGE' });
@@ -54,6 +72,98 @@ it('rejects with a SyncError and its code for what does not exist', async () => 
 // Proves promise 19
 it('starts nothing once its signal is aborted', async () => {
   expect(await sync(app, { signal: AbortSignal.abort() })).toEqual([]);
+});
+
+// Proves promise 19
+it('calls an API on this machine as fast as it states, and says so', async () => {
+  const config = readFileSync(world.config, 'utf8').replace(/^ *rateLimit:.*\n/gm, '');
+  const file = join(world.folder, 'no-rate.yaml');
+  writeFileSync(file, config);
+  const heard: Progress[] = [];
+  const options = { connectors: ['newsletter'], full: true, onProgress: (one: Progress) => heard.push(one) };
+  const rate = { requestsPerSecond: 1000, by: 'api' };
+  expect(await sync(await openApp({ config: file, env: world.env }), options)).toMatchObject([{ rate }]);
+  expect(heard).toContainEqual({ kind: 'rate', connector: 'newsletter', requestsPerSecond: 1000 });
+  const [set] = await sync(app, options);
+  expect(set).not.toHaveProperty('rate');
+});
+
+// Proves promise 19
+it('gives the events of a sync to iterate over, and its results besides', async () => {
+  const run = startSync(app, { connectors: ['newsletter'], full: true });
+  const kinds = [];
+  for await (const { kind } of run) kinds.push(kind);
+  expect([...new Set(kinds)]).toEqual(['started', 'stored', 'ended']);
+  expect(await run.results).toMatchObject([{ connector: 'newsletter', outcome: 'ok' }]);
+});
+
+// Proves promise 19
+it('completes a sync whose reader breaks out, and one that is never read', async () => {
+  const run = startSync(app, { connectors: ['newsletter'], full: true });
+  for await (const event of run) if (event.kind === 'started') break;
+  expect(await run.results).toMatchObject([{ outcome: 'ok', entities: [{ entity: 'lists' }] }]);
+  for await (const event of run) expect.unreachable(`read ${event.kind} after the end`);
+  const other = startSync(app, { connectors: ['newsletter'] });
+  expect(await other.results).toMatchObject([{ outcome: 'ok' }]);
+});
+
+// Proves promise 19
+it('throws to its reader what the sync is rejected with', async () => {
+  const run = startSync(app, { connectors: ['nothing'] });
+  const reading = async (): Promise<void> => {
+    for await (const event of run) expect.unreachable(`read ${event.kind}`);
+  };
+  await expect(reading()).rejects.toMatchObject({ code: 'USAGE' });
+  await expect(run.results).rejects.toMatchObject({ code: 'USAGE' });
+});
+
+// Proves promise 19
+it('holds 1,000 events for a slow reader, and says how many it has missed', async () => {
+  const events = openEvents();
+  for (let waitMs = 0; waitMs < 1_005; waitMs += 1) events.add({ kind: 'waiting', connector: 'a', waitMs });
+  const read: Progress[] = [];
+  for await (const event of events.until(Promise.resolve())) read.push(event);
+  expect(read).toHaveLength(1_001);
+  expect(read.slice(0, 2)).toEqual([
+    { kind: 'missed', events: 5 },
+    { kind: 'waiting', connector: 'a', waitMs: 5 },
+  ]);
+});
+
+// Proves promise 19
+it('searches, publishes, copies and checks what is stored', async () => {
+  const { records, cursor } = await search(app, 'newsletter/lists', { sort: [{ id: 'asc' }], limit: 1 });
+  expect(records).toHaveLength(1);
+  const next = await search(app, 'newsletter/lists', { sort: [{ id: 'asc' }], cursor: cursor ?? '' });
+  expect(next.records).not.toContainEqual(records[0]);
+  await expect(search(app, 'newsletter/lists', { filter: { no: 1 } })).rejects.toMatchObject({
+    code: 'SEARCH_INVALID',
+  });
+  const text = readFileSync(world.config, 'utf8').replace(
+    'sinks: {',
+    'sinks: { other: { type: sqlite, path: o.db },',
+  );
+  const more =
+    'publish: { lake: { type: files, directory: ./lake }, bad: { type: files, directory: ./sync.yaml } }\n';
+  const config = join(world.folder, 'more.yaml');
+  writeFileSync(config, text + more);
+  const other = await openApp({ config, env: world.env });
+  expect(await publish(other)).toMatchObject([
+    { target: 'lake', result: 'published', publication: 1, upserts: expect.any(Number), error: null },
+    { target: 'bad', result: 'failed', publication: null, error: { code: 'TARGET_INCOMPATIBLE' } },
+  ]);
+  expect(await publish(other, { targets: ['lake'] })).toMatchObject([{ result: 'unchanged', upserts: 0 }]);
+  const copied = { from: 'main', to: 'other' };
+  expect(await copy(other, copied)).toMatchObject([
+    { connector: 'newsletter', state: 'copied', error: null },
+  ]);
+  expect(await copy(other, copied)).toMatchObject([{ connector: 'newsletter', state: 'done' }]);
+  const { ok, checks } = await check(other);
+  expect(ok).toBe(false);
+  expect(checks.filter(({ state }) => state === 'failed').map(({ what }) => what)).toEqual([
+    'copy of newsletter',
+    'target bad',
+  ]);
 });
 
 async function changesSince(since: number): Promise<{ nextSeq: number; changes: readonly unknown[] }> {

@@ -1,5 +1,6 @@
 // node test/on-node.mjs 24 26: installs this checkout with each of these Node.js majors, as a newcomer would, and runs
-// the demo and the tests of the sinks, of crashes and of Parquet there; with 24 also what documents advise to install.
+// the demo and the tests of the package, of sinks, of crashes and of Parquet there; with 24 also what documents advise
+// to install.
 // The Node.js binaries come from the npm registry.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -7,6 +8,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 const tests = [
+  // The package as programs use it.
+  'test/package.test.ts',
   // The ledger of a JSONL sink is such a file too.
   'test/sinks/sqlite.test.ts',
   'test/e2e/crash-at-every-step.test.ts',

@@ -45,10 +45,16 @@ it('holds what runs and its types, without tests, sources and source maps', () =
     'dist/THIRD-PARTY-LICENSES.txt',
     'dist/core/errors.d.ts',
     'dist/definitions.json',
-    'dist/library-shapes.d.ts',
     'dist/library.d.ts',
+    'dist/library/config.d.ts',
+    'dist/library/open-app.d.ts',
+    'dist/library/operate.d.ts',
+    'dist/library/read.d.ts',
+    'dist/library/shapes.d.ts',
+    'dist/library/sync.d.ts',
     'dist/page/files/icon.svg',
     'dist/page/files/style.css',
+    'docs/reference/json-output.schema.json',
     'package.json',
     'src/launch.cjs',
   ]);
@@ -90,23 +96,114 @@ it('says which command builds it, in a clone that is not built', async () => {
 });
 
 // Proves promise 19
-it('compiles and runs the example of docs/library.md', async () => {
-  const [, example = ''] =
-    /```ts\n([^]*?)```/.exec(readFileSync(join(root, 'docs/library.md'), 'utf8')) ?? [];
+it('compiles and runs the programs of docs/library.md, one after another', async () => {
+  const document = readFileSync(join(root, 'docs/library.md'), 'utf8');
+  const programs = [...document.matchAll(/```ts\n([^]*?)```/g)].map(([, text = '']) => text);
+  const names = programs.map((_, index) => `program-${index}`);
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
-  writeFileSync(join(folder, 'example.ts'), example);
-  const flags = ['--strict', '--skipLibCheck', 'false', '--module', 'nodenext', '--target', 'es2023'];
-  const more = ['--lib', 'es2023,esnext.disposable', '--types', 'node', '--exactOptionalPropertyTypes'];
-  const tsc = join(folder, 'node_modules', '.bin', 'tsc');
-  await run(tsc, [...flags, ...more, 'example.ts'], { cwd: folder }).catch((error: unknown) => {
-    throw new Error((error as { stdout: string }).stdout);
-  });
-  await using world = await openCliWorld({ settings: '    include: [lists]\n' });
-  cpSync(world.config, join(folder, 'connector-sync.yaml'));
-  const env = { PATH: process.env['PATH'], ...world.env };
-  const { stdout, stderr } = await run(process.execPath, ['example.js'], { cwd: folder, env });
-  expect(stderr).toBe('');
-  expect(stdout).toMatch(/^newsletter ok/);
-  expect(stdout).toMatch(/upserts: [1-9]\d*,\s+deletes: 0,\s+nextSeq: [1-9]\d*,\s+asOf: '20/);
-  expect(stdout).toMatch(/newsletter [1-9]\d* rows\nwiki 0 rows\n$/);
+  for (const [index, text] of programs.entries()) writeFileSync(join(folder, `program-${index}.ts`), text);
+  expect(await compile(...names.map((name) => `${name}.ts`))).toBe('');
+  await using world = await openCliWorld({ settings: '    include: [lists, campaigns]\n' });
+  const config = readFileSync(world.config, 'utf8')
+    .replace('sinks: {', 'sinks: { other: { type: sqlite, path: ./other.db },')
+    .concat('publish: { lake: { type: files, directory: ./lake, format: jsonl } }\n');
+  writeFileSync(join(folder, 'connector-sync.yaml'), config);
+  const [, API_URL = ''] = /baseUrl: "([^"]+)"/.exec(config) ?? [];
+  const env = { PATH: process.env['PATH'], API_URL, ...world.env };
+  const printed: string[] = [];
+  for (const name of names) {
+    const { stdout, stderr } = await run(process.execPath, [`${name}.js`], { cwd: folder, env });
+    expect({ name, stderr }).toEqual({ name, stderr: '' });
+    printed.push(stdout);
+  }
+  expect(printed).toEqual([
+    expect.stringMatching(
+      /^lists [1-9]\d*\n(?:.*\n)*newsletter ok [1-9]\d*\nlake published\n(?:\S+ 20\S+\n)+$/,
+    ),
+    'ok no error\n',
+    expect.stringMatching(
+      /^\{ lists: [1-9]\d*, nextSeq: [1-9]\d*, asOf: '20[^']+' \}\nnewsletter campaigns [1-9]/,
+    ),
+    expect.stringMatching(
+      /^everything is in place\n\S.*\n\S.*\nlake 2 [1-9]\d*\nnewsletter copied [1-9]\d*\n$/,
+    ),
+  ]);
 }, 60_000);
+
+// Proves promise 19
+it('refuses to compile a typo in a config, wherever it is', async () => {
+  const typos = [
+    ['conectors', '{ sinks: {}, conectors: {} }'],
+    ['snik', "{ sinks: {}, connectors: { a: { definition: 'b', snik: 'c' } } }"],
+    ['burst', '{ sinks: {}, connectors: { a: { rateLimit: { requestsPerSecond: 3, burst: 2 } } } }'],
+    ['pth', "{ sinks: { main: { type: 'sqlite', pth: './main.db' } } }"],
+  ] as const;
+  for (const [typo, config] of typos) {
+    const text = `import { openApp } from '@connector-sync/cli';\nawait openApp({ config: ${config} });\n`;
+    writeFileSync(join(folder, `typo-${typo}.ts`), text);
+  }
+  const found = await compile(...typos.map(([typo]) => `typo-${typo}.ts`));
+  for (const [typo] of typos) {
+    expect(found).toMatch(new RegExp(`^typo-${typo}.ts\\(2,\\d+\\): error TS[^]*?'${typo}'`, 'm'));
+  }
+}, 60_000);
+
+// Proves promise 19
+it('types the fields of a record, and what is stored of a deleted one', async () => {
+  writeFileSync(join(folder, 'record.ts'), recordProgram);
+  expect(await compile('record.ts')).toBe('');
+});
+
+const recordProgram = `import { openApp, readChanges, search, type Change, type Config } from '@connector-sync/cli';
+const app = await openApp<{ news: 'email-marketing'; own: 'my-type' }>({ config: 'connector-sync.yaml' });
+await using changes = await readChanges(app, 'news/campaigns');
+for await (const change of changes) {
+  const id: string = change.record.id;
+  // @ts-expect-error -- a deleted record has its key alone.
+  console.log(change.record.status, id);
+  if (change.kind === 'delete') continue;
+  const status: string | null = change.record.status;
+  // @ts-expect-error -- It has no such field.
+  console.log(change.record.stats, status);
+  // @ts-expect-error -- It may be null.
+  const never: string = change.record.status;
+  console.log(never);
+}
+const { records } = await search(app, 'news/lists');
+const name: string | null | undefined = records[0]?.name;
+// @ts-expect-error -- It is a text.
+const rating: number | undefined = records[0]?.name;
+await using any = await readChanges(app, 'own/things');
+for await (const change of any) { const plain: Change = change; console.log(plain.record); }
+const config: Config = { sinks: {}, guards: { maxDeleteShare: 0.1 } };
+console.log(name, rating, await openApp({ config }));
+`;
+
+// Proves promise 19
+it('has for a config the type that its schema has', async () => {
+  writeFileSync(
+    join(folder, 'same.ts'),
+    `import type { Config, ConnectorConfig } from '@connector-sync/cli';
+import type { Config as Read, ConnectorConfig as ReadConnector } from '${root}/src/library/config.ts';
+type Loose<T> = T extends readonly (infer E)[] ? readonly Loose<E>[] : T extends object ? { readonly [K in keyof T]: Loose<T[K]> } : T;
+export const a = (one: Loose<Config>): Loose<Read> => one;
+export const b = (one: Loose<Read>): Loose<Config> => one;
+export const c = (one: Loose<ConnectorConfig>): Loose<ReadConnector> => one;
+export const d = (one: Loose<ReadConnector>): Loose<ConnectorConfig> => one;
+`,
+  );
+  expect(await compile('--noEmit', '--skipLibCheck', '--allowImportingTsExtensions', 'same.ts')).toBe('');
+}, 60_000);
+
+/** What the compiler says of these files, strict as a user may have it. */
+async function compile(...words: readonly string[]): Promise<string> {
+  const strict = ['--strict', '--skipLibCheck', 'false', '--exactOptionalPropertyTypes'];
+  const target = ['--module', 'nodenext', '--target', 'es2023', '--lib', 'es2023,esnext.disposable'];
+  const tsc = join(folder, 'node_modules', '.bin', 'tsc');
+  return await run(tsc, [...strict, ...target, '--types', 'node', '--pretty', 'false', ...words], {
+    cwd: folder,
+  }).then(
+    () => '',
+    (error: unknown) => (error as { stdout: string }).stdout,
+  );
+}

@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
-import type { SinkSettings } from '../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
 import { storedTo, type CopySource, type CopyTarget, type SinkCopies } from '../sinks/copies.ts';
 import type { Holder } from '../sinks/lease.ts';
 import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';
@@ -125,6 +125,22 @@ async function copyAll(
   }
   signal.throwIfAborted();
   await writing.finish();
+}
+
+/** Those that the config stores in the sink, as far as they are there. Throws USAGE where there are none. */
+export async function connectorsHeld(
+  settings: Pick<LocalSettings, 'connectors'>,
+  from: SinkSettings,
+): Promise<readonly ConnectorSettings[]> {
+  const own = [...settings.connectors.values()].filter(({ sink }) => sink.name === from.name);
+  const held = own.length === 0 ? new Set() : await heldConnectors(from);
+  const connectors = own.filter(({ name }) => held.has(name));
+  if (connectors.length > 0) return connectors;
+  throw usage(
+    own.length === 0
+      ? `No connector of the config has "sink: ${from.name}"; name the connectors to copy.`
+      : `Sink ${from.name} holds none of the config's connectors yet; there is nothing to copy.`,
+  );
 }
 
 /** Connectors that a sink holds whole; none where there is no sink. */

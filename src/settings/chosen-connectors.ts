@@ -56,6 +56,19 @@ export function connectorNamed(settings: LocalSettings, name: string): Connector
   throw usage(`Unknown connector "${name}"${hint}`);
 }
 
+/** `called`: what messages call the name. Throws USAGE, naming those that exist. */
+export function sinkNamed(
+  { sinks, file }: LocalSettings,
+  called: string,
+  name: string | undefined,
+): SinkSettings {
+  const all = [...sinks.keys()].join(', ');
+  if (name === undefined) throw usage(`${called}: expected the name of a sink; ${file} has ${all}.`);
+  const sink = sinks.get(name);
+  if (sink === undefined) throw usage(`${called}: the config has no sink "${name}"; it has ${all}.`);
+  return sink;
+}
+
 /** The sinks of these connectors, each once. */
 export function sinksOf(connectors: readonly ConnectorSettings[]): readonly SinkSettings[] {
   return [...new Map(connectors.map(({ sink }) => [sink.name, sink])).values()];

@@ -47,7 +47,10 @@ const schedule = strictObject({
     : ({ kind: 'cron', pattern: cron, timezone: timezone ?? 'UTC', ...how } as const);
 });
 
-const params: z.ZodType<Record<string, JsonValue>> = z.record(z.string(), jsonValue());
+const params: z.ZodType<Record<string, JsonValue>, Record<string, unknown>> = z.record(
+  z.string(),
+  jsonValue(),
+);
 
 const onSchemaChange = z.enum(['keepExtra', 'evolve', 'quarantine', 'fail']).meta({
   description: 'What is done with a field that the connector type does not declare',

@@ -230,8 +230,18 @@ export const settingsFile = strictObject({
   }).prefault({}),
 });
 
+/** A config as people write it: connectors may be in files, and `defaults` may say which type and sink they have. */
+export function writtenSettings() {
+  const connector = connectorFile.partial({ definition: true, sink: true });
+  const connectors = z.union([
+    z.record(z.string(), connector).prefault({}),
+    connectorFiles,
+    z.string().min(1),
+  ]);
+  return settingsFile.extend({ connectors });
+}
+
 /** JSON Schema of the config file, for editors and `config schema`. */
 export function settingsJsonSchema(): object {
-  const connectors = z.union([settingsFile.shape.connectors, connectorFiles, z.string().min(1)]);
-  return z.toJSONSchema(settingsFile.extend({ connectors }), { io: 'input' });
+  return z.toJSONSchema(writtenSettings(), { io: 'input' });
 }

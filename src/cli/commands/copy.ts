@@ -1,6 +1,6 @@
 import {
+  connectorsHeld,
   copyConnector,
-  heldConnectors,
   undoCopy,
   type CopyEnd,
   type CopyProgress,
@@ -8,8 +8,8 @@ import {
 } from '../../app/copy-connector.ts';
 import { usage } from '../../core/usage-error.ts';
 import { isSharedSink } from '../../settings/build-sinks.ts';
-import { chosenConnectors } from '../../settings/chosen-connectors.ts';
-import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../settings/settings.ts';
+import { chosenConnectors, sinkNamed } from '../../settings/chosen-connectors.ts';
+import type { ConnectorSettings, SinkSettings } from '../../settings/settings.ts';
 import { count, counted, duration } from '../../telemetry/format.ts';
 import { showLive } from '../../telemetry/show-progress.ts';
 import { command, type CommandContext } from '../command.ts';
@@ -69,7 +69,8 @@ Examples:
       });
     }
     const from = sinkNamed(settings, '--from', flags.from);
-    const connectors = names.length > 0 ? chosenConnectors(settings, names) : await heldOf(settings, from);
+    const connectors =
+      names.length > 0 ? chosenConnectors(settings, names) : await connectorsHeld(settings, from);
     const copies: EndedCopy[] = [];
     const code = await forEach(context, connectors, async (connector) => {
       const end = await copyShown(context, { connector: connector.name, from, to });
@@ -140,27 +141,6 @@ async function forEach(
     terminal.note(`${counted(codes.length, 'connector')} of ${connectors.length} failed.`);
   }
   return gravestExitCode(codes);
-}
-
-function sinkNamed({ sinks, file }: LocalSettings, flag: string, name: string | undefined): SinkSettings {
-  const all = [...sinks.keys()].join(', ');
-  if (name === undefined) throw usage(`${flag}: expected the name of a sink; ${file} has ${all}.`);
-  const sink = sinks.get(name);
-  if (sink === undefined) throw usage(`${flag}: the config has no sink "${name}"; it has ${all}.`);
-  return sink;
-}
-
-/** Those that the config stores in the sink, as far as they are there. */
-async function heldOf(settings: LocalSettings, from: SinkSettings): Promise<readonly ConnectorSettings[]> {
-  const own = [...settings.connectors.values()].filter(({ sink }) => sink.name === from.name);
-  const held = own.length === 0 ? new Set() : await heldConnectors(from);
-  const connectors = own.filter(({ name }) => held.has(name));
-  if (connectors.length > 0) return connectors;
-  throw usage(
-    own.length === 0
-      ? `No connector of the config has "sink: ${from.name}"; name the connectors to copy.`
-      : `Sink ${from.name} holds none of the config's connectors yet; there is nothing to copy.`,
-  );
 }
 
 export interface EndedCopy {

@@ -8,7 +8,6 @@ import {
   type ClosedFiles,
 } from '../../../sinks/closed-files.ts';
 import { count, counted } from '../../../telemetry/format.ts';
-import type { CommandContext } from '../../command.ts';
 import {
   found,
   openCheckProgress,
@@ -16,6 +15,7 @@ import {
   passed,
   skipped,
   summarize,
+  type CheckContext,
   type CheckResult,
 } from './check-result.ts';
 
@@ -27,7 +27,7 @@ const mebibyte = 1024 * 1024;
  * when the command is interrupted.
  */
 export async function checkClosedFiles(
-  context: CommandContext,
+  context: CheckContext,
   settings: Pick<LocalSettings, 'connectors'>,
   sink: SinkSettings,
   isDeep: boolean,
@@ -83,7 +83,7 @@ function resultsOf(
 }
 
 async function compareContents(
-  context: CommandContext,
+  context: CheckContext,
   closed: ClosedFiles,
   connector: ConnectorName,
 ): Promise<CheckedFiles> {

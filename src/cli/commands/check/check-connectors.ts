@@ -9,7 +9,6 @@ import { type ConnectorSummary, isOfType } from '../../../source/api/catalog-cal
 import type { ApiClient } from '../../../source/api/open-api-client.ts';
 import { type ConnectorOrigin, isAccount, isUnnamed } from '../../../source/connector-origin.ts';
 import { count, counted, printable } from '../../../telemetry/format.ts';
-import type { CommandContext } from '../../command.ts';
 import { keylessText } from '../../../wording/keyless-text.ts';
 import { everyWorkspace } from '../../find-in-workspaces.ts';
 import { knownOverviews } from '../../list-page.ts';
@@ -18,6 +17,7 @@ import {
   failed,
   passed,
   skipped,
+  type CheckContext,
   type CheckResult,
   openCheckProgress,
   attempt,
@@ -32,7 +32,7 @@ const pageMinutes = 2;
  * Whether each connector is what its sink has stored and what the API knows, and its root entities give pages as its
  * definition says. Both in the order of the config.
  */
-export async function checkConnectors(app: App, hasToken: boolean, context: CommandContext) {
+export async function checkConnectors(app: App, hasToken: boolean, context: CheckContext) {
   const { signal, clock } = context;
   const connectors = [...app.settings.connectors.values()];
   // A sink that cannot be read has a separate line, which says why.

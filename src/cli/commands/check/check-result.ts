@@ -1,6 +1,12 @@
 import { count } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command.ts';
+import type { Terminal } from '../../output/terminal.ts';
 import { errorDocument, type ExitCode, exitCodeOfError, exitCodes } from '../../output/exit-codes.ts';
+
+/** What checks need; a program has no terminal, and is shown nothing. */
+export interface CheckContext extends Pick<CommandContext, 'clock' | 'signal' | 'program'> {
+  readonly terminal: Pick<Terminal, 'addLine' | 'note' | 'redraw' | 'style'>;
+}
 
 /** One line of `check`. A warning says what may bite later and changes no exit code. */
 export interface CheckResult {
@@ -89,7 +95,7 @@ const lineMs = 10_000;
 /**
  * What takes minutes is shown: after a second, redrawn in place on a terminal, and elsewhere a line every ten seconds.
  */
-export function openCheckProgress({ terminal, clock }: CommandContext) {
+export function openCheckProgress({ terminal, clock }: Pick<CheckContext, 'terminal' | 'clock'>) {
   const isLive = terminal.style !== null;
   let nextMs = clock.now() + firstMs;
   return {

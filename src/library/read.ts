@@ -1,0 +1,127 @@
+import { jsonText } from '../cli/output/json-text.ts';
+import type { JsonObject } from '../core/json.ts';
+import { usage } from '../core/usage-error.ts';
+import { systemClock } from '../core/clock.ts';
+import { checkSince, openChanges, type EntityChanges } from '../export/open-changes.ts';
+import { jsonlFormat } from '../export/record-format.ts';
+import { parseJsonText } from '../http/lossless-json.ts';
+import { chosenConnectors } from '../settings/chosen-connectors.ts';
+import { entityTarget } from '../settings/entity-target.ts';
+import { storedStatus } from '../sinks/registry.ts';
+import { settingsIn } from './open-app.ts';
+import type {
+  App,
+  Change,
+  Changes,
+  ChangesOptions,
+  ConnectorStatus,
+  ConnectorTypes,
+  Found,
+  RecordShape,
+  SearchQuery,
+  ShapeAt,
+} from './shapes.ts';
+
+/**
+ * What changed in an entity since a sequence number, in one state of the sink, whichever process writes meanwhile.
+ * `target` is `<connector>/<entity>`. Needs no credentials. Rejects with `SyncError` USAGE for an unknown target and
+ * for a `since` from which it cannot be told (load the entity again from 0), and SINK_FAILED or SINK_INCOMPATIBLE where
+ * the sink cannot be read. Dispose the result: until then the sink's file cannot shrink.
+ */
+export async function readChanges<Types extends ConnectorTypes, const Target extends string>(
+  app: App<Types>,
+  target: Target,
+  { since = 0, signal }: ChangesOptions = {},
+): Promise<Changes<ShapeAt<Types, Target>>> {
+  if (!Number.isSafeInteger(since) || since < 0) {
+    throw usage(`since: expected a whole number from 0, got ${since}.`);
+  }
+  const found = entityTarget(settingsIn(app), target);
+  const changes = await openChanges(found, since);
+  try {
+    checkSince(changes, found, since, 'since');
+    const { sink, nextSeq, asOf, entities } = await changes.end({ upserts: 0, deletes: 0 });
+    return {
+      sink,
+      nextSeq,
+      asOf,
+      entities,
+      [Symbol.asyncIterator]: () => changesOf<ShapeAt<Types, Target>>(changes, signal),
+      [Symbol.asyncDispose]: () => changes[Symbol.asyncDispose](),
+    };
+  } catch (error) {
+    await changes[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+/**
+ * One page of the stored records that a query finds, beside any sync. `target` is `<connector>/<entity>`. Needs no
+ * credentials. Rejects with `SyncError` SEARCH_INVALID for what cannot be asked, SEARCH_TOO_SLOW after a minute, and
+ * USAGE for an unknown target and where there is nothing to search.
+ */
+export async function search<Types extends ConnectorTypes, const Target extends string>(
+  app: App<Types>,
+  target: Target,
+  { filter, sort, limit = 1_000, cursor, signal = new AbortController().signal }: SearchQuery = {},
+): Promise<Found<ShapeAt<Types, Target>>> {
+  // Loaded only here: most programs search nothing.
+  const { openLocalSearcher } = await import('../cli/commands/search/open-searcher.ts');
+  const context = { clock: systemClock, signal };
+  await using searcher = await openLocalSearcher(context, entityTarget(settingsIn(app), target), {
+    ofType: (directory) => `Read the lines in ${directory}.`,
+    ofNothing: 'Sync it first.',
+  });
+  const asked = { query: { filter, sort }, limit, cursor };
+  // As JSON: without what is undefined, and with numbers as they are.
+  const found = await searcher.search(parseJsonText(JSON.stringify(asked)) as JsonObject);
+  return {
+    // `as`: the searchable fields of the target, which its shape has.
+    records: JSON.parse(jsonText(found.records)) as Found<ShapeAt<Types, Target>>['records'],
+    cursor: found.hasMore ? found.cursor : null,
+  };
+}
+
+/** What the sinks hold of each connector, as `connector-sync status` shows it. Rejects as `readChanges` does. */
+export async function status(app: App): Promise<readonly ConnectorStatus[]> {
+  const statuses: ConnectorStatus[] = [];
+  for (const { name, sink } of chosenConnectors(settingsIn(app), [])) {
+    const stored = await storedStatus({ name, sink });
+    const last = stored?.lastRun ?? null;
+    statuses.push({
+      connector: name,
+      lastRun:
+        last === null
+          ? null
+          : { run: last.run, state: last.state, startedAt: last.startedAt, finishedAt: last.finishedAt },
+      entities: (stored?.entities ?? []).map(
+        ({ entity, rows, deleted, missing, due, quarantined, unproven }) => ({
+          entity,
+          rows,
+          deleted,
+          missing,
+          due,
+          quarantined,
+          unproven: unproven?.listings ?? 0,
+        }),
+      ),
+    });
+  }
+  return statuses;
+}
+
+async function* changesOf<Shape extends RecordShape>(
+  changes: EntityChanges,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Change<Shape>, void, undefined> {
+  const format = jsonlFormat(changes.table);
+  for await (const records of changes.records()) {
+    for (const stored of records) {
+      signal?.throwIfAborted();
+      const { seq, changedAt, isDeleted } = stored;
+      const record: unknown = JSON.parse(format.text(stored));
+      // `as`: a record has the shape that `export` gives it, and a deleted one that of its key.
+      yield { kind: isDeleted ? 'delete' : 'upsert', seq, changedAt, record } as Change<Shape>;
+    }
+  }
+}
