@@ -14,6 +14,7 @@ const entryPoints = [
   'src/main.ts',
   'src/library.ts',
   'src/child/watch-parent.ts',
+  'src/mcp/sql/sql-process.ts',
   'src/publish/duckdb/duckdb-process.ts',
   'src/search/process/search-process.ts',
   'src/service/store/store-process.ts',

@@ -187,7 +187,9 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   // What agents read: one state of a sink for each answer, and nothing is written.
   mcp: [
     'core',
+    'child',
     'http/or-aborted.ts',
+    'http/start-deadline.ts',
     'http/take-slot.ts',
     'definitions',
     'telemetry',
@@ -202,8 +204,11 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'search/query-texts.ts',
     'search/search-request.ts',
     'sinks/ledger-reader.ts',
+    'sinks/postgres/query-views.ts',
     'sinks/record-reader.ts',
+    'sinks/records/offered-views.ts',
     'sinks/registry.ts',
+    'sinks/sqlite/query-views.ts',
   ],
   // It parses, calls and prints: beyond the rooms that it calls, the shapes of what it prints, and pure functions. It
   // opens no sink.
@@ -221,6 +226,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'search/process',
     'search/query-texts.ts',
     'mcp/open-mcp.ts',
+    'mcp/sql/grant-sql.ts',
     'search/postgres/open-postgres-search.ts',
     'search/search-request.ts',
     'engine/estimate-calls.ts',

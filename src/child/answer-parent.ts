@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { builtModule } from '../core/program-files.ts';
+import type { Watched } from './watch-parent.ts';
 import { openChannel, type Ask, type Calls, type Explain, type Message } from './channel.ts';
 
 interface AnswerOptions {
@@ -10,6 +11,8 @@ interface AnswerOptions {
   readonly end?: 'exit' | 'kill';
   /** Calls may block for long: a thread ends the process when its parent has ended, even then. */
   readonly isWatched?: boolean;
+  /** Of all its memory: a watched process that has more ends. */
+  readonly mostMiB?: number;
 }
 
 /**
@@ -18,7 +21,7 @@ interface AnswerOptions {
  */
 export function answerParent<Parents extends Calls = Calls>(
   calls: Calls,
-  { explain, end = 'exit', isWatched = false }: AnswerOptions,
+  { explain, end = 'exit', isWatched = false, mostMiB }: AnswerOptions,
 ): Ask<Parents> {
   const stop = end === 'exit' ? () => process.exit() : () => process.kill(process.pid, 'SIGKILL');
   const send = (message: Message): void => {
@@ -34,7 +37,8 @@ export function answerParent<Parents extends Calls = Calls>(
   process.on('SIGTERM', () => undefined);
   process.on('message', (message) => channel.receive(message as Message));
   if (isWatched) {
-    new Worker(builtModule('child/watch-parent'), { workerData: Number(process.argv[2]) }).unref();
+    const workerData: Watched = { parent: Number(process.argv[2]), mostMiB: mostMiB ?? null };
+    new Worker(builtModule('child/watch-parent'), { workerData }).unref();
   }
   return channel.ask;
 }

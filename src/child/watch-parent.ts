@@ -1,11 +1,21 @@
 import { workerData } from 'node:worker_threads';
 
+export interface Watched {
+  /** The number of the parent process. */
+  readonly parent: number;
+  /** Of all memory of this one; null: no limit. */
+  readonly mostMiB: number | null;
+}
+
 /**
- * A thread of a child process that ends the process when its parent has ended, even in the middle of a statement, where
- * the process itself would notice only after it. Its data is the number of the parent process.
+ * A thread of a child process that ends the process when its parent has ended or it has taken too much memory, even in
+ * the middle of a statement, where the process itself would notice only after it.
  */
-const everyMs = 500;
+const { parent, mostMiB } = workerData as Watched;
+/** Memory grows faster than parents end. */
+const everyMs = mostMiB === null ? 500 : 20;
 
 setInterval(() => {
-  if (process.ppid !== workerData) process.kill(process.pid, 'SIGKILL');
+  const isTooLarge = mostMiB !== null && process.memoryUsage.rss() > mostMiB * 2 ** 20;
+  if (isTooLarge || process.ppid !== parent) process.kill(process.pid, 'SIGKILL');
 }, everyMs);

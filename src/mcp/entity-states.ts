@@ -7,7 +7,15 @@ import type {
   LedgerReader,
 } from '../sinks/ledger-reader.ts';
 import { counted } from '../telemetry/format.ts';
-import type { ShownEntity } from './shown-entities.ts';
+
+/** Whose state is asked for: a table, and the entity whose listing its rows come from. */
+interface StatedEntity {
+  readonly target: {
+    readonly connector: { readonly name: ConnectorName };
+    readonly entity: { readonly name: EntityName };
+    readonly table: { readonly entity: EntityName };
+  };
+}
 
 /** How far an entity can be relied on. */
 export interface EntityState {
@@ -23,7 +31,7 @@ export interface EntityState {
 
 /** Of a connector, as its ledger knows it. */
 export function stateOf(
-  { target }: ShownEntity,
+  { target }: StatedEntity,
   status: Pick<ConnectorStatus, 'entities' | 'lastRun'> | null,
   freshness: ConnectorOverview['freshness'],
 ): EntityState {
@@ -52,7 +60,7 @@ export function stateOf(
 }
 
 /** In the state that the reader reads. */
-export async function readState(history: LedgerReader, shown: ShownEntity): Promise<EntityState> {
+export async function readState(history: LedgerReader, shown: StatedEntity): Promise<EntityState> {
   const connector: ConnectorName = shown.target.connector.name;
   const [status = null] = await history.connectors([connector]);
   return stateOf(shown, status, await history.freshness(connector));

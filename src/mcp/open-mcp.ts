@@ -11,12 +11,15 @@ import { runCalls } from './run-calls.ts';
 import { serveHttp } from './serve-http.ts';
 import { serveStdio, taken } from './serve-stdio.ts';
 import { shownEntities } from './shown-entities.ts';
+import { openSql } from './sql/open-sql.ts';
 import type { ToolWorld } from './tool.ts';
 
 interface McpOptions {
   readonly settings: LocalSettings;
   readonly clock: Clock;
   readonly log: JobLog;
+  /** Agents may query by SQL, whatever the config says. */
+  readonly allowsSql: boolean;
   /** How a person calls this program. */
   readonly program: string;
 }
@@ -77,6 +80,8 @@ export async function mcpOverHttp(options: HttpMcpOptions) {
   }
 }
 
-function worldOf({ settings, clock, program }: McpOptions, searches: Searches): ToolWorld {
-  return { shown: shownEntities(settings), searches, clock, program };
+function worldOf({ settings, clock, program, allowsSql }: McpOptions, searches: Searches): ToolWorld {
+  const shown = shownEntities(settings);
+  const sql = allowsSql || settings.mcp.sql ? openSql(settings, shown) : null;
+  return { shown, searches, sql, clock, program };
 }

@@ -7,10 +7,10 @@ import type { JobLog } from '../jobs/worker-context.ts';
 import type { Clock } from '../core/clock.ts';
 import { jsonOf, type Answer } from './answer.ts';
 
-/** Calls that are answered at a time; the others wait. */
-const atATime = 4;
+/** Calls that are answered at a time, of those that may take long and of the others; more of them wait. */
+const [slowAtATime, atATime] = [2, 4];
 /** Further ones are refused. */
-const mostWaiting = 2_000;
+const mostWaiting = 100;
 
 /** How a call ended, for the log and the metrics: no values of it. */
 export interface EndedCall {
@@ -22,7 +22,7 @@ export interface EndedCall {
 }
 
 export type RunCall = (
-  name: string,
+  of: { readonly name: string; readonly isSlow: boolean },
   run: (signal: AbortSignal) => Promise<Answer>,
   signal: AbortSignal,
 ) => Promise<{ readonly text: string; readonly isError: boolean }>;
@@ -38,8 +38,10 @@ interface RunCallsOptions {
 /** Runs calls, a few at a time, and logs each. What a call rejects with becomes its answer. */
 export function runCalls(options: RunCallsOptions): RunCall {
   const { clock, log, ready = async () => undefined, onCall = () => undefined } = options;
-  const slots = new PQueue({ concurrency: atATime });
-  return async (tool, run, signal) => {
+  const quick = new PQueue({ concurrency: atATime });
+  const slow = new PQueue({ concurrency: slowAtATime });
+  return async ({ name: tool, isSlow }, run, signal) => {
+    const slots = isSlow ? slow : quick;
     const startMs = clock.now();
     const ended = (result: EndedCall['result'], rows: number, text: string) => {
       const call = { tool, result, ms: clock.now() - startMs, rows, chars: text.length };

@@ -4,11 +4,14 @@ import { usage } from '../core/usage-error.ts';
 import type { Answer } from './answer.ts';
 import type { Searches } from './open-searches.ts';
 import type { ShownEntities } from './shown-entities.ts';
+import type { Sql } from './sql/open-sql.ts';
 
 /** What tools read. */
 export interface ToolWorld {
   readonly shown: ShownEntities;
   readonly searches: Searches;
+  /** Null: agents may not query by SQL. */
+  readonly sql: Sql | null;
   readonly clock: Clock;
   /** How a person calls this program. */
   readonly program: string;
@@ -22,6 +25,8 @@ interface ToolParts<Input extends z.ZodObject> {
   readonly title: string;
   readonly description: string;
   readonly input: Input;
+  /** Calls may take long: they do not keep others waiting. */
+  readonly isSlow?: boolean;
   /** Rejects with `SyncError`, whose message the agent gets, or with the signal's reason. */
   readonly run: (world: ToolWorld, given: z.output<Input>, signal: AbortSignal) => Promise<Answer>;
 }

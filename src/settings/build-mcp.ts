@@ -1,4 +1,5 @@
 import { isLikeGlob } from '../core/glob.ts';
+import { Secret } from '../core/secret.ts';
 import type { Note } from '../definitions/check-names.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { firstNames, noSuch } from '../definitions/suggest-name.ts';
@@ -19,7 +20,7 @@ interface Configured {
 
 /** A name that stands for nothing is refused: what it was to hide would be shown. */
 export function buildMcp(
-  { connectors: globs, exclude }: McpFile,
+  { connectors: globs, exclude, sql, sqlUser, sqlPassword }: McpFile,
   connectors: ReadonlyMap<string, Configured>,
   named: readonly string[],
   note: Note,
@@ -38,7 +39,19 @@ export function buildMcp(
     if (problem !== null) note(['mcp', 'exclude', String(index)], problem, ['connectors']);
     return exclusion;
   });
-  return { connectors: globs, exclude: exclusions.flatMap((one) => one ?? []) };
+  if (sqlUser === undefined && sqlPassword !== undefined) {
+    note(['mcp', 'sqlPassword'], 'is the password of sqlUser, which is missing', ['mcp', 'sqlUser']);
+  }
+  return {
+    connectors: globs,
+    exclude: exclusions.flatMap((one) => one ?? []),
+    sql,
+    /** Who queries PostgreSQL sinks. */
+    sqlRole:
+      sqlUser === undefined
+        ? null
+        : { user: sqlUser, password: sqlPassword === undefined ? null : new Secret(sqlPassword) },
+  };
 }
 
 const shape = 'expected an entity or a field such as list_members.email_address';

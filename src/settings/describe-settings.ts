@@ -47,13 +47,14 @@ export function describeSettings(settings: LocalSettings): Readonly<Record<strin
 }
 
 /** As it is written; null: nothing is. */
-function describeMcp({ connectors, exclude }: LocalSettings['mcp']): object | null {
-  if (connectors.length === 0 && exclude.length === 0) return null;
+function describeMcp({ connectors, exclude, sql, sqlRole }: LocalSettings['mcp']): object | null {
+  if (connectors.length === 0 && exclude.length === 0 && !sql && sqlRole === null) return null;
   const written = exclude.map(
     ({ connector, entity, field }) =>
       `${connector === null ? '' : `${connector}/`}${entity}${field === null ? '' : `.${field}`}`,
   );
-  return { connectors, exclude: written };
+  const sqlPassword = sqlRole === null || sqlRole.password === null ? null : '[secret]';
+  return { connectors, exclude: written, sql, sqlUser: sqlRole?.user ?? null, sqlPassword };
 }
 
 /** Null is left out, and `everyMs: 60000` is `every: 1m`. */

@@ -10,6 +10,16 @@ export const mcpFile = strictObject({
     description:
       'What agents never see: an entity or a field of one, such as list_members.email_address; newsletter/list_members is that of one connector',
   }),
+  sql: z.boolean().default(false).meta({
+    description: 'Whether agents may query what they see by SQL, as with --allow-sql',
+  }),
+  sqlUser: z.string().min(1).optional().meta({
+    description:
+      'The role that queries PostgreSQL sinks; it may read what agents see, and no more: mcp grant prints the SQL that makes it',
+  }),
+  sqlPassword: z.string().min(1).optional().meta({
+    description: 'Of that role, best as ${file:path} or ${VARIABLE}',
+  }),
 });
 
 export type McpFile = z.output<typeof mcpFile>;

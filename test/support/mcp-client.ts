@@ -27,10 +27,11 @@ export type ProtocolMode = 'legacy' | 'auto';
 export async function openMcpClient(
   world: { readonly config: string; readonly env: Readonly<Record<string, string>> },
   mode: ProtocolMode = 'legacy',
+  flags: readonly string[] = [],
 ): Promise<McpClient> {
   const transport = new StdioClientTransport({
     command: process.execPath,
-    args: [main, 'mcp', '--config', world.config],
+    args: [main, 'mcp', '--config', world.config, ...flags],
     env: { PATH: process.env['PATH'] ?? '', ...world.env },
     stderr: 'pipe',
   });

@@ -12,6 +12,7 @@ import { entityInput, fieldsInput } from './record-tools.ts';
 export const search = tool({
   name: 'search',
   title: 'Find records',
+  isSlow: true,
   description: `Stored records of an entity that a filter matches, without deleted ones. Filters are JSON: {"eq": {"status": "sent"}}, and also neq, gt, gte, lt, lte, in (a list), like (% is any text), keyword (a word of a text), fuzzy (a word with slips), contains, any (an element of a list meets a filter); joined by {"and": [..]}, {"or": [..]}, {"not": ..}. Example: {"and": [{"gte": {"send_time": "2026-01-01"}}, {"keyword": {"settings.subject_line": "summer"}}]}. It does not count or add up.`,
   input: strictObject({
     entity: entityInput,

@@ -16,4 +16,4 @@ process.on('message', ({ id, name, given }) => {
   process.send({ kind: 'result', id, result: { data: [{ pid: process.pid }], meta } });
 });
 const watch = new URL('../../../dist/child/watch-parent.js', import.meta.url);
-new Worker(watch, { workerData: Number(process.argv[2]) }).unref();
+new Worker(watch, { workerData: { parent: Number(process.argv[2]), mostMiB: null } }).unref();

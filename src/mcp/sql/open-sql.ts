@@ -1,0 +1,168 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startChild } from '../../child/start-child.ts';
+import { SyncError } from '../../core/errors.ts';
+import { usage } from '../../core/usage-error.ts';
+import { orAborted } from '../../http/or-aborted.ts';
+import { startDeadline } from '../../http/start-deadline.ts';
+import { sinksOf } from '../../settings/chosen-connectors.ts';
+import type { LocalSettings, SinkSettings } from '../../settings/settings.ts';
+import type { OfferedTable, OfferedView } from '../../sinks/records/offered-views.ts';
+import type { ShownEntities } from '../shown-entities.ts';
+import {
+  deadlineMs,
+  fittingRows,
+  mostColumns,
+  mostOfCell,
+  readStates,
+  type QueryAnswer,
+} from './query-limits.ts';
+import type { SqlCalls } from './sql-process.ts';
+
+export type Sql = ReturnType<typeof openSql>;
+
+interface Query {
+  readonly sql: string;
+  readonly limit: number;
+  readonly offset: number;
+}
+
+const maxHeapMiB = 256;
+
+/** Queries over what agents may see of the sinks of a config. */
+export function openSql({ mcp }: LocalSettings, shown: ShownEntities) {
+  return {
+    /** The sink of a connector; without a name the only one that there is. Throws USAGE. */
+    sinkOf: (name: string | undefined): QueriedSink => {
+      const [sink, ...others] =
+        name === undefined ? sinksOf(shown.connectors) : [shown.connectorNamed(name).sink];
+      if (sink === undefined) throw usage('There is no connector, so there is nothing to query.');
+      if (others.length > 0) {
+        throw usage(
+          'connector: is missing. What is stored lies in several databases: name a connector of one.',
+        );
+      }
+      if (sink.type === 'jsonl') {
+        throw usage(
+          'sql reads SQLite and PostgreSQL; this connector is stored in files of lines. get, explain and changes read it.',
+        );
+      }
+      return sink;
+    },
+    /** The views of a sink. Throws as opening the sink does. */
+    views: async (sink: QueriedSink): Promise<readonly OfferedView[]> => {
+      const offered = offeredIn(sink, shown);
+      if (sink.type === 'sqlite') {
+        const { listViews } = await import('../../sinks/sqlite/query-views.ts');
+        return await listViews(sink.path, offered);
+      }
+      const { listViews } = await import('../../sinks/postgres/query-views.ts');
+      return await listViews(sink, offered);
+    },
+    /** Rejects with USAGE for a query that is none, with SEARCH_TOO_SLOW, SINK_FAILED, and with the signal's reason. */
+    query: async (sink: QueriedSink, query: Query, signal: AbortSignal): Promise<QueryAnswer> => {
+      const deadline = startDeadline(deadlineMs, signal, tooSlow);
+      try {
+        return sink.type === 'sqlite'
+          ? await querySqlite(sink.path, { ...query, offered: offeredIn(sink, shown) }, deadline.signal)
+          : await queryPostgres(
+              sink,
+              { ...query, offered: offeredIn(sink, shown), role: mcp.sqlRole },
+              deadline.signal,
+            );
+      } finally {
+        deadline.end();
+      }
+    },
+  };
+}
+
+type QueriedSink = Exclude<SinkSettings, { readonly type: 'jsonl' }>;
+type PostgresSink = Extract<SinkSettings, { readonly type: 'postgres' }>;
+
+/** In a process of its own, which ends with the query: SQLite interrupts no statement here. */
+async function querySqlite(
+  file: string,
+  query: Query & { readonly offered: readonly OfferedTable[] },
+  signal: AbortSignal,
+): Promise<QueryAnswer> {
+  const folder = await mkdtemp(join(tmpdir(), 'connector-sync-sql-'));
+  try {
+    await using child = startChild<SqlCalls>({ module: 'mcp/sql/sql-process', maxHeapMiB, signal, died });
+    return await orAborted(child.ask('query', { ...query, file, copy: join(folder, 'views.db') }), signal);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function queryPostgres(
+  sink: PostgresSink,
+  {
+    role,
+    ...query
+  }: Query & { readonly offered: readonly OfferedTable[]; readonly role: LocalSettings['mcp']['sqlRole'] },
+  signal: AbortSignal,
+): Promise<QueryAnswer> {
+  if (role === null) {
+    throw usage(
+      `sql on ${sink.name}, a PostgreSQL sink, needs a role that may read the shown views alone: a person makes it with the SQL that "mcp grant" prints, and names it in mcp.sqlUser and mcp.sqlPassword of the config.`,
+    );
+  }
+  const { queryViews } = await import('../../sinks/postgres/query-views.ts');
+  const { limit, ...given } = query;
+  const { facts, found } = await queryViews(
+    {
+      ...given,
+      place: sink,
+      role,
+      limit: limit + 1,
+      mostChars: mostOfCell + 1,
+      mostColumns,
+      timeoutMs: deadlineMs,
+      signal,
+    },
+    readStates,
+  );
+  const values = found.rows.map((cells) =>
+    cells.map((text, index) => valueOf(text, found.columns[index]?.type ?? 0)),
+  );
+  return { columns: found.columns.map(({ name }) => name), read: facts, ...fittingRows(values, limit) };
+}
+
+/** Object ids of the types of PostgreSQL that JSON has too: of whole numbers, of fractions, of truth values. */
+const [integers, fractions, truth] = [new Set([20, 21, 23, 26]), new Set([700, 701]), 16];
+
+function valueOf(text: string | null, type: number): unknown {
+  if (text === null) return null;
+  if (type === truth) return text === 'true';
+  if (integers.has(type)) return BigInt(text);
+  return fractions.has(type) ? Number(text) : text;
+}
+
+/** The tables of the sink that agents see. */
+export function offeredIn(sink: SinkSettings, shown: ShownEntities): readonly OfferedTable[] {
+  return shown.connectors
+    .filter((connector) => connector.sink.name === sink.name)
+    .flatMap((connector) => shown.of(connector))
+    .map(({ target, only }) => ({
+      connector: target.connector.name,
+      owner: target.entity.name,
+      entity: target.table.entity,
+      only: only === null ? null : [...only],
+    }));
+}
+
+function tooSlow(): SyncError {
+  return new SyncError(
+    `The query took longer than ${deadlineMs / 1000} s and was ended. Ask for less: fewer rows to read, no join without a condition.`,
+    { code: 'SEARCH_TOO_SLOW', recovery: 'stop' },
+  );
+}
+
+function died(how: string): SyncError {
+  return new SyncError(
+    `The query was ended because it needed too much memory, or its process ended (${how}). Ask for less: shorter values, fewer rows to sort.`,
+    { code: 'SEARCH_TOO_SLOW', recovery: 'stop', context: { how } },
+  );
+}

@@ -1,0 +1,78 @@
+import type { JsonValue } from '../../core/json.ts';
+import { checkCopied } from '../../sinks/registry.ts';
+import type { OfferedView } from '../../sinks/records/offered-views.ts';
+import type { LedgerReader } from '../../sinks/ledger-reader.ts';
+import { mostAnswerChars } from '../answer.ts';
+import { readState, type EntityState } from '../entity-states.ts';
+
+/** What a query of an agent gave. */
+export interface QueryAnswer {
+  readonly columns: readonly string[];
+  readonly rows: readonly (readonly JsonValue[])[];
+  /** There are more rows behind these. */
+  readonly hasMore: boolean;
+  /** How what it has read stands, in the same state. */
+  readonly read: readonly ReadView[];
+}
+
+export interface ReadView {
+  readonly view: string;
+  readonly entity: string;
+  readonly state: EntityState;
+}
+
+/** Characters of a value. */
+export const mostOfCell = 500;
+export const mostColumns = 100;
+/** A query ends after so long, with the copying of what it reads. */
+export const deadlineMs = 30_000;
+
+/** How the views stand. Throws COPY_UNFINISHED. */
+export async function readStates(
+  views: readonly OfferedView[],
+  history: LedgerReader,
+): Promise<readonly ReadView[]> {
+  const read: ReadView[] = [];
+  for (const { name, connector, owner, entity } of views) {
+    await checkCopied(history, connector);
+    const target = { connector: { name: connector }, entity: { name: owner }, table: { entity } };
+    read.push({ view: name, entity: `${connector}/${entity}`, state: await readState(history, { target }) });
+  }
+  return read;
+}
+
+/** As many of the rows as fit into an answer, and whether there are more. `limit`: at most so many. */
+export function fittingRows(
+  rows: Iterable<readonly unknown[]>,
+  limit: number,
+): Pick<QueryAnswer, 'rows' | 'hasMore'> {
+  const found: JsonValue[][] = [];
+  let chars = 0;
+  for (const cells of rows) {
+    if (found.length === limit) return { rows: found, hasMore: true };
+    const row = cells.map(cellOf);
+    chars += row.reduce<number>((sum, cell) => sum + String(cell).length + 3, 2);
+    if (chars > mostAnswerChars && found.length > 0) return { rows: found, hasMore: true };
+    found.push(row);
+  }
+  return { rows: found, hasMore: false };
+}
+
+/** Integers as numbers as far as those are exact. */
+function cellOf(value: unknown): JsonValue {
+  if (value === null || typeof value === 'boolean') return value;
+  if (typeof value === 'number') return Number.isFinite(value) ? value : String(value);
+  if (typeof value === 'bigint') {
+    const number = Number(value);
+    return Number.isSafeInteger(number) ? number : value.toString();
+  }
+  if (typeof value === 'string') return cutText(value);
+  const bytes = value as Buffer;
+  return cutText(`x'${bytes.subarray(0, mostOfCell).toString('hex')}${bytes.length > mostOfCell ? '' : "'"}`);
+}
+
+function cutText(text: string): string {
+  return text.length <= mostOfCell
+    ? text
+    : `${text.slice(0, mostOfCell)} [cut after ${mostOfCell} characters]`;
+}

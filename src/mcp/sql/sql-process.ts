@@ -1,0 +1,42 @@
+import { answerParent } from '../../child/answer-parent.ts';
+import { explainedAs } from '../../child/channel.ts';
+import { usage } from '../../core/usage-error.ts';
+import type { OfferedTable } from '../../sinks/records/offered-views.ts';
+import { ofQuery, queryViews } from '../../sinks/sqlite/query-views.ts';
+import { fittingRows, mostColumns, readStates, type QueryAnswer } from './query-limits.ts';
+
+export interface SqlQuery {
+  /** Of a SQLite sink. */
+  readonly file: string;
+  readonly offered: readonly OfferedTable[];
+  readonly sql: string;
+  readonly limit: number;
+  readonly offset: number;
+  /** A path for a copy of what the query reads. */
+  readonly copy: string;
+}
+
+/** What a process for one query of an agent answers. */
+export type SqlCalls = { readonly query: (given: SqlQuery) => Promise<QueryAnswer> };
+
+/** Beyond this the process ends instead of the machine's memory: SQLite's memory has no limit of its own here. */
+const mostMiB = 768;
+
+const calls: SqlCalls = {
+  query: async ({ limit, ...given }) => {
+    const { facts, found, views } = await queryViews(given, readStates);
+    const { columns, rows } = found;
+    if (columns.length > mostColumns) {
+      throw usage(
+        `sql: the query has ${columns.length} columns: expected ${mostColumns} at most. Name those that you need.`,
+      );
+    }
+    return { columns, read: facts, ...ofQuery(() => fittingRows(rows, limit), views) };
+  },
+};
+
+answerParent(calls, {
+  explain: explainedAs('The query failed', 'INTERNAL', 'stop'),
+  isWatched: true,
+  mostMiB,
+});

@@ -1,0 +1,48 @@
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { Tx } from '../../sql/database.ts';
+import { viewedTables } from '../ledger/tables.ts';
+import { parseDescribed } from '../stored-json.ts';
+
+/** A table of which a stranger may read the view of current rows. */
+export interface OfferedTable {
+  readonly connector: ConnectorName;
+  /** Whose listing the rows come from. */
+  readonly owner: EntityName;
+  readonly entity: EntityName;
+  /** The declared columns that are offered; null: all that is stored. */
+  readonly only: readonly string[] | null;
+}
+
+/** Its view, and those of the view's columns that are offered. */
+export interface OfferedView extends OfferedTable {
+  readonly name: string;
+  readonly columns: readonly string[];
+}
+
+/**
+ * The views that there are of these tables. A column that is made of others is offered where all of those are.
+ * `columnsOf`: of a view, in its order.
+ */
+export async function offeredViews(
+  tx: Tx,
+  offered: readonly OfferedTable[],
+  columnsOf: (tx: Tx, view: string) => Promise<readonly string[]>,
+): Promise<readonly OfferedView[]> {
+  const views: OfferedView[] = [];
+  for (const connector of new Set(offered.map((one) => one.connector))) {
+    const tables = new Map((await viewedTables(tx, connector)).map((table) => [table.entity, table]));
+    for (const one of offered) {
+      const table = tables.get(one.entity);
+      if (one.connector !== connector || typeof table?.currentView !== 'string') continue;
+      const { only } = one;
+      const { derived = [] } = parseDescribed(table.described);
+      const isOffered = (column: string): boolean =>
+        only === null ||
+        only.includes(column) ||
+        derived.some(({ name, from }) => name === column && from.every((source) => only.includes(source)));
+      const columns = (await columnsOf(tx, table.currentView)).filter(isOffered);
+      if (columns.length > 0) views.push({ ...one, name: table.currentView, columns });
+    }
+  }
+  return views;
+}

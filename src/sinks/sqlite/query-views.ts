@@ -1,0 +1,110 @@
+import { SyncError } from '../../core/errors.ts';
+import { columnOf, type Tx } from '../../sql/database.ts';
+import { inTx } from '../../sql/sqlite/in-tx.ts';
+import {
+  copyViews,
+  openEmptyCopy,
+  queryRows,
+  tablesRead,
+  type QueryRows,
+} from '../../sql/sqlite/query-copy.ts';
+import { isSqliteError } from '../../sql/sqlite/sqlite-error.ts';
+import { statementsOn } from '../../sql/sqlite/sqlite-tx.ts';
+import { ledgerReader } from '../ledger/history/history.ts';
+import { offeredViews, type OfferedTable, type OfferedView } from '../records/offered-views.ts';
+import { queryRefused, type OnViews } from '../records/view-query.ts';
+import { openReadonlyDatabase, storedVersion } from './open-database.ts';
+import { sqliteTables } from './records/record-tables.ts';
+import { sqliteFormat } from './schema.ts';
+import { toSinkError } from './sink-error.ts';
+
+interface ViewQuery {
+  /** Of the sink. */
+  readonly file: string;
+  readonly offered: readonly OfferedTable[];
+  /** What a stranger has written. */
+  readonly sql: string;
+  readonly offset: number;
+  /** Where a copy of what the query reads is made; it exists for a moment. */
+  readonly copy: string;
+}
+
+/** The views of a sink that are offered. Throws SINK_FAILED where there is no sink, SINK_INCOMPATIBLE. */
+export async function listViews(
+  file: string,
+  offered: readonly OfferedTable[],
+): Promise<readonly OfferedView[]> {
+  return await inSink(file, async (_source, read) => await read((tx) => viewsIn(tx, offered)));
+}
+
+/**
+ * Answers a query over views of a SQLite sink, in one state of it. The query has a connection to a file that holds the
+ * rows of the views that it reads, and nothing else; SQLite here has no way from one open file to another but ATTACH,
+ * which is no query. Throws USAGE for
+ * a query that is none.
+ */
+export async function queryViews<Facts>(
+  { file, offered, sql, offset, copy: at }: ViewQuery,
+  onViews: OnViews<Facts>,
+): Promise<{ readonly facts: Facts; readonly found: QueryRows; readonly views: readonly OfferedView[] }> {
+  return await inSink(file, async (source, read) => {
+    const views = await read((tx) => viewsIn(tx, offered));
+    const empty = openEmptyCopy(source, views);
+    const names = ofQuery(() => tablesRead(empty, sql), views);
+    empty.close();
+    const filled = new Set(names);
+    const facts = await onViews(
+      views.filter(({ name }) => filled.has(name)),
+      ledgerReader(sqliteTables, read),
+    );
+    const copy = await copyViews(source, { views, filled, file: at });
+    return ofQuery(() => {
+      const missing = tablesRead(copy, sql).filter((name) => !filled.has(name));
+      if (missing.length > 0) throw new TypeError(`the query reads ${missing.join(', ')} only now`);
+      return { facts, found: queryRows(copy, sql, offset), views };
+    }, views);
+  });
+}
+
+type Read = <Result>(work: (tx: Tx) => Promise<Result>) => Promise<Result>;
+
+async function inSink<Result>(
+  file: string,
+  work: (source: ReturnType<typeof openReadonlyDatabase>, read: Read) => Promise<Result>,
+): Promise<Result> {
+  const of = { file, format: sqliteFormat };
+  const source = openReadonlyDatabase(of);
+  try {
+    if (storedVersion(of) !== sqliteFormat.version) throw tooOld(file);
+    source.exec('BEGIN');
+    const statements = statementsOn(source);
+    return await work(source, async (asked) => await inTx(statements, asked, undefined));
+  } catch (error) {
+    throw toSinkError(error, file);
+  } finally {
+    source.close();
+  }
+}
+
+async function viewsIn(tx: Tx, offered: readonly OfferedTable[]): Promise<readonly OfferedView[]> {
+  return await offeredViews(tx, offered, async (of, view) =>
+    columnOf<string>(of, 'SELECT name FROM pragma_table_info(:view)', { view }),
+  );
+}
+
+/** What SQLite says of the text of a query, and of its values while it runs. */
+export function ofQuery<Result>(work: () => Result, views: readonly OfferedView[]): Result {
+  try {
+    return work();
+  } catch (error) {
+    if (!isSqliteError(error) && !(error instanceof RangeError)) throw error;
+    throw queryRefused(error.message, views);
+  }
+}
+
+function tooOld(file: string): SyncError {
+  return new SyncError(
+    `${file} was written by an earlier version of this program, whose views are others. Sync once, then ask again.`,
+    { code: 'SINK_INCOMPATIBLE', recovery: 'stop' },
+  );
+}

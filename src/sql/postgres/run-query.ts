@@ -1,0 +1,87 @@
+import type pg from 'pg';
+import type { Connections } from './connections.ts';
+import { settingSql } from './session.ts';
+import { readSettingsIn } from './transaction-settings.ts';
+import { cancelUntil } from './without-timeout.ts';
+
+export interface QuerySession extends AsyncDisposable {
+  /** Every value as the server writes it. One statement: the server takes no second one this way. */
+  ask(text: string, values?: readonly (string | number | readonly string[])[]): Promise<TextRows>;
+}
+
+export interface TextRows {
+  readonly columns: readonly TextColumn[];
+  readonly rows: readonly (readonly (string | null)[])[];
+}
+
+export interface TextColumn {
+  readonly name: string;
+  /** The object id of its type. */
+  readonly type: number;
+}
+
+interface QueryOptions {
+  /** As the role that may read what is asked for, and no more. */
+  readonly connect: Connections['connect'];
+  readonly schema: string;
+  /** What another transaction has exported: both see the same state. */
+  readonly state: string;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+const once = AbortSignal.abort();
+const asText = { getTypeParser: () => (text: string) => text };
+
+/**
+ * A connection for a statement that a stranger has written, in a transaction that writes nothing and is never committed.
+ * Once the signal is aborted the server cancels what runs, and questions reject with the signal's reason.
+ */
+export async function openQuerySession(options: QueryOptions): Promise<QuerySession> {
+  const { connect, schema, state, timeoutMs, signal } = options;
+  signal.throwIfAborted();
+  const client = await connect();
+  let ended: Promise<void> | null = null;
+  let pid = 0;
+  const end = async (): Promise<void> => {
+    signal.removeEventListener('abort', onAbort);
+    ended ??= client.end();
+    await ended;
+  };
+  const onAbort = (): void => {
+    const ending = end().catch(() => undefined);
+    ended = pid === 0 ? ending : ending.then(async () => await cancelUntil(once, connect, pid));
+  };
+  signal.addEventListener('abort', onAbort, { once: true });
+  const orAborted = async <Result>(work: Promise<Result>): Promise<Result> => {
+    try {
+      return await work;
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error;
+    }
+  };
+  const ask: QuerySession['ask'] = async (text, values = []) => {
+    signal.throwIfAborted();
+    // `types` is not in the types of `pg` with `rowMode`; without values it would use the simple protocol.
+    const query = { text, values: [...values], rowMode: 'array', types: asText, queryMode: 'extended' };
+    const { fields, rows } = await orAborted(
+      client.query<(string | null)[]>(query as unknown as pg.QueryArrayConfig),
+    );
+    return { columns: fields.map(({ name, dataTypeID }) => ({ name, type: dataTypeID })), rows };
+  };
+  try {
+    const timeout = settingSql({ statement_timeout: String(timeoutMs) }, 'transaction');
+    await orAborted(
+      client.query(
+        `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '${state}'; ${readSettingsIn(schema)}; ${timeout}`,
+      ),
+    );
+    const { rows } = await ask('SELECT pg_catalog.pg_backend_pid()');
+    pid = Number(rows[0]?.[0] ?? 0);
+  } catch (error) {
+    await end().catch(() => undefined);
+    throw error;
+  }
+  return { ask, [Symbol.asyncDispose]: async () => await end().catch(() => undefined) };
+}

@@ -1,0 +1,218 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import pg from 'pg';
+import { expect } from 'vitest';
+import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
+import { it } from '../support/it.ts';
+import { openMcpClient, type McpClient } from '../support/mcp-client.ts';
+import { startPostgres, type PrivatePostgres } from '../support/postgres.ts';
+import { callCli } from '../support/run-cli.ts';
+
+const member = 'newsletter__list_members_current';
+const hidden = '[list_members.email_address, list_members.merge_fields, newsletter/lists]';
+let server: PrivatePostgres;
+let admin: pg.Client;
+let world: CliWorld;
+let config: string;
+let mcp: McpClient;
+
+it.beforeAll(async () => {
+  server = await startPostgres();
+  admin = new pg.Client(server.url);
+  await admin.connect();
+  const sinkSettings = `{ type: postgres, url: "${server.url}", schema: stored }`;
+  world = await openCliWorld({ sinkSettings });
+  expect((await world.cli('sync', 'newsletter')).code).toBe(0);
+  config = `${world.folder}/agents.yaml`;
+  const text = readFileSync(world.config, 'utf8');
+  writeFileSync(
+    config,
+    `${text}mcp: { connectors: [news*], exclude: ${hidden}, sql: true, sqlUser: agents, sqlPassword: secret }\n`,
+  );
+  await grant();
+  mcp = await openMcpClient({ config, env: world.env });
+}, 60_000);
+it.afterAll(async () => {
+  await mcp[Symbol.asyncDispose]();
+  await admin.end();
+  await world[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
+});
+
+async function grant(): Promise<void> {
+  const { stdout, code } = await callCli(['mcp', 'grant', '--config', config], {
+    cwd: world.folder,
+    env: world.env,
+  });
+  expect(code).toBe(0);
+  await admin.query(stdout);
+}
+
+const ask = async (sql: string, more: object = {}) => await mcp.call('sql', { sql, ...more });
+
+it('answers by a role that reads the shown views alone', async () => {
+  const { rows } = await admin.query({
+    text: `SELECT status, count(*)::int FROM stored.${member} GROUP BY status ORDER BY status`,
+    rowMode: 'array',
+  });
+  expect(
+    await ask(`SELECT status, count(*) AS n FROM ${member} GROUP BY status ORDER BY status;`),
+  ).toMatchObject({
+    complete: true,
+    read: [{ view: member, entity: 'newsletter/list_members', complete: true }],
+    columns: ['status', 'n'],
+    rows,
+  });
+  expect(await ask("SELECT current_user::text, current_setting('transaction_read_only')")).toMatchObject({
+    rows: [['agents', 'on']],
+  });
+  const found: unknown[] = [];
+  for (let offset: unknown = 0; ;) {
+    const page = await ask(`SELECT id, list_id FROM ${member} ORDER BY 1, 2`, { limit: 7, offset });
+    found.push(...(page['rows'] as unknown[]));
+    if (page['more'] !== true) break;
+    offset = page.next['offset'];
+  }
+  expect(new Set(found.map((row) => JSON.stringify(row))).size).toBe(
+    (await admin.query(`SELECT 1 FROM stored.${member}`)).rowCount,
+  );
+  const { rows: long } = await ask("SELECT repeat('x', 100000000), 1::bigint, true, NULL, 'NaN'::float8");
+  expect(long).toEqual([[expect.stringMatching(/^x{500} \[cut/), 1, true, null, 'NaN']]);
+});
+
+it.each([
+  ['excluded columns', `SELECT email_address FROM ${member}`, 'permission denied'],
+  ['all columns where some are excluded', `SELECT * FROM ${member}`, 'name the others instead of *'],
+  ['excluded entities', 'SELECT id FROM newsletter__lists_current', 'permission denied'],
+  ['tables below the views', 'SELECT id FROM newsletter__list_members', 'permission denied'],
+  ['the ledger', 'SELECT * FROM _sync_runs', 'permission denied'],
+  ['passwords', 'SELECT * FROM pg_authid', 'permission denied'],
+  ['files', "SELECT pg_read_file('/etc/passwd')", 'permission denied'],
+  ['folders', "SELECT pg_ls_dir('/')", 'permission denied'],
+  ['large objects from files', "SELECT lo_import('/etc/passwd')", 'permission denied'],
+  ['programs', "COPY (SELECT 1) TO PROGRAM 'id'", 'syntax error'],
+  ['the network', "SELECT dblink('host=localhost', 'SELECT 1')", 'does not exist'],
+  [
+    'queries as text',
+    "SELECT query_to_xml('SELECT * FROM stored.newsletter__lists', true, true, '')",
+    'permission denied',
+  ],
+  ['other roles', "SELECT set_config('role', 'pg_read_all_data', false)", 'permission denied'],
+  [
+    'other sessions',
+    "SELECT set_config('session_authorization', 'pg_read_all_data', false)",
+    'permission denied',
+  ],
+  ['transactions that write', "SELECT set_config('transaction_read_only', 'off', false)", 'read-write mode'],
+  [
+    'writes by CTE',
+    `WITH gone AS (DELETE FROM ${member} RETURNING id) SELECT * FROM gone`,
+    'at the top level',
+  ],
+  [
+    'stacked statements',
+    'SELECT 1) AS a; COMMIT; DROP SCHEMA stored CASCADE; SELECT * FROM (SELECT 1',
+    'multiple commands',
+  ],
+  ['the end of the transaction', 'COMMIT', 'syntax error'],
+  ['locks', `SELECT id FROM ${member} FOR UPDATE`, 'permission denied'],
+  ['new tables', 'SELECT 1 AS id INTO other', 'INTO'],
+  ['sequences', "SELECT nextval('stored.any')", 'does not exist'],
+])('has nothing of %s', async (_what, sql, message) => {
+  expect(await mcp.refusal('sql', { sql })).toContain(message);
+});
+
+it('writes no large object, and notifies no session', async () => {
+  const before = await admin.query('SELECT count(*) FROM pg_largeobject_metadata');
+  const heard: unknown[] = [];
+  admin.on('notification', (message) => heard.push(message));
+  await admin.query('LISTEN news');
+  await Promise.allSettled([ask("SELECT lo_from_bytea(0, 'abc')"), ask("SELECT pg_notify('news', 'x')")]);
+  expect((await admin.query('SELECT count(*) FROM pg_largeobject_metadata')).rows).toEqual(before.rows);
+  expect(heard).toEqual([]);
+});
+
+it('has the server end what is cancelled', async () => {
+  const running = async (): Promise<number> =>
+    (
+      await admin.query(
+        "SELECT 1 FROM pg_stat_activity WHERE usename = 'agents' AND state = 'active' AND query LIKE '%endless%'",
+      )
+    ).rowCount ?? 0;
+  const cancelled = new AbortController();
+  const sql =
+    'WITH RECURSIVE endless(x) AS (SELECT 1 UNION ALL SELECT 1 FROM endless) SELECT count(*) FROM endless';
+  const asked = mcp.client.callTool({ name: 'sql', arguments: { sql } }, { signal: cancelled.signal });
+  const settled = asked.then(
+    () => 'answered',
+    () => 'rejected',
+  );
+  await expect.poll(running, { timeout: 20_000 }).toBe(1);
+  cancelled.abort();
+  expect(await settled).toBe('rejected');
+  await expect.poll(running, { timeout: 20_000 }).toBe(0);
+  expect(await ask('SELECT 1')).toMatchObject({ rows: [[1]] });
+}, 60_000);
+
+it('is refused where the role can do more, with what that is', async () => {
+  const more = [
+    [
+      'GRANT SELECT ON stored.newsletter__lists TO agents',
+      'may read stored.newsletter__lists',
+      'REVOKE SELECT ON stored.newsletter__lists FROM agents',
+    ],
+    [
+      `GRANT SELECT ON stored.${member} TO agents`,
+      'may read email_address of stored',
+      `REVOKE SELECT ON stored.${member} FROM agents`,
+    ],
+    [
+      `GRANT DELETE ON stored.${member} TO agents`,
+      'may write stored.',
+      `REVOKE DELETE ON stored.${member} FROM agents`,
+    ],
+    [
+      'GRANT pg_read_server_files TO agents',
+      'is a member of pg_read_server_files',
+      'REVOKE pg_read_server_files FROM agents',
+    ],
+    [
+      'GRANT EXECUTE ON FUNCTION pg_read_file(text) TO agents',
+      'may call pg_catalog.pg_read_file',
+      'REVOKE EXECUTE ON FUNCTION pg_read_file(text) FROM agents',
+    ],
+    [
+      'GRANT CREATE ON SCHEMA stored TO agents',
+      'may make tables in stored',
+      'REVOKE CREATE ON SCHEMA stored FROM agents',
+    ],
+    [
+      "CREATE FUNCTION public.peek() RETURNS text LANGUAGE sql SECURITY DEFINER AS 'SELECT 1::text'",
+      'may call public.peek',
+      'DROP FUNCTION public.peek()',
+    ],
+    ['ALTER ROLE agents SUPERUSER', 'is a superuser', 'ALTER ROLE agents NOSUPERUSER'],
+  ] as const;
+  for (const [give, message, take] of more) {
+    await admin.query(give);
+    const refused = await mcp.refusal('sql', { sql: 'SELECT 1' });
+    await admin.query(take);
+    expect(refused).toContain(`sql is refused: the role agents at`);
+    expect(refused).toContain(message);
+  }
+  await grantAgain();
+  expect(await ask(`SELECT count(*) FROM ${member}`)).toMatchObject({ more: false });
+}, 60_000);
+
+/** What is taken away above took the columns too. */
+async function grantAgain(): Promise<void> {
+  const { stdout } = await callCli(['mcp', 'grant', '--config', config], {
+    cwd: world.folder,
+    env: world.env,
+  });
+  await admin.query(stdout.replace(/^CREATE ROLE.*$/m, ''));
+}
+
+it('needs a role', async () => {
+  await using without = await openMcpClient(world, 'legacy', ['--allow-sql']);
+  expect(await without.refusal('sql', { sql: 'SELECT 1' })).toContain('"mcp grant" prints');
+});
