@@ -73,12 +73,18 @@ export async function explainIn(
 }
 
 /** When and by whom a record was purged that is not stored; null: it never was. */
-export async function purgeNoteOf(
+export async function purgeNoteOf(target: EntityTarget, keyText: string): Promise<PurgeNote | null> {
+  await using reader = await openExistingRecords(target.connector.sink);
+  return reader === null ? null : await purgeNoteIn(reader, target, keyText);
+}
+
+/** The same in the state that the reader reads. */
+export async function purgeNoteIn(
+  { history }: Pick<RecordReader, 'history'>,
   { connector, table }: EntityTarget,
   keyText: string,
 ): Promise<PurgeNote | null> {
-  await using reader = await openExistingRecords(connector.sink);
-  return (await reader?.history.purged(connector.name))?.noteOf(table.entity, keyText) ?? null;
+  return (await history.purged(connector.name))?.noteOf(table.entity, keyText) ?? null;
 }
 
 interface Known {

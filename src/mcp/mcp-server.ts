@@ -1,4 +1,4 @@
-import type { McpServer } from '@modelcontextprotocol/server';
+import type { McpServer, ServerContext } from '@modelcontextprotocol/server';
 import { programVersion } from '../app/program-version.ts';
 import { usage } from '../core/usage-error.ts';
 import { listDictionaries, readDictionary } from './dictionary.ts';
@@ -41,6 +41,7 @@ export function mcpServer(
   server.setRequestHandler('tools/list', () => ({ tools: listed }));
   server.setRequestHandler('tools/call', async ({ params }, { mcpReq }) => {
     const tool = tools.find(({ name }) => name === params.name);
+    using _progress = tellProgress(mcpReq);
     const { text, isError } = await runCall(
       { name: tool?.name ?? 'unknown', isSlow: tool?.isSlow === true },
       async (signal) => {
@@ -64,4 +65,21 @@ export function mcpServer(
     return { contents: [{ uri, mimeType: 'text/markdown', text }] };
   });
   return made;
+}
+
+const progressEveryMs = 1_000;
+
+/** A client that asks for progress hears that its call waits or runs, so that it need not give it up. */
+function tellProgress({ _meta, notify }: ServerContext['mcpReq']): Disposable {
+  const progressToken = _meta?.progressToken;
+  let progress = 0;
+  const tell = (): void => {
+    progress += 1;
+    const message = `${progress} s`;
+    const params = { progressToken, progress, message };
+    // A client that has gone hears nothing.
+    notify({ method: 'notifications/progress', params }).catch(() => undefined);
+  };
+  const timer = progressToken === undefined ? undefined : setInterval(tell, progressEveryMs);
+  return { [Symbol.dispose]: () => clearInterval(timer) };
 }

@@ -3,7 +3,7 @@ import { searchedSink } from '../app/searched-sink.ts';
 import type { Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import { openSearchProcesses } from '../search/process/open-search-processes.ts';
-import type { SearchAnswer } from '../search/search-request.ts';
+import type { StatedAnswer } from '../search/stored-target.ts';
 import type { ShownEntity } from './shown-entities.ts';
 
 /** A search runs in a process that is killed after so long. */
@@ -25,7 +25,7 @@ export function openSearches(clock: Clock) {
       { target, searched }: ShownEntity,
       params: JsonObject,
       signal: AbortSignal,
-    ): Promise<SearchAnswer> => {
+    ): Promise<StatedAnswer> => {
       const { connector, entity, name } = target;
       const { sink, sinkId } = await searchedSink(target, {
         ofType: () => 'get, explain and changes read it.',
@@ -33,7 +33,7 @@ export function openSearches(clock: Clock) {
       });
       const scope = `${sinkId} ${name}`;
       const only = searched === null ? undefined : [...searched];
-      const asked = { connector: connector.name, entity, only };
+      const asked = { connector: connector.name, entity, only, withState: true };
       if (sink.type === 'sqlite') {
         return await pool.search({ ...asked, file: sink.path, scope, params }, signal);
       }

@@ -2,15 +2,19 @@ import PQueue from 'p-queue';
 import { SyncError } from '../core/errors.ts';
 import { otherTurn } from '../core/other-turn.ts';
 import { orAborted } from '../http/or-aborted.ts';
+import { startDeadline } from '../http/start-deadline.ts';
 import { takeSlot } from '../http/take-slot.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
 import type { Clock } from '../core/clock.ts';
 import { jsonOf, type Answer } from './answer.ts';
 
-/** Calls that are answered at a time, of those that may take long and of the others; more of them wait. */
-const [slowAtATime, atATime] = [2, 4];
-/** Further ones are refused. */
-const mostWaiting = 100;
+/** Calls that are answered at a time, and calls that wait for their turn, by whether they may take long. */
+const limits = {
+  quick: { atATime: 4, mostWaiting: 100 },
+  slow: { atATime: 2, mostWaiting: 16 },
+};
+/** Clients wait a minute for an answer: a call has its turn long before, or is refused. */
+const mostWaitMs = 20_000;
 
 /** How a call ended, for the log and the metrics: no values of it. */
 export interface EndedCall {
@@ -38,10 +42,13 @@ interface RunCallsOptions {
 /** Runs calls, a few at a time, and logs each. What a call rejects with becomes its answer. */
 export function runCalls(options: RunCallsOptions): RunCall {
   const { clock, log, ready = async () => undefined, onCall = () => undefined } = options;
-  const quick = new PQueue({ concurrency: atATime });
-  const slow = new PQueue({ concurrency: slowAtATime });
+  const queueOf = ({ atATime, mostWaiting }: (typeof limits)['quick']) => ({
+    slots: new PQueue({ concurrency: atATime }),
+    mostWaiting,
+  });
+  const [quick, slow] = [queueOf(limits.quick), queueOf(limits.slow)];
   return async ({ name: tool, isSlow }, run, signal) => {
-    const slots = isSlow ? slow : quick;
+    const { slots, mostWaiting } = isSlow ? slow : quick;
     const startMs = clock.now();
     const ended = (result: EndedCall['result'], rows: number, text: string) => {
       const call = { tool, result, ms: clock.now() - startMs, rows, chars: text.length };
@@ -50,8 +57,8 @@ export function runCalls(options: RunCallsOptions): RunCall {
       return { text, isError: result !== 'ok' };
     };
     try {
-      if (slots.size >= mostWaiting) throw busy();
-      const freeSlot = await takeSlot(slots, signal);
+      if (slots.size >= mostWaiting) throw busy(`${mostWaiting} calls are waiting`);
+      const freeSlot = await turnWithin(slots, signal);
       try {
         // Reads of files keep the process busy: between two calls it hears of others, and of cancelled ones.
         await otherTurn();
@@ -72,8 +79,18 @@ export function runCalls(options: RunCallsOptions): RunCall {
   };
 }
 
-function busy(): SyncError {
-  return new SyncError(`${mostWaiting} calls are waiting. Call again in a moment.`, {
+/** Rejects with the signal's reason, and with SEARCH_BUSY where it would take too long. */
+async function turnWithin(slots: PQueue, signal: AbortSignal): Promise<() => void> {
+  const turn = startDeadline(mostWaitMs, signal, () => busy('other calls take long'));
+  try {
+    return await takeSlot(slots, turn.signal);
+  } finally {
+    turn.end();
+  }
+}
+
+function busy(why: string): SyncError {
+  return new SyncError(`The server is busy: ${why}. Call again in a moment.`, {
     code: 'SEARCH_BUSY',
     recovery: 'throttle',
   });

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { McpServer } from '@modelcontextprotocol/server';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -52,6 +53,7 @@ export async function serveHttp(
     maxSubscriptions: mostSubscriptions,
     maxRequestBodySize: limits.maxBodyBytes,
   });
+  const sessions = openSessions();
   const server = await openHttpServer(
     { listen, log, limits },
     {
@@ -73,7 +75,7 @@ export async function serveHttp(
               reply.header('www-authenticate', 'Bearer');
               return await reply.code(401).send({ message: needsToken });
             }
-            return await passOn(request, reply, handler.fetch);
+            return await passOn(request, reply, sessions, handler.fetch);
           },
         });
         routed.get('/metrics', async (_request, reply) => {
@@ -96,14 +98,49 @@ const notFromPages = 'Pages of other sites may not ask.';
 const needsToken =
   'Expected the header "Authorization: Bearer <token>", with http.token or one of http.tokens.';
 
+/**
+ * Clients of the protocol of 2025 cancel a call by another request, which knows it by their session. The session is a
+ * name that they send along, and nothing else: no request needs one.
+ */
+function openSessions() {
+  const running = new Map<string, AbortController>();
+  return {
+    /** Notes a call while it runs; ends another one where the request cancels that. */
+    begin: ({ headers, body }: FastifyRequest, reply: FastifyReply, call: AbortController): void => {
+      const { id, method, params } = messageOf(body);
+      if (method === 'initialize') reply.header('mcp-session-id', randomUUID());
+      const session = headers['mcp-session-id'];
+      if (typeof session !== 'string') return;
+      const nameOf = (request: unknown): string => JSON.stringify([session, request]);
+      if (method === 'notifications/cancelled') running.get(nameOf(params?.requestId))?.abort();
+      if (method !== 'tools/call') return;
+      running.set(nameOf(id), call);
+      reply.raw.once('close', () => running.delete(nameOf(id)));
+    },
+  };
+}
+
+interface Message {
+  readonly id?: unknown;
+  readonly method?: unknown;
+  readonly params?: { readonly requestId?: unknown } | null;
+}
+
+/** What is no message is judged by the protocol's handler. */
+function messageOf(body: unknown): Message {
+  return typeof body === 'object' && body !== null ? body : {};
+}
+
 /** To the protocol's handler, which takes and gives what browsers know as requests and responses. */
 async function passOn(
   request: FastifyRequest,
   reply: FastifyReply,
+  sessions: ReturnType<typeof openSessions>,
   fetch: (request: Request, more: { readonly parsedBody?: unknown }) => Promise<Response>,
 ): Promise<FastifyReply> {
   const gone = new AbortController();
   reply.raw.once('close', () => gone.abort());
+  sessions.begin(request, reply, gone);
   const { method, body } = request;
   const asked = new Request('http://localhost/mcp', {
     method,

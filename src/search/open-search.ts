@@ -10,8 +10,13 @@ import { openSearchIndex } from './index/open-search-index.ts';
 import { readSearchRequest } from './read-request.ts';
 import { searchFunctions } from './row-functions.ts';
 import { type SearchOptions, searchRecords } from './search-records.ts';
-import type { SearchAnswer } from './search-request.ts';
-import { readTarget, type Searched, storedTables } from './stored-target.ts';
+import {
+  readTarget,
+  type Searched,
+  searchedState,
+  type StatedAnswer,
+  storedTables,
+} from './stored-target.ts';
 
 /** One connection to a SQLite sink that searches and cannot write. One question after the other. */
 export type Search = ReturnType<typeof openSearch>;
@@ -36,15 +41,13 @@ export function openSearch(file: string) {
      * SEARCH_TOO_SLOW, SINK_FAILED. Nothing else happens in this process until it is through, so a process that also
      * answers other callers searches in separate processes.
      */
-    search: async (searched: Searched, params: unknown, options: SearchOptions): Promise<SearchAnswer> =>
+    search: async (searched: Searched, params: unknown, options: SearchOptions): Promise<StatedAnswer> =>
       await read(async (tx) => {
         const { target } = await readTarget(tx, searched, tableName);
         const request = readSearchRequest(params, target);
-        return searchRecords(db, target, request, {
-          ...options,
-          functions,
-          index: openSearchIndex(db, target),
-        });
+        const stated = await searchedState(tx, searched);
+        const index = openSearchIndex(db, target);
+        return { ...searchRecords(db, target, request, { ...options, functions, index }), ...stated };
       }),
     /** The entities of a connector that have a table, with the columns that it has by now. */
     stored: async (connector: ConnectorName, entities: readonly EntityName[]) =>

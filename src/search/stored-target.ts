@@ -1,8 +1,14 @@
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
+import { unfinishedCopyError } from '../sinks/acquire-errors.ts';
+import { readUnfinishedCopy } from '../sinks/ledger/copies/read-copies.ts';
+import { readConnectors } from '../sinks/ledger/history/read-connectors.ts';
+import { readFreshness } from '../sinks/ledger/history/read-overview.ts';
 import { knownTables } from '../sinks/ledger/tables.ts';
 import type { Tx } from '../sql/database.ts';
+import type { ConnectorOverview, ConnectorStatus } from '../sinks/ledger-reader.ts';
+import type { SearchAnswer } from './search-request.ts';
 import { searchTarget, type SearchTarget, type TableName } from './search-target.ts';
 
 /** An entity of a connector that is searched. */
@@ -11,6 +17,31 @@ export interface Searched {
   readonly entity: Entity;
   /** The columns that the search may read; left out: all. */
   readonly only?: readonly string[] | undefined;
+  /** Whether the answer has how the connector stands. */
+  readonly withState?: boolean | undefined;
+}
+
+/** How a connector stands in the state that was searched. */
+export interface SearchedState {
+  readonly status: ConnectorStatus | null;
+  readonly freshness: ConnectorOverview['freshness'];
+}
+
+/** `state`: where it was asked for. */
+export interface StatedAnswer extends SearchAnswer {
+  readonly state?: SearchedState;
+}
+
+/** For the answer. Throws COPY_UNFINISHED. */
+export async function searchedState(
+  tx: Tx,
+  { connector, withState = false }: Searched,
+): Promise<Pick<StatedAnswer, 'state'>> {
+  if (!withState) return {};
+  const unfinished = await readUnfinishedCopy(tx, connector);
+  if (unfinished !== null) throw unfinishedCopyError(unfinished);
+  const [status = null] = await readConnectors(tx, [connector]);
+  return { state: { status, freshness: await readFreshness(tx, connector) } };
 }
 
 /** How the entity is searched as its tables are now. `isThere`: its rows have a table. */

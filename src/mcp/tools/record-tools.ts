@@ -1,8 +1,9 @@
 import * as z from 'zod';
 import { strictObject } from '../../definitions/schema-problems.ts';
-import { explainIn, purgeNoteOf } from '../../app/explain-row.ts';
+import { explainIn, purgeNoteIn } from '../../app/explain-row.ts';
 import { recordKey } from '../../app/record-key.ts';
 import { usage } from '../../core/usage-error.ts';
+import type { RecordReader } from '../../sinks/record-reader.ts';
 import { explanationFacts } from '../../wording/explanation-facts.ts';
 import { purgedText } from '../../wording/purged-text.ts';
 import { aboutRecords, answer, cutValue, mostAnswerChars } from '../answer.ts';
@@ -53,7 +54,7 @@ export const getRecord = tool({
         entity,
         ...stateFacts(state),
         found: false,
-        note: await noteOfMissing(found, keyText),
+        note: await noteOfMissing(reader, found, keyText),
       });
     }
     const most = fields.length === 1 ? mostAnswerChars : mostOfValue;
@@ -89,7 +90,7 @@ export const explainRecord = tool({
         entity,
         ...stateFacts(state),
         found: false,
-        note: await noteOfMissing(found, keyText),
+        note: await noteOfMissing(reader, found, keyText),
       });
     }
     const { row } = explanation;
@@ -112,8 +113,12 @@ export const explainRecord = tool({
 const mostOfFact = 1_000;
 
 /** Why there is no record with this key. */
-async function noteOfMissing({ target }: ShownEntity, keyText: string): Promise<string> {
-  const purged = await purgeNoteOf(target, keyText);
+async function noteOfMissing(
+  reader: RecordReader | null,
+  { target }: ShownEntity,
+  keyText: string,
+): Promise<string> {
+  const purged = reader === null ? null : await purgeNoteIn(reader, target, keyText);
   if (purged !== null) return `It ${purgedText(purged)}`;
   return 'No record with this key is stored. Where "complete" is true, the service had none as of "as_of".';
 }

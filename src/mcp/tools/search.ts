@@ -3,8 +3,7 @@ import { strictObject } from '../../definitions/schema-problems.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { pathOf, readSort } from '../../search/query-texts.ts';
 import { aboutRecords, answer, cutValue, fitting, jsonOf } from '../answer.ts';
-import { stateFacts } from '../entity-states.ts';
-import { openEntity } from '../read-sinks.ts';
+import { stateFacts, stateOf } from '../entity-states.ts';
 import { tool } from '../tool.ts';
 import { mostOfListedValue } from './changes.ts';
 import { entityInput, fieldsInput } from './record-tools.ts';
@@ -32,8 +31,6 @@ export const search = tool({
   run: async ({ shown, searches }, given, signal) => {
     const { entity, filter, sort, limit = 20, fields, cursor } = given;
     const found = shown.named(entity);
-    // Before the search: what it finds is as new as this, or newer.
-    const { state } = await readStateOf(found);
     const query = {
       // `as`: it came as JSON.
       ...(filter === undefined ? {} : { filter: filter as JsonObject }),
@@ -61,10 +58,11 @@ export const search = tool({
       records = page.data.map(shownFound);
     }
     const { has_more: hasMore, cursor: next } = page.meta;
+    const { status = null, freshness = [] } = page.state ?? {};
     return answer(
       {
         entity,
-        ...stateFacts(state),
+        ...stateFacts(stateOf(found, status, freshness)),
         more: hasMore,
         ...(next === null ? {} : { next: { cursor: next } }),
         note: aboutRecords,
@@ -74,11 +72,6 @@ export const search = tool({
     );
   },
 });
-
-async function readStateOf(found: Parameters<typeof openEntity>[0]) {
-  await using opened = await openEntity(found);
-  return { state: opened.state };
-}
 
 function shownFound(record: JsonValue): JsonValue {
   if (!isJsonObject(record)) return record;

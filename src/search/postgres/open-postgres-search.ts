@@ -7,8 +7,7 @@ import { readSearchRequest } from '../read-request.ts';
 import { cursorSeal, readCursor, writeCursor } from '../search-cursor.ts';
 import { tooSlow } from '../search-problem.ts';
 import type { SearchOptions } from '../search-records.ts';
-import type { SearchAnswer } from '../search-request.ts';
-import { readTarget, type Searched } from '../stored-target.ts';
+import { readTarget, searchedState, type Searched, type StatedAnswer } from '../stored-target.ts';
 import { searchPage } from './search-rows.ts';
 import { wordIndexSql } from './word-conditions.ts';
 
@@ -35,7 +34,7 @@ export async function openPostgresSearch(place: PostgresPlace) {
       searched: Searched,
       params: unknown,
       options: SearchOptions & { readonly signal: AbortSignal },
-    ): Promise<SearchAnswer> => {
+    ): Promise<StatedAnswer> => {
       const { clock, cursorKey, scope, deadlineMs } = options;
       const startMs = clock.now();
       const deadline = startDeadline(deadlineMs, options.signal, () => tooSlow(deadlineMs));
@@ -48,10 +47,15 @@ export async function openPostgresSearch(place: PostgresPlace) {
           const request = readSearchRequest(params, target);
           const seal = cursorSeal(cursorKey, scope, request, target, asStored);
           const after = request.cursor === null ? null : readCursor(request.cursor, seal);
+          const stated = await snapshot.read(async (tx) => await searchedState(tx, searched));
           const search = { snapshot, target, request };
           const { data, next } = isThere ? await searchPage(search, after) : { data: [], next: null };
           const cursor = next === null ? null : writeCursor(next, seal);
-          return { data, meta: { has_more: next !== null, cursor, took_ms: clock.now() - startMs } };
+          return {
+            ...stated,
+            data,
+            meta: { has_more: next !== null, cursor, took_ms: clock.now() - startMs },
+          };
         });
       } finally {
         deadline.end();

@@ -11,7 +11,7 @@ import { startDeadline } from '../../http/start-deadline.ts';
 import { takeSlot } from '../../http/take-slot.ts';
 import { tooSlow } from '../search-problem.ts';
 import type { SearchOptions } from '../search-records.ts';
-import type { SearchAnswer } from '../search-request.ts';
+import type { StatedAnswer } from '../stored-target.ts';
 
 /** What is searched, and for what. */
 export interface SearchCall {
@@ -21,6 +21,7 @@ export interface SearchCall {
   readonly entity: Entity;
   /** The columns that the search may read; left out: all. */
   readonly only?: readonly string[] | undefined;
+  readonly withState?: boolean | undefined;
   /** As they came from outside. */
   readonly params: JsonObject;
   /** What a cursor belongs to. */
@@ -32,7 +33,7 @@ export type ProcessSettings = Pick<SearchOptions, 'cursorKey' | 'deadlineMs'>;
 /** What a search process answers: first `settings`, then one search after the other. */
 export type SearchCalls = {
   readonly settings: (settings: ProcessSettings) => void;
-  readonly search: (call: SearchCall) => Promise<SearchAnswer>;
+  readonly search: (call: SearchCall) => Promise<StatedAnswer>;
 };
 
 export interface SearchProcessesOptions extends ProcessSettings {
@@ -109,7 +110,7 @@ export function openSearchProcesses(options: SearchProcessesOptions) {
     else keep(one);
     freeSlot();
   };
-  const searchWithin = async (call: SearchCall, signal: AbortSignal): Promise<SearchAnswer> => {
+  const searchWithin = async (call: SearchCall, signal: AbortSignal): Promise<StatedAnswer> => {
     if (slots.pending === processes && slots.size >= maxWaiting) throw busy(slots.size);
     const freeSlot = await takeSlot(slots, signal);
     const one = takeProcess();
@@ -128,7 +129,7 @@ export function openSearchProcesses(options: SearchProcessesOptions) {
      * died), INTERRUPTED (disposed meanwhile), or with the signal's reason; then the search has ended too, wherever it
      * was.
      */
-    search: async (call: SearchCall, given: AbortSignal): Promise<SearchAnswer> => {
+    search: async (call: SearchCall, given: AbortSignal): Promise<StatedAnswer> => {
       checkCallSize(call.params);
       given.throwIfAborted();
       if (isClosed) throw interrupted();

@@ -13,9 +13,9 @@ const calls: SearchCalls = {
   settings: (given) => {
     settings = given;
   },
-  search: async ({ file, connector, entity, only, params, scope }) => {
+  search: async ({ file, connector, entity, only, withState, params, scope }) => {
     if (settings === null) throw new Error('a call came before the settings');
-    return await connectionTo(file).search({ connector, entity, only }, params, {
+    return await connectionTo(file).search({ connector, entity, only, withState }, params, {
       ...settings,
       scope,
       clock: systemClock,
