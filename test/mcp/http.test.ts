@@ -16,7 +16,11 @@ let url: URL;
 it.beforeAll(async () => {
   world = await openCliWorld({ settings: '    include: [lists]\n' });
   expect((await world.cli('sync', 'newsletter')).code).toBe(0);
-  writeFileSync(world.config, `http: { token: ${token}, hosts: [agents.example.com] }\n`, { flag: 'a' });
+  writeFileSync(
+    world.config,
+    `http: { token: ${token}, hosts: [agents.example.com] }\nmcp: { sql: true }\n`,
+    { flag: 'a' },
+  );
   served = startCli(['mcp', '--http', '0', '--config', world.config], { cwd: world.folder, env: world.env });
   await served.until('/mcp\n');
   url = new URL(/http:\S+/.exec(served.output().stdout)?.[0] ?? '');
@@ -93,6 +97,36 @@ it('counts its calls', async () => {
   expect(text).toContain('connector_sync_mcp_calls_total{tool="changes",result="ok"} 60\n');
   expect(text).toContain('connector_sync_mcp_call_seconds_count 60\n');
 });
+
+it.for([
+  ['legacy', 1],
+  ['auto', 2],
+] as const)(
+  'tells a client of the protocol "%s" of progress, and ends what it cancels',
+  async ([mode, cancelled]) => {
+    const client = await connect(mode);
+    const stopping = new AbortController();
+    const sql = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n';
+    const progress: object[] = [];
+    const asked = client.callTool(
+      { name: 'sql', arguments: { sql } },
+      {
+        signal: stopping.signal,
+        onprogress: (one) => {
+          progress.push(one);
+          stopping.abort();
+        },
+      },
+    );
+    await expect(asked).rejects.toThrow();
+    expect(progress).toMatchObject([{ progress: 1 }]);
+    const counted = async (): Promise<string> => await (await fetch(new URL('/metrics', url))).text();
+    const line = `connector_sync_mcp_calls_total{tool="sql",result="cancelled"} ${cancelled}\n`;
+    await expect.poll(counted, { timeout: 20_000 }).toContain(line);
+    await client.close();
+  },
+  60_000,
+);
 
 it('does not start for other machines, nor without a token', async () => {
   const start = async (...flags: readonly string[]): Promise<string> =>

@@ -43,6 +43,7 @@ function writing(commit: (statements: readonly string[]) => Promise<void>, place
   };
 }
 
+// Proves promise 22.2
 it.each(['sqlite', 'postgres'] as const)(
   'answers every call from one committed state of a %s sink that is written meanwhile',
   async (sink) => {

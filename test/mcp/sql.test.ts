@@ -112,6 +112,7 @@ describe('sql', () => {
 });
 
 describe('sql has nothing', () => {
+  // Proves promise 22, 22.1
   it.for([
     ['what is excluded', `SELECT email_address FROM ${member}`, 'no such column: email_address'],
     ['what is made of it', `SELECT merge_fields FROM ${member}`, 'no such column: merge_fields'],

@@ -219,7 +219,7 @@ describe('what agents do not see', () => {
     const config = `${folder}/sync.yaml`;
     const text = readFileSync(world.config, 'utf8');
     const exclude = '[list_members.emial_address, list_members.id, members, other/lists, "a.b/c"]';
-    writeFileSync(config, `${text}mcp: { connectors: [other*], exclude: ${exclude} }\n`);
+    writeFileSync(config, `${text}mcp: { connectors: [other*], exclude: ${exclude}, sqlPassword: x }\n`);
     const { stderr, code } = await callCli(['status', '--config', config], { cwd: folder, env: world.env });
     expect(code).toBe(2);
     for (const message of [
@@ -229,6 +229,7 @@ describe('what agents do not see', () => {
       'no such entity in the definitions of the config: "members"',
       'no such connector in the config: "other"',
       'expected an entity or a field such as list_members.email_address',
+      'mcp.sqlPassword: is the password of sqlUser, which is missing',
     ]) {
       expect(stderr.replaceAll(/\s+/g, ' ')).toContain(message);
     }

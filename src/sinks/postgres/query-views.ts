@@ -174,11 +174,13 @@ function roleCanDoMore({ user }: QueryRole, place: string, beyond: readonly stri
   );
 }
 
-/** For a person who may make roles. The password is set by that person. */
+/** For a person who may make roles, and who sets the password. A role that is there stays. */
 export function makeRole(user: string): readonly string[] {
   const role = quoted(user);
+  const rights = 'LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION NOBYPASSRLS';
   return [
-    `CREATE ROLE ${role} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION NOBYPASSRLS CONNECTION LIMIT 8 PASSWORD 'choose one';`,
+    `DO $make$ BEGIN CREATE ROLE ${role} ${rights} CONNECTION LIMIT 8 PASSWORD 'choose one';`,
+    `EXCEPTION WHEN duplicate_object THEN NULL; END $make$;`,
     `ALTER ROLE ${role} SET default_transaction_read_only = on;`,
     `ALTER ROLE ${role} SET statement_timeout = '60s';`,
   ];
