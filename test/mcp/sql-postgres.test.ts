@@ -6,6 +6,7 @@ import { it } from '../support/it.ts';
 import { openMcpClient, type McpClient } from '../support/mcp-client.ts';
 import { startPostgres, type PrivatePostgres } from '../support/postgres.ts';
 import { callCli } from '../support/run-cli.ts';
+import { isLong } from '../support/trials.ts';
 
 const member = 'newsletter__list_members_current';
 const hidden = '[list_members.email_address, list_members.merge_fields, newsletter/lists]';
@@ -205,6 +206,17 @@ it('is refused where the role can do more, with what that is', async () => {
   await grant();
   expect(await ask(`SELECT count(*) FROM ${member}`)).toMatchObject({ more: false });
 }, 60_000);
+
+it.skipIf(!isLong)(
+  'has the server end what does not end by itself',
+  async () => {
+    const sql = `WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT 1 FROM n) SELECT count(*) FROM n`;
+    expect(await mcp.refusal('sql', { sql })).toContain('The query took longer than 30 s and was ended.');
+    const active = `SELECT 1 FROM pg_stat_activity WHERE usename = 'agents' AND state = 'active'`;
+    await expect.poll(async () => (await admin.query(active)).rowCount, { timeout: 20_000 }).toBe(0);
+  },
+  120_000,
+);
 
 it('needs a role', async () => {
   await using without = await openMcpClient(world, 'legacy', ['--allow-sql']);

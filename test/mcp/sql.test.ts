@@ -9,6 +9,7 @@ import { ofQuery, queryViews } from '../../src/sinks/sqlite/query-views.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { it } from '../support/it.ts';
 import { openMcpClient, type McpClient } from '../support/mcp-client.ts';
+import { isLong } from '../support/trials.ts';
 
 const hidden = '[list_members.email_address, list_members.merge_fields, newsletter/lists]';
 const member = 'newsletter__list_members_current';
@@ -225,3 +226,15 @@ it('ends what takes too much memory or is cancelled, leaves nothing behind, and 
   expect(state()).toEqual(before);
   expect(left()).toEqual([]);
 }, 60_000);
+
+it.skipIf(!isLong)(
+  'ends what does not end by itself',
+  async () => {
+    const joined = Array.from({ length: 9 }, (_, index) => `${member} AS m${index}`).join(', ');
+    for (const sql of [`${endless} SELECT count(*) FROM n`, `SELECT count(*) FROM ${joined}`]) {
+      expect(await mcp.refusal('sql', { sql })).toContain('The query took longer than 30 s and was ended.');
+    }
+    await expect.poll(() => processesOf(mcp), { timeout: 20_000 }).toEqual([]);
+  },
+  120_000,
+);

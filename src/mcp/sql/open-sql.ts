@@ -29,6 +29,7 @@ interface Query {
 }
 
 const maxHeapMiB = 256;
+const graceMs = 5_000;
 
 /** Queries over what agents may see of the sinks of a config. */
 export function openSql({ mcp }: LocalSettings, shown: ShownEntities) {
@@ -119,7 +120,8 @@ async function queryPostgres(
       limit: limit + 1,
       mostChars: mostOfCell + 1,
       mostColumns,
-      timeoutMs: deadlineMs,
+      // Where this process has died, the server ends the query by itself.
+      timeoutMs: deadlineMs + graceMs,
       signal,
     },
     readStates,
