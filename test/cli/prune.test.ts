@@ -2,7 +2,6 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, describe, expect, it } from 'vitest';
-import { serveUi } from '../support/page/served-ui.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { jsonLines } from '../support/run-cli.ts';
 
@@ -107,8 +106,6 @@ describe('prune', () => {
     const allow = 'prune newsletter --allow-deletes';
     expect(kept).toMatchObject({ code: 0, stdout: expect.stringContaining(allow) as string });
     expect((await world.cli('status', 'newsletter')).stdout).toContain(allow);
-    await using ui = await serveUi({ config: world.config });
-    expect((await ui.get('/?state=attention')).body).toContain(`connector-sync ${allow}`);
     expect(await world.cli('prune')).toMatchObject({
       code: 6,
       stdout: expect.stringMatching(
@@ -122,6 +119,5 @@ describe('prune', () => {
     await world.json('sync', 'newsletter');
     expect([await deletes(), closed()]).toEqual([0, 0]);
     expect((await world.cli('status', 'newsletter')).stdout).not.toContain('prune');
-    expect((await ui.get('/')).body).not.toContain('prune');
   });
 });
