@@ -66,6 +66,8 @@ export function markedAccount(marks: Marks) {
   const recipientOf = (record: JsonObject): JsonObject => ({
     ...record,
     ...once(`recipient ${JSON.stringify(record['email_id'])}`, () => ({
+      // A part of the key, which is hashed.
+      email_id: marks.value('email_id', 'text'),
       email_address: marks.value('recipient', 'email'),
       activity: ((record['activity'] ?? []) as readonly JsonObject[]).map((event) => ({
         ...event,
@@ -126,7 +128,7 @@ export function maskWithout(left: string | null): string {
       list_members:
         fields: { ${fields.map(([path, rule]) => `"${path}": ${rule}`).join(', ')} }
       email_activity:
-        fields: { email_address: { hash: { as: email } }${left === 'activity.ip' ? '' : ', activity.ip: hash'} }
+        fields: { email_id: hash, email_address: { hash: { as: email } }${left === 'activity.ip' ? '' : ', activity.ip: hash'} }
 `;
 }
 
