@@ -76,3 +76,11 @@ export function stateFacts({ asOf, doubts, withheld, pending }: EntityState) {
     ...(pending === 0 ? {} : { maybe_deleted: pending }),
   };
 }
+
+/** Null where one was never read completely. */
+export function oldestOf(states: readonly EntityState[]): EntityState['asOf'] {
+  return states.reduce<EntityState['asOf']>(
+    (least, { asOf }, index) => (index === 0 || (asOf ?? '') < (least ?? '') ? asOf : least),
+    null,
+  );
+}

@@ -1,5 +1,7 @@
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import { tableName } from '../sinks/decisions/stored-table.ts';
+import { ledgerReader } from '../sinks/ledger/history/history.ts';
+import { sqliteTables } from '../sinks/sqlite/records/record-tables.ts';
 import { openSearchedSink } from '../sinks/sqlite/readers.ts';
 import { toSinkError } from '../sinks/sqlite/sink-error.ts';
 import type { Tx } from '../sql/database.ts';
@@ -45,7 +47,10 @@ export function openSearch(file: string) {
       await read(async (tx) => {
         const { target } = await readTarget(tx, searched, tableName);
         const request = readSearchRequest(params, target);
-        const stated = await searchedState(tx, searched);
+        const stated = await searchedState(
+          ledgerReader(sqliteTables, (work) => work(tx)),
+          searched,
+        );
         const index = openSearchIndex(db, target);
         return { ...searchRecords(db, target, request, { ...options, functions, index }), ...stated };
       }),

@@ -2,12 +2,9 @@ import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { unfinishedCopyError } from '../sinks/acquire-errors.ts';
-import { readUnfinishedCopy } from '../sinks/ledger/copies/read-copies.ts';
-import { readConnectors } from '../sinks/ledger/history/read-connectors.ts';
-import { readFreshness } from '../sinks/ledger/history/read-overview.ts';
 import { knownTables } from '../sinks/ledger/tables.ts';
 import type { Tx } from '../sql/database.ts';
-import type { ConnectorOverview, ConnectorStatus } from '../sinks/ledger-reader.ts';
+import type { ConnectorOverview, ConnectorStatus, LedgerReader } from '../sinks/ledger-reader.ts';
 import type { SearchAnswer } from './search-request.ts';
 import { searchTarget, type SearchTarget, type TableName } from './search-target.ts';
 
@@ -32,16 +29,16 @@ export interface StatedAnswer extends SearchAnswer {
   readonly state?: SearchedState;
 }
 
-/** For the answer. Throws COPY_UNFINISHED. */
+/** For the answer; `history` is of the state that is searched. Throws COPY_UNFINISHED. */
 export async function searchedState(
-  tx: Tx,
+  history: Pick<LedgerReader, 'connectors' | 'freshness' | 'unfinishedCopy'>,
   { connector, withState = false }: Searched,
 ): Promise<Pick<StatedAnswer, 'state'>> {
   if (!withState) return {};
-  const unfinished = await readUnfinishedCopy(tx, connector);
+  const unfinished = await history.unfinishedCopy(connector);
   if (unfinished !== null) throw unfinishedCopyError(unfinished);
-  const [status = null] = await readConnectors(tx, [connector]);
-  return { state: { status, freshness: await readFreshness(tx, connector) } };
+  const [status = null] = await history.connectors([connector]);
+  return { state: { status, freshness: await history.freshness(connector) } };
 }
 
 /** How the entity is searched as its tables are now. `isThere`: its rows have a table. */

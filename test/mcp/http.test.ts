@@ -98,12 +98,12 @@ it('counts its calls', async () => {
   expect(text).toContain('connector_sync_mcp_call_seconds_count 60\n');
 });
 
-it.for([
+it.each([
   ['legacy', 1],
   ['auto', 2],
 ] as const)(
   'tells a client of the protocol "%s" of progress, and ends what it cancels',
-  async ([mode, cancelled]) => {
+  async (mode, cancelled) => {
     const client = await connect(mode);
     const stopping = new AbortController();
     const sql = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n';

@@ -26,9 +26,10 @@ interface Writer extends AsyncDisposable {
 
 /** Commits states, one after the other, until it is disposed. */
 function writing(commit: (statements: readonly string[]) => Promise<void>, place: string): Writer {
-  let [count, isOver] = [0, false];
+  let count = 0;
+  const over = new AbortController();
   const ended = (async (): Promise<void> => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       await commit(nextState(new Date(Date.UTC(2030, 0, 1) + 1000 * count).toISOString(), place));
       count += 1;
       await new Promise(setImmediate);
@@ -37,7 +38,7 @@ function writing(commit: (statements: readonly string[]) => Promise<void>, place
   return {
     written: () => count,
     [Symbol.asyncDispose]: async () => {
-      isOver = true;
+      over.abort();
       await ended;
     },
   };

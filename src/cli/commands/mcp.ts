@@ -44,8 +44,9 @@ Examples:
   commands: { grant },
   enter: () => ({ isLogged: true, isWatching: true }),
   run: async (context, flags) => {
-    if (flags.http !== undefined)
+    if (flags.http !== undefined) {
       return await overHttp(context, parseListenAddress(flags.http), flags.allowSql);
+    }
     const { terminal, clock, program, signal } = context;
     const settings = await context.settings();
     const log = await stderrLog(context, 'info');

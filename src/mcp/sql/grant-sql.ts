@@ -7,8 +7,8 @@ import { offeredIn } from './open-sql.ts';
 const defaultUser = 'connector_sync_agents';
 
 /**
- * Statements that make the role with which agents query PostgreSQL sinks, for a person to run: it reads what agents see,
- * and nothing else. Throws USAGE where there is no such sink, and what opening a sink throws.
+ * Statements that make the role with which agents query PostgreSQL sinks, for a person to run: it reads what agents
+ * see, and nothing else. Throws USAGE where there is no such sink, and what opening a sink throws.
  */
 export async function grantSql(settings: LocalSettings): Promise<readonly string[]> {
   const shown = shownEntities(settings);

@@ -2,7 +2,7 @@ import type { JsonValue } from '../../core/json.ts';
 import { checkCopied } from '../../sinks/registry.ts';
 import type { OfferedView } from '../../sinks/records/offered-views.ts';
 import type { LedgerReader } from '../../sinks/ledger-reader.ts';
-import { mostAnswerChars } from '../answer.ts';
+import { jsonOf, mostAnswerChars } from '../answer.ts';
 import { readState, type EntityState } from '../entity-states.ts';
 
 /** What a query of an agent gave. */
@@ -51,7 +51,7 @@ export function fittingRows(
   for (const cells of rows) {
     if (found.length === limit) return { rows: found, hasMore: true };
     const row = cells.map(cellOf);
-    chars += row.reduce<number>((sum, cell) => sum + String(cell).length + 3, 2);
+    chars += row.reduce<number>((sum, cell) => sum + jsonOf(cell).length + 1, 2);
     if (chars > mostAnswerChars && found.length > 0) return { rows: found, hasMore: true };
     found.push(row);
   }

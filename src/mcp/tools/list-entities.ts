@@ -4,7 +4,7 @@ import type { ConnectorName } from '../../core/names.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import { answer, fitting, jsonOf, type Answer } from '../answer.ts';
 import { describeEntity } from '../describe-entity.ts';
-import { stateFacts, stateOf, type EntityState } from '../entity-states.ts';
+import { oldestOf, stateFacts, stateOf, type EntityState } from '../entity-states.ts';
 import { openEntity, readConnectors, type StoredConnector } from '../read-sinks.ts';
 import type { ShownEntity } from '../shown-entities.ts';
 import { tool, type ToolWorld } from '../tool.ts';
@@ -61,7 +61,7 @@ function connectorLine(
     const found = stateOf(entity, status, freshness);
     return isStored(entity, found) ? [{ name: table.entity, found }] : [];
   });
-  const asOf = oldest(each.map(({ found }) => found));
+  const asOf = oldestOf(each.map(({ found }) => found));
   return {
     connector: connector.name,
     of: connector.definition.title,
@@ -74,14 +74,6 @@ function connectorLine(
 /** What is neither read nor stored is not there for a reader. */
 function isStored({ target }: ShownEntity, { rows }: EntityState): boolean {
   return rows > 0 || target.connector.entities.has(target.entity.name);
-}
-
-/** Null where one was never read completely. */
-function oldest(states: readonly EntityState[]) {
-  return states.reduce<EntityState['asOf']>(
-    (least, { asOf }, index) => (index === 0 || (asOf ?? '') < (least ?? '') ? asOf : least),
-    null,
-  );
 }
 
 function remark({ doubts, withheld }: EntityState): string {
@@ -101,7 +93,7 @@ async function oneConnector(
     .map((entity) => ({ entity, state: stateOf(entity, status, freshness) }))
     .filter(({ entity, state }) => isStored(entity, state) && entity.target.table.entity > after)
     .toSorted((one, other) => (one.entity.target.table.entity < other.entity.target.table.entity ? -1 : 1));
-  const asOf = oldest(rows.map(({ state }) => state));
+  const asOf = oldestOf(rows.map(({ state }) => state));
   const lines = rows.map(({ entity, state }) => {
     const { about, key } = describeEntity(entity, null);
     const { as_of: own, complete, ...more } = stateFacts(state);

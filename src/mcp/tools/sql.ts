@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { usage } from '../../core/usage-error.ts';
 import { strictObject } from '../../definitions/schema-problems.ts';
 import { aboutRecords, answer, fitting, jsonOf } from '../answer.ts';
-import { stateFacts } from '../entity-states.ts';
+import { oldestOf, stateFacts } from '../entity-states.ts';
 import { mostOfCell } from '../sql/query-limits.ts';
 import { tool } from '../tool.ts';
 
@@ -27,8 +27,7 @@ export const sql = tool({
     offset: z.int().min(0).max(10_000_000).optional().describe('to go on: from "next" of the answer before'),
   }),
   run: async ({ sql: queries }, { sql: text, connector, limit = 50, offset = 0 }, signal) => {
-    if (queries === null)
-      throw usage('sql is not allowed here: a person allows it with --allow-sql or mcp.sql.');
+    if (queries === null) throw usage('sql is not allowed: a person allows it with --allow-sql.');
     const sink = queries.sinkOf(connector);
     if (text === undefined || text.trim() === '') {
       const views = (await queries.views(sink)).map((view) => ({
@@ -45,11 +44,10 @@ export const sql = tool({
       });
     }
     const { columns, rows, hasMore, read } = await queries.query(sink, { sql: text, limit, offset }, signal);
-    const times = read.map(({ state }) => state.asOf);
     return answer(
       {
         database: sink.type,
-        as_of: times.includes(null) ? null : (times.toSorted()[0] ?? null),
+        as_of: oldestOf(read.map(({ state }) => state)),
         complete: read.every(({ state }) => state.doubts.length === 0),
         read: read.map(({ view, entity, state }) => ({ view, entity, ...stateFacts(state) })),
         more: hasMore,

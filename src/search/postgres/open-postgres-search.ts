@@ -1,5 +1,6 @@
 import { usage } from '../../core/usage-error.ts';
 import { startDeadline } from '../../http/start-deadline.ts';
+import { ledgerReader } from '../../sinks/ledger/history/history.ts';
 import { openToRead, type PostgresPlace } from '../../sinks/postgres/open-ledger.ts';
 import { tableName } from '../../sinks/postgres/records/names.ts';
 import type { Snapshot } from '../../sql/database.ts';
@@ -16,7 +17,7 @@ import { wordIndexSql } from './word-conditions.ts';
  * what opening a sink throws.
  */
 export async function openPostgresSearch(place: PostgresPlace) {
-  const { db } = await openToRead(place);
+  const { db, records } = await openToRead(place);
   /** In one state of the database: a column that is added takes its values out of `_extra`. */
   const inSnapshot = async <Result>(
     signal: AbortSignal,
@@ -47,7 +48,10 @@ export async function openPostgresSearch(place: PostgresPlace) {
           const request = readSearchRequest(params, target);
           const seal = cursorSeal(cursorKey, scope, request, target, asStored);
           const after = request.cursor === null ? null : readCursor(request.cursor, seal);
-          const stated = await snapshot.read(async (tx) => await searchedState(tx, searched));
+          const stated = await searchedState(
+            ledgerReader(records, (work) => snapshot.read(work)),
+            searched,
+          );
           const search = { snapshot, target, request };
           const { data, next } = isThere ? await searchPage(search, after) : { data: [], next: null };
           const cursor = next === null ? null : writeCursor(next, seal);

@@ -68,7 +68,7 @@ export async function queryViews<Facts>(
   });
   const { schema } = place;
   await using session = await openQuerySession({
-    connect: server.connect,
+    connect: async () => await server.connect(),
     schema,
     state: state ?? '',
     timeoutMs: query.timeoutMs,

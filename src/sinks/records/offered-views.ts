@@ -35,7 +35,7 @@ export async function offeredViews(
       const table = tables.get(one.entity);
       if (one.connector !== connector || typeof table?.currentView !== 'string') continue;
       const { only } = one;
-      const { derived = [] } = parseDescribed(table.described);
+      const { derived } = parseDescribed(table.described);
       const isOffered = (column: string): boolean =>
         only === null ||
         only.includes(column) ||

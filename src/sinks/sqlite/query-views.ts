@@ -8,8 +8,8 @@ import {
   tablesRead,
   type QueryRows,
 } from '../../sql/sqlite/query-copy.ts';
+import { readerOn } from '../../sql/sqlite/read-sqlite.ts';
 import { isSqliteError } from '../../sql/sqlite/sqlite-error.ts';
-import { statementsOn } from '../../sql/sqlite/sqlite-tx.ts';
 import { ledgerReader } from '../ledger/history/history.ts';
 import { offeredViews, type OfferedTable, type OfferedView } from '../records/offered-views.ts';
 import { queryRefused, type OnViews } from '../records/view-query.ts';
@@ -77,7 +77,7 @@ async function inSink<Result>(
   try {
     if (storedVersion(of) !== sqliteFormat.version) throw tooOld(file);
     source.exec('BEGIN');
-    const statements = statementsOn(source);
+    const { statements } = readerOn(source);
     return await work(source, async (asked) => await inTx(statements, asked, undefined));
   } catch (error) {
     throw toSinkError(error, file);

@@ -34,8 +34,8 @@ const once = AbortSignal.abort();
 const asText = { getTypeParser: () => (text: string) => text };
 
 /**
- * A connection for a statement that a stranger has written, in a transaction that writes nothing and is never committed.
- * Once the signal is aborted the server cancels what runs, and questions reject with the signal's reason.
+ * A connection for a statement that a stranger has written, in a transaction that writes nothing and is never
+ * committed. Once the signal is aborted the server cancels what runs, and questions reject with the signal's reason.
  */
 export async function openQuerySession(options: QueryOptions): Promise<QuerySession> {
   const { connect, schema, state, timeoutMs, signal } = options;

@@ -56,8 +56,8 @@ interface Operation {
 }
 
 /**
- * A database of rows of `views` alone, opened to be read; the other ones have no rows. In the state that `source` reads,
- * a connection that reads inside a transaction, which is over then. `file`: where it is put for the moment.
+ * A database of rows of `views` alone, opened to be read; the other ones have no rows. In the state that `source`
+ * reads, a connection that reads inside a transaction, which is over then. `file`: where it is put for the moment.
  */
 export async function copyViews(
   source: Connection,
@@ -89,8 +89,8 @@ const allPages = 2 ** 31 - 1;
 
 /**
  * Prepares a query that a stranger has written. As an operand of a SELECT the grammar of SQLite takes a query, and
- * nothing else: no statement that writes or attaches a file, no PRAGMA, some of which act when they are prepared. Throws
- * what SQLite says of a text that is none, and of a second statement.
+ * nothing else: no statement that writes or attaches a file, no PRAGMA, some of which act when they are prepared.
+ * Throws what SQLite says of a text that is none, and of a second statement.
  */
 export function queryRows(copy: Connection, sql: string, offset: number): QueryRows {
   const statement = copy.prepare<[], unknown[]>(`${selectOf(sql)} LIMIT -1 OFFSET ${offset}`);
