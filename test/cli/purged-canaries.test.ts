@@ -52,7 +52,9 @@ function marking() {
       Array.from({ length: count }, (_, at) => member(like, id, at));
     return {
       get: (entity, params) =>
-        entity === 'list_members' && values.has(String(params['subscriber_hash']))
+        entity === 'list_members' &&
+        typeof params['subscriber_hash'] === 'string' &&
+        values.has(params['subscriber_hash'])
           ? member(like, firstId, 0)
           : account.get(entity, params),
       list: (entity, params) => {
@@ -74,7 +76,8 @@ function marking() {
   };
   /** Of a member that is asked for by its key. */
   const key = (world: CliWorld): Key => {
-    const firstId = String(world.newsletter.list('lists', {}).slice(0, 1)[0]?.['id']);
+    const [{ id: first = null } = {}] = world.newsletter.list('lists', {}).slice(0, 1);
+    const firstId = typeof first === 'string' ? first : '';
     return { list_id: firstId, id: canary('id', firstId, 0) };
   };
   return { wrap, list, values, key, change: () => void (revision += 1) };
@@ -205,7 +208,7 @@ it.each(triedSinks)(
       world.config,
       `publish:
   lake: { type: files, directory: ./lake, format: jsonl }
-allowNotifyHosts: ["${receiver.host}"]
+${isLong ? '  desk: { type: duckdb, path: ./desk.duckdb }\n' : ''}allowNotifyHosts: ["${receiver.host}"]
 notify:
   ops: { type: webhook, url: "${receiver.url}" }
 `,
@@ -235,6 +238,7 @@ notify:
     for (const place of [
       ...kept[sink],
       ...searched,
+      ...(isLong ? ['desk.duckdb'] : []),
       'lake',
       'serve/stores/c-news.db',
       'answer of export newsletter/list_members',

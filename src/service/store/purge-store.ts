@@ -5,6 +5,11 @@ import { isSinkThere } from '../../sinks/sqlite/open-database.ts';
 import { openSqliteSink } from '../../sinks/sqlite/open-ledger.ts';
 import { storeConnector, storeFile } from './store-file.ts';
 
+/** Whether there is an indexed store of the connector. */
+export function hasStore(folder: string, connectorId: string): boolean {
+  return isSinkThere(storeFile(folder, connectorId));
+}
+
 /**
  * Removes records from the indexed store of a connector, beside a service that runs or not; the store's own syncs keep
  * them away. Its search index is dropped: the next sync makes it again. Null where there is no store. Throws
@@ -18,8 +23,8 @@ export async function purgeStore(
   }: { readonly folder: string; readonly connectorId: string; readonly clock: Clock },
   request: Omit<PurgeRequest, 'removeFile'>,
 ): Promise<PurgeEnd | null> {
+  if (!hasStore(folder, connectorId)) return null;
   const file = storeFile(folder, connectorId);
-  if (!isSinkThere(file)) return null;
   // Before the rows: its words would stay in pages that are freed after the file was rewritten.
   dropSearchIndex(file);
   await using sink = await openSqliteSink({ file, durability: 'normal', clock });

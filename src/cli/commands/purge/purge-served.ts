@@ -7,10 +7,9 @@ import {
 } from '../../../app/purge-records.ts';
 import { SyncError } from '../../../core/errors.ts';
 import { usage } from '../../../core/usage-error.ts';
-import { purgeStore } from '../../../service/store/purge-store.ts';
+import { hasStore, purgeStore } from '../../../service/store/purge-store.ts';
 import { storeConnector, storeFile } from '../../../service/store/store-file.ts';
 import type { PurgedKeys, PurgeRequest } from '../../../sinks/purges.ts';
-import { isSinkThere } from '../../../sinks/sqlite/open-database.ts';
 import { counted } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command.ts';
 
@@ -37,7 +36,7 @@ export async function servedStore(
   if (serveData === undefined) return null;
   const folder = resolve(cwd, serveData);
   const connectorId = await storedConnectorId(connector);
-  if (connectorId !== null && isSinkThere(storeFile(folder, connectorId))) return { folder, connectorId };
+  if (connectorId !== null && hasStore(folder, connectorId)) return { folder, connectorId };
   throw usage(`${folder} has no indexed store of ${connector.name}. Nothing was removed.`);
 }
 
