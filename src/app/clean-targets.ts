@@ -65,7 +65,7 @@ async function cleanTarget(
   const { publications, files } = await withTarget(
     settings,
     how,
-    async (target) => await target.prune(how.clock.now() + 1, false),
+    async (target) => await target.prune(how.clock.now() + 1, false, true),
   );
   const held = end.heldBack.filter(
     (one) => one.connector === connector && entities.some((entity) => entity === one.entity),

@@ -33,9 +33,9 @@ export interface Target extends AsyncDisposable {
   /**
    * Removes what attempts left that were killed, and what no reader needs of a publication that was the newest one at
    * `keepFromMs` or later (milliseconds since the epoch). Null: every publication stays. `isDryRun`: only says what it
-   * would remove.
+   * would remove. `isErasing`: also what rows that are gone have left in free parts of a file.
    */
-  prune(keepFromMs: number | null, isDryRun: boolean): Promise<PrunedTarget>;
+  prune(keepFromMs: number | null, isDryRun: boolean, isErasing?: boolean): Promise<PrunedTarget>;
 }
 
 /** Disposed without `commit`, or after `taken`, it leaves nothing behind. A killed one leaves what `prune` removes. */

@@ -1,9 +1,12 @@
-import { appendFileSync, readdirSync } from 'node:fs';
+import { appendFileSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { afterEach, describe, expect, it } from 'vitest';
+import pg from 'pg';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { filesWith } from '../support/files-with.ts';
 import { searchable } from '../support/service/store-world.ts';
+import { sharedPostgres } from '../support/postgres.ts';
+import { askDuckdbFile } from '../support/publish/read-duckdb-file.ts';
 import { jsonLines } from '../support/run-cli.ts';
 
 let world: CliWorld;
@@ -40,6 +43,55 @@ describe('purge of what was published', () => {
     expect(await world.json('publish', 'check', 'lake')).toMatchObject([{ problems: [] }]);
     const [next] = await world.json('publish', 'lake');
     expect(next).toMatchObject({ result: 'unchanged' });
+  });
+
+  // Proves promise 21.1
+  it('leaves no byte in a file of DuckDB, free blocks included', async () => {
+    world = await openCliWorld({ size: { members: 300 }, settings: '    include: [lists, list_members]\n' });
+    appendFileSync(world.config, 'publish:\n  desk: { type: duckdb, path: ./desk.duckdb }\n');
+    await world.json('sync', 'newsletter');
+    const members = jsonLines(await world.cli('export', 'newsletter/list_members'));
+    const emails = members.map((row) => String(row['email_address']));
+    const desk = join(world.folder, 'desk.duckdb');
+    const held = (): readonly string[] => {
+      const bytes = readFileSync(desk);
+      return emails.filter((email) => bytes.includes(email));
+    };
+    expect(held()).toHaveLength(emails.length);
+    const where = '{"like": {"email_address": "%"}}';
+    const [done] = await world.json('purge', 'newsletter', '--where', where);
+    expect(done).toMatchObject({ report: { targets: [{ target: 'desk', problem: null }] } });
+    expect(held()).toEqual([]);
+    expect(await askDuckdbFile(desk, 'SELECT count(*)::INTEGER AS n FROM newsletter.lists')).not.toEqual([
+      { n: 0 },
+    ]);
+    expect(await world.json('publish', 'check', 'desk')).toMatchObject([{ problems: [] }]);
+  });
+
+  it('leaves no row in tables of PostgreSQL', async () => {
+    const { url } = await sharedPostgres();
+    const { key, subject } = await published(
+      `  mart: { type: postgres, url: "${url}", schema: purged_mart }\n`,
+    );
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    onTestFinished(() => client.end());
+    const held = async (): Promise<number> => {
+      const { rows } = await client.query<{ name: string }>(
+        `SELECT oid::regclass::text AS name FROM pg_class
+         WHERE relnamespace = 'purged_mart'::regnamespace AND relkind IN ('r', 'p', 'm')`,
+      );
+      let found = 0;
+      for (const { name } of rows) {
+        const sql = `SELECT count(*)::int AS n FROM ${name} AS t WHERE position($1 IN t::text) > 0`;
+        found += (await client.query<{ n: number }>(sql, [subject])).rows[0]?.n ?? 0;
+      }
+      return found;
+    };
+    expect(await held()).toBeGreaterThan(0);
+    const [done] = await world.json('purge', 'newsletter/campaigns', '--key', key);
+    expect(done).toMatchObject({ report: { targets: [{ target: 'mart', problem: null }] } });
+    expect(await held()).toBe(0);
   });
 
   it('names a target that it cannot clean, and ends with a code of its own', async () => {

@@ -1,5 +1,6 @@
 import { constants } from 'node:fs';
 import { chmod, copyFile, rm, stat } from 'node:fs/promises';
+import { SyncError } from '../../core/errors.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { synced } from '../folder-files.ts';
 import { publicationsOf, type PublicationText } from '../tables/table-publications.ts';
@@ -36,6 +37,8 @@ export interface BuiltFiles {
   readonly from: string | null;
   /** Must not be there. */
   readonly to: string;
+  /** Nothing but the rows that there are comes along: what others held is in free blocks. */
+  readonly isErasing: boolean;
 }
 
 interface BuildEnd {
@@ -47,8 +50,8 @@ interface BuildEnd {
 export type FileBuild = Awaited<ReturnType<typeof buildFile>>;
 
 /** A file with all that `from` holds, in one transaction of DuckDB. */
-export async function buildFile({ from, to }: BuiltFiles) {
-  const db = from === null ? await openDuckdb(to, 'write') : await openCopy(from, to);
+export async function buildFile({ from, to, isErasing }: BuiltFiles) {
+  const db = from === null ? await openDuckdb(to, 'write') : await openCopy(from, to, isErasing);
   await db.run('BEGIN');
   await db.run(
     `CREATE TABLE IF NOT EXISTS main._publications (number BIGINT NOT NULL, created_at TIMESTAMPTZ NOT NULL, manifest JSON NOT NULL,
@@ -108,9 +111,17 @@ function longestOf(
 }
 
 /** While it is copied, the old file is open for reading, so that no other process writes to it. */
-async function openCopy(from: string, to: string): Promise<Duckdb> {
+async function openCopy(from: string, to: string, isErasing: boolean): Promise<Duckdb> {
   using old = await openDuckdb(from, 'read');
   await isTarget(old, from);
+  if (isErasing) {
+    const compacted = await openCompacted(from, to);
+    if (compacted !== null) return compacted;
+    throw new SyncError(
+      `${from} cannot be written table by table: tables of others in it refer to each other. Remove it, then publish again.`,
+      { code: 'TARGET_FAILED', recovery: 'stop', context: { path: from } },
+    );
+  }
   const [size] = await old.rows<{ readonly total: number; readonly free: number }>(
     'SELECT total_blocks AS total, free_blocks AS free FROM pragma_database_size()',
   );

@@ -37,8 +37,8 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
     running = null;
     await ending?.[Symbol.asyncDispose]();
   };
-  const build = async (at: string): Promise<Build> =>
-    await openBuild({ file: at, duckdb: duckdb(), end, clock, signal });
+  const build = async (at: string, isErasing = false): Promise<Build> =>
+    await openBuild({ file: at, isErasing, duckdb: duckdb(), end, clock, signal });
   const file = async (): Promise<string> => await realpath(given).catch(() => given);
   const publications = async (first: number | null, limit: number): Promise<readonly PublicationText[]> => {
     const at = await file();
@@ -82,7 +82,7 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
       await using checking = startDuckdbProcess(AbortSignal.any([signal, until]));
       return await checking.ask('check', { path: at });
     },
-    prune: async (keepFromMs, isDryRun) => {
+    prune: async (keepFromMs, isDryRun, isErasing = false) => {
       const at = await file();
       const ages = { ageMs: dayMs, now: () => Promise.resolve(clock.now()), isDryRun };
       const { removed, waiting } = await removeOld(await leftovers(at), ages);
@@ -96,10 +96,13 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
         seen += 1;
       }
       const old = Math.max(0, seen - 1);
-      if (old === 0 || isDryRun) return { ...pruned, publications: old };
-      await using built = await build(at);
+      const isNeeded = old > 0 || (isErasing && (await isThere(at)));
+      if (!isNeeded || isDryRun) return { ...pruned, publications: old };
+      await using built = await build(at, isErasing);
       await built.ask('finish', { publication: null, keepFrom });
-      return { ...pruned, publications: (await built.place()) ? old : 0 };
+      if (await built.place()) return { ...pruned, publications: old };
+      if (isErasing) throw changedMeanwhile(at);
+      return { ...pruned, publications: 0 };
     },
     [Symbol.asyncDispose]: end,
   };
@@ -120,6 +123,13 @@ export function startDuckdbProcess(
   // What threads of the library have freed stays with each arena of glibc: a tenth of the process with 30 columns.
   const env = { MALLOC_ARENA_MAX: '2' };
   return startChild<DuckdbCalls>({ module, maxHeapMiB, env, signal, died: diedError });
+}
+
+function changedMeanwhile(file: string): SyncError {
+  return new SyncError(`${file} was published again meanwhile.`, {
+    code: 'TARGET_FAILED',
+    recovery: 'retry',
+  });
 }
 
 function diedError(how: string): SyncError {

@@ -19,6 +19,8 @@ export type Build = Awaited<ReturnType<typeof openBuild>>;
 interface BuildOptions {
   /** The target, no link. */
   readonly file: string;
+  /** `BuiltFiles.isErasing`. */
+  readonly isErasing: boolean;
   readonly duckdb: Pick<Child<DuckdbCalls>, 'ask'>;
   /** Ends the process: it lets go of what it has open. */
   readonly end: () => Promise<void>;
@@ -30,7 +32,7 @@ const lockMs = 30_000;
 const pauseMs = 50;
 
 /** A file that is being built beside the one whose place it takes. Disposed before that, it is removed. */
-export async function openBuild({ file, duckdb, end, clock, signal }: BuildOptions) {
+export async function openBuild({ file, isErasing, duckdb, end, clock, signal }: BuildOptions) {
   const staging = `${file}.new-${randomBytes(4).toString('hex')}`;
   let old: FileHandle | null = null;
   let isPlaced = false;
@@ -47,7 +49,7 @@ export async function openBuild({ file, duckdb, end, clock, signal }: BuildOptio
     await mkdir(path.dirname(file), { recursive: true, mode: 0o700 });
     old = await openOld(file);
     await checkNoLog(file);
-    await duckdb.ask('build', { from: old === null ? null : file, to: staging });
+    await duckdb.ask('build', { from: old === null ? null : file, to: staging, isErasing });
   } catch (error) {
     await dispose();
     throw toFileError(error, file);
