@@ -62,7 +62,10 @@ export async function refetchRecord(
         identity: connectorIdentity(connector, origin, options),
         tables: evolved.explodedTable === null ? [evolved.table] : [evolved.table, evolved.explodedTable],
         clock,
-        costs: () => source.stats(),
+        costs: () => {
+          const { serverTime: _serverTime, ...costs } = source.stats();
+          return costs;
+        },
       },
       async () => {
         const answer = await source.get({ entity: entity.name, params }, signal);

@@ -25,8 +25,8 @@ import type {
 /**
  * What changed in an entity since a sequence number, in one state of the sink, whichever process writes meanwhile.
  * `target` is `<connector>/<entity>`. Needs no credentials. Rejects with `SyncError` USAGE for an unknown target and
- * for a `since` from which it cannot be told (load the entity again from 0), and SINK_FAILED or SINK_INCOMPATIBLE where
- * the sink cannot be read. Dispose the result: until then the sink's file cannot shrink.
+ * for a `since` from which changes are not complete (load the entity again from 0), and SINK_FAILED or
+ * SINK_INCOMPATIBLE where the sink cannot be read. Dispose the result: until then the sink's file cannot shrink.
  */
 export async function readChanges<Types extends ConnectorTypes, const Target extends string>(
   app: App<Types>,

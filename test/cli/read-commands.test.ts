@@ -179,11 +179,11 @@ describe('after a sync', () => {
     const [status, asJson] = await Promise.all([cli(['status', 'wiki']), cli(['status', 'wiki', '--json'])]);
     expect(status.stdout).toContain(
       `5 records in quarantine, kept whole in the table _sync_quarantine of ${database}; the newest:\n` +
-        '    pages no-key: number 5 \ufffd[31m\n    pages no-key: number 4 \ufffd[31m\n    pages no-key: number 3 \ufffd[31m\n',
+        '    pages key-type: number 5 \ufffd[31m\n    pages key-type: number 4 \ufffd[31m\n    pages key-type: number 3 \ufffd[31m\n',
     );
     expect(jsonLines(asJson)[0]).toMatchObject({
       connectors: [
-        { quarantine: [{ entity: 'pages', reason: 'no-key', detail: 'number 5 \u001b[31m' }, {}, {}] },
+        { quarantine: [{ entity: 'pages', reason: 'key-type', detail: 'number 5 \u001b[31m' }, {}, {}] },
       ],
     });
     expect(asJson.stdout).not.toContain('personal');
@@ -218,7 +218,7 @@ function quarantine(file: string, connector: string, records: number): void {
   const keep = db.prepare(
     `INSERT INTO _sync_quarantine
        (connector, entity, content_hash, reason, detail, record, first_seen_at, last_seen_at, last_run)
-     VALUES (?, 'pages', ?, 'no-key', ?, '{"personal":true}', ?, ?, 'r')`,
+     VALUES (?, 'pages', ?, 'key-type', ?, '{"personal":true}', ?, ?, 'r')`,
   );
   for (let number = 1; number <= records; number += 1) {
     const at = `2026-03-01T10:00:0${number}.000Z`;

@@ -47,6 +47,14 @@ const open = async (
   });
 };
 
+it('keeps to the rate that the API states once it is known', async () => {
+  // At the first rate the third call would begin after more than three minutes.
+  const budget = await open({ requestsPerSecond: 0.01, maxWaitMs: 600_000 });
+  budget.limitTo?.(1_000);
+  for (let call = 0; call < 3; call += 1) await (await budget.enter(never)).release();
+  expect(errors).toEqual([]);
+});
+
 describe('the keys of an account', () => {
   it('start with the prefix, do not reveal the account and expire', async () => {
     const budget = await open({ requestsPerSecond: 0.1 });

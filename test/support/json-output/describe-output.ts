@@ -67,7 +67,7 @@ export function describeOutput(): JsonSchema {
   }
 }
 
-/** Documents of several commands, with a name for each: what it says of its kind, and a number where others say that. */
+/** Documents of several commands, each with a name: its kind, or its first members. */
 function sharedBy(commands: readonly (readonly JsonSchema[])[]) {
   const counts = new Map<string, { readonly schema: JsonSchema; readonly commands: number }>();
   for (const schema of commands.flat()) {

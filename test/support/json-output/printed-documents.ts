@@ -81,9 +81,8 @@ export function openPrintedDocuments(program: Program, folder: string) {
             if (imported !== undefined) open.push(imported);
           }
           if (isCallExpression(node)) {
-            const text = node.getText(source);
-            const [, from, exported] = /^\(?await import\('(\.[^']+)'\)\)?(?:\.(\w+))?/.exec(text) ?? [];
-            if (from !== undefined) openDynamic(path.resolve(path.dirname(file), from), exported);
+            const [, from] = /^import\('(\.[^']+)'\)$/.exec(node.getText(source)) ?? [];
+            if (from !== undefined) openDynamic(path.resolve(path.dirname(file), from));
             const argument = printedBy(node);
             if (argument !== null) {
               const place = `${path.basename(file)}:${argument.pos}: ${argument.getText(source)}`;
@@ -92,10 +91,9 @@ export function openPrintedDocuments(program: Program, folder: string) {
           }
           node.forEachChild((child) => visit(child));
         };
-        const openDynamic = (target: string, exported: string | undefined): void => {
+        const openDynamic = (target: string): void => {
           if (!target.startsWith(`${folder}/`)) return;
-          const names = exported === undefined ? [...moduleOf(target).statements.keys()] : [exported];
-          for (const one of names) open.push({ file: target, name: one });
+          for (const one of moduleOf(target).statements.keys()) open.push({ file: target, name: one });
         };
         visit(statement);
       }

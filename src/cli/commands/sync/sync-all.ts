@@ -146,7 +146,7 @@ function tellHeld({ terminal }: CommandContext, name: ConnectorName, { holder }:
 }
 
 function tellError(context: CommandContext, name: ConnectorName, error: unknown): ExitCode {
-  const marks = { kind: 'run-error', connector: name };
+  const marks = { kind: 'run-error', connector: name } as const;
   return reportFailureOf(context, name, error, marks, pauseText(error, context.clock));
 }
 
