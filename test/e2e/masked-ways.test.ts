@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
@@ -51,29 +51,35 @@ it.each(isLong ? [null, 'nickname', 'email_address', 'activity.ip'] : [null, 'co
   },
 );
 
-// Proves promise 10.5
-it.each(['hash', 'drop', '{ truncate: 1 }', 'keep'])(
-  'gives downloaded files no masked name, and shows none where a download fails (%s)',
-  { timeout: 60_000 },
-  async (rule) => {
-    await using service = await openFileWorld();
-    const marks = openMarks();
-    const name = (): string => `${marks.value('name', 'email').split('.')[0] ?? ''}.txt`;
-    service.files.set('a1', file('one', { name: name() }));
-    service.files.set('a2', file('two', { name: name() }));
-    const refused = name();
-    service.files.set(
-      'a3',
-      file('three', { name: refused, reply: () => apiError(400, `${refused} is locked`) }),
-    );
-    const names = [...service.files.values()].map((one) => one.name.replace('.txt', ''));
-    const folder = mkdtempSync(join(tmpdir(), 'masked-files-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    const config = join(folder, 'sync.yaml');
-    const { clientId } = testCredentials;
-    writeFileSync(
-      config,
-      `api: { baseUrl: "${service.server.baseUrl}", clientId: ${clientId}, clientSecret: "\${SECRET}" }
+/** A library with two files and one whose download is refused, in words with its name. */
+async function openNamedFiles() {
+  const service = await openFileWorld();
+  onTestFinished(() => service[Symbol.asyncDispose]());
+  const marks = openMarks();
+  const name = (): string => `${marks.value('name', 'email').split('.')[0] ?? ''}.txt`;
+  service.files.set('a1', file('one', { name: name() }));
+  service.files.set('a2', file('two', { name: name() }));
+  const refused = name();
+  service.files.set(
+    'a3',
+    file('three', { name: refused, reply: () => apiError(400, `${refused} is locked`) }),
+  );
+  const names = [...service.files.values()].map((one) => one.name.replace('.txt', ''));
+  const folder = mkdtempSync(join(tmpdir(), 'masked-files-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const config = join(folder, 'sync.yaml');
+  const { clientId, clientSecret } = testCredentials;
+  const printed: string[] = [];
+  return {
+    service,
+    names,
+    stored: join(folder, 'files', 'library', 'attachments'),
+    /** The rule for names of files; null: there is no mask. */
+    mask: (rule: string | null) => {
+      const mask = `    mask: { attachments: { fields: { file_name: ${rule} } } }\n`;
+      writeFileSync(
+        config,
+        `api: { baseUrl: "${service.server.baseUrl}", clientId: ${clientId}, clientSecret: "\${SECRET}" }
 sinks: { main: { type: sqlite, path: ./main.db, durability: normal } }
 connectors:
   library:
@@ -81,19 +87,53 @@ connectors:
     id: c1
     sink: main
     downloads: { directory: ./files }
-    mask: { attachments: { fields: { file_name: ${rule} } } }
-${key}`,
-    );
-    const env = { SECRET: testCredentials.clientSecret };
-    const { stdout, stderr } = await callCli(['sync', 'library', '--verbose', '--config', config], {
-      cwd: folder,
-      env,
-    });
-    const status = await callCli(['status', '--json', '--config', config], { cwd: folder, env });
-    expect(stdout + stderr).toContain('attachments');
-    const texts = [stdout, stderr, status.stdout].join('\n');
-    const found = await foundIn({ folder }, 'sqlite', texts, names);
-    expect([...found.keys()].toSorted()).toEqual(rule === 'keep' ? names.toSorted() : []);
+${rule === null ? '' : mask}${key}`,
+      );
+    },
+    run: async (...args: readonly string[]) => {
+      const env = { SECRET: clientSecret };
+      const ended = await callCli([...args, '--config', config], { cwd: folder, env });
+      printed.push(ended.stdout, ended.stderr);
+      return ended;
+    },
+    /** Names that are in a file, in the name of one, or (`isShown`) in what was printed. */
+    found: async ({ isShown }: { readonly isShown: boolean }) => {
+      const text = isShown ? printed.join('\n') : '';
+      return [...(await foundIn({ folder }, 'sqlite', text, names)).keys()].toSorted();
+    },
+  };
+}
+
+// Proves promise 10.5
+it.each(['hash', 'drop', '{ truncate: 1 }', 'keep'])(
+  'gives downloaded files no masked name, and shows none where a download fails (%s)',
+  { timeout: 60_000 },
+  async (rule) => {
+    const { service, names, mask, run, found } = await openNamedFiles();
+    mask(rule);
+    expect((await run('sync', 'library', '--verbose')).stdout).toContain('attachments');
+    await run('status', '--json');
+    expect(await found({ isShown: true })).toEqual(rule === 'keep' ? names.toSorted() : []);
     expect(service.asked().length).toBeGreaterThan(2);
+  },
+);
+
+// Proves promise 10.6
+it.each(['hash', 'drop'])(
+  'gives files that were downloaded before a mask names as it has them (%s)',
+  { timeout: 60_000 },
+  async (rule) => {
+    const { service, names, stored, mask, run, found } = await openNamedFiles();
+    mask(null);
+    await run('sync', 'library');
+    service.files.delete('a1');
+    await run('sync', 'library', '--full', '--allow-deletes');
+    mask(rule);
+    await run('sync', 'library');
+    expect(await found({ isShown: false })).toContain(names[0]);
+    expect((await run('purge', 'library', '--unmasked')).code).toBe(0);
+    expect(await found({ isShown: false })).toEqual([]);
+    const texts = readdirSync(stored).map((name) => readFileSync(join(stored, name), 'utf8'));
+    expect(texts.toSorted()).toEqual(['one', 'two']);
   },
 );
