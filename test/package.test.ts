@@ -48,7 +48,6 @@ it('holds what runs and its types, without tests, sources and source maps', () =
     'dist/library.d.ts',
     'dist/library/config.d.ts',
     'dist/library/open-app.d.ts',
-    'dist/library/open-events.d.ts',
     'dist/library/operate.d.ts',
     'dist/library/read.d.ts',
     'dist/library/shapes.d.ts',
