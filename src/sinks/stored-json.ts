@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { Column, Params } from '../core/records.ts';
-import { derivedKinds, type DescribedTable } from '../core/described-table.ts';
+import { derivedKinds, derivedType, type DescribedTable } from '../core/described-table.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { SyncError } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
@@ -62,7 +62,9 @@ export function writeColumns(columns: readonly Column[]): string {
 export type StoredDescription = Omit<DescribedTable, 'entity'>;
 
 export function writeDescribed({ description, columns, derived, joins }: StoredDescription): string {
-  return JSON.stringify({ description, columns, derived, joins });
+  // With the types that the catalogue shows.
+  const typed = derived.map((column) => ({ ...column, type: derivedType(column.as) }));
+  return JSON.stringify({ description, columns, derived: typed, joins });
 }
 
 const names = z.array(z.string());

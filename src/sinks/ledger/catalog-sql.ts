@@ -12,7 +12,7 @@ FROM _sync_tables AS t, json_each(t.stored) AS col
 UNION ALL
 SELECT t.connector, t.entity, t.name, t.current_view,
   json_array_length(t.stored) + col.key + 1, json_extract(col.value, '$.name'),
-  CASE coalesce(json_extract(col.value, '$.as'), 'texts') WHEN 'texts' THEN 'string' WHEN 'unix' THEN 'timestamp' WHEN 'unixMs' THEN 'timestamp' ELSE json_extract(col.value, '$.as') END,
+  coalesce(json_extract(col.value, '$.type'), 'string'),
   'Made of ' || (SELECT group_concat(value, ', ') FROM json_each(col.value, '$.from')) || CASE WHEN coalesce(json_extract(col.value, '$.as'), 'texts') = 'texts' THEN '' ELSE
     (SELECT coalesce(group_concat('.' || value, ''), '') FROM json_each(col.value, '$.path')) END || ' (in the view alone)', 0, 1
 FROM _sync_tables AS t, json_each(t.described, '$.derived') AS col
@@ -54,7 +54,7 @@ FROM _sync_tables AS t CROSS JOIN LATERAL json_array_elements(t.stored::json) WI
 UNION ALL
 SELECT t.connector, t.entity, t.name, t.current_view, json_array_length(t.stored::json) + col.n,
   col.value ->> 'name',
-  CASE coalesce(col.value ->> 'as', 'texts') WHEN 'texts' THEN 'string' WHEN 'unix' THEN 'timestamp' WHEN 'unixMs' THEN 'timestamp' ELSE col.value ->> 'as' END,
+  coalesce(col.value ->> 'type', 'string'),
   'Made of ' || (SELECT string_agg(f.value, ', ' ORDER BY f.n) FROM json_array_elements_text(col.value -> 'from') WITH ORDINALITY AS f(value, n))
     || CASE WHEN coalesce(col.value ->> 'as', 'texts') = 'texts' THEN '' ELSE
     (SELECT coalesce(string_agg('.' || f.value, '' ORDER BY f.n), '') FROM json_array_elements_text(col.value -> 'path') WITH ORDINALITY AS f(value, n)) END
