@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { maskStored } from '../../src/app/mask-stored.ts';
@@ -11,7 +10,7 @@ import type { ConnectorSettings } from '../../src/settings/settings.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { filesWith } from '../support/files-with.ts';
 import { jsonLines } from '../support/run-cli.ts';
-import { beforeEachStatement } from '../support/stored/killed-opening.ts';
+import { killedCopies } from '../support/sinks/killed-copies.ts';
 import { isLong, triedSinks } from '../support/trials.ts';
 
 const mask = `    mask: { list_members: { fields: { email_address: { hash: { as: email } }, vip: hash } } }\n`;
@@ -55,23 +54,11 @@ it.each(triedSinks.filter((sink) => sink !== 'postgres'))(
   async (sink) => {
     const { world, connector, email } = await synced(sink);
     expect(filesWith(world.folder, email).length).toBeGreaterThan(0);
-    const killed: string[] = [];
-    onTestFinished(() => {
-      for (const folder of killed) rmSync(folder, { recursive: true });
-    });
-    let statement = 0;
-    const restore = beforeEachStatement(() => {
-      statement += 1;
-      if (statement % killsAtEach !== 0) return;
-      const folder = mkdtempSync(join(tmpdir(), 'killed-'));
-      killed.push(folder);
-      cpSync(world.folder, folder, { recursive: true, filter: (path) => !path.endsWith('-shm') });
-    });
-    try {
-      await maskStored(connector, how);
-    } finally {
-      restore();
-    }
+    const killed = await killedCopies(
+      world.folder,
+      killsAtEach,
+      async () => await maskStored(connector, how),
+    );
     expect(killed.length).toBeGreaterThan(3);
     for (const [at, folder] of killed.entries()) {
       expect((await maskStored(sinkIn(connector, folder), how)).left).toEqual([]);

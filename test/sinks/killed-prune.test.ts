@@ -1,5 +1,3 @@
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { instant, systemClock, type Clock } from '../../src/core/clock.ts';
@@ -8,7 +6,7 @@ import type { ExpireRequest } from '../../src/sinks/purges.ts';
 import { openExistingRecords, openSink } from '../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../src/sinks/sink-access.ts';
 import { openCliWorld } from '../support/cli-world.ts';
-import { beforeEachStatement } from '../support/stored/killed-opening.ts';
+import { killedCopies } from '../support/sinks/killed-copies.ts';
 import { isLong } from '../support/trials.ts';
 
 const connector = 'newsletter' as ConnectorName;
@@ -79,23 +77,7 @@ describe.each(['sqlite', 'jsonl'] as const)('removing what is too old from a %s 
     }
     const before = await state(world.folder);
     expect(before.deleted).toBeGreaterThan(0);
-    const killed: string[] = [];
-    onTestFinished(() => {
-      for (const folder of killed) rmSync(folder, { recursive: true });
-    });
-    let statement = 0;
-    const restore = beforeEachStatement(() => {
-      statement += 1;
-      if (statement % killsAtEach !== 0) return;
-      const folder = mkdtempSync(join(tmpdir(), 'killed-'));
-      killed.push(folder);
-      cpSync(world.folder, folder, { recursive: true, filter: (path) => !path.endsWith('-shm') });
-    });
-    try {
-      await expire(world.folder);
-    } finally {
-      restore();
-    }
+    const killed = await killedCopies(world.folder, killsAtEach, async () => await expire(world.folder));
     const after = await state(world.folder);
     expect(after).toMatchObject({ rows: before.rows, deleted: 0 });
     expect(after.completeAfter).toBeGreaterThan(0);

@@ -1,5 +1,3 @@
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
@@ -10,7 +8,7 @@ import type { SinkOptions } from '../../src/sinks/sink-access.ts';
 import { openCliWorld } from '../support/cli-world.ts';
 import { filesWith } from '../support/files-with.ts';
 import { jsonLines } from '../support/run-cli.ts';
-import { beforeEachStatement } from '../support/stored/killed-opening.ts';
+import { killedCopies } from '../support/sinks/killed-copies.ts';
 import { isLong } from '../support/trials.ts';
 
 const connector = 'newsletter' as ConnectorName;
@@ -63,23 +61,11 @@ describe.each(['sqlite', 'jsonl'] as const)('a purge in a %s sink', (type) => {
   it('is completed by the next one after a kill at any step', async () => {
     const { world, request, email } = await synced();
     const [before] = await rows(world.folder);
-    const killed: string[] = [];
-    let statement = 0;
-    const restore = beforeEachStatement(() => {
-      statement += 1;
-      if (statement % killsAtEach !== 0) return;
-      const folder = mkdtempSync(join(tmpdir(), 'killed-'));
-      killed.push(folder);
-      cpSync(world.folder, folder, { recursive: true, filter: (path) => !path.endsWith('-shm') });
-    });
-    try {
-      await purge(world.folder, request);
-    } finally {
-      restore();
-    }
-    onTestFinished(() => {
-      for (const folder of killed) rmSync(folder, { recursive: true });
-    });
+    const killed = await killedCopies(
+      world.folder,
+      killsAtEach,
+      async () => await purge(world.folder, request),
+    );
     expect(killed.length).toBeGreaterThan(3);
     for (const [at, folder] of killed.entries()) {
       const [counted, read] = await rows(folder);
