@@ -128,8 +128,8 @@ export function openReloads<Config extends { readonly settings: LocalSettings }>
     problem: (): string | null => problem?.text ?? null,
     settings: (): Config['settings'] => inForce.settings,
     /**
-     * Reloads by itself, until the signal: again what was refused for what may pass, as long as its files are the same;
-     * and while the config has `watch: true`, when they have changed.
+     * Until the signal: tries again a reload that was refused for a reason that may pass, while its files stay the
+     * same; with `watch: true` it also reloads when they have changed.
      */
     followFiles: async (): Promise<void> => {
       let before = seen.state;

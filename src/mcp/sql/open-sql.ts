@@ -82,7 +82,7 @@ export function openSql({ mcp }: LocalSettings, shown: ShownEntities) {
 type QueriedSink = Exclude<SinkSettings, { readonly type: 'jsonl' }>;
 type PostgresSink = Extract<SinkSettings, { readonly type: 'postgres' }>;
 
-/** In a process of its own, which ends with the query: SQLite interrupts no statement here. */
+/** In a separate process that ends with the query, because better-sqlite3 cannot interrupt a statement. */
 async function querySqlite(
   file: string,
   query: Query & { readonly offered: readonly OfferedTable[] },

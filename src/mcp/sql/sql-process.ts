@@ -19,7 +19,7 @@ export interface SqlQuery {
 /** What a process for one query of an agent answers. */
 export type SqlCalls = { readonly query: (given: SqlQuery) => Promise<QueryAnswer> };
 
-/** Beyond this the process ends instead of the machine's memory: SQLite's memory has no limit of its own here. */
+/** The process ends when it takes more memory: this build of SQLite sets no limit. */
 const mostMiB = 768;
 
 const calls: SqlCalls = {
