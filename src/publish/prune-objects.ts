@@ -22,6 +22,8 @@ interface Prune {
   readonly keepFromMs: number | null;
   /** Counts what it would remove. */
   readonly isDryRun: boolean;
+  /** Files that no manifest names, of publications that are made, are removed at once. */
+  readonly isErasing: boolean;
 }
 
 /**
@@ -32,7 +34,7 @@ interface Prune {
  */
 export async function pruneObjects(
   store: ObjectStore,
-  { layout, clock, keepFromMs, isDryRun }: Prune,
+  { layout, clock, keepFromMs, isDryRun, isErasing }: Prune,
 ): Promise<PrunedTarget> {
   const remove = async (names: readonly string[]): Promise<void> => {
     if (!isDryRun) await store.remove(names);
@@ -56,9 +58,13 @@ export async function pruneObjects(
     now: async () => (isDryRun ? Math.max(newestMs, clock.now()) : await timeOfStore(store, newestNow)),
     isDryRun,
   };
-  const { removed, waiting } = await removeOld([...unnamed, ...(await store.leftovers())], ages);
+  // A killed prune leaves files whose manifest it has removed. No attempt ends with a number that is taken.
+  const over = isErasing ? unnamed.filter(({ publication }) => publication <= newestNow) : [];
+  await remove(over.map(({ name }) => name));
+  const others = unnamed.filter((one) => !over.includes(one));
+  const { removed, waiting } = await removeOld([...others, ...(await store.leftovers())], ages);
   const published = [...files.values()].map((bytes) => ({ files: 1, bytes }));
-  return { publications: old.length, ...sumOf([removed, ...published]), waiting };
+  return { publications: old.length, ...sumOf([removed, ...over, ...published]), waiting };
 }
 
 /** By the store's clock, from a file that is written for it: times of all other files may be anything. */

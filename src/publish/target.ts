@@ -33,7 +33,8 @@ export interface Target extends AsyncDisposable {
   /**
    * Removes what attempts left that were killed, and what no reader needs of a publication that was the newest one at
    * `keepFromMs` or later (milliseconds since the epoch). Null: every publication stays. `isDryRun`: only says what it
-   * would remove. `isErasing`: also what rows that are gone have left in free parts of a file.
+   * would remove. `isErasing`: also what rows that are gone have left in free parts of a file, and files of a
+   * prune that was killed.
    */
   prune(keepFromMs: number | null, isDryRun: boolean, isErasing?: boolean): Promise<PrunedTarget>;
 }
