@@ -1,12 +1,22 @@
 // npm run build:types, after a build: what TypeScript has to know of the library. tsc writes the declarations of
 // src/library.ts; the types of a config and of records are made here, from the schema of configs and the built-in
-// definitions, because the package comes without zod.
+// definitions, because the package comes without zod. Each file is complete when it gets its name in dist: two builds,
+// or a build and `npm pack`, may run at once.
 import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const dist = fileURLToPath(new URL('../dist', import.meta.url));
+const root = fileURLToPath(new URL('..', import.meta.url));
+const dist = path.join(root, 'dist');
 const schema = JSON.parse(
   execFileSync(process.execPath, [path.join(dist, 'main.js'), 'config', 'schema'], { encoding: 'utf8' }),
 );
@@ -14,9 +24,22 @@ const definitions = Object.values(JSON.parse(readFileSync(path.join(dist, 'defin
   ({ file }) => file,
 );
 
-writeFileSync(
-  path.join(dist, 'library/config.d.ts'),
-  `${configTypes(schema)}
+const made = mkdtempSync(path.join(dist, '.types-'));
+try {
+  const tsc = path.join(root, 'node_modules/typescript/bin/tsc');
+  const words = [tsc, '-p', path.join(root, 'tsconfig.types.json'), '--outDir', made];
+  execFileSync(process.execPath, words, { stdio: 'inherit' });
+  writeFileSync(path.join(made, 'library/config.d.ts'), libraryTypes());
+  for (const name of readdirSync(made, { recursive: true }).filter((name) => name.endsWith('.d.ts'))) {
+    mkdirSync(path.dirname(path.join(dist, name)), { recursive: true });
+    renameSync(path.join(made, name), path.join(dist, name));
+  }
+} finally {
+  rmSync(made, { recursive: true, force: true });
+}
+
+function libraryTypes() {
+  return `${configTypes(schema)}
 /** The records of an entity. */
 export interface RecordShape {
   /** A record as it is stored and exported. */
@@ -36,8 +59,8 @@ export interface AnyRecord extends RecordShape {
 /** The records of the built-in connector types, by definition and entity. */
 export interface BuiltInRecords {
 ${definitions.map(definitionType).join('')}}
-`,
-);
+`;
+}
 
 function configTypes(config) {
   const { connectors, defaults, ...others } = config.properties;
