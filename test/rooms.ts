@@ -79,6 +79,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'search',
     'engine',
     'sinks',
+    'app/program-version.ts',
     // Its page of connectors looks as all pages do.
     'page/layout.ts',
     'telemetry/format.ts',
@@ -207,6 +208,10 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'search/postgres/open-postgres-search.ts',
     'search/query-texts.ts',
     'search/stored-target.ts',
+    // What lies in the data folder of "serve".
+    'service/open-hosted.ts',
+    'service/store/store-entities.ts',
+    'service/store/store-file.ts',
     'sinks/ledger-reader.ts',
     'sinks/postgres/query-views.ts',
     'sinks/record-reader.ts',
@@ -230,6 +235,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'search/process',
     'search/query-texts.ts',
     'mcp/open-mcp.ts',
+    'mcp/serve-source.ts',
     'mcp/sql/grant-sql.ts',
     'search/postgres/open-postgres-search.ts',
     'search/search-request.ts',

@@ -1,6 +1,5 @@
-import type { ConnectorSettings } from '../settings/settings.ts';
 import { describeEntity } from './describe-entity.ts';
-import type { ShownEntities } from './shown-entities.ts';
+import type { ShownConnector, ShownEntities } from './shown-entities.ts';
 
 const scheme = 'connector-sync://dictionary/';
 const mostListed = 200;
@@ -10,23 +9,25 @@ const mostChars = 200_000;
 /** The data dictionaries of connectors as resources, a page of them. `after`: the last connector of the page before. */
 export function listDictionaries({ connectors }: ShownEntities, after: string) {
   const left = connectors
-    .filter(({ name }) => name > after)
-    .toSorted((one, other) => (one.name < other.name ? -1 : 1));
+    .filter(({ label, noCopy }) => label > after && noCopy === null)
+    .toSorted((one, other) => (one.label < other.label ? -1 : 1));
   const page = left.slice(0, mostListed);
   return {
-    resources: page.map(({ name, definition }) => ({
-      uri: `${scheme}${name}`,
-      name: `${name} data dictionary`,
-      description: `Entities and fields of ${name} (${definition.title}), and what they mean`,
+    resources: page.map(({ label, definition }) => ({
+      uri: `${scheme}${label}`,
+      name: `${label} data dictionary`,
+      description: `Entities and fields of ${label} (${definition.title}), and what they mean`,
       mimeType: 'text/markdown',
     })),
-    ...(page.length < left.length ? { nextCursor: page.at(-1)?.name ?? '' } : {}),
+    ...(page.length < left.length ? { nextCursor: page.at(-1)?.label ?? '' } : {}),
   };
 }
 
 /** In Markdown; null: there is none at this address. */
 export function readDictionary(shown: ShownEntities, uri: string): string | null {
-  const connector = shown.connectors.find(({ name }) => uri === `${scheme}${name}`);
+  const connector = shown.connectors.find(
+    ({ label, noCopy }) => noCopy === null && uri === `${scheme}${label}`,
+  );
   if (connector === undefined) return null;
   const text = dictionaryOf(shown, connector);
   return text.length <= mostChars
@@ -34,7 +35,7 @@ export function readDictionary(shown: ShownEntities, uri: string): string | null
     : `${text.slice(0, mostChars)}\n\n[Cut here: list_entities describes each entity.]\n`;
 }
 
-function dictionaryOf(shown: ShownEntities, connector: ConnectorSettings): string {
+function dictionaryOf(shown: ShownEntities, connector: ShownConnector): string {
   const read = shown.of(connector).filter(({ target }) => connector.entities.has(target.entity.name));
   const sections = read.map((entity) => {
     const { about, key, joins, fields } = describeEntity(entity, null);
@@ -48,5 +49,5 @@ function dictionaryOf(shown: ShownEntities, connector: ConnectorSettings): strin
       ),
     ].join('\n');
   });
-  return [`# ${connector.name}: ${connector.definition.title}`, ...sections].join('\n\n');
+  return [`# ${connector.label}: ${connector.definition.title}`, ...sections].join('\n\n');
 }

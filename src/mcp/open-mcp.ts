@@ -2,23 +2,37 @@ import type { Writable } from 'node:stream';
 import type { Clock } from '../core/clock.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
-import type { LocalSettings, SettingsWith } from '../settings/settings.ts';
+import type { HttpSettings, LocalSettings } from '../settings/settings.ts';
 import { openMcpMetrics } from '../telemetry/mcp-metrics.ts';
 import { loadPackage } from './load-package.ts';
-import { mcpServer } from './mcp-server.ts';
+import { mcpServer, type Offer } from './mcp-server.ts';
 import { openSearches, type Searches } from './open-searches.ts';
 import { runCalls } from './run-calls.ts';
 import { serveHttp } from './serve-http.ts';
 import { serveStdio, taken } from './serve-stdio.ts';
-import { shownEntities } from './shown-entities.ts';
+import { connectorsOf, shownEntities, type ShownEntities } from './shown-entities.ts';
 import { openSql } from './sql/open-sql.ts';
 import type { ToolWorld } from './tool.ts';
 
+/** Where what agents read comes from. */
+export interface McpSource {
+  /** What they may see at this moment. Throws `SyncError` where that cannot be read. */
+  readonly shown: () => ShownEntities;
+  /** Who queries PostgreSQL sinks. */
+  readonly sqlRole: LocalSettings['mcp']['sqlRole'];
+}
+
+/** The sinks of a config, which is read once. */
+export function configSource(settings: LocalSettings): McpSource {
+  const shown = shownEntities(connectorsOf(settings));
+  return { shown: () => shown, sqlRole: settings.mcp.sqlRole };
+}
+
 interface McpOptions {
-  readonly settings: LocalSettings;
+  readonly source: McpSource;
   readonly clock: Clock;
   readonly log: JobLog;
-  /** Agents may query by SQL, whatever the config says. */
+  /** Agents may query by SQL. */
   readonly allowsSql: boolean;
   /** How a person calls this program. */
   readonly program: string;
@@ -32,7 +46,7 @@ interface StdioMcpOptions extends McpOptions {
 }
 
 /**
- * Serves what a config shows to an agent over standard input and output, until the agent closes them or the signal is
+ * Serves what a source shows to an agent over standard input and output, until the agent closes them or the signal is
  * aborted. Throws PACKAGE_MISSING.
  */
 export async function mcpOverStdio(options: StdioMcpOptions): Promise<void> {
@@ -40,28 +54,28 @@ export async function mcpOverStdio(options: StdioMcpOptions): Promise<void> {
   const library = await loadPackage();
   await using searches = openSearches(clock);
   const runCall = runCalls({ clock, log, ready: () => taken(output) });
-  const open = () => mcpServer(library, worldOf(options, searches), runCall);
+  const open = () => mcpServer(library, offerOf(options, searches), runCall);
   await serveStdio(library, { input, output, open, log, signal });
 }
 
 interface HttpMcpOptions extends McpOptions {
-  readonly settings: SettingsWith<'http'>;
+  readonly http: HttpSettings;
   readonly listen: ListenAddress;
 }
 
 /** The same at an address of this machine, to many agents; the caller disposes it. Throws as `serveHttp` does. */
 export async function mcpOverHttp(options: HttpMcpOptions) {
-  const { settings, listen, log, clock } = options;
+  const { http, listen, log, clock } = options;
   const library = await loadPackage();
   const searches = openSearches(clock);
   const metrics = openMcpMetrics();
   const runCall = runCalls({ clock, log, onCall: metrics.onCall });
-  const world = worldOf(options, searches);
-  const open = () => mcpServer(library, world, runCall);
+  const offer = offerOf(options, searches);
+  const open = () => mcpServer(library, offer, runCall);
   try {
     const served = await serveHttp(library, {
       listen,
-      http: settings.http,
+      http,
       open,
       metrics: metrics.text,
       log,
@@ -80,8 +94,11 @@ export async function mcpOverHttp(options: HttpMcpOptions) {
   }
 }
 
-function worldOf({ settings, clock, program, allowsSql }: McpOptions, searches: Searches): ToolWorld {
-  const shown = shownEntities(settings);
-  const sql = allowsSql || settings.mcp.sql ? openSql(settings, shown) : null;
-  return { shown, searches, sql, clock, program };
+function offerOf({ source, clock, program, allowsSql }: McpOptions, searches: Searches): Offer {
+  const { sqlRole } = source;
+  const world = (): ToolWorld => {
+    const shown = source.shown();
+    return { shown, searches, sql: allowsSql ? openSql(sqlRole, shown) : null, clock, program };
+  };
+  return { allowsSql, world };
 }

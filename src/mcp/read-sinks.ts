@@ -1,11 +1,10 @@
 import { SyncError } from '../core/errors.ts';
-import type { ConnectorName } from '../core/names.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
-import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
+import type { SinkSettings } from '../settings/settings.ts';
 import type { ConnectorOverview, ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 import { readState, stateOf } from './entity-states.ts';
-import type { ShownEntity } from './shown-entities.ts';
+import type { ShownConnector, ShownEntity } from './shown-entities.ts';
 
 /**
  * An entity in one state of its sink, whichever process writes. The caller disposes it. `reader` and `stored` are null
@@ -37,18 +36,21 @@ export interface StoredConnector {
   readonly problem: string | null;
 }
 
-/** Each sink is read in one state. One that cannot be read does not hide the others. */
+/** Each sink is read in one state. One that cannot be read does not hide the others. By the label of a connector. */
 export async function readConnectors(
-  connectors: readonly ConnectorSettings[],
-): Promise<ReadonlyMap<ConnectorName, StoredConnector>> {
-  const found = new Map<ConnectorName, StoredConnector>();
-  for (const sink of sinksOf(connectors)) {
-    const names = connectors.filter((one) => one.sink.name === sink.name).map(({ name }) => name);
+  connectors: readonly ShownConnector[],
+): Promise<ReadonlyMap<string, StoredConnector>> {
+  const found = new Map<string, StoredConnector>(
+    connectors.map(({ label, noCopy }) => [label, { ...nothing, problem: noCopy }]),
+  );
+  const stored = connectors.filter(({ noCopy }) => noCopy === null);
+  for (const sink of sinksOf(stored)) {
+    const within = stored.filter((one) => one.sink.name === sink.name);
     try {
-      await readSink(sink, names, found);
+      await readSink(sink, within, found);
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
-      for (const name of names) found.set(name, { ...nothing, problem: error.message });
+      for (const { label } of within) found.set(label, { ...nothing, problem: error.message });
     }
   }
   return found;
@@ -58,15 +60,15 @@ const nothing: StoredConnector = { status: null, freshness: [], problem: null };
 
 async function readSink(
   sink: SinkSettings,
-  names: readonly ConnectorName[],
-  found: Map<ConnectorName, StoredConnector>,
+  within: readonly ShownConnector[],
+  found: Map<string, StoredConnector>,
 ): Promise<void> {
   await using reader = await openExistingRecords(sink);
   const copies = await reader?.history.copies();
-  const statuses = (await reader?.history.connectors(names)) ?? [];
-  for (const name of names) {
+  const statuses = (await reader?.history.connectors(within.map(({ name }) => name))) ?? [];
+  for (const { name, label } of within) {
     const isCopying = copies?.unfinished.has(name) === true;
-    found.set(name, {
+    found.set(label, {
       status: statuses.find(({ connector }) => connector === name) ?? null,
       freshness: (await reader?.history.freshness(name)) ?? [],
       problem: isCopying ? 'Only a part of it is stored: it is being copied from another sink.' : null,

@@ -1,10 +1,22 @@
 import { isLikeGlob } from '../core/glob.ts';
 import type { Column, EntityTable } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
-import { suggestName } from '../definitions/suggest-name.ts';
-import { entityTarget, type EntityTarget } from '../settings/entity-target.ts';
+import { firstNames, suggestName } from '../definitions/suggest-name.ts';
+import { targetsOf, type EntityTarget } from '../settings/entity-target.ts';
 import type { Exclusion } from '../settings/build-mcp.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
+
+/** A connector that agents may see. What it is called in its sink (`name`) is of no interest to them. */
+export type ShownConnector = ConnectorSettings & {
+  /** What agents call it. */
+  readonly label: string;
+  /** What else people know it by, for agents to find it. */
+  readonly alsoKnownBy: Readonly<Record<string, string>>;
+  /** Why nothing of it is stored here; null: something may be. */
+  readonly noCopy: string | null;
+  /** What of it agents do not see. */
+  readonly exclude: readonly Exclusion[];
+};
 
 /** An entity that agents may see. */
 export interface ShownEntity {
@@ -17,24 +29,35 @@ export interface ShownEntity {
 
 export type ShownEntities = ReturnType<typeof shownEntities>;
 
-/** What of the config agents may see: the rest is not there for them, by no tool and in no message. */
-export function shownEntities(settings: LocalSettings) {
+/** The connectors of a config that agents may see. */
+export function connectorsOf(settings: LocalSettings): readonly ShownConnector[] {
   const { connectors: globs, exclude } = settings.mcp;
-  const connectors = [...settings.connectors.values()].filter(
-    ({ name }) => globs.length === 0 || globs.some((glob) => isLikeGlob(name, glob)),
-  );
-  const shown = (connector: ConnectorSettings): readonly ShownEntity[] =>
-    tablesOf(connector).flatMap((name) => {
-      const found = shownEntity(entityTarget(settings, `${connector.name}/${name}`), exclude);
+  return [...settings.connectors.values()]
+    .filter(({ name }) => globs.length === 0 || globs.some((glob) => isLikeGlob(name, glob)))
+    .map((connector) => ({
+      ...connector,
+      label: connector.name,
+      alsoKnownBy: {},
+      noCopy: null,
+      exclude: exclude.filter((one) => one.connector === null || one.connector === connector.name),
+    }));
+}
+
+/** What of these connectors agents may see: the rest is not there for them, by no tool and in no message. */
+export function shownEntities(connectors: readonly ShownConnector[]) {
+  const shown = (connector: ShownConnector): readonly ShownEntity[] =>
+    targetsOf(connector, connector.label).flatMap((target) => {
+      const found = shownEntity(target, connector.exclude);
       return found === null ? [] : [found];
     });
-  const connectorNamed = (name: string): ConnectorSettings => {
-    const found = connectors.find((connector) => connector.name === name);
+  const connectorNamed = (name: string): ShownConnector => {
+    const found = connectors.find(({ label }) => label === name);
     if (found !== undefined) return found;
-    const names = connectors.map((connector) => connector.name);
-    throw usage(
-      `There is no connector "${name}"${suggestName(name, names) || '.'} list_entities names them.`,
-    );
+    const alike = connectors.filter(({ alsoKnownBy }) => Object.values(alsoKnownBy).includes(name));
+    const labels = (alike.length > 0 ? alike : connectors).map(({ label }) => label);
+    const hint =
+      alike.length > 0 ? `; these have that name: ${firstNames(labels)}.` : suggestName(name, labels) || '.';
+    throw usage(`There is no connector "${name}"${hint} list_entities names them.`);
   };
   return {
     connectors,
@@ -46,7 +69,9 @@ export function shownEntities(settings: LocalSettings) {
       if (entityText === '' || rest.length > 0) {
         throw usage(`expected an entity as <connector>/<entity>, got "${text}". list_entities names them.`);
       }
-      const all = shown(connectorNamed(connectorText));
+      const connector = connectorNamed(connectorText);
+      if (connector.noCopy !== null) throw usage(connector.noCopy);
+      const all = shown(connector);
       const found = all.find(({ target }) => target.table.entity === entityText);
       if (found !== undefined) return found;
       const names = all.map(({ target }) => target.table.entity);
@@ -57,22 +82,14 @@ export function shownEntities(settings: LocalSettings) {
   };
 }
 
-function tablesOf({ definition }: ConnectorSettings): readonly string[] {
-  return [...definition.entities.values()].flatMap(({ table, explodedTable }) => [
-    table.entity,
-    ...(explodedTable === null ? [] : [explodedTable.entity]),
-  ]);
-}
-
 /**
  * Null: agents do not see it. Where a field is excluded, undeclared fields are not shown either: the excluded one may
  * come among them, under another name.
  */
 function shownEntity(target: EntityTarget, exclude: readonly Exclusion[]): ShownEntity | null {
-  const { connector, entity, table, isExploded } = target;
-  const of = exclude.filter((one) => one.connector === null || one.connector === connector.name);
+  const { entity, table, isExploded } = target;
   const fieldsOf = (name: string | undefined) =>
-    of.filter((one) => one.entity === name).map(({ field }) => field);
+    exclude.filter((one) => one.entity === name).map(({ field }) => field);
   const { explode, explodedTable } = entity;
   const [ofRecord, ofElements] = [fieldsOf(entity.name), fieldsOf(explodedTable?.entity)];
   const hasNoElements = [...ofElements, ...ofRecord].some((one) => one === null || one === explode?.field);

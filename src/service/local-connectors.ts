@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { SyncError } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
-import type { EntityName } from '../core/names.ts';
-import type { Definition, Entity } from '../definitions/definition.ts';
+import type { Definition } from '../definitions/definition.ts';
 import { notFound, type ApiError } from './api-error.ts';
+import { hostedDefinition } from './hosted-definition.ts';
 import { maskedProvider } from './masked-provider.ts';
 import { askProvider } from './provider.ts';
 import type { ProvidedConnector, Provider, ProviderCheck, Providers } from './provider.ts';
@@ -46,7 +45,7 @@ export function openLocalConnectors(parts: Parts) {
           workspaceId: workspace.id,
           ...(definition === null ? {} : { definition: definition.name }),
         })
-        .map((stored) => ({ stored, workspace, definition: definitionOf(definitions, stored) })),
+        .map((stored) => ({ stored, workspace, definition: hostedDefinition(definitions, stored) })),
     /** All that the principal sees, in the order of their creation. */
     seenBy: ({ organizationId, workspaceId }: Principal): readonly StoredConnector[] =>
       state.connectors.list(organizationId, workspaceId === null ? {} : { workspaceId }),
@@ -88,7 +87,7 @@ export function openLocalConnectors(parts: Parts) {
 function complete({ state, definitions }: Parts, stored: StoredConnector): LocalConnector {
   const workspace = state.workspaces.byId(stored.organizationId, stored.workspaceId);
   if (workspace === null) throw noConnector();
-  return { stored, workspace, definition: definitionOf(definitions, stored) };
+  return { stored, workspace, definition: hostedDefinition(definitions, stored) };
 }
 
 function provider(parts: Parts, connector: LocalConnector): Provider {
@@ -172,27 +171,4 @@ function isSeen(principal: Principal, workspaceId: string): boolean {
 
 function noConnector(): ApiError {
   return notFound('There is no connector with this id in the organization.');
-}
-
-/** Checked when the service starts; definitions do not go while it runs. */
-function definitionOf(definitions: ReadonlyMap<string, Definition>, stored: StoredConnector): Definition {
-  const definition = definitions.get(stored.definition);
-  if (definition !== undefined) return stored.account === null ? definition : callable(definition);
-  throw new SyncError(
-    `Expected the definition ${stored.definition} of connector ${stored.id} among ${[...definitions.keys()].join(', ')}.`,
-    { code: 'USAGE', recovery: 'stop' },
-  );
-}
-
-/** Without entities that a real account cannot be asked for: only an API has them, or all of their parents. */
-function callable(definition: Definition): Definition {
-  const requests = definition.upstream?.entities;
-  if (requests === undefined || requests.size === definition.entities.size) return definition;
-  const entities = new Map<EntityName, Entity>();
-  for (const [name, entity] of definition.entities) {
-    const parents = entity.parents.filter((parent) => parent.entity === name || entities.has(parent.entity));
-    const isFound = parents.length > 0 || entity.parents.length === 0;
-    if (requests.has(name) && isFound) entities.set(name, { ...entity, parents });
-  }
-  return { ...definition, entities };
 }

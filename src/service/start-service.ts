@@ -22,6 +22,7 @@ import { derivedKey } from '../files/sealer.ts';
 import { loadServiceKey } from './state/service-key.ts';
 import type { ServiceState } from './state/open-service-state.ts';
 import { openContextStores } from './store/open-context-stores.ts';
+import { writeServing } from './store/serving-file.ts';
 
 export interface ServiceOptions extends SeedOptions, ServerOptions {
   /** Address to bind, default 127.0.0.1. */
@@ -169,6 +170,12 @@ export async function startService(options: ServiceOptions) {
     };
     registerEndpoints(server, apiEndpoints, { api, calls });
 
+    if (data !== null) {
+      const hosted = state.connectors.all().map((stored) => {
+        return { id: stored.id, definition: connectors.complete(stored).definition };
+      });
+      await writeServing({ folder: data, isIndexed: settings.isIndexed, definitions, connectors: hosted });
+    }
     await connectors.settleAll();
     const url = await server.listen({ host: settings.host, port: settings.port });
     let closed: Promise<void> | null = null;

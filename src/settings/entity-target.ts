@@ -1,30 +1,37 @@
 import { isDeclaredName } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
-import type { LocalSettings } from './settings.ts';
+import type { ConnectorSettings, LocalSettings } from './settings.ts';
 import { connectorNamed } from './chosen-connectors.ts';
 
 /** What `<connector>/<entity>` on the command line names. */
-export type EntityTarget = ReturnType<typeof entityTarget>;
+export type EntityTarget = ReturnType<typeof targetsOf>[number];
 
-/** Throws USAGE, naming what there is. */
-export function entityTarget(settings: LocalSettings, text: string) {
-  const [connectorText = '', entityText = '', ...rest] = text.split('/');
-  if (entityText === '' || rest.length > 0) throw usage(`Expected <connector>/<entity>, got "${text}".`);
-  const connector = connectorNamed(settings, connectorText);
-  const targets = [...connector.definition.entities.values()].flatMap((entity) => {
+/** Every table of a connector. `called`: what it is called where the target is named. */
+export function targetsOf(connector: ConnectorSettings, called: string = connector.name) {
+  return [...connector.definition.entities.values()].flatMap((entity) => {
+    const { table, explodedTable } = entity;
     const own = {
-      /** As a person wrote it. */
-      name: text,
+      /** As a person writes it. */
+      name: `${called}/${table.entity}`,
       connector,
       /** The entity, or the one whose records have the named rows as elements. */
       entity,
-      table: entity.table,
+      table,
       /** The rows are elements of the entity's records. */
       isExploded: false,
     };
-    const { explodedTable } = entity;
-    return explodedTable === null ? [own] : [own, { ...own, table: explodedTable, isExploded: true }];
+    return explodedTable === null
+      ? [own]
+      : [own, { ...own, name: `${called}/${explodedTable.entity}`, table: explodedTable, isExploded: true }];
   });
+}
+
+/** Throws USAGE, naming what there is. */
+export function entityTarget(settings: LocalSettings, text: string): EntityTarget {
+  const [connectorText = '', entityText = '', ...rest] = text.split('/');
+  if (entityText === '' || rest.length > 0) throw usage(`Expected <connector>/<entity>, got "${text}".`);
+  const connector = connectorNamed(settings, connectorText);
+  const targets = targetsOf(connector);
   const target = isDeclaredName(entityText)
     ? targets.find(({ table }) => table.entity === entityText)
     : undefined;
@@ -35,9 +42,5 @@ export function entityTarget(settings: LocalSettings, text: string) {
 
 /** Every entity of the connector that `<connector>` on the command line names; elements go with their records. */
 export function connectorTargets(settings: LocalSettings, name: string): readonly EntityTarget[] {
-  const connector = connectorNamed(settings, name);
-  return [...connector.definition.entities.values()].map((entity) => {
-    const { table } = entity;
-    return { name: `${name}/${table.entity}`, connector, entity, table, isExploded: false };
-  });
+  return targetsOf(connectorNamed(settings, name)).filter(({ isExploded }) => !isExploded);
 }

@@ -127,7 +127,8 @@ const namedToken = strictObject({
     .meta({ description: 'act: pause, run, cancel, undelete and publish from the pages, too' }),
 });
 
-const http = strictObject({
+/** Who may ask a server of this program, and by which names it is reached. */
+export const httpFile = strictObject({
   token: orNull(accessToken).meta({
     description:
       'Opens the board of worker --http, and its pages and those of ui, to read and to act. Best as ${file:path} or ${VARIABLE}',
@@ -205,7 +206,7 @@ export const settingsFile = strictObject({
         ? { ...defaultRedis, url: toSecret(defaultRedis.url), isConfigured: false }
         : { ...given, isConfigured: true },
     ),
-  http: http
+  http: httpFile
     .optional()
     .transform((given) => given ?? { token: null, tokens: {}, hosts: [], connectorSeries: 'all' as const }),
   watch: z.boolean().default(false).meta({

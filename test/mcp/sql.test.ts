@@ -150,7 +150,13 @@ describe('sql has nothing', () => {
   ] as const)('of %s', async ([, sql, message], { folder }) => {
     const offered = ['list_members', 'campaigns'].map((entity) => {
       const only = entity === 'campaigns' ? null : ['id', 'status', 'list_id'];
-      return { connector: 'newsletter', owner: entity, entity, only } as OfferedTable;
+      return {
+        label: `newsletter/${entity}`,
+        connector: 'newsletter',
+        owner: entity,
+        entity,
+        only,
+      } as OfferedTable;
     });
     const copy = `${folder}/copy.db`;
     const file = `${world.folder}/main.db`;

@@ -25,13 +25,13 @@ export type ProtocolMode = 'legacy' | 'auto';
 
 /** The official client, connected to the built program. */
 export async function openMcpClient(
-  world: { readonly config: string; readonly env: Readonly<Record<string, string>> },
+  world: { readonly config: string | null; readonly env: Readonly<Record<string, string>> },
   mode: ProtocolMode = 'legacy',
   flags: readonly string[] = [],
 ): Promise<McpClient> {
   const transport = new StdioClientTransport({
     command: process.execPath,
-    args: [main, 'mcp', '--config', world.config, ...flags],
+    args: [main, 'mcp', ...(world.config === null ? [] : ['--config', world.config]), ...flags],
     env: { PATH: process.env['PATH'] ?? '', ...world.env },
     stderr: 'pipe',
   });

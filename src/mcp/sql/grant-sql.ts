@@ -1,7 +1,7 @@
 import { usage } from '../../core/usage-error.ts';
 import { sinksOf } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
-import { shownEntities } from '../shown-entities.ts';
+import { connectorsOf, shownEntities } from '../shown-entities.ts';
 import { offeredIn } from './open-sql.ts';
 
 const defaultUser = 'connector_sync_agents';
@@ -11,7 +11,7 @@ const defaultUser = 'connector_sync_agents';
  * see, and nothing else. Throws USAGE where there is no such sink, and what opening a sink throws.
  */
 export async function grantSql(settings: LocalSettings): Promise<readonly string[]> {
-  const shown = shownEntities(settings);
+  const shown = shownEntities(connectorsOf(settings));
   const { listViews, grantViews, makeRole } = await import('../../sinks/postgres/query-views.ts');
   const user = settings.mcp.sqlRole?.user ?? defaultUser;
   const grants: string[] = [];

@@ -31,13 +31,15 @@ interface Query {
 const maxHeapMiB = 256;
 const graceMs = 5_000;
 
-/** Queries over what agents may see of the sinks of a config. */
-export function openSql({ mcp }: LocalSettings, shown: ShownEntities) {
+/** Queries over what agents may see. `role`: see `mcp.sqlUser` of a config. */
+export function openSql(role: LocalSettings['mcp']['sqlRole'], shown: ShownEntities) {
+  const stored = shown.connectors.filter(({ noCopy }) => noCopy === null);
   return {
     /** The sink of a connector; without a name the only one that there is. Throws USAGE. */
     sinkOf: (name: string | undefined): QueriedSink => {
-      const [sink, ...others] =
-        name === undefined ? sinksOf(shown.connectors) : [shown.connectorNamed(name).sink];
+      const named = name === undefined ? null : shown.connectorNamed(name);
+      if (typeof named?.noCopy === 'string') throw usage(named.noCopy);
+      const [sink, ...others] = named === null ? sinksOf(stored) : [named.sink];
       if (sink === undefined) throw usage('There is no connector, so there is nothing to query.');
       if (others.length > 0) {
         throw usage(
@@ -67,11 +69,7 @@ export function openSql({ mcp }: LocalSettings, shown: ShownEntities) {
       try {
         return sink.type === 'sqlite'
           ? await querySqlite(sink.path, { ...query, offered: offeredIn(sink, shown) }, deadline.signal)
-          : await queryPostgres(
-              sink,
-              { ...query, offered: offeredIn(sink, shown), role: mcp.sqlRole },
-              deadline.signal,
-            );
+          : await queryPostgres(sink, { ...query, offered: offeredIn(sink, shown), role }, deadline.signal);
       } finally {
         deadline.end();
       }
@@ -148,6 +146,7 @@ export function offeredIn(sink: SinkSettings, shown: ShownEntities): readonly Of
     .filter((connector) => connector.sink.name === sink.name)
     .flatMap((connector) => shown.of(connector))
     .map(({ target, only }) => ({
+      label: target.name,
       connector: target.connector.name,
       owner: target.entity.name,
       entity: target.table.entity,

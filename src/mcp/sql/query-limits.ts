@@ -33,10 +33,10 @@ export async function readStates(
   history: LedgerReader,
 ): Promise<readonly ReadView[]> {
   const read: ReadView[] = [];
-  for (const { name, connector, owner, entity } of views) {
+  for (const { name, label, connector, owner, entity } of views) {
     await checkCopied(history, connector);
     const target = { connector: { name: connector }, entity: { name: owner }, table: { entity } };
-    read.push({ view: name, entity: `${connector}/${entity}`, state: await readState(history, { target }) });
+    read.push({ view: name, entity: label, state: await readState(history, { target }) });
   }
   return read;
 }

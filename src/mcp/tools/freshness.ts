@@ -2,13 +2,13 @@ import * as z from 'zod';
 import { strictObject } from '../../definitions/schema-problems.ts';
 import { healthOf, type Trouble } from '../../app/connector-health.ts';
 import { freshnessOf, overviewOf, readOverviewsOfReadable } from '../../app/connector-states.ts';
-import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { ConnectorOverview } from '../../sinks/ledger-reader.ts';
 import { formatDuration } from '../../settings/parse-unit.ts';
 import { counted } from '../../telemetry/format.ts';
 import { answer, fitting, jsonOf } from '../answer.ts';
-import type { ShownEntity } from '../shown-entities.ts';
+import type { ShownConnector, ShownEntity } from '../shown-entities.ts';
 import { tool } from '../tool.ts';
+import { mostConnectors } from './list-entities.ts';
 
 export const freshness = tool({
   name: 'freshness',
@@ -22,14 +22,19 @@ export const freshness = tool({
   run: async ({ shown, clock }, { connector: name, after = '' }) => {
     const all = name === undefined ? shown.connectors : [shown.connectorNamed(name)];
     const left = all
-      .filter((connector) => connector.name > after)
-      .toSorted((one, other) => (one.name < other.name ? -1 : 1));
+      .filter(({ label }) => label > after)
+      .toSorted((one, other) => (one.label < other.label ? -1 : 1));
+    const page = left.slice(0, mostConnectors);
     const nowMs = clock.now();
-    const { overviews, unreadable } = await readOverviewsOfReadable(left);
-    const isReadable = (connector: ConnectorSettings): boolean =>
+    const { overviews, unreadable } = await readOverviewsOfReadable(
+      page.filter(({ noCopy }) => noCopy === null),
+    );
+    const isReadable = (connector: ShownConnector): boolean =>
       !unreadable.some(({ connectors }) => connectors.includes(connector));
-    const rows = left.map((connector) => {
-      if (!isReadable(connector)) return { connector: connector.name, state: 'cannot be read' };
+    const rows = page.map((connector) => {
+      const { label, noCopy } = connector;
+      if (noCopy !== null) return { connector: label, state: noCopy };
+      if (!isReadable(connector)) return { connector: label, state: 'cannot be read' };
       const entities = name === undefined ? null : shown.of(connector);
       return rowOf(connector, overviewOf(overviews, connector), nowMs, entities);
     });
@@ -38,13 +43,13 @@ export const freshness = tool({
       now: new Date(nowMs).toISOString(),
       note: 'as_of: what changed in the service before is stored. state: ok, running, waiting, incomplete, stale, failed, paused.',
       connectors: fit,
-      ...(fit.length < rows.length ? { next: { after: fit.at(-1)?.connector } } : {}),
+      ...(fit.length < left.length ? { next: { after: fit.at(-1)?.connector } } : {}),
     });
   },
 });
 
 function rowOf(
-  connector: ConnectorSettings,
+  connector: ShownConnector,
   overview: ConnectorOverview | null,
   nowMs: number,
   entities: readonly ShownEntity[] | null,
@@ -52,7 +57,7 @@ function rowOf(
   const { word, isStale, stalest, troubles } = healthOf(connector, overview, nowMs);
   const last = overview?.lastRun ?? null;
   return {
-    connector: connector.name,
+    connector: connector.label,
     state: word,
     as_of: stalest?.asOf ?? null,
     ...(isStale ? { too_old: true } : {}),

@@ -1,16 +1,14 @@
 import * as z from 'zod';
 import { strictObject } from '../../definitions/schema-problems.ts';
-import type { ConnectorName } from '../../core/names.ts';
-import type { ConnectorSettings } from '../../settings/settings.ts';
 import { answer, fitting, jsonOf, type Answer } from '../answer.ts';
 import { describeEntity } from '../describe-entity.ts';
 import { oldestOf, stateFacts, stateOf, type EntityState } from '../entity-states.ts';
 import { openEntity, readConnectors, type StoredConnector } from '../read-sinks.ts';
-import type { ShownEntity } from '../shown-entities.ts';
+import type { ShownConnector, ShownEntity } from '../shown-entities.ts';
 import { tool, type ToolWorld } from '../tool.ts';
 
 /** Connectors whose sinks are read for one answer. */
-const mostConnectors = 200;
+export const mostConnectors = 200;
 
 export const listEntities = tool({
   name: 'list_entities',
@@ -34,8 +32,8 @@ export const listEntities = tool({
 });
 
 async function everyConnector({ shown }: ToolWorld, after: string): Promise<Answer> {
-  const all = shown.connectors.toSorted((one, other) => (one.name < other.name ? -1 : 1));
-  const left = all.filter(({ name }) => name > after);
+  const all = shown.connectors.toSorted((one, other) => (one.label < other.label ? -1 : 1));
+  const left = all.filter(({ label }) => label > after);
   const page = left.slice(0, mostConnectors);
   const states = await readConnectors(page);
   const lines = fitting(
@@ -50,12 +48,12 @@ async function everyConnector({ shown }: ToolWorld, after: string): Promise<Answ
 }
 
 function connectorLine(
-  connector: ConnectorSettings,
+  connector: ShownConnector,
   entities: readonly ShownEntity[],
-  states: ReadonlyMap<ConnectorName, StoredConnector>,
+  states: ReadonlyMap<string, StoredConnector>,
 ) {
-  const { status = null, freshness = [], problem = null } = states.get(connector.name) ?? {};
-  if (problem !== null) return { connector: connector.name, problem };
+  const { status = null, freshness = [], problem = null } = states.get(connector.label) ?? {};
+  if (problem !== null) return { ...namesOf(connector), problem };
   const each = entities.flatMap((entity) => {
     const { table } = entity.target;
     const found = stateOf(entity, status, freshness);
@@ -63,12 +61,15 @@ function connectorLine(
   });
   const asOf = oldestOf(each.map(({ found }) => found));
   return {
-    connector: connector.name,
-    of: connector.definition.title,
+    ...namesOf(connector),
     as_of: asOf,
     complete: each.length > 0 && each.every(({ found }) => found.doubts.length === 0),
     entities: each.map(({ name, found }) => `${name} ${found.rows}${remark(found)}`),
   };
+}
+
+function namesOf({ label, alsoKnownBy, definition }: ShownConnector) {
+  return { connector: label, ...alsoKnownBy, of: definition.title };
 }
 
 /** What is neither read nor stored is not there for a reader. */
@@ -81,13 +82,9 @@ function remark({ doubts, withheld }: EntityState): string {
   return all.length === 0 ? '' : ` (${all.join('; ')})`;
 }
 
-async function oneConnector(
-  { shown }: ToolWorld,
-  connector: ConnectorSettings,
-  after: string,
-): Promise<Answer> {
+async function oneConnector({ shown }: ToolWorld, connector: ShownConnector, after: string): Promise<Answer> {
   const states = await readConnectors([connector]);
-  const { status = null, freshness = [], problem } = states.get(connector.name) ?? {};
+  const { status = null, freshness = [], problem } = states.get(connector.label) ?? {};
   const rows = shown
     .of(connector)
     .map((entity) => ({ entity, state: stateOf(entity, status, freshness) }))
@@ -109,8 +106,7 @@ async function oneConnector(
   });
   const fit = fitting(lines, jsonOf);
   return answer({
-    connector: connector.name,
-    of: connector.definition.title,
+    ...namesOf(connector),
     ...(typeof problem === 'string' ? { problem } : {}),
     as_of: asOf,
     note: 'Where an entity does not say otherwise, it is as of as_of, and complete.',

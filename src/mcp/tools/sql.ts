@@ -32,7 +32,7 @@ export const sql = tool({
     if (text === undefined || text.trim() === '') {
       const views = (await queries.views(sink)).map((view) => ({
         view: view.name,
-        of: `${view.connector}/${view.entity}`,
+        of: view.label,
         columns: view.columns,
       }));
       const left = views.slice(offset);

@@ -2,11 +2,12 @@ import { chmodSync, existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Clock, instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
+import { usage } from '../../core/usage-error.ts';
 import { noSpaceText } from '../../files/full-disk.ts';
 import { storageFailure } from '../../sql/sqlite/sqlite-error.ts';
 import { type Lock, takeLock } from '../../sql/sqlite/lock.ts';
 import { openSqlite, type Connection } from '../../sql/sqlite/open-sqlite.ts';
-import { createPrivateDirectory, createPrivateFile } from '../../files/private-file.ts';
+import { createPrivateDirectory, createPrivateFile, isPrivateFileThere } from '../../files/private-file.ts';
 import type { Values } from '../../sql/database.ts';
 import { statementsOn } from '../../sql/sqlite/sqlite-tx.ts';
 import { createState, stateApplicationId, stateVersion } from './state-schema.ts';
@@ -70,6 +71,29 @@ export function openStateFile(folder: string | null, clock: Clock, isShared = fa
   }
 }
 
+/**
+ * The rows of a statement, from the file as it is, beside a service that runs or not: read only, and without its lock.
+ * Throws `SyncError` USAGE where no service was ever started on the folder, and otherwise as `openServiceState` does.
+ */
+export function readStateFile(folder: string, sql: string): readonly object[] {
+  const name = join(folder, 'service.db');
+  try {
+    if (!isPrivateFileThere(name)) {
+      throw usage(`Expected the data folder of "serve", got ${folder}: there is no service.db in it.`);
+    }
+    const db = openSqlite(name, { readonly: true, fileMustExist: true, timeout: busyMs });
+    try {
+      if (inspect(db, name) !== stateVersion) throw ofAnotherVersion(name);
+      db.pragma('trusted_schema = OFF');
+      return statementsOn(db).rows(sql, {});
+    } finally {
+      db.close();
+    }
+  } catch (error) {
+    throw toStateError(error, name);
+  }
+}
+
 function lost(): never {
   throw new SyncError('A row that was just stored is missing.', { code: 'INTERNAL', recovery: 'stop' });
 }
@@ -96,12 +120,7 @@ function makePrivate(file: string): void {
 
 function prepare(db: Connection, name: string, clock: Clock, isHeldElsewhere: boolean): void {
   const version = inspect(db, name);
-  if (isHeldElsewhere && version !== stateVersion) {
-    throw new SyncError(
-      `The service that runs on ${name} is of another version of connector-sync. Stop it, or use its version.`,
-      { code: 'USAGE', recovery: 'retry', context: { file: name } },
-    );
-  }
+  if (isHeldElsewhere && version !== stateVersion) throw ofAnotherVersion(name);
   db.pragma('journal_mode = WAL');
   db.pragma('synchronous = FULL');
   db.pragma('foreign_keys = ON');
@@ -115,6 +134,13 @@ function prepare(db: Connection, name: string, clock: Clock, isHeldElsewhere: bo
     db.pragma(`application_id = ${stateApplicationId}`);
     db.pragma(`user_version = ${stateVersion}`);
   }).immediate();
+}
+
+function ofAnotherVersion(name: string): SyncError {
+  return new SyncError(
+    `The service that runs on ${name} is of another version of connector-sync. Stop it, or use its version.`,
+    { code: 'USAGE', recovery: 'retry', context: { file: name } },
+  );
 }
 
 /** The version of the state in the file, 0 where it is empty. Reads only: a foreign file stays what it was. */

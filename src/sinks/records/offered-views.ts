@@ -5,6 +5,8 @@ import { parseDescribed } from '../stored-json.ts';
 
 /** A table of which a stranger may read the view of current rows. */
 export interface OfferedTable {
+  /** What those who read it call it. */
+  readonly label: string;
   readonly connector: ConnectorName;
   /** Whose listing the rows come from. */
   readonly owner: EntityName;
