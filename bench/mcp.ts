@@ -21,6 +21,7 @@ try {
     `api: { baseUrl: "http://127.0.0.1:1", clientId: bench, clientSecret: bench }
 sinks: { main: { type: sqlite, path: ${file} } }
 connectors: { ${benchConnector}: { definition: email-marketing, id: bench, sink: main } }
+mcp: { sql: true }
 `,
   );
   await using mcp = await openMcpClient({ config, env: {} });
@@ -49,6 +50,8 @@ connectors: { ${benchConnector}: { definition: email-marketing, id: bench, sink:
   await measure('changes, the last ten', 'changes', { entity, since: members - 10 });
   await measure('changes since a time', 'changes', { entity, since: '2026-01-01' });
   await measure('freshness', 'freshness', {});
+  const view = `${benchConnector}__list_members_current`;
+  await measure('sql, a sum by groups', 'sql', { sql: `SELECT status, count(*) FROM ${view} GROUP BY 1` });
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

@@ -156,7 +156,7 @@ export function offeredIn(sink: SinkSettings, shown: ShownEntities): readonly Of
 
 function tooSlow(): SyncError {
   return new SyncError(
-    `The query took longer than ${deadlineMs / 1000} s and was ended. Ask for less: fewer rows to read, no join without a condition.`,
+    `The query took longer than ${deadlineMs / 1000} s and was ended. Ask for less: fewer columns (no *), fewer rows to read, no join without a condition.`,
     { code: 'SEARCH_TOO_SLOW', recovery: 'stop' },
   );
 }

@@ -26,6 +26,8 @@ export const mostOfCell = 500;
 export const mostColumns = 100;
 /** A query ends after so long, with the copying of what it reads. */
 export const deadlineMs = 30_000;
+/** Of the copy of what a query reads in SQLite; it takes twice as much room for a moment. */
+export const mostCopyBytes = 2 * 1024 ** 3;
 
 /** How the views stand. Throws COPY_UNFINISHED. */
 export async function readStates(

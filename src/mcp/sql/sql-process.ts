@@ -3,7 +3,7 @@ import { explainedAs } from '../../child/channel.ts';
 import { usage } from '../../core/usage-error.ts';
 import type { OfferedTable } from '../../sinks/records/offered-views.ts';
 import { ofQuery, queryViews } from '../../sinks/sqlite/query-views.ts';
-import { fittingRows, mostColumns, readStates, type QueryAnswer } from './query-limits.ts';
+import { fittingRows, mostColumns, mostCopyBytes, readStates, type QueryAnswer } from './query-limits.ts';
 
 export interface SqlQuery {
   /** Of a SQLite sink. */
@@ -24,7 +24,7 @@ const mostMiB = 768;
 
 const calls: SqlCalls = {
   query: async ({ limit, ...given }) => {
-    const { facts, found, views } = await queryViews(given, readStates);
+    const { facts, found, views } = await queryViews({ ...given, mostCopyBytes }, readStates);
     const { columns, rows } = found;
     if (columns.length > mostColumns) {
       throw usage(

@@ -11,7 +11,7 @@ export const sql = tool({
   title: 'Query by SQL',
   isSlow: true,
   description:
-    'One query (SELECT, WITH or VALUES; SQLite or PostgreSQL) over views of the stored records, without deleted ones. To count, add up, group and join. Without "sql": the views and their columns; ask for these first.',
+    'One query (SELECT, WITH or VALUES; SQLite or PostgreSQL) over views of the stored records, without deleted ones. To count, add up, group and join. Name the columns that you need instead of *: the fewer are read, the faster it is. Without "sql": the views and their columns; ask for these first.',
   input: strictObject({
     sql: z
       .string()

@@ -1,15 +1,16 @@
 import { SyncError } from '../../core/errors.ts';
+import { usage } from '../../core/usage-error.ts';
 import { columnOf, type Tx } from '../../sql/database.ts';
 import { inTx } from '../../sql/sqlite/in-tx.ts';
 import {
+  columnsRead,
   copyViews,
   openEmptyCopy,
   queryRows,
-  tablesRead,
   type QueryRows,
 } from '../../sql/sqlite/query-copy.ts';
 import { readerOn } from '../../sql/sqlite/read-sqlite.ts';
-import { isSqliteError } from '../../sql/sqlite/sqlite-error.ts';
+import { isSqliteError, storageFailure } from '../../sql/sqlite/sqlite-error.ts';
 import { ledgerReader } from '../ledger/history/history.ts';
 import { offeredViews, type OfferedTable, type OfferedView } from '../records/offered-views.ts';
 import { queryRefused, type OnViews } from '../records/view-query.ts';
@@ -27,6 +28,7 @@ interface ViewQuery {
   readonly offset: number;
   /** Where a copy of what the query reads is made; it exists for a moment. */
   readonly copy: string;
+  readonly mostCopyBytes: number;
 }
 
 /** The views of a sink that are offered. Throws SINK_FAILED where there is no sink, SINK_INCOMPATIBLE. */
@@ -44,23 +46,26 @@ export async function listViews(
  * a query that is none.
  */
 export async function queryViews<Facts>(
-  { file, offered, sql, offset, copy: at }: ViewQuery,
+  { file, offered, sql, offset, copy: at, mostCopyBytes: mostBytes }: ViewQuery,
   onViews: OnViews<Facts>,
 ): Promise<{ readonly facts: Facts; readonly found: QueryRows; readonly views: readonly OfferedView[] }> {
-  return await inSink(file, async (source, read) => {
-    const views = await read((tx) => viewsIn(tx, offered));
+  return await inSink(file, async (source, inState) => {
+    const views = await inState((tx) => viewsIn(tx, offered));
     const empty = openEmptyCopy(source, views);
-    const names = ofQuery(() => tablesRead(empty, sql), views);
+    const read = ofQuery(() => columnsRead(empty, sql), views);
     empty.close();
-    const filled = new Set(names);
     const facts = await onViews(
-      views.filter(({ name }) => filled.has(name)),
-      ledgerReader(sqliteTables, read),
+      views.filter(({ name }) => read.has(name)),
+      ledgerReader(sqliteTables, inState),
     );
-    const copy = await copyViews(source, { views, filled, file: at });
+    const copy = await copyViews(source, { views, read, file: at, mostBytes }).catch((error: unknown) => {
+      throw storageFailure(error)?.isFull === true ? tooMuch(mostBytes) : error;
+    });
     return ofQuery(() => {
-      const missing = tablesRead(copy, sql).filter((name) => !filled.has(name));
-      if (missing.length > 0) throw new TypeError(`the query reads ${missing.join(', ')} only now`);
+      for (const [name, columns] of columnsRead(copy, sql)) {
+        const isCopied = [...columns].every((column) => read.get(name)?.has(column) === true);
+        if (!isCopied) throw new TypeError(`the query reads more of ${name} than is copied`);
+      }
       return { facts, found: queryRows(copy, sql, offset), views };
     }, views);
   });
@@ -106,5 +111,11 @@ function tooOld(file: string): SyncError {
   return new SyncError(
     `${file} was written by an earlier version of this program, whose views are others. Sync once, then ask again.`,
     { code: 'SINK_INCOMPATIBLE', recovery: 'stop' },
+  );
+}
+
+function tooMuch(mostBytes: number): SyncError {
+  return usage(
+    `sql: what the query reads takes more than ${mostBytes / 1024 ** 2} MiB, or more than there is for temporary files. Ask for fewer columns: no *, no long texts. search, get and changes read records of any size.`,
   );
 }

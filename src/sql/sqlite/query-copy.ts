@@ -19,12 +19,7 @@ export interface QueryRows {
 export function openEmptyCopy(source: Connection, views: readonly CopiedView[]): Connection {
   const empty = openSqlite(':memory:');
   try {
-    for (const { name, columns } of views) {
-      const list = columns.map(quoted).join(', ');
-      const typed = source.prepare(`SELECT ${list} FROM main.${quoted(name)}`).columns();
-      const written = typed.map(({ type }, index) => `${quoted(columns[index] ?? '')} ${type ?? ''}`);
-      empty.exec(`CREATE TABLE ${quoted(name)} (${written.join(', ')})`);
-    }
+    for (const view of views) empty.exec(`CREATE TABLE ${tableOf(source, view)}`);
     return empty;
   } catch (error) {
     empty.close();
@@ -32,41 +27,78 @@ export function openEmptyCopy(source: Connection, views: readonly CopiedView[]):
   }
 }
 
+function tableOf(source: Connection, { name, columns }: CopiedView): string {
+  const typed = source.prepare(`SELECT ${listed(columns)} FROM main.${quoted(name)}`).columns();
+  const written = typed.map(({ type }, index) => `${quoted(columns[index] ?? '')} ${type ?? ''}`);
+  return `${quoted(name)} (${written.join(', ')})`;
+}
+
+function listed(columns: readonly string[]): string {
+  return columns.map(quoted).join(', ');
+}
+
 /**
- * The tables that a query reads, as SQLite has compiled it: those whose pages its program opens. `copy` has no indexes,
- * so that there is no other way to a row.
+ * What a query reads, as SQLite has compiled it: the tables whose pages its program opens, and the columns that it
+ * takes of their rows. `copy` has no indexes, so that there is no other way to a row.
  */
-export function tablesRead(copy: Connection, sql: string): readonly string[] {
-  const program = copy.prepare<[], Operation>(`EXPLAIN ${selectOf(sql)}`).all();
-  const pages = new Set(
-    program
-      .filter(({ opcode, p3 }) => opcode.startsWith('Open') && p3 === 0)
-      .flatMap(({ opcode, p2 }) => (opcode === 'OpenRead' ? [p2] : [])),
+export function columnsRead(copy: Connection, sql: string): ReadonlyMap<string, ReadonlySet<string>> {
+  const program = copy.prepare<[], Operation>(`EXPLAIN ${selectOf(sql, 0)}`).all();
+  const tables = copy.prepare<[], { name: string; rootpage: number; columns: string }>(
+    `SELECT name, rootpage, (SELECT json_group_array(name) FROM pragma_table_info(t.name)) AS columns
+     FROM sqlite_schema AS t WHERE type = 'table'`,
   );
-  const tables = copy.prepare<[], { name: string; rootpage: number }>(
-    "SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'",
-  );
-  return tables.all().flatMap(({ name, rootpage }) => (pages.has(rootpage) ? [name] : []));
+  const read = new Map<string, ReadonlySet<string>>();
+  for (const { name, rootpage, columns } of tables.all()) {
+    const cursors = program.filter(
+      ({ opcode, p2, p3 }) => opcode === 'OpenRead' && p2 === rootpage && p3 === 0,
+    );
+    if (cursors.length === 0) continue;
+    const taken = program.filter(
+      ({ opcode, p1 }) => opcode === 'Column' && cursors.some((cursor) => cursor.p1 === p1),
+    );
+    // `as`: made above.
+    const names = JSON.parse(columns) as readonly string[];
+    read.set(name, new Set(taken.flatMap(({ p2 }) => names[p2] ?? [])));
+  }
+  return read;
 }
 
 interface Operation {
   readonly opcode: string;
+  readonly p1: number;
   readonly p2: number;
   readonly p3: number;
 }
 
+interface CopyOptions {
+  readonly views: readonly CopiedView[];
+  /** What is copied; other columns are NULL, and other views have no rows. */
+  readonly read: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Where the copy is put for the moment. */
+  readonly file: string;
+  readonly mostBytes: number;
+}
+
 /**
- * A database of rows of `views` alone, opened to be read; the other ones have no rows. In the state that `source`
- * reads, a connection that reads inside a transaction, which is over then. `file`: where it is put for the moment.
+ * A database of rows of `views` alone, opened to be read. In the state that `source` reads, a connection that reads
+ * inside a transaction, which is over then. Throws SQLITE_FULL above `mostBytes`.
  */
 export async function copyViews(
   source: Connection,
-  { views, filled, file }: { views: readonly CopiedView[]; filled: ReadonlySet<string>; file: string },
+  { views, read, file, mostBytes }: CopyOptions,
 ): Promise<Connection> {
+  for (const view of views) source.exec(`CREATE TEMP TABLE ${tableOf(source, view)}`);
+  const pageBytes = Number(source.pragma('temp.page_size', { simple: true }));
+  source.pragma(`temp.max_page_count = ${Math.ceil(mostBytes / pageBytes)}`);
   for (const { name, columns } of views) {
-    const list = columns.map(quoted).join(', ');
-    const rows = filled.has(name) ? '' : ' LIMIT 0';
-    source.exec(`CREATE TEMP TABLE ${quoted(name)} AS SELECT ${list} FROM main.${quoted(name)}${rows}`);
+    const taken = read.get(name);
+    if (taken === undefined) continue;
+    const copied = columns.filter((column) => taken.has(column));
+    // A query that takes no column counts the rows.
+    const [into, from] = copied.length > 0 ? [copied, listed(copied)] : [columns.slice(0, 1), 'NULL'];
+    source.exec(
+      `INSERT INTO temp.${quoted(name)} (${listed(into)}) SELECT ${from} FROM main.${quoted(name)}`,
+    );
   }
   source.exec('COMMIT');
   // `attached` is not in the types.
@@ -93,13 +125,13 @@ const allPages = 2 ** 31 - 1;
  * Throws what SQLite says of a text that is none, and of a second statement.
  */
 export function queryRows(copy: Connection, sql: string, offset: number): QueryRows {
-  const statement = copy.prepare<[], unknown[]>(`${selectOf(sql)} LIMIT -1 OFFSET ${offset}`);
+  const statement = copy.prepare<[], unknown[]>(selectOf(sql, offset));
   if (!statement.reader || !statement.readonly) throw new TypeError('a query that reads was expected');
   const rows = statement.raw().safeIntegers();
   return { columns: statement.columns().map(({ name }) => name), rows: rows.iterate() };
 }
 
 /** A comment at the end of the text ends with its line. */
-function selectOf(sql: string): string {
-  return `SELECT * FROM (\n${sql.replace(/[;\s]+$/, '')}\n)`;
+function selectOf(sql: string, offset: number): string {
+  return `SELECT * FROM (\n${sql.replace(/[;\s]+$/, '')}\n) LIMIT -1 OFFSET ${offset}`;
 }
