@@ -2,7 +2,7 @@ import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
-import { openNotifyWorld } from '../support/notify/notify-world.ts';
+import { makeOld, openNotifyWorld } from '../support/notify/notify-world.ts';
 import { jsonLines } from '../support/run-cli.ts';
 
 it('tests each channel by the way that messages take, and says what is wrong', async () => {
@@ -35,14 +35,12 @@ it('tests each channel by the way that messages take, and says what is wrong', a
 
 it('says once that data is too old, and that it is fresh again', async () => {
   await using notify = await openNotifyWorld('  ops: { type: webhook, url: "URL" }', {
-    settings: '    include: [lists]\n    freshWithin: 1s\n',
+    settings: '    include: [lists]\n    freshWithin: 1d\n',
   });
   const { world, receiver, sync } = notify;
   await sync();
   expect(receiver.received).toEqual([]);
-  await new Promise((resolve) => {
-    setTimeout(resolve, 1_100);
-  });
+  makeOld(world);
   // A command that reads another connector looks at all of the sink.
   await world.cli('sync', 'wiki', '--select', 'users');
   await sync();

@@ -1,7 +1,7 @@
 import { appendFileSync } from 'node:fs';
 import { expect } from 'vitest';
 import { it } from '../support/it.ts';
-import { openNotifyWorld } from '../support/notify/notify-world.ts';
+import { makeOld, openNotifyWorld } from '../support/notify/notify-world.ts';
 import { startRedis } from '../support/redis.ts';
 import { startCli } from '../support/run-cli.ts';
 
@@ -9,15 +9,13 @@ import { startCli } from '../support/run-cli.ts';
 it('finds in a worker without a run that data is too old', async () => {
   await using redis = await startRedis();
   await using notify = await openNotifyWorld('  ops: { type: webhook, url: "URL" }', {
-    settings: '    include: [lists]\n    freshWithin: 1s\n',
+    settings: '    include: [lists]\n    freshWithin: 1d\n',
     redisUrl: redis.url,
   });
   const { world, receiver } = notify;
   await notify.sync();
   expect(receiver.received).toEqual([]);
-  await new Promise((resolve) => {
-    setTimeout(resolve, 1_100);
-  });
+  makeOld(world);
   const worker = startCli(['worker', '--config', world.config], { cwd: world.folder, env: world.env });
   await receiver.arrived(1);
   worker.child.kill('SIGTERM');

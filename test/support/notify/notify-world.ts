@@ -1,4 +1,6 @@
 import { appendFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { ApiError } from '../../../src/service/api-error.ts';
 import { openCliWorld, type CliWorld, type CliWorldOptions } from '../cli-world.ts';
 import { startReceiver, type Receiver } from './receiver.ts';
@@ -46,4 +48,11 @@ export async function openNotifyWorld(
       await receiver[Symbol.asyncDispose]();
     },
   };
+}
+
+/** What is stored of the newsletter is as of years ago. */
+export function makeOld({ folder }: Pick<CliWorld, 'folder'>): void {
+  const db = new Database(join(folder, 'main.db'));
+  db.exec("UPDATE _sync_tables SET as_of = '2020-01-01T00:00:00.000Z' WHERE connector = 'newsletter'");
+  db.close();
 }
