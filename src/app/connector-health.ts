@@ -131,7 +131,7 @@ const aboutCredentials: ReadonlySet<ErrorCode> = new Set(['AUTH_FAILED', 'FORBID
  * What needs a person because it is new: until the definition declares it, and for some days. Not where
  * `onSchemaChange` gives it a column: then the config has decided.
  */
-function newFieldsOf(overview: ConnectorOverview | null, nowMs: number): readonly FieldNews[] {
+export function newFieldsOf(overview: ConnectorOverview | null, nowMs: number): readonly FieldNews[] {
   const all = overview?.newFields ?? [];
   if (all.length === 0) return all;
   return all.filter(

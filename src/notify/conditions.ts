@@ -3,7 +3,7 @@ import { instant, type Instant } from '../core/clock.ts';
 import { SyncError, type ErrorCode } from '../core/errors.ts';
 import type { RunId } from '../core/names.ts';
 import type { ConnectorSettings, NoticeKind } from '../settings/settings.ts';
-import type { FieldNews } from '../sinks/drift.ts';
+import { newsName, type FieldNews } from '../sinks/drift.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { Condition, FoundState } from '../sinks/notices.ts';
 import type { ReadConfig } from './notifier.ts';
@@ -82,7 +82,7 @@ export function conditionsOf(
     ),
     ...(overview === null ? [] : staleOf(connector, overview, before, found, nowMs)),
     ...(fields.get(name) ?? []).map((news) =>
-      found('schema-change', `${news.entity}.${news.field}: ${news.kind}`, news.since, {
+      found('schema-change', newsName(news), news.since, {
         text: fieldText(news),
       }),
     ),

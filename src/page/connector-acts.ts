@@ -1,3 +1,4 @@
+import { acknowledgeFields, fieldsToAcknowledge } from '../app/acknowledge-fields.ts';
 import {
   checkRunnable,
   defaultReason,
@@ -10,6 +11,7 @@ import {
 } from '../app/control-connectors.ts';
 import { usage } from '../core/usage-error.ts';
 import { connectorNamed } from '../settings/chosen-connectors.ts';
+import { newsName } from '../sinks/drift.ts';
 import { count, counted } from '../telemetry/format.ts';
 import type { ActQuery, ActWorld, Prepare } from './prepared-act.ts';
 import { matchingConnectors, type ListedConnector } from './read-overview-page.ts';
@@ -113,6 +115,25 @@ export const connectorActs = {
           throw usage(`${name} is ${text}, without allowing deletes. Ask again when that run has ended.`);
         };
         await runNow(settings, [one.connector], { by: who, allowDeletes: true }, { program, onQueued });
+      },
+    };
+  },
+  'acknowledge-fields': async (query, world) => {
+    const { connector, overview } = await oneConnector(query.connector, world);
+    const { name } = connector;
+    const fields = fieldsToAcknowledge(connector, overview, world.clock.now());
+    const names = fields.map(newsName);
+    return {
+      title: `Mark new fields of ${name} as known`,
+      says: [
+        `These fields no longer stand under "Needs a person": ${names.join(', ')}.`,
+        'Nothing changes in what is stored or how it is read. Fields that come later stand there again.',
+      ],
+      of: [name, ...names],
+      back: `connectors/${name}`,
+      act: async ({ who, tell }) => {
+        await acknowledgeFields(connector, fields, { ...world, who });
+        tell(`${name}: ${counted(fields.length, 'field')} marked as known.`);
       },
     };
   },

@@ -98,7 +98,10 @@ function pausedBy({ past: { actions } }: ConnectorData): string {
 }
 
 /** What a person can do now. */
-function actLinks({ connector: { name }, overview, running }: ConnectorData, world: PageWorld): SafeHtml {
+function actLinks(
+  { connector: { name }, overview, health, running }: ConnectorData,
+  world: PageWorld,
+): SafeHtml {
   const of = { connector: name };
   const isPaused = (overview?.paused ?? null) !== null;
   const isWithheld = (overview?.missing ?? []).some(({ withheld }) => withheld > 0);
@@ -107,6 +110,7 @@ function actLinks({ connector: { name }, overview, running }: ConnectorData, wor
     ${isPaused ? '' : actLink(world, root, ['pause', 'Pause'], of)}
     ${running === null ? '' : actLink(world, root, ['cancel', 'Cancel the run'], { run: running.run.run })}
     ${isWithheld && !isPaused ? actLink(world, root, ['allow-deletes', 'Allow deletes once'], of) : ''}
+    ${health.newFields === 0 ? '' : actLink(world, root, ['acknowledge-fields', 'Mark new fields as known'], of)}
   </p>`;
 }
 

@@ -95,6 +95,7 @@ export const actNames = [
   'resume',
   'cancel',
   'allow-deletes',
+  'acknowledge-fields',
   'undelete',
   'publish-now',
 ] as const;

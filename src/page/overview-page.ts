@@ -1,5 +1,5 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
-import { healthWords } from '../app/connector-health.ts';
+import { healthWords, type Trouble } from '../app/connector-health.ts';
 import { formatDuration } from '../settings/parse-unit.ts';
 import type { PublishSettings } from '../settings/settings.ts';
 import { count, counted, printable } from '../telemetry/format.ts';
@@ -77,12 +77,18 @@ function troubleSection({ named, query }: OverviewData, isForPerson: boolean, wo
           ({ connector: { name }, trouble }) =>
             html`<li>
               <a href="connectors/${name}">${name}</a> ${troubleText(trouble, name, world)}
-              ${trouble.kind === 'withheld' ? actLink(world, './', ['allow-deletes', 'Allow once'], { connector: name }) : ''}
+              ${troubleAct(trouble, name, world)}
             </li>`,
         )}
     </ul>
     ${more > 0 ? html`<p><a href="${linkTo(query, { state, page: 1 })}">and ${count(more)} more</a></p>` : ''}
   </section>`;
+}
+
+function troubleAct({ kind }: Trouble, connector: string, world: PageWorld): SafeHtml | '' {
+  if (kind === 'withheld') return actLink(world, './', ['allow-deletes', 'Allow once'], { connector });
+  if (kind === 'fields') return actLink(world, './', ['acknowledge-fields', 'Mark as known'], { connector });
+  return '';
 }
 
 const besides = [

@@ -38,8 +38,9 @@ export function troubleText(
       const { fields, untilMs } = trouble;
       return html`${counted(fields.length, 'field')} ${fields.length === 1 ? 'is' : 'are'} not as the
       definition declares: ${printable(fieldNames(fields))}. Nothing is lost.
-      ${command(`schema diff ${connector}`)} has lines to declare what is new; undeclared, it stands here
-      until ${exactly(untilMs)}.`;
+      ${command(`schema diff ${connector}`)} has lines to declare what is new;
+      ${command(`schema acknowledge ${connector}`)} marks it as known. Without either, it stands here until
+      ${exactly(untilMs)}.`;
     }
     case 'withheld-by-age':
       return html`${withheldItemsText(trouble.entities, trouble.items)} Check <code>retention</code> and

@@ -18,6 +18,7 @@ export type ActionName =
   | 'read-in-full'
   | 'run-now'
   | 'publish-now'
+  | 'acknowledge-fields'
   | 'copy-from'
   | 'copy-to'
   | 'copy-discarded'

@@ -37,6 +37,11 @@ export interface FieldNews extends Pick<DriftRow, 'connector' | 'entity' | 'fiel
   readonly hasColumn: boolean;
 }
 
+/** `members.nickname: undeclared`: one of a connector's news and no other. */
+export function newsName({ entity, field, kind }: Pick<FieldNews, 'entity' | 'field' | 'kind'>): string {
+  return `${entity}.${field}: ${kind}`;
+}
+
 /** For so long, people are shown what is new of a connector's fields. */
 export const newForMs = 14 * 24 * 60 * 60 * 1_000;
 

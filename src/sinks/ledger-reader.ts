@@ -159,7 +159,7 @@ export interface ConnectorOverview {
   readonly quarantined: number;
   /** Until then the service asked for no calls, in `lastEnded`. */
   readonly resumeAt: Instant | null;
-  /** Of the last days (`newForMs`). */
+  /** Of the last days (`newForMs`), without what a person has acknowledged. */
   readonly newFields: readonly FieldNews[];
   /** As `LedgerReader.withheldByAge`. */
   readonly withheldByAge: readonly WithheldOf[];

@@ -103,6 +103,7 @@ describe('every command with --json', () => {
     ['schedule resume newsletter'],
     ['notify status'],
     ['schema diff'],
+    ['schema acknowledge newsletter', 2],
     ['config show'],
     ['config schema'],
     ['copy --from main --to other newsletter'],

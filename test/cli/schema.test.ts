@@ -114,6 +114,33 @@ describe('schema diff', () => {
   });
 });
 
+describe('schema acknowledge', () => {
+  it('marks new fields as known, says which, and is noted with who did it', async () => {
+    edit = null;
+    await cli(['sync', 'newsletter', '--select', 'automations', '--full']);
+    edit = (record) => ({ ...record, nickname: 'x', emails_sent: 'many', [odd]: 1, later: true });
+    await cli(['sync', 'newsletter', '--select', 'automations', '--full']);
+    const { code, stdout } = await cli(['schema', 'acknowledge', 'newsletter']);
+    expect([code, stdout.split('\n')]).toEqual([
+      0,
+      [
+        'newsletter: 4 fields marked as known',
+        '  automations.emails_sent: misfit',
+        '  automations.later: undeclared',
+        '  automations.nickname: undeclared',
+        '  automations.red \ufffd[31m\ufffd: undeclared',
+        '',
+      ],
+    ]);
+    const [document] = jsonLines(await cli(['actions', 'newsletter', '--json', '--limit', '1']));
+    expect(document).toMatchObject({ actions: [{ action: 'acknowledge-fields', connector: 'newsletter' }] });
+    expect(await cli(['schema', 'acknowledge', 'newsletter'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('newsletter has no new fields to acknowledge.') as string,
+    });
+  });
+});
+
 describe('the line that declares a field', () => {
   const undeclared = { kind: 'undeclared' } as const;
 

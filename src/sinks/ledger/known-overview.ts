@@ -2,6 +2,7 @@ import type { ConnectorName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
 import type { Pause } from '../lease.ts';
 import type { ConnectorOverview } from '../ledger-reader.ts';
+import { readAcknowledged } from './drift/field-news.ts';
 import { readOverview, readPauses } from './history/read-overview.ts';
 
 export type Overview = ReadonlyMap<ConnectorName, ConnectorOverview>;
@@ -25,8 +26,8 @@ export interface KnownOverview {
 }
 
 /**
- * The same as of now: reads the connectors that were written to since, and all pauses, which are written without
- * holding a connector. The same object and entries where nothing was written.
+ * The same as of now: reads the connectors that were written to since, all pauses, and what people have
+ * acknowledged: these are written without holding a connector. The same object and entries where nothing was written.
  */
 export async function renewOverview(
   tx: Tx,
@@ -39,9 +40,15 @@ export async function renewOverview(
     return { overview: byConnector(await readOverview(tx)), commits };
   }
   const paused = byConnector(pauses);
+  const news = [...known.overview.values()].flatMap(({ newFields }) => newFields);
+  const isAcknowledged = await readAcknowledged(
+    tx,
+    news.map(({ connector }) => connector),
+  );
   const held = [...commits].filter(([name, commit]) => known.commits?.get(name) !== commit);
   const changed = new Set([
     ...held.map(([name]) => name),
+    ...news.flatMap((one) => (isAcknowledged(one) ? [one.connector] : [])),
     ...pauses.flatMap((one) =>
       isSame(one, known.overview.get(one.connector)?.paused) ? [] : [one.connector],
     ),

@@ -1,8 +1,10 @@
 import type { Instant } from '../../../core/clock.ts';
+import { knownOrMade } from '../../../core/known-or-made.ts';
 import type { ConnectorName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
-import type { FieldNews } from '../../drift.ts';
+import { newsName, type FieldNews } from '../../drift.ts';
 import { parseColumns } from '../../stored-json.ts';
+import { actionsOf } from '../actions.ts';
 
 /**
  * What was met for the first time since then, of all connectors or of `only` these. What the chain of runs that stored
@@ -34,4 +36,18 @@ export async function readFieldNews(
     const hasColumn = isIn(evolved);
     return news.kind === 'undeclared' && !hasColumn && isIn(declared) ? [] : [{ ...news, hasColumn }];
   });
+}
+
+/** Which news a person has acknowledged, of these connectors: by name, so that no clock decides it. */
+export async function readAcknowledged(
+  tx: Tx,
+  connectors: Iterable<ConnectorName>,
+): Promise<(news: FieldNews) => boolean> {
+  const known = new Map<ConnectorName, Set<unknown>>();
+  for (const { connector, detail } of await actionsOf(tx, 'acknowledge-fields', [...new Set(connectors)])) {
+    const names = knownOrMade(known, connector, () => new Set());
+    const { fields } = detail;
+    for (const name of Array.isArray(fields) ? fields : []) names.add(name);
+  }
+  return (news) => known.get(news.connector)?.has(newsName(news)) === true;
 }

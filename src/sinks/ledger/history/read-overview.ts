@@ -13,7 +13,7 @@ import type { StoredIdentity } from '../../lease.ts';
 import type { RunReport } from '../../run-report.ts';
 import { grouped } from '../../../core/grouped.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
-import { readFieldNews } from '../drift/field-news.ts';
+import { readAcknowledged, readFieldNews } from '../drift/field-news.ts';
 import { readWithheld } from '../purges/retained.ts';
 import { newestRunsSql, runColumns } from './read-runs.ts';
 
@@ -60,7 +60,15 @@ export async function readOverview(
     ({ connector }) => connector,
   );
   const reported = await readReports(tx, only);
-  const newFields = grouped(await readFieldNews(tx, await newSince(tx), only), ({ connector }) => connector);
+  const news = await readFieldNews(tx, await newSince(tx), only);
+  const isAcknowledged = await readAcknowledged(
+    tx,
+    news.map(({ connector }) => connector),
+  );
+  const newFields = grouped(
+    news.filter((one) => !isAcknowledged(one)),
+    ({ connector }) => connector,
+  );
   const withheldByAge = await readWithheld(tx, only);
   return [...new Set([...identityOf.keys(), ...pauses.keys()])]
     .toSorted()
