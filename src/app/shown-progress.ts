@@ -15,6 +15,8 @@ const shape = z.object({
       entity: z.string(),
       /** How many records the run will have read of it; null: not known. */
       expected: z.object({ records: z.number(), isEstimate: z.boolean() }).nullable(),
+      /** Read by the runs that this one resumes. */
+      earlierRows: z.number().default(0),
       pacedMs: z.number().default(0),
     }),
   ),
@@ -45,9 +47,10 @@ export function openShownProgress(connector: ConnectorName, clock: Clock) {
       if (nowMs - shownMs < leastBetweenMs) return null;
       shownMs = nowMs;
       const shown: ShownProgress = {
-        entities: [...progress.entities].map(([entity, { pacedMs, open }]) => ({
+        entities: [...progress.entities].map(([entity, { earlierRows, pacedMs, open }]) => ({
           entity,
           expected: expectedRecords(progress, entity),
+          earlierRows,
           pacedMs: open > 0 ? pacedMs : 0,
         })),
         recordsPerSecond: rates(progress, nowMs).records,

@@ -16,6 +16,16 @@ interface Failed {
   readonly message: string;
 }
 
+/** How far earlier runs of a chain have read an entity. For people. */
+export interface ReadEarlier extends OfEntity {
+  /** One that came twice counts once. */
+  readonly records: number;
+  /** Listings that were read to their end, and those that are still to be read; null: not known, in a tree. */
+  readonly listings: { readonly read: number; readonly due: number } | null;
+  /** What led to its listings: more may come while that is read. */
+  readonly parent: EntityName | null;
+}
+
 /** Events of a run. Telemetry turns them into log lines, progress and metrics; no other code prints. */
 export type RunEvent =
   | {
@@ -24,6 +34,8 @@ export type RunEvent =
       readonly run: RunId;
       readonly continues: RunId | null;
       readonly due: number;
+      /** What the runs that this one resumes have read, by entity. Absent: it resumes none. */
+      readonly earlier?: readonly ReadEarlier[];
     }
   /** `isIncremental`: only what changed is asked for. */
   | ({

@@ -1,8 +1,8 @@
 import type { Clock } from '../core/clock.ts';
-import type { OnRunEvent } from '../core/events.ts';
+import type { OnRunEvent, ReadEarlier } from '../core/events.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { ConnectorIdentity, Lease } from '../sinks/lease.ts';
-import type { Sink } from '../sinks/sink.ts';
+import type { Sink, StartedRun } from '../sinks/sink.ts';
 import type { Source } from '../source/source.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
 import { fileTally, type FileOptions } from './files/file-tally.ts';
@@ -63,8 +63,10 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
   const entities = withWindow(definition, options.entities, asked.window);
   const plan = planRun(definition, entities, clock.now(), asked);
   const startedMs = clock.now();
-  const { run: id, continues, due, earlier, rawKey } = await sink.startRun(lease, plan);
-  onEvent({ kind: 'run-started', connector, run: id, continues, due });
+  const started = await sink.startRun(lease, plan);
+  const { run: id, continues, due, earlier, rawKey } = started;
+  const resumed = continues === null ? {} : { earlier: readEarlier(started) };
+  onEvent({ kind: 'run-started', connector, run: id, continues, due, ...resumed });
   const { serverTime } = source.stats();
   const ending = runEnding(options.signal, clock);
   return {
@@ -96,4 +98,21 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
     /** That of `ending`: aborted when the run must stop at once. */
     signal: ending.signal,
   };
+}
+
+function readEarlier({ earlier, found }: Pick<StartedRun, 'earlier' | 'found'>): readonly ReadEarlier[] {
+  const names = new Set([...earlier, ...found].map(({ entity }) => entity));
+  return [...names].map((entity) => {
+    const counts = earlier.find((one) => one.entity === entity);
+    const partitions = found.find((one) => one.entity === entity);
+    return {
+      entity,
+      records: counts === undefined ? 0 : counts.fetched - counts.duplicate,
+      listings:
+        partitions === undefined || partitions.isTree
+          ? null
+          : { read: partitions.sealed, due: partitions.ready },
+      parent: partitions?.parent ?? null,
+    };
+  });
 }

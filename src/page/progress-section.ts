@@ -26,14 +26,18 @@ export function progressSection(
   const { run, counts, progress, isLost } = running;
   const shown = new Map((progress?.entities ?? []).map((one) => [one.entity, one]));
   const before = new Map((stored?.status?.entities ?? []).map(({ entity, rows }) => [entity, rows]));
-  const rows = counts.map(({ entity, fetched, duplicate, inserted, updated }) => [
-    entity,
-    count(fetched - duplicate),
-    expectedText(shown.get(entity)?.expected ?? null, fetched - duplicate) ?? '',
-    count(inserted + updated),
-    count(Math.max(0, (before.get(entity) ?? 0) - inserted)),
-    pacedText({ pacedMs: shown.get(entity)?.pacedMs ?? 0 }).join(),
-  ]);
+  const rows = counts.map(({ entity, fetched, duplicate, inserted, updated }) => {
+    const { expected = null, earlierRows = 0, pacedMs = 0 } = shown.get(entity) ?? {};
+    const read = earlierRows + fetched - duplicate;
+    return [
+      entity,
+      count(read),
+      expectedText(expected, read) ?? '',
+      count(inserted + updated),
+      count(Math.max(0, (before.get(entity) ?? 0) - inserted)),
+      pacedText({ pacedMs }).join(),
+    ];
+  });
   return html`<section class="notice" aria-label="Run in progress">
     <h2>${isLost ? 'Its process has ended' : 'Running'}</h2>
     <p>

@@ -187,6 +187,8 @@ export interface StartedRun {
   readonly isFull: boolean;
   /** What the runs before it in its chain counted: what they left out of an entity, this one does not read either. */
   readonly earlier: readonly EarlierCounts[];
+  /** What those runs have found; empty for a fresh start. */
+  readonly found: readonly ChainPartitions[];
   /**
    * Secret of this connector in this sink, for the hashes of `PreparedRecord.raw`. Their maker mixes in what else
    * decides what is stored of a record: a hash must differ where the same bytes are to be stored in another way.
@@ -194,10 +196,21 @@ export interface StartedRun {
   readonly rawKey: string;
 }
 
-export interface EarlierCounts extends Pick<PageCounts, 'fetched' | 'quarantined'> {
+export interface EarlierCounts extends Pick<PageCounts, 'fetched' | 'quarantined' | 'duplicate'> {
   readonly entity: EntityName;
   /** 0 for runs that were killed: only a report says it. */
   readonly depthLimited: number;
+}
+
+/** Partitions of an entity that a chain has found. */
+export interface ChainPartitions {
+  readonly entity: EntityName;
+  /** Of a record that led to one of them. */
+  readonly parent: EntityName | null;
+  /** Some are listings inside trees, which go when their tree is sealed. */
+  readonly isTree: boolean;
+  readonly sealed: number;
+  readonly ready: number;
 }
 
 export interface PageCommit {

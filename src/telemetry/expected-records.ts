@@ -17,8 +17,8 @@ export interface ExpectedRecords {
  */
 export function expectedRecords(progress: Progress, name: EntityName): ExpectedRecords | null {
   const entity = progress.entities.get(name);
-  if (entity === undefined || progress.continues !== null) return null;
-  const { found, begun, endedRows, rows, isIncremental, expected } = entity;
+  if (entity === undefined) return null;
+  const { found, begun, endedRows, rows, earlierRows, isIncremental, expected } = entity;
   const open = openListings(progress, name);
   const mean = meanOf(entity, open.length);
   const isCounted = open.every(({ total }) => total !== null);
@@ -34,7 +34,8 @@ export function expectedRecords(progress: Progress, name: EntityName): ExpectedR
     }
   }
   const all = isIncremental ? null : expected.rows;
-  return all === null || all < rows ? null : { records: all, isEstimate: true };
+  // After a resume the sink may hold no more than the runs before have read.
+  return all === null || all < rows || all <= earlierRows ? null : { records: all, isEstimate: true };
 }
 
 /** Fewer are read too quickly for an estimate to matter. */
@@ -53,11 +54,11 @@ export interface Remaining {
   readonly isAtLeast: boolean;
 }
 
-/** At the present rate. Null where that is not known: for a resumed run, and while nothing comes. */
+/** At the present rate. Null where that is not known: at the start, and while nothing comes. */
 export function remaining(progress: Progress, nowMs: number): Remaining | null {
-  const { entities, continues, run, isSweeping, startedAtMs, throttledUntilMs } = progress;
+  const { entities, run, isSweeping, startedAtMs, throttledUntilMs } = progress;
   const isTooEarly = run === null || nowMs - startedAtMs < rateWindowMs;
-  if (isTooEarly || continues !== null || isSweeping || throttledUntilMs > nowMs) return null;
+  if (isTooEarly || isSweeping || throttledUntilMs > nowMs) return null;
   const left = [...entities].map(([name, entity]) => pagesLeft(progress, name, entity));
   const pages = left.reduce<number>((sum, one) => sum + (one ?? 0), 0);
   const perSecond = rates(progress, nowMs).pages;
@@ -66,12 +67,13 @@ export function remaining(progress: Progress, nowMs: number): Remaining | null {
 }
 
 function pagesLeft(progress: Progress, name: EntityName, entity: EntityProgress): number | null {
-  const { expected, rows, pages, found, begun, open } = entity;
+  const { expected, rows, earlierRows, pages, found, begun, open } = entity;
   const waiting = Math.max(0, (found ?? 0) - begun);
   const total = expectedRecords(progress, name);
   if (total !== null && pages > 0 && (total.records !== expected.rows || expected.pages === null)) {
     const left = Math.max(0, total.records - rows);
-    return Math.max(waiting, rows === 0 ? 0 : left / (rows / pages));
+    const perPage = (rows - earlierRows) / pages;
+    return Math.max(waiting, perPage === 0 ? 0 : left / perPage);
   }
   if (expected.pages !== null) return Math.max(0, expected.pages - pages);
   // One that has not begun may stay so: nothing may lead to it.

@@ -63,8 +63,7 @@ const failureTexts: Partial<Record<ErrorCode, string>> = {
 };
 
 function heading(progress: Progress, nowMs: number): string {
-  const resumed =
-    progress.continues === null ? '' : ` (resumed ${progress.continues}; finished parts skipped)`;
+  const resumed = progress.continues === null ? '' : ` (resumed ${progress.continues})`;
   return `${progress.connector}  ${duration(nowMs - progress.startedAtMs)}${resumed}`;
 }
 
@@ -81,13 +80,15 @@ function entityLine(
   const { records } = rates({ arrivals: entity.arrivals, startedAtMs: progress.startedAtMs }, nowMs);
   const wait = entity.open > 0 ? entityWait(entity, progress, nowMs) : null;
   const mark = entity.open > 0 ? '>' : entity.setAside > 0 ? '!' : '·';
+  const queued = entity.open > 0 ? 0 : Math.max(0, (entity.found ?? 0) - entity.begun);
   const parts = [
     `${mark} ${printable(name).padEnd(nameWidth)}`,
     recordsText(name, entity, progress),
     ...(wait === null ? [] : [wait]),
     ...(entity.setAside > 0 ? [`${count(entity.setAside)} failed`] : []),
     ...(entity.open > 0 && wait === null ? [`${count(Math.round(records))}/s`, ...pacedText(entity)] : []),
-    counted(entity.pages, 'page'),
+    ...(queued > 0 ? [`${counted(queued, 'listing')} wait for others`] : []),
+    entity.pages === 0 && entity.earlierRows > 0 ? 'read before the resume' : counted(entity.pages, 'page'),
   ];
   const line = fitting(parts, '  ', style);
   return entity.setAside > 0 ? colored('yellow', line, style) : line;
@@ -166,7 +167,7 @@ function filesText({ wanted, stored, bytes, failed }: FileProgress): string {
 }
 
 function hasBegun(entity: EntityProgress): boolean {
-  return entity.pages + entity.open + entity.sealed + entity.setAside > 0;
+  return entity.begun + entity.pages + entity.earlierRows > 0;
 }
 
 /** As many of the parts as there is room for. */

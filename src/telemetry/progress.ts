@@ -1,4 +1,4 @@
-import type { RunEvent } from '../core/events.ts';
+import type { ReadEarlier, RunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import { type Arrivals, withArrival } from './rates.ts';
 
@@ -21,8 +21,10 @@ export interface Expected {
 const notKnown: Expected = { rows: null, pages: null };
 
 const noProgress = {
-  /** Records that were read; one that came twice counts once. */
+  /** Records that were read, by the runs that this one resumes too; one that came twice counts once. */
   rows: 0,
+  /** Of those: by those runs. */
+  earlierRows: 0,
   pages: 0,
   open: 0,
   sealed: 0,
@@ -30,10 +32,10 @@ const noProgress = {
   /** At least one listing of it is asked only for what changed: the rows in the sink say nothing of what will come. */
   isIncremental: false,
   expected: notKnown,
-  /** Listings that were started, and records of those that have ended. */
+  /** Listings that were started, and records of those that have ended or were read by earlier runs. */
   begun: 0,
   endedRows: 0,
-  /** Listings of it that were found in this run, and about how many records their parents state. Null: not known. */
+  /** Listings of it that were found, by the runs that this one resumes too, and about how many records their parents state. Null: not known. */
   found: 0 as number | null,
   stated: 0 as number | null,
   /** What led to them: more may come while that is read. */
@@ -101,8 +103,9 @@ export function startProgress(
 export function advanceProgress(progress: Progress, event: RunEvent, nowMs: number): Progress {
   switch (event.kind) {
     case 'run-started': {
-      const { run, continues, due } = event;
-      return { ...progress, run, continues, walksKnown: due, retry: null };
+      const { run, continues, due, earlier = [] } = event;
+      const begun = { ...progress, run, continues, walksKnown: due, retry: null };
+      return earlier.reduce(withEarlier, begun);
     }
     case 'walk-started':
       return withEntity(
@@ -188,6 +191,23 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
     case 'run-finished':
       return progress;
   }
+}
+
+/** What is known of an entity from the runs before; how many pages those took is not. */
+function withEarlier(progress: Progress, { entity, records, listings, parent }: ReadEarlier): Progress {
+  const { walksKnown, walksEnded } = progress;
+  const read = listings?.read ?? 0;
+  const known = { ...progress, walksKnown: walksKnown + read, walksEnded: walksEnded + read };
+  return withEntity(known, entity, ({ expected }) => ({
+    rows: records,
+    earlierRows: records,
+    endedRows: records,
+    begun: read,
+    found: listings && read + listings.due,
+    parent,
+    stated: null,
+    expected: { ...expected, pages: null },
+  }));
 }
 
 /** Null as soon as one of the parts is not known. */

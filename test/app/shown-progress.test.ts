@@ -34,7 +34,7 @@ it('is what a terminal shows, at most every two seconds', () => {
     clock.advance(1000);
   }
   expect(readShownProgress(shown.text())).toEqual({
-    entities: [{ entity, expected: { records: 30_000, isEstimate: false }, pacedMs: 1500 }],
+    entities: [{ entity, expected: { records: 30_000, isEstimate: false }, earlierRows: 0, pacedMs: 1500 }],
     recordsPerSecond: 1000,
     left: { ms: 20_000, isAtLeast: false },
   });

@@ -5,7 +5,7 @@ import { expect } from 'vitest';
 import { it } from '../support/it.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { serveSamples } from '../support/serve-samples.ts';
-import { cliSecret, writeCliConfig } from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { listingOf } from '../../src/sample/sample-account.ts';
 import { callCli, jsonLines, startCli } from '../support/run-cli.ts';
@@ -104,6 +104,27 @@ it('reports how many records parents state and the service counts, and reads the
   expect(counting.read).toBe(plain.read);
   expect(counting.found).toMatchObject([{ entity: 'list_members', parent: 'lists', listings: 2 }]);
   expect(counting.found[0]?.['records']).toBeGreaterThan(0);
+});
+
+it('begins after a resume with what the run before has read', async ({ folder }) => {
+  await using service = await startCliService();
+  const config = await writeCliConfig(folder, service.url);
+  const sync = async (...more: string[]) => {
+    const args = ['sync', 'newsletter', '--select', 'lists', 'list_members', '--config', config, '--json'];
+    return jsonLines(await callCli([...args, ...more], { cwd: folder, env: { SECRET: cliSecret } }));
+  };
+  const cut = await sync('--max-calls', '4');
+  const readOf = (entity: string) =>
+    cut
+      .filter((line) => line['kind'] === 'page-committed' && line['entity'] === entity)
+      .map(({ counts }) => counts as Record<string, number>)
+      .reduce((all, { fetched = 0, duplicate = 0 }) => all + fetched - duplicate, 0);
+  const started = (await sync()).find(({ kind }) => kind === 'run-started');
+  expect(started?.['earlier']).toEqual([
+    { entity: 'list_members', records: readOf('list_members'), listings: expect.anything(), parent: 'lists' },
+    { entity: 'lists', records: readOf('lists'), listings: { read: 1, due: 0 }, parent: null },
+  ]);
+  expect(readOf('lists')).toBeGreaterThan(0);
 });
 
 /** Of a server that has gone again: nothing answers there. */

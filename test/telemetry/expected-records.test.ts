@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { RunEvent } from '../../src/core/events.ts';
+import type { ReadEarlier, RunEvent } from '../../src/core/events.ts';
 import { isConnectorName, isDeclaredName, type EntityName, type RunId } from '../../src/core/names.ts';
 import { noCounts } from '../../src/core/records.ts';
 import { expectedRecords, remaining } from '../../src/telemetry/expected-records.ts';
@@ -14,11 +14,15 @@ import {
 const lists = entityName('lists');
 const members = entityName('list_members');
 
-const started = (due = 1, continues: RunId | null = null): RunEvent => {
+const started = (due = 1, continues: RunId | null = null) => {
   const connector = 'newsletter';
   if (!isConnectorName(connector)) throw new Error('expected a name');
-  return { kind: 'run-started', connector, run: 'r' as never, continues, due };
+  return { kind: 'run-started', connector, run: 'r' as never, continues, due } as const;
 };
+const startedAfter = (earlier: readonly ReadEarlier[]) => ({
+  ...started(2, 'earlier' as never),
+  earlier,
+});
 const walk = (entity: EntityName, id = ''): RunEvent => ({
   kind: 'walk-started',
   entity,
@@ -133,12 +137,35 @@ describe('how many records a run will have read', () => {
     expect(lineOf(progress, lists)).toContain(' 1,500 records ');
   });
 
-  it('is unknown for a resumed run, and what the sink holds where only some listings became due', () => {
-    const earlier = 'earlier' as never;
-    expect(expectedRecords(play([started(1, earlier), walk(lists), counted(lists, 500)]), lists)).toBeNull();
+  it('is what the sink holds where only some listings became due', () => {
     const known = new Map([[members, { rows: 9000, pages: 12 }]]);
     const some = play([started(), found(null, null), walk(members, 'a'), counted(members, 50, 'a')], known);
     expect(expectedRecords(some, members)).toEqual({ records: 9000, isEstimate: true });
+  });
+
+  it('counts what the runs before have read, after a resume', () => {
+    // The lists have been read, 4,000 members of the first two, and a part of the third; a fourth waits.
+    const resumed = startedAfter([
+      { entity: lists, records: 4, listings: { read: 1, due: 0 }, parent: null },
+      { entity: members, records: 5000, listings: { read: 2, due: 2 }, parent: lists },
+    ]);
+    expect(progressSummary(play([resumed]), 500)).toContain(': 5,004 records, 3 of 5 known listings read');
+    expect(lineOf(play([resumed]), lists)).toMatch(/^· lists +4 records {2}read before the resume$/);
+    expect(lineOf(play([resumed]), members)).toContain(
+      '5,000 of ~10,000 records  2 listings wait for others',
+    );
+    const third = [walk(members, 'c'), counted(members, 1000, 'c'), page(members, 400, 'c')];
+    expect(lineOf(play([resumed, ...third]), members)).toContain('5,400 of ~8,500 records');
+    const all = [...third, walk(members, 'd'), counted(members, 300, 'd')];
+    expect(expectedRecords(play([resumed, ...all]), members)).toEqual({ records: 6300, isEstimate: false });
+  });
+
+  it('takes what the sink holds after a resume only where it holds more than the runs before have read', () => {
+    const inTree = { entity: lists, records: 700, listings: null, parent: null };
+    const known = (rows: number) => new Map([[lists, { rows, pages: 9 }]]);
+    const rows = (stored: number) => expectedRecords(play([startedAfter([inTree])], known(stored)), lists);
+    expect(rows(700)).toBeNull();
+    expect(rows(2000)).toEqual({ records: 2000, isEstimate: true });
   });
 
   it('has no tilde only where no listing waits that was found before this run', () => {
@@ -169,6 +196,20 @@ it('a first run says how long it takes by what the service has counted, from the
   expect(text).toContain('1,000 records/s, about 20 s left');
   expect(text).toContain('reading lists (10,000 of 30,000 records)');
   expect(lineOf(progress, lists, 10_000)).toMatch(/ 1,000\/s {2}10 pages$/);
+});
+
+it('a resumed run says how long it takes by the pages of this run alone', () => {
+  let progress = play([
+    startedAfter([{ entity: lists, records: 20_000, listings: { read: 0, due: 1 }, parent: null }]),
+    walk(lists),
+    counted(lists, 30_000),
+  ]);
+  for (let ms = 0; ms < 10_000; ms += 1000) {
+    const fetched = { kind: 'page-fetched', entity: lists, records: 1000, bytes: 1, ms: 1 } as const;
+    progress = advanceProgress(advanceProgress(progress, fetched, ms), page(lists, 1000), ms);
+  }
+  expect(lineOf(progress, lists, 10_000)).toContain('30,000 of 50,000 records');
+  expect(remaining(progress, 10_000)).toEqual({ ms: 20_000, isAtLeast: false });
 });
 
 it('the line of an entity says what it waits for, and why', () => {

@@ -28,7 +28,7 @@ export async function countsOfChain(
 ): Promise<readonly EarlierCounts[]> {
   return await tx.rows<EarlierCounts>(
     `SELECT entity, CAST(sum(fetched) AS bigint) AS fetched, CAST(sum(quarantined) AS bigint) AS quarantined,
-       CAST(sum(depth_limited) AS bigint) AS depth_limited
+       CAST(sum(duplicate) AS bigint) AS duplicate, CAST(sum(depth_limited) AS bigint) AS depth_limited
      FROM _sync_counts WHERE run IN
        (SELECT run FROM _sync_runs WHERE connector = :connector AND number >= :origin AND origin = :origin)
      GROUP BY entity ORDER BY entity`,

@@ -69,6 +69,7 @@ export function continuing(kind: SinkKind): void {
       due: 2,
       isFull: false,
       earlier: [],
+      found: [],
       rawKey: expect.any(String) as string,
     });
     expect(await sink.nextPartitions(lease, 5)).toMatchObject(
@@ -94,7 +95,7 @@ export function continuing(kind: SinkKind): void {
     await second.lease[Symbol.asyncDispose]();
     const lease = await sink.acquire(identity());
     expect((await sink.startRun(lease, bench().plan('r3'))).earlier).toEqual([
-      { entity: members, fetched: 3, quarantined: 1, depthLimited: 2 },
+      { entity: members, fetched: 3, quarantined: 1, duplicate: 0, depthLimited: 2 },
     ]);
     const late = bench().plan('r4', { continueAfter: instant(bench().clock.now() + hourMs) });
     expect((await sink.startRun(lease, late)).earlier).toEqual([]);
@@ -115,7 +116,8 @@ export function continuing(kind: SinkKind): void {
       run: 'r2',
       ...continued,
       isFull: false,
-      earlier: [{ entity: members, fetched: 1, quarantined: 0, depthLimited: 0 }],
+      earlier: [{ entity: members, fetched: 1, quarantined: 0, duplicate: 0, depthLimited: 0 }],
+      found: [{ entity: members, parent: null, isTree: false, sealed: 0, ready: 1 }],
       rawKey: expect.any(String) as string,
     });
     const { id, position } = await onlyPartition(sink, next.lease);

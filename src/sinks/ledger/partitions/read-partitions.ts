@@ -5,6 +5,7 @@ import type { KnownWalks } from '../../decisions/becoming-due.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { FoundPartition } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
+import type { ChainPartitions } from '../../sink.ts';
 import { parseParams } from '../../stored-json.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import { ask, columnOf, cellOf, type Tx } from '../../../sql/database.ts';
@@ -157,6 +158,15 @@ export async function countReady(tx: Tx, of: Pick<Scope, 'connector' | 'window'>
   const sql = `SELECT count(*) FROM _sync_partitions WHERE connector = :connector AND backfill = :window AND ready = 1`;
   return (await cellOf<number>(tx, sql, of)) ?? 0;
 }
+
+/** What a chain has found, by entity. */
+export const partitionsOfChain = ask<
+  InChain,
+  ChainPartitions
+>(`SELECT entity, max(parent_entity) AS parent, count(tree_depth) > 0 AS is_tree, count(nullif(ready, 0)) AS ready,
+       count(CASE WHEN due_since IS NULL AND sealed_run IN
+         (SELECT run FROM _sync_runs WHERE connector = :connector AND number >= :origin AND origin = :origin) THEN 1 END) AS sealed
+     FROM _sync_partitions WHERE ${inScope} AND origin = :origin GROUP BY entity ORDER BY entity`);
 
 /** What is due, by entity; listings inside a tree are a part of it. */
 export const leftWork = ask<Scope, LeftWork>(`SELECT entity, count(*) AS partitions FROM _sync_partitions

@@ -11,7 +11,7 @@ import type { RunPlan, StartedRun } from '../../sink.ts';
 import { noteAction } from '../actions.ts';
 import type { Commit, CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
 import { findPartitions, meetFound } from '../partitions/find-partitions.ts';
-import { countReady, isLeft, type Scope } from '../partitions/read-partitions.ts';
+import { countReady, isLeft, partitionsOfChain, type Scope } from '../partitions/read-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { noteMasks } from '../masks.ts';
 import { storedRawKey } from '../connectors.ts';
@@ -75,6 +75,7 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
       due: await countReady(tx, { connector, window: plan.window }),
       isFull,
       earlier: earlier === null ? [] : await countsOfChain(tx, connector, origin),
+      found: earlier === null ? [] : await partitionsOfChain(tx, { ...scope, origin }),
       rawKey: await storedRawKey(tx, connector),
     },
   };
