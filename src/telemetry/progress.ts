@@ -35,7 +35,7 @@ const noProgress = {
   /** Listings that were started, and records of those that have ended or were read by earlier runs. */
   begun: 0,
   endedRows: 0,
-  /** Listings of it that were found, by the runs that this one resumes too, and about how many records their parents state. Null: not known. */
+  /** Listings found, by the runs that this one resumes too, and about how many records parents state. Null: unknown. */
   found: 0 as number | null,
   stated: 0 as number | null,
   /** What led to them: more may come while that is read. */
