@@ -101,10 +101,12 @@ async function rewriteAll(
     const table = tables.find(({ entity }) => entity === masking.entity);
     if (since === undefined || table === undefined) continue;
     const about = { masking, table, since };
+    // In front of the rows: those whose key the mask changes take their versions along.
+    const versions = table.hasVersions ? await maskVersions(rewriting, about) : 0;
     rewritten.push({
       entity: masking.entity,
       rows: await maskRows(rewriting, about),
-      versions: table.hasVersions ? await maskVersions(rewriting, about) : 0,
+      versions,
       quarantined: await maskQuarantined(rewriting, about),
       files: await maskFiles(rewriting, about),
       lines: await maskLines(rewriting, about),

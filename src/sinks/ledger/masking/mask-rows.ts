@@ -44,7 +44,7 @@ export async function maskRows(
   );
 }
 
-/** The same of closed versions; those of rows that go are gone by then. */
+/** The same of closed versions. */
 export async function maskVersions(
   { connector, records, signal, step }: Rewriting,
   { masking, table }: Masked,
