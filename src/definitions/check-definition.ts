@@ -15,6 +15,7 @@ import {
 } from './check-names.ts';
 import { checkParents, checkRecursive } from './check-parents.ts';
 import { checkReading } from './check-reading.ts';
+import { checkReferences } from './check-references.ts';
 import { checkSearchable } from './check-searchable.ts';
 import type { DefinitionFile } from './definition-file.ts';
 import { noSuch, suggestName } from './suggest-name.ts';
@@ -42,6 +43,7 @@ export function checkDefinition(file: DefinitionFile, note: Note): void {
   }
   checkTables(file, note);
   checkParents(file, note);
+  checkReferences(file, note);
   checkErrorPatterns(file, note);
   checkCredentials(file, note);
   if (file.upstream !== null) checkUpstream(file, file.upstream, note);

@@ -95,6 +95,7 @@ function buildEntity(name: EntityName, file: EntityFile, paging: PagingFile | un
     moved: mapOf(file.moved),
     filledFrom: mapOf(file.filledFrom),
     reveals: mapOf(file.reveals),
+    references: mapOf(file.references, referenceOf),
     searchable: mapOf(file.searchable, ({ from, ...field }, column) => ({
       ...field,
       from: from ?? [column],
@@ -121,6 +122,11 @@ function buildEntity(name: EntityName, file: EntityFile, paging: PagingFile | un
     /** What the config keeps of its records from being stored; null: nothing. */
     mask: noMask,
   };
+}
+
+function referenceOf(target: string): { readonly entity: EntityName; readonly field: string } {
+  const [entity = '', field = ''] = target.split('.');
+  return { entity: entityName(entity), field };
 }
 
 const noMask: RecordMask | null = null as RecordMask | null;
@@ -203,7 +209,7 @@ function whatReadingDependsOn({ entities, upstream, ...file }: DefinitionFile): 
   };
 }
 
-const forPeople = ['description', 'descriptions', 'derived', 'unpack', 'reveals'];
+const forPeople = ['description', 'descriptions', 'derived', 'unpack', 'reveals', 'references'];
 
 function without(members: object, names: readonly string[]): object {
   return Object.fromEntries(Object.entries(members).filter(([name]) => !names.includes(name)));

@@ -89,11 +89,14 @@ function section(entity: Entity, table: EntityTable, described: DescribedTable):
     ({ columns, parent, parentColumns }) =>
       `${columns.map((name) => `\`${name}\``).join(', ')} is ${parentColumns.map((name) => `\`${parent}.${name}\``).join(', ')}.`,
   );
+  const referring = [...(table === entity.table ? entity.references : [])].map(
+    ([path, target]) => `\`${path}\` refers to \`${target.entity}.${target.field}\`.`,
+  );
   const kept = entity.deletes === 'never' ? ['Rows are never deleted.'] : [];
   return [
     `## ${table.entity}`,
     '',
-    [...about, `Key: ${key}.`, ...joined, ...kept].join(' '),
+    [...about, `Key: ${key}.`, ...joined, ...referring, ...kept].join(' '),
     '',
     '| column | type | meaning |',
     '| --- | --- | --- |',

@@ -3,10 +3,17 @@ import type { Secret } from '../core/secret.ts';
 import type { Note } from '../definitions/check-names.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import type { Masks } from '../definitions/mask/masked-definition.ts';
-import { ruleAt, ruleTree, type MaskRule, type MaskRules } from '../definitions/mask/mask-rules.ts';
+import {
+  ruleAt,
+  ruleOfPath,
+  ruleTree,
+  type MaskRule,
+  type MaskRules,
+} from '../definitions/mask/mask-rules.ts';
 import { noSuch } from '../definitions/suggest-name.ts';
 import type { ConnectorFile } from './connector-file.ts';
 import type { EntityMaskFile, MaskRuleFile } from './mask-file.ts';
+import { linkedFields, linkedPaths, type EntityField } from './linked-fields.ts';
 import { neededFields, type ReadEntities } from './needed-fields.ts';
 import { openRecordMask } from './open-record-mask.ts';
 
@@ -42,6 +49,7 @@ export function buildMasks(written: Written): Masks {
     checkNeeded(written, entity, rules);
     masks.set(entity.name, { rules, mask: openRecordMask(rules, key) });
   }
+  checkLinked(written, masks);
   if (masks.size > 0 && key === null) {
     note(['mask', 'key'], 'is missing; expected a key, because connectors have a mask');
   }
@@ -103,6 +111,55 @@ function checkNeeded(
       `expected ${field} as it is: it is filled in from what the listing is asked for by; leave it out`,
     );
   }
+}
+
+/**
+ * What is masked in one table is not left in clear in another that holds the same values: they are masked alike, or
+ * dropped. What a sync needs in clear is kept, and the config says so.
+ */
+function checkLinked(written: Written, masks: Masks): void {
+  const { definition, entities, at, note } = written;
+  for (const [name, { rules }] of masks) {
+    const entity = definition.entities.get(name);
+    if (entity === undefined) continue;
+    for (const path of linkedPaths(definition, entity)) {
+      const rule = ruleOfPath(rules, path);
+      if (rule.kind === 'keep') continue;
+      const missing = linkedFields(definition, entities, { entity, path }).flatMap((other) =>
+        missingLine(written, masks, other, rule),
+      );
+      if (missing.length === 0) continue;
+      const masked = `${path} is masked, and fields of other records hold the same values`;
+      note([...at, 'mask', name], `${masked}: add ${missing.join(', ')}; or keep ${path}`);
+    }
+  }
+}
+
+/** What the config has to say of a field whose values are masked elsewhere by a rule; empty: it says so. */
+function missingLine(
+  { definition, entities, isServed = false }: Written,
+  masks: Masks,
+  { entity, path }: EntityField,
+  rule: MaskRule,
+): readonly string[] {
+  const line = (text: string): string => `${entity.name}: { fields: { ${path}: ${text} } }`;
+  const rules = masks.get(entity.name)?.rules ?? noRules;
+  const needed = neededFields(definition, entity, entities, { isServed }).find(
+    (one) => one.path.join('.') === path && !one.mayHash,
+  );
+  if (needed !== undefined) {
+    return rules.fields.get(path)?.kind === 'keep' ? [] : [`${line('keep')} (it is ${needed.why})`];
+  }
+  const own = ruleOfPath(rules, path);
+  return own.kind === 'drop' || ruleText(own) === ruleText(rule) ? [] : [line(ruleText(rule))];
+}
+
+const noRules: MaskRules = { fields: new Map(), unknownFields: 'keep' };
+
+/** As a config has it. */
+function ruleText(rule: MaskRule): string {
+  if (rule.kind === 'truncate') return `{ truncate: ${rule.length} }`;
+  return rule.kind === 'hash' && rule.as !== 'text' ? `{ hash: { as: ${rule.as} } }` : rule.kind;
 }
 
 /** From the listing's parameters: it does not come with the record. */

@@ -1,7 +1,8 @@
 import type { EntityName } from '../core/names.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
-import { ruleAt, ruleTree, type MaskRules } from '../definitions/mask/mask-rules.ts';
+import { ruleAt, ruleOfPath, ruleTree, type MaskRules } from '../definitions/mask/mask-rules.ts';
 import type { Masks } from '../definitions/mask/masked-definition.ts';
+import { linkedFields, linkedPaths, type EntityField } from './linked-fields.ts';
 
 /** A field that came and that the definition does not declare. */
 interface UndeclaredField {
@@ -14,15 +15,25 @@ interface UndeclaredField {
  * that the definition does not declare and no rule covers, and rules for fields that are not known.
  */
 export function maskGaps(
-  { entities }: Definition,
+  definition: Definition,
+  /** The entities that are read. */
+  read: ReadonlyMap<EntityName, unknown>,
   masks: Masks,
   undeclared: readonly UndeclaredField[],
 ): readonly { readonly entity: EntityName; readonly detail: string }[] {
   return [...masks].flatMap(([name, { rules }]) => {
-    const entity = entities.get(name);
+    const entity = definition.entities.get(name);
     if (entity === undefined) return [];
     const met = undeclared.flatMap(({ entity: of, field }) => (of === name ? [field] : []));
-    const details = [...revealing(entity, rules), ...uncovered(rules, met), ...unknown(entity, rules, met)];
+    const linked = [...new Set([...linkedPaths(definition, entity), ...entity.references.keys()])].map(
+      (path) => ({ path, others: linkedFields(definition, read, { entity, path }) }),
+    );
+    const details = [
+      ...revealing(entity, rules),
+      ...linked.flatMap(({ path, others }) => inClearElsewhere(path, others, rules, masks)),
+      ...uncovered(rules, met),
+      ...unknown(entity, rules, met),
+    ];
     return details.map((detail) => ({ entity: name, detail }));
   });
 }
@@ -38,6 +49,23 @@ function revealing({ reveals, filledFrom }: Entity, rules: MaskRules): readonly 
     const given = isMasked(field) ? [] : revealed.filter(isMasked);
     return given.length === 0 ? [] : [`${field} is stored in clear and gives ${given.join(' and ')} away`];
   });
+}
+
+function inClearElsewhere(
+  path: string,
+  others: readonly EntityField[],
+  rules: MaskRules,
+  masks: Masks,
+): readonly string[] {
+  const { kind } = ruleOfPath(rules, path);
+  if (kind === 'keep' || kind === 'drop') return [];
+  const clear = others.flatMap(({ entity: { name }, path: other }) => {
+    const theirs = masks.get(name)?.rules;
+    return theirs === undefined || ruleOfPath(theirs, other).kind === 'keep' ? [`${name}.${other}`] : [];
+  });
+  return clear.length === 0
+    ? []
+    : [`${path} is masked, and ${clear.join(', ')} have the same values in clear`];
 }
 
 function uncovered(rules: MaskRules, met: readonly string[]): readonly string[] {

@@ -81,12 +81,14 @@ describe('what a definition says about its store, its files and its credentials'
     expect(books?.filledFrom).toEqual(new Map([['facts', 'details']]));
   });
 
-  it('reads nothing again because a field is filled from another', () => {
-    const hashes = [text, text.replace('    filledFrom: { facts: details }\n', '')].map((each) => {
+  it('reads nothing again because a field is filled from another, or refers to one', () => {
+    const written = '    filledFrom: { facts: details }\n';
+    const others = ['', `${written}    references: { facts.book: books.id }\n`];
+    const hashes = [text, ...others.map((other) => text.replace(written, other))].map((each) => {
       writeFileSync(path.join(folder, 'shelves.yaml'), each);
       return loadDefinitions([folder]).get('shelves')?.contentHash;
     });
-    expect(hashes[0]).toBe(hashes[1]);
+    expect(new Set(hashes).size).toBe(1);
   });
 
   it.each<readonly [string, string, string]>([
@@ -104,6 +106,25 @@ describe('what a definition says about its store, its files and its credentials'
   ])('is refused with a copy %s', (_, copy, expected) => {
     expect(problemsWith('facts: details', copy)[0]).toEqual(
       expect.stringContaining(`entities.books.filledFrom.${expected}`),
+    );
+  });
+
+  it.each<readonly [string, string, string]>([
+    ['of a field that does not exist', 'pagez.id: books.id', 'pagez.id: no such field: "pagez"'],
+    ['to no entity', 'title: bokes.id', 'title: no such entity: "bokes"'],
+    ['to no field', 'title: books.idd', 'title: no such field of books: "idd"; did you mean "id"?'],
+    ['to an entity alone', 'title: books', 'title: expected an entity and its field, such as lists.id'],
+    ['to itself', 'title: books.title', 'title: expected another field than the field itself'],
+    [
+      'to what refers to another',
+      'title: books.sum, sum: books.id',
+      'title: books.sum itself refers to books.id: name that',
+    ],
+    ['of a path with a gap', 'facts..id: books.id', 'facts..id: expected names joined by dots'],
+  ])('is refused with a reference %s', (_, reference, expected) => {
+    const written = '    filledFrom: { facts: details }\n';
+    expect(problemsWith(written, `${written}    references: { ${reference} }\n`)[0]).toEqual(
+      expect.stringContaining(`entities.books.references.${expected}`),
     );
   });
 

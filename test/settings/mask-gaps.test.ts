@@ -6,6 +6,7 @@ import { openRecordMask } from '../../src/settings/open-record-mask.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 
 const mailing = builtInDefinition('email-marketing');
+const read = mailing.entities;
 const hash: MaskRule = { kind: 'hash', as: 'email' };
 const drop: MaskRule = { kind: 'drop' };
 
@@ -18,7 +19,7 @@ function gaps(
   const rules: MaskRules = { fields: new Map(Object.entries(fields)), unknownFields };
   const masks = new Map([[entity as EntityName, { rules, mask: openRecordMask(rules, null) }]]);
   const met = undeclared.map((field) => ({ entity: entity as EntityName, field }));
-  return maskGaps(mailing, masks, met).map(({ detail }) => detail);
+  return maskGaps(mailing, read, masks, met).map(({ detail }) => detail);
 }
 
 describe('what a mask leaves open', () => {
@@ -36,13 +37,21 @@ describe('what a mask leaves open', () => {
     ]);
   });
 
+  it('are fields of other records that hold the same values', () => {
+    expect(gaps('segment_members', { id: hash })).toEqual([
+      'id is masked, and list_members.id, email_activity.email_id, unsubscribes.email_id have the same values in clear',
+    ]);
+    expect(gaps('reports', { list_id: hash }).join()).toContain('list_id is masked, and lists.id, ');
+    expect(gaps('reports', { list_id: drop })).toEqual([]);
+  });
+
   it('are undeclared fields that came and that no rule covers', () => {
     expect(gaps('list_members', { ip_signup: drop }, ['nickname', 'a"b'])).toEqual([
       'no rule covers undeclared fields that came: "nickname", "a\\"b"',
     ]);
     const covered: Record<string, MaskRule> = { ip_signup: drop, nickname: drop, 'company.name': drop };
     expect(gaps('list_members', covered, ['nickname', 'company'])).toEqual([]);
-    expect(gaps('list_members', { ip_signup: drop }, ['nickname'], 'drop')).toEqual([]);
+    expect(gaps('automations', { id: { kind: 'keep' } }, ['nickname'], 'drop')).toEqual([]);
   });
 
   it('are rules for fields that the definition does not declare and that have not come', () => {

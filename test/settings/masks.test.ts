@@ -46,6 +46,24 @@ describe('mask', () => {
     });
   });
 
+  it('hashes parts of keys that no call needs, where all fields with the same values are masked', () => {
+    const others = 'list_members: { fields: { id: keep } }, unsubscribes: { fields: { email_id: hash } }';
+    const mask = `{ segment_members: { fields: { id: hash } }, email_activity: { fields: { email_id: hash } }, ${others} }`;
+    const { definition } = connector(withMask(mask));
+    const idOf = (entity: string, field: string): unknown =>
+      definition.entities.get(entity as EntityName)?.mask?.record({ [field]: 'c4d2' });
+    const hashed = (idOf('segment_members', 'id') as { id: string }).id;
+    expect(hashed).toMatch(/^hmac-/);
+    expect(idOf('email_activity', 'email_id')).toEqual({ email_id: hashed });
+    expect(idOf('unsubscribes', 'email_id')).toEqual({ email_id: hashed });
+    // What is not read has no table with the values.
+    const few = withMask('{ email_activity: { fields: { email_id: hash } } }').replace(
+      /( +)definition: .*\n/,
+      '$&$1include: [campaigns, email_activity]\n',
+    );
+    expect(connector(few).masks.size).toBe(1);
+  });
+
   it('masks with the same rules and key alike, and with another key in another way', () => {
     const config = withMask('{ list_members: { fields: { email_address: { hash: { as: email } } } } }');
     const maskOf = () => connector(config).definition.entities.get('list_members' as EntityName)?.mask;
@@ -106,6 +124,16 @@ describe('mask', () => {
       '{ email_activity: { fields: { activity.timestamp: { truncate: 4 } } } }',
       '',
       'expected activity.timestamp as it comes',
+    ],
+    [
+      '{ segment_members: { fields: { id: hash } }, email_activity: { fields: { email_id: { hash: { as: email } } } } }',
+      '',
+      'mask.segment_members: id is masked, and fields of other records hold the same values: add list_members: { fields: { id: keep } } (it is needed to ask for a single record), email_activity: { fields: { email_id: hash } }, unsubscribes: { fields: { email_id: hash } }; or keep id',
+    ],
+    [
+      '{ tags: { fields: { id: hash } } }',
+      '',
+      'add segments: { fields: { id: keep } } (it is needed to ask for a single record); or keep id',
     ],
     ['{ list_members: { fields: { ip_signup: drop } } }', 'none', 'mask.key: is missing; expected a key'],
     [

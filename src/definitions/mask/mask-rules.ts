@@ -93,6 +93,11 @@ export function ruleAt(
   return { kind: 'keep' };
 }
 
+/** As `ruleAt`, for one path alone. */
+export function ruleOfPath(rules: MaskRules, path: string): MaskRule {
+  return ruleAt(rules, ruleTree(rules), path.split('.'));
+}
+
 function withElements(nodes: readonly RuleNode[]): readonly RuleNode[] {
   const elements = nodes.flatMap(({ any }) => (any === null ? [] : [any]));
   return elements.length === 0 ? nodes : [...nodes, ...withElements(elements)];

@@ -37,6 +37,7 @@ export const marked = isLong ? 1_000 : 40;
 /** The account with a mark in every place of a record where a value can be. Each record keeps its own. */
 export function markedAccount(marks: Marks) {
   const madeById = new Map<string, JsonObject>();
+  const markOfPerson = new Map<string, JsonValue>();
   /** The campaign whose recipients the service does not show, with a value in its words. */
   let refused: JsonValue | undefined;
   const once = (id: string, make: () => JsonObject): JsonObject => {
@@ -63,11 +64,17 @@ export function markedAccount(marks: Marks) {
       ],
     })),
   });
+  /** A part of keys, which is hashed in each of them. */
+  const personOf = (id: JsonValue = null, field: string): JsonObject => {
+    const person = JSON.stringify(id);
+    const isMarked = markOfPerson.has(person) || markOfPerson.size < marked;
+    if (isMarked && !markOfPerson.has(person)) markOfPerson.set(person, marks.value('person', 'text'));
+    return { [field]: markOfPerson.get(person) ?? id };
+  };
   const recipientOf = (record: JsonObject): JsonObject => ({
     ...record,
+    ...personOf(record['email_id'], 'email_id'),
     ...once(`recipient ${JSON.stringify(record['email_id'])}`, () => ({
-      // A part of the key, which is hashed.
-      email_id: marks.value('email_id', 'text'),
       email_address: marks.value('recipient', 'email'),
       activity: ((record['activity'] ?? []) as readonly JsonObject[]).map((event) => ({
         ...event,
@@ -76,12 +83,13 @@ export function markedAccount(marks: Marks) {
     })),
   });
   return (account: SampleAccount): SampleAccount => {
-    const edit = (entity: string, record: JsonObject): JsonObject =>
-      entity === 'list_members'
-        ? memberOf(record)
-        : entity === 'email_activity'
-          ? recipientOf(record)
-          : record;
+    const edits: Readonly<Record<string, (record: JsonObject) => JsonObject>> = {
+      list_members: memberOf,
+      email_activity: recipientOf,
+      segment_members: (record) => ({ ...record, ...personOf(record['id'], 'id') }),
+      unsubscribes: (record) => ({ ...record, ...personOf(record['email_id'], 'email_id') }),
+    };
+    const edit = (entity: string, record: JsonObject): JsonObject => edits[entity]?.(record) ?? record;
     return {
       ...account,
       list: (entity, params) => {
@@ -126,9 +134,11 @@ export function maskWithout(left: string | null): string {
   const fields = Object.entries(maskedMembers).filter(([path]) => path !== left);
   return `    mask:
       list_members:
-        fields: { ${fields.map(([path, rule]) => `"${path}": ${rule}`).join(', ')} }
+        fields: { id: keep, ${fields.map(([path, rule]) => `"${path}": ${rule}`).join(', ')} }
       email_activity:
         fields: { email_id: hash, email_address: { hash: { as: email } }${left === 'activity.ip' ? '' : ', activity.ip: hash'} }
+      segment_members: { fields: { id: hash } }
+      unsubscribes: { fields: { email_id: hash } }
 `;
 }
 

@@ -67,6 +67,7 @@ function entity(name: string, list: string[], get: string[] | null, pagination: 
     moved: new Map(),
     filledFrom: new Map(),
     reveals: new Map(),
+    references: new Map(),
     searchable: new Map(),
     actions,
     pagination,

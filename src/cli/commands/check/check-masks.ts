@@ -8,12 +8,12 @@ import { passed, warning, type CheckResult } from './check-result.ts';
 export async function checkMasks({ connectors }: LocalSettings): Promise<readonly CheckResult[]> {
   const results: CheckResult[] = [];
   for (const connector of connectors.values()) {
-    const { name, definition, masks } = connector;
+    const { name, definition, entities, masks } = connector;
     if (masks.size === 0) continue;
     // `check` says in another line why a sink cannot be read.
     const drift = (await readDrift(connector).catch(() => null)) ?? [];
     const undeclared = drift.filter(({ kind }) => kind === 'undeclared');
-    const gaps = maskGaps(definition, masks, undeclared);
+    const gaps = maskGaps(definition, entities, masks, undeclared);
     results.push(...gaps.map(({ entity, detail }) => warning(`mask of ${name}/${entity}`, detail)));
     if (gaps.length === 0) results.push(passed(`masks of ${name}`, firstNames([...masks.keys()])));
   }
