@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
+import { killAtMessage } from '../support/kill-at-message.ts';
 import { openClearWorld } from '../support/masks/clear-world.ts';
 import { foundIn } from '../support/masks/marked-world.ts';
 import { startPostgresProxy } from '../support/postgres-proxy.ts';
@@ -120,19 +121,7 @@ it.runIf(hasMoreKills)(
     /** How many messages a purge sends that is killed in front of one of them, and whether it was. */
     const purge = async (at: number): Promise<{ readonly messages: number; readonly isKilled: boolean }> => {
       await using trial = await copies.copy(proxy.port);
-      let messages = 0;
-      const running = trial.start();
-      proxy.rule(() => ({
-        fromClient: ({ length }) => {
-          messages += 1;
-          if (messages < at) return length;
-          running.child.kill('SIGKILL');
-          return 0;
-        },
-        fromServer: ({ length }) => length,
-      }));
-      const { code } = await running.result;
-      proxy.rule(null);
+      const { code, messages } = await killAtMessage(proxy, trial.start(), at);
       expect(await trial.complete(), `kill at ${at}`).toMatchObject({ code: 0 });
       expect(await trial.clear(), `kill at ${at}`).toEqual([]);
       return { messages, isKilled: code === null };

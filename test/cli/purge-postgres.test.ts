@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { openCliWorld } from '../support/cli-world.ts';
+import { killAtMessage } from '../support/kill-at-message.ts';
 import { startPostgresProxy } from '../support/postgres-proxy.ts';
 import { sharedPostgres } from '../support/postgres.ts';
 import { jsonLines, startCli } from '../support/run-cli.ts';
@@ -91,22 +92,11 @@ describe('a purge in a PostgreSQL sink', () => {
       for (const { key, email } of members) {
         const [before = 0] = await rows();
         const at = (kills + 1) * killsAtEach;
-        let messages = 0;
         const killed = startCli([...purge(key), '--config', world.config], {
           cwd: world.folder,
           env: world.env,
         });
-        proxy.rule(() => ({
-          fromClient: ({ length }) => {
-            messages += 1;
-            if (messages < at) return length;
-            killed.child.kill('SIGKILL');
-            return 0;
-          },
-          fromServer: ({ length }) => length,
-        }));
-        const { code, stderr } = await killed.result;
-        proxy.rule(null);
+        const { code, stderr } = await killAtMessage(proxy, killed, at);
         if (code !== null) {
           expect(code, stderr).toBe(0);
           break;
