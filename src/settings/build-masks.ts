@@ -64,7 +64,7 @@ function rulesOf({ fields, unknownFields }: EntityMaskFile): MaskRules {
 }
 
 function ruleOf(rule: MaskRuleFile): MaskRule {
-  if (rule === 'hash') return { kind: 'hash', as: 'text' };
+  if (rule === 'hash') return { kind: 'hash', as: 'value' };
   if (typeof rule === 'string') return { kind: rule };
   return 'hash' in rule ? { kind: 'hash', as: rule.hash.as } : { kind: 'truncate', length: rule.truncate };
 }
@@ -159,7 +159,7 @@ const noRules: MaskRules = { fields: new Map(), unknownFields: 'keep' };
 /** As a config has it. */
 function ruleText(rule: MaskRule): string {
   if (rule.kind === 'truncate') return `{ truncate: ${rule.length} }`;
-  return rule.kind === 'hash' && rule.as !== 'text' ? `{ hash: { as: ${rule.as} } }` : rule.kind;
+  return rule.kind === 'hash' && rule.as !== 'value' ? `{ hash: { as: ${rule.as} } }` : rule.kind;
 }
 
 /** From the listing's parameters: it does not come with the record. */

@@ -156,7 +156,7 @@ function describeEntity({ variants, parents, trustsTotal, ...entity }: EntitySet
 
 function describeMask({ rules: { fields, unknownFields } }: MapValue<Masks>): object {
   const describe = (rule: MaskRule): string =>
-    rule.kind === 'hash' && rule.as !== 'text'
+    rule.kind === 'hash' && rule.as !== 'value'
       ? `hash as ${rule.as}`
       : rule.kind === 'truncate'
         ? `truncate to ${rule.length}`

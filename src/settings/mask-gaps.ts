@@ -65,7 +65,7 @@ function inClearElsewhere(
   });
   return clear.length === 0
     ? []
-    : [`${path} is masked, and ${clear.join(', ')} have the same values in clear`];
+    : [`${path} is masked, and the same values are in clear in ${clear.join(', ')}`];
 }
 
 function uncovered(rules: MaskRules, met: readonly string[]): readonly string[] {

@@ -39,9 +39,11 @@ describe('what a mask leaves open', () => {
 
   it('are fields of other records that hold the same values', () => {
     expect(gaps('segment_members', { id: hash })).toEqual([
-      'id is masked, and list_members.id, email_activity.email_id, unsubscribes.email_id have the same values in clear',
+      'id is masked, and the same values are in clear in list_members.id, email_activity.email_id, unsubscribes.email_id',
     ]);
-    expect(gaps('reports', { list_id: hash }).join()).toContain('list_id is masked, and lists.id, ');
+    expect(gaps('reports', { list_id: hash }).join()).toContain(
+      'list_id is masked, and the same values are in clear in lists.id, ',
+    );
     expect(gaps('reports', { list_id: drop })).toEqual([]);
   });
 

@@ -105,7 +105,8 @@ function isDeeper(value: JsonValue, levels: number): boolean {
  * Null: there is nothing to hash.
  */
 function normalText(value: Exclude<JsonValue, null>, as: HashedAs): string | null {
-  const text = (typeof value === 'string' ? value : writeJson(value)).normalize('NFKC').trim().toLowerCase();
+  const written = typeof value === 'string' ? value : writeJson(value);
+  const text = as === 'value' ? written : written.normalize('NFKC').trim().toLowerCase();
   if (text === '') return null;
   return as === 'phone' ? phoneText(text) : as === 'email' ? emailText(text) : text;
 }

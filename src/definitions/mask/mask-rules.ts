@@ -5,7 +5,8 @@ export type MaskRule =
   | { readonly kind: 'hash'; readonly as: HashedAs }
   | { readonly kind: 'truncate'; readonly length: number };
 
-export type HashedAs = 'text' | 'email' | 'phone';
+/** `value`: exactly as it came, so that no two values have one hash: keys may differ in case alone. */
+export type HashedAs = 'value' | 'text' | 'email' | 'phone';
 
 /** The rules of one entity. */
 export interface MaskRules {

@@ -32,6 +32,12 @@ describe('a mask', () => {
     ['keeps null as null', { email: hash }, { email: null }, { email: null }],
     ['leaves no trace of blanks', { email: hash }, { email: ' \t' }, { email: '' }],
     ['hashes a text in one form', { email: hash }, { email: ' A@B ' }, { email: '#a@b' }],
+    [
+      'hashes a value as it came',
+      { id: { kind: 'hash', as: 'value' }, n: { kind: 'hash', as: 'value' } },
+      { id: ' aB1', n: ['Q'] },
+      { id: '# aB1', n: '#["Q"]' },
+    ],
     ['hashes a number by its text', { phone: hash }, { phone: 5 }, { phone: '#5' }],
     ['hashes an object as a whole', { a: hash }, { a: { y: 1, x: ['Q'] } }, { a: '#{"x":["q"],"y":1}' }],
     ['follows a path', { 'a.b': hash }, { a: { b: 'x', c: 'y' } }, { a: { b: '#x', c: 'y' } }],
