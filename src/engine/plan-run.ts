@@ -6,6 +6,7 @@ import type { Definition, Entity } from '../definitions/definition.ts';
 import { describeTables } from '../definitions/describe-tables.ts';
 import type { FoundPartition } from '../sinks/partition.ts';
 import type { EntityReading, RunPlan } from '../sinks/sink.ts';
+import { entityMaskings } from './prepare/mask-row.ts';
 import { isReadIncrementally, type ChosenEntities, type ChosenEntity } from './chosen-entities.ts';
 import { timeParam } from '../pagination/pagination.ts';
 import { windowText, type RunOptions, type Window } from './run-options.ts';
@@ -53,6 +54,7 @@ export function planRun(
     masks: entities.flatMap(({ name, mask }) =>
       mask === null ? [] : [{ entity: name, mask: mask.fingerprint, keyId: mask.keyId }],
     ),
+    maskings: entities.flatMap((entity) => (entity.mask === null ? [] : entityMaskings(entity, entity.mask))),
     entities: entities.map((entity) => entity.name),
     roots: entities
       .filter((entity) => entity.parents.length === 0)

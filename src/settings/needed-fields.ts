@@ -66,7 +66,13 @@ export function neededFields(
       : ['id', recursive.flag, recursive.parentField, recursive.typeField].map((field) =>
           needed(field, 'needed to follow the tree of records'),
         )),
-    ...(isKeyless === true ? [] : key.map((field) => needed(field, 'part of the key', true))),
+    ...(isKeyless === true
+      ? []
+      : key.map((field) =>
+          download === undefined
+            ? needed(field, 'part of the key', true)
+            : needed(field, 'part of the key, by which files are stored'),
+        )),
     ...whole.map((field) => needed(field, 'what tells that a record came whole', true)),
     ...(explode === null
       ? []

@@ -15,7 +15,7 @@ import type { Deletes } from './deletes.ts';
 import type { Drift } from './drift.ts';
 import type { Files } from './files.ts';
 import type { LedgerReader } from './ledger-reader.ts';
-import type { Masking, PlannedMask } from './masks.ts';
+import type { EntityMasking, Masking, PlannedMask } from './masks.ts';
 import type { Notices } from './notices.ts';
 import type {
   FoundPartition,
@@ -163,6 +163,8 @@ export interface RunPlan {
   readonly versions?: ReadonlySet<EntityName>;
   /** Those of the entities that have a mask; absent: none has. */
   readonly masks?: readonly PlannedMask[];
+  /** How the tables of those entities are brought under their masks. */
+  readonly maskings?: readonly EntityMasking[];
   /** Entities whose partitions this run works off. */
   readonly entities: readonly EntityName[];
   /** The root partitions; children are found on the way. */

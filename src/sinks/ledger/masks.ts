@@ -22,19 +22,25 @@ CREATE TABLE _sync_masks (
 );
 `;
 
-/** Before the run's tables are made: an entity without one has nothing stored yet. */
+/**
+ * Before the run's tables are made: an entity without one has nothing stored yet. Gives the entities that have other
+ * masks than before.
+ */
 export async function noteMasks(
   tx: Tx,
   connector: ConnectorName,
   { masks = [], entities }: Pick<RunPlan, 'masks' | 'entities'>,
   now: Instant,
-): Promise<void> {
+): Promise<ReadonlySet<EntityName>> {
+  const before = new Map((await readMasks(tx, connector)).map(({ entity, mask }) => [entity, mask]));
+  const after = new Map(masks.map(({ entity, mask }) => [entity, mask]));
+  const changed = new Set(entities.filter((entity) => before.get(entity) !== after.get(entity)));
   const unmasked = entities.filter((entity) => masks.every((one) => one.entity !== entity));
   tx.put(`DELETE FROM _sync_masks WHERE connector = :connector AND entity IN {unmasked text}`, {
     connector,
     unmasked,
   });
-  if (masks.length === 0) return;
+  if (masks.length === 0) return changed;
   await tx.run(
     `INSERT INTO _sync_masks AS m (connector, entity, mask, key_id, since)
      SELECT CAST(:connector AS text), v.entity, v.mask, v.key_id,
@@ -46,6 +52,7 @@ export async function noteMasks(
      WHERE m.mask <> excluded.mask`,
     { connector, now, v: masks.map(({ entity, mask, keyId }) => ({ entity, mask, keyId })) },
   );
+  return changed;
 }
 
 /** The chain of this run has read these entities whole, with their masks. */

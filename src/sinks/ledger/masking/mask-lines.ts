@@ -1,10 +1,7 @@
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../../core/json.ts';
 import type { Masked, Rewriting } from './rewriting.ts';
 
-/**
- * Lines of a JSONL sink; gives how many change or go. One whose key the mask changes goes: its record has other lines
- * since.
- */
+/** Lines of a JSONL sink, those with a key that the mask changes among them; gives how many change. */
 export async function maskLines(
   { connector, lines }: Rewriting,
   { masking, table }: Masked,
@@ -13,10 +10,7 @@ export async function maskLines(
   return await lines({
     connector,
     table: { entity, columns: stored, key },
-    line: (line) => {
-      const after = maskedLine(line, masking);
-      return key.every((name) => memberOf(after, name) === memberOf(line, name)) ? after : null;
-    },
+    line: (line) => maskedLine(line, masking),
   });
 }
 

@@ -1,47 +1,70 @@
 import { keyTextOf, type ColumnValue } from '../../../core/records.ts';
 import type { CopiedRecord, CopiedTable, CopiedVersion } from '../../copies.ts';
+import type { PurgingTx } from '../purges/find-below.ts';
 import { removeRows } from '../purges/remove-found.ts';
 import { emptyRaw } from '../raw-rows.ts';
 import { renewTable } from '../tables.ts';
 import { rowsAtOnce, type Masked, type Rewriting } from './rewriting.ts';
 
 /** Gives how many rows change or go. */
-export async function maskRows(
-  { connector, records, signal, step }: Rewriting,
-  { masking, table }: Masked,
-): Promise<number> {
+export async function maskRows(rewriting: Rewriting, { masking, table }: Masked): Promise<number> {
+  const { connector, records, signal, step } = rewriting;
   const { entity, stored } = table;
-  const of = { connector, entity };
-  const keyOf = keyReader(table);
   return await inBatches(signal, (from) =>
     step(
       async (tx) => {
         const rows = await records.readWhole(tx, connector, table, from, rowsAtOnce);
-        const changed: CopiedRecord[] = [];
-        const gone: CopiedRecord[] = [];
-        for (const row of rows) {
-          const cells = masking.cells(stored, row);
-          if (cells === null) continue;
-          if (keyOf(cells) === keyOf(row)) changed.push({ ...row, ...cells, volatileHash: null });
-          else gone.push(row);
-        }
-        return { last: rows.at(-1)?.row, changed, gone, count: changed.length + gone.length };
+        const changed = rows.flatMap((was): ChangedRow[] => {
+          const cells = masking.cells(stored, was);
+          return cells === null ? [] : [{ was, row: { ...was, ...cells, volatileHash: null } }];
+        });
+        return { last: rows.at(-1)?.row, changed, count: changed.length };
       },
-      async (tx, { changed, gone }) => {
-        await records.rewriteWhole(tx, connector, table, changed);
-        await emptyRaw(
-          tx,
-          of,
-          changed.map(({ row }) => row),
-        );
-        const rows = new Map(gone.map((row) => [row.row, { ...row, keyText: keyOf(row) }]));
-        const columns = { entity, columns: stored, key: table.key };
-        await removeRows({ tx, records, connector }, { entity, table: columns, rows, moved: [] });
-        await renewTable(tx, of);
+      async (tx, { changed }) => {
+        await rewriteRows({ tx, records, connector }, table, changed);
       },
       entity,
     ),
   );
+}
+
+export interface ChangedRow {
+  readonly was: CopiedRecord;
+  readonly row: CopiedRecord;
+}
+
+/** A row whose new key another one has goes: that one is of the same record. */
+export async function rewriteRows(
+  purging: PurgingTx,
+  table: CopiedTable,
+  changed: readonly ChangedRow[],
+): Promise<void> {
+  const { tx, records, connector } = purging;
+  const { entity, stored, key } = table;
+  const of = { connector, entity };
+  const keyOf = keyReader(table);
+  const columns = { entity, columns: stored, key };
+  const moving = changed.flatMap(({ was, row }) => (keyOf(was) === keyOf(row) ? [] : [keyOf(row)]));
+  const taken = new Set(
+    (await records.open({ connector, table: columns, stored }).rowsOf(tx, [...new Set(moving)])).keys(),
+  );
+  const kept: CopiedRecord[] = [];
+  const gone = new Map<number, CopiedRecord & { readonly keyText: string }>();
+  for (const { was, row } of changed) {
+    const keyText = keyOf(row);
+    const isTaken = keyOf(was) !== keyText && taken.has(keyText);
+    if (isTaken) gone.set(was.row, { ...was, keyText: keyOf(was) });
+    else kept.push(row);
+    taken.add(keyText);
+  }
+  await records.rewriteWhole(tx, connector, table, kept);
+  await emptyRaw(
+    tx,
+    of,
+    kept.map(({ row }) => row),
+  );
+  await removeRows(purging, { entity, table: columns, rows: gone, moved: [] });
+  await renewTable(tx, of);
 }
 
 /** The same of closed versions. */
@@ -84,7 +107,7 @@ async function inBatches(
   return count;
 }
 
-function keyReader({
+export function keyReader({
   key,
   stored,
 }: CopiedTable): (row: { readonly values: readonly ColumnValue[] }) => string {
