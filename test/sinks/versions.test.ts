@@ -44,7 +44,8 @@ describe('versions of rows', () => {
         runs += 1;
         expect(runs, 'a run changes something').toBeLessThan(mostRuns);
         // A clock may go back: by more than the hour that each run takes.
-        const jump = random() < 0.15 ? -Math.floor(random() * 4 * hourMs) : 0;
+        // Or stand still: each run then changes what it does at the time of the one before.
+        const jump = random() < 0.15 ? -Math.floor(random() * 4 * hourMs) : random() < 0.15 ? -hourMs : 0;
         for (const bench of benches) {
           bench.clock.advance(jump);
           await watch(bench);
@@ -156,9 +157,10 @@ async function check(bench: Bench): Promise<void> {
     if (known.length === 0) continue;
     const history = `news__${table.entity}__history`;
     const versions = await bench.ledger(
-      `SELECT _row, _seq, _seq_to, _valid_from, _valid_to FROM ${history} ORDER BY _row, _seq`,
+      `SELECT _row, _seq, _seq_to, _valid_from, _valid_to, _deleted_at FROM ${history} ORDER BY _row, _seq`,
     );
     checkChains(versions);
+    await checkTimes(bench, `news__${table.entity}__as_of`, versions);
     const wrong = await bench.ledger(
       `SELECT * FROM (
          SELECT n.r, n.s, n.texts, n.live,
@@ -186,12 +188,31 @@ function checkChains(versions: readonly LedgerRow[]): void {
     expect(version['_seq_to']).toBe(next?.['_seq']);
     expect(version['_valid_to']).toEqual(next?.['_valid_from']);
     expect(Number(version['_seq'])).toBeLessThan(Number(version['_seq_to']));
-    expect(timeOf(version['_valid_from'])).toBeLessThanOrEqual(timeOf(version['_valid_to']));
+    expect(timeOf(version['_valid_from'])).toBeLessThan(timeOf(version['_valid_to']));
+  }
+}
+
+const askedTimes = 12;
+
+/** By the time when a version began, or a moment before it ended, its row is as in that version; deleted: not there. */
+async function checkTimes(bench: Bench, asOf: string, versions: readonly LedgerRow[]): Promise<void> {
+  const isSqlite = bench.kind.options('/nowhere').type === 'sqlite';
+  const each = Math.ceil(versions.length / askedTimes);
+  for (const version of versions.filter((_, index) => index % each === 0)) {
+    const ends = version['_valid_to'] === null ? [] : [timeOf(version['_valid_to']) - 1];
+    for (const atMs of [timeOf(version['_valid_from']), ...ends]) {
+      const from = isSqlite
+        ? `${asOf} WHERE _as_of = ${atMs / 1_000} AND`
+        : `${asOf}('${new Date(atMs).toISOString()}') WHERE`;
+      const found = await bench.ledger(`SELECT _seq FROM ${from} _row = ${String(version['_row'])}`);
+      const isThere = version['_deleted_at'] === null;
+      expect(found, `${asOf} ${atMs}`).toEqual(isThere ? [{ _seq: version['_seq'] }] : []);
+    }
   }
 }
 
 function timeOf(at: unknown): number {
-  return Date.parse(String(at));
+  return at instanceof Date ? at.getTime() : Date.parse(String(at));
 }
 
 function sqliteKind(): SinkKind {

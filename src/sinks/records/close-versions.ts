@@ -32,7 +32,7 @@ const rowsGiven = '{v: row bigint, seq bigint, hash text}';
 /**
  * The open version of a row is the row itself; `versions` is the table of closed ones. `_valid_from` and `_valid_seq`
  * are null while a row is as its newest change has left it. They say otherwise when its version began where the row was
- * written again without another content, or where the clock went back: no version ends before it begins.
+ * written again without another content, or where the clock did not go on: each version ends after it began.
  */
 export function closeVersionsOf(name: string, versions: string, place: TablePlace): CloseVersions {
   const { table, stored, versions: kept } = place;
@@ -41,15 +41,15 @@ export function closeVersionsOf(name: string, versions: string, place: TablePlac
     quoted(column.name),
   );
   const close = `INSERT INTO ${versions} (${[...Object.keys(versionOwn), ...columns].join(', ')})
-    SELECT v.seq, t._row, ${beganWith}, ${beganAt}, CASE WHEN :now < ${beganAt} THEN ${beganAt} ELSE :now END,
+    SELECT v.seq, t._row, ${beganWith}, ${beganAt}, CASE WHEN :now > ${beganAt} THEN :now ELSE {next ${beganAt}} END,
       t._run_id, t._deleted_at, t._hash, t._extra${columns.map((column) => `, t.${column}`).join('')}
     FROM ${rowsGiven} JOIN ${name} AS t ON t._row = v.row
     WHERE ${isChanged} AND t._hash NOT IN ('${lostHash}', '${givenUpHash}')`;
   const begin = `UPDATE ${name} AS t SET
-      _valid_from = CASE WHEN NOT ${isChanged} OR :now < ${beganAt} THEN ${beganAt} END,
+      _valid_from = CASE WHEN NOT ${isChanged} THEN ${beganAt} WHEN :now <= ${beganAt} THEN {next ${beganAt}} END,
       _valid_seq = CASE WHEN NOT ${isChanged} THEN ${beganWith} END
     FROM ${rowsGiven} WHERE t._row = v.row
-      AND (NOT ${isChanged} OR t._valid_from IS NOT NULL OR t._valid_seq IS NOT NULL OR :now < t._changed_at)`;
+      AND (NOT ${isChanged} OR t._valid_from IS NOT NULL OR t._valid_seq IS NOT NULL OR :now <= t._changed_at)`;
   return (tx, rows, now) => {
     if (rows.length === 0) return;
     if (kept.isOn) tx.put(close, { v: rows, now });

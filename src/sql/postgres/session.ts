@@ -142,6 +142,7 @@ export const postgresDialect: Dialect = {
   isSetOneParameter: false,
   index: () => '',
   json: (column, key) => `(${column}::json ->> '${key}')`,
+  next: (at) => `${at} + interval '1 millisecond'`,
   ownIds: 'OVERRIDING SYSTEM VALUE',
 };
 

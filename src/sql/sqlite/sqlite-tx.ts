@@ -59,6 +59,7 @@ export const sqliteDialect: Dialect = {
   isSetOneParameter: true,
   index: (name) => `INDEXED BY ${name}`,
   json: (column, key) => `(${column} ->> '${key}')`,
+  next: (at) => `strftime('%Y-%m-%dT%H:%M:%fZ', ${at}, '+0.001 seconds')`,
   ownIds: '',
 };
 
