@@ -106,7 +106,7 @@ function entity() {
     filledFrom: z.record(z.string(), z.string()).default({}),
     // Field -> the fields whose values it gives away, as a hash of an address does: for the masks of a config.
     reveals: z.record(z.string(), names().min(1)).default({}),
-    // Path of a field -> the field whose values it holds, as `lists.id`: what masks hash, they hash in both. Fields that
+    // Path of a field -> the field whose values it holds, as `lists.id`, for the masks of a config. Fields that
     // `parents` fill in are not among them.
     references: z.record(z.string(), z.string()).default({}),
     // What a search of the indexed store returns and can be asked for, by name. Empty: every column. The entity is in

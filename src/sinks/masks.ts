@@ -36,8 +36,9 @@ export interface Masking {
   look(connector: ConnectorName, asked: MaskRequest): Promise<readonly RewrittenOf[]>;
   /**
    * Rewrites rows, versions, quarantine, names of files, lines and reports, batch by batch, each in one transaction.
-   * Change numbers and times stay. Repeated after a kill it rewrites the rest. Takes the connector. Throws `ConnectorBusyError`, and USAGE where the sink holds
-   * nothing of the connector or no sync has used one of the masks yet.
+   * Change numbers and times stay. Repeated after a kill it rewrites the rest. Takes the connector. Throws
+   * `ConnectorBusyError`, and USAGE where the sink holds nothing of the connector or no sync has used one of the masks
+   * yet.
    */
   rewrite(connector: ConnectorName, asked: MaskRequest): Promise<MaskEnd>;
 }
