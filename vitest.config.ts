@@ -77,6 +77,7 @@ export default defineConfig({
   test: {
     reporters: isTimed ? ['default', reportTimes()] : ['default'],
     globalSetup: [
+      'test/support/folder-in-memory.ts',
       'test/support/trials.ts',
       'test/support/ensure-built.ts',
       'test/support/ensure-redis-server.ts',

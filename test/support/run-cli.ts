@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { tmpdir } from 'node:os';
 import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { commands } from '../../src/cli/commands.ts';
@@ -16,7 +17,7 @@ await Promise.all(commands.map(({ load }) => load()));
 
 export interface CliOptions {
   readonly cwd: string;
-  /** The whole environment of the program besides PATH: nothing of the tester's own reaches it. */
+  /** The whole environment of the program besides PATH and TMPDIR: nothing of the tester's own reaches it. */
   readonly env?: Readonly<Record<string, string>>;
   /** Standard input; of `callCli` alone. Left out: empty. */
   readonly stdin?: string;
@@ -97,7 +98,7 @@ export function startScript(
 function startNode(args: readonly string[], cwd: string, env: Readonly<Record<string, string>>): RunningCli {
   const child = spawn(process.execPath, args, {
     cwd,
-    env: { PATH: process.env['PATH'] ?? '', ...env },
+    env: { PATH: process.env['PATH'] ?? '', TMPDIR: tmpdir(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const output = { stdout: '', stderr: '' };
