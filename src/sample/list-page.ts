@@ -27,6 +27,10 @@ export function listPage(
     const value = param === null ? null : params[param];
     return typeof value === 'number' ? value : otherwise;
   };
+  const page = (start: number, size: number, [flagKey]: readonly string[]): ProviderPage => {
+    const { records, hasMore } = cut(listing, start, size);
+    return { records, metadata: flagKey === undefined ? metadata : { ...metadata, [flagKey]: hasMore } };
+  };
   switch (pagination.kind) {
     case 'single':
       return { records: listing.slice(0, Number.POSITIVE_INFINITY), metadata };
@@ -37,15 +41,12 @@ export function listPage(
     case 'page': {
       const { pageParam, first, sizeParam, maxSize, flagKeys } = pagination;
       const size = numberOf(sizeParam, maxSize);
-      const start = Math.max(0, numberOf(pageParam, first) - first) * size;
-      const { records, hasMore } = cut(listing, start, size);
-      return { records, metadata: withFlag(metadata, flagKeys, hasMore) };
+      return page(Math.max(0, numberOf(pageParam, first) - first) * size, size, flagKeys);
     }
     case 'lastRecord': {
       const { tokenParam, field, sizeParam, maxSize, flagKeys } = pagination;
       const start = startBehind(listing, field, { param: tokenParam, token: params[tokenParam] ?? null });
-      const { records, hasMore } = cut(listing, start, numberOf(sizeParam, maxSize ?? 100));
-      return { records, metadata: withFlag(metadata, flagKeys, hasMore) };
+      return page(start, numberOf(sizeParam, maxSize ?? 100), flagKeys);
     }
     case 'pageToken': {
       const { tokenParam, sizeParam, maxSize, tokenKeys, flagKeys } = pagination;
@@ -74,10 +75,6 @@ export function listPage(
 function cut(listing: Listing, start: number, size: number) {
   const records = listing.slice(start, size + 1);
   return { records: records.slice(0, size), hasMore: records.length > size };
-}
-
-function withFlag(metadata: JsonObject | null, [flagKey]: readonly string[], hasMore: boolean) {
-  return flagKey === undefined ? metadata : { ...metadata, [flagKey]: hasMore };
 }
 
 /** The token, or an address that has it. */

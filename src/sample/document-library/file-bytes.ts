@@ -38,12 +38,13 @@ export async function* fileBytes(content: FileContent, signal: AbortSignal): Asy
 }
 
 /** The same without a pause, for a checksum. */
-export function* fileChunks(content: FileContent): Generator<Uint8Array> {
-  const { head, tail } = content.kind;
-  const bodySize = content.size - head.length - tail.length;
-  for (let offset = 0, index = 0; offset < content.size; offset += chunkSize, index += 1) {
-    const chunk = Buffer.alloc(Math.min(chunkSize, content.size - offset));
-    fill(chunk, content, index);
+export function* fileChunks({ seed, kind, size }: FileContent): Generator<Uint8Array> {
+  const { head, tail } = kind;
+  const bodySize = size - head.length - tail.length;
+  for (let offset = 0, index = 0; offset < size; offset += chunkSize, index += 1) {
+    const chunk = Buffer.alloc(Math.min(chunkSize, size - offset));
+    if (kind.line === null) fillNoise(chunk, mix(seed, index));
+    else fillLines(chunk, seed, index, kind.line);
     // Where the frame reaches into the chunk; a head is shorter than a chunk, a tail may lie in two.
     if (offset === 0) head.copy(chunk);
     tail.copy(
@@ -53,11 +54,6 @@ export function* fileChunks(content: FileContent): Generator<Uint8Array> {
     );
     yield chunk;
   }
-}
-
-function fill(chunk: Buffer, { seed, kind }: FileContent, index: number): void {
-  if (kind.line === null) fillNoise(chunk, mix(seed, index));
-  else fillLines(chunk, seed, index, kind.line);
 }
 
 /** Whole lines, then dots to the end: a cut sign would be no text. */

@@ -42,29 +42,18 @@ export function openMailingAccount(seed: number, size: SampleSize, revision: num
   const reportOf = (params: Params): SentCampaign => known(reportsOf({}), 'report', params['campaign_id']);
 
   return accountOf({
-    lists: found(
-      'list_id',
-      ['date_created', 'stats.campaign_last_sent'],
-      () => '/lists',
-      (params) => listRecords(plan, params),
+    lists: found('/lists', 'list_id', ['date_created', 'stats.campaign_last_sent'], (params) =>
+      listRecords(plan, params),
     ),
     campaigns: found(
+      '/campaigns',
       'campaign_id',
       ['type', 'status', 'send_time', 'create_time', 'recipients.list_id', 'settings.folder_id'],
-      () => '/campaigns',
       (params) => campaignsOf(params).map(campaignRecord),
     ),
-    automations: found(
-      '',
-      ['status', 'create_time', 'start_time'],
-      () => '/automations',
-      () => plan.automations,
-    ),
-    reports: found(
-      'campaign_id',
-      ['type', 'send_time'],
-      () => '/reports',
-      (params) => reportsOf(params).map(reportRecord),
+    automations: found('/automations', '', ['status', 'create_time', 'start_time'], () => plan.automations),
+    reports: found('/reports', 'campaign_id', ['type', 'send_time'], (params) =>
+      reportsOf(params).map(reportRecord),
     ),
     email_activity: { list: (params) => activityListing(reportOf(params), params) },
     unsubscribes: { list: (params) => unsubscribeListing(reportOf(params)) },
@@ -73,24 +62,24 @@ export function openMailingAccount(seed: number, size: SampleSize, revision: num
       get: (params) => findMember(listOf(params), textOf(params['subscriber_hash'])),
     },
     tags: found(
+      (params) => `${listPath(params)}/tag-search`,
       '',
       [],
-      (params) => `${listPath(params)}/tag-search`,
       (params) => tagRecords(listOf(params), params),
     ),
-    interest_categories: found('interest_category_id', [], categoriesPath, (params) =>
+    interest_categories: found(categoriesPath, 'interest_category_id', [], (params) =>
       categoryRecords(listOf(params)),
     ),
     interests: found(
+      (params) => `${categoriesPath(params)}/${categoryOf(params).id}/interests`,
       'interest_id',
       [],
-      (params) => `${categoriesPath(params)}/${categoryOf(params).id}/interests`,
       (params) => interestRecords(listOf(params), categoryOf(params)),
     ),
     segments: found(
+      (params) => `${listPath(params)}/segments`,
       'segment_id',
       ['type', 'created_at', 'updated_at'],
-      (params) => `${listPath(params)}/segments`,
       (params) => segmentRecords(listOf(params)),
     ),
     segment_members: {
@@ -101,21 +90,20 @@ export function openMailingAccount(seed: number, size: SampleSize, revision: num
 }
 
 /**
- * An entity that is listed with its filters and found by its id. `fields`: see `filterRecords`; `pathOf` gives the
- * address that the answer names.
+ * An entity that is listed with its filters and found by its id. `path`: the address that the answer names; `fields`:
+ * see `filterRecords`.
  */
 function found(
+  path: string | ((params: Params) => string),
   idParam: string,
   fields: readonly string[],
-  pathOf: (params: Params) => string,
   recordsOf: (params: Params) => readonly JsonObject[],
 ): SampleEntity {
   return {
-    list: (params) =>
-      listingOf(
-        sortRecords(filterRecords(recordsOf(params), fields, params), params),
-        listLinks(pathOf(params)),
-      ),
+    list: (params) => {
+      const records = sortRecords(filterRecords(recordsOf(params), fields, params), params);
+      return listingOf(records, listLinks(typeof path === 'string' ? path : path(params)));
+    },
     get: (params) => recordsOf(params).find(({ id }) => textOf(id) === textOf(params[idParam])),
   };
 }

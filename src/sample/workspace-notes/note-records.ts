@@ -179,20 +179,21 @@ export const remarks = [
   '確認しました',
 ] as const;
 
-/** Every fourth page is talked about, one of them (in `small`) more than fits into one page of a listing. */
-export function commentsOnPage(plan: NotesPlan, { index, createdAt }: Page): Comment[] {
-  const isLong = plan.size === 'small' && index === 8;
-  const count = isLong ? 130 : index % 4 === 0 ? 1 + (index % 3) : 0;
-  return discussion(plan, index * 2, count, createdAt);
-}
-
-/** The block of such a page that is talked about, too: those comments are listed for the block's id only. */
-export function discussedBlock({ index }: Page, blocks: readonly Block[]): Block | undefined {
-  return index % 4 === 0 ? blocks.find(({ type }) => type === 'paragraph') : undefined;
-}
-
-export function commentsOnBlock(plan: NotesPlan, { index, createdAt }: Page): Comment[] {
-  return discussion(plan, index * 2 + 1, 2, createdAt);
+/**
+ * Every fourth page is talked about, one of them (in `small`) more than fits into one page of a listing, and so is its
+ * first paragraph: those comments are listed for the block's id only. By the page or block that they are on.
+ */
+export function commentsOf(
+  plan: NotesPlan,
+  { id, index, createdAt }: Page,
+  blocks: readonly Block[],
+): readonly (readonly [string, Comment[]])[] {
+  if (index % 4 !== 0) return [[id, []]];
+  const count = plan.size === 'small' && index === 8 ? 130 : 1 + (index % 3);
+  const onPage = discussion(plan, index * 2, count, createdAt);
+  const paragraphs = blocks.filter(({ type }) => type === 'paragraph').slice(0, 1);
+  const onBlock = discussion(plan, index * 2 + 1, 2, createdAt);
+  return [[id, onPage], ...paragraphs.map((block) => [block.id, onBlock] as const)];
 }
 
 function discussion(plan: NotesPlan, number: number, count: number, from: number): Comment[] {

@@ -13,11 +13,9 @@ import { textOf } from '../writing.ts';
 import {
   blockRecord,
   commentRecord,
-  commentsOnBlock,
-  commentsOnPage,
+  commentsOf,
   databaseAsBlock,
   dataSourceRecord,
-  discussedBlock,
   type NotesWork,
   pageAsBlock,
   pageRecord,
@@ -109,9 +107,7 @@ function startWork(plan: NotesPlan): NotesWork {
   for (const page of plan.pages) {
     const blocks = blocksOf(plan, page);
     work.blocks.set(page.id, blocks);
-    work.comments.set(page.id, commentsOnPage(plan, page));
-    const discussed = discussedBlock(page, blocks);
-    if (discussed !== undefined) work.comments.set(discussed.id, commentsOnBlock(plan, page));
+    for (const [id, comments] of commentsOf(plan, page, blocks)) work.comments.set(id, comments);
   }
   return work;
 }

@@ -9,46 +9,26 @@ const plain: JsonObject = {
   color: 'default',
 };
 
+function piece(type: string, content: JsonObject, text: string, href: string | null = null): JsonObject {
+  return { type, [type]: content, annotations: plain, plain_text: text, href };
+}
+
 /** A text as the notes service writes it: an array of pieces. An empty text is an empty array. */
 export function richText(content: string, href: string | null = null): readonly JsonObject[] {
-  if (content === '') return [];
-  return [
-    {
-      type: 'text',
-      text: { content, link: href === null ? null : { url: href } },
-      annotations: plain,
-      plain_text: content,
-      href,
-    },
-  ];
+  const link = href === null ? null : { url: href };
+  return content === '' ? [] : [piece('text', { content, link }, content, href)];
 }
 
 /** A text with everything that pieces can be: marked text, a link, a person, a formula. */
 export function decoratedText(userId: string): readonly JsonObject[] {
+  const user = { object: 'user', id: userId, avatar_url: 'https://static.example.test/1.png' };
+  const marked = { ...plain, bold: true, color: 'red' };
   return [
     ...richText('Ask '),
-    {
-      type: 'mention',
-      mention: {
-        type: 'user',
-        user: { object: 'user', id: userId, avatar_url: 'https://static.example.test/1.png' },
-      },
-      annotations: plain,
-      plain_text: '@Ada',
-      href: null,
-    },
-    ...richText(' about ').map((piece) => ({
-      ...piece,
-      annotations: { ...plain, bold: true, color: 'red' },
-    })),
+    piece('mention', { type: 'user', user }, '@Ada'),
+    ...richText(' about ').map((one) => ({ ...one, annotations: marked })),
     ...richText('the plan', 'https://example.test/plan'),
-    {
-      type: 'equation',
-      equation: { expression: 'e=mc^2' },
-      annotations: plain,
-      plain_text: 'e=mc^2',
-      href: null,
-    },
+    piece('equation', { expression: 'e=mc^2' }, 'e=mc^2'),
   ];
 }
 
