@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { ProblemsError, type Problem } from '../core/problems.ts';
 import { programFile } from '../core/program-files.ts';
 import { checkDefinition } from './check-definition.ts';
@@ -117,7 +117,7 @@ export function prepareDefinitions(folder: string): PreparedDefinitions {
     const { value, found } = checkedFile(readYaml(file));
     problems.push(...found);
     if (typeof text === 'string' && value !== null) {
-      prepared.push([hashOfText(text), { file: value, contentHash: contentHashOf(value) }]);
+      prepared.push([hash('sha256', text, 'hex'), { file: value, contentHash: contentHashOf(value) }]);
     }
   }
   if (problems.length > 0) throw new ProblemsError('DEFINITION_INVALID', problems);
@@ -147,9 +147,9 @@ function definitionFiles(folder: string, problems: Problem[]): readonly string[]
  */
 function readDefinition(file: string) {
   const text = readText(file);
-  const hash = typeof text === 'string' ? hashOfText(text) : null;
+  const ofText = typeof text === 'string' ? hash('sha256', text, 'hex') : null;
   known ??= new Map(Object.entries(readPrepared()));
-  const passed = hash === null ? undefined : known.get(hash);
+  const passed = ofText === null ? undefined : known.get(ofText);
   if (passed !== undefined) {
     const definition = buildDefinition(passed.file, passed.contentHash);
     return { name: definition.name, definition, found: [] };
@@ -157,7 +157,7 @@ function readDefinition(file: string) {
   const { name, value, found } = checkedFile(readYaml(file));
   if (value === null) return { name, definition: null, found };
   const contentHash = contentHashOf(value);
-  if (hash !== null) known.set(hash, { file: value, contentHash });
+  if (ofText !== null) known.set(ofText, { file: value, contentHash });
   return { name, definition: buildDefinition(value, contentHash), found };
 }
 
@@ -194,10 +194,6 @@ export type PreparedDefinitions = Readonly<Record<string, PreparedDefinition>>;
  * read one as YAML and check it takes longer than everything else in a start.
  */
 let known: Map<string, PreparedDefinition> | null = null;
-
-function hashOfText(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
-}
 
 /** The sources are read as they are: what an earlier build has checked may not pass the checks of today. */
 function readPrepared(): PreparedDefinitions {

@@ -1,13 +1,11 @@
 import { createHash } from 'node:crypto';
-import type { JsonObject, JsonValue } from '../../core/json.ts';
-import { isJsonObject } from '../../core/json.ts';
+import { type JsonObject, type JsonValue, isJsonObject } from '../../core/json.ts';
 import { usage } from '../../core/usage-error.ts';
 import { suggestName } from '../suggest-name.ts';
 import { answerSchema, recordPlaces } from './operation.ts';
 import { columnName, listIn, objectIn, partIn, prefix, singular, textIn, wordsOf } from './parts.ts';
-import { namedOperation, withoutOurs } from './plain-operation.ts';
 import { plainSchemes } from './plain-sign-in.ts';
-import { openSchemas } from './schemas.ts';
+import { openSchemas, type Schemas } from './schemas.ts';
 import { readOpenApi, serviceOf, type ServiceFile } from './service-file.ts';
 
 /** An operation of a plain file whose answers have a list. */
@@ -201,4 +199,62 @@ function serviceName(title: string): string {
 function uuidOf(name: string): string {
   const hex = createHash('sha256').update(`openapi ${name}`).digest('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
+
+/** Values of an answer that lie deeper are of the service's records, not of its pages. */
+const mostLevels = 3;
+const mostValues = 1_000;
+
+function namedOperation(
+  operation: JsonObject,
+  entity: string,
+  action: 'list' | 'get',
+  schemas: Schemas,
+): JsonObject {
+  const parameters = listIn(operation, 'parameters')
+    .map((one) => schemas.resolve(one))
+    .filter(isSent);
+  const named = {
+    ...withoutOurs(operation),
+    parameters,
+    [`${prefix}entity`]: entity,
+    [`${prefix}action`]: action,
+  };
+  const answer = answerSchema(operation, schemas);
+  if (action === 'get') {
+    const [member, ...others] = [...schemas.properties(answer)];
+    const isWrapped = member !== undefined && others.length === 0 && schemas.typeOf(member[1]) === 'object';
+    return isWrapped ? { ...named, [`${prefix}record-extractor`]: `$.${member[0]}` } : named;
+  }
+  const found: Record<string, JsonValue> = {};
+  let seen = 0;
+  const add = (schema: JsonObject, at: string, level: number): void => {
+    for (const [name, member] of schemas.properties(schema)) {
+      if ((seen += 1) > mostValues) return;
+      const type = schemas.typeOf(member);
+      if (type === 'object' && level < mostLevels) add(member, `${at}.${name}`, level + 1);
+      else if (type !== 'array' && type !== 'object') found[`${at}.${name}`.slice(2)] = `${at}.${name}`;
+    }
+  };
+  add(answer, '$', 1);
+  for (const name of Object.keys(headersOf(operation, schemas))) {
+    found[name] = name.toLowerCase() === 'link' ? '@link.next' : `@header.${name}`;
+  }
+  return { ...named, [`${prefix}meta-extractor`]: found };
+}
+
+/** A plain file that uses our keys does not know what they stand for. */
+function withoutOurs(part: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(part).filter(([name]) => !name.startsWith(prefix)));
+}
+
+/** OpenAPI says that these are described elsewhere. */
+function isSent(param: JsonObject): boolean {
+  const name = textIn(param, 'name')?.toLowerCase() ?? '';
+  return textIn(param, 'in') !== 'header' || !['accept', 'content-type', 'authorization'].includes(name);
+}
+
+function headersOf(operation: JsonObject, schemas: Schemas): JsonObject {
+  const success = Object.entries(objectIn(operation, 'responses')).find(([status]) => status.startsWith('2'));
+  return objectIn(schemas.resolve(success?.[1]), 'headers');
 }
