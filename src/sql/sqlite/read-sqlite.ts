@@ -1,9 +1,9 @@
 import PQueue from 'p-queue';
-import type { ReadableDatabase } from '../database.ts';
+import { firstRows, lengthOf, wantedLength } from '../batch-size.ts';
+import type { ReadableDatabase, Cells, Snapshot } from '../database.ts';
 import { explained } from '../explained.ts';
 import { inTx } from './in-tx.ts';
 import type { Connection } from './open-sqlite.ts';
-import { openSqliteSnapshot } from './snapshot.ts';
 import { sqliteDialect, statementsOn, type SqliteTx, type Statements } from './sqlite-tx.ts';
 
 export interface ReadSqliteOptions {
@@ -46,7 +46,7 @@ export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
     openSnapshot: async (signal) =>
       await explained(explain, async () => {
         signal?.throwIfAborted();
-        return openSqliteSnapshot({ db: openReader(), explain, delay, signal });
+        return openSqliteSnapshot(options, signal);
       }),
     [Symbol.asyncDispose]: readers.close,
   };
@@ -117,4 +117,64 @@ function openReaders(open: () => Reader, closedError: () => Error) {
 export function readerOn(db: Connection, cacheKiB?: number): Reader {
   if (cacheKiB !== undefined) db.pragma(`cache_size = -${cacheKiB}`);
   return { db, statements: statementsOn(db) };
+}
+
+/** The state that the file has now. Writers continue, but cannot fold their log into the file until it is disposed. */
+function openSqliteSnapshot(
+  { openReader, explain, delay }: ReadSqliteOptions,
+  signal: AbortSignal | undefined,
+): Snapshot {
+  const db = openReader();
+  const statements = statementsOn(db);
+  /** Statements that are being stepped through: SQLite closes no connection below them. */
+  const open = new Set<Iterator<Cells>>();
+  const ask = async <Result>(work: () => Promise<Result>): Promise<Result> =>
+    await explained(explain, async () => {
+      signal?.throwIfAborted();
+      return await work();
+    });
+  try {
+    db.exec('BEGIN');
+    // The state is that of the first reading.
+    db.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').all();
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+  return {
+    read: async (work) => await ask(async () => await inTx(statements, work, delay)),
+    batches: async function* (sql, values = {}) {
+      const rows = await ask(async () => statements.iterate(sql, values));
+      open.add(rows);
+      try {
+        for (;;) {
+          const batch = await ask(async () => {
+            await delay?.();
+            return nextBatch(rows);
+          });
+          if (batch.length > 0) yield batch;
+          else return;
+        }
+      } finally {
+        open.delete(rows);
+        rows.return?.();
+      }
+    },
+    [Symbol.asyncDispose]: async () => {
+      for (const rows of open) rows.return?.();
+      db.close();
+    },
+  };
+}
+
+/** A batch ends with the row that reaches its length. Empty behind the last row. */
+function nextBatch(rows: Iterator<Cells>): readonly Cells[] {
+  const batch: Cells[] = [];
+  for (let length = 0; batch.length < firstRows && length < wantedLength;) {
+    const { value, done } = rows.next();
+    if (done === true) break;
+    batch.push(value);
+    length += lengthOf(value);
+  }
+  return batch;
 }
