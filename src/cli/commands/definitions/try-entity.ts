@@ -1,10 +1,12 @@
 import type { App } from '../../../app/app.ts';
+import { fieldValue } from '../../../app/stored-fields.ts';
 import { hasCode, SyncError } from '../../../core/errors.ts';
+import { readJson } from '../../../core/json-text.ts';
 import { usage } from '../../../core/usage-error.ts';
-import type { Params } from '../../../core/records.ts';
+import type { Params, EntityTable, PreparedRecord } from '../../../core/records.ts';
 import { checkParams, convertParams, missingParams } from '../../../definitions/check-params.ts';
 import type { Entity } from '../../../definitions/definition.ts';
-import { fillingParent, tryListing, type TriedCall } from '../../../engine/try-listing.ts';
+import { fillingParent, tryListing, type TriedCall, type TriedStep } from '../../../engine/try-listing.ts';
 import type { SeenExchange } from '../../../http/seen-exchange.ts';
 import { walkParams } from '../../../settings/build-entities.ts';
 import type { ReadConnector } from '../../../settings/settings.ts';
@@ -13,11 +15,12 @@ import { shellWord } from '../../environment.ts';
 import { exitCodeOfError, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { openPatientApp } from '../../output/show-run.ts';
 import { parseParam } from '../../read-target.ts';
+import { declarationOf } from '../schema.ts';
 import { definitionFrom, settingsIfAny } from './known-definitions.ts';
+import { stepText } from './paging-text.ts';
 import { entityNamed } from './show-definition.ts';
 import { chooseConnector, variable, withOtherWays } from './tried-access.ts';
 import { withoutTokens } from '../../page-tokens.ts';
-import { callDocument } from './try-document.ts';
 import { openCallText, type CommandFor, type SeenCall } from './try-text.ts';
 
 const mostCalls = 1_000;
@@ -186,4 +189,53 @@ function missingText({ name, parents }: Entity, given: Params, command: CommandF
     return `${filled.join(' and ')}. Try ${entity} first: "${command(entity, [])}"; it shows values. Then add ${flags.join(' ')}.`;
   });
   return `${name} has a listing for each record of its parent, and needs ${ways.join(' Or ')}`;
+}
+
+/** A call for machines; its records whole. */
+function callDocument(entity: Entity, { request, page, commit, problems, error, exchanges, next }: SeenCall) {
+  const tables = [entity.table, ...(entity.explodedTable === null ? [] : [entity.explodedTable])];
+  return {
+    params: request.params,
+    exchanges,
+    metadata: page?.metadata ?? null,
+    total: page?.total ?? null,
+    bytes: page?.bytes ?? null,
+    records: commit?.fetched ?? null,
+    rows: tables.map((table, index) => ({
+      entity: table.entity,
+      rows: (commit?.rows[index]?.records ?? []).map((record) => rowDocument(table, record)),
+    })),
+    refused: (commit?.refused ?? []).map(({ reason, detail }) => ({ reason, detail })),
+    filtered: commit?.filtered ?? 0,
+    foreign: commit?.foreign ?? 0,
+    drift: (commit?.drift ?? []).map((note) => ({
+      ...note,
+      line: declarationOf({ ...note, types: [note.type] }),
+    })),
+    problems,
+    children: (commit?.children ?? []).map((child) => ({ entity: child.entity, params: child.params })),
+    error: error === null ? null : { code: error.code, message: error.message },
+    next: nextDocument(next),
+  };
+}
+
+function rowDocument({ columns }: EntityTable, { values, extra }: PreparedRecord) {
+  const fields = columns.map(
+    ({ name, type }, index) => [name, fieldValue(type, values[index] ?? null)] as const,
+  );
+  return { fields: new Map(fields), extra: extra === null ? null : readJson(extra) };
+}
+
+function nextDocument(next: TriedStep) {
+  const why = stepText(next);
+  switch (next.kind) {
+    case 'call':
+      return { kind: next.kind, why, params: next.request.params };
+    case 'end':
+      return { kind: next.kind, why, proof: next.seal.proof, doubt: next.seal.doubt ?? null };
+    case 'set-aside':
+      return { kind: next.kind, why, code: next.failure.code };
+    case 'stop':
+      return { kind: next.kind, why, code: next.error.code };
+  }
 }
