@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
+import { fillTemplate } from '../definitions/upstream/template.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
 import type { WireAnswer } from '../http/exchange.ts';
-import { withoutNames } from './call-address.ts';
 import type { OpenCredentials } from './credentials.ts';
 import { failureOfError, readFailure } from './read-failure.ts';
 import type { UpstreamTransport, WireRequest } from './upstream-transport.ts';
@@ -29,7 +29,8 @@ export async function askBeside<T>(
 ): Promise<T> {
   const { host } = request.url;
   const headers = { accept: 'application/json', 'user-agent': 'connector-sync', ...request.headers };
-  const base = withoutNames(upstream.baseUrl);
+  // With an invented host where it has names: for its scheme and its port.
+  const base = new URL(fillTemplate(upstream.baseUrl, () => 'x'));
   try {
     const wire = { ...request, headers, base, namedBy: 'definition', maxBodyBytes } as const;
     const answer = await transport.send(wire, signal);

@@ -17,11 +17,6 @@ export function buildAddress(template: Template, variables: ReadonlyMap<string, 
   return url;
 }
 
-/** The address with an invented host where that has names: for its scheme and its port. */
-export function withoutNames(template: Template): URL {
-  return new URL(fillTemplate(template, () => 'x'));
-}
-
 function isAt(url: URL, host: string): boolean {
   return (
     // A value that is empty leaves a label out.
