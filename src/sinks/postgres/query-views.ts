@@ -6,8 +6,13 @@ import { openQuerySession, type QuerySession, type TextRows } from '../../sql/po
 import { openServer } from '../../sql/postgres/server.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { ledgerReader } from '../ledger/history/history.ts';
-import { offeredViews, type OfferedTable, type OfferedView } from '../records/offered-views.ts';
-import { queryRefused, type OnViews } from '../records/view-query.ts';
+import {
+  offeredViews,
+  queryRefused,
+  type OfferedTable,
+  type OfferedView,
+  type OnViews,
+} from '../records/offered-views.ts';
 import { openToRead, type PostgresPlace } from './open-ledger.ts';
 import { tableName } from './records/names.ts';
 import { beyondViews } from './role-limits.ts';

@@ -30,7 +30,13 @@ export async function fillFromExtra(
   place: TablePlace,
   columns: readonly Column[],
   stamp: Stamp,
-  write: (name: string, moved: readonly MovedRow[]) => Promise<void>,
+  write: (
+    tx: Tx,
+    name: string,
+    columns: readonly Column[],
+    moved: readonly MovedRow[],
+    stamp: Stamp,
+  ) => Promise<void>,
 ): Promise<void> {
   const name = quoted(plain);
   const close = closeVersionsOf(name, quoted(versionsName(plain)), place);
@@ -49,10 +55,13 @@ export async function fillFromExtra(
       [...seqs].map(([row, seq]) => ({ row, seq, hash: null })),
       stamp.now,
     );
-    await write(
-      name,
-      moved.map(({ row, values, extra }) => ({ row, values, extra, seq: seqs.get(row) ?? null })),
-    );
+    const numbered = moved.map(({ row, values, extra }) => ({
+      row,
+      values,
+      extra,
+      seq: seqs.get(row) ?? null,
+    }));
+    await write(tx, name, columns, numbered, stamp);
   }
 }
 

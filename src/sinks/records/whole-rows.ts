@@ -92,15 +92,22 @@ function isLong(type: Column['type']): boolean {
   return type !== 'integer' && type !== 'number' && type !== 'boolean';
 }
 
-/** Rows that are about to be stored in another form; `name` is not quoted. */
-export async function removeNumbers(
+/** Those that are about to be stored in another form; `name` is not quoted. */
+export async function removeRows(tx: Tx, name: string, rows: readonly CopiedRecord[]): Promise<void> {
+  const numbers = rows.map(({ row }) => row);
+  if (numbers.length === 0) return;
+  await tx.run(`DELETE FROM ${quoted(name)} WHERE _row IN {numbers bigint}`, { numbers });
+}
+
+/** The same of closed versions. */
+export async function removeVersions(
   tx: Tx,
   name: string,
-  column: OwnColumn,
-  numbers: readonly number[],
+  versions: readonly CopiedVersion[],
 ): Promise<void> {
+  const numbers = versions.map(({ seqTo }) => seqTo);
   if (numbers.length === 0) return;
-  await tx.run(`DELETE FROM ${quoted(name)} WHERE ${column} IN {numbers bigint}`, { numbers });
+  await tx.run(`DELETE FROM ${quoted(name)} WHERE _seq_to IN {numbers bigint}`, { numbers });
 }
 
 type Cell = string | number | null;

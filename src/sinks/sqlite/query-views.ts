@@ -12,8 +12,13 @@ import {
 import { readerOn } from '../../sql/sqlite/read-sqlite.ts';
 import { isSqliteError, storageFailure } from '../../sql/sqlite/sqlite-error.ts';
 import { ledgerReader } from '../ledger/history/history.ts';
-import { offeredViews, type OfferedTable, type OfferedView } from '../records/offered-views.ts';
-import { queryRefused, type OnViews } from '../records/view-query.ts';
+import {
+  offeredViews,
+  queryRefused,
+  type OfferedTable,
+  type OfferedView,
+  type OnViews,
+} from '../records/offered-views.ts';
 import { openReadonlyDatabase, storedVersion } from './open-database.ts';
 import { sqliteTables } from './records/record-tables.ts';
 import { sqliteFormat } from './schema.ts';

@@ -10,7 +10,7 @@ import { dropOwnViews, dropViewsOf, renewCurrentViews } from '../../records/curr
 import { fillFromExtra, fittingColumns, type MovedRow } from '../../records/fill-from-extra.ts';
 import { rowFactsSql } from '../../records/mark-rows.ts';
 import { retypeColumns } from '../../records/retype-columns.ts';
-import { readVersions, readWhole, removeNumbers } from '../../records/whole-rows.ts';
+import { readVersions, readWhole, removeRows, removeVersions } from '../../records/whole-rows.ts';
 import { binaryType, canonicalKey, sqlType } from '../column-types.ts';
 import { viewsIn } from './current-views.ts';
 import { versionsName } from '../../records/version-names.ts';
@@ -67,7 +67,7 @@ export function postgresTables(schema: string): RecordTables {
         place,
         columns,
         stamp,
-        (name, moved) => writeMoved(tx, name, columns, moved, stamp),
+        writeMoved,
       ),
     renewViews: async (tx, connector) => await renewCurrentViews(tx, views, connector),
     clear: async () => Promise.resolve(0),
@@ -89,12 +89,7 @@ export function postgresTables(schema: string): RecordTables {
     writeWhole: async (tx, connector, table, rows, shift) =>
       wholeRowsInto(tx, quotedTable(connector, table.entity), table, rows, shift),
     rewriteWhole: async (tx, connector, table, rows) => {
-      await removeNumbers(
-        tx,
-        tableName(connector, table.entity),
-        '_row',
-        rows.map(({ row }) => row),
-      );
+      await removeRows(tx, tableName(connector, table.entity), rows);
       wholeRowsInto(tx, quotedTable(connector, table.entity), table, rows, 0);
     },
     readVersions: async (tx, connector, table, after, limit) =>
@@ -104,12 +99,7 @@ export function postgresTables(schema: string): RecordTables {
       }),
     writeVersions: async (tx, connector, { entity, stored }, versions) => {
       const name = versionsName(tableName(connector, entity));
-      await removeNumbers(
-        tx,
-        name,
-        '_seq_to',
-        versions.map(({ seqTo }) => seqTo),
-      );
+      await removeVersions(tx, name, versions);
       versionsInto(tx, quoted(name), stored, versions);
     },
   };

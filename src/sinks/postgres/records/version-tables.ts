@@ -3,7 +3,7 @@ import type { Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { columnsMissingIn } from '../../decisions/stored-table.ts';
 import type { TablePlace } from '../../ledger/record-table.ts';
-import { historySelect } from '../../records/history-view.ts';
+import { historySelect } from '../../records/close-versions.ts';
 import { sqlType } from '../column-types.ts';
 import { asOfName, historyName, versionsName } from '../../records/version-names.ts';
 import { tableName } from './names.ts';

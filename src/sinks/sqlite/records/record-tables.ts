@@ -14,7 +14,8 @@ import { retypeColumns } from '../../records/retype-columns.ts';
 import {
   readVersions,
   readWhole,
-  removeNumbers,
+  removeRows,
+  removeVersions,
   versionCells,
   versionColumns,
   wholeCells,
@@ -25,7 +26,7 @@ import { views } from './current-views.ts';
 import { openRecordTable } from './open-record-table.ts';
 import { versionsName } from '../../records/version-names.ts';
 import { addColumnSql, createTableSql, keyValues, sqlType } from './table-sql.ts';
-import { dropVersionsSql, dropViews, ensureVersionsSql, viewsSql } from './version-tables.ts';
+import { createViews, dropViews, ensureVersions } from './version-tables.ts';
 
 /** Tables of records in the file that has the ledger. */
 export const sqliteTables: RecordTables = {
@@ -40,17 +41,16 @@ export const sqliteTables: RecordTables = {
       stored.length === 0
         ? createTableSql(name, table)
         : columnsMissingIn(table.columns, stored).map((column) => addColumnSql(name, column));
-    for (const statement of [...statements, ...ensureVersionsSql(name, place)]) tx.put(statement);
+    for (const statement of statements) tx.put(statement);
+    ensureVersions(tx, name, place);
   },
   retype: async (tx, { connector, table, stored, versions }, columns) => {
     const name = tableName(connector, table.entity);
     await dropViewsOf(tx, views, [name]);
-    for (const statement of dropViews(name)) tx.put(statement);
+    dropViews(tx, name);
     await retypeColumns(tx, { name, isVersioned: versions !== undefined }, columns, sqlType.string);
     if (versions === undefined) return;
-    for (const statement of viewsSql(name, [...stored, ...columnsMissingIn(table.columns, stored)])) {
-      tx.put(statement);
-    }
+    createViews(tx, name, [...stored, ...columnsMissingIn(table.columns, stored)]);
   },
   fitting: async (tx, { connector, table }, columns) =>
     await fittingColumns(tx, quoted(tableName(connector, table.entity)), columns),
@@ -61,7 +61,7 @@ export const sqliteTables: RecordTables = {
       place,
       columns,
       stamp,
-      (name, moved) => writeMoved(tx, name, columns, moved, stamp),
+      writeMoved,
     ),
   renewViews: async (tx, connector) => await renewCurrentViews(tx, views, connector),
   clear: async (tx, connector, entity, limit) => {
@@ -81,7 +81,8 @@ export const sqliteTables: RecordTables = {
     const names = entities.map((entity) => tableName(connector, entity));
     await dropViewsOf(tx, views, names);
     for (const name of names) {
-      for (const statement of dropVersionsSql(name)) tx.put(statement);
+      dropViews(tx, name);
+      tx.put(`DROP TABLE IF EXISTS ${quoted(versionsName(name))}`);
       await tx.run(`DROP TABLE IF EXISTS ${quoted(name)}`);
     }
   },
@@ -105,24 +106,14 @@ export const sqliteTables: RecordTables = {
       (row) => wholeCells(row, table, shift),
     ),
   rewriteWhole: async (tx, connector, table, rows) => {
-    await removeNumbers(
-      tx,
-      tableName(connector, table.entity),
-      '_row',
-      rows.map(({ row }) => row),
-    );
+    await removeRows(tx, tableName(connector, table.entity), rows);
     await sqliteTables.writeWhole(tx, connector, table, rows, 0);
   },
   readVersions: async (tx, connector, table, after, limit) =>
     await readVersions(tx, quoted(versionsName(tableName(connector, table.entity))), table, { after, limit }),
   writeVersions: async (tx, connector, { entity, stored }, versions) => {
     const name = versionsName(tableName(connector, entity));
-    await removeNumbers(
-      tx,
-      name,
-      '_seq_to',
-      versions.map(({ seqTo }) => seqTo),
-    );
+    await removeVersions(tx, name, versions);
     await insertCells(tx, name, [versionColumns, stored], versions, versionCells);
   },
 };

@@ -1,53 +1,47 @@
 import type { Column } from '../../../core/records.ts';
+import type { Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { columnsMissingIn } from '../../decisions/stored-table.ts';
 import type { TablePlace } from '../../ledger/record-table.ts';
-import { historySelect } from '../../records/history-view.ts';
+import { historySelect } from '../../records/close-versions.ts';
 import { asOfName, historyName, versionsName } from '../../records/version-names.ts';
 import { addColumnSql, sqlType } from './table-sql.ts';
 
 /**
- * What makes the table of closed versions and the views over all of them, or adds columns. In the order of their ends
- * it only grows at its end.
+ * Makes the table of closed versions and the views over all of them, or adds columns. In the order of their ends it
+ * only grows at its end.
  */
-export function ensureVersionsSql(
+export function ensureVersions(
+  tx: Tx,
   name: string,
   { table, stored, versions }: Pick<TablePlace, 'table' | 'stored' | 'versions'>,
-): readonly string[] {
-  if (versions === undefined) return [];
-  const closed = versionsName(name);
+): void {
   const missing = columnsMissingIn(table.columns, stored);
+  if (versions === undefined || (!versions.isNew && missing.length === 0)) return;
+  const closed = versionsName(name);
   const columns = [...stored, ...missing];
-  const own = `_seq_to INTEGER PRIMARY KEY, _row INTEGER NOT NULL, _seq INTEGER NOT NULL, _valid_from TEXT NOT NULL,
+  if (versions.isNew) {
+    const own = `_seq_to INTEGER PRIMARY KEY, _row INTEGER NOT NULL, _seq INTEGER NOT NULL, _valid_from TEXT NOT NULL,
     _valid_to TEXT NOT NULL, _run_id TEXT NOT NULL, _deleted_at TEXT, _hash TEXT NOT NULL, _extra TEXT`;
-  const declared = columns.map((column) => `${quoted(column.name)} ${sqlType[column.type]}`);
-  if (!versions.isNew && missing.length === 0) return [];
-  return [
-    ...(versions.isNew
-      ? [
-          `ALTER TABLE ${quoted(name)} ADD COLUMN _valid_from TEXT`,
-          `ALTER TABLE ${quoted(name)} ADD COLUMN _valid_seq INTEGER`,
-          `CREATE TABLE ${quoted(closed)} (${[own, ...declared].join(', ')}) STRICT`,
-          `CREATE UNIQUE INDEX ${quoted(`${closed}__row`)} ON ${quoted(closed)} (_row, _seq)`,
-        ]
-      : missing.map((column) => addColumnSql(closed, column))),
-    ...dropViews(name),
-    ...viewsSql(name, columns),
-  ];
-}
-
-export function dropVersionsSql(name: string): readonly string[] {
-  return [...dropViews(name), `DROP TABLE IF EXISTS ${quoted(versionsName(name))}`];
+    const declared = columns.map((column) => `${quoted(column.name)} ${sqlType[column.type]}`);
+    tx.put(`ALTER TABLE ${quoted(name)} ADD COLUMN _valid_from TEXT`);
+    tx.put(`ALTER TABLE ${quoted(name)} ADD COLUMN _valid_seq INTEGER`);
+    tx.put(`CREATE TABLE ${quoted(closed)} (${[own, ...declared].join(', ')}) STRICT`);
+    tx.put(`CREATE UNIQUE INDEX ${quoted(`${closed}__row`)} ON ${quoted(closed)} (_row, _seq)`);
+  } else for (const column of missing) tx.put(addColumnSql(closed, column));
+  dropViews(tx, name);
+  createViews(tx, name, columns);
 }
 
 /** The views over all versions. */
-export function viewsSql(name: string, columns: readonly Column[]): readonly string[] {
+export function createViews(tx: Tx, name: string, columns: readonly Column[]): void {
   const select = historySelect(quoted(name), quoted(versionsName(name)), columns);
-  return [`CREATE VIEW ${quoted(historyName(name))} AS ${select}`, asOfSql(name)];
+  tx.put(`CREATE VIEW ${quoted(historyName(name))} AS ${select}`);
+  tx.put(asOfSql(name));
 }
 
-export function dropViews(name: string): readonly string[] {
-  return [asOfName(name), historyName(name)].map((view) => `DROP VIEW IF EXISTS ${quoted(view)}`);
+export function dropViews(tx: Tx, name: string): void {
+  for (const view of [asOfName(name), historyName(name)]) tx.put(`DROP VIEW IF EXISTS ${quoted(view)}`);
 }
 
 /**
