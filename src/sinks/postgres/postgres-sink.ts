@@ -1,16 +1,18 @@
 import { cellOf } from '../../sql/database.ts';
+import { vacuumTables } from '../../sql/postgres/vacuum-tables.ts';
 import type { OpenHow } from '../sink-access.ts';
 import { processUser } from '../actions.ts';
 import { numbered } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
+import { valuedTables } from '../ledger/purges/valued-tables.ts';
 import type { Sink } from '../sink.ts';
-import { giveBack } from './give-back.ts';
 import { newestSeq, raiseSeq } from './lease/lease-rows.ts';
 import { openLeases } from './lease/leases.ts';
 import { openLedger, type OpenedSchema, type PostgresPlace } from './open-ledger.ts';
 import { findSink } from './open-schema.ts';
 import { postgresTables } from './records/record-tables.ts';
+import { toSinkError } from './sink-error.ts';
 
 /** A sink in a schema of a PostgreSQL server. */
 export async function openPostgresSink(place: PostgresPlace, how: OpenHow): Promise<Sink> {
@@ -58,7 +60,10 @@ export function postgresLedger(opened: OpenedSchema, who = processUser()): Ledge
         clock.now()
       );
     },
-    giveBack: async (tables) => await giveBack(server, schema, tables),
+    giveBack: async (tables) => {
+      const explain = (error: unknown): unknown => toSinkError(error, server.place);
+      await vacuumTables(server, { schema, tables: [...tables, ...valuedTables], explain });
+    },
     [Symbol.asyncDispose]: async () => {
       await leases[Symbol.asyncDispose]();
       await server[Symbol.asyncDispose]();
