@@ -73,11 +73,6 @@ type CutTo = Pick<ListedFile, 'length' | 'lastSeq' | 'hash'>;
 const columns = `entity, epoch, number, length, first_seq AS firstSeq, last_seq AS lastSeq, is_closed AS isClosed, hash,
   is_partial AS isPartial`;
 
-/** For lists of version 7. */
-export function addPartialFiles(db: Connection): void {
-  db.exec('ALTER TABLE _sync_files ADD COLUMN is_partial INTEGER NOT NULL DEFAULT 0');
-}
-
 /** Files that are closed, for a connection that may only read. */
 export function listClosedFiles(db: Connection, connector: ConnectorName): readonly ListedFile[] {
   // An older version's list has no such column, until another process migrates it.

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -66,7 +66,7 @@ export function readKept(path: string, file: ListedFile): KeptLines | null {
   const bytes = existsSync(path) ? readFileSync(path).subarray(0, file.length) : Buffer.alloc(0);
   const hole = bytes.indexOf(0);
   const isWhole = bytes.length === file.length && hole < 0;
-  if (isWhole && (file.hash === null || file.hash === hashOf(bytes))) return null;
+  if (isWhole && (file.hash === null || file.hash === hash('sha256', bytes, 'hex'))) return null;
   if (isWhole) return { ...nothing, isToKeepAside: true };
   const good = hole < 0 ? bytes : bytes.subarray(0, hole);
   const length = good.lastIndexOf(10) + 1;
@@ -75,12 +75,8 @@ export function readKept(path: string, file: ListedFile): KeptLines | null {
   const lastSeq = readSeq(good.toString('utf8', lastStart, length));
   const isOurs = lastSeq !== null && lastSeq >= file.firstSeq && lastSeq <= file.lastSeq;
   return isOurs
-    ? { length, lastSeq, hash: hashOf(good.subarray(0, length)), isToKeepAside: false }
+    ? { length, lastSeq, hash: hash('sha256', good.subarray(0, length), 'hex'), isToKeepAside: false }
     : { ...nothing, isToKeepAside: true };
-}
-
-function hashOf(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex');
 }
 
 const sequenced = z.object({ _seq: z.number().int() });

@@ -13,7 +13,7 @@ import type { LedgerFormat } from '../sqlite/open-database.ts';
 import { createTableSql } from '../sqlite/records/table-sql.ts';
 import { commonFormat, fromVersion8, sqliteLedgerSql, tablesSql } from '../sqlite/schema.ts';
 import { parseColumns, parseNames } from '../stored-json.ts';
-import { addPartialFiles, entityDirectory, filesSql, prepareFileList, type ListedFile } from './file-list.ts';
+import { entityDirectory, filesSql, prepareFileList, type ListedFile } from './file-list.ts';
 import { findFile, readKept } from './find-damage.ts';
 import { deletedHash, isLost, lostIndexSql } from './lost-rows.ts';
 
@@ -25,7 +25,7 @@ export const jsonlFormat: LedgerFormat = {
   migrate: (db, version) => {
     if (version === 7) {
       fromVersion7(db, sqliteLedgerSql, (connector, entity) => lastRowOf(db, connector, entity));
-      addPartialFiles(db);
+      db.exec('ALTER TABLE _sync_files ADD COLUMN is_partial INTEGER NOT NULL DEFAULT 0');
       readAgainWhatIsLost(db, importRecords(db));
     }
     fromVersion8(db, version);
