@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { valueAtKey, type JsonObject, type JsonValue } from '../core/json.ts';
+import { valueAtKey, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import { convertValue } from '../definitions/convert-value.ts';
 import type { Entity } from '../definitions/definition.ts';

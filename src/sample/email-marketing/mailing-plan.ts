@@ -180,12 +180,7 @@ function automationRecord(
     start_time: startedAt === null ? '' : mailingTime(startedAt),
     status: isSending ? 'sending' : startedAt === null ? 'save' : 'paused',
     emails_sent: sent,
-    recipients: {
-      list_id: list?.id ?? '',
-      list_is_active: true,
-      list_name: list?.name ?? '',
-      store_id: '',
-    },
+    recipients: { list_id: list?.id ?? '', list_is_active: true, list_name: list?.name ?? '', store_id: '' },
     settings: {
       title: dice.pick(['Welcome', 'Willkommen!', 'Happy birthday 🎂', 'Come back']),
       from_name: 'Editor',

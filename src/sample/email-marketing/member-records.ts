@@ -132,10 +132,7 @@ export function memberRecord(list: MailingList, index: number): JsonObject {
     status,
     ...(status === 'unsubscribed' ? { unsubscribe_reason: 'N/A (Unsubscribed by admin)' } : {}),
     consents_to_one_to_one_messaging: index % 6 !== 5,
-    merge_fields: {
-      ...mergeFields(person, dice),
-      ...(isEdited ? { PHONE: `555-0${200 + changedIn}` } : {}),
-    },
+    merge_fields: { ...mergeFields(person, dice), ...(isEdited ? { PHONE: `555-0${200 + changedIn}` } : {}) },
     interests: Object.fromEntries(
       list.categories.flatMap(({ interests }) =>
         // One that no member has is in no member: to put it there would change them all.

@@ -36,10 +36,7 @@ export function openNotesAccount(seed: number, size: SampleSize, revision: numbe
       get: ({ user_id: wanted }) => workspace().users.find(({ id }) => id === toId(wanted)),
     },
     pages: { list: found, get: ({ page_id: id }) => workspace().pages.get(toId(id)) },
-    data_sources: {
-      list: found,
-      get: ({ data_source_id: id }) => workspace().dataSources.get(toId(id)),
-    },
+    data_sources: { list: found, get: ({ data_source_id: id }) => workspace().dataSources.get(toId(id)) },
     blocks: {
       list: (params) => {
         const { blocks, children } = workspace();

@@ -39,14 +39,7 @@ export type Place =
   | { readonly kind: 'database'; readonly database: Database };
 
 /** First throws of the dice, one per kind of thing. */
-export const notesKind = {
-  user: 21,
-  database: 22,
-  page: 23,
-  block: 24,
-  comment: 25,
-  synced: 26,
-} as const;
+export const notesKind = { user: 21, database: 22, page: 23, block: 24, comment: 25, synced: 26 } as const;
 
 const shapes = {
   small: { users: 25, databases: 5, pages: 120, trashed: 3 },
