@@ -2,7 +2,7 @@ import type pg from 'pg';
 import type { Connections } from './connections.ts';
 import { settingSql } from './session.ts';
 import { readSettingsIn } from './transaction-settings.ts';
-import { cancelUntil } from './without-timeout.ts';
+import { openEnding } from './without-timeout.ts';
 
 export interface QuerySession extends AsyncDisposable {
   /** Every value as the server writes it. One statement: the server takes no second one this way. */
@@ -30,7 +30,6 @@ interface QueryOptions {
   readonly signal: AbortSignal;
 }
 
-const once = AbortSignal.abort();
 const asText = { getTypeParser: () => (text: string) => text };
 
 /**
@@ -39,20 +38,7 @@ const asText = { getTypeParser: () => (text: string) => text };
  */
 export async function openQuerySession(options: QueryOptions): Promise<QuerySession> {
   const { connect, schema, state, timeoutMs, signal } = options;
-  signal.throwIfAborted();
-  const client = await connect();
-  let ended: Promise<void> | null = null;
-  let pid = 0;
-  const end = async (): Promise<void> => {
-    signal.removeEventListener('abort', onAbort);
-    ended ??= client.end();
-    await ended;
-  };
-  const onAbort = (): void => {
-    const ending = end().catch(() => undefined);
-    ended = pid === 0 ? ending : ending.then(async () => await cancelUntil(once, connect, pid));
-  };
-  signal.addEventListener('abort', onAbort, { once: true });
+  const { client, server, end } = await openEnding(connect, signal);
   const orAborted = async <Result>(work: Promise<Result>): Promise<Result> => {
     try {
       return await work;
@@ -78,7 +64,7 @@ export async function openQuerySession(options: QueryOptions): Promise<QuerySess
       ),
     );
     const { rows } = await ask('SELECT pg_catalog.pg_backend_pid()');
-    pid = Number(rows[0]?.[0] ?? 0);
+    server.pid = Number(rows[0]?.[0] ?? 0);
   } catch (error) {
     await end().catch(() => undefined);
     throw error;

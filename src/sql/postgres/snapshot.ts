@@ -3,7 +3,7 @@ import { cellOf, type Cells, type Snapshot } from '../database.ts';
 import type { Connections } from './connections.ts';
 import { postgresTx, txOn } from './session.ts';
 import { readSettingsIn } from './transaction-settings.ts';
-import { cancelUntil } from './without-timeout.ts';
+import { openEnding } from './without-timeout.ts';
 
 interface SnapshotOptions {
   readonly connect: Connections['connect'];
@@ -17,8 +17,6 @@ interface SnapshotOptions {
 const settings = `SET LOCAL cursor_tuple_fraction = 0.0001;
   SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`;
 
-const once = AbortSignal.abort();
-
 /**
  * The state that the server has now, over a separate connection. Writers continue; the server cleans up nothing newer
  * until it is disposed.
@@ -30,21 +28,7 @@ export async function openPostgresSnapshot({
   signal,
   delay,
 }: SnapshotOptions): Promise<Snapshot> {
-  signal?.throwIfAborted();
-  const client = await connect();
-  let ended: Promise<void> | null = null;
-  const end = async (): Promise<void> => {
-    signal?.removeEventListener('abort', onAbort);
-    ended ??= client.end();
-    await ended;
-  };
-  let pid = 0;
-  /** What waits for an answer gets none, and fails; the server would notice only when it has the answer. */
-  const onAbort = (): void => {
-    const ending = end().catch(() => undefined);
-    ended = pid === 0 ? ending : ending.then(async () => await cancelUntil(once, connect, pid));
-  };
-  signal?.addEventListener('abort', onAbort, { once: true });
+  const { client, server, end } = await openEnding(connect, signal);
   const ask: Snapshot['read'] = async (work) => {
     try {
       signal?.throwIfAborted();
@@ -59,7 +43,7 @@ export async function openPostgresSnapshot({
       const begin = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ${readSettingsIn(schema)}; ${settings}`;
       await client.query(begin);
       // The state is that of the first reading.
-      pid = (await cellOf<number>(tx, 'SELECT pg_backend_pid()')) ?? 0;
+      server.pid = (await cellOf<number>(tx, 'SELECT pg_backend_pid()')) ?? 0;
     });
   } catch (error) {
     await end();

@@ -59,15 +59,35 @@ export async function withoutTimeout<Result>(
   }
 }
 
+const once = AbortSignal.abort();
+
+/**
+ * A separate connection that ends once the signal is aborted: what waits for an answer gets none, and fails. `server`:
+ * the process that is cancelled then, once it is known; the server would notice only when it has the answer.
+ */
+export async function openEnding(connect: Connections['connect'], signal: AbortSignal | undefined) {
+  signal?.throwIfAborted();
+  const client = await connect();
+  const server = { pid: 0 };
+  let ended: Promise<void> | null = null;
+  const end = async (): Promise<void> => {
+    signal?.removeEventListener('abort', onAbort);
+    ended ??= client.end();
+    await ended;
+  };
+  const onAbort = (): void => {
+    const ending = end().catch(() => undefined);
+    ended = server.pid === 0 ? ending : ending.then(async () => await cancelUntil(once, connect, server.pid));
+  };
+  signal?.addEventListener('abort', onAbort, { once: true });
+  return { client, server, end };
+}
+
 /**
  * Cancels what a process of the server runs, again and again until `over`, because between two statements there is
  * nothing to cancel.
  */
-export async function cancelUntil(
-  over: AbortSignal,
-  connect: Connections['connect'],
-  pid: number,
-): Promise<void> {
+async function cancelUntil(over: AbortSignal, connect: Connections['connect'], pid: number): Promise<void> {
   try {
     const client = await connect();
     try {
