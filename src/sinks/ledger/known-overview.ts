@@ -3,7 +3,7 @@ import type { Tx } from '../../sql/database.ts';
 import type { Pause } from '../lease.ts';
 import type { ConnectorOverview } from '../ledger-reader.ts';
 import { readAcknowledged } from './drift/field-news.ts';
-import { readOverview, readPauses } from './history/read-overview.ts';
+import { byConnector, readOverview, readPauses } from './history/read-overview.ts';
 
 export type Overview = ReadonlyMap<ConnectorName, ConnectorOverview>;
 
@@ -69,10 +69,4 @@ export async function renewOverview(
 
 function isSame(one: Pause, other: Pause | null | undefined): boolean {
   return one.since === other?.since && one.reason === other.reason;
-}
-
-function byConnector<Row extends { readonly connector: ConnectorName }>(
-  rows: readonly Row[],
-): ReadonlyMap<ConnectorName, Row> {
-  return new Map(rows.map((row) => [row.connector, row]));
 }

@@ -173,6 +173,6 @@ export async function readFreshness(tx: Tx, connector: ConnectorName): Promise<r
   return await tx.rows(sql, { connector });
 }
 
-function byConnector<Row extends Of>(rows: readonly Row[]): ReadonlyMap<ConnectorName, Row> {
+export function byConnector<Row extends Of>(rows: readonly Row[]): ReadonlyMap<ConnectorName, Row> {
   return new Map(rows.map((row) => [row.connector, row]));
 }

@@ -1,13 +1,16 @@
-import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import type { EntityTable } from '../../../core/records.ts';
+import type { Instant } from '../../../core/clock.ts';
+import type { ConnectorName, EntityName, OfEntity } from '../../../core/names.ts';
+import type { EntityTable, Column } from '../../../core/records.ts';
+import { quoted } from '../../../sql/quoted.ts';
+import { historyName } from '../../records/version-names.ts';
 import { parseFailure, parseParams } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
-import type { MissingRow, PartitionHistory, RowHistory } from '../../row-history.ts';
+import type { MissingRow, PartitionHistory, RowHistory, RowVersion } from '../../row-history.ts';
 import { grouped } from '../../../core/grouped.ts';
 import type { RecordTables } from '../driver.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { openStoredTable, storedTable } from '../tables.ts';
-import { readRowVersions } from '../versions/row-versions.ts';
+import { versionedEntities } from '../versions/versions.ts';
 
 /** What is known of a single row, and of the partition that shows it; null where the key is not stored. */
 export async function readRowHistory(
@@ -100,4 +103,46 @@ function missingSql(): string {
       CASE WHEN m.needs = 'walk' AND m.missed >= 2 THEN 'nothing' ELSE m.needs END AS needs
     FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
     WHERE m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied})`;
+}
+
+/** For people. */
+const mostShown = 10;
+
+interface VersionRow extends Readonly<Record<string, unknown>> {
+  readonly seq: number;
+  readonly validFrom: Instant;
+  readonly validTo: Instant | null;
+  readonly deletedAt: Instant | null;
+}
+
+/** The newest versions of a row, newest first; null where the entity's rows have none. */
+async function readRowVersions(
+  tx: Tx,
+  records: Pick<RecordTables, 'tableName' | 'keepsVersions'>,
+  { connector, entity }: OfEntity,
+  { row, columns }: { readonly row: number; readonly columns: readonly Column[] },
+): Promise<readonly RowVersion[] | null> {
+  if (!records.keepsVersions || !(await versionedEntities(tx, connector)).has(entity)) return null;
+  const names = [...columns.map(({ name }) => name), '_extra'];
+  const found = await tx.rows<VersionRow>(
+    `SELECT _seq AS seq, _valid_from AS valid_from, _valid_to AS valid_to, _deleted_at AS deleted_at,
+       ${names.map((name, index) => `CAST(${quoted(name)} AS text) AS c${index}`).join(', ')}
+     FROM ${quoted(historyName(records.tableName(connector, entity)))}
+     WHERE _row = :row ORDER BY _seq DESC LIMIT :limit`,
+    { row, limit: mostShown + 1 },
+  );
+  return found.slice(0, mostShown).map((version, index) => {
+    const before = found[index + 1];
+    const { seq, validFrom, validTo, deletedAt } = version;
+    return {
+      seq,
+      validFrom,
+      validTo,
+      isDeleted: deletedAt !== null,
+      changed:
+        before === undefined
+          ? null
+          : names.filter((_, column) => version[`c${column}`] !== before[`c${column}`]),
+    };
+  });
 }

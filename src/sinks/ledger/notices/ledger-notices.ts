@@ -1,12 +1,28 @@
 import { randomUUID } from 'node:crypto';
+import { grouped } from '../../../core/grouped.ts';
+import type { ConnectorName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
-import type { NoticeChanges, Notices } from '../../notices.ts';
+import type { NoticeChanges, Notices, Condition, FoundState } from '../../notices.ts';
+import { readFieldNews } from '../drift/field-news.ts';
+import { readOverview } from '../history/read-overview.ts';
 import type { Ledger } from '../ledger.ts';
-import { conditionsSql, readFound, writeConditions } from './conditions.ts';
 import { claimRow, dropDelivered, giveUpOld, headOf, noteFailed, outboxSql, putMessages } from './outbox.ts';
 
-/** The tables of what is wrong and of what is to be sent. */
-export const noticesSql = `${conditionsSql}${outboxSql}`;
+/**
+ * The tables of what is wrong and of what is to be sent. `_sync_conditions`: what was found to be wrong when it was
+ * last compared. `connector` is '' where a condition concerns none alone, `subject` is an entity, a field or a target,
+ * or ''.
+ */
+export const noticesSql = `
+CREATE TABLE _sync_conditions (
+  connector TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  since TEXT NOT NULL,
+  detail TEXT NOT NULL,
+  PRIMARY KEY (connector, kind, subject)
+);
+${outboxSql}`;
 
 /** `Notices` of a sink. */
 export function ledgerNotices({ db, clock, alone }: Pick<Ledger, 'db' | 'clock' | 'alone'>): Notices {
@@ -45,4 +61,41 @@ export function ledgerNotices({ db, clock, alone }: Pick<Ledger, 'db' | 'clock' 
     failed: async (message, error, pauseMs) =>
       await inTurn(async (tx, nowMs) => Promise.resolve(noteFailed(tx, message, { error, pauseMs, nowMs }))),
   };
+}
+
+async function readFound(tx: Tx, connectors: readonly ConnectorName[], nowMs: number): Promise<FoundState> {
+  const overviews = await readOverview(tx, connectors);
+  return {
+    overviews: new Map(overviews.map((one) => [one.connector, one])),
+    fields: grouped(await readFieldNews(tx, '', connectors), ({ connector }) => connector),
+    conditions: grouped(
+      await tx.rows<Condition>(
+        `SELECT connector, kind, subject, since, detail FROM _sync_conditions
+         WHERE connector IN {connectors text} ORDER BY connector, kind, subject`,
+        { connectors: [...connectors, ''] },
+      ),
+      ({ connector }) => connector,
+    ),
+    nowMs,
+  };
+}
+
+function writeConditions(tx: Tx, { stored, dropped }: Omit<NoticeChanges, 'messages'>): void {
+  if (dropped.length > 0) {
+    tx.put(
+      `DELETE FROM _sync_conditions WHERE EXISTS (SELECT 1 FROM {v: connector text, kind text, subject text}
+       WHERE v.connector = _sync_conditions.connector AND v.kind = _sync_conditions.kind
+         AND v.subject = _sync_conditions.subject)`,
+      { v: dropped },
+    );
+  }
+  if (stored.length === 0) return;
+  tx.put(
+    `INSERT INTO _sync_conditions (connector, kind, subject, since, detail)
+     SELECT v.connector, v.kind, v.subject, v.since, v.detail
+     FROM {v: connector text, kind text, subject text, since text, detail text}
+     ORDER BY v.connector, v.kind, v.subject
+     ON CONFLICT (connector, kind, subject) DO UPDATE SET since = excluded.since, detail = excluded.detail`,
+    { v: stored },
+  );
 }
