@@ -48,7 +48,7 @@ export function versions(kind: SinkKind): void {
     return;
   }
 
-  /** Each version as `id name from-to`, hours since the start; `-` stands for a deleted row. */
+  /** Each version as `id name from-to`, hours since the start and milliseconds; `-` stands for a deleted row. */
   const history = async (): Promise<readonly string[]> => {
     const rows = await bench().ledger(
       `SELECT id, name, _deleted_at, _seq, _seq_to, _valid_from, _valid_to FROM news__members__history ORDER BY id, _seq`,
@@ -181,23 +181,24 @@ export function versions(kind: SinkKind): void {
     expect(await history()).toEqual(['1 v5 1-2', '1 v7 2-3', '1 v2 3-']);
   });
 
-  it('keeps versions of one moment apart, by the numbers of their changes', async () => {
+  it('begins each version of one moment a millisecond after the one before', async () => {
     const { sweep } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(member('1')))).finish();
     for (const [run, name] of ['Grace', 'Hedy'].entries()) {
       bench().clock.advance(-hourMs);
       await (await sweep(`r2${run}`, showing(member('1', name)))).finish();
     }
-    expect(await history()).toEqual(['1 Ada 1-1', '1 Grace 1-1', '1 Hedy 1-']);
+    expect(await history()).toEqual(['1 Ada 1-1+1ms', '1 Grace 1+1ms-1+2ms', '1 Hedy 1+2ms-']);
     expect(await seqs()).toEqual([
       [1, 2],
       [2, 3],
       [3, null],
     ]);
-    expect(await asOf(1)).toEqual(['1 Hedy']);
+    expect(await asOf(1)).toEqual(['1 Ada']);
+    expect(await asOf(2)).toEqual(['1 Hedy']);
   });
 
-  it('ends no version before it began where the clock went back', async () => {
+  it('ends each version after it began where the clock went back', async () => {
     const { sweep } = await useRuns(bench(), plan);
     bench().clock.advance(10 * hourMs);
     await (await sweep('r1', showing(member('1')))).finish();
@@ -206,8 +207,14 @@ export function versions(kind: SinkKind): void {
     await (await sweep('r3', showing(member('1', 'Hedy')))).finish();
     bench().clock.advance(10 * hourMs);
     await (await sweep('r4', showing(member('1', 'Joan')))).finish();
-    expect(await history()).toEqual(['1 Ada 11-11', '1 Grace 11-11', '1 Hedy 11-18', '1 Joan 18-']);
-    expect(await asOf(11)).toEqual(['1 Hedy']);
+    expect(await history()).toEqual([
+      '1 Ada 11-11+1ms',
+      '1 Grace 11+1ms-11+2ms',
+      '1 Hedy 11+2ms-18',
+      '1 Joan 18-',
+    ]);
+    expect(await asOf(11)).toEqual(['1 Ada']);
+    expect(await asOf(12)).toEqual(['1 Hedy']);
   });
 
   it('begins with the rows that there are, and leaves what there is when it is switched off', async () => {
@@ -313,5 +320,8 @@ export function versions(kind: SinkKind): void {
 }
 
 function hours(at: unknown): string {
-  return typeof at === 'string' ? String((Date.parse(at) - start) / hourMs) : '';
+  if (typeof at !== 'string') return '';
+  const sinceMs = Date.parse(at) - start;
+  const more = sinceMs % hourMs;
+  return `${Math.floor(sinceMs / hourMs)}${more === 0 ? '' : `+${more}ms`}`;
 }
