@@ -52,7 +52,7 @@ it.each(triedSinks)(
     expect(await world.json('publish', 'check', 'lake')).toMatchObject([{ problems: [] }]);
     if (sink !== 'jsonl') return;
     const lines = [...contentsOf(world.folder)]
-      .filter(({ place }) => /main.*segment_members.*\.jsonl$/.test(place))
+      .filter(({ place }) => /^\/.*main.*segment_members.*\.jsonl$/.test(place))
       .flatMap(({ bytes }) => bytes.toString().trim().split('\n'))
       .map((line) => JSON.parse(line) as Record<string, unknown>);
     expect(lines.filter((line) => !String(line['id']).startsWith('hmac-'))).toEqual([]);

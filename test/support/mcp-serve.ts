@@ -1,3 +1,4 @@
+import { expect } from 'vitest';
 import { apiClient, textIn, tokenFor, type ApiClient } from './service/api-client.ts';
 import { openMcpClient, type Answered, type McpClient } from './mcp-client.ts';
 import { startCli, type RunningCli } from './run-cli.ts';
@@ -102,4 +103,16 @@ export async function everyAnswer(mcp: McpClient, connector: string): Promise<re
     answers.push(await mcp.call('get', { entity, key }), await mcp.call('explain', { entity, key }));
   }
   return answers;
+}
+
+/** All that the sample newsletter has of them in its events: by SQL, of more than ten people. */
+export async function storedAddresses(mcp: McpClient): Promise<readonly string[]> {
+  const { rows } = await mcp.call('sql', {
+    connector: 'sample-newsletter',
+    sql: 'SELECT DISTINCT email_address FROM store__email_activity_current',
+    limit: 200,
+  });
+  const addresses = (rows as readonly [string][]).flat();
+  expect(addresses.length).toBeGreaterThan(10);
+  return addresses;
 }

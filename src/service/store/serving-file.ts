@@ -74,7 +74,7 @@ export function servingFile(folder: string): string {
 function readWritten(folder: string): Serving | null {
   const file = servingFile(folder);
   try {
-    // `as`: this program writes it, in a folder of its owner alone.
+    // `as`: only this program writes the file, and only its owner may read or write it.
     return isPrivateFileThere(file) ? (deserialize(readFileSync(file)) as Serving) : null;
   } catch (error) {
     if (error instanceof SyncError || hasCode(error, 'EACCES', 'EPERM')) throw toStateError(error, file);
