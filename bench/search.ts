@@ -10,15 +10,12 @@ import { systemClock } from '../src/core/clock.ts';
 import type { JsonObject } from '../src/core/json.ts';
 import type { EntityName } from '../src/core/names.ts';
 import { loadDefinitions } from '../src/definitions/load-definitions.ts';
-import { openPostgresSearch } from '../src/search/postgres/open-postgres-search.ts';
+import { openPostgresSearch } from '../src/search/postgres-search.ts';
 import { openSink } from '../src/sinks/registry.ts';
 import type { SinkOptions } from '../src/sinks/sink-access.ts';
-import { updateSearchIndex } from '../src/search/index/update-search-index.ts';
-import { openSearch } from '../src/search/open-search.ts';
-import { tablesOf } from '../src/search/stored-target.ts';
+import { indexEntity } from '../src/search/sqlite-index.ts';
 import { openSearchProcesses } from '../src/search/process/open-search-processes.ts';
 import type { SearchAnswer } from '../src/search/search-request.ts';
-import { searchTarget, type SearchTarget } from '../src/search/search-target.ts';
 
 /**
  * Searches list members: in a SQLite sink in a search process, as the service does with an index and the command
@@ -66,11 +63,11 @@ async function searchSqlite(): Promise<void> {
   const ask: Ask = async (params) =>
     await processes.search({ ...searched, file, scope: 'bench/list_members', params }, signal);
   await searches(ask, 'no index');
-  const indexed = await timed(async () => updateSearchIndex(file, await target(), { signal }));
+  const indexed = await timed(async () => indexEntity(file, benchConnector, searched.entity));
   const grown = `file ${plainMiB} MiB, ${sizeMiB() - plainMiB} MiB more`;
-  lines.push(['index, first time', shown(indexed.ms), `${indexed.result.rows}`, grown]);
-  const again = await timed(async () => updateSearchIndex(file, await target(), { signal }));
-  lines.push(['index, nothing new', shown(again.ms), `${again.result.rows}`, '']);
+  lines.push(['index, first time', shown(indexed.ms), `${members}`, grown]);
+  const again = await timed(async () => indexEntity(file, benchConnector, searched.entity));
+  lines.push(['index, nothing new', shown(again.ms), '', '']);
   await searches(ask, 'index');
 }
 
@@ -129,13 +126,6 @@ async function fill(options: SinkOptions): Promise<void> {
     await fillMembers(sink, definition, Math.ceil(members / copies));
   });
   lines.push(['sync', shown(synced.ms), `${members}`, '']);
-}
-
-async function target(): Promise<SearchTarget> {
-  using open = openSearch(file);
-  if (entity === undefined) throw new Error('no entity');
-  const stored = await open.stored(benchConnector, tablesOf(entity));
-  return searchTarget(entity, benchConnector, (name) => stored.get(name) ?? null);
 }
 
 async function searches(search: Ask, how: string): Promise<void> {

@@ -1,5 +1,5 @@
 // npm run build: the program as few files with what every start needs of zod and yaml inside, and its definitions
-// already checked. docs/internals/decisions/0024-each-command-loads-what-it-needs.md says why.
+// already checked. docs/internals/decisions/0002-a-command-loads-only-what-it-needs.md says why.
 import { cpSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';

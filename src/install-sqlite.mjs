@@ -1,5 +1,5 @@
 // Runs after `npm ci` and `npm install` in a checkout (`prepare` in package.json). The lockfile holds better-sqlite3
-// 13, which brings its binaries; a Node.js that cannot load it (docs/internals/decisions/0022) gets version 12 in its
+// 13, which brings its binaries; a Node.js that cannot load it (docs/internals/decisions/0002) gets version 12 in its
 // place.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';

@@ -132,7 +132,7 @@ async function tryImage() {
   console.log(read('buildah', command(['du', '-sh', '/app/dist', '/app/node_modules'])));
 
   const [apiPort, redisPort] = [await freePort(), await freePort()];
-  const secret = 'secret-of-the-image-test';
+  const secret = 'secret-of-the-image-test-32-long';
   const credentials = [
     '--env',
     'CONNECTOR_SYNC_CLIENT_ID=image-test',

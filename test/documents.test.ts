@@ -8,6 +8,8 @@ import {
   documents,
   guides,
   parseCall,
+  parseRecommended,
+  recommendedCalls,
   unrunCommands,
 } from './support/document-commands.ts';
 import { runDocument, type DocumentRun } from './support/run-document.ts';
@@ -68,9 +70,59 @@ describe('the commands of all documents', () => {
   });
 });
 
+describe('the commands that texts of the program and of documents recommend', () => {
+  it('are commands that the program has, with arguments and options that they take', async () => {
+    const wrong: string[] = [];
+    const calls = recommendedCalls();
+    for (const { file, call } of calls) {
+      await parseRecommended(call).catch((error: unknown) =>
+        wrong.push(`${file}: ${call}: ${String(error)}`),
+      );
+    }
+    expect(wrong).toEqual([]);
+    expect(calls.filter(({ file }) => file.startsWith('src/')).length).toBeGreaterThan(80);
+    expect(calls.map(({ call }) => call)).toContain('check ${connector}');
+  });
+
+  it('would not pass with what the program does not take', async () => {
+    await expect(parseRecommended('ui ${connector}')).rejects.toThrow('too many arguments');
+    await expect(parseRecommended('chek ${connector}')).rejects.toThrow('too many arguments');
+    await expect(parseRecommended('status ${connector} --stale')).rejects.toThrow('--stale');
+    await expect(parseRecommended('worker starts one')).resolves.toBeUndefined();
+  });
+});
+
 describe('README.md', () => {
   it('has at most 900 words', () => {
     expect(readFileSync('README.md', 'utf8').split(/\s+/).length).toBeLessThanOrEqual(900);
+  });
+});
+
+describe('the decisions', () => {
+  const folder = 'docs/internals/decisions';
+  const records = readdirSync(folder).filter((name) => /^\d{4}-/.test(name));
+
+  it('are at most 30 records, and no number stands twice', () => {
+    expect(records.length).toBeLessThanOrEqual(30);
+    expect(new Set(records.map((name) => name.slice(0, 4))).size).toBe(records.length);
+  });
+
+  it('list every dependency', () => {
+    const record = readFileSync(join(folder, '0001-each-dependency-replaces-our-own-code.md'), 'utf8');
+    const listed = new Set(
+      [...record.matchAll(/^\| ([^|]*?) +\|/gm)].flatMap(([, cell = '']) => cell.split(', ')),
+    );
+    const { dependencies, devDependencies, peerDependencies } = JSON.parse(
+      readFileSync('package.json', 'utf8'),
+    ) as Record<string, object>;
+    const named = Object.keys({ ...dependencies, ...devDependencies, ...peerDependencies });
+    expect(named.filter((name) => !listed.has(name))).toEqual([]);
+    expect([...listed].filter((name) => /^[@a-z]/.test(name) && !named.includes(name))).toEqual([
+      'installed',
+      'optional',
+      'included by the build',
+      'development',
+    ]);
   });
 });
 

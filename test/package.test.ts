@@ -44,6 +44,7 @@ it('holds what runs and its types, without tests, sources and source maps', () =
     'config/publication-1.schema.json',
     'dist/THIRD-PARTY-LICENSES.txt',
     'dist/core/errors.d.ts',
+    'dist/core/health.d.ts',
     'dist/definitions.json',
     'dist/library.d.ts',
     'dist/library/config.d.ts',

@@ -26,24 +26,24 @@ it('marks a row as deleted by one statement, which the gate alone calls', () => 
     'sinks/records/mark-rows.ts': 1,
   });
   expect(linesWith(/\.tombstone\((row|number)\b|table\??\.tombstone\(/)).toEqual({
-    // A table of JSONL's, which hands what the gate asks of it to the table below.
-    'sinks/jsonl/lined-tables.ts': 1,
     'sinks/ledger/deletes/delete-rows.ts': 1,
     // The table of a run, which notes that its rows have changed.
     'sinks/ledger/planned-table.ts': 1,
   });
 });
 
-it('reaches the gate from three places: missing rows, rows below deleted records, and a person who names a record', () => {
+it('reaches the gate from three places: missing rows, rows below deleted records, and a person who names a record or a run', () => {
   expect(linesWith(/(?<!function )\bdeleteRows\(/)).toEqual({
     'sinks/ledger/deletes/delete-orphans.ts': 2,
     'sinks/ledger/deletes/delete-rows.ts': 1,
     'sinks/ledger/repair/ledger-repair.ts': 1,
+    'sinks/ledger/repair/undone-runs.ts': 1,
   });
   expect(linesWith(/permission: .*'(judged|along|allowed)'(?! \|)/)).toEqual({
     'sinks/ledger/deletes/delete-orphans.ts': 1,
     'sinks/ledger/deletes/delete-rows.ts': 1,
     'sinks/ledger/repair/ledger-repair.ts': 1,
+    'sinks/ledger/repair/undone-runs.ts': 1,
   });
 });
 

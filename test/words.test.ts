@@ -23,7 +23,7 @@ const files = [
   'README.md',
   'CONTRIBUTING.md',
   'SECURITY.md',
-  ...below('docs', /\.(?:md|yaml|ts|py)$/).filter((file) => !/data-dictionary|decisions/.test(file)),
+  ...below('docs', /\.(?:md|yaml|ts|py)$/).filter((file) => !file.includes('data-dictionary')),
   ...below('config', /\.(?:yaml|json)$/),
 ];
 const sources = below('src', /\.(?:ts|mjs|cjs)$/);

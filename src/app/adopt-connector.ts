@@ -1,41 +1,74 @@
 import { instant, type Clock } from '../core/clock.ts';
-import type { EntityName } from '../core/names.ts';
+import { isConnectorId, type EntityName } from '../core/names.ts';
+import { hasCode } from '../core/errors.ts';
 import { usage } from '../core/usage-error.ts';
-import type { ConnectorSettings } from '../settings/settings.ts';
-import { identityDifferences, IdentityChangedError } from '../sinks/acquire-errors.ts';
-import { openSink, storedStatus } from '../sinks/registry.ts';
+import type { ConnectorSettings, SettingsWith } from '../settings/settings.ts';
+import {
+  identityDifferences,
+  IdentityChangedError,
+  type IdentityDifference,
+} from '../sinks/acquire-errors.ts';
+import type { StoredIdentity } from '../sinks/lease.ts';
+import { openHistory, openSink, statusOf } from '../sinks/registry.ts';
 import type { AdoptedIdentity } from '../sinks/repair.ts';
 import type { App, SyncRequest } from './app.ts';
 import { compareAside } from './audit-entity.ts';
+import { addressOfConnector, storedOrigin } from './connector-address.ts';
 
-/**
- * How the configured identity differs from the stored one. Throws USAGE where nothing is stored, IdentityChangedError
- * for another type.
- */
-export async function changedIdentity(app: App, connector: ConnectorSettings, signal: AbortSignal) {
-  const { name, sink, definition } = connector;
-  const stored = await storedStatus({ name, sink });
+/** From which address to which one the connector goes; null where it stays. Asks nothing. Throws USAGE without rows. */
+export async function changedAddress(
+  { storedIn, ...connector }: ConnectorSettings,
+  settings: SettingsWith<'access'>,
+): Promise<{ readonly stored: StoredIdentity; readonly differences: readonly IdentityDifference[] }> {
+  const stored = await storedOrigin(storedIn);
   if (stored === null) {
+    const { name, sink } = storedIn;
     throw usage(`Sink ${sink.name} has no data of ${name}: there is nothing to adopt. Run sync.`);
   }
+  const given = addressOfConnector(connector, { settings }) ?? stored.baseUrl;
+  return { stored, differences: identityDifferences(stored, { ...stored, baseUrl: given }) };
+}
+
+/**
+ * How the configured identity differs from the stored one. An address that needs a sign-in is taken for that of the
+ * same account: `login` sends nothing there before. Throws IdentityChangedError for another type.
+ */
+export async function changedIdentity(
+  app: App,
+  connector: ConnectorSettings,
+  { stored, differences: [moved] }: Awaited<ReturnType<typeof changedAddress>>,
+  signal: AbortSignal,
+) {
+  const { name, definition, address } = connector;
   await using source = await app.openSource(connector, signal);
-  const identity = { connector: name, ...(await source.origin(signal)), definition: definition.name };
+  const origin = await source.origin(signal).catch((error: unknown) => {
+    const { connectorId } = stored;
+    const mustSignIn = address.kind === 'direct' && address.signIn !== null && hasCode(error, 'AUTH_FAILED');
+    if (!mustSignIn || moved === undefined || !isConnectorId(connectorId)) throw error;
+    return { baseUrl: moved.given, connectorId, isAccount: null };
+  });
+  const { baseUrl, connectorId, isAccount } = origin;
+  const identity = { connector: name, baseUrl, connectorId, definition: definition.name };
   const differences = identityDifferences(stored, identity);
   if (differences.some(({ what }) => what === 'definition')) {
     throw new IdentityChangedError(name, differences);
   }
+  await using history = await openHistory(connector.sink);
+  const status = await statusOf(history, name);
   return {
     identity,
     /** From what the sink holds; empty where there is nothing to adopt. */
     differences,
-    /** The newest sync ended because the records seemed to be those of another account. */
-    isDoubted: stored.lastRun?.report?.error?.code === 'IDENTITY_CHANGED',
+    /** Nothing can be read before. */
+    mustSignIn: isAccount === null,
+    /** A sync ended because the records seemed to be those of another account. */
+    isDoubted: (await history.doubts([name])).length > 0,
     /** Rows that are stored. */
-    rows: stored.entities.reduce((sum, entity) => sum + entity.rows, 0),
+    rows: (status?.entities ?? []).reduce((sum, entity) => sum + entity.rows, 0),
   };
 }
 
-/** From now on the sink's records are those of this address and connector id. Throws what `Repair.adopt` throws. */
+/** From now on the sink's records are those of this address and connector id. Throws as `adopt` of the sink. */
 export async function adoptIdentity(
   connector: ConnectorSettings,
   identity: AdoptedIdentity,

@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts';
+import type { ConnectorName } from '../core/names.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { SharedBudget } from '../core/shared-budget.ts';
 import type { CallEstimate } from '../engine/estimate-calls.ts';
@@ -7,7 +8,7 @@ import type { Notifier } from '../notify/notifier.ts';
 import type { ConnectorSettings, ReadConnector, SettingsWith, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
-import type { HolderWork } from '../sinks/lease.ts';
+import type { HolderWork, StoredIdentity } from '../sinks/lease.ts';
 import type { ApiClient } from '../source/api/open-api-client.ts';
 import type { ApiSourceOptions } from '../source/api/open-api-source.ts';
 import type { ConnectorOrigin } from '../source/connector-origin.ts';
@@ -25,6 +26,8 @@ export interface AppOptions {
   readonly work?: HolderWork;
   /** Stands in the ledger for the API's address where that changes from run to run (a local service on a free port). */
   readonly identityBaseUrl?: string;
+  /** The connector whose credentials may go to another address than its stored rows came from: a person accepts it. */
+  readonly adopts?: ConnectorName;
   /**
    * The longest pause that a call waits for, in milliseconds, when the service asks for one; a run ends before a longer
    * one, as `partial`, and says when to resume. Without it 30 s, because a person waits; less where other runs wait for
@@ -97,12 +100,17 @@ export interface App extends AsyncDisposable {
   readonly client: ApiClient;
   /** Tells people what is wrong. The ends of syncs reach it by themselves. */
   readonly notifier: Notifier;
-  /** `client`: one that answers for the app's own. */
+  /**
+   * `client`: one that answers for the app's own. Rejects with `IdentityChangedError`, before a request, where the
+   * stored rows came from another address.
+   */
   openSource(
     connector: ReadConnector,
     signal: AbortSignal,
     more?: Pick<ApiSourceOptions, 'onEvent' | 'maxCalls' | 'onExchange' | 'isTrial'> & {
       readonly client?: ApiClient;
+      /** The origin of the rows in the connector's sink, where the caller knows it; null: none. */
+      readonly stored?: StoredIdentity | null;
     },
   ): Promise<ConnectorSource>;
   /** One run of one connector, as `syncConnector` describes it. Throws where no run could begin. */

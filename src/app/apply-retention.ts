@@ -2,10 +2,12 @@ import type { RunEvent } from '../core/events.ts';
 import type { EntityName } from '../core/names.ts';
 import { exceedsGuards } from '../engine/sweep/sweep-run.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
+import { targetsOfConnector } from '../settings/chosen-targets.ts';
 import { checkTargets } from '../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
-import type { DueOf, ExpiredOf, LeftStep, Purges, Retention } from '../sinks/purges.ts';
+import type { DueOf, ExpiredOf, LeftStep, Retention } from '../sinks/purges.ts';
 import { accessSink, openExistingRecords, openSink } from '../sinks/registry.ts';
+import type { Sink } from '../sinks/sink-access.ts';
 import { withTarget } from './publish-target.ts';
 import { removerOf } from './purge-records.ts';
 import { retentionsOf } from './connector-states.ts';
@@ -34,7 +36,7 @@ const nothing: Applied = { entities: [], withheld: [] };
 export async function applyRetention(
   settings: LocalSettings,
   connector: ConnectorSettings,
-  purges: Purges,
+  purges: Sink['purges'],
   how: Applying,
 ): Promise<Applied> {
   const kept = retentionsOf(connector, how.clock);
@@ -107,9 +109,7 @@ async function publishedThrough(
   connector: ConnectorSettings,
   how: OpenTarget,
 ): Promise<ReadonlyMap<EntityName, number>> {
-  const targets = [...settings.publish.values()].filter(({ connectors }) =>
-    connectors.some(({ name }) => name === connector.name),
-  );
+  const targets = targetsOfConnector(settings, connector.name);
   const through = new Map<EntityName, number>();
   if (targets.length === 0) return through;
   checkTargets(settings, targets);

@@ -1,18 +1,18 @@
 import { rmSync } from 'node:fs';
-import { mkdtemp } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { App, SyncRequest } from './app.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import { keyTextOf, type EntityTable } from '../core/records.ts';
 import { explodedShape, recordShape, type RecordShape } from '../engine/prepare/record-shape.ts';
+import { makeTemporaryFolder } from '../files/temporary-folder.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { compareKeys, type KeyAndDigest, type KeyDifferences } from '../sinks/compare-keys.ts';
 import type { RunReport } from '../sinks/run-report.ts';
-import { compileDigest } from './content-digest.ts';
+import { compileDigest, widenedIn } from './content-digest.ts';
 import type { PurgeNotes } from '../sinks/purges.ts';
 import type { KeyAndHash } from '../sinks/record-reader.ts';
+import type { RecordReader } from '../sinks/sink-access.ts';
 import { accessSink, openHistory, storedStatus } from '../sinks/registry.ts';
 
 export type Audit = Awaited<ReturnType<typeof auditEntity>>;
@@ -71,14 +71,18 @@ export async function compareAside<T>(
   const report = await app.readAside({ ...connector, sink, downloads: null }, asked);
   await using read = await accessSink(sink).openKeys();
   await using stored = await accessSink(connector.sink).openKeys();
+  await using rows = await accessSink(connector.sink).openRecords();
+  await using readRows = await accessSink(sink).openRecords();
   await using history = await openHistory(connector.sink);
   const { name } = connector;
   const purged = await history.purged(name);
   return await work(report, async (table, limit, shape = null) => {
     const scratchFile = join(folder.path, `${table.entity}.compared.db`);
-    const digestsOf = (from: SinkSettings, of: RecordShape) => readDigests(from, name, table.entity, of);
+    const widened = widenedIn(await rows.table(name, table.entity));
+    const digestsOf = (from: RecordReader, of: RecordShape) =>
+      readDigests(from, name, table.entity, (columns) => compileDigest(of, columns, widened));
     const digests =
-      shape === null ? null : { first: digestsOf(sink, shape), second: digestsOf(connector.sink, shape) };
+      shape === null ? null : { first: digestsOf(readRows, shape), second: digestsOf(rows, shape) };
     return await compareKeys(
       withoutPurged(read.keys(name, table), table.entity, purged),
       stored.keys(name, table),
@@ -106,15 +110,14 @@ async function* withoutPurged(
 
 /** Of all rows that are no tombstones. */
 async function* readDigests(
-  sink: SinkSettings,
+  reader: RecordReader,
   connector: ConnectorName,
   entity: EntityName,
-  shape: RecordShape,
+  digestIn: (table: EntityTable) => ReturnType<typeof compileDigest>,
 ): AsyncGenerator<readonly KeyAndDigest[]> {
-  await using reader = await accessSink(sink).openRecords();
   const table = await reader.table(connector, entity);
   if (table === null) return;
-  const digestOf = compileDigest(shape, table);
+  const digestOf = digestIn(table);
   const key = table.key.map((name) => table.columns.findIndex((column) => column.name === name));
   for await (const rows of reader.changes(connector, table, 0)) {
     yield rows
@@ -127,15 +130,18 @@ async function* readDigests(
 }
 
 /** Of the entity and of all that leads to it: nothing else was read. */
-function doubtsOf({ entities, unproven }: RunReport): readonly string[] {
+function doubtsOf({ entities, partMissing }: RunReport): readonly string[] {
   return entities.flatMap(({ entity, setAside, unordered, depthLimited, isWhole }) => {
     const doubts = [
       ...(setAside > 0 ? [`${entity}: ${setAside} of its walks failed`] : []),
-      ...(unordered > 0 ? [`${entity}: the order of ${unordered} of its walks is not known`] : []),
-      ...unproven
+      ...(unordered > 0
+        ? [`${entity}: ${unordered} of its listings are unconfirmed: their order is not known`]
+        : []),
+      ...partMissing
         .filter((found) => found.entity === entity)
         .map(
-          ({ listings }) => `${entity}: ${listings} of its listings may have records that they did not show`,
+          ({ listings }) =>
+            `${entity}: part missing, ${listings} of its listings may have records that they did not show`,
         ),
       ...(depthLimited > 0 ? [`${entity}: ${depthLimited} listings lie below the depth limit`] : []),
     ];
@@ -145,7 +151,7 @@ function doubtsOf({ entities, unproven }: RunReport): readonly string[] {
 
 /** Only this user can look into it. It is removed when the process ends early, too. */
 async function privateFolder() {
-  const path = await mkdtemp(join(tmpdir(), 'connector-sync-audit-'));
+  const path = await makeTemporaryFolder('connector-sync-audit-');
   const remove = (): void => rmSync(path, { recursive: true, force: true });
   process.once('exit', remove);
   return {

@@ -165,18 +165,3 @@ export async function runWindows({ plan, done, run, shouldYield }: RunWindowsOpt
 
 /** How a time is written, for messages. */
 export const instantExamples = '2025-01-31, 2025-01-31T18:00 or 2025-01-31T18:00:00+01:00';
-
-const writtenInstant =
-  /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?:Z|([+-]\d{2}):?(\d{2}))?)?$/;
-const isoInstant = z.iso.datetime({ offset: true }).refine((text) => !text.startsWith('0000'));
-
-/**
- * Milliseconds since the epoch of an ISO 8601 date or date-time; UTC unless it carries an offset. Null for any other
- * text and for dates that do not exist (30 February), which `Date.parse` would take for a day in March.
- */
-export function parseInstant(text: string): number | null {
-  const [found, day, time = '00:00', second = '00', fraction = '', hours = '+00', minutes = '00'] =
-    writtenInstant.exec(text) ?? [];
-  const iso = `${day}T${time}:${second}.${fraction.padEnd(3, '0').slice(0, 3)}${hours}:${minutes}`;
-  return found !== undefined && isoInstant.safeParse(iso).success ? Date.parse(iso) : null;
-}

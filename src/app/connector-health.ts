@@ -1,32 +1,33 @@
 import type { ErrorCode, Failure } from '../core/errors.ts';
+import { healthWords, type Health } from '../core/health.ts';
 import type { EntityName } from '../core/names.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { newForMs, type FieldNews } from '../sinks/drift.ts';
+import type { Pause } from '../sinks/lease.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
-import {
-  freshnessOf,
-  freshUntilMs,
-  statesOf,
-  withheldByAgeOf,
-  type WithRetention,
-} from './connector-states.ts';
+import type { PurgeWork } from '../sinks/purges.ts';
+import { freshnessOf, freshUntilMs, withheldByAgeOf, type WithRetention } from './connector-states.ts';
 import type { SignInState } from './read-sign-ins.ts';
 
-/** From the best to the worst. */
-export const healthWords = ['ok', 'running', 'waiting', 'incomplete', 'stale', 'failed', 'paused'] as const;
-export type Health = (typeof healthWords)[number];
-
-/** What is wrong with a connector. `isForPerson`: it does not heal by itself. */
-export type Trouble = { readonly isForPerson: boolean } & (
+/**
+ * Trouble of a connector, and the word that it makes true; null: none. `isForPerson`: it does not heal by
+ * itself.
+ */
+export type Trouble = { readonly isForPerson: boolean; readonly word: Health | null } & (
   | { readonly kind: 'withheld' | 'pending'; readonly rows: number }
-  | { readonly kind: 'credentials' | 'schema' | 'error' | 'retried'; readonly code: ErrorCode }
+  | ({ readonly kind: 'credentials' | 'schema' | 'error' | 'retried' } & Pick<Failure, 'code'> &
+      Partial<Pick<Failure, 'message'>>)
   | { readonly kind: 'quarantine'; readonly records: number }
   | { readonly kind: 'throttled'; readonly until: string }
-  | { readonly kind: 'interrupted' }
+  | { readonly kind: 'interrupted' | 'limited' | 'left-out' }
+  | { readonly kind: 'part-missing'; readonly listings: number }
+  | ({ readonly kind: 'late' } & ReturnType<typeof freshnessOf>[number])
+  | ({ readonly kind: 'paused' } & Pause)
   /** What has come up in the last days, and when the last of it is new no more. */
   | { readonly kind: 'fields'; readonly fields: readonly FieldNews[]; readonly untilMs: number }
   /** Older than the config keeps it, and more than a guard lets go at once. */
   | { readonly kind: 'withheld-by-age'; readonly entities: readonly EntityName[]; readonly items: number }
+  | { readonly kind: 'purge'; readonly work: readonly PurgeWork[] }
   /** A person has to run `login`. */
   | { readonly kind: 'sign-in'; readonly signIn: SignInState }
 );
@@ -34,8 +35,8 @@ export type Trouble = { readonly isForPerson: boolean } & (
 export type ConnectorHealth = ReturnType<typeof healthOf>;
 
 /**
- * One word for a connector, the worst of its parts, and why. `overview` null: nothing of it was ever stored. `signIn`
- * null: no person signs in to it, or it was not read.
+ * How a connector stands, for every reader: the words that are true of it, the worst of them, and why. `overview` null:
+ * nothing of it was ever stored. `signIn` null: no person signs in to it, or it was not read.
  */
 export function healthOf(
   connector: WithRetention,
@@ -43,43 +44,43 @@ export function healthOf(
   nowMs: number,
   signIn: SignInState | null = null,
 ) {
-  const states = statesOf(connector, overview, nowMs);
-  const { lastRun = null, lastEnded = null } = overview ?? {};
   const stored = overview === null ? [] : troublesOf(connector, overview, nowMs);
-  // What a run met because of it is the same trouble.
-  const troubles: readonly Trouble[] =
-    signIn?.needsPerson === true
-      ? [
-          { kind: 'sign-in', signIn, isForPerson: true },
-          ...stored.filter((one) => one.kind !== 'credentials' || one.code !== 'AUTH_FAILED'),
-        ]
-      : stored;
-  const isCut = lastRun?.state === 'interrupted' || lastEnded?.state === 'partial';
-  const isPart =
-    lastEnded?.state === 'degraded' || states.has('withheld') || (overview?.unproven.length ?? 0) > 0;
-  const word: Health = states.has('paused')
-    ? 'paused'
-    : lastEnded?.state === 'failed'
-      ? 'failed'
-      : states.has('stale') && !states.has('never-synced')
-        ? 'stale'
-        : isPart
-          ? 'incomplete'
-          : lastRun?.state === 'running'
-            ? 'running'
-            : states.has('never-synced') || isCut
-              ? 'waiting'
-              : 'ok';
+  const isSignedOut = signIn?.needsPerson === true;
+  const isRefusal = (one: Trouble): boolean => one.kind === 'credentials' && one.code === 'AUTH_FAILED';
+  const all: readonly Trouble[] = isSignedOut
+    ? [
+        // Failures that follow from it are the same trouble.
+        { kind: 'sign-in', signIn, word: stored.find(isRefusal)?.word ?? null, isForPerson: true },
+        ...stored.filter((one) => !isRefusal(one)),
+      ]
+    : stored;
+  const isRunning = overview?.lastRun?.state === 'running';
+  const words = new Set<Health>([
+    ...all.flatMap(({ word }) => word ?? []),
+    ...(isRunning ? (['running'] as const) : []),
+    ...(isNew(overview) ? (['new'] as const) : []),
+  ]);
+  const word = healthWords.find((one) => words.has(one)) ?? 'ok';
+  // A pause is a decision, and nothing that is wrong.
+  const troubles = all.filter(({ kind }) => kind !== 'paused');
   return {
     word,
-    isRunning: lastRun?.state === 'running',
-    isStale: states.has('stale'),
+    /** All that are true of it; empty where it is `ok`. */
+    words: words as ReadonlySet<Health>,
+    /** Why `word` is true; null where that needs no reason. */
+    reason: all.find((one) => one.word === word) ?? null,
+    isRunning,
     stalest: stalestOf(connector, overview),
     troubles,
     /** How many fields are new and need a person. */
     newFields: newFieldsOf(overview, nowMs).length,
     needsPerson: troubles.some(({ isForPerson }) => isForPerson),
   };
+}
+
+/** Nothing was read yet: no run has ended, or none could begin. */
+function isNew(overview: ConnectorOverview | null): boolean {
+  return overview === null || overview.identity === null || overview.lastEnded === null;
 }
 
 /**
@@ -92,6 +93,7 @@ export function openHealths(): typeof healthOf {
     {
       readonly overview: ConnectorOverview | null;
       readonly freshUntilMs: number;
+      readonly isPast: boolean;
       readonly health: ConnectorHealth;
     }
   >();
@@ -100,13 +102,23 @@ export function openHealths(): typeof healthOf {
     const last = known.get(connector);
     const isSame =
       last?.overview === overview &&
-      last.health.isStale === nowMs > last.freshUntilMs &&
+      last.isPast === nowMs > last.freshUntilMs &&
       last.health.newFields === newFieldsOf(overview, nowMs).length;
     if (isSame) return last.health;
     const health = healthOf(connector, overview, nowMs);
-    known.set(connector, { overview, freshUntilMs: freshUntilMs(connector, overview?.freshness), health });
+    const untilMs = freshUntilMs(connector, overview?.freshness);
+    known.set(connector, { overview, freshUntilMs: untilMs, isPast: nowMs > untilMs, health });
     return health;
   };
+}
+
+export type HealthCounts = Readonly<Record<Health, number>>;
+
+/** How many connectors are called by each word. */
+export function countWords(all: readonly { readonly word: Health }[]): HealthCounts {
+  const counts = { failed: 0, late: 0, incomplete: 0, paused: 0, running: 0, new: 0, ok: 0 };
+  for (const { word } of all) counts[word] += 1;
+  return counts;
 }
 
 /**
@@ -134,10 +146,7 @@ const aboutCredentials: ReadonlySet<ErrorCode> = new Set(['AUTH_FAILED', 'FORBID
 export function newFieldsOf(overview: ConnectorOverview | null, nowMs: number): readonly FieldNews[] {
   const all = overview?.newFields ?? [];
   if (all.length === 0) return all;
-  return all.filter(
-    ({ since, kind, hasColumn }) =>
-      Date.parse(since) + newForMs > nowMs && !(kind === 'undeclared' && hasColumn),
-  );
+  return all.filter(({ since, hasColumn }) => Date.parse(since) + newForMs > nowMs && !hasColumn);
 }
 
 function troublesOf(
@@ -145,44 +154,85 @@ function troublesOf(
   overview: ConnectorOverview,
   nowMs: number,
 ): readonly Trouble[] {
-  const { lastEnded, lastRun, error, failures, missing, quarantined, resumeAt } = overview;
+  const { lastEnded, error, failures, missing, quarantined, partMissing } = overview;
   const withheld = missing.reduce((sum, one) => sum + one.withheld, 0);
   const pending = missing.reduce((sum, one) => sum + one.pending, 0);
-  const failed = [
-    ...(error === null ? [] : [failureTrouble(error, error.recovery !== 'retry')]),
-    ...failures.map((failure) => failureTrouble(failure, failure.recovery === 'stop')),
-  ];
-  const byKind = new Map(failed.map((one) => [one.kind, one]));
+  const listings = partMissing.reduce((sum, one) => sum + one.listings, 0);
+  const failed =
+    lastEnded?.state === 'failed'
+      ? [failureTrouble(error ?? unknownError, (error ?? unknownError).recovery !== 'retry', 'failed')]
+      : [];
+  const leftOut = failures.map((failure) =>
+    failureTrouble(failure, failure.recovery === 'stop', 'incomplete'),
+  );
+  // Keeps the gravest of one kind, which stands last.
+  const byKind = new Map([...leftOut, ...failed].map((one) => [one.kind, one]));
   const fields = newFieldsOf(overview, nowMs);
   const newest = Math.max(...fields.map(({ since }) => Date.parse(since)));
   const byAge = withheldByAgeOf(connector, overview.withheldByAge);
-  const isCut = lastRun !== null && lastRun.state === 'interrupted' && lastRun.run !== lastEnded?.run;
-  return [
-    ...(withheld === 0 ? [] : [{ kind: 'withheld', rows: withheld, isForPerson: true } as const]),
-    ...(byAge.length === 0
-      ? []
-      : [
-          {
-            kind: 'withheld-by-age',
-            entities: byAge.map(({ entity }) => entity),
-            items: byAge.reduce((sum, one) => sum + one.withheld, 0),
-            isForPerson: true,
-          } as const,
-        ]),
+  const found: readonly (Trouble | false)[] = [
+    ...lateness(connector, overview, nowMs),
+    withheld > 0 && { kind: 'withheld', rows: withheld, word: 'incomplete', isForPerson: true },
+    byAge.length > 0 && {
+      kind: 'withheld-by-age',
+      entities: byAge.map(({ entity }) => entity),
+      items: byAge.reduce((sum, one) => sum + one.withheld, 0),
+      word: null,
+      isForPerson: true,
+    },
+    overview.purgeWork.length > 0 && {
+      kind: 'purge',
+      work: overview.purgeWork,
+      word: null,
+      isForPerson: true,
+    },
     ...byKind.values(),
+    listings > 0 && { kind: 'part-missing', listings, word: 'incomplete', isForPerson: false },
     // A run that stopped at them says so already.
-    ...(fields.length === 0 || byKind.has('schema')
-      ? []
-      : [{ kind: 'fields', fields, untilMs: newest + newForMs, isForPerson: true } as const]),
-    ...(quarantined === 0 ? [] : [{ kind: 'quarantine', records: quarantined, isForPerson: true } as const]),
-    ...(resumeAt === null ? [] : [{ kind: 'throttled', until: resumeAt, isForPerson: false } as const]),
-    ...(pending === 0 ? [] : [{ kind: 'pending', rows: pending, isForPerson: false } as const]),
-    ...(isCut ? [{ kind: 'interrupted', isForPerson: false } as const] : []),
+    fields.length > 0 &&
+      !byKind.has('schema') && {
+        kind: 'fields',
+        fields,
+        untilMs: newest + newForMs,
+        word: null,
+        isForPerson: true,
+      },
+    quarantined > 0 && { kind: 'quarantine', records: quarantined, word: null, isForPerson: true },
+    lastEnded?.state === 'degraded' &&
+      leftOut.length === 0 && { kind: 'left-out', word: 'incomplete', isForPerson: false },
+    ...cut(overview),
+    pending > 0 && { kind: 'pending', rows: pending, word: null, isForPerson: false },
+    overview.paused !== null && { kind: 'paused', ...overview.paused, word: 'paused', isForPerson: false },
   ];
+  return found.filter((one) => one !== false);
 }
 
-function failureTrouble({ code }: Pick<Failure, 'code'>, isForPerson: boolean): Trouble {
-  if (aboutCredentials.has(code)) return { kind: 'credentials', code, isForPerson: true };
-  if (code === 'SCHEMA_CHANGED') return { kind: 'schema', code, isForPerson: true };
-  return { kind: isForPerson ? 'error' : 'retried', code, isForPerson };
+const unknownError: Failure = { code: 'INTERNAL', recovery: 'stop', message: 'it stopped on an error' };
+
+/** Nothing is late before it was read; what a person has paused, or a run works on, calls no person. */
+function lateness(connector: WithRetention, overview: ConnectorOverview, nowMs: number): readonly Trouble[] {
+  const stalest = stalestOf(connector, overview);
+  if (isNew(overview) || stalest === null || nowMs <= freshUntilMs(connector, overview.freshness)) return [];
+  const { paused, lastRun, lastEnded } = overview;
+  const isForPerson = paused === null && lastRun?.state !== 'running' && lastEnded?.state !== 'failed';
+  return [{ kind: 'late', ...stalest, word: 'late', isForPerson }];
+}
+
+/** The newest run ended before its work was done, and nothing has failed. */
+function cut({ lastRun, resumeAt }: ConnectorOverview): readonly Trouble[] {
+  const how = { word: 'incomplete', isForPerson: false } as const;
+  if (lastRun?.state === 'interrupted') return [{ kind: 'interrupted', ...how }];
+  if (lastRun?.state !== 'partial') return [];
+  return [resumeAt === null ? { kind: 'limited', ...how } : { kind: 'throttled', until: resumeAt, ...how }];
+}
+
+function failureTrouble(
+  { code, message }: Pick<Failure, 'code'> & Partial<Failure>,
+  isForPerson: boolean,
+  word: Health,
+): Trouble {
+  const of = { code, word, ...(message === undefined ? {} : { message }) };
+  if (aboutCredentials.has(code)) return { kind: 'credentials', ...of, isForPerson: true };
+  if (code === 'SCHEMA_CHANGED') return { kind: 'schema', ...of, isForPerson: true };
+  return { kind: isForPerson ? 'error' : 'retried', ...of, isForPerson };
 }

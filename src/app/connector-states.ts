@@ -2,43 +2,10 @@ import { instant, systemClock, type Clock, type Instant } from '../core/clock.ts
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { Retention, WithheldOf } from '../sinks/purges.ts';
-import type { SampledState } from '../telemetry/metrics-sample.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
-
-/**
- * States of a connector, several at a time. Without any of them, the connector is `ok`. The metrics have
- * the same words.
- */
-export const troubleStates = [
-  'failing',
-  'stale',
-  'withheld',
-  'paused',
-  'never-synced',
-] as const satisfies readonly SampledState[];
-type TroubleState = (typeof troubleStates)[number];
-
-/**
- * `failing`: the newest run that ended was `failed` or `degraded`. `stale`: an entity is older than its `freshWithin`,
- * or was never read whole. `withheld`: a guard keeps rows that look deleted. `never-synced`: no run has ended yet.
- */
-export function statesOf(
-  { entities }: Pick<ConnectorSettings, 'entities'>,
-  overview: ConnectorOverview | null,
-  nowMs: number,
-): ReadonlySet<TroubleState> {
-  const states = new Set<TroubleState>();
-  const lastEnded = overview?.lastEnded ?? null;
-  if (lastEnded === null) states.add('never-synced');
-  else if (lastEnded.state === 'failed' || lastEnded.state === 'degraded') states.add('failing');
-  if (overview !== null && overview.paused !== null) states.add('paused');
-  if (overview?.missing.some(({ withheld }) => withheld > 0) === true) states.add('withheld');
-  if (nowMs > freshUntilMs({ entities }, overview?.freshness)) states.add('stale');
-  return states;
-}
 
 /** When the first entity gets too old. In the past where one was never read whole; without limits, never. */
 export function freshUntilMs(
@@ -99,17 +66,6 @@ export function withheldByAgeOf(
   if (stored.length === 0) return stored;
   const kept = new Set(retentionsOf(connector, systemClock).map(({ entity }) => entity));
   return stored.filter(({ entity }) => kept.has(entity));
-}
-
-export type StateCounts = Readonly<Record<TroubleState | 'ok', number>>;
-
-export function countStates(all: Iterable<ReadonlySet<TroubleState>>): StateCounts {
-  const counts = { ok: 0, failing: 0, stale: 0, withheld: 0, paused: 0, 'never-synced': 0 };
-  for (const states of all) {
-    if (states.size === 0) counts.ok += 1;
-    for (const state of states) counts[state] += 1;
-  }
-  return counts;
 }
 
 /** The states of one sink's connectors, according to its ledger. */

@@ -2,10 +2,10 @@ import type { Instant } from '../core/clock.ts';
 import type { EntityName } from '../core/names.ts';
 import { compileChangeSpan } from '../engine/prepare/change-span.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
-import type { LedgerReader, RunSummary } from '../sinks/ledger-reader.ts';
+import type { RunSummary } from '../sinks/ledger-reader.ts';
+import type { LedgerReader, RecordReader } from '../sinks/sink-access.ts';
 import type { PartitionHistory, RowHistory } from '../sinks/row-history.ts';
 import type { PurgeNote } from '../sinks/purges.ts';
-import type { RecordReader } from '../sinks/record-reader.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 import { storedFields } from './stored-fields.ts';
 
@@ -59,7 +59,7 @@ export async function explainIn(
       : compileChangeSpan(incremental)(Object.fromEntries(fields));
   const changeValue = span === null ? null : new Date(span.highestMs).toISOString();
   const [lastSync = null] = await history.runs({ connector: connector.name, kind: 'sync', limit: 1 });
-  const changedBy = row.changedByRun === null ? null : await history.run(row.changedByRun);
+  const changedBy = await history.run(row.changedByRun);
   const reason = await reasonOf(row, { history, lastSync, changedBy, walked: entity.name, changeValue });
   return {
     row,
@@ -119,8 +119,8 @@ async function reasonOf(row: RowHistory, known: Known): Promise<Reason> {
 
 /** The walk did not meet what a person has taken back since: that is why it had been deleted. */
 function wasMet(row: RowHistory, { sealedAt }: PartitionHistory, { changedBy }: Known): boolean {
-  const wasUndeleted = changedBy?.kind === 'undelete' && row.changedAt > (sealedAt ?? '');
-  return row.missing === null && row.deletedAt === null && !wasUndeleted;
+  const wasUndone = changedBy?.kind === 'undo' && row.changedAt > (sealedAt ?? '');
+  return row.missing === null && row.deletedAt === null && !wasUndone;
 }
 
 /** By the run, or by one that it resumed. */

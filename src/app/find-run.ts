@@ -4,11 +4,11 @@ import { usage } from '../core/usage-error.ts';
 import { openExistingHistory, openSink, statusOf } from '../sinks/registry.ts';
 import type { NotedAction } from '../sinks/actions.ts';
 import type { Holder } from '../sinks/lease.ts';
-import type { OpenHow } from '../sinks/sink-access.ts';
+import type { LedgerReader, OpenHow } from '../sinks/sink-access.ts';
 import { isGone } from './shared-work.ts';
 import { isRunId } from '../core/names.ts';
 import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
-import type { LedgerReader, RunSummary } from '../sinks/ledger-reader.ts';
+import type { RunSummary } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 
 export type FoundRun = Awaited<ReturnType<typeof findRun>>;
@@ -44,7 +44,7 @@ export async function fromEverySink<Result>(
   return results;
 }
 
-/** What people did, newest first, in all sinks; and the errors of those that cannot be read. */
+/** Actions of people in all sinks, newest first, and the errors of sinks that cannot be read. */
 export async function newestActions(
   settings: LocalSettings,
   query: Parameters<LedgerReader['actions']>[0],

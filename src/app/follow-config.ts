@@ -1,6 +1,4 @@
-import { hostname } from 'node:os';
-import { slept } from '../core/clock.ts';
-import { answerReload, newestReload } from '../jobs/reload-requests.ts';
+import { answerReloads } from '../jobs/reload-requests.ts';
 import { openReloads } from './open-reloads.ts';
 import { startScheduledRuns, type ScheduledRunsOptions, type WorkerConfig } from './start-scheduled-runs.ts';
 
@@ -10,9 +8,6 @@ interface FollowConfigOptions extends Omit<ScheduledRunsOptions, 'problem'> {
   /** Aborted when the worker is to stop. */
   readonly signal: AbortSignal;
 }
-
-/** A reload that is asked for comes within this. One look costs a key of Redis. */
-const lookEveryMs = 2_000;
 
 /**
  * A worker that follows its config: it reads it again when asked (`reload`), when `connector-sync reload` asks, and,
@@ -26,36 +21,26 @@ export async function followConfig({ read, signal, ...options }: FollowConfigOpt
   const reloads = openReloads({
     first: options,
     read,
+    makeRoom: async () => await runs.makeRoom(),
     apply: async (next) => await runs.reload(next),
-    onReload: ({ outcome, text }, refusedSince) => {
+    onReload: ({ outcome, text }) => {
+      if (signal.aborted) return;
       runs.metrics.onReload(outcome);
       const refusal = outcome === 'refused' ? text : null;
-      void runs.notifier().configRead({ file, refusal, refusedSince });
+      void runs.notifier().configRead({ file, refusal });
     },
     log,
     clock,
     signal,
   });
   // What an earlier process refused is over: this one has begun with the config.
-  void runs.notifier().configRead({ file, refusal: null, refusedSince: null, isStart: true });
+  void runs.notifier().configRead({ file, refusal: null, isStart: true });
 
-  const followRequests = async (): Promise<void> => {
-    const prefix = (): string => reloads.settings().redis.prefix;
-    const newest = (): Promise<string | null> =>
-      // The connection reports its errors itself.
-      newestReload(runs.redis(), prefix()).catch(() => null);
-    let answered = await newest();
-    while (await slept(clock, lookEveryMs, signal)) {
-      const request = await newest();
-      if (request === null || request === answered) continue;
-      answered = request;
-      const done = await reloads.reload();
-      const answer = { worker: `${hostname()}:${process.pid}`, config: file, ...done };
-      await answerReload(runs.redis(), prefix(), request, answer).catch(() => undefined);
-    }
-  };
-  const following = Promise.all([followRequests(), reloads.followFiles()]).catch((error: unknown) =>
-    log.error({ err: error }, 'the config is no longer followed; restart the worker to use a new one'),
+  const place = () => ({ redis: runs.redis(), prefix: reloads.settings().redis.prefix });
+  const answer = async () => ({ config: file, ...(await reloads.reload()) });
+  const following = Promise.all([answerReloads(place, answer, clock, signal), reloads.followFiles()]).catch(
+    (error: unknown) =>
+      log.error({ err: error }, 'the config is no longer followed; restart the worker to use a new one'),
   );
   return {
     ...runs,

@@ -6,7 +6,7 @@ import { openSink } from '../sinks/registry.ts';
 import type { OpenHow } from '../sinks/sink-access.ts';
 import { folderOf } from './purge-records.ts';
 
-type How = Pick<OpenHow, 'clock' | 'who'> & { readonly signal: AbortSignal };
+type How = Pick<OpenHow, 'clock' | 'who'> & Pick<MaskRequest, 'signal' | 'targets'>;
 
 /** What `maskStored` would rewrite; changes nothing. Throws USAGE as it does. */
 export async function lookAtUnmasked(
@@ -20,7 +20,7 @@ export async function lookAtUnmasked(
 
 /**
  * Brings under the masks of the config what the connector's sink holds from before them. Throws what
- * `Masking.rewrite` throws, and USAGE where the connector has no mask.
+ * `rewrite` of the sink's masking throws, and USAGE where the connector has no mask.
  */
 export async function maskStored(connector: ConnectorSettings, how: How): Promise<MaskEnd> {
   const asked = requestOf(connector, how);
@@ -28,7 +28,7 @@ export async function maskStored(connector: ConnectorSettings, how: How): Promis
   return await sink.masking.rewrite(connector.name, asked);
 }
 
-function requestOf(connector: ConnectorSettings, { clock, signal }: How): MaskRequest {
+function requestOf(connector: ConnectorSettings, { clock, signal, targets }: How): MaskRequest {
   const { name, masks, definition } = connector;
   if (masks.size === 0) throw usage(`The config has no mask for ${name}, so nothing of it is unmasked.`);
   const folderFor = folderOf(connector, clock);
@@ -42,6 +42,7 @@ function requestOf(connector: ConnectorSettings, { clock, signal }: How): MaskRe
       const folder = folderFor(entity);
       await (to === null ? folder.remove(entity, from, null) : folder.rename(entity, from, to));
     },
+    targets,
     signal,
   };
 }

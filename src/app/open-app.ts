@@ -52,7 +52,9 @@ export async function planSync(connector: ConnectorSettings, globs: EntityGlobs,
   const selection = selectEntities(definition, connector.entities, globs);
   const status = await storedStatus(connector);
   const estimates = estimateCalls({ definition, entities: selection.entities, status, isFull });
-  return { ...selection, estimates };
+  /** What the last run reported of them. */
+  const ended = status?.lastRun?.report?.entities ?? [];
+  return { ...selection, estimates, ended };
 }
 
 interface RunBudgetsOptions {

@@ -7,7 +7,7 @@ import type { TargetState } from '../publish/target-state.ts';
 import type { PublishEnd, PublishRequest } from '../publish/publish-once.ts';
 import type { PublishProgress } from '../publish/write-entity.ts';
 import type { Target } from '../publish/target.ts';
-import { targetNamed } from '../settings/chosen-targets.ts';
+import { targetNamed, targetsOfConnector } from '../settings/chosen-targets.ts';
 import { usage } from '../core/usage-error.ts';
 import { checkTargets, withParts } from '../settings/load-settings.ts';
 import type {
@@ -16,7 +16,9 @@ import type {
   PublishSettings,
   SinkSettings,
 } from '../settings/settings.ts';
-import { openSink } from '../sinks/registry.ts';
+import { targetNames } from '../sinks/purges.ts';
+import { openExistingHistory, openSink } from '../sinks/registry.ts';
+import { finishPurges, notCleaned, targetWork, type CleanedTarget } from './erasures.ts';
 import { programVersion } from './program-version.ts';
 import { openQueuesOf, sinkIdOf } from './reach-queues.ts';
 import { onceAMinute, type WorkerRunsOptions } from './worker-runs.ts';
@@ -31,20 +33,33 @@ interface TargetRequest extends AskedPublication, Pick<PublishRequest, 'clock' |
   readonly notifier: Pick<Notifier, 'publicationEnded'> | null;
 }
 
+/** `cleaned` null: no purge was unfinished in this target. */
+export type TargetEnd = PublishEnd & { readonly cleaned: CleanedTarget | null };
+
 /**
- * One publication of what a target's connectors have stored, whatever started it: every publication ends here. Rejects
- * as `openTarget` and `publishOnce` do.
+ * One publication of what a target's connectors have stored, whatever started it: every publication ends here. Where a
+ * purge is not finished in the target, it holds all rows, and everything before it is removed. Rejects as `openTarget`
+ * and `publishOnce` do.
  */
 export async function publishTarget(
   settings: PublishSettings,
   { notifier, ...request }: TargetRequest,
-): Promise<PublishEnd> {
+): Promise<TargetEnd> {
   // Loaded only here: a sync that publishes nothing needs none of it.
   const { publishOnce } = await import('../publish/publish-once.ts');
   const by = { program: `connector-sync ${programVersion()}`, host: hostname() };
-  let end: PublishEnd;
+  let end: TargetEnd;
   try {
-    end = await withTarget(settings, request, (target) => publishOnce(target, { ...request, settings, by }));
+    end = await withTarget(settings, request, async (target) => {
+      // Before the publication: what is purged meanwhile may be in it.
+      const work = await targetWork(settings);
+      const isSnapshotAsked = request.isSnapshotAsked || work.length > 0;
+      const published = await publishOnce(target, { ...request, isSnapshotAsked, settings, by });
+      if (work.length === 0) return { ...published, cleaned: null };
+      const { clock, signal } = request;
+      const cleaned = await finishPurges(target, settings, { work, end: published, clock, signal });
+      return { ...published, cleaned };
+    });
   } catch (error) {
     await notifier?.publicationEnded(settings, error);
     throw error;
@@ -52,6 +67,39 @@ export async function publishTarget(
   if (end.kind !== 'nothing-stored') await notifier?.publicationEnded(settings, null);
   return end;
 }
+
+/**
+ * Finishes the purges of a connector in its targets, by a publication into each. Readers that follow a target of files
+ * load it again. A target that cannot be cleaned now, or is no longer in the config, is named, and never keeps others
+ * from it.
+ */
+export async function cleanTargets(
+  settings: LocalSettings,
+  { name: connector, sink }: ConnectorSettings,
+  how: OpenTarget,
+): Promise<readonly CleanedTarget[]> {
+  await using history = await openExistingHistory(sink);
+  const work = (await history?.purgeWork([connector])) ?? [];
+  const cleaned: CleanedTarget[] = [];
+  for (const name of targetNames(work)) {
+    how.signal.throwIfAborted();
+    try {
+      const target = targetsOfConnector(settings, connector).find((one) => one.name === name);
+      if (target === undefined) throw usage(`${name} no longer publishes ${connector}. ${goneAdvice}`);
+      checkTargets(settings, [target]);
+      const asked = { ...ordinaryPublication, ...how, onProgress: () => undefined, notifier: null };
+      const end = await publishTarget(target, asked);
+      // Null: another process has finished it meanwhile.
+      if (end.cleaned !== null) cleaned.push(end.cleaned);
+    } catch (error) {
+      how.signal.throwIfAborted();
+      cleaned.push(notCleaned(name, error instanceof Error ? error.message : String(error)));
+    }
+  }
+  return cleaned;
+}
+
+const goneAdvice = 'Name it in the config again until the purge is finished there: prune finishes it.';
 
 /** Changes nothing. Rejects as `publishTarget` does where a publication would be refused. */
 export async function targetStatus(settings: PublishSettings, how: OpenTarget): Promise<TargetState> {
@@ -145,7 +193,9 @@ export function workerPublications(options: WorkerRunsOptions): RunPublication {
   };
 }
 
-function tellEnd({ metrics, log }: WorkerRunsOptions, target: string, end: PublishEnd, ms: number): void {
+function tellEnd({ metrics, log }: WorkerRunsOptions, target: string, end: TargetEnd, ms: number): void {
+  const problem = end.cleaned?.problem ?? null;
+  if (problem !== null) log.warn({ target, problem }, 'a purge is not finished in this target');
   if (end.kind === 'nothing-stored') return metrics.onPublication(target, end);
   const { manifest } = end.kind === 'published' ? end.published : end.newest;
   const newest = { publication: manifest.publication, createdAtMs: Date.parse(manifest.createdAt) };

@@ -1,7 +1,7 @@
-import { timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
+import { isJsonObject, type JsonValue } from '../core/json.ts';
+import { readJsonIfWhole } from '../core/json-text.ts';
 import type { EntityName } from '../core/names.ts';
 import { keyTextOf } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
@@ -10,14 +10,18 @@ import type { EntityTarget } from '../settings/entity-target.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { FileFolder } from '../sinks/files.ts';
 import { openFileFolder } from '../sinks/files/open-file-folder.ts';
-import type { PurgedKeys, PurgedOf, PurgeEnd } from '../sinks/purges.ts';
-import { openExistingRecords, openSink, storedStatus } from '../sinks/registry.ts';
-import type { OpenHow, SinkPlace } from '../sinks/sink-access.ts';
-import { programVersion } from './program-version.ts';
+import type { PurgedKeys, PurgedOf, PurgeEnd, PurgeRequest } from '../sinks/purges.ts';
+import { openExistingRecords, openSink } from '../sinks/registry.ts';
+import type { OpenHow } from '../sinks/sink-access.ts';
 
-/** Which records: one by its key, or those that a filter of `search` finds, deleted ones included. */
+/**
+ * Which records: one by its key, those that a filter of `search` finds, deleted and refused ones included, or all that
+ * are in quarantine.
+ */
 export type PurgeChoice =
-  { readonly kind: 'key'; readonly keyText: string } | { readonly kind: 'where'; readonly filter: JsonValue };
+  | { readonly kind: 'key'; readonly keyText: string }
+  | { readonly kind: 'where'; readonly filter: JsonValue }
+  | { readonly kind: 'quarantine' };
 
 /** Of which entities, all of one connector; `name`: as a person wrote it. */
 export interface PurgeTarget extends Pick<EntityTarget, 'name' | 'connector'> {
@@ -50,26 +54,21 @@ export async function lookAtPurge(
 }
 
 /**
- * Removes the records and all that belongs to them from the connector's sink. Throws what `Purges.purge` throws, and
+ * Removes the records and all that belongs to them from the connector's sink. Throws as `purge` of the sink, and
  * USAGE as `chosenInSink` does, and where files are stored and the config no longer names their folder.
  */
 export async function purgeRecords(
   target: PurgeTarget,
   choice: PurgeChoice,
-  { canReturn, ...how }: How & { readonly canReturn: boolean },
+  { canReturn, targets, ...how }: How & Pick<PurgeRequest, 'canReturn' | 'targets'>,
 ): Promise<ChosenRecords & { readonly end: PurgeEnd }> {
   const { connector } = target;
   const { signal } = how;
   const chosen = await chosenInSink(target, choice, signal);
   await using sink = await openSink(connector.sink, how);
   const removeFile = removerOf(connector, how.clock);
-  const asked = { of: chosen.of, canReturn, removeFile, signal };
+  const asked = { of: chosen.of, canReturn, targets, removeFile, signal };
   return { ...chosen, end: await sink.purges.purge(connector.name, asked) };
-}
-
-/** Which connector of its service a sink holds; null: it holds nothing of it. */
-export async function storedConnectorId(connector: ConnectorSettings): Promise<string | null> {
-  return (await storedStatus(connector))?.connectorId ?? null;
 }
 
 /** Throws USAGE where the sink holds nothing of the entities, and where the filter fits none that it holds. */
@@ -79,7 +78,7 @@ async function chosenInSink(
   signal: AbortSignal,
 ): Promise<ChosenRecords> {
   const { name, connector, entities } = target;
-  const chosen = await chooseRecords({ ...connector, entities }, choice, signal);
+  const chosen = await chooseRecords(target, choice, signal);
   if (chosen.of.length > 0) return chosen;
   const [first] = chosen.notAsked;
   if (first === undefined) {
@@ -88,16 +87,12 @@ async function chosenInSink(
   throw usage(entities.length === 1 ? first.why : `The filter fits no entity. ${first.entity}: ${first.why}`);
 }
 
-/** By the key or from one state of a sink: that of the connector, or another that holds its records too. */
-export async function chooseRecords(
-  of: Pick<ConnectorSettings, 'name'> & {
-    readonly sink: SinkPlace;
-    readonly entities: PurgeTarget['entities'];
-  },
+/** By the key, or from one state of the connector's sink. */
+async function chooseRecords(
+  { connector: { name: connector, sink }, entities }: PurgeTarget,
   choice: PurgeChoice,
   signal: AbortSignal,
 ): Promise<ChosenRecords> {
-  const { name: connector, sink, entities } = of;
   const chosen: PurgedKeys[] = [];
   const notAsked: NotAsked[] = [];
   await using reader = await openExistingRecords(sink);
@@ -114,6 +109,10 @@ export async function chooseRecords(
       chosen.push({ entity: declared.entity, keyTexts: [choice.keyText] });
       continue;
     }
+    if (choice.kind === 'quarantine') {
+      chosen.push({ entity: declared.entity, keyTexts: [], isRefusedMeant: () => true });
+      continue;
+    }
     let matches: ReturnType<typeof rowMatcher>;
     try {
       matches = rowMatcher({ connector, entity, table }, choice.filter);
@@ -127,10 +126,14 @@ export async function chooseRecords(
     for await (const rows of reader.changes(connector, table, 0)) {
       signal.throwIfAborted();
       for (const row of rows) {
-        if (matches(row)) keyTexts.push(keyTextOf(indexes.map((index) => row.values[index] ?? null)));
+        if (matches.row(row)) keyTexts.push(keyTextOf(indexes.map((index) => row.values[index] ?? null)));
       }
     }
-    chosen.push({ entity: declared.entity, keyTexts });
+    const isRefusedMeant = (text: string): boolean => {
+      const record = readJsonIfWhole(text);
+      return isJsonObject(record) && matches.record(record);
+    };
+    chosen.push({ entity: declared.entity, keyTexts, isRefusedMeant });
   }
   return { of: chosen, notAsked };
 }
@@ -152,50 +155,4 @@ export function folderOf({ name, downloads }: ConnectorSettings, clock: Clock) {
       `The sink knows of downloaded files of ${name}/${entity}, and the config no longer says where they are: name the folder (downloads.directory of ${name}), then purge again. Nothing of these records was removed.`,
     );
   };
-}
-
-/** A report that says what was removed without saying of whom. */
-export interface PurgeReport {
-  readonly report: JsonObject;
-  readonly signature: {
-    readonly algorithm: 'HMAC-SHA-256';
-    readonly keyId: string;
-    /** Of the report as JSON without white space, in hex. */
-    readonly value: string;
-  };
-}
-
-export function signedReport(
-  { connector, name }: Pick<PurgeTarget, 'connector' | 'name'>,
-  { at, who, entities, records, left, seal }: PurgeEnd,
-  more: JsonObject,
-): PurgeReport {
-  const report: JsonObject = {
-    format: 1,
-    program: `connector-sync ${programVersion()}`,
-    connector: connector.name,
-    target: name,
-    sink: connector.sink.name,
-    at,
-    who,
-    records: records.map(({ entity, hmac }) => ({ entity, hmac })),
-    removed: entities.map((one) => ({ ...one })),
-    left: left.map((one) => ({ ...one })),
-    ...more,
-  };
-  const value = seal.sign(JSON.stringify(report));
-  return { report, signature: { algorithm: 'HMAC-SHA-256', keyId: seal.keyId, value } };
-}
-
-/** Whether the connector's sink has signed this report; null: its secret is another one. */
-export async function isSignedHere(
-  connector: ConnectorSettings,
-  { report, signature }: PurgeReport,
-): Promise<boolean | null> {
-  await using reader = await openExistingRecords(connector.sink);
-  const notes = (await reader?.history.purged(connector.name)) ?? null;
-  if (notes === null || notes.seal.keyId !== signature.keyId) return null;
-  const own = Buffer.from(notes.seal.sign(JSON.stringify(report)), 'hex');
-  const given = Buffer.from(signature.value, 'hex');
-  return own.length === given.length && timingSafeEqual(own, given);
 }

@@ -2,7 +2,8 @@ import { instant } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
-import type { DayOfEntity, LedgerReader, RunFacts } from '../sinks/ledger-reader.ts';
+import type { DayOfEntity, RunFacts } from '../sinks/ledger-reader.ts';
+import type { LedgerReader } from '../sinks/sink-access.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
 
 /** What a connector did lately. */

@@ -4,6 +4,7 @@ import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { DriftRow } from '../sinks/drift.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
+import { healthOf } from './connector-health.ts';
 import { overviewOf, withheldByAgeOf, type SinkOverview } from './connector-states.ts';
 import { readSignIns, type SignInState } from './read-sign-ins.ts';
 
@@ -19,11 +20,14 @@ export async function readStatuses(
   overviews: ReadonlyMap<string, SinkOverview>,
   clock: Clock = systemClock,
 ): Promise<readonly StoredConnector[]> {
+  const nowMs = clock.now();
   const read = new Map<ConnectorSettings, StoredConnector>();
   const signIns = await readSignIns(connectors, clock);
   for (const sink of sinksOf(connectors)) {
     const ofSink = connectors.filter((connector) => connector.sink.name === sink.name);
-    for await (const one of readSink(sink, ofSink, overviews, signIns)) read.set(one.connector, one);
+    for await (const one of readSink(sink, ofSink, { overviews, signIns, nowMs })) {
+      read.set(one.connector, one);
+    }
   }
   return connectors.flatMap((connector) => read.get(connector) ?? []);
 }
@@ -31,8 +35,15 @@ export async function readStatuses(
 async function* readSink(
   sink: SinkSettings,
   connectors: readonly ConnectorSettings[],
-  overviews: ReadonlyMap<string, SinkOverview>,
-  signIns: ReadonlyMap<ConnectorName, SignInState>,
+  {
+    overviews,
+    signIns,
+    nowMs,
+  }: {
+    readonly overviews: ReadonlyMap<string, SinkOverview>;
+    readonly signIns: ReadonlyMap<ConnectorName, SignInState>;
+    readonly nowMs: number;
+  },
 ) {
   const access = accessSink(sink);
   await using history = await openExistingHistory(sink);
@@ -42,8 +53,13 @@ async function* readSink(
   const statusByName = new Map(statuses.map((status) => [status.connector, status]));
   for (const connector of connectors) {
     const { name } = connector;
+    const overview = overviewOf(overviews, connector);
+    const signIn = signIns.get(name) ?? null;
     yield {
       connector,
+      health: healthOf(connector, overview, nowMs, signIn),
+      /** The newest sync, also one that could not begin. */
+      lastRun: overview?.lastRun ?? null,
       /** Where the sink's `_sync_*` tables are. */
       ledgerPlace: access.ledgerPlace,
       /** Null: nothing was ever synced, or only a part of the connector is there. */
@@ -53,15 +69,17 @@ async function* readSink(
       /** The sink that it was copied to: this one takes no more syncs of it. */
       copiedAway: copies?.away.get(name) ?? null,
       /** Null: no person signs in to it. */
-      signIn: signIns.get(name) ?? null,
-      paused: overviewOf(overviews, connector)?.paused ?? null,
+      signIn,
+      paused: overview?.paused ?? null,
+      /** What purges have left to do. */
+      purgeWork: overview?.purgeWork ?? [],
       failures: (await history?.failures(name, failureLimit)) ?? [],
       fileFailures: (await history?.fileFailures(name, failureLimit)) ?? [],
       /** The newest ones. */
       quarantine: (await history?.quarantine(name, quarantineLimit)) ?? [],
       masks: (await history?.masks(name)) ?? [],
       /** Of entities whose age still counts. */
-      withheldByAge: withheldByAgeOf(connector, (await history?.withheldByAge(name)) ?? []),
+      withheldByAge: withheldByAgeOf(connector, overviewOf(overviews, connector)?.withheldByAge ?? []),
       damagedFiles: (await closed?.lengths(name))?.damaged ?? [],
     };
   }

@@ -56,7 +56,9 @@ export function recordKey(
   const fields: ReadonlyMap<string, JsonValue> = new Map(
     table.key.map((name) => [name, valueOf(table, `${flag} ${name}`, name, given.get(name) ?? '')]),
   );
-  const values = [...fields].map(([name, value]) => toColumnValue(typeOf(table, name), value) ?? null);
+  const values = [...fields].map(
+    ([name, value]) => toColumnValue({ type: typeOf(table, name) }, value) ?? null,
+  );
   return { keyText: keyTextOf(values), fields };
 }
 
@@ -68,7 +70,7 @@ export function typeOf({ columns }: EntityTable, name: string): FieldType {
 function valueOf(table: EntityTable, at: string, name: string, text: string): JsonValue {
   const type = typeOf(table, name);
   const value = parsed(type, text);
-  if (value === undefined || toColumnValue(type, value) === undefined) {
+  if (value === undefined || toColumnValue({ type }, value) === undefined) {
     throw usage(`${at}: expected ${type}, got "${text}".`);
   }
   return value;

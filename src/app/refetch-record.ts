@@ -1,7 +1,13 @@
 import { SyncError } from '../core/errors.ts';
 import { isJsonObject, type JsonValue } from '../core/json.ts';
 import type { RunId } from '../core/names.ts';
-import { addCounts, noCounts, type PageCounts, type PreparedRecord } from '../core/records.ts';
+import {
+  addCounts,
+  noCounts,
+  type EntityTable,
+  type PageCounts,
+  type PreparedRecord,
+} from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { compileExplode } from '../engine/prepare/explode-record.ts';
@@ -16,7 +22,7 @@ import { openExistingRecords, openSink } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { EntityRows } from '../sinks/sink.ts';
 import type { App, AppOptions } from './app.ts';
-import { compileDigest } from './content-digest.ts';
+import { compileDigest, widenedIn } from './content-digest.ts';
 import { parseRecordKey, type RecordKey } from './record-key.ts';
 import { connectorIdentity } from './run-connector.ts';
 import { storedFields, type StoredFields } from './stored-fields.ts';
@@ -221,7 +227,8 @@ async function editedRows(
     const fresh = isOwn ? evolved.table : evolved.explodedTable;
     const table = (await reader?.table(connector.name, name)) ?? null;
     if (reader === null || table === null || shape === null || fresh === null) continue;
-    const [digestOf, digestOfStored] = [compileDigest(shape, fresh), compileDigest(shape, table)];
+    const digestIn = (of: EntityTable) => compileDigest(shape, of, widenedIn(fresh));
+    const [digestOf, digestOfStored] = [digestIn(fresh), digestIn(table)];
     for (const record of records) {
       const stored = await reader.record(connector.name, table, record.keyText);
       if (stored === null || stored.isDeleted) continue;

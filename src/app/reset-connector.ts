@@ -18,7 +18,7 @@ export async function wouldReset({ connector, scope }: ResetTarget): Promise<rea
   return (stored?.entities ?? []).filter(({ entity }) => scope.entity === null || names.has(entity));
 }
 
-/** Null where there is no sink. Throws what `Repair.reset` throws. */
+/** Null where there is no sink. Throws as `reset` of the sink. */
 export async function resetConnector(
   { connector, scope }: ResetTarget,
   withData: boolean,

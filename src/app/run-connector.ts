@@ -1,25 +1,25 @@
 import { hostname } from 'node:os';
 import { instant, slept, type Clock } from '../core/clock.ts';
-import { SyncError } from '../core/errors.ts';
+import { isPutOff, SyncError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { RunId } from '../core/names.ts';
+import { refuseTodos } from '../definitions/todos.ts';
 import { estimateCalls } from '../engine/estimate-calls.ts';
 import type { RunOptions } from '../engine/run-options.ts';
 import type { FileOptions } from '../engine/files/file-tally.ts';
-import { selectEntities } from '../engine/chosen-entities.ts';
-import { syncConnector } from '../engine/sync-connector.ts';
+import { selectEntities, type ChosenEntities } from '../engine/chosen-entities.ts';
+import { failedStart, syncConnector } from '../engine/sync-connector.ts';
 import type { EndedRun, Notifier } from '../notify/notifier.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { openFileFolder } from '../sinks/files/open-file-folder.ts';
-import type { LedgerReader } from '../sinks/ledger-reader.ts';
-import { statusOf } from '../sinks/registry.ts';
+import type { LedgerReader, Sink } from '../sinks/sink-access.ts';
+import { accessSink, statusOf } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { OpenSharedSink } from '../sinks/share-sinks.ts';
 import type { ConnectorIdentity, Holder } from '../sinks/lease.ts';
-import { isAccount, type ConnectorOrigin } from '../source/connector-origin.ts';
+import type { ConnectorOrigin } from '../source/connector-origin.ts';
 import type { FileSource } from '../source/source.ts';
 import { expectedByEntity, openShownProgress } from './shown-progress.ts';
-import type { Sink } from '../sinks/sink.ts';
 import type { App, AppOptions, AskedRun, RunEnd, SyncRequest } from './app.ts';
 import { applyRetention } from './apply-retention.ts';
 
@@ -82,23 +82,62 @@ function endOf(end: RunEnd): EndedRun {
   return { connector, kind, error: null, isGood };
 }
 
-/** Reads a connector into the sink that its settings name; `onRunEnd` is not called for it. */
+/**
+ * Reads a connector into the sink that its settings name; `onRunEnd` is not called for it. A run that cannot begin is
+ * entered into the ledger with its reason, and rejects.
+ */
 export async function readConnector(
   parts: RunParts,
   connector: ConnectorSettings,
-  { globs, onEvent, onStatus, run = {}, signal }: SyncRequest,
+  request: SyncRequest,
 ): Promise<RunReport> {
-  const { settings, clock } = parts;
-  const { definition } = connector;
-  const { entities } = selectEntities(definition, connector.entities, globs);
-  await using source = await parts.openSource(connector, signal, { onEvent, maxCalls: run.maxCalls ?? null });
-  const sinkId = parts.sinkIdOf?.(connector.sink) ?? null;
-  await using shared = await parts.openSink(connector.sink, {
+  const { clock, openSink, sinkIdOf } = parts;
+  const { globs, onEvent, run = {}, signal } = request;
+  const { entities } = selectEntities(connector.definition, connector.entities, globs);
+  const sinkId = sinkIdOf?.(connector.sink) ?? null;
+  const access = accessSink(connector.sink);
+  const isNew = sinkId === null && connector.sink.type !== 'postgres' && !(await access.isThere());
+  await using shared = await openSink(connector.sink, {
     signal,
     sinkId,
     onAway: (away) => onEvent(away === null ? { kind: 'sink-back' } : { kind: 'sink-away', ...away }),
   });
   const { sink } = shared;
+  if (isNew) onEvent({ kind: 'sink-made', sink: connector.sink.name, place: access.place });
+  const startedAt = instant(clock.now());
+  let hasBegun = false;
+  const noting: SyncRequest['onEvent'] = (event) => {
+    hasBegun ||= event.kind === 'run-started';
+    onEvent(event);
+  };
+  try {
+    return await readInto(sink, parts, connector, { ...request, onEvent: noting, entities });
+  } catch (error) {
+    if (!hasBegun && !signal.aborted && !isPutOff(error)) {
+      const { kind = 'sync' } = run;
+      const failed = { connector: connector.name, kind, startedAt, finishedAt: instant(clock.now()) };
+      // Where the ledger is what fails, the caller's error, the log and the metrics are what says so.
+      await sink.enterFailedStart(failedStart(failed, error)).catch(() => undefined);
+    }
+    throw error;
+  }
+}
+
+async function readInto(
+  sink: Sink,
+  parts: RunParts,
+  connector: ConnectorSettings,
+  { entities, onEvent, onStatus, run = {}, signal }: SyncRequest & { readonly entities: ChosenEntities },
+): Promise<RunReport> {
+  const { settings, clock } = parts;
+  const { definition } = connector;
+  refuseTodos(connector.name, definition, entities);
+  const { name, storedIn } = connector;
+  // What is read aside goes into another sink than the one that holds the connector's rows.
+  const known =
+    storedIn.sink === connector.sink ? { stored: (await sink.history.origins([name]))[0] ?? null } : {};
+  const maxCalls = run.maxCalls ?? null;
+  await using source = await parts.openSource(connector, signal, { onEvent, maxCalls, ...known });
   const status = await statusOf(sink.history, connector.name);
   const estimates = estimateCalls({ definition, entities, status, isFull: run.isFull ?? false });
   onStatus?.(status, estimates);
@@ -114,7 +153,7 @@ export async function readConnector(
     sink,
     concurrency: connector.concurrency,
     requestsPerSecond: connector.requestsPerSecond,
-    doubtsAccount: !isAccount(origin),
+    doubtsAccount: !origin.isAccount,
     files: filesOf(connector, source, clock),
     clock,
     run: { ...run, ...actOf(run), guards: settings.guards },
@@ -155,12 +194,13 @@ function actOf({ act, allowDeletes, isFull }: AskedRun): Pick<RunOptions, 'act'>
 /** The holder that a process acquires a connector as; `command` is shown to the second one that wants it. */
 export function connectorIdentity(
   { name, definition }: ConnectorSettings,
-  origin: ConnectorOrigin,
+  { baseUrl, connectorId }: Pick<ConnectorOrigin, 'baseUrl' | 'connectorId'>,
   options: HolderOptions,
 ): ConnectorIdentity {
   return {
     connector: name,
-    ...origin,
+    baseUrl,
+    connectorId,
     definition: definition.name,
     definitionHash: definition.contentHash,
     holder: holderOf(options),

@@ -9,7 +9,8 @@ import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { MetricSample } from '../telemetry/metrics-sample.ts';
 import type { App, AppOptions } from './app.ts';
-import { freshnessOf, overviewOf, statesOf } from './connector-states.ts';
+import { healthOf } from './connector-health.ts';
+import { freshnessOf, overviewOf } from './connector-states.ts';
 import { openApp, openRunBudgets } from './open-app.ts';
 import { openServedLedgers, type ServedLedgers } from './open-served-ledgers.ts';
 import { targetsOf, workerPublications } from './publish-target.ts';
@@ -153,7 +154,7 @@ interface StartedWorker {
 }
 
 /** The current state, for a scrape. Rejects where a sink or the queue cannot be read. */
-async function sampleWorker(
+export async function sampleWorker(
   connectors: readonly ConnectorSettings[],
   ledgers: ServedLedgers,
   { worker }: StartedWorker,
@@ -167,11 +168,12 @@ async function sampleWorker(
       const overview = overviewOf(overviews, connector);
       return {
         name: connector.name,
-        states: statesOf(connector, overview, nowMs),
+        words: healthOf(connector, overview, nowMs).words,
         endedAt: overview?.lastEnded?.finishedAt ?? null,
         freshness: freshnessOf(connector, overview?.freshness),
         missing: overview?.missing ?? [],
-        unproven: overview?.unproven ?? [],
+        partMissing: overview?.partMissing ?? [],
+        unconfirmed: overview?.unconfirmed ?? [],
       };
     }),
     depth,

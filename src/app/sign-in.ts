@@ -3,6 +3,7 @@ import { usage } from '../core/usage-error.ts';
 import { readKey } from '../core/read-key.ts';
 import { isSharedSink } from '../settings/build-sinks.ts';
 import type { ConnectorSettings, DirectAddress, LocalSettings } from '../settings/settings.ts';
+import { IdentityChangedError } from '../sinks/acquire-errors.ts';
 import { openSignIn } from '../sign-ins/open-sign-in.ts';
 import type { IssuedTokens, SignIn } from '../sign-ins/sign-in.ts';
 import { callFacts } from '../source/api/call-failure.ts';
@@ -11,6 +12,7 @@ import { openCallGate } from '../upstream/call-gate.ts';
 import { openAuthorization, type Authorization } from '../upstream/sign-in/open-authorization.ts';
 import { UpstreamFailure } from '../upstream/upstream-failure.ts';
 import { openUpstreamTransport } from '../upstream/upstream-transport.ts';
+import { checkAddress } from './connector-address.ts';
 import { checkWritable } from './locate-sink.ts';
 
 /** Where the sign-in of a connector is stored; null for one that needs none. The caller disposes it. */
@@ -36,6 +38,7 @@ export async function signIn(
   signal: AbortSignal,
 ): Promise<void> {
   const { connector, clock } = options;
+  await checkAddress(connector, { settings: { access: null } });
   await using opened = openFor(options);
   const { sink } = connector;
   // The sign-in is a table of such a sink, which is made first where there is none.
@@ -60,8 +63,10 @@ export async function signOut(options: LoginOptions, signal: AbortSignal): Promi
   const was = await opened.stored.remove();
   if (was === null) return { kind: 'none' };
   try {
+    await checkAddress(options.connector, { settings: { access: null } });
     return { kind: (await opened.authorization.revoke(was.tokens, signal)) ? 'revoked' : 'removed' };
   } catch (error) {
+    if (error instanceof IdentityChangedError) return { kind: 'failed', why: error.message };
     if (!(error instanceof UpstreamFailure)) throw error;
     return { kind: 'failed', why: error.text };
   }

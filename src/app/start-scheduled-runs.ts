@@ -1,4 +1,4 @@
-import type { Clock } from '../core/clock.ts';
+import { slept, type Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { examineRedis } from '../jobs/examine-redis.ts';
 import { gateErrors } from '../jobs/gate-errors.ts';
@@ -70,9 +70,10 @@ async function closeAll(opened: readonly (() => unknown)[]): Promise<void> {
 async function openAll(options: ScheduledRunsOptions, onOpened: (close: () => unknown) => void) {
   const { log, clock, concurrency, maxRuns = mostRuns(concurrency), listen = null } = options;
   const { observe = () => undefined, onRunEnd = () => undefined, problem = () => null } = options;
-  /** The newest config is served; runs of older ones continue. */
+  /** The newest config takes all jobs; runs of the one before continue. */
   let served: ServedConfig | null = null;
-  const older = new Set<ServedConfig>();
+  let older: { readonly config: ServedConfig; readonly over: AbortSignal } | null = null;
+  const stopping = new AbortController();
   const metrics = openMetrics({
     version: programVersion(),
     clock,
@@ -130,7 +131,10 @@ async function openAll(options: ScheduledRunsOptions, onOpened: (close: () => un
   };
   const first = await serve(options, openMonitor);
   begin(first);
-  onOpened(() => Promise.all([...older, served ?? first].map((one) => one.stop())));
+  onOpened(async () => {
+    stopping.abort();
+    await Promise.all([older?.config.stop(), (served ?? first).stop()]);
+  });
   const examined = warnOfRedis(options);
   onOpened(() => examined);
   log.info(
@@ -148,28 +152,44 @@ async function openAll(options: ScheduledRunsOptions, onOpened: (close: () => un
     notifier: () => (served ?? first).notifier,
     metrics,
     /**
+     * At most two readings of the config are served at a time. Resolves when runs of the one before the newest are
+     * over; after ten minutes they end after their page. Rejects where the worker stops meanwhile.
+     */
+    makeRoom: async (): Promise<void> => {
+      if (older?.over.aborted !== false) return;
+      log.info({}, 'the config is read again when the runs of the one before are over');
+      const isOver = AbortSignal.any([older.over, stopping.signal]);
+      if (await slept(clock, longestWaitMs, isOver)) await older.config.stop();
+      stopping.signal.throwIfAborted();
+    },
+    /**
      * Serves another reading of the config: runs in progress continue to their end as they began, but those of
-     * connectors and targets that it lacks end after their page. One at a time. Throws as `startScheduledRuns` does;
-     * then what was served before is still served.
+     * connectors and targets that it lacks end after their page. One at a time, after `makeRoom`. Throws as
+     * `startScheduledRuns` does; then what was served before is still served.
      */
     reload: async (config: WorkerConfig): Promise<void> => {
-      const next = await serve(config, (opened) =>
-        Promise.resolve(monitor?.show(monitorContent(config, opened))),
-      );
-      const last = served;
+      const next = await serve(config, async (opened) => {
+        stopping.signal.throwIfAborted();
+        await monitor?.show(monitorContent(config, opened));
+      });
+      const last = served ?? first;
+      const over = new AbortController();
+      older = { config: last, over: over.signal };
       begin(next);
       log.info(factsOf(next), 'the config was read again');
-      if (last === null) return;
-      older.add(last);
       void last
         .giveWay(next)
+        .then(() => log.info({}, 'the runs of the older config are over'))
         .catch((error: unknown) =>
           log.error({ err: error }, 'the runs of the older config did not end in order'),
         )
-        .finally(() => older.delete(last));
+        .finally(() => over.abort());
     },
   };
 }
+
+/** How long a reload waits for runs of the config before the newest. */
+const longestWaitMs = 10 * 60_000;
 
 function urlOf(monitor: Monitor | null): string | null {
   return monitor?.url ?? null;

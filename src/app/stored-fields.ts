@@ -4,7 +4,7 @@ import type { ColumnValue, FieldType } from '../core/records.ts';
 import { readJson } from '../core/json-text.ts';
 import { isJsonColumn } from '../sinks/decisions/stored-table.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
-import type { RecordReader } from '../sinks/record-reader.ts';
+import type { RecordReader } from '../sinks/sink-access.ts';
 import { openExistingRecords } from '../sinks/registry.ts';
 
 export type StoredFields = ReadonlyMap<string, JsonValue>;

@@ -10,6 +10,7 @@ import { openApiClient, type ApiClient } from '../source/api/open-api-client.ts'
 import { openApiSource } from '../source/api/open-api-source.ts';
 import { otherTypeError, resolveConnector } from '../source/api/resolve-connector.ts';
 import { accountOrigin } from '../source/connector-origin.ts';
+import { addressOfConnector, checkAddress, checkApiAddress } from './connector-address.ts';
 import { openDirectClient, openDirectSource } from '../source/direct/open-direct-source.ts';
 import { maskedSource } from '../source/masked-source.ts';
 import { sayUnreachable } from '../telemetry/unreachable.ts';
@@ -32,7 +33,7 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
   const client =
     api === null
       ? absentClient(options)
-      : namingOrigin(openApiClient({ api, clock, onEvent, limits }), api.baseUrl);
+      : checkedClient(openApiClient({ api, clock, onEvent, limits }), api.baseUrl, options);
   const direct = openDirectClient({ allowHosts: settings.allowUpstreamHosts, clock, maxThrottleWaitMs });
 
   const openDirect = (
@@ -52,6 +53,7 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
     };
     return openDirectSource(direct.account(account), {
       definition,
+      address: addressOfConnector(connector, options) ?? '',
       concurrency,
       requestsPerSecond,
       ...(isRateSet ? {} : { statedRate: 'lower' }),
@@ -66,16 +68,18 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
   const openClear: App['openSource'] = async (
     connector,
     signal,
-    { client: asked = client, ...more } = {},
+    { client: asked = client, stored, ...more } = {},
   ) => {
     const { definition, address, concurrency, requestsPerSecond, isRateSet } = connector;
     const { onExchange } = more;
+    await checkAddress(connector, options, stored);
     if (address.kind === 'direct') return openDirect(connector, address, more);
     const checked = checkingType(asked, connector, settings);
     // Before the source, because the budget belongs to the account and not to the way in which a config names it.
     const id = await resolveConnector(checked, definition, address, signal);
     const baseUrl = api?.baseUrl ?? '';
-    const budget = options.openBudget?.(connector, { baseUrl, connectorId: id }) ?? null;
+    const unnamed = { baseUrl: options.identityBaseUrl ?? baseUrl, connectorId: id, isAccount: false };
+    const budget = options.openBudget?.(connector, unnamed) ?? null;
     const source = openApiSource(checked, {
       ...(isRateSet ? {} : { statedRate: isHere(baseUrl) ? 'follow' : 'lower' }),
       definition,
@@ -101,9 +105,7 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
       async origin(within) {
         await connect(within);
         const account = source.account();
-        return account === null
-          ? { baseUrl: options.identityBaseUrl ?? baseUrl, connectorId: id }
-          : accountOrigin(definition, account);
+        return account === null ? unnamed : accountOrigin(unnamed.baseUrl, account);
       },
       accountName: () => source.account(),
       async [Symbol.asyncDispose]() {
@@ -141,7 +143,7 @@ function isHere(baseUrl: string): boolean {
   return URL.canParse(baseUrl) && isLoopback(new URL(baseUrl).hostname);
 }
 
-type SourceExtras = Omit<NonNullable<Parameters<App['openSource']>[2]>, 'client'>;
+type SourceExtras = Omit<NonNullable<Parameters<App['openSource']>[2]>, 'client' | 'stored'>;
 
 function listenWith(listeners: Set<OnRunEvent>, onEvent: OnRunEvent): Disposable {
   listeners.add(onEvent);
@@ -166,18 +168,25 @@ function absentClient({ clock }: Pick<AppOptions, 'clock'>): ApiClient {
   };
 }
 
-/** The client, with failures to reach the API named by its address: the layers below know only paths. */
-function namingOrigin(client: ApiClient, baseUrl: string): ApiClient {
-  const named = async <T>(call: Promise<T>): Promise<T> =>
-    await call.catch((error: unknown) => {
+/**
+ * The client, which asks nothing before its address was compared with what is stored; with failures to reach the API
+ * named by its address: the layers below know only paths.
+ */
+function checkedClient(client: ApiClient, baseUrl: string, options: AppOptions): ApiClient {
+  let isChecked = false;
+  const checked = async <T>(call: () => Promise<T>): Promise<T> => {
+    if (!isChecked) await checkApiAddress(options);
+    isChecked = true;
+    return await call().catch((error: unknown) => {
       throw sayUnreachable(error, baseUrl);
     });
+  };
   return {
     ...client,
-    definitions: (name, signal) => named(client.definitions(name, signal)),
-    findConnectors: (filter, signal) => named(client.findConnectors(filter, signal)),
-    connector: (id, signal, asked) => named(client.connector(id, signal, asked)),
-    call: (call, budget, onEvent, signal) => named(client.call(call, budget, onEvent, signal)),
+    definitions: (name, signal) => checked(() => client.definitions(name, signal)),
+    findConnectors: (filter, signal) => checked(() => client.findConnectors(filter, signal)),
+    connector: (id, signal, asked) => checked(() => client.connector(id, signal, asked)),
+    call: (call, budget, onEvent, signal) => checked(() => client.call(call, budget, onEvent, signal)),
   };
 }
 

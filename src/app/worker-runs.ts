@@ -1,5 +1,5 @@
 import { instant, type Clock } from '../core/clock.ts';
-import { SyncError } from '../core/errors.ts';
+import { isPutOff } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { windowText } from '../engine/run-options.ts';
@@ -153,12 +153,6 @@ const levels = {
   degraded: 'warn',
   failed: 'error',
 } as const;
-
-/** No run has failed: none was begun, or the sink's file was moved away. The job comes again by itself. */
-function isPutOff(error: unknown): boolean {
-  const codes = ['CONNECTOR_BUSY', 'INTERRUPTED', 'THROTTLED', 'SINK_MOVED'];
-  return error instanceof SyncError && codes.includes(error.code);
-}
 
 /** True at most once a minute. */
 export function onceAMinute(clock: Clock): () => boolean {

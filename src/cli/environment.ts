@@ -25,15 +25,41 @@ export function withDotEnv(env: Environment, cwd: string) {
 }
 
 function readDotEnv(file: string): string {
+  const failed = (reason: string, cause: unknown): SyncError =>
+    new SyncError(`${file} cannot be read (${reason}.`, {
+      code: 'CONFIG_INVALID',
+      recovery: 'stop',
+      context: { file },
+      cause,
+    });
+  let bytes: Buffer;
   try {
-    return readFileSync(file, 'utf8');
+    bytes = readFileSync(file);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new SyncError(
-      `${file} cannot be read (${reason}). Run this as the user whose file it is, or in another working directory.`,
-      { code: 'CONFIG_INVALID', recovery: 'stop', context: { file }, cause: error },
-    );
+    throw failed(`${reason}). Run this as the user whose file it is, or in another working directory`, error);
   }
+  try {
+    // Editors and shells of Windows write UTF-16 with a byte order mark.
+    const encoding = { fffe: 'utf-16le', feff: 'utf-16be' }[bytes.toString('hex', 0, 2)] ?? 'utf-8';
+    const text = new TextDecoder(encoding, { fatal: true }).decode(bytes);
+    if (text.includes('\0')) throw new TypeError('a NUL character');
+    return text.replaceAll(assignment, keepHash);
+  } catch (error) {
+    throw failed('expected text in UTF-8, got other bytes). Save it in this encoding', error);
+  }
+}
+
+/** Quoted values may have lines that look like assignments. */
+const assignment =
+  /^([^\S\n]*(?:export[^\S\n]+)?[\w.-]+[^\S\n]*=)(?:[^\S\n]*(?:"[^"]*"|'[^']*'|`[^`]*`)|([^\n]*))/gm;
+
+/** Quotes a value with a `#` for the parser, to which each `#` begins a comment: to a shell only one behind a space. */
+function keepHash(found: string, name: string, given: string | undefined): string {
+  if (given?.includes('#') !== true) return found;
+  const value = given.replace(/\s#.*/, '').trim();
+  const quote = ["'", '`', '"'].find((one) => !value.includes(one));
+  return quote === undefined ? found : `${name}${quote}${value}${quote}`;
 }
 
 /** $LOG_LEVEL; null where it is not set. Throws USAGE for an unknown one. */

@@ -7,6 +7,7 @@ import type { Readable } from 'node:stream';
 import { hasCode, SyncError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import { usage } from '../core/usage-error.ts';
+import { checkTemporaryFolder } from '../files/temporary-folder.ts';
 import type { RedisConnection } from '../jobs/connect-redis.ts';
 
 export const localRedisUrl = 'redis://127.0.0.1:6379';
@@ -72,6 +73,7 @@ async function removeKeys(url: Secret, prefix: string): Promise<void> {
 }
 
 async function startRedisServer(path: string | undefined) {
+  checkTemporaryFolder([tmpdir()]);
   const port = await freePort();
   const options = ['--port', String(port), '--bind', '127.0.0.1', '--dir', tmpdir(), '--save', ''];
   const policy = ['--appendonly', 'no', '--maxmemory-policy', 'noeviction'];

@@ -1,10 +1,8 @@
+import { countWords, healthOf, type HealthCounts } from '../app/connector-health.ts';
+import { healthWords, type Health } from '../core/health.ts';
 import {
   readOverview,
   readOverviewsOfReadable,
-  countStates,
-  statesOf,
-  troubleStates,
-  type StateCounts,
   overviewOf,
   type SinkOverview,
 } from '../app/connector-states.ts';
@@ -18,8 +16,8 @@ const most = 1_000_000;
 
 /** The options of a command that lists connectors. */
 export const listOptions = {
-  '--failing': 'only those whose newest run failed or left something out',
-  '--stale': 'only those older than their freshWithin',
+  '--failing': 'only those that are failed or incomplete',
+  '--late': 'only those with an entity older than its freshWithin',
   '--limit <n>': { text: 'show at most so many; 0: all', default: '100' },
   '--offset <n>': { text: 'leave out so many of the first', default: '0' },
 } as const;
@@ -36,18 +34,21 @@ export async function openListPage(chosen: readonly ConnectorSettings[], flags: 
   const offset = wholeNumber('--offset', flags.offset, most);
   const all = readable.map((connector) => ({
     connector,
-    states: statesOf(connector, overviewOf(overviews, connector), nowMs),
+    health: healthOf(connector, overviewOf(overviews, connector), nowMs),
   }));
-  const isNarrowed = flags.failing || flags.stale;
-  const matching = all.filter(
-    ({ states }) =>
-      !isNarrowed || (flags.failing && states.has('failing')) || (flags.stale && states.has('stale')),
-  );
+  const asked: readonly Health[] = [
+    ...(flags.failing ? (['failed', 'incomplete'] as const) : []),
+    ...(flags.late ? (['late'] as const) : []),
+  ];
+  const isNarrowed = asked.length > 0;
+  const matching = all.filter(({ health }) => !isNarrowed || asked.some((word) => health.words.has(word)));
   const shown = matching.slice(offset, limit === 0 ? undefined : offset + limit);
   const total = matching.length;
-  const counts = countStates(all.map(({ states }) => states));
+  const counts = countWords(all.map(({ health }) => health));
   return {
     connectors: shown.map(({ connector }) => connector),
+    /** Of a shown one, without its sign-in. */
+    healthOf: (connector: ConnectorSettings) => healthOf(connector, overviewOf(overviews, connector), nowMs),
     overviews,
     /** In JSON: `total` match the flags, on this page or not; `counts` are of all that were named. */
     sums: { total, counts },
@@ -69,13 +70,11 @@ export async function openListPage(chosen: readonly ConnectorSettings[], flags: 
   };
 }
 
-function pageRemarks(shown: number, offset: number, total: number, counts: StateCounts): readonly string[] {
-  const troubles = troubleStates.flatMap((state) =>
-    counts[state] === 0 ? [] : [`${count(counts[state])} ${state}`],
-  );
+function pageRemarks(shown: number, offset: number, total: number, counts: HealthCounts): readonly string[] {
+  const all = healthWords.flatMap((word) => (counts[word] === 0 ? [] : [`${count(counts[word])} ${word}`]));
   const last = offset + shown;
   return [
-    `${shownText(shown, offset, total)} Of all: ${[`${count(counts.ok)} ok`, ...troubles].join(', ')}.`,
+    `${shownText(shown, offset, total)} Of all: ${all.join(', ')}.`,
     ...(last < total ? [`"--offset ${last}" shows the next ones, "--limit 0" all.`] : []),
   ];
 }

@@ -41,12 +41,16 @@ export function withoutTokens<Call extends TriedCall & { readonly exchanges: rea
       ? of
       : { ...of, params: { ...of.params, [name]: hiddenWords } };
   const hasToken = (page?.next?.token ?? null) !== null;
+  // A next link may have it in any part.
+  const isBehindToken = name !== null && Object.hasOwn(request.params, name);
+  const shownUrl = (url: string): string =>
+    isBehindToken ? `${new URL(url).origin}/${hiddenWords}` : (url.split('?', 1)[0] ?? '');
   return {
     ...call,
     request: hidden(request),
     page: hasToken && page?.next ? { ...page, next: { ...page.next, token: hiddenWords } } : page,
     next: next.kind === 'call' ? { ...next, request: hidden(next.request) } : next,
-    exchanges: exchanges.map((seen) => ({ ...seen, url: seen.url.split('?', 1)[0] ?? '', body: null })),
+    exchanges: exchanges.map((seen) => ({ ...seen, url: shownUrl(seen.url), body: null })),
   };
 }
 

@@ -68,10 +68,18 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
   using interrupts = watchInterrupts(() => tell(stoppingText));
   const program = newProgram(world, scrubber.scrub);
   let exitCode: ExitCode = exitCodes.ok;
+  const useProxies = async (env: CommandContext['env']): Promise<void> => {
+    const { proxySecrets, proxyVariables } = await import('../http/proxies.ts');
+    for (const secret of proxySecrets(env)) scrubber.register(secret);
+    if (world.env !== process.env) return;
+    // Clients of HTTP, and processes of this program, read them there: those of .env too.
+    for (const name of proxyVariables) if (env[name] !== undefined) process.env[name] = env[name];
+  };
   const enter: Enter = async (work, { isLogged = false, isWatching = false, stopping = stoppingText }) => {
     stoppingText = stopping;
     const { config, verbose } = program.opts<{ config?: string; verbose?: boolean }>();
     const { env, warning } = withDotEnv(world.env, world.cwd);
+    if (Object.keys(env).some((name) => /^(?:https?|no)_proxy$/i.test(name))) await useProxies(env);
     if (isLogged) {
       const log = await stderrLog({ env, terminal }, 'info');
       tell = (line) => log.warn({}, line);

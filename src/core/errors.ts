@@ -96,6 +96,19 @@ export function hasCode(error: unknown, code: ErrorCode): error is SyncError {
   return error instanceof SyncError && error.code === code;
 }
 
+const putOff: ReadonlySet<ErrorCode> = new Set([
+  'CONNECTOR_BUSY',
+  'INTERRUPTED',
+  'CANCELLED',
+  'THROTTLED',
+  'SINK_MOVED',
+] as const);
+
+/** No run has failed: the job or the command comes again by itself, a person has ended it, or the sink is elsewhere. */
+export function isPutOff(error: unknown): boolean {
+  return error instanceof SyncError && putOff.has(error.code);
+}
+
 interface ThrottledErrorOptions extends Omit<SyncErrorOptions, 'code' | 'recovery'> {
   readonly because?: string | null;
 }

@@ -82,10 +82,15 @@ export type RunEvent =
    * At the end of a run: listings of the entity may have records that they did not show, one of them for this reason.
    */
   | {
-      readonly kind: 'listings-unproven';
+      readonly kind: 'part-missing';
       readonly entity: EntityName;
       readonly listings: number;
-      readonly doubt: { readonly kind: string; readonly total?: number; readonly shown?: number };
+      readonly doubt: {
+        readonly kind: string;
+        readonly total?: number;
+        readonly shown?: number;
+        readonly by?: string;
+      };
       /** So many in a row have found the same. */
       readonly runs: number;
     }
@@ -124,6 +129,8 @@ export type RunEvent =
   /** The sink's server cannot be written to. It is tried again for `leftMs`, then the run fails. */
   | { readonly kind: 'sink-away'; readonly message: string; readonly leftMs: number }
   | { readonly kind: 'sink-back' }
+  /** The run is the first in a new sink. */
+  | { readonly kind: 'sink-made'; readonly sink: string; readonly place: string }
   /** All walks have ended; the search for deleted rows starts. */
   | { readonly kind: 'sweep-started' }
   /** A missing row was requested with `get`. `unanswered`: a later run asks again. */

@@ -18,9 +18,10 @@ export function isPlainWord(text: string): boolean {
 }
 
 /**
- * The text without these secrets, the longest first. A strong one is replaced wherever it stands, a short one where it
- * is a word by itself. One that is an ordinary word or number is replaced only where it is given as a secret
- * (`"password":"mine"`, `token=mine`, `//user:mine@host`): replacing it elsewhere would damage sentences and reveal it.
+ * The text without these secrets, the longest first, however JSON, HTML and URLs escape them, also several times over.
+ * A strong one is replaced wherever it stands, a short one where it is a word by itself. One that is an ordinary word
+ * or number is replaced only where it is given as a secret (`"password":"mine"`, `token=mine`, `//user:mine@host`):
+ * replacing it elsewhere would damage sentences and reveal it.
  */
 export function hideSecrets(text: string, secrets: readonly string[]): string {
   // A secret may contain another one: replace the longer one first, or part of it would stay readable.
@@ -29,10 +30,14 @@ export function hideSecrets(text: string, secrets: readonly string[]): string {
 }
 
 function hideSecret(text: string, secret: string): string {
-  // Most texts contain none, and the patterns below are slower than this check.
-  if (secret === '' || !text.includes(secret)) return text;
-  if (!isWeakSecret(secret)) return text.replaceAll(secret, replacement);
-  const value = `${secret.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)}${String.raw`(?![\p{L}\p{N}])`}`;
+  // Most texts contain none, and the patterns below are slower than this check. No escape changes letters and digits.
+  const [unescaped = ''] = (secret.match(/[a-z0-9]+/gi) ?? []).toSorted(
+    (one, other) => other.length - one.length,
+  );
+  if (secret === '' || !text.includes(unescaped)) return text;
+  const written = [...secret.matchAll(/\\+|./gsu)].map(([part]) => writtenAs(part)).join('');
+  if (!isWeakSecret(secret)) return text.replaceAll(new RegExp(written, 'gu'), replacement);
+  const value = `${written}${String.raw`(?![\p{L}\p{N}])`}`;
   if (!isPlainWord(secret)) {
     return text.replaceAll(new RegExp(String.raw`(?<![\p{L}\p{N}])${value}`, 'gu'), replacement);
   }
@@ -45,4 +50,32 @@ function hideSecret(text: string, secret: string): string {
     (clean, pattern) => clean.replaceAll(new RegExp(pattern, 'giu'), `$1${replacement}`),
     text,
   );
+}
+
+/** A pattern of a character, or of several backslashes, with the escapes of JSON, HTML and URLs, some times over. */
+function writtenAs(part: string): string {
+  if (/^[a-z0-9]$/i.test(part)) return part;
+  const character = String.fromCodePoint(part.codePointAt(0) ?? 0);
+  const point = character.codePointAt(0) ?? 0;
+  const html = `&(?:amp;){0,3}(?:#0{0,7}${point}|#[xX]0{0,7}${hexOf(point, 1)}|[a-zA-Z][a-zA-Z0-9]{1,30});`;
+  const bytes = [...Buffer.from(character.toWellFormed())];
+  const url = bytes.map((byte) => `%(?:25){0,3}${hexOf(byte, 2)}`).join('');
+  // Each level of JSON doubles them.
+  if (character === '\\') return `(?:\\\\|${html}|${url}){${part.length},${8 * part.length}}`;
+  const units = Array.from({ length: character.length }, (_, index) => hexOf(character.charCodeAt(index), 4));
+  const json = `u${units.join(String.raw`\\{1,8}u`)}`;
+  const [, short] = /^\\([a-z])$/.exec(JSON.stringify(character).slice(1, -1)) ?? [];
+  const more = short === undefined ? '' : String.raw`|\\{1,8}${short}`;
+  const plus = character === ' ' ? String.raw`|\+` : '';
+  return String.raw`(?:\\{0,8}(?:${literal(character)}|${json}|${html}|${url}${plus})${more})`;
+}
+
+function literal(text: string): string {
+  return text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`);
+}
+
+/** In either case. */
+function hexOf(value: number, digits: number): string {
+  const hex = value.toString(16).padStart(digits, '0');
+  return hex.replaceAll(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
 }

@@ -29,6 +29,13 @@ export function writeNumber(value: number): string {
   return isLongInteger ? BigInt(value).toString() : JSON.stringify(value);
 }
 
+/** A value as a widened column holds it; undefined for an object, an array, null and a text with a lone surrogate. */
+export function widenedText(value: JsonValue): string | undefined {
+  if (value === null || typeof value === 'object') return undefined;
+  const text = typeof value === 'string' ? value : writeJson(value);
+  return text.isWellFormed() ? text : undefined;
+}
+
 const longDigits = /\d{16}/;
 // Digits behind a point or an exponent are no integer.
 const textOrLongInteger = /"(?:[^"\\]+|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
@@ -45,6 +52,15 @@ export function readJson(text: string): JsonValue {
   );
 }
 
+/** The same; undefined for a text that is no JSON, such as one that was cut. */
+export function readJsonIfWhole(text: string): JsonValue | undefined {
+  try {
+    return readJson(text);
+  } catch {
+    return undefined;
+  }
+}
+
 function parse(text: string, revive?: (name: string, value: unknown) => unknown): JsonValue {
   return JSON.parse(text, revive) as JsonValue;
 }
@@ -59,13 +75,8 @@ function markAbsentFrom(text: string): string {
 
 /** The parts of a key's text (`keyTextOf`) as columns hold them; null for a text that is no key of `length` parts. */
 export function keyPartsOf(keyText: string, length: number): readonly ColumnValue[] | null {
-  let parts: unknown;
-  try {
-    parts = readJson(keyText);
-  } catch {
-    // Keys come from the command line too: a text that is no JSON is no key.
-    return null;
-  }
+  // Keys come from the command line too: a text that is no JSON is no key.
+  const parts: unknown = readJsonIfWhole(keyText);
   return Array.isArray(parts) && parts.length === length && parts.every(isColumnValue) ? parts : null;
 }
 

@@ -25,6 +25,16 @@ export function isDeclaredName(text: string): text is EntityName {
   return text.length <= maxNameLength && declaredName.test(text);
 }
 
+/** Columns that every table of PostgreSQL has: no other can have their names there, and a sink may be copied. */
+export const systemColumns: ReadonlySet<string> = new Set([
+  'ctid',
+  'xmin',
+  'xmax',
+  'cmin',
+  'cmax',
+  'tableoid',
+]);
+
 const historySuffix = '__history';
 
 /** The versions of an entity's rows, as they are published: a name that no entity has. */

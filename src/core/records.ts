@@ -14,6 +14,8 @@ export interface Column {
    * as if it still lay in `_extra`.
    */
   readonly isEvolved?: true;
+  /** An added column that a person has made one of texts: it holds numbers and booleans too, as `widenedText`. */
+  readonly isWidened?: true;
 }
 
 /**
@@ -55,7 +57,7 @@ export interface PreparedRecord {
    * values and nulls. Gives all of it, with the same key and `raw`. Called only where it must be written after all.
    */
   readonly whole?: () => PreparedRecord;
-  /** Beside `whole`: what `StoredKeys.same` gave of its row. */
+  /** Beside `whole`: what the sink's stored keys gave of its row. */
   readonly found?: object;
 }
 

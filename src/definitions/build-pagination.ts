@@ -25,7 +25,11 @@ export function buildPagination(entity: EntityFile, paging: PagingFile | undefin
     case 'offset': {
       const numbered =
         paging?.kind === 'page'
-          ? { isFixed: paging.fixed === true, endsByRepeat: paging.end === 'repeats' }
+          ? {
+              isFixed: paging.fixed === true,
+              endsByRepeat: paging.end === 'repeats',
+              endStatus: typeof paging.end === 'object' ? paging.end.status : null,
+            }
           : undefined;
       return {
         ...pagination,

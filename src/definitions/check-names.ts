@@ -1,4 +1,4 @@
-import { isDeclaredName, maxNameLength } from '../core/names.ts';
+import { isDeclaredName, maxNameLength, systemColumns } from '../core/names.ts';
 import { isReservedName } from './yaml-data.ts';
 import type { EntityFile } from './definition-file.ts';
 import type { YamlPath } from './read-yaml.ts';
@@ -12,6 +12,13 @@ export type Note = (path: YamlPath, message: string, ...restsOn: readonly YamlPa
 
 /** A name becomes a column, a table or a key: one pattern for all of them. */
 export function checkName(name: string, at: YamlPath, note: Note): void {
+  if (systemColumns.has(name)) {
+    const rename = `"rename: { ${name}: ${name}_2 }"`;
+    note(
+      at,
+      `every table of PostgreSQL has a column ${name}: declare ${name}_2, with ${rename} in the entity`,
+    );
+  }
   if (isReservedName(name)) note(at, `${name} is reserved; choose another name`);
   if (!isDeclaredName(name)) note(at, `expected ${namePattern('_')}, got ${JSON.stringify(name)}`);
 }

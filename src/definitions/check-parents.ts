@@ -33,8 +33,8 @@ export function checkParents(file: DefinitionFile, note: Note): void {
         note(here, `${parent.entity} is named twice`);
       }
       checkOrder(file, name, parent.entity, here, note);
-      checkParent(check, parent, index, (field, where, type) =>
-        checkParentField(target, parent.entity, field, type ?? null, [...at, index, ...where], note),
+      checkParent(check, parent, index, (path, where, types) =>
+        checkParentField(target, parent.entity, path, types, [...at, index, ...where], note),
       );
     });
   }
@@ -69,30 +69,34 @@ function pathUp(
 }
 
 /**
- * Notes a field that the parent `name` does not declare, or declares with another type; `at` is a place of the file.
+ * Notes a field, or a dotted path in one, that the parent `name` does not declare, or declares with another type; `at`
+ * is a place of the file. `types`: of a field; absent: any.
  */
 function checkParentField(
   parent: EntityFile,
   name: string,
-  field: string,
-  type: string | null,
+  path: string,
+  types: readonly string[] | undefined,
   at: YamlPath,
   note: Note,
 ): void {
+  const [field = '', ...inner] = path.split('.');
+  const expected = inner.length === 0 ? types : ['object', 'any'];
   const found = fieldType(parent, field);
   const declaration = ['entities', name, 'fields', field];
   if (found === undefined) {
     note(at, noSuch(`field of ${name}`, field, Object.keys(parent.fields)), declaration);
-  } else if (type !== null && found !== type) {
-    note(at, `expected a field of type ${type}, ${field} is of type ${found}`, declaration);
-  }
+  } else if (expected !== undefined && !expected.includes(found)) {
+    const message = `expected a field of type ${expected.join(' or ')}, ${field} is of type ${found}`;
+    note(at, message, declaration);
+  } else if (inner.includes('')) note(at, `expected names joined by dots, got ${JSON.stringify(path)}`);
 }
 
 function checkParent(
   check: EntityCheck,
   parent: ParentFile,
   index: number,
-  parentField: (field: string, at: YamlPath, type?: string) => void,
+  parentField: (path: string, at: YamlPath, types?: readonly string[]) => void,
 ): void {
   const { entity, note } = check;
   const declared = entity.actions.list?.params ?? {};
@@ -110,12 +114,9 @@ function checkParent(
   checkRequired(check, index);
   checkInject(check, parent, index);
   parent.when.forEach(({ field }, position) => parentField(field, ['when', position, 'field']));
-  parent.childCount.forEach((path, position) => {
-    const [field = '', ...inner] = path.split('.');
-    parentField(field, ['childCount', position], inner.length === 0 ? 'integer' : 'object');
-  });
+  parent.childCount.forEach((path, position) => parentField(path, ['childCount', position], ['integer']));
   // A marker is compared as a text and read as a time.
-  if (parent.marker !== null) parentField(parent.marker.field, ['marker', 'field'], 'string');
+  if (parent.marker !== null) parentField(parent.marker.field, ['marker', 'field'], ['string']);
 }
 
 function checkInject({ entity, note }: EntityCheck, { inject, params }: ParentFile, index: number): void {

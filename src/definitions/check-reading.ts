@@ -23,6 +23,7 @@ export function checkReading(check: EntityCheck): void {
   checkUnlisted(check);
   checkWhole(check);
   checkWindow(check);
+  checkCut(check);
 }
 
 type Incremental = NonNullable<EntityFile['incremental']>;
@@ -213,4 +214,22 @@ function checkWindow({ entity, note, textParam }: EntityCheck): void {
   if (window.since === window.before) {
     note(['window'], `expected two parameters, got ${window.since} for both bounds`);
   }
+}
+
+/** A listing can be read from its other end where both orders are of one time. */
+function checkCut(check: EntityCheck): void {
+  const { entity, note, field: checkField } = check;
+  const { reversed } = entity.cut ?? {};
+  if (reversed === undefined) return;
+  const here = ['cut', 'reversed'];
+  const { order, incremental } = entity;
+  if (order === null) note(here, 'expected an order, whose opposite it is', ['order'], here);
+  else if (incremental === null) checkField(['order', 'field'], order.field, ['string']);
+  else if (incremental.field !== order.field) {
+    const message = `expected the order to sort by the field of incremental, ${incremental.field}, got ${order.field}`;
+    note(here, message, ['order'], ['incremental', 'field']);
+  }
+  if (entity.recursive !== null) note(here, 'expected no tree: listings inside listings have one order');
+  if (Object.keys(reversed).length === 0) note(here, 'expected the parameters that sort newest first');
+  checkSorting(check, reversed, here, ['fixedParams']);
 }

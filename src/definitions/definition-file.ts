@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { derivedKinds } from '../core/described-table.ts';
 import { readingShape } from './reading-file.ts';
 import { names, strictObject } from './schema-problems.ts';
-import { recordsFile } from './upstream/records-file.ts';
+import { emptyFile, recordsFile } from './upstream/records-file.ts';
 import { upstreamFile } from './upstream/upstream-file.ts';
 
 let schema: ReturnType<typeof makeSchema> | null = null;
@@ -94,6 +94,8 @@ function entity() {
     rename: z.record(z.string(), z.string()).optional(),
     // Where the result of a `list` of an API has the records, if it is no array. Without a default, as above.
     records: recordsFile().optional(),
+    // The same of an empty one; absent: as the list request of `upstream` says.
+    empty: emptyFile().optional(),
     // Top-level fields dropped on arrival: the only ones that ever are.
     ignored: names().default([]),
     // Dotted paths left out of the content hash; `*` stands for any one name or array position.

@@ -7,8 +7,9 @@ import type { Column, EntityTable } from '../core/records.ts';
 import { buildPagination } from './build-pagination.ts';
 import { deepFreeze, mapOf, type Frozen, type MapValue } from './deep-freeze.ts';
 import type { ActionFile, DefinitionFile, EntityFile, ParamFile } from './definition-file.ts';
-import type { PagingFile } from './upstream/upstream-file.ts';
+import type { ListRequestFile } from './upstream/upstream-file.ts';
 import { recordsPlace } from './upstream/records-file.ts';
+import type { Todo } from './todos.ts';
 import { buildUpstream } from './upstream/upstream.ts';
 
 /**
@@ -40,13 +41,18 @@ export type Explode = Frozen<ReturnType<typeof buildExplode>>;
  * The definition that a checked file describes, frozen with everything in it. `contentHash`: of that file, where it is
  * known.
  */
-export function buildDefinition(file: DefinitionFile, contentHash = contentHashOf(file)) {
+export function buildDefinition(
+  file: DefinitionFile,
+  contentHash = contentHashOf(file),
+  todos: readonly Todo[] = [],
+) {
   const files = new Map(Object.entries(file.entities).map(([name, entity]) => [entityName(name), entity]));
   return deepFreeze({
     ...file,
     id: file.id.toLowerCase(),
     /** SHA-256 hex of what the reading and storing of records depends on. */
     contentHash,
+    todos,
     errors: file.errors.map((pattern) => ({
       ...pattern,
       entity: pattern.entity === null ? null : entityName(pattern.entity),
@@ -58,8 +64,7 @@ export function buildDefinition(file: DefinitionFile, contentHash = contentHashO
     /** In file order. Parents come before their children. */
     entities: new Map(
       [...files].map(([name, entity]) => {
-        const paging = file.upstream?.entities[name]?.list?.paging;
-        return [name, buildEntity(name, entity, paging)] as const;
+        return [name, buildEntity(name, entity, file.upstream?.entities[name]?.list)] as const;
       }),
     ),
     /** How the third party itself is asked; null: only sample accounts can be served. */
@@ -67,7 +72,7 @@ export function buildDefinition(file: DefinitionFile, contentHash = contentHashO
   });
 }
 
-function buildEntity(name: EntityName, file: EntityFile, paging: PagingFile | undefined) {
+function buildEntity(name: EntityName, file: EntityFile, list: ListRequestFile | undefined) {
   const { addedLater, totals, recursive, unpack, ...rest } = file;
   const explode = file.explode && buildExplode(file.explode);
   return {
@@ -90,6 +95,8 @@ function buildEntity(name: EntityName, file: EntityFile, paging: PagingFile | un
     rename: mapOf(file.rename ?? {}),
     /** Where an API's answer has the records; null: its result is their array. */
     records: file.records === undefined ? null : recordsPlace(file.records),
+    /** What an API's answer has in place of an empty array; null: the definition says nothing. */
+    empty: file.empty ?? list?.empty ?? null,
     ignored: new Set(file.ignored),
     volatile: file.volatile.map((path) => path.split('.')),
     moved: mapOf(file.moved),
@@ -101,7 +108,9 @@ function buildEntity(name: EntityName, file: EntityFile, paging: PagingFile | un
       from: from ?? [column],
     })),
     actions: buildActions(file),
-    pagination: buildPagination(file, paging),
+    pagination: buildPagination(file, list?.paging),
+    /** How the service cuts listings; null: it does not. */
+    cut: file.cut ?? null,
     /** False: how many records a listing has by the answers' totals is used for nothing, because it is wrong. */
     trustsTotal: totals === 'trust',
     parents: file.parents.map((parent) => ({
@@ -200,7 +209,7 @@ function whatReadingDependsOn({ entities, upstream, ...file }: DefinitionFile): 
     ...without(entity, ['searchable', 'filledFrom', 'moved', 'addedLater', 'whole', 'totals', ...forPeople]),
     parents: entity.parents.map((parent) => without(parent, ['childCount'])),
     actions: actions.get === undefined ? actions : { ...actions, get: without(actions.get, ['direct']) },
-    pagination: without(pagination, ['totalKeys', 'totalCountsListing', 'honoursSize']),
+    pagination: without(pagination, ['totalKeys', 'totalCountsListing', 'honoursSize', 'gaps']),
   }));
   return {
     ...without(file, ['title', 'aliases', 'credentials']),

@@ -45,6 +45,8 @@ function joinsOf(entity: Entity, chosen: readonly EntityName[]): readonly TableJ
         const field = params.get(param);
         return field === undefined ? [] : [[column, field] as const];
       });
+      // What lies inside of an object has no column.
+      if (pairs.some(([, field]) => field.includes('.'))) return { columns: [], parent, parentColumns: [] };
       return {
         columns: pairs.map(([column]) => column),
         parent,

@@ -11,6 +11,7 @@ import { buildDefinition, contentHashOf, type Definition } from './definition.ts
 import { brokenPlaces, noteAround } from './note-around.ts';
 import { parseYaml, readText, readYaml, type YamlFile } from './read-yaml.ts';
 import { parseShape } from './schema-problems.ts';
+import type { Todo } from './todos.ts';
 
 /** Where the definitions that come with the program lie. */
 export const builtInDefinitionsFolder: string = fileURLToPath(programFile('config/definitions'));
@@ -101,8 +102,8 @@ export function loadDefinition(file: string): Definition {
 
 /** The definition in a text that is to be written as this file, or everything that is wrong with it. Never throws. */
 export function parseDefinition(file: string, text: string) {
-  const { value, found } = checkedFile(parseYaml(file, text));
-  return { definition: value === null ? null : buildDefinition(value), problems: found };
+  const { value, found, todos } = checkedFile(parseYaml(file, text));
+  return { definition: value === null ? null : buildDefinition(value, undefined, todos), problems: found };
 }
 
 /**
@@ -114,10 +115,10 @@ export function prepareDefinitions(folder: string): PreparedDefinitions {
   const prepared: [string, PreparedDefinitions[string]][] = [];
   for (const file of definitionFiles(folder, problems)) {
     const text = readText(file);
-    const { value, found } = checkedFile(readYaml(file));
+    const { value, found, todos } = checkedFile(readYaml(file));
     problems.push(...found);
     if (typeof text === 'string' && value !== null) {
-      prepared.push([hash('sha256', text, 'hex'), { file: value, contentHash: contentHashOf(value) }]);
+      prepared.push([hash('sha256', text, 'hex'), { file: value, contentHash: contentHashOf(value), todos }]);
     }
   }
   if (problems.length > 0) throw new ProblemsError('DEFINITION_INVALID', problems);
@@ -151,21 +152,21 @@ function readDefinition(file: string) {
   known ??= new Map(Object.entries(readPrepared()));
   const passed = ofText === null ? undefined : known.get(ofText);
   if (passed !== undefined) {
-    const definition = buildDefinition(passed.file, passed.contentHash);
+    const definition = buildDefinition(passed.file, passed.contentHash, passed.todos);
     return { name: definition.name, definition, found: [] };
   }
-  const { name, value, found } = checkedFile(readYaml(file));
+  const { name, value, found, todos } = checkedFile(readYaml(file));
   if (value === null) return { name, definition: null, found };
   const contentHash = contentHashOf(value);
-  if (ofText !== null) known.set(ofText, { file: value, contentHash });
-  return { name, definition: buildDefinition(value, contentHash), found };
+  if (ofText !== null) known.set(ofText, { file: value, contentHash, todos });
+  return { name, definition: buildDefinition(value, contentHash, todos), found };
 }
 
 /** `value` is null where anything is wrong with the file. */
 function checkedFile(yaml: YamlFile) {
-  if (yaml.problems.length > 0) return { name: null, value: null, found: yaml.problems };
+  if (yaml.problems.length > 0) return { name: null, value: null, found: yaml.problems, todos: [] };
   const { value, broken, problems } = parseShape(definitionFile(), yaml.data, yaml);
-  if (value === null) return { name: null, value: null, found: problems };
+  if (value === null) return { name: null, value: null, found: problems, todos: [] };
   const found = [...problems];
   const places = brokenPlaces(broken);
   checkDefinition(
@@ -177,13 +178,30 @@ function checkedFile(yaml: YamlFile) {
     ),
   );
   const name = places.include(['name']) ? null : value.name;
-  return { name, value: found.length === 0 ? value : null, found };
+  return { name, value: found.length === 0 ? value : null, found, todos: todosIn(yaml, value) };
+}
+
+/** Each with the entity whose part, also of `upstream`, the first line behind it belongs to. */
+function todosIn(yaml: YamlFile, { entities, upstream }: DefinitionFile): readonly Todo[] {
+  if (yaml.todos.length === 0) return [];
+  const part = (entity: string | null, ...at: readonly string[]) => ({ entity, line: yaml.line(at) ?? 0 });
+  const parts = [
+    // `as`: what has passed the check is an object.
+    ...Object.keys(yaml.data as object).map((key) => part(null, key)),
+    ...Object.keys(entities).map((entity) => part(entity, 'entities', entity)),
+    ...Object.keys(upstream ?? {}).map((key) => part(null, 'upstream', key)),
+    ...Object.keys(upstream?.entities ?? {}).map((entity) => part(entity, 'upstream', 'entities', entity)),
+  ].toSorted((one, other) => one.line - other.line);
+  return yaml.todos.map(({ line, text, before }) => {
+    return { entity: parts.findLast((one) => one.line <= before)?.entity ?? null, line, text };
+  });
 }
 
 /** A file that was read, and in which nothing is wrong. */
 interface PreparedDefinition {
   readonly file: DefinitionFile;
   readonly contentHash: string;
+  readonly todos: readonly Todo[];
 }
 
 /** By the SHA-256 of their text. */

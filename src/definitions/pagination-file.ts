@@ -11,6 +11,12 @@ export function keyOfToken(key: TokenKey): string {
 /** The key of `connector_metadata` that says, by `true`, that the next page's token only counts pages. */
 export const numberedKey = 'pages_are_numbered';
 
+/**
+ * The key of `connector_metadata` that says how a page without an array of records came: `nothing` (it is known to be
+ * empty) or `null` (it is taken for empty).
+ */
+export const emptyKey = 'records_came_as';
+
 /** How an entity's listing is cut into pages. Keys are those of `connector_metadata`; the first match wins. */
 export function paginationFile() {
   const maxSize = z.int().min(1).max(10_000);
@@ -20,6 +26,8 @@ export function paginationFile() {
   const flagKeys = names().default([]);
   // The service documents that a page holds as many records as were asked for, and fewer only at the end.
   const honoursSize = z.literal(true).optional();
+  // The service documents that it leaves no records out of a page that it has cut. Without a default, as the others.
+  const gaps = z.literal('never').optional();
   const sized = {
     sizeParam: z.string().nullable().default(null),
     maxSize: maxSize.nullable().default(null),
@@ -35,6 +43,8 @@ export function paginationFile() {
       // its total is the whole listing.
       totalCountsListing: z.literal(true).optional(),
       honoursSize,
+      gaps,
+      end: endOfPages(),
     }),
     strictObject({
       kind: z.literal('page'),
@@ -47,6 +57,7 @@ export function paginationFile() {
       totalKeys,
       flagKeys,
       honoursSize,
+      gaps,
       end: endOfPages(),
     }),
     strictObject({
@@ -85,7 +96,7 @@ function tokenKey() {
 /** What comes behind the last of numbered pages; absent: an empty page. Without a default: no content hash changes. */
 export function endOfPages() {
   return z
-    .union([z.literal('repeats'), strictObject({ status: z.int().min(400).max(499) })], {
+    .union([z.literal('repeats'), strictObject({ status: z.int().min(400).max(500) })], {
       error: 'expected repeats, or { status: 404 }',
     })
     .optional();

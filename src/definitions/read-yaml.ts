@@ -68,6 +68,8 @@ export function parseYaml(file: string, text: string) {
     data,
     /** What keeps the file from being read at all: missing, too large, invalid YAML, forbidden keys. */
     problems: problems as readonly Problem[],
+    /** Comments that begin with TODO: what they say, and the first line behind them that is none. */
+    todos: todosIn(text),
     /** Line (from 1) of a key or element, or of the closest thing around it; null for an unreadable file. */
     line: (path: YamlPath): number | null => placeAt(offsetOf(path)).line,
     /** A problem at a place of this file. */
@@ -78,6 +80,17 @@ export function parseYaml(file: string, text: string) {
       message,
     }),
   };
+}
+
+function todosIn(text: string) {
+  const isComment = (line: string): boolean => /^\s*(?:#|$)/.test(line);
+  const lines = text.split('\n');
+  return lines.flatMap((line, index) => {
+    const [, what] = /^\s*# TODO\b:?\s*(.*?)\s*$/.exec(line) ?? [];
+    if (what === undefined) return [];
+    const behind = lines.slice(index).findIndex((one) => !isComment(one));
+    return [{ line: index + 1, text: what, before: behind === -1 ? lines.length : index + 1 + behind }];
+  });
 }
 
 /** The text of a file that `readYaml` would parse, or why there is none. Never throws. */
@@ -99,7 +112,7 @@ function unreadable(file: string, message: string): YamlFile {
     path: path.map(String).join('.'),
     message: text,
   });
-  return { file, data: null, problems: [problem([], message)], line: () => null, problem };
+  return { file, data: null, problems: [problem([], message)], todos: [], line: () => null, problem };
 }
 
 /** Keys and array positions from the top of the file. */

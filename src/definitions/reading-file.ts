@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { paginationFile } from './pagination-file.ts';
-import { jsonValue, names, strictObject } from './schema-problems.ts';
+import { jsonValue, names, strictObject, textAs } from './schema-problems.ts';
+import { pathText } from './upstream/sent-texts.ts';
 
 /** How an entity's listings are walked, and what follows from what they show. */
 export function readingShape() {
@@ -10,8 +11,11 @@ export function readingShape() {
   });
   return {
     pagination: paginationFile(),
-    // Parameters that sort by a field no record ever moves backwards in; null where no such sort exists.
-    order: strictObject({ field: z.string(), params: params() }).nullable().default(null),
+    // Parameters that sort by a field no record ever moves backwards in, none where the service sorts so by default;
+    // null where no such sort exists.
+    order: strictObject({ field: z.string(), params: params().default({}) })
+      .nullable()
+      .default(null),
     // Fields that every whole record has: one that lacks a value in any of them came in part, and is never stored as it
     // is. Empty: nothing is known.
     whole: names().default([]),
@@ -19,6 +23,8 @@ export function readingShape() {
     // sort.
     growsOnly: z.boolean().default(false),
     totals: z.enum(['trust', 'ignore']).default('trust'),
+    // The service shows a part of a long listing. Without a default: no content hash changes.
+    cut: cut().optional(),
     // How only what changed is asked for; null: every walk is full.
     incremental: incremental().nullable().default(null),
     // What it takes to believe that a record is deleted: `sweep`: absence from a complete full walk (records never move
@@ -38,6 +44,22 @@ export function readingShape() {
     parents: z.array(parent()).default([]),
     recursive: recursive().nullable().default(null),
   };
+}
+
+function cut() {
+  const scalar = z.union([z.string(), z.number(), z.boolean()]);
+  return strictObject({
+    // The key of `connector_metadata` that says that a listing is cut; `is` absent: by any value but null, false, 0 and
+    // an empty text.
+    sign: strictObject({ key: textAs('x', pathText), is: scalar.optional() }).optional(),
+    // No listing shows more.
+    maxResults: z.int().min(1).max(1_000_000_000).optional(),
+    // Parameters that sort by the field of `order` in the opposite direction.
+    reversed: params().optional(),
+  }).refine(({ sign, maxResults }) => sign !== undefined || maxResults !== undefined, {
+    error: 'expected sign, maxResults or both',
+    params: { standIn: { maxResults: 1 } },
+  });
 }
 
 /**

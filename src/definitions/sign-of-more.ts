@@ -17,6 +17,34 @@ const nexts = [
   'next_page_token',
   'next_token',
 ];
+/** The values by which services say yes and no, beside true and false. */
+const yes: readonly unknown[] = [true, 'true', 1, '1'];
+const no: readonly unknown[] = [false, 'false', 0, '0'];
+
+/** What a flag says; null: it is none. */
+export function flagOf(value: JsonValue | undefined): boolean | null {
+  const said = typeof value === 'string' ? value.trim().toLowerCase() : value;
+  return yes.includes(said) ? true : no.includes(said) ? false : null;
+}
+
+/**
+ * The token that a value is; null: there is no next page, as by a 0, which is the place of no later page. Undefined: it
+ * is none.
+ */
+export function tokenOf(value: JsonValue): string | null | undefined {
+  if (value === null || value === '' || value === 0) return null;
+  if (typeof value === 'string') return value;
+  if (typeof value === 'bigint') return String(value);
+  return typeof value === 'number' && Number.isSafeInteger(value) ? String(value) : undefined;
+}
+
+/** How many records a listing has, as the first of the keys says that is there; null where none does. */
+export function readTotal(keys: readonly string[], metadata: JsonValue): number | null {
+  if (!isJsonObject(metadata)) return null;
+  const value = keys.map((key) => valueAtKey(metadata, key)).find((one) => one !== undefined);
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
+}
+
 /** Objects that services put them into; empty: the answer itself. */
 const places = ['', 'meta', 'pagination', 'paging', 'page_info', 'links', '_links', 'response_metadata'];
 
@@ -31,8 +59,11 @@ export function signOfMore(answer: JsonObject): string | null {
     }),
   );
   // A token may come with the last page too: a flag says what it means.
-  if (found.some(({ name, value }) => flags.includes(name) && value === false)) return null;
-  return found.find(({ name, value }) => (flags.includes(name) ? value === true : leads(value)))?.key ?? null;
+  if (found.some(({ name, value }) => flags.includes(name) && flagOf(value) === false)) return null;
+  return (
+    found.find(({ name, value }) => (flags.includes(name) ? flagOf(value) === true : leads(value)))?.key ??
+    null
+  );
 }
 
 /** An address, a token or a number; or an object that has one, such as `{ href }`. */

@@ -1,5 +1,6 @@
 import { SyncError } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
+import { noCounts } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { Partition } from '../sinks/partition.ts';
 import type { StoredAccount, StoredKey } from '../sinks/stored-keys.ts';
@@ -8,14 +9,16 @@ import type { Run } from './run.ts';
 import { findGetParams } from './sweep/find-get-params.ts';
 import { knownOrMade } from '../core/known-or-made.ts';
 
-/** Of an entity with no more rows a page with other keys says nothing. */
+/** Of an entity with no more rows a page with other keys is a reason to ask, and says nothing by itself. */
 const tellingRows = 1_000;
 /** Stored rows of an entity that `get` is asked for. */
 const sampledRows = 5;
+/** Rows that must be gone where the page is of an entity with few: those of two entities at least. */
+const tellingAnswers = 8;
 /** Times that a run asks, where it gets no answer. */
 const mostAttempts = 3;
 
-export type CheckAccount = ReturnType<typeof openAccountCheck>;
+export type CheckAccount = ReturnType<typeof openAccountCheck>['ofPage'];
 
 /** What is known of whose records a page shows. */
 export interface Strangeness extends StoredAccount {
@@ -26,7 +29,7 @@ export interface Strangeness extends StoredAccount {
 
 /** Whether the page is a reason to ask whose it is. */
 export function isStrange({ live, isAdopted, records, known }: Strangeness): boolean {
-  return !isAdopted && live > tellingRows && records > 0 && known === 0;
+  return !isAdopted && live > 0 && records > 0 && known === 0;
 }
 
 export type Answered = 'found' | 'not-found' | 'unanswered';
@@ -38,47 +41,59 @@ export interface SampledEntity {
 }
 
 /**
- * One stored row that is found is enough for the same account. Another one knows none of the walked entity's; where
- * that has no `get`, none of two other entities, which no other leads to.
+ * One stored row that is found is enough for the same account. Of another account `get` finds none of the walked
+ * entity's rows; where that has no `get`, none of two other entities, which no other leads to. An entity of few rows
+ * may have been replaced: then the rows of another one must be gone too. `live`: rows of the walked entity.
  */
-export function isOtherAccount(sampled: readonly SampledEntity[]): boolean {
+export function isOtherAccount(sampled: readonly SampledEntity[], live: number): boolean {
   const asked = sampled.filter(({ answers }) => answers.length > 0);
-  const areAllGone = asked.every(({ answers }) => answers.every((answer) => answer === 'not-found'));
-  const isWalkedGone = asked.some(({ isWalked, answers }) => isWalked && answers.length >= sampledRows);
-  return areAllGone && (isWalkedGone || asked.filter(({ isWalked }) => !isWalked).length >= 2);
+  if (!asked.every(({ answers }) => answers.every((answer) => answer === 'not-found'))) return false;
+  const others = asked.filter(({ isWalked }) => !isWalked).length;
+  const answers = asked.reduce((sum, one) => sum + one.answers.length, 0);
+  if (live <= tellingRows) return asked.length >= 2 && others > 0 && answers >= tellingAnswers;
+  return others >= 2 || asked.some((one) => one.isWalked && one.answers.length >= sampledRows);
 }
 
-/** Where the service cannot tell its account, full walks of syncs are checked; a verdict is found once a run. */
+/** Where the service cannot tell its account, full walks of syncs are checked; one found row settles it for the run. */
 export function openAccountCheck(run: Run) {
   const { sink, lease, asked, plan } = run;
   const accounts = new Map<EntityName, Promise<StoredAccount>>();
-  let verdict: Promise<void> | null = null;
+  /** Whether the first pages of an entity's full walks have shown a stored row. */
+  const isKnown = new Map<EntityName, boolean>();
+  const samples = new Map<EntityName, Awaited<ReturnType<typeof sample>>>();
+  /** The judgement under way. */
+  const judging = new Set<Promise<void>>();
+  let isSettled = false;
+  let other: SyncError | null = null;
   let attempts = 0;
 
   /** As it was when the run first asked: its own rows are not its measure. */
   const accountOf = (entity: EntityName): Promise<StoredAccount> =>
     knownOrMade(accounts, entity, () => sink.stored.account(lease, entity));
 
-  async function judge(entity: Entity, page: Pick<PreparedPage, 'stored'>): Promise<void> {
-    attempts += 1;
+  async function judge(entity: Entity, page: Pick<PreparedPage, 'stored'>, live: number): Promise<void> {
     const sampled: (SampledEntity & { readonly keys: readonly string[] })[] = [];
     for (const one of [entity, ...rootsBeside(run, entity)]) {
-      const { keys, answers } = await sample(run, one);
+      const { keys, answers } = samples.get(one.name) ?? (await sample(run, one));
       sampled.push({ isWalked: one === entity, keys, answers });
-      if (answers.includes('found')) return;
+      isSettled ||= answers.includes('found');
+      if (isSettled) return;
       if (answers.includes('unanswered')) {
-        verdict = null;
+        attempts += 1;
         return;
       }
+      samples.set(one.name, { keys, answers });
     }
-    if (isOtherAccount(sampled)) throw otherAccount(run, entity, page, sampled);
+    if (!isOtherAccount(sampled, live)) return;
+    other = otherAccount(run, seenInPage(entity, page, sampled), entity.name);
+    throw other;
   }
 
   /**
    * Called with the first page of a walk, before it is stored. Throws `SyncError` IDENTITY_CHANGED for one of another
    * account.
    */
-  return async (
+  const ofPage = async (
     entity: Entity,
     { mode }: Pick<Partition, 'mode'>,
     page: Pick<PreparedPage, 'stored'>,
@@ -86,14 +101,43 @@ export function openAccountCheck(run: Run) {
     const isChecked = run.doubtsAccount === true && plan.kind === 'sync' && asked.window === null;
     const [own] = page.stored.rows;
     // While it is being found out, no other walk begins to store.
-    await verdict;
+    while (judging.size > 0) await Promise.all(judging);
+    if (other !== null) throw other;
     if (!isChecked || mode !== 'full' || own === undefined || own.records.length === 0) return;
     const account = await accountOf(entity.name);
     const unknown = { ...account, records: own.records.length, known: 0 };
-    if (!isStrange(unknown) || (verdict === null && attempts >= mostAttempts)) return;
+    if (isSettled || attempts >= mostAttempts || !isStrange(unknown)) return;
     const known = await sink.stored.known(lease, entity.name, own.records);
-    if (isStrange({ ...unknown, known })) await (verdict ??= judge(entity, page));
+    isKnown.set(entity.name, known > 0 || isKnown.get(entity.name) === true);
+    if (!isStrange({ ...unknown, known })) return;
+    while (judging.size > 0) await Promise.all(judging);
+    if (other !== null) throw other;
+    if (isSettled) return;
+    const judged = judge(entity, page, account.live).finally(() => judging.delete(judged));
+    judging.add(judged);
+    await judged;
   };
+
+  /**
+   * Called after the walks: what `get` did not settle, they do, where none of them has met a stored row of two entities
+   * that no other leads to. Throws as `ofPage`.
+   */
+  const ofRun = async (): Promise<void> => {
+    if (isSettled || run.continues !== null) return;
+    const counts = new Map(run.tally.entities().map((one) => [one.entity, one.counts]));
+    const strange: EntityName[] = [];
+    let rows = 0;
+    for (const [name, wasShown] of isKnown) {
+      if (wasShown || (counts.get(name) ?? noCounts).unchanged > 0) return;
+      if (run.definition.entities.get(name)?.parents.length !== 0) continue;
+      strange.push(name);
+      rows += (await accountOf(name)).live;
+    }
+    if (strange.length < 2 || rows < tellingAnswers) return;
+    const seen = `none of the ${rows} stored rows of ${strange.join(' and ')} was served.`;
+    throw otherAccount(run, seen, strange[0] ?? null);
+  };
+  return { ofPage, ofRun };
 }
 
 function rootsBeside({ definition, entities }: Run, walked: Entity): readonly Entity[] {
@@ -128,12 +172,11 @@ async function sample({ sink, source, lease, signal }: Run, entity: Entity) {
 const shownKeys = 5;
 const longestKey = 80;
 
-function otherAccount(
-  { identity: { connector }, tally }: Run,
-  { name: entity }: Entity,
+function seenInPage(
+  { name }: Entity,
   { stored: page }: Pick<PreparedPage, 'stored'>,
   sampled: readonly { readonly keys: readonly string[] }[],
-): SyncError {
+): string {
   const show = (keys: readonly string[]): string =>
     keys
       .slice(0, shownKeys)
@@ -141,13 +184,21 @@ function otherAccount(
       .join(' ');
   const served = show((page.rows[0]?.records ?? []).map(({ keyText }) => keyText));
   const stored = show(sampled.flatMap(({ keys }) => keys));
-  const before = tally
-    .entities()
-    .reduce((sum, { counts: { inserted, updated } }) => sum + inserted + updated, 0);
+  return `the first page of ${name} has none of the stored keys, and the API finds none of the stored records that were asked for. Served: ${served}. Stored: ${stored}. The page was not stored.`;
+}
+
+function otherAccount(
+  { identity: { connector }, id, tally, wrote }: Run,
+  seen: string,
+  entity: EntityName | null,
+): SyncError {
+  const hasWritten = tally.entities().some(({ counts }) => counts.inserted + counts.updated > 0);
+  const toUndo = [...(hasWritten ? [id] : []), ...wrote.toReversed()];
+  const commands = toUndo.map((run) => `"connector-sync undo ${connector} --run ${run}"`).join(', ');
+  const undo = commands === '' ? '' : `, take back what was written (${commands})`;
   return new SyncError(
-    `connector "${connector}" seems to read another account: the first page of ${entity} has none of the stored keys, and the API finds none of the stored records that were asked for. ` +
-      `Served: ${served}. Stored: ${stored}. The page was not stored; ${before} rows of other listings were before. ` +
-      `Correct the config if this is the wrong account. If it is the right one: connector-sync adopt ${connector} --yes`,
+    `connector "${connector}" seems to read another account: ${seen} Until this is settled, nothing of ${connector} is published. ` +
+      `If this is the wrong account: correct the config${undo}, and sync again. If it is the right one: connector-sync adopt ${connector} --yes`,
     { code: 'IDENTITY_CHANGED', recovery: 'stop', context: { connector, entity } },
   );
 }

@@ -19,10 +19,15 @@ export type Next =
 /** A call for a page has ended: with the page, or with what was thrown. */
 export type Fetched = CompletedPage | { readonly error: unknown };
 
-const nothing: CompletedPage = {
-  page: { records: readRecords([]), next: null, serverTime: null, bytes: 0 },
-  unanswered: 0,
-};
+const nothing = { records: readRecords([]), next: null, serverTime: null, bytes: 0 };
+
+/** Some services answer so where they have no page. */
+const brokenStatus = 500;
+
+/** Whether a request for this position may be answered so, and the answer is to be taken as it is. */
+export function isLook(pagination: Pagination, position: Position): boolean {
+  return pagination.refused(position, brokenStatus) === 'empty';
+}
 
 /** A call for a page that failed: where it was refused and the page lies behind the last one, the page is empty. */
 export function afterRefusal(
@@ -31,11 +36,14 @@ export function afterRefusal(
 ): Fetched {
   if (!(error instanceof SyncError)) return { error };
   const { code, recovery, context, message } = error;
-  if (code !== 'NOT_FOUND' && code !== 'REQUEST_REFUSED') return { error };
   const { status } = context;
+  if (code !== 'NOT_FOUND' && code !== 'REQUEST_REFUSED' && status !== brokenStatus) return { error };
   const meaning = meaningOf(typeof status === 'number' ? status : null);
   if (meaning === null) return { error };
-  if (meaning === 'empty') return nothing;
+  if (meaning === 'empty') {
+    const refusal = status === brokenStatus ? 'failed' : 'refused';
+    return { page: { ...nothing, refusal }, unanswered: 0 };
+  }
   const advice = 'if the service answers so behind its last page, the paging of the definition needs its end';
   return { error: new SyncError(`${message}; ${advice}`, { code, recovery, context, cause: error }) };
 }
@@ -82,7 +90,10 @@ export function afterFailure(walk: Walk, point: WalkPoint, error: unknown): Excl
   if (!(error instanceof SyncError)) throw error;
   // A service that refuses the call for what changed may well answer the one for everything.
   const isRefused = error.code === 'REQUEST_REFUSED' && walk.partition.mode === 'incremental';
-  const dropped = { dropPosition: isRefused, dropWatermark: isRefused };
+  // Since an earlier run has stood at this page, rows may have left in front of it: the next run begins again.
+  const isOutdated =
+    walk.partition.position !== null && (error.code === 'REQUEST_REFUSED' || error.code === 'NOT_FOUND');
+  const dropped = { dropPosition: isRefused || isOutdated, dropWatermark: isRefused };
   switch (error.recovery) {
     case 'restart-walk':
       return restart(walk, point, error);
@@ -163,7 +174,7 @@ export function sealOf(
     isFiltered,
   }: Pick<Walk, 'entity' | 'partition' | 'isBackfill' | 'isFiltered'>,
   state: WalkState,
-  { proof, doubt, lastPage }: Pick<Extract<Advance, { kind: 'end' }>, 'proof' | 'doubt' | 'lastPage'>,
+  { proof, doubt, lastPage, reach, isSettled }: Omit<Extract<Advance, { kind: 'end' }>, 'kind' | 'position'>,
 ): Seal {
   const isOrdered = doubt === undefined && proof.isOrdered && isOrderKept(entity, proof, state);
   const proven = { ...proof, isOrdered };
@@ -172,10 +183,13 @@ export function sealOf(
   return {
     ...(doubt === undefined ? {} : { doubt }),
     proof: proven,
-    watermark: concludesNothing ? null : watermarkOf(entity, partition, proven, state),
+    watermark: concludesNothing
+      ? null
+      : watermarkOf(entity, partition, isOrdered || isSettled === true, state),
     absence: concludesNothing ? null : absenceOf(entity, partition, proven, state, isFiltered),
     ...(isBackfill || kept.length === 0 ? {} : { clockDifferences: kept }),
     ...(lastPage === undefined ? {} : { lastPage }),
+    ...(reach === undefined || isBackfill || partition.mode !== 'full' ? {} : { reach }),
   };
 }
 
@@ -202,10 +216,10 @@ function isOrderKept(entity: Entity, proof: Proof, state: WalkState): boolean {
 function watermarkOf(
   { incremental }: Entity,
   { clockDifferences }: Partition,
-  proof: Proof,
+  isSettled: boolean,
   { cap, high, behind, unanswered }: WalkState,
 ): Seal['watermark'] {
-  if (incremental === null || !proof.isOrdered || cap === null || high === null) return null;
+  if (incremental === null || !isSettled || high === null) return null;
   // What came in part, and could not be asked for, must come again.
   if (unanswered > 0) return null;
   return instant(Math.min(high, cap - (smallestOf(clockDifferences, behind) ?? 0)));

@@ -5,6 +5,7 @@ import type { Entity } from '../definitions/definition.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import type { ListRequest, Source, SourcePage } from '../source/source.ts';
 import type { ChosenEntity } from './chosen-entities.ts';
+import { compileChangeSpan, countUndated, undatedText } from './prepare/change-span.ts';
 
 const fromTheStart = { mode: 'full', watermark: null, storedRows: 0 } as const;
 
@@ -42,7 +43,15 @@ export function pageProblems(
     ...lengthProblems(entity, request, page),
     ...totalProblems(entity, page, expectsTotal),
     ...keyProblems(entity, page),
+    ...changeProblems(entity, page),
   ];
+}
+
+function changeProblems({ incremental }: Entity, page: SourcePage): readonly string[] {
+  if (incremental === null) return [];
+  const records = [...page.records];
+  const undated = countUndated(incremental, records, records.map(compileChangeSpan(incremental)));
+  return undated === 0 ? [] : [`${undated} of ${records.length} records ${undatedText}`];
 }
 
 function firstRequest(entity: Entity, variant: Params, nowMs: number): ListRequest {

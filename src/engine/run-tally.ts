@@ -29,6 +29,7 @@ export const nothingDone: Omit<EntityReport, 'entity' | 'isWhole'> = {
   setAside: 0,
   unordered: 0,
   extraFields: 0,
+  undated: 0,
   depthLimited: 0,
   foreign: 0,
   partial: 0,
@@ -36,7 +37,8 @@ export const nothingDone: Omit<EntityReport, 'entity' | 'isWhole'> = {
   deleted: 0,
   ...nothingMissing,
   withdrawn: 0,
-  isProven: true,
+  isProven: false,
+  completeness: 'not-yet',
 };
 
 type EntityTally = {
@@ -66,6 +68,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
   const received = new Map<EntityName, number>();
   const earlierByEntity = new Map(earlier.map((counts) => [counts.entity, counts]));
   const failures = openFailures();
+  const refused: FailureReport[] = [];
 
   const of = (entity: EntityName): EntityTally => knownOrMade(tallies, entity, () => ({ ...nothingDone }));
   const inChain = (entity: EntityName): Wholeness => wholeness(of(entity), earlierByEntity.get(entity));
@@ -86,6 +89,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
       own.pages += 1;
       own.depthLimited += page.depthLimited;
       own.foreign += page.stored.foreign;
+      own.undated += page.undated;
       own.partial += committed.partial ?? 0;
       for (const [entity, fields] of page.extraFields) of(entity).extraFields += fields;
       for (const { entity } of page.stored.rows.slice(1)) receive(entity, page.explodedFetched);
@@ -143,10 +147,14 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
         .filter(([, sums]) => isTooMuchUnstored(sums))
         .map(([entity, sums]) => unstoredFailure(entity, sums));
       const { reported, omitted } = failures.found();
-      return { reported: [...unstored, ...reported], omitted };
+      return { reported: [...unstored, ...refused, ...reported], omitted };
     },
-    /** True when something that should have been read was not. */
-    isDegraded: (): boolean => ![...tallies.keys()].every((entity) => isWhole(inChain(entity))),
+    /** The sink refused columns for new fields of the entity, all of which is read. */
+    columnsRefused: (entity: EntityName, { code, recovery, message }: SyncError): void =>
+      void refused.push({ entity, params: {}, code, recovery, message }),
+    /** True when something that should have been read was not, or has no column. */
+    isDegraded: (): boolean =>
+      refused.length > 0 || ![...tallies.keys()].every((entity) => isWhole(inChain(entity))),
     /** True when not one walk ended well and at least one did not. */
     nothingRead: (): boolean =>
       [...tallies.values()].every(({ proofs }) => Object.values(proofs).every((walks) => walks === 0)) &&

@@ -2,7 +2,8 @@ import type { Clock } from '../core/clock.ts';
 import type { OnRunEvent, ReadEarlier } from '../core/events.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { ConnectorIdentity, Lease } from '../sinks/lease.ts';
-import type { Sink, StartedRun } from '../sinks/sink.ts';
+import type { StartedRun } from '../sinks/sink.ts';
+import type { Sink } from '../sinks/sink-access.ts';
 import type { Source } from '../source/source.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
 import { fileTally, type FileOptions } from './files/file-tally.ts';
@@ -64,7 +65,7 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
   const plan = planRun(definition, entities, clock.now(), asked);
   const startedMs = clock.now();
   const started = await sink.startRun(lease, plan);
-  const { run: id, continues, due, earlier, rawKey } = started;
+  const { run: id, continues, due, earlier, wrote, rawKey } = started;
   const resumed = continues === null ? {} : { earlier: readEarlier(started) };
   onEvent({ kind: 'run-started', connector, run: id, continues, due, ...resumed });
   const { serverTime } = source.stats();
@@ -83,6 +84,8 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
     plan,
     /** The run that this one resumes. */
     continues,
+    /** Runs before this one in its chain that have stored records. */
+    wrote,
     files,
     /** When its time began to count, before it was connected. */
     beganMs,

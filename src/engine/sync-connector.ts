@@ -1,12 +1,14 @@
 import { instant } from '../core/clock.ts';
-import { SyncError, type Recovery } from '../core/errors.ts';
+import { SyncError, type ErrorCode, type Recovery } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type { EntityReport, FailureReport, RunOutcome, RunReport } from '../sinks/run-report.ts';
+import { completenessOf, type Completeness } from '../sinks/completeness.ts';
+import { withoutKey, type EntityReport, type RunOutcome, type RunReport } from '../sinks/run-report.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
 import { fetchedEntities, fetchFiles } from './files/fetch-files.ts';
 import { evolvingTables } from './prepare/schema-policy.ts';
-import { watchTime } from './run-ending.ts';
+import { newRunId } from './plan-run.ts';
+import { toSyncError, watchTime } from './run-ending.ts';
 import { reportedFailures } from './run-tally.ts';
 import { openRun, type Run, type SyncOptions } from './run.ts';
 import { getsWithoutLimits } from './sweep/confirm-missing.ts';
@@ -56,8 +58,10 @@ function checkAccount({ tally, ending }: Run): void {
 function noteNothingRead({ ending, continues, tally }: Run): void {
   if (ending.isOver || continues !== null || !tally.nothingRead()) return;
   const [first] = tally.failures().reported;
+  const hasRecords = tally.entities().some(({ counts }) => counts.fetched > 0);
+  const what = hasRecords ? 'no listing could be read to its end' : 'nothing could be read';
   ending.fail(
-    new SyncError(`nothing could be read: ${first?.message ?? 'every listing failed'}`, {
+    new SyncError(`${what}: ${first?.message ?? 'every listing failed'}`, {
       code: first?.code ?? 'UPSTREAM',
       recovery: first !== undefined && mayPass.has(first.recovery) ? 'retry' : 'stop',
     }),
@@ -67,28 +71,40 @@ function noteNothingRead({ ending, continues, tally }: Run): void {
 /** Failures of the service rather than of the configuration: the same run may succeed later. */
 const mayPass = new Set<Recovery>(['retry', 'throttle', 'smaller-page', 'restart-walk']);
 
-async function evolveColumns({ ending, sink, lease, id, definition, entities }: Run): Promise<void> {
+/** What a table refuses is the trouble of its entity alone: its values stay in `_extra`. */
+async function evolveColumns({ ending, sink, lease, id, definition, entities, tally }: Run): Promise<void> {
   for (const table of evolvingTables(definition, entities)) {
     if (ending.isOver) return;
-    await sink.drift.evolve(lease, id, table).catch(ending.end);
+    await sink.drift.evolve(lease, id, table).catch((reason: unknown) => {
+      const error = toSyncError(reason);
+      if (!ofTables.has(error.code) || error.recovery !== 'stop') return ending.end(reason);
+      tally.columnsRefused(table, error);
+    });
   }
 }
+
+const ofTables = new Set<ErrorCode>(['SINK_FAILED', 'SINK_INCOMPATIBLE']);
 
 /** Stores the report, and with it the run's end. */
 async function report(run: Run): Promise<RunReport> {
   const { identity, sink, lease, id, plan, tally, fileTally, ending, clock, onEvent, startedMs } = run;
-  const ended = outcomeOf(run);
-  const isRead = ended === 'ok' || ended === 'degraded';
-  const unproven = await sink.unproven(lease);
-  for (const { params: _params, ...found } of unproven) onEvent({ kind: 'listings-unproven', ...found });
+  const outcome = outcomeOf(run);
+  const isRead = outcome === 'ok' || outcome === 'degraded';
+  const partMissing = await sink.partMissing(lease);
+  for (const { params: _params, ...found } of partMissing.map(withoutKey)) {
+    onEvent({ kind: 'part-missing', ...found });
+  }
+  const unconfirmed = await sink.unconfirmed(lease);
+  const left = await sink.left(lease);
   const entities = wholeEntities(
     run.definition,
     run.entities,
     tally.entities().map((entity) => (isRead ? entity : { ...entity, isWhole: false })),
-    new Set(unproven.map(({ entity }) => entity)),
+    { partMissing: namesOf(partMissing), unconfirmed: namesOf(unconfirmed), left: namesOf(left) },
+    // A backfill reads a window, which is never the whole; one that ended early may have finished an entity.
+    (entity) =>
+      isRead ? plan.kind === 'sync' && !entity.isWhole : outcome === 'failed' && !hasSealed(entity),
   );
-  const lost = plan.kind === 'sync' ? await lostForGood(run, entities) : [];
-  const outcome = isRead && lost.length > 0 ? 'degraded' : ended;
   const { error } = ending;
   const { serverTime: _serverTime, ...costs } = run.source.stats();
   const ofWalks = tally.failures();
@@ -103,14 +119,14 @@ async function report(run: Run): Promise<RunReport> {
     continues: run.continues,
     entities,
     ...costs,
-    failures: [...lost, ...ofWalks.reported, ...ofFiles.reported],
+    failures: [...ofWalks.reported, ...ofFiles.reported],
     failuresOmitted: ofWalks.omitted + ofFiles.omitted,
     error: error === null ? null : { code: error.code, recovery: error.recovery, message: error.message },
     resumeAt: outcome === 'partial' ? ending.resumeAt : null,
     ...(outcome === 'partial' && ending.resumeBecause !== null
       ? { resumeBecause: ending.resumeBecause }
       : {}),
-    left: await sink.left(lease),
+    left,
     ...(entities.some(({ toConfirm }) => toConfirm > 0)
       ? {
           confirmation: {
@@ -119,7 +135,8 @@ async function report(run: Run): Promise<RunReport> {
           },
         }
       : {}),
-    unproven,
+    partMissing,
+    unconfirmed,
     files: fileTally.entities(await sink.files.left(lease, id, fetchedEntities(run))),
   };
   await sink.finish(lease, id, report);
@@ -127,6 +144,33 @@ async function report(run: Run): Promise<RunReport> {
   const { waitedMs } = costs;
   onEvent({ kind: 'run-finished', connector: identity.connector, run: id, outcome, ms, waitedMs });
   return report;
+}
+
+/** The report of a run that could not begin. */
+export function failedStart(
+  of: Pick<RunReport, 'connector' | 'kind' | 'startedAt' | 'finishedAt'>,
+  reason: unknown,
+): RunReport {
+  const { code, recovery, message } = toSyncError(reason);
+  return {
+    ...of,
+    run: newRunId(Date.parse(of.startedAt)),
+    outcome: 'failed',
+    continues: null,
+    entities: [],
+    calls: 0,
+    retries: 0,
+    waitedMs: 0,
+    bytes: 0,
+    failures: [],
+    failuresOmitted: 0,
+    error: { code, recovery, message },
+    resumeAt: null,
+    left: [],
+    partMissing: [],
+    unconfirmed: [],
+    files: [],
+  };
 }
 
 function outcomeOf({ ending, signal, tally, fileTally }: Run): RunOutcome {
@@ -137,14 +181,15 @@ function outcomeOf({ ending, signal, tally, fileTally }: Run): RunOutcome {
 }
 
 /**
- * The reports (parents first), with an entity as whole, and as proven, only where all that leads to it is: nothing else
- * would show what an unread parent leads to.
+ * The reports (parents first), with an entity as whole, and with its word, only where all that leads to it is: nothing
+ * else would show what an unread parent leads to.
  */
 export function wholeEntities(
   definition: Definition,
   chosen: ChosenEntities,
   reports: readonly EntityReport[],
-  unproven: ReadonlySet<EntityName>,
+  found: Readonly<Record<'partMissing' | 'unconfirmed' | 'left', ReadonlySet<EntityName>>>,
+  isUnread: (report: EntityReport) => boolean = () => false,
 ): readonly EntityReport[] {
   const originOf = new Map(
     [...definition.entities.values()].flatMap(({ name, explodedTable }) =>
@@ -152,33 +197,30 @@ export function wholeEntities(
     ),
   );
   const whole = new Set<EntityName>();
-  const proven = new Set<EntityName>();
+  const words = new Map<EntityName, Completeness>();
   return reports.map((report) => {
     const origin = originOf.get(report.entity);
     const leading = chosen.get(report.entity)?.parents ?? (origin === undefined ? [] : [origin]);
     const isWhole = report.isWhole && leading.every((name) => whole.has(name));
     if (isWhole) whole.add(report.entity);
-    const isProven = !unproven.has(report.entity) && leading.every((name) => proven.has(name));
-    if (isProven) proven.add(report.entity);
-    return { ...report, isWhole, isProven };
+    const completeness = completenessOf(
+      {
+        isUnread: report.setAside > 0 || found.left.has(report.entity) || isUnread({ ...report, isWhole }),
+        isDoubted: found.partMissing.has(report.entity),
+        isUnordered: found.unconfirmed.has(report.entity),
+      },
+      leading.map((name) => words.get(name) ?? 'complete'),
+    );
+    words.set(report.entity, completeness);
+    const isProven = completeness === 'complete' || completeness === 'unconfirmed';
+    return { ...report, isWhole, isProven, completeness };
   });
 }
 
-/** Every listing of these entities was read since their rows were lost, and none showed them. */
-async function lostForGood(
-  { sink, lease }: Run,
-  entities: readonly EntityReport[],
-): Promise<readonly FailureReport[]> {
-  const lost = await sink.lostRows(lease);
-  return lost
-    .filter(({ entity }) => entities.some((one) => one.entity === entity && one.isWhole && one.isProven))
-    .map(({ entity, rows }) => ({
-      entity,
-      params: {},
-      code: 'SINK_DAMAGED',
-      recovery: 'skip-entity',
-      message:
-        `expected the API to return the ${rows} records whose lines were lost (a power loss or a damaged file), but it did not. ` +
-        'They are missing in the sink; a backup of its files still has them. This is reported once.',
-    }));
+function namesOf(found: readonly { readonly entity: EntityName }[]): ReadonlySet<EntityName> {
+  return new Set(found.map(({ entity }) => entity));
+}
+
+function hasSealed({ proofs }: EntityReport): boolean {
+  return Object.values(proofs).some((walks) => walks > 0);
 }

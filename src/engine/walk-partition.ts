@@ -4,9 +4,10 @@ import type { Partition } from '../sinks/partition.ts';
 import type { PageCommit } from '../sinks/sink.ts';
 import { answeredMs, smallestOf } from './clock-difference.ts';
 import type { CompletedPage } from './complete-page.ts';
-import { afterFailure, afterPage, afterRefusal, beginning, type Fetched } from './next-step.ts';
+import { afterFailure, afterPage, afterRefusal, beginning, isLook, type Fetched } from './next-step.ts';
 import { openPosition, sealPosition } from './sealed-position.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
+import type { Advance } from '../pagination/pagination.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 import {
   afterRecords,
@@ -120,12 +121,13 @@ async function fetchPage(
       entity: entity.name,
       params: {
         // Of one time for the whole walk, also where another run resumes it.
-        ...fixedParamsAt(entity, state.cap ?? run.capMs),
+        ...fixedParamsAt(entity, state.cap),
         ...sortParams(entity, partition),
         ...params,
         ...pagination.request(position),
       },
       isRoot: entity.parents.length === 0,
+      ...(isLook(pagination, position) ? { isLook: true } : {}),
     };
     const startedMs = clock.now();
     onEvent({ kind: 'page-requested', entity: entity.name, params });
@@ -193,15 +195,18 @@ function makeReady(walk: Walk, point: WalkPoint, completed: CompletedPage, prepa
   const advance = walk.pagination.advance(point.position, {
     marks: prepared.marks,
     changes: prepared.changes,
-    capMs: point.state.cap ?? walk.run.capMs,
+    capMs: point.state.cap,
     bytes: page.bytes,
     next: page.next,
     ...(page.total === undefined ? {} : { total: page.total }),
+    ...(page.isCut === undefined ? {} : { isCut: page.isCut }),
+    ...(page.refusal === undefined ? {} : { refusal: page.refusal }),
     nowMs: walk.run.clock.now(),
   });
   const isFurther = advance.kind === 'continue' && advance.isFurther;
   const state = afterRecords(point.state, completed, prepared, isFurther);
-  const next = afterPage(walk, { ...point, state }, advance);
+  const isWeak = page.wasNull === true && walk.partition.storedRows > state.read;
+  const next = afterPage(walk, { ...point, state }, isWeak ? unordered(advance) : advance);
   const commit: PageCommit = {
     ...prepared.stored,
     walk: { partition: walk.partition.id, run: walk.run.id },
@@ -211,6 +216,11 @@ function makeReady(walk: Walk, point: WalkPoint, completed: CompletedPage, prepa
     ...('followed' in advance && advance.followed !== undefined ? { followed: advance.followed } : {}),
   };
   return { next, page: { prepared, commit, bytes: page.bytes, total: page.total } };
+}
+
+/** What the end proves where stored rows contradict it: no more than that of a listing in unknown order. */
+function unordered(advance: Advance): Advance {
+  return advance.kind === 'end' ? { ...advance, proof: { ...advance.proof, isOrdered: false } } : advance;
 }
 
 /** A page that is to be stored. */

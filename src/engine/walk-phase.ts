@@ -26,7 +26,7 @@ export async function walkPhase(run: Run): Promise<void> {
   const inFlight = { bytes: 0, maxBytes: maxInFlightBytes };
   const wake = newWake();
   const silence = watchSilence();
-  const checkAccount = openAccountCheck(run);
+  const account = openAccountCheck(run);
   const remembered: RememberedRows = {
     key: run.rawKey,
     same: async (entity, records) => await sink.stored.same(lease, entity, records),
@@ -57,7 +57,7 @@ export async function walkPhase(run: Run): Promise<void> {
       slowPages: { halvings: 0 },
       trustsTotal: entities.get(name)?.trustsTotal ?? entity.trustsTotal,
       completePage: compileCompletePage(entity, run),
-      checkAccount,
+      checkAccount: account.ofPage,
       preparePage: compilePreparePage({ ...run, isBackfill, remembered }, entity),
       onStored: (newlyDue) => {
         silence.pageStored(name);
@@ -101,6 +101,7 @@ export async function walkPhase(run: Run): Promise<void> {
     // Only now: what leads to something else may have been among what was walked.
   } while (!isOver() && (await sink.findLeftovers(lease)) > 0);
 
+  await account.ofRun();
   // Where the walks that an earlier run left are all that fails, everything else must still be read.
   if (silence.isUnbroken() && run.continues === null && !signal.aborted) {
     throw silenceError([...denied.values()].at(-1) ?? null);

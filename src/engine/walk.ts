@@ -94,33 +94,40 @@ export const noProgress: WalkProgress = { stalled: 0, sample: [], before: 0, sin
 
 /** What a walk notes beside its pagination's position, through every kill: under these names in the stored position. */
 const walkState = z.object({
-  read: z.number().default(0),
-  /**
-   * The walk's beginning by the service's clock, in milliseconds. Null: a walk of an earlier version, which did not
-   * note it.
-   */
-  cap: z.number().nullable().default(null),
+  read: z.number(),
+  /** The walk's beginning by the service's clock, in milliseconds. */
+  cap: z.number(),
   /** The highest change value so far that is not later than the beginning, in milliseconds. */
-  high: z.number().nullable().default(null),
+  high: z.number().nullable(),
   /**
    * How far the records' clock is behind the service's at most, in milliseconds: see `differenceMs`. Null: not known.
    */
-  behind: z.number().nullable().default(null),
-  /** Not noted is not none. */
-  refused: z.number().default(1),
+  behind: z.number().nullable(),
+  /** Records that were refused. */
+  refused: z.number(),
   /** Records that came in part and stayed so. */
-  partial: z.number().default(0),
+  partial: z.number(),
   /** Of these, those that `get` could not be asked for just then. */
-  unanswered: z.number().default(0),
+  unanswered: z.number(),
   /** Nothing has contradicted the order that was asked for. */
-  isSorted: z.boolean().default(true),
-  progress: walkProgress.default(noProgress),
+  isSorted: z.boolean(),
+  progress: walkProgress,
 });
 export type WalkState = Readonly<z.infer<typeof walkState>>;
 
 /** Of a walk that begins, or begins again, in a run that started at `capMs`. */
 export function beginState(capMs: number): WalkState {
-  return walkState.parse({ cap: capMs, refused: 0 });
+  return {
+    read: 0,
+    cap: capMs,
+    high: null,
+    behind: null,
+    refused: 0,
+    partial: 0,
+    unanswered: 0,
+    isSorted: true,
+    progress: noProgress,
+  };
 }
 
 /** Of a walk that resumes at a stored position. */
@@ -137,8 +144,8 @@ export function afterRecords(
 ): WalkState {
   const { cap } = state;
   let { high } = state;
-  for (const change of cap === null ? [] : prepared.changes) {
-    if (change === null || cap === null) continue;
+  for (const change of prepared.changes) {
+    if (change === null) continue;
     // Of an array's elements some may be later than the walk's beginning: the others count.
     const settledMs = change.highestMs <= cap ? change.highestMs : change.lowestMs;
     if (settledMs <= cap) high = Math.max(high ?? settledMs, settledMs);

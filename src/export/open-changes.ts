@@ -1,6 +1,7 @@
 import { usage } from '../core/usage-error.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
-import type { RecordReader, StoredRecord } from '../sinks/record-reader.ts';
+import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { RecordReader } from '../sinks/sink-access.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 
 export type EntityChanges = Awaited<ReturnType<typeof openChanges>>;

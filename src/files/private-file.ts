@@ -69,6 +69,23 @@ export function createPrivateDirectory(directory: string): void {
   }
 }
 
+/**
+ * The same for a place that a config names: only the last folder is made. A path that leads nowhere is a slip, or a
+ * disk that is not mounted, and must not begin an empty store. Throws CONFIG_INVALID.
+ */
+export function createNamedDirectory(directory: string): void {
+  try {
+    makeDirectory(directory);
+  } catch (error) {
+    const parent = dirname(directory);
+    if (!hasCode(error, 'ENOENT') || existsSync(parent)) return createPrivateDirectory(directory);
+    throw new SyncError(
+      `The folder ${directory} cannot be made: expected the folder ${parent}, found none. Correct the path, mount its disk, or make the folder above it: mkdir -p '${parent}'`,
+      { code: 'CONFIG_INVALID', recovery: 'stop', context: { directory }, cause: error },
+    );
+  }
+}
+
 /** One level. A folder that already exists, also because another process was faster, is what was wanted. */
 function makeDirectory(directory: string): void {
   try {

@@ -1,5 +1,9 @@
 import type { LookupFunction } from 'node:net';
-import { Agent, type Dispatcher } from 'undici';
+import { Agent, EnvHttpProxyAgent, type Dispatcher } from 'undici';
+import { AddressRefusedError } from './guard-address.ts';
+import { noteProxy } from './network-fault.ts';
+import { orAborted } from './or-aborted.ts';
+import { hasProxies, proxyFor, withoutProxy } from './proxies.ts';
 import { AttemptTimeoutError, isSuccess, readBody, UnreadableBodyError } from './read-body.ts';
 import { startDeadline } from './start-deadline.ts';
 
@@ -56,7 +60,7 @@ export type Wire = ReturnType<typeof openWire>;
 
 /** Connections of one client. `textOf`: what several headers of one name are. */
 export function openWire(limits: WireLimits, lookup: LookupFunction, textOf: TextOf) {
-  const agent = new Agent({
+  const options: EnvHttpProxyAgent.Options = {
     // Every call has a place in its account's budget or lane, so there are never more sockets than those have places. A
     // limit here would let the slow calls of one account keep those of all others waiting.
     connections: null,
@@ -68,7 +72,16 @@ export function openWire(limits: WireLimits, lookup: LookupFunction, textOf: Tex
     keepAliveTimeout: 4_000,
     keepAliveMaxTimeout: 10_000,
     maxHeaderSize: limits.maxHeaderBytes,
-  });
+  };
+  const agent = hasProxies()
+    ? new EnvHttpProxyAgent({
+        ...options,
+        noProxy: withoutProxy(),
+        proxyTls: { timeout: limits.connectTimeoutMs },
+      })
+    : new Agent(options);
+  const judge = judgeOnce(lookup);
+  let isOpen = true;
   const answerOf = async (response: Response, { maxBodyBytes }: ExchangeRequest): Promise<WireAnswer> =>
     await readAnswer(response, maxBodyBytes, limits, textOf);
   return {
@@ -77,24 +90,50 @@ export function openWire(limits: WireLimits, lookup: LookupFunction, textOf: Tex
      * `AttemptTimeoutError`, or the signal's reason.
      */
     send: async (request: ExchangeRequest, signal: AbortSignal): Promise<WireAnswer> =>
-      await exchange(agent, request, signal, (response) => answerOf(response, request)),
+      await exchange({ agent, judge }, request, signal, (response) => answerOf(response, request)),
     /** Sends once likewise; a 2xx answer comes as soon as its head has, and its body may be of any length. */
     open: async (request: ExchangeRequest, signal: AbortSignal): Promise<WireAnswer | WireStream> =>
-      await exchange(agent, request, signal, async (response, begun) => {
+      await exchange({ agent, judge }, request, signal, async (response, begun) => {
         if (!isSuccess(response.statusCode)) return await answerOf(response, request);
         begun();
         return streamOf(response, limits, textOf);
       }),
     async [Symbol.asyncDispose]() {
       // destroy, not close: a pending call must not keep the process alive.
-      if (!agent.destroyed) await agent.destroy();
+      if (isOpen) await agent.destroy();
+      isOpen = false;
     },
+  };
+}
+
+const judgedMs = 60_000;
+const mostJudged = 1_000;
+
+/**
+ * For requests through a proxy, which looks names up itself: rejects with `AddressRefusedError` where a name leads to a
+ * refused address here. A name that is not found here is the proxy's affair.
+ */
+function judgeOnce(lookup: LookupFunction): (hostname: string) => Promise<void> {
+  const known = new Map<string, { readonly untilMs: number; readonly verdict: Promise<void> }>();
+  return async (hostname) => {
+    const now = performance.now();
+    const judged = known.get(hostname);
+    if (judged !== undefined && judged.untilMs > now) return await judged.verdict;
+    const verdict = new Promise<void>((resolve, reject) => {
+      lookup(hostname.replace(/^\[|\]$/g, ''), { all: true }, (error) => {
+        if (error instanceof AddressRefusedError) reject(error);
+        else resolve();
+      });
+    });
+    if (known.size >= mostJudged) known.clear();
+    known.set(hostname, { untilMs: now + judgedMs, verdict });
+    return await verdict;
   };
 }
 
 /** `read` gets the answer's head and its unread body; the time limit holds until it calls `begun` or has ended. */
 async function exchange<T>(
-  agent: Agent,
+  { agent, judge }: { readonly agent: Dispatcher; readonly judge: ReturnType<typeof judgeOnce> },
   { url, method, headers, body, timeoutMs }: ExchangeRequest,
   signal: AbortSignal,
   read: (response: Response, begun: () => void) => T | Promise<T>,
@@ -102,7 +141,9 @@ async function exchange<T>(
   signal.throwIfAborted();
   const late = (): Error => new AttemptTimeoutError(`expected the whole answer within ${timeoutMs} ms`);
   const deadline = startDeadline(timeoutMs, signal, late);
+  const proxy = proxyFor(url);
   try {
+    if (proxy !== null) await orAborted(judge(url.hostname), deadline.signal);
     const response = await agent.request({
       origin: url.origin,
       path: `${url.pathname}${url.search}`,
@@ -116,6 +157,7 @@ async function exchange<T>(
     return result;
   } catch (error) {
     signal.throwIfAborted();
+    if (proxy !== null) noteProxy(error, proxy);
     throw deadline.signal.aborted ? deadline.signal.reason : error;
   } finally {
     deadline.end();

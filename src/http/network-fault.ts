@@ -43,9 +43,26 @@ interface NetworkFault {
   readonly text: string;
 }
 
+const proxies = new WeakMap<Error, string>();
+
+/** The request went through a proxy, which may be what failed. */
+export function noteProxy(error: unknown, { host }: URL): void {
+  if (error instanceof Error) proxies.set(error, host);
+}
+
 /** Null for what is no failure of a request. The error itself is not kept: it may hold headers. */
 export function networkFaultOf(error: unknown): NetworkFault | null {
   if (!(error instanceof Error)) return null;
+  const proxy = proxies.get(error);
+  const fault = faultOf(error);
+  if (fault === null || proxy === undefined || fault.kind === 'address') return fault;
+  const [, status] = /^Proxy response \((\d+)\)/.exec(error.message) ?? [];
+  return status === undefined
+    ? { ...fault, text: `${fault.text}, through the proxy ${proxy}` }
+    : { ...fault, kind: 'unreachable', text: `the proxy ${proxy} answered HTTP ${status}` };
+}
+
+function faultOf(error: Error): NetworkFault | null {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name;
   const { message } = error;
   if (error instanceof AttemptTimeoutError) return { kind: 'slow', code, text: message };

@@ -47,6 +47,26 @@ export function textOfBody(bytes: Buffer): string {
   return isAscii(bytes) ? bytes.toString('latin1') : utf8.decode(bytes);
 }
 
+/**
+ * A name for a body of HTML or XML in place of JSON, such as the page of a proxy, with the content type that came.
+ * Null for another body.
+ */
+export function pageIn(
+  body: Buffer,
+  header: (name: string) => string | null,
+  redact: (text: string) => string,
+): string | null {
+  return /^[\uFEFF\s]*</.test(body.toString('utf8', 0, 1_024))
+    ? `a page (HTML or XML) ${mediaType(header('content-type'), redact)}; something else may answer at this address`
+    : null;
+}
+
+/** For a message: the content type that came, without its parameters. */
+export function mediaType(contentType: string | null, redact: (text: string) => string): string {
+  const type = redact(contentType?.split(';')[0]?.slice(0, 100) ?? '').trim();
+  return type === '' ? 'without a content type' : `of the type ${type}`;
+}
+
 async function inflate(
   wire: Uint8Array,
   contentEncoding: string | null,

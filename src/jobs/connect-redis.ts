@@ -11,6 +11,8 @@ const answerWithinMs = 2000;
 /** The deadline of the first contact is `rejectLate`. */
 const socketWithinMs = 5000;
 const longestPauseMs = 1000;
+/** Longer than the longest blocking read, which is 10 s. */
+const silentMs = 15_000;
 
 /**
  * Opens a connection, waits for the first answer and checks the user's rights. By default the client retries forever
@@ -19,9 +21,14 @@ const longestPauseMs = 1000;
  */
 export async function connectRedis(
   { url, prefix }: Pick<RedisSettings, 'url' | 'prefix'>,
-  options: Pick<RedisOptions, 'maxRetriesPerRequest' | 'enableOfflineQueue' | 'commandTimeout' | 'keyPrefix'>,
+  options: Pick<
+    RedisOptions,
+    'maxRetriesPerRequest' | 'enableOfflineQueue' | 'commandTimeout' | 'keyPrefix' | 'socketTimeout'
+  >,
 ) {
   const redis = new Redis(url.reveal(), {
+    // A firewall may forget a connection: what is sent over it gets no answer for a quarter of an hour.
+    socketTimeout: silentMs,
     ...options,
     lazyConnect: true,
     connectTimeout: socketWithinMs,

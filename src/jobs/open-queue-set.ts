@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { Queue, type JobsOptions } from 'bullmq';
+import { Queue, type AdvancedRepeatOptions, type JobsOptions } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { ConnectorName } from '../core/names.ts';
+import { slotAfter } from '../settings/cron.ts';
 import type { ConnectorJob } from './job-payloads.ts';
 
 /** The queues of one deployment over one connection, which the caller owns. */
@@ -12,7 +13,7 @@ export function openQueueSet(redis: Redis, prefix: string, onError: (error: Erro
   const open = (name: string): Queue => {
     const known = queues.get(name);
     if (known !== undefined) return known;
-    const queue = new Queue(name, { connection: redis, prefix });
+    const queue = new Queue(name, { connection: redis, prefix, settings: tickSettings });
     queue.on('error', onError);
     queues.set(name, queue);
     return queue;
@@ -26,6 +27,11 @@ export function openQueueSet(redis: Redis, prefix: string, onError: (error: Erro
     publications: (sinkId: string): Queue => open(publicationsQueue(sinkId)),
   };
 }
+
+/** Ticks come when everything else expects the slots of a schedule. */
+export const tickSettings: AdvancedRepeatOptions = {
+  repeatStrategy: (afterMs, { pattern = '', tz = 'UTC' }) => slotAfter({ pattern, timezone: tz }, afterMs),
+};
 
 /** The queue of the schedulers' jobs. All names in this file are part of Redis keys. */
 const ticksQueue = 'ticks';

@@ -15,7 +15,7 @@ import {
 } from './open-queue-set.ts';
 import { beginClaim, registeredSink, registerSinks } from './sink-registry.ts';
 import { connectRedis } from './connect-redis.ts';
-import { reloadAnswers, requestReload } from './reload-requests.ts';
+import { askReload } from './reload-requests.ts';
 import { reconcileSchedules } from './reconcile-schedules.ts';
 import { defaultTimings } from './worker-context.ts';
 import { readBacklog } from './worker-state.ts';
@@ -103,9 +103,13 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
         const waiting = await queues.syncs(sinkId).getJobCountByTypes('waiting', 'prioritized');
         return await readBacklog(queues, { sinkId, waiting, schedules }, clock.now());
       }),
-    /** Asks all workers to read their config again; resolves with the id of the request. */
-    requestReload: () => answered(() => requestReload(queues.redis, prefix)),
-    reloadAnswers: (request: string) => answered(() => reloadAnswers(queues.redis, prefix, request)),
+    /** Asks all workers to read their config again. `silent`: how many have not answered after 20 seconds. */
+    reload: (signal: AbortSignal) =>
+      answered(async () => {
+        const workers = await queues.ticks.getWorkersCount();
+        const answers = await askReload(queues, workers, clock, signal);
+        return { workers, answers, silent: Math.max(0, workers - answers.length) };
+      }),
     /** How many workers wait for jobs; 0 where the server does not say. */
     workers: () => answered(() => queues.ticks.getWorkersCount()),
     /** Removes a waiting backfill; a running one ends after its current window. False if there is none. */

@@ -88,14 +88,16 @@ function lineOf(event: RunEvent): string | null {
         : `run ${event.run} started, resumes ${event.continues}`;
     case 'walk-set-aside':
       return `${event.entity}: a partition was set aside (${event.code})`;
-    case 'listings-unproven':
-      return `${event.entity}: ${event.listings} listings are not proven to be complete`;
+    case 'part-missing':
+      return `${event.entity}: part missing in ${event.listings} of its listings`;
     case 'rate-stated':
       return `the API states ${event.requestsPerSecond} calls a second`;
     case 'throttled':
       return `throttled for ${event.waitMs} ms`;
     case 'sink-away':
       return `the sink cannot be written to; tried again for ${Math.ceil(event.leftMs / 1000)} s`;
+    case 'sink-made':
+      return `made the sink ${event.sink} at ${event.place}`;
     case 'sink-back':
       return 'the sink can be written to again';
     case 'deletes-withheld':

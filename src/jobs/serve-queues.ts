@@ -5,7 +5,7 @@ import { slept } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Schedule } from '../settings/settings.ts';
 import { parseTickJob, type ConnectorTick } from './job-payloads.ts';
-import { addPublication, addSync } from './open-queue-set.ts';
+import { addPublication, addSync, tickSettings } from './open-queue-set.ts';
 import { firstRestMs, longestRestMs, refusalOf } from './open-worker-backoff.ts';
 import { createJobProcessor } from './process-job.ts';
 import { createPublicationProcessor, mostAtATime, publicationTurns } from './process-publication.ts';
@@ -44,6 +44,9 @@ export function serveQueues(context: WorkerContext, options: ServeOptions): read
   ];
 }
 
+/** Lock errors are no faults of Redis: the lock expired, or the job ended or moved. `attemptJob` logs a lost lock. */
+const lockErrors = /^(could not renew lock|Missing lock|Lock mismatch) for job /;
+
 /**
  * Takes a queue's jobs once `worker.run()` is called. `maxStartedAttempts`: BullMQ fails a job after that many starts
  * that crashed the process; absent: the processor counts them.
@@ -71,6 +74,7 @@ function serveQueue(
     ...limits,
     connection: redis,
     prefix: queues.prefix,
+    settings: tickSettings,
     autorun: false,
     lockDuration: timings.lockMs,
     stalledInterval: timings.stalledMs,
@@ -79,8 +83,11 @@ function serveQueue(
     // instead.
     maxStalledCount: 1000,
   });
-  worker.on('error', onError);
-  // Without the lock another worker may start the same run, so this one must stop writing soon.
+  worker.on('error', (error) => {
+    if (!lockErrors.test(error.message)) onError(error);
+  });
+  // Without the lock another worker may start the same run, so this one must stop writing soon. A job that has ended
+  // or that this worker has just moved has no lock either; nothing listens to its signal any longer.
   worker.on('lockRenewalFailed', (jobIds) => {
     for (const id of jobIds) worker.cancelJob(id, lockLost);
     onLockLost();

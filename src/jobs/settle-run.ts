@@ -120,7 +120,11 @@ export async function attemptJob(
   }));
   const isLockLost = signal.aborted && signal.reason === lockLost;
   // Another worker may have the job by now and count its own starts.
-  if (!isLockLost) await progress.end();
+  if (isLockLost) {
+    context.log.warn(job.data as object, 'lost the lock of a job: its run stopped; another worker takes it');
+  } else {
+    await progress.end();
+  }
   const settlement = settleRun(ending, {
     isLockLost,
     isStopping: context.stopping.aborted,

@@ -74,7 +74,8 @@ async function work(
     throw error;
   });
   const stop = once(async () => {
-    log.info({}, 'worker is stopping: runs finish their page');
+    // A worker that was drained has no runs.
+    if (!closing.signal.aborted) log.info({}, 'worker is stopping: runs finish their page');
     stopping.abort();
     if (!(await closeWorkers(context, workers, graceMs))) {
       log.warn(

@@ -1,4 +1,6 @@
-import { jsonText } from '../cli/output/json-text.ts';
+import { readOverviews } from '../app/connector-states.ts';
+import { readStatuses } from '../app/read-statuses.ts';
+import { jsonText, picked } from '../cli/output/json-text.ts';
 import type { JsonObject } from '../core/json.ts';
 import { usage } from '../core/usage-error.ts';
 import { systemClock } from '../core/clock.ts';
@@ -7,7 +9,7 @@ import { jsonlFormat } from '../export/record-format.ts';
 import { parseJsonText } from '../http/lossless-json.ts';
 import { chosenConnectors } from '../settings/chosen-connectors.ts';
 import { entityTarget } from '../settings/entity-target.ts';
-import { storedStatus } from '../sinks/registry.ts';
+import { reasonLine } from '../wording/trouble-text.ts';
 import { settingsIn } from './open-app.ts';
 import type {
   App,
@@ -85,24 +87,25 @@ export async function search<Types extends ConnectorTypes, const Target extends 
 /** What the sinks hold of each connector, as `connector-sync status` shows it. Rejects as `readChanges` does. */
 export async function status(app: App): Promise<readonly ConnectorStatus[]> {
   const statuses: ConnectorStatus[] = [];
-  for (const { name, sink } of chosenConnectors(settingsIn(app), [])) {
-    const stored = await storedStatus({ name, sink });
-    const last = stored?.lastRun ?? null;
+  const connectors = chosenConnectors(settingsIn(app), []);
+  const shown = await readStatuses(connectors, await readOverviews(connectors));
+  const style = { program: 'connector-sync', nowMs: systemClock.now() };
+  for (const { connector, health, lastRun, status: stored } of shown) {
     statuses.push({
-      connector: name,
-      lastRun:
-        last === null
-          ? null
-          : { run: last.run, state: last.state, startedAt: last.startedAt, finishedAt: last.finishedAt },
+      connector: connector.name,
+      health: health.word,
+      reason: reasonLine(health, connector.name, style),
+      lastRun: lastRun === null ? null : picked(lastRun, 'run', 'state', 'startedAt', 'finishedAt'),
       entities: (stored?.entities ?? []).map(
-        ({ entity, rows, deleted, missing, due, quarantined, unproven }) => ({
+        ({ entity, rows, deleted, missing, due, quarantined, partMissing, completeness }) => ({
           entity,
           rows,
           deleted,
           missing,
           due,
           quarantined,
-          unproven: unproven?.listings ?? 0,
+          partMissing: partMissing?.listings ?? 0,
+          completeness,
         }),
       ),
     });

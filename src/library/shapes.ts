@@ -1,4 +1,5 @@
 import type { ErrorCode } from '../core/errors.ts';
+import type { Health } from '../core/health.ts';
 import type { BuiltInRecords, Config, ConnectorConfig, RecordShape } from './config.ts';
 
 export type { BuiltInRecords, Config, ConnectorConfig, RecordShape } from './config.ts';
@@ -95,6 +96,12 @@ export type Progress =
   /** Of `startSync` alone: so many before this were not read in time, and are gone. */
   | { readonly kind: 'missed'; readonly events: number };
 
+/**
+ * How complete an entity is. `not-yet`: listings failed or are left to read. `part-missing`: the API may have records
+ * that it did not show. `unconfirmed`: read to the end, and the API offers no proof. `complete`: proven.
+ */
+type Completeness = 'not-yet' | 'part-missing' | 'unconfirmed' | 'complete';
+
 /** A sync that goes its way whether its events are read or not. Iterate over it once. */
 export interface SyncRun extends AsyncIterable<Progress> {
   /** As `sync` resolves and rejects. */
@@ -125,8 +132,9 @@ export interface SyncResult {
     readonly deleted: number;
     /** Rows that look deleted and are kept, because there are more of them than the config's guards let pass. */
     readonly withheld: number;
-    /** Listings that may have records which the API did not show: it counts more, or sent its last page again. */
-    readonly unproven: number;
+    /** Listings of which part is missing: the API counts more records than it showed, for example. */
+    readonly partMissing: number;
+    readonly completeness: Completeness;
   }[];
 }
 
@@ -184,7 +192,11 @@ export type Change<Shape extends RecordShape = RecordShape> =
 
 export interface ConnectorStatus {
   readonly connector: string;
-  /** Null: it was never synced. Times are ISO 8601, UTC. */
+  /** The worst that is true of it, as `connector-sync status` says it. */
+  readonly health: Health;
+  /** Why, and what to do, as one line; null where that needs no reason. */
+  readonly reason: string | null;
+  /** The newest sync, also one that could not begin; null: none was tried. Times are ISO 8601, UTC. */
   readonly lastRun: {
     readonly run: string;
     readonly state: SyncResult['outcome'] | 'running';
@@ -202,8 +214,10 @@ export interface ConnectorStatus {
     readonly due: number;
     /** Records that could not be stored as they are, and are kept whole. */
     readonly quarantined: number;
-    /** Listings that may have records which the API did not show when they were read last. */
-    readonly unproven: number;
+    /** Listings of which part was missing when they were read last. */
+    readonly partMissing: number;
+    /** The word for all its listings, as they stand now; null where it has none. */
+    readonly completeness: Completeness | null;
   }[];
 }
 

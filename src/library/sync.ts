@@ -89,7 +89,7 @@ function progressOf(connector: string, event: RunEvent): Progress | null {
 }
 
 function resultOf(report: RunReport): SyncResult {
-  const { connector, run, outcome, entities, calls, rate, error, resumeAt, unproven } = report;
+  const { connector, run, outcome, entities, calls, rate, error, resumeAt, partMissing } = report;
   return {
     connector,
     run,
@@ -98,13 +98,14 @@ function resultOf(report: RunReport): SyncResult {
     ...(rate === undefined ? {} : { rate }),
     resumeAt,
     error: error === null ? null : { code: error.code, message: error.message },
-    entities: entities.map(({ entity, counts, deleted, withheld }) => ({
+    entities: entities.map(({ entity, counts, deleted, withheld, completeness }) => ({
       entity,
       read: counts.fetched,
       written: counts.inserted + counts.updated,
       deleted,
       withheld,
-      unproven: unproven.find((one) => one.entity === entity)?.listings ?? 0,
+      partMissing: partMissing.find((one) => one.entity === entity)?.listings ?? 0,
+      completeness,
     })),
   };
 }

@@ -9,25 +9,23 @@ const mostChars = 200_000;
 /** The data dictionaries of connectors as resources, a page of them. `after`: the last connector of the page before. */
 export function listDictionaries({ connectors }: ShownEntities, after: string) {
   const left = connectors
-    .filter(({ label, noCopy }) => label > after && noCopy === null)
-    .toSorted((one, other) => (one.label < other.label ? -1 : 1));
+    .filter(({ name }) => name > after)
+    .toSorted((one, other) => (one.name < other.name ? -1 : 1));
   const page = left.slice(0, mostListed);
   return {
-    resources: page.map(({ label, definition }) => ({
-      uri: `${scheme}${label}`,
-      name: `${label} data dictionary`,
-      description: `Entities and fields of ${label} (${definition.title}), and what they mean`,
+    resources: page.map(({ name, definition }) => ({
+      uri: `${scheme}${name}`,
+      name: `${name} data dictionary`,
+      description: `Entities and fields of ${name} (${definition.title}), and what they mean`,
       mimeType: 'text/markdown',
     })),
-    ...(page.length < left.length ? { nextCursor: page.at(-1)?.label ?? '' } : {}),
+    ...(page.length < left.length ? { nextCursor: page.at(-1)?.name ?? '' } : {}),
   };
 }
 
 /** In Markdown; null: there is none at this address. */
 export function readDictionary(shown: ShownEntities, uri: string): string | null {
-  const connector = shown.connectors.find(
-    ({ label, noCopy }) => noCopy === null && uri === `${scheme}${label}`,
-  );
+  const connector = shown.connectors.find(({ name }) => uri === `${scheme}${name}`);
   if (connector === undefined) return null;
   const text = dictionaryOf(shown, connector);
   return text.length <= mostChars
@@ -49,5 +47,5 @@ function dictionaryOf(shown: ShownEntities, connector: ShownConnector): string {
       ),
     ].join('\n');
   });
-  return [`# ${connector.label}: ${connector.definition.title}`, ...sections].join('\n\n');
+  return [`# ${connector.name}: ${connector.definition.title}`, ...sections].join('\n\n');
 }

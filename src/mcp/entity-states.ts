@@ -1,11 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
-import type {
-  ConnectorOverview,
-  ConnectorStatus,
-  EntityStatus,
-  LedgerReader,
-} from '../sinks/ledger-reader.ts';
+import type { ConnectorOverview, ConnectorStatus, EntityStatus } from '../sinks/ledger-reader.ts';
+import type { LedgerReader } from '../sinks/sink-access.ts';
 import { counted } from '../telemetry/format.ts';
 
 /** Whose state is asked for: a table, and the entity whose listing its rows come from. */
@@ -20,6 +16,7 @@ interface StatedEntity {
 /** How far an entity can be relied on. */
 export interface EntityState {
   readonly rows: number;
+  readonly completeness: NonNullable<EntityStatus['completeness']>;
   /** What changed in the service before is stored. Null: it was never read completely. */
   readonly asOf: Instant | null;
   /** Why more, fewer or other records may exist in the service. Empty: the listing is complete as of then. */
@@ -41,17 +38,20 @@ export function stateOf(
     status?.entities.find(({ entity }) => entity === name);
   const walked = statusOf(owner.name);
   const asOf = freshness.find(({ entity }) => entity === owner.name)?.asOf ?? null;
+  const completeness = walked?.completeness ?? (asOf === null ? 'not-yet' : 'complete');
   const missing = statusOf(table.entity)?.missing ?? 0;
   const report = status?.lastRun?.report?.entities.find(({ entity }) => entity === table.entity);
   const withheld = Math.min(missing, report?.withheld ?? 0);
   const parts: readonly (readonly [number, string])[] = [
     [asOf === null ? 1 : 0, 'never read completely'],
     [walked?.due ?? 0, `${counted(walked?.due ?? 0, 'listing')} still to be read`],
-    [walked?.unproven?.listings ?? 0, 'the service left a doubt whether its listings were complete'],
+    [walked?.partMissing?.listings ?? 0, 'part missing: the service may have records that it did not show'],
+    [completeness === 'unconfirmed' ? 1 : 0, 'unconfirmed: read to the end, and the service offers no proof'],
     [walked?.quarantined ?? 0, `${counted(walked?.quarantined ?? 0, 'record')} could not be stored`],
   ];
   return {
     rows: statusOf(table.entity)?.rows ?? 0,
+    completeness,
     asOf,
     doubts: parts.flatMap(([number, text]) => (number === 0 ? [] : [text])),
     withheld,
@@ -67,10 +67,11 @@ export async function readState(history: LedgerReader, shown: StatedEntity): Pro
 }
 
 /** What every answer about an entity begins with. */
-export function stateFacts({ asOf, doubts, withheld, pending }: EntityState) {
+export function stateFacts({ asOf, completeness, doubts, withheld, pending }: EntityState) {
   return {
     as_of: asOf,
     complete: doubts.length === 0,
+    completeness,
     ...(doubts.length === 0 ? {} : { not_complete: doubts }),
     ...(withheld === 0 ? {} : { withheld_deletes: withheld }),
     ...(pending === 0 ? {} : { maybe_deleted: pending }),

@@ -28,8 +28,7 @@ const annotations = {
 export interface Offer {
   /** There is a tool that takes SQL. */
   readonly allowsSql: boolean;
-  /** What a call reads, as it is when it begins. Throws `SyncError` where that cannot be known. */
-  readonly world: () => ToolWorld;
+  readonly world: ToolWorld;
 }
 
 /** A server for one client. It reads what is offered, and nothing else. */
@@ -56,18 +55,18 @@ export function mcpServer(
           const names = tools.map(({ name }) => name).join(', ');
           throw usage(`There is no tool "${params.name}"; there are ${names}.`);
         }
-        return await tool.call(world(), params.arguments ?? {}, signal);
+        return await tool.call(world, params.arguments ?? {}, signal);
       },
       mcpReq.signal,
     );
     return { content: [{ type: 'text', text }], isError };
   });
   server.setRequestHandler('resources/list', ({ params }) =>
-    listDictionaries(world().shown, params?.cursor ?? ''),
+    listDictionaries(world.shown, params?.cursor ?? ''),
   );
   server.setRequestHandler('resources/templates/list', () => ({ resourceTemplates: [] }));
   server.setRequestHandler('resources/read', ({ params: { uri } }) => {
-    const text = readDictionary(world().shown, uri);
+    const text = readDictionary(world.shown, uri);
     if (text === null) throw new ResourceNotFoundError(uri);
     return { contents: [{ uri, mimeType: 'text/markdown', text }] };
   });

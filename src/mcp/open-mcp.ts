@@ -10,26 +10,12 @@ import { openSearches, type Searches } from './open-searches.ts';
 import { runCalls } from './run-calls.ts';
 import { serveHttp } from './serve-http.ts';
 import { serveStdio, taken } from './serve-stdio.ts';
-import { connectorsOf, shownEntities, type ShownEntities } from './shown-entities.ts';
+import { connectorsOf, shownEntities } from './shown-entities.ts';
 import { openSql } from './sql/open-sql.ts';
-import type { ToolWorld } from './tool.ts';
-
-/** Where what agents read comes from. */
-export interface McpSource {
-  /** What they may see at this moment. Throws `SyncError` where that cannot be read. */
-  readonly shown: () => ShownEntities;
-  /** Who queries PostgreSQL sinks. */
-  readonly sqlRole: LocalSettings['mcp']['sqlRole'];
-}
-
-/** The sinks of a config, which is read once. */
-export function configSource(settings: LocalSettings): McpSource {
-  const shown = shownEntities(connectorsOf(settings));
-  return { shown: () => shown, sqlRole: settings.mcp.sqlRole };
-}
 
 interface McpOptions {
-  readonly source: McpSource;
+  /** The config, which is read once. */
+  readonly settings: LocalSettings;
   readonly clock: Clock;
   readonly log: JobLog;
   /** Agents may query by SQL. */
@@ -46,7 +32,7 @@ interface StdioMcpOptions extends McpOptions {
 }
 
 /**
- * Serves what a source shows to an agent over standard input and output, until the agent closes them or the signal is
+ * Serves what a config shows to an agent over standard input and output, until the agent closes them or the signal is
  * aborted. Throws PACKAGE_MISSING.
  */
 export async function mcpOverStdio(options: StdioMcpOptions): Promise<void> {
@@ -94,11 +80,8 @@ export async function mcpOverHttp(options: HttpMcpOptions) {
   }
 }
 
-function offerOf({ source, clock, program, allowsSql }: McpOptions, searches: Searches): Offer {
-  const { sqlRole } = source;
-  const world = (): ToolWorld => {
-    const shown = source.shown();
-    return { shown, searches, sql: allowsSql ? openSql(sqlRole, shown) : null, clock, program };
-  };
-  return { allowsSql, world };
+function offerOf({ settings, clock, program, allowsSql }: McpOptions, searches: Searches): Offer {
+  const shown = shownEntities(connectorsOf(settings));
+  const sql = allowsSql ? openSql(settings.mcp.sqlRole, shown) : null;
+  return { allowsSql, world: { shown, searches, sql, clock, program } };
 }

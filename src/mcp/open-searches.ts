@@ -37,7 +37,7 @@ export function openSearches(clock: Clock) {
       if (sink.type === 'sqlite') {
         return await pool.search({ ...asked, file: sink.path, scope, params }, signal);
       }
-      const { openPostgresSearch } = await import('../search/postgres/open-postgres-search.ts');
+      const { openPostgresSearch } = await import('../search/postgres-search.ts');
       await using opened = await openPostgresSearch(sink);
       return await opened.search(asked, params, { cursorKey, scope, clock, deadlineMs, signal });
     },

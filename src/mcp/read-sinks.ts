@@ -36,27 +36,22 @@ export interface StoredConnector {
   readonly problem: string | null;
 }
 
-/** Each sink is read in one state. One that cannot be read does not hide the others. By the label of a connector. */
+/** Each sink is read in one state. One that cannot be read does not hide the others. By the name of a connector. */
 export async function readConnectors(
   connectors: readonly ShownConnector[],
 ): Promise<ReadonlyMap<string, StoredConnector>> {
-  const found = new Map<string, StoredConnector>(
-    connectors.map(({ label, noCopy }) => [label, { ...nothing, problem: noCopy }]),
-  );
-  const stored = connectors.filter(({ noCopy }) => noCopy === null);
-  for (const sink of sinksOf(stored)) {
-    const within = stored.filter((one) => one.sink.name === sink.name);
+  const found = new Map<string, StoredConnector>();
+  for (const sink of sinksOf(connectors)) {
+    const within = connectors.filter((one) => one.sink.name === sink.name);
     try {
       await readSink(sink, within, found);
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
-      for (const { label } of within) found.set(label, { ...nothing, problem: error.message });
+      for (const { name } of within) found.set(name, { status: null, freshness: [], problem: error.message });
     }
   }
   return found;
 }
-
-const nothing: StoredConnector = { status: null, freshness: [], problem: null };
 
 async function readSink(
   sink: SinkSettings,
@@ -66,9 +61,9 @@ async function readSink(
   await using reader = await openExistingRecords(sink);
   const copies = await reader?.history.copies();
   const statuses = (await reader?.history.connectors(within.map(({ name }) => name))) ?? [];
-  for (const { name, label } of within) {
+  for (const { name } of within) {
     const isCopying = copies?.unfinished.has(name) === true;
-    found.set(label, {
+    found.set(name, {
       status: statuses.find(({ connector }) => connector === name) ?? null,
       freshness: (await reader?.history.freshness(name)) ?? [],
       problem: isCopying ? 'Only a part of it is stored: it is being copied from another sink.' : null,

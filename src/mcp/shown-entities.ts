@@ -1,20 +1,14 @@
 import { isLikeGlob } from '../core/glob.ts';
 import type { Column, EntityTable } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
-import { firstNames, suggestName } from '../definitions/suggest-name.ts';
+import { suggestName } from '../definitions/suggest-name.ts';
 import { targetsOf, type EntityTarget } from '../settings/entity-target.ts';
 import type { Exclusion } from '../settings/build-mcp.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 
-/** A connector that agents may see. What it is called in its sink (`name`) is of no interest to them. */
+/** A connector that agents may see. */
 export type ShownConnector = ConnectorSettings & {
-  /** What agents call it. */
-  readonly label: string;
-  /** What else people know it by, for agents to find it. */
-  readonly alsoKnownBy: Readonly<Record<string, string>>;
-  /** Why nothing of it is stored here; null: something may be. */
-  readonly noCopy: string | null;
-  /** What of it agents do not see. */
+  /** Entities and fields of it that agents do not see. */
   readonly exclude: readonly Exclusion[];
 };
 
@@ -36,9 +30,6 @@ export function connectorsOf(settings: LocalSettings): readonly ShownConnector[]
     .filter(({ name }) => globs.length === 0 || globs.some((glob) => isLikeGlob(name, glob)))
     .map((connector) => ({
       ...connector,
-      label: connector.name,
-      alsoKnownBy: {},
-      noCopy: null,
       exclude: exclude.filter((one) => one.connector === null || one.connector === connector.name),
     }));
 }
@@ -46,14 +37,14 @@ export function connectorsOf(settings: LocalSettings): readonly ShownConnector[]
 /** What of these connectors agents may see: the rest is not there for them, by no tool and in no message. */
 export function shownEntities(connectors: readonly ShownConnector[]) {
   const shown = (connector: ShownConnector): readonly ShownEntity[] =>
-    targetsOf(connector, connector.label).flatMap((target) => {
+    targetsOf(connector).flatMap((target) => {
       const found = shownEntity(target, connector.exclude);
       return found === null ? [] : [found];
     });
   /** For the name of an entity without its connector: the first one that has it. */
   const suggestEntity = (name: string): string => {
-    const has = ({ definition, noCopy }: ShownConnector): boolean =>
-      noCopy === null && [...definition.entities.keys()].some((entity) => entity === name);
+    const has = ({ definition }: ShownConnector): boolean =>
+      [...definition.entities.keys()].some((entity) => entity === name);
     const found = connectors
       .filter(has)
       .flatMap(shown)
@@ -61,12 +52,10 @@ export function shownEntities(connectors: readonly ShownConnector[]) {
     return found === undefined ? '' : ` Did you mean ${found.target.name}?`;
   };
   const connectorNamed = (name: string): ShownConnector => {
-    const found = connectors.find(({ label }) => label === name);
+    const found = connectors.find((one) => one.name === name);
     if (found !== undefined) return found;
-    const alike = connectors.filter(({ alsoKnownBy }) => Object.values(alsoKnownBy).includes(name));
-    const labels = (alike.length > 0 ? alike : connectors).map(({ label }) => label);
-    const hint =
-      alike.length > 0 ? `; these have that name: ${firstNames(labels)}.` : suggestName(name, labels) || '.';
+    const names = connectors.map((one) => one.name);
+    const hint = suggestName(name, names) || '.';
     throw usage(`There is no connector "${name}"${hint}${suggestEntity(name)} list_entities names them.`);
   };
   return {
@@ -82,7 +71,6 @@ export function shownEntities(connectors: readonly ShownConnector[]) {
         );
       }
       const connector = connectorNamed(connectorText);
-      if (connector.noCopy !== null) throw usage(connector.noCopy);
       const all = shown(connector);
       const found = all.find(({ target }) => target.table.entity === entityText);
       if (found !== undefined) return found;

@@ -23,7 +23,10 @@ interface BoardOptions extends ShownQueues {
   readonly log: JobLog;
 }
 
-/** Its own scripts and data and nothing from anywhere else; its pages carry styles in attributes. */
+/**
+ * Its own scripts and data and nothing from another machine, such as the font that its page asks for; its pages carry
+ * styles in attributes.
+ */
 const boardPolicy =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
   "connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'";
@@ -46,28 +49,11 @@ export function boardRoutes(server: FastifyInstance, options: BoardOptions): voi
         reply.header('content-security-policy', boardPolicy);
         return await refuseWithoutToken(request, reply, options);
       });
-      board.addHook('onSend', async (request, reply, body) =>
-        typeof body === 'string' && String(reply.getHeader('content-type')).startsWith('text/html')
-          ? body.replace(linkElsewhere, '').replace(base, `<base href="${prefixOf(request)}$1"`)
-          : body,
-      );
       board.setNotFoundHandler((_request, reply) => reply.code(404).send({ message: 'not found' }));
       await board.register(adapter.registerPlugin());
     },
     { prefix: boardPath },
   );
-}
-
-/** The page of the library asks another machine for a font; the policy would refuse it, and the browser complain. */
-const linkElsewhere = /<link\b[^>]*\bhref="(?:https?:)?\/\/[^>]*>/gi;
-
-/** The library makes all its addresses from this one, and takes no relative one. */
-const base = /<base href="([^"]*)"/;
-
-/** Below which path a reverse proxy shows the board, as it says; pages need not know. */
-function prefixOf(request: FastifyRequest): string {
-  const given = request.headers['x-forwarded-prefix'];
-  return typeof given === 'string' && /^(?:\/[\w.~-]+)+$/.test(given) ? given : '';
 }
 
 function showQueue(queue: Queue, sinks: ShownQueues['sinks'] = []): BullMQAdapter {

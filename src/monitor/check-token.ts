@@ -31,8 +31,8 @@ interface TokenCheckOptions {
 }
 
 /**
- * `judge`: of an Authorization header: `Bearer <token>`, or Basic with any user and the token as password. After
- * `wrongTries` wrong ones within `wrongTriesMs` none is compared, right or wrong, until the first of them is that old.
+ * `judge`: of an Authorization header: `Bearer <token>`, or Basic with any user and the token as password. A right one
+ * is taken however many wrong ones come. After `wrongTries` wrong ones within `wrongTriesMs`, wrong ones must wait.
  */
 export function openTokenCheck(options: TokenCheckOptions) {
   const { clock, tokens } = options;
@@ -44,12 +44,12 @@ export function openTokenCheck(options: TokenCheckOptions) {
 
   const judge = (header: string | undefined): TokenVerdict => {
     if (header === undefined) return 'missing';
-    wrongAtMs = wrongAtMs.filter((at) => clock.now() - at < options.wrongTriesMs);
-    if (wrongAtMs.length >= options.wrongTries) return 'too-many';
     const given = tokenIn(header);
     const found =
       given === null ? undefined : known.find((one) => timingSafeEqual(digest(given), one.expected));
     if (found !== undefined) return found.holder;
+    wrongAtMs = wrongAtMs.filter((at) => clock.now() - at < options.wrongTriesMs);
+    if (wrongAtMs.length >= options.wrongTries) return 'too-many';
     wrongAtMs = [...wrongAtMs, clock.now()];
     return 'wrong';
   };

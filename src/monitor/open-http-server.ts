@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify';
 import { SyncError } from '../core/errors.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
+import { limitConnections } from '../http/connection-limit.ts';
 import type { ListenAddress } from './listen-address.ts';
 
 export interface HttpServerOptions {
@@ -38,7 +39,7 @@ export async function openHttpServer(options: HttpServerOptions, content: Served
     (request, response) => routed.routing(request, response),
   );
   server.maxRequestsPerSocket = limits.maxRequestsPerSocket;
-  server.maxConnections = limits.maxConnections;
+  limitConnections(server, { ...limits, cutsBusy: true });
   const close = async (): Promise<void> => {
     server.close();
     await routed.close();
@@ -131,14 +132,15 @@ const defaultHttpLimits = {
   requestTimeoutMs: 10_000,
   /** How often the two timeouts are checked. */
   timeoutCheckMs: 2000,
-  /** Further connections are closed as soon as they are accepted. */
-  maxConnections: 64,
+  maxConnections: 256,
+  /** The same from one address. */
+  maxConnectionsPerClient: 192,
   maxRequestsPerSocket: 1000,
   /** Request bodies are not read. */
   maxBodyBytes: 1024,
   /** Time after which `/readyz` answers "unknown"; the promise is two seconds. */
   readyWithinMs: 1500,
-  /** Wrong tokens that are compared within `wrongTriesMs`, of all clients together. */
+  /** Wrong tokens within `wrongTriesMs`, of all clients together, before they must wait. */
   wrongTries: 10,
   wrongTriesMs: 10_000,
 };

@@ -1,13 +1,24 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../core/clock.ts';
 import type { AccessToken, TokenCheck, TokenHolder, TokenVerdict } from './check-token.ts';
 
 export type PageAccess = ReturnType<typeof openPageAccess>;
 
+/** Who is logged in at a server, whatever content it serves. */
+export type Sessions = ReturnType<typeof openSessions>;
+
+export function openSessions() {
+  return {
+    /** Seals forms. */
+    key: randomBytes(32),
+    /** By the random id that a cookie has; the oldest first. */
+    byId: new Map<string, { readonly holder: AccessToken; readonly endsMs: number }>(),
+  };
+}
+
 interface AccessOptions {
-  /** Seals sessions. */
-  readonly sessionKey: Buffer;
+  readonly sessions: Sessions;
   /** Null: there is no token. */
   readonly checkToken: TokenCheck | null;
   /** Only this machine can reach the server. */
@@ -25,24 +36,24 @@ interface Visit {
 
 /** A working day: then the token is asked for again, as after a restart. */
 const sessionMs = 12 * 3_600_000;
+const mostSessions = 1_000;
 
 /**
  * Who may see the pages: on this machine everybody where there is no token, else who has one. A browser that has shown
- * a token gets a cookie, which holds the end of the session and the token's name, under a key of this process.
+ * a token gets a cookie with the id of a session, which ends here when it logs out.
  */
-export function openPageAccess({ checkToken, sessionKey: key, isLoopback, clock }: AccessOptions) {
+export function openPageAccess({ checkToken, sessions, isLoopback, clock }: AccessOptions) {
+  const { key, byId } = sessions;
   const sealed = (text: string): string => createHmac('sha256', key).update(text).digest('base64url');
-  /** With the token: one that the config has changed ends its sessions. */
-  const sessionSeal = (session: string, { token }: AccessToken): string =>
-    sealed(`session ${session} ${token.reveal()}`);
   const visits = new WeakMap<FastifyRequest, Visit>();
-  const sessionOf = (cookie = ''): Visit | null => {
-    const [, session = '', endsMs, name = '', seal = ''] =
-      /^((\d{1,15})\.([\w.-]{1,64}))\.([\w-]{43})$/.exec(cookie) ?? [];
+  const sessionOf = (id = ''): Visit | null => {
+    const session = byId.get(id);
+    if (session === undefined || session.endsMs <= clock.now()) return null;
+    const { name, token } = session.holder;
+    // The config may have changed it since.
     const known = checkToken?.tokenNamed(name) ?? null;
-    if (known === null || Number(endsMs) <= clock.now()) return null;
-    if (!isSame(seal, sessionSeal(session, known))) return null;
-    return { holder: { name, may: known.may }, session };
+    if (known?.token.reveal() !== token.reveal()) return null;
+    return { holder: { name, may: known.may }, session: id };
   };
   const formToken = (request: FastifyRequest): string => sealed(`form ${visits.get(request)?.session ?? ''}`);
   return {
@@ -68,12 +79,17 @@ export function openPageAccess({ checkToken, sessionKey: key, isLoopback, clock 
       if (typeof verdict === 'string') return verdict;
       const holder = checkToken.tokenNamed(verdict.name);
       if (holder === null) return 'wrong';
-      const session = `${clock.now() + sessionMs}.${holder.name}`;
-      const cookie = `${session}.${sessionSeal(session, holder)}`;
-      reply.header('set-cookie', cookieText(request, cookie, sessionMs / 1000));
+      const id = randomBytes(24).toString('base64url');
+      for (const [other, { endsMs }] of byId) {
+        if (endsMs > clock.now() && byId.size < mostSessions) break;
+        byId.delete(other);
+      }
+      byId.set(id, { holder, endsMs: clock.now() + sessionMs });
+      reply.header('set-cookie', cookieText(request, id, sessionMs / 1000));
       return 'right';
     },
     logout(request: FastifyRequest, reply: FastifyReply): void {
+      byId.delete(cookieOf(request) ?? '');
       reply.header('set-cookie', cookieText(request, '', 0));
     },
   };

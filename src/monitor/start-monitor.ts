@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { systemClock, type Clock } from '../core/clock.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
@@ -11,7 +10,7 @@ import {
   type HttpServerOptions,
   type ServedContent,
 } from './open-http-server.ts';
-import { openPageAccess, type PageAccess } from './page-access.ts';
+import { openPageAccess, openSessions, type PageAccess, type Sessions } from './page-access.ts';
 import { openReadiness, type HealthSources } from './readiness.ts';
 
 export interface MonitorOptions extends Pick<HttpServerOptions, 'limits'>, MonitorContent {
@@ -59,12 +58,12 @@ export type Monitor = Awaited<ReturnType<typeof startMonitor>>;
  */
 export async function startMonitor(options: MonitorOptions) {
   const { listen, log, limits = {} } = options;
-  const sessionKey = randomBytes(32);
-  const server = await openHttpServer({ listen, log, limits }, servedContent(options, options, sessionKey));
+  const sessions = openSessions();
+  const server = await openHttpServer({ listen, log, limits }, servedContent(options, options, sessions));
   return {
     url: server.url,
     show: (content: MonitorContent): Promise<void> =>
-      server.replace(servedContent(content, options, sessionKey)),
+      server.replace(servedContent(content, options, sessions)),
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
 }
@@ -72,7 +71,7 @@ export async function startMonitor(options: MonitorOptions) {
 function servedContent(
   { hosts = [], tokens = [], board, pages }: MonitorContent,
   options: MonitorOptions,
-  sessionKey: Buffer,
+  sessions: Sessions,
 ): ServedContent {
   const { listen, log, clock = systemClock, problem = () => null } = options;
   const routes: ServedContent['routes'] = (server, limits) => {
@@ -80,7 +79,7 @@ function servedContent(
     const checkToken = tokens.length === 0 ? null : openTokenCheck({ tokens, clock, ...limits });
     const retryAfterMs = limits.wrongTriesMs;
     monitorRoutes(server, readiness, options.metrics);
-    const access = openPageAccess({ checkToken, sessionKey, isLoopback: isLoopback(listen), clock });
+    const access = openPageAccess({ checkToken, sessions, isLoopback: isLoopback(listen), clock });
     if (checkToken === null || board === null) noBoardRoutes(server);
     else boardRoutes(server, { ...board, access, retryAfterMs, log });
     const links = ['healthz', 'readyz', 'metrics', 'board'];

@@ -29,7 +29,8 @@ const ending = [
   'incomplete',
   'withheld-deletes',
   'withheld-retention',
-  'stale',
+  'late',
+  'purge-unfinished',
   'publication-failed',
   'config-refused',
 ] as const;
@@ -53,20 +54,11 @@ export function changesOf(
   const appeared = telling.flatMap((kind) => {
     const isNews = !(isOfRuns(kind) && had(kind)) && !(kind === 'schema-change' && isFirst);
     const items = found.filter((one) => one.kind === kind && !known.has(keyOf(one)));
-    return isNews && items.length > 0
-      ? [
-          changeOf(
-            kind,
-            items.map((one) => itemOf(kind, one)),
-            items,
-          ),
-        ]
-      : [];
+    return isNews && items.length > 0 ? [changeOf(kind, items)] : [];
   });
   const over = ending.flatMap((kind) => {
     const isReplaced = isOfRuns(kind) && (has('failed') || has('incomplete'));
-    const was = before.filter((one) => one.kind === kind);
-    return has(kind) || isReplaced ? [] : was.map((one) => itemOf(kind, one));
+    return has(kind) || isReplaced ? [] : before.filter((one) => one.kind === kind);
   });
   return {
     stored: found.flatMap((one) => {
@@ -76,16 +68,15 @@ export function changesOf(
       return was.detail === one.detail ? [] : [{ ...one, since: was.since }];
     }),
     dropped: before.filter((one) => !now.has(keyOf(one))),
-    changes: [...appeared, ...(over.length === 0 ? [] : [changeOf('recovered', over, before)])],
+    changes: [...appeared, ...(over.length === 0 ? [] : [changeOf('recovered', over)])],
   };
 }
 
-function itemOf(kind: NoticeKind, condition: Condition): ChangedItem {
-  const { subject, since } = condition;
-  return { kind, subject: isOfRuns(kind) ? '' : subject, since, text: detailOf(condition).text };
-}
-
-function changeOf(kind: NoticeKind, items: readonly ChangedItem[], of: readonly Condition[]): Change {
+function changeOf(kind: NoticeKind, of: readonly Condition[]): Change {
+  const items = of.map(({ subject, since, ...one }): ChangedItem => {
+    // `as`: only `conditions.ts` makes conditions, and `watched` is not among these.
+    return { kind: one.kind as NoticeKind, subject, since, text: detailOf(one).text };
+  });
   const since = items.map((one) => one.since).toSorted()[0] ?? '';
   const connector = of.find((one) => one.connector !== '')?.connector;
   const needsPerson = kind !== 'recovered' && of.some((one) => detailOf(one).needsPerson === true);

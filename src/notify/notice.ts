@@ -130,27 +130,21 @@ function noticeOf(change: Change, { sink, nowMs }: AboutHow): Notice {
 }
 
 function titleOf(kind: NoticeKind, about: string, items: readonly ChangedItem[]): string {
-  switch (kind) {
-    case 'failed':
-      return `${about}: the sync failed`;
-    case 'incomplete':
-      return `${about}: the sync is incomplete`;
-    case 'withheld-deletes':
-      return `${about}: deletes wait for you`;
-    case 'withheld-retention':
-      return `${about}: what is too old waits for you`;
-    case 'schema-change':
-      return `${about}: the records have changed`;
-    case 'stale':
-      return `${about}: ${counted(items.length, 'entity is', 'entities are')} too old`;
-    case 'publication-failed':
-      return `${about}: the publication failed`;
-    case 'config-refused':
-      return `${about} was refused`;
-    case 'recovered':
-      return `${about}: works again`;
-  }
+  if (kind === 'late') return `${about}: ${counted(items.length, 'entity is', 'entities are')} too old`;
+  return `${about}${titles[kind]}`;
 }
+
+const titles: Readonly<Record<Exclude<NoticeKind, 'late'>, string>> = {
+  failed: ': the sync failed',
+  incomplete: ': the sync is incomplete',
+  'withheld-deletes': ': deletes wait for you',
+  'withheld-retention': ': what is too old waits for you',
+  'schema-change': ': the records have changed',
+  'purge-unfinished': ': a purge is not finished',
+  'publication-failed': ': the publication failed',
+  'config-refused': ' was refused',
+  recovered: ': works again',
+};
 
 const overTexts: Readonly<Record<NoticeKind, string>> = {
   failed: 'The sync had failed',
@@ -158,7 +152,8 @@ const overTexts: Readonly<Record<NoticeKind, string>> = {
   'withheld-deletes': 'Deletes had been withheld',
   'withheld-retention': 'What is too old had been kept',
   'schema-change': 'A field had been new',
-  stale: 'It had been too old',
+  late: 'It had been too old',
+  'purge-unfinished': 'A purge had not been finished',
   'publication-failed': 'The publication had failed',
   'config-refused': 'It had been refused',
   recovered: 'It had been wrong',
@@ -182,8 +177,10 @@ function todoOf({ kind, needsPerson }: Change, about: string): string {
       return `Check "retention" and "history" of the config. If all of it is to go, run: connector-sync prune ${about} --allow-deletes`;
     case 'schema-change':
       return `"connector-sync schema diff ${about}" lists the fields, with lines for the definition.`;
-    case 'stale':
+    case 'late':
       return `Is a worker running, and does its run end? "connector-sync status ${about}" shows the last one.`;
+    case 'purge-unfinished':
+      return `Run: connector-sync prune ${about}`;
     case 'publication-failed':
       return `Repair it, then run: connector-sync publish ${about}`;
     case 'config-refused':

@@ -1,4 +1,4 @@
-import type { Clock, Instant } from '../core/clock.ts';
+import type { Clock } from '../core/clock.ts';
 import type {
   ConnectorSettings,
   LocalSettings,
@@ -31,8 +31,6 @@ export interface ReadConfig {
   readonly file: string;
   /** Why it keeps the config before; null: it has this one. */
   readonly refusal: string | null;
-  /** Since when it had refused one before; null: it had not. */
-  readonly refusedSince: Instant | null;
   /** It has begun with it. */
   readonly isStart?: boolean;
 }
@@ -45,7 +43,8 @@ export interface TestedChannel {
 
 /**
  * Notifies people of what is wrong. What the ledger says is compared with what was found last; a change goes into the
- * ledger's outbox: nothing is lost where the process ends. None of its promises rejects.
+ * ledger's outbox: nothing is lost where the process ends. Where the ledger is away, nothing is sent: a heartbeat that
+ * does not come tells of that. None of its promises rejects.
  */
 export interface Notifier extends AsyncDisposable {
   readonly runEnded: (ended: EndedRun) => Promise<void>;

@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import type { SinkSettings } from '../settings/settings.ts';
 import { openSink } from '../sinks/registry.ts';
-import type { Sink } from '../sinks/sink.ts';
+import type { Sink } from '../sinks/sink-access.ts';
 
 /** A sink that is opened when it is needed, and again where another one has taken its place. */
 export interface HeldSink {

@@ -1,6 +1,6 @@
 import { slept, type Clock } from '../core/clock.ts';
 import type { ClaimedMessage } from '../sinks/outbox.ts';
-import type { Sink } from '../sinks/sink.ts';
+import type { Sink } from '../sinks/sink-access.ts';
 import type { MessageChannel, Notice } from './notice.ts';
 import { mostNoticeMs, type Sent } from './sent.ts';
 

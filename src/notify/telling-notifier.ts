@@ -1,13 +1,13 @@
 import { hostname } from 'node:os';
 import { instant, slept, type Clock } from '../core/clock.ts';
-import { SyncError } from '../core/errors.ts';
+import { isPutOff, SyncError } from '../core/errors.ts';
 import { otherTurn } from '../core/other-turn.ts';
 import { usage } from '../core/usage-error.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings, NotifySettings, SinkSettings } from '../settings/settings.ts';
 import type { FoundState } from '../sinks/notices.ts';
-import { conditionsOf, configOf, failureOf, publicationsOf, refusedConfig } from './conditions.ts';
-import type { EndedRun, Notifier, NotifierOptions, ReadConfig } from './notifier.ts';
+import { conditionsOf, configOf, publicationsOf } from './conditions.ts';
+import type { Notifier, NotifierOptions } from './notifier.ts';
 import { hearsOf, messageOf, testNotice } from './notice.ts';
 import { openChannels, type Channels } from './open-channels.ts';
 import { openOutboxes, type Outboxes } from './open-outboxes.ts';
@@ -48,36 +48,30 @@ export function tellingNotifier(options: NotifierOptions): Notifier {
     await inBackground.all();
   };
   return {
-    runEnded: async (ended) => {
-      const { connector, kind, error, isGood } = ended;
+    runEnded: async ({ connector, kind, error, isGood }) => {
       // A backfill that cannot begin is for who asked for it: it makes nothing older.
       if (isPutOff(error) || (kind === 'backfill' && error !== null)) return;
       if (isGood && kind === 'sync') {
         void inBackground('a heartbeat', async () => await channels.beat(connector.name));
       }
-      await inBackground(connector.name, async () => await tellRun({ channels, outboxes }, ended));
+      await inBackground(connector.name, async () => await updateAll(connector.sink, [connector]));
     },
     publicationEnded: async (target, error) => {
       const sink = target.connectors[0]?.sink;
       if (sink === undefined || isPutOff(error)) return;
+      const found = (state: FoundState) => publicationsOf(state, { target: target.name, error });
       await inBackground(target.name, async () => {
-        const found = (state: FoundState) => publicationsOf(state, { target: target.name, error });
-        try {
-          await outboxes.update(sink, [], (state) => [{ of: '', found: found(state) }]);
-        } catch (failed) {
-          if (error === null) throw failed;
-          const about = { kind: 'publication-failed', connector: null, subject: target.name } as const;
-          await channels.tellDirectly(about, sink.name, failureOf(error));
-        }
+        await outboxes.update(sink, [], (state) => [{ of: '', found: found(state) }]);
       });
     },
     configRead: async (read) => {
       const [first] = settings.connectors.values();
       if (first === undefined) return;
-      await inBackground(
-        'the config',
-        async () => await tellConfig({ channels, outboxes }, first.sink, read),
-      );
+      await inBackground('the config', async () => {
+        await outboxes.update(first.sink, [], (state) => [
+          { of: '', found: configOf(state, read, hostname()) },
+        ]);
+      });
     },
     look,
     test: async (chosen) => {
@@ -102,64 +96,9 @@ export function tellingNotifier(options: NotifierOptions): Notifier {
   };
 }
 
-/** Nothing has failed: the job or the command comes again by itself, or a person has ended it. */
-function isPutOff(error: unknown): boolean {
-  const codes = ['CONNECTOR_BUSY', 'INTERRUPTED', 'CANCELLED', 'THROTTLED'];
-  return error instanceof SyncError && codes.includes(error.code);
-}
-
-/** The ledger itself is what is out of reach. */
-function isOfSink(error: unknown): boolean {
-  return error instanceof SyncError && error.code.startsWith('SINK_');
-}
-
-interface Ways {
+interface Testing {
   readonly channels: Channels;
   readonly outboxes: Outboxes;
-}
-
-/** Through the outbox; where the ledger cannot be written to, at once. */
-async function tellRun({ channels, outboxes }: Ways, { connector, error, isGood }: EndedRun): Promise<void> {
-  const { name, sink } = connector;
-  const directly = async (why: unknown): Promise<void> =>
-    await channels.tellDirectly({ kind: 'failed', connector: name, subject: '' }, sink.name, failureOf(why));
-  if (isOfSink(error)) {
-    await directly(error);
-    return;
-  }
-  try {
-    await outboxes.update(sink, [connector], (state) => [
-      { of: name, found: conditionsOf(connector, state, error ?? undefined) },
-    ]);
-  } catch (failed) {
-    await directly(error ?? failed);
-    return;
-  }
-  await channels.ledgerIsBack(name, sink.name, isGood);
-}
-
-/** Through the outbox of a sink; where that cannot be written to, at once. */
-async function tellConfig({ channels, outboxes }: Ways, sink: SinkSettings, read: ReadConfig): Promise<void> {
-  const { file, refusal, refusedSince } = read;
-  let isStored = false;
-  try {
-    await outboxes.update(sink, [], (state) => {
-      isStored = refusedConfig(state.conditions, file) !== undefined;
-      return [{ of: '', found: configOf(state, read, hostname()) }];
-    });
-  } catch (failed) {
-    if (refusal === null) throw failed;
-    const about = { kind: 'config-refused', connector: null, subject: file } as const;
-    await channels.tellDirectly(about, sink.name, { text: `${file} was refused: ${refusal}` });
-    return;
-  }
-  // It was refused while the ledger could not be written to.
-  if (refusal === null && refusedSince !== null && !isStored) {
-    await channels.tellOver('config-refused', file, sink.name, refusedSince);
-  }
-}
-
-interface Testing extends Ways {
   readonly settings: LocalSettings;
   readonly clock: Clock;
 }

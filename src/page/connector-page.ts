@@ -5,7 +5,7 @@ import { count, printable } from '../telemetry/format.ts';
 import { toConfirmLines, withheldLines } from '../wording/deletes-text.ts';
 import { keylessText } from '../wording/keyless-text.ts';
 import { signInText } from '../wording/sign-in-text.ts';
-import { unprovenLines } from '../wording/unproven-text.ts';
+import { completenessTexts, partMissingLines } from '../wording/completeness-text.ts';
 import { dayBars, dayChanges } from './day-changes.ts';
 import { failedSection } from './failed-section.ts';
 import {
@@ -17,6 +17,7 @@ import {
   page,
   targetLinks,
   textLines,
+  troubleText,
   wideTable,
   type PageWorld,
 } from './layout.ts';
@@ -25,7 +26,6 @@ import type { ConnectorData, PlacedEntity } from './read-connector-page.ts';
 import { progressSection } from './progress-section.ts';
 import { barsLegend, runBars } from './run-bars.ts';
 import { timeline } from './timeline.ts';
-import { troubleText } from './trouble-text.ts';
 
 const root = '../';
 
@@ -120,6 +120,7 @@ const entityColumns = [
     ['rows', 'deleted', 'look deleted', 'listings', 'left to read', 'quarantined', 'undeclared'] as const
   ).map((title) => ({ title, align: 'right' }) as const),
   { title: 'last 30 days' },
+  { title: 'complete' },
   { title: 'last complete read' },
   { title: 'fresh up to' },
 ];
@@ -136,6 +137,7 @@ function entityCells(
 ) {
   const some = (number: number | undefined): string => (number ? count(number) : '');
   const { name, entities } = connector;
+  const completeness = status?.completeness ?? null;
   const limitMs = entities.get(entity)?.freshWithinMs ?? null;
   const asOf = overview?.freshness.find((one) => one.entity === entity)?.asOf ?? null;
   const isLate = limitMs !== null && (asOf === null || nowMs - Date.parse(asOf) > limitMs);
@@ -153,6 +155,11 @@ function entityCells(
       past.days,
       past.changes.filter((one) => one.entity === entity),
     ),
+    completeness === null
+      ? ''
+      : html`<span class="${completeness === 'part-missing' ? 'late' : ''}"
+          >${completenessTexts[completeness]}</span
+        >`,
     status === null
       ? ''
       : html`<span class="${status.due > 0 ? 'late' : ''}"
@@ -177,13 +184,13 @@ function storedNotes({ connector, stored, overview }: ConnectorData, { program }
   );
   const { schedule, name } = connector;
   const everyMs = (overview?.paused ?? null) === null && schedule?.kind === 'every' ? schedule.everyMs : null;
-  const unproven = (status?.entities ?? []).flatMap((one) =>
-    one.unproven === null ? [] : [{ entity: one.entity, ...one.unproven }],
+  const partMissing = (status?.entities ?? []).flatMap((one) =>
+    one.partMissing === null ? [] : [{ entity: one.entity, ...one.partMissing }],
   );
   const lines = [
     ...withheldLines(name, withheld, program),
     ...(report === null ? [] : toConfirmLines(report, everyMs)),
-    ...unprovenLines(unproven),
+    ...partMissingLines(partMissing),
     ...damagedFiles.map((file) => damageText(file)),
     ...(damagedFiles.length === 0 ? [] : [damageAdvice(name, program)]),
     ...(copiedAway === null

@@ -1,9 +1,11 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyReply } from 'fastify';
+import type { Trouble } from '../app/connector-health.ts';
 import { instant, type Instant } from '../core/clock.ts';
 import type { PublishSettings } from '../settings/settings.ts';
 import type { TokenHolder } from '../monitor/check-token.ts';
 import { printable, roughly } from '../telemetry/format.ts';
+import { troubleParts } from '../wording/trouble-text.ts';
 
 /** What every page knows of the server that shows it. */
 export interface PageWorld {
@@ -96,7 +98,7 @@ export const actNames = [
   'cancel',
   'allow-deletes',
   'acknowledge-fields',
-  'undelete',
+  'undo',
   'publish-now',
 ] as const;
 export type ActName = (typeof actNames)[number];
@@ -138,6 +140,17 @@ export function disclosed(text: string, more: SafeHtml): SafeHtml {
 /** A state by its word, with its colour besides: that of the state with this word, or of `state`. */
 export function badge(word: string, state = word): SafeHtml {
   return html`<span class="badge ${/^[a-z]+$/.test(state) ? state : ''}">${word}</span>`;
+}
+
+/** Trouble of a connector and what to do, with commands as code. */
+export function troubleText(
+  trouble: Trouble,
+  connector: string,
+  world: Pick<PageWorld, 'program' | 'nowMs'>,
+): SafeHtml {
+  return html`${troubleParts(trouble, connector, world).map((part, index) =>
+    index % 2 === 0 ? part : html`<code>${part}</code>`,
+  )}`;
 }
 
 /** Lines as the terminal shows them, each a paragraph. */

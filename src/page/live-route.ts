@@ -5,6 +5,9 @@ import { slept, type Clock } from '../core/clock.ts';
 const lookEveryMs = 2_000;
 /** Ages grow, and a proxy closes what is silent for long. */
 const atLeastEveryMs = 30_000;
+/** From one address. Further pages hear of no change. */
+const mostOfClient = 32;
+const mostOfAll = 64;
 
 /**
  * Tells a page that it is out of date: an event whenever a sink has changed, and now and then in any case. The page
@@ -13,7 +16,15 @@ const atLeastEveryMs = 30_000;
 export function liveRoute(pages: FastifyInstance, watched: WatchedSinks, clock: Clock): void {
   const closing = new AbortController();
   pages.addHook('preClose', async () => closing.abort());
+  const clients: string[] = [];
   pages.get('/live', async (request, reply) => {
+    if (clients.length >= mostOfAll || clients.filter((one) => one === request.ip).length >= mostOfClient) {
+      return await reply
+        .code(503)
+        .send({ message: 'Too many pages are open. Close some, and load this one again.' });
+    }
+    clients.push(request.ip);
+    request.raw.on('close', () => clients.splice(clients.indexOf(request.ip), 1));
     const left = new AbortController();
     request.raw.on('close', () => left.abort());
     const signal = AbortSignal.any([closing.signal, left.signal]);
@@ -34,6 +45,7 @@ export function liveRoute(pages: FastifyInstance, watched: WatchedSinks, clock: 
       reply.raw.write('event: change\ndata:\n\n');
     }
     reply.raw.end();
+    return reply;
   });
 }
 

@@ -1,10 +1,11 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
-import { healthWords, type Trouble } from '../app/connector-health.ts';
+import type { Trouble } from '../app/connector-health.ts';
+import { healthWords } from '../core/health.ts';
 import { formatDuration } from '../settings/parse-unit.ts';
 import type { PublishSettings } from '../settings/settings.ts';
 import { count, counted, printable } from '../telemetry/format.ts';
 import { changesText, total } from './day-changes.ts';
-import { actLink, ago, badge, disclosed, page, targetLinks, type PageWorld } from './layout.ts';
+import { actLink, ago, badge, disclosed, page, targetLinks, troubleText, type PageWorld } from './layout.ts';
 import {
   matchesState,
   type ListedConnector,
@@ -14,7 +15,6 @@ import {
 } from './read-overview-page.ts';
 import { nextRunText } from './next-run.ts';
 import { barsLegend, runBars } from './run-bars.ts';
-import { troubleText } from './trouble-text.ts';
 
 /** All connectors at a glance: what needs a person, what heals by itself, and a line for each. */
 export function overviewPage(
@@ -114,8 +114,8 @@ function filters({ query, counts, named }: OverviewData): SafeHtml {
     </form>
     <nav class="chips" aria-label="By state">
       ${chip(null, 'all', named.length)}
-      ${healthWords.toReversed().map((word) => {
-        const number = counts.get(word) ?? 0;
+      ${healthWords.map((word) => {
+        const number = counts[word];
         return number === 0 && query.state !== word ? '' : chip(word, word, number);
       })}
       ${besides.map(([state, text]) => {
@@ -200,11 +200,11 @@ function runningBeside({ word, isRunning }: ListedConnector['health']) {
 }
 
 /** How old the stalest entity is, and how old it may be. */
-function ageCell({ health: { stalest, isStale }, overview }: ListedConnector, nowMs: number): SafeHtml {
+function ageCell({ health: { stalest, words }, overview }: ListedConnector, nowMs: number): SafeHtml {
   if (overview === null || stalest === null) return html`<span class="faint">nothing read yet</span>`;
   const { entity, asOf, freshWithinMs } = stalest;
   const limit = freshWithinMs === null ? '' : `, limit ${formatDuration(freshWithinMs)}`;
-  return html`<span class="${isStale ? 'late' : ''}">${ago(asOf, nowMs, 'never complete')}</span>
+  return html`<span class="${words.has('late') ? 'late' : ''}">${ago(asOf, nowMs, 'never complete')}</span>
     <span class="faint">${entity}${limit}</span>`;
 }
 

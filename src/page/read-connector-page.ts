@@ -32,7 +32,7 @@ export async function readConnectorPage(
     kind: 'read',
     connector,
     overview,
-    health: healthOf(connector, overview, nowMs, stored?.signIn),
+    health: stored?.health ?? healthOf(connector, overview, nowMs),
     stored: stored ?? null,
     entities: stored === undefined ? [] : entityTree(connector, stored),
     past,

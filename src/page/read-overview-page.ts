@@ -1,4 +1,5 @@
-import { healthWords, type ConnectorHealth, type Health } from '../app/connector-health.ts';
+import { countWords, type ConnectorHealth } from '../app/connector-health.ts';
+import { healthWords } from '../core/health.ts';
 import { overviewOf } from '../app/connector-states.ts';
 import { readSignIns } from '../app/read-sign-ins.ts';
 import type { WatchedSinks } from '../app/watch-sinks.ts';
@@ -110,12 +111,6 @@ export function matchesState(health: ConnectorHealth, state: OverviewState | nul
   return health.word === state || (state === 'running' && health.isRunning);
 }
 
-function countWords(all: readonly ConnectorHealth[]): ReadonlyMap<Health, number> {
-  const counts = new Map<Health, number>(healthWords.map((word) => [word, 0]));
-  for (const { word } of all) counts.set(word, (counts.get(word) ?? 0) + 1);
-  return counts;
-}
-
 type Order = (left: ListedConnector, right: ListedConnector) => number;
 
 const byName: Order = (left, right) => (left.connector.name < right.connector.name ? -1 : 1);
@@ -129,10 +124,8 @@ const orders: Readonly<Record<OverviewSort, Order>> = {
   rows: (left, right) => (right.overview?.rows ?? 0) - (left.overview?.rows ?? 0),
 };
 
-/** A pause is a decision: it stands behind what went wrong. */
 function severity({ health }: ListedConnector): number {
-  const place = health.word === 'paused' ? 0.5 : healthWords.indexOf(health.word);
-  return place + (health.needsPerson ? healthWords.length : 0);
+  return (health.needsPerson ? healthWords.length : 0) - healthWords.indexOf(health.word);
 }
 
 /** Instants compare as texts; what was never read is the oldest. */

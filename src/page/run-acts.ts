@@ -1,13 +1,13 @@
 import { cancelledText, cancelRun, checkRunning, findRun } from '../app/find-run.ts';
 import { queuedText } from '../app/control-connectors.ts';
 import { checkPublishable, publishNow } from '../app/publish-target.ts';
-import { connectorOfRun, undeleteRun } from '../app/undelete-run.ts';
+import { connectorOfRun, hasWritten, undoneTexts, undoRun } from '../app/undo-run.ts';
 import { usage } from '../core/usage-error.ts';
 import { targetNamed } from '../settings/chosen-targets.ts';
-import { count, counted } from '../telemetry/format.ts';
+import { count } from '../telemetry/format.ts';
 import type { Prepare } from './prepared-act.ts';
 
-/** What a person can do with a run or a target: by the functions of `cancel`, `undelete` and the worker's queue. */
+/** What a person can do with a run or a target: by the functions of `cancel`, `undo` and the worker's queue. */
 export const runActs = {
   cancel: async ({ run: id }, { settings, program, clock, signal }) => {
     const found = await findRun(settings, id, program);
@@ -27,27 +27,30 @@ export const runActs = {
       },
     };
   },
-  undelete: async ({ run: id }, { settings, program, clock, signal }) => {
+  undo: async ({ run: id }, { settings, program, clock, signal }) => {
     const found = await findRun(settings, id, program);
     const connector = connectorOfRun(settings, found);
-    const deleted = (found.run.report?.entities ?? []).filter((one) => one.deleted > 0);
-    if (deleted.length === 0) throw usage(`Run ${id} of ${connector.name} has deleted nothing.`);
-    const rows = deleted.map((one) => `${count(one.deleted)} of ${one.entity}`);
+    const written = (found.run.report?.entities ?? []).filter(hasWritten);
+    if (written.length === 0) throw usage(`Run ${id} of ${connector.name} has changed nothing.`);
+    const rows = written.map(
+      ({ entity, deleted, counts: { inserted, updated } }) =>
+        `${entity} (${count(inserted)} inserted, ${count(updated)} updated, ${count(deleted)} deleted)`,
+    );
     return {
-      title: `Undelete what a run of ${connector.name} deleted`,
+      title: `Undo a run of ${connector.name}`,
       says: [
-        `Rows that run ${id} marked as deleted come back: up to ${rows.join(', ')}. Rows that were written since stay as they are.`,
-        'The next full sync marks those again that really do not exist.',
+        `Rows that run ${id} inserted are marked as deleted, rows that it deleted come back, and rows that it updated are restored where the history has them: up to ${rows.join(', ')}.`,
+        'Rows that were changed since stay as they are. The next run reads what it inserted or updated again, in full.',
       ],
       of: [id],
       back: `runs/${id}`,
       act: async ({ who, tell }) => {
         const how = { clock, signal, who, command: 'connector-sync, from a page' };
-        const { run, entities } = await undeleteRun(connector, found.run.run, how);
-        for (const [entity, one] of entities) tell(`${entity}: ${counted(one, 'row')} restored.`);
+        const { run, entities } = await undoRun(connector, found.run.run, how);
+        for (const [entity, one] of entities) for (const line of undoneTexts(entity, one)) tell(`${line}.`);
         tell(
           entities.size === 0
-            ? `${connector.name}: run ${id} has no deletes left to undo.`
+            ? `${connector.name}: nothing that run ${id} did is left to undo.`
             : `This was run ${run ?? ''}.`,
         );
       },

@@ -1,4 +1,5 @@
 import { html } from '@remix-run/html-template';
+import { hasWritten } from '../app/undo-run.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { count, duration, printable } from '../telemetry/format.ts';
@@ -13,11 +14,11 @@ const root = '../';
 export function runPage(run: RunSummary, sink: string, world: PageWorld): string {
   const { connector, kind, report, continues } = run;
   const ms = tookMs(run);
-  const hasDeleted = report?.entities.some(({ deleted }) => deleted > 0) === true;
+  const isToUndo = report?.entities.some(hasWritten) === true;
   const main = html`<h1><a href="${root}connectors/${connector}">${connector}</a> ${badge(run.state)}</h1>
     <p class="acts">
       ${run.state === 'running' ? actLink(world, root, ['cancel', 'Cancel'], { run: run.run }) : ''}
-      ${hasDeleted ? actLink(world, root, ['undelete', 'Undelete'], { run: run.run }) : ''}
+      ${isToUndo ? actLink(world, root, ['undo', 'Undo'], { run: run.run }) : ''}
     </p>
     ${facts([
       ['Run', html`<code>${run.run}</code>`],
@@ -47,40 +48,44 @@ function reportSections(report: RunReport, program: string) {
   const { error, failures, failuresOmitted, connector } = report;
   const deletes = deleteLines(report, program);
   return html`${
-      error === null
-        ? ''
-        : html`<section class="notice failed" aria-label="Why it failed">
-            <p><strong>${error.code}</strong> ${printable(error.message)}</p>
-            <p>${adviceText(error.recovery === 'retry', connector, program)}</p>
-          </section>`
-    }
-    <h2>What it did</h2>
-    ${wideTable(
-      'What it did',
-      columns,
-      rows.map((row) => row.map((cell) => printable(cell))),
-    )}
-    ${textLines(runFacts(report))}
-    ${
-      deletes.length === 0
-        ? ''
-        : html`<h2>Deletes</h2>
-            ${textLines(deletes)}`
-    }
-    ${
-      failures.length === 0
-        ? ''
-        : html`<h2>What failed</h2>
-            <p>
-              Everything else is stored. What failed is read again by the next run; for codes that stay the
-              same,
-              <code>${program} check ${connector}</code> says more.
-            </p>
-            <ul>
-              ${failures.map((failure) => html`<li>${printable(failureText(failure))}</li>`)}
-            </ul>
-            ${failuresOmitted === 0 ? '' : html`<p>and ${count(failuresOmitted)} more</p>`}`
-    }`;
+    error === null
+      ? ''
+      : html`<section class="notice failed" aria-label="Why it failed">
+          <p><strong>${error.code}</strong> ${printable(error.message)}</p>
+          <p>${adviceText(error.recovery === 'retry', connector, program)}</p>
+        </section>`
+  }
+  ${
+    rows.length === 0
+      ? ''
+      : html`<h2>What it did</h2>
+          ${wideTable(
+            'What it did',
+            columns,
+            rows.map((row) => row.map((cell) => printable(cell))),
+          )}`
+  }
+  ${textLines(runFacts(report))}
+  ${
+    deletes.length === 0
+      ? ''
+      : html`<h2>Deletes</h2>
+          ${textLines(deletes)}`
+  }
+  ${
+    failures.length === 0
+      ? ''
+      : html`<h2>What failed</h2>
+          <p>
+            Everything else is stored. What failed is read again by the next run; for codes that stay the
+            same,
+            <code>${program} check ${connector}</code> says more.
+          </p>
+          <ul>
+            ${failures.map((failure) => html`<li>${printable(failureText(failure))}</li>`)}
+          </ul>
+          ${failuresOmitted === 0 ? '' : html`<p>and ${count(failuresOmitted)} more</p>`}`
+  }`;
 }
 
 function adviceText(isRetried: boolean, connector: string, program: string) {

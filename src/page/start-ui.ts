@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { openTokenCheck, tokensOf } from '../monitor/check-token.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
 import {
@@ -7,7 +6,7 @@ import {
   type HttpServerOptions,
   type ServedContent,
 } from '../monitor/open-http-server.ts';
-import { openPageAccess } from '../monitor/page-access.ts';
+import { openPageAccess, openSessions, type Sessions } from '../monitor/page-access.ts';
 import type { SettingsWith } from '../settings/settings.ts';
 import { servedPages, type PageOptions } from './page-routes.ts';
 
@@ -22,17 +21,17 @@ interface UiOptions extends PageOptions, Pick<HttpServerOptions, 'log' | 'limits
 export async function startUi(options: UiOptions) {
   const { listen, log, limits = {} } = options;
   // Who is logged in stays so.
-  const sessionKey = randomBytes(32);
-  const server = await openHttpServer({ listen, log, limits }, servedContent(options, sessionKey));
+  const sessions = openSessions();
+  const server = await openHttpServer({ listen, log, limits }, servedContent(options, sessions));
   return {
     url: server.url,
     show: (settings: SettingsWith<'http'>): Promise<void> =>
-      server.replace(servedContent({ ...options, settings }, sessionKey)),
+      server.replace(servedContent({ ...options, settings }, sessions)),
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
 }
 
-function servedContent(options: UiOptions, sessionKey: Buffer): ServedContent {
+function servedContent(options: UiOptions, sessions: Sessions): ServedContent {
   const { listen, log, clock, settings, problem = () => null } = options;
   const tokens = tokensOf(settings.http);
   const pages = servedPages(options);
@@ -42,7 +41,7 @@ function servedContent(options: UiOptions, sessionKey: Buffer): ServedContent {
     routes: (server, { wrongTriesMs, ...limits }) => {
       const checkToken =
         tokens.length === 0 ? null : openTokenCheck({ tokens, clock, wrongTriesMs, ...limits });
-      const access = openPageAccess({ checkToken, sessionKey, isLoopback: isLoopback(listen), clock });
+      const access = openPageAccess({ checkToken, sessions, isLoopback: isLoopback(listen), clock });
       pages.add(server, { access, retryAfterMs: wrongTriesMs, links: [], problem, log });
     },
   };

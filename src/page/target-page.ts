@@ -1,11 +1,12 @@
 import { html } from '@remix-run/html-template';
 import { targetStatus } from '../app/publish-target.ts';
 import type { Clock } from '../core/clock.ts';
+import { heldBackTexts } from '../publish/plan-publication.ts';
 import { isStillPublished } from '../settings/chosen-targets.ts';
 import { checkTargets } from '../settings/load-settings.ts';
 import { formatDuration } from '../settings/parse-unit.ts';
 import type { LocalSettings, PublishSettings } from '../settings/settings.ts';
-import { count, counted, printable } from '../telemetry/format.ts';
+import { count, printable } from '../telemetry/format.ts';
 import { actLink, ago, exactly, facts, page, wideTable, type PageWorld } from './layout.ts';
 
 /** What a target of `publish` holds: the one page that asks something else than a ledger. */
@@ -48,12 +49,7 @@ export async function targetPage(
       ],
       ['State', manifest === null ? null : isUpToDate ? 'up to date' : 'something newer is stored'],
       ['Next one', newGeneration === null ? null : `has all rows again, because ${newGeneration}`],
-      [
-        'As before',
-        heldBack.length === 0
-          ? null
-          : `${counted(heldBack.length, 'entity', 'entities')}, until the next sync has read all of it again`,
-      ],
+      ['Held back', heldBack.length === 0 ? null : heldBackTexts(heldBack).join('; ')],
     ])}
     ${rows.length === 0 ? '' : wideTable('Entities', columns, rows)}`;
   return page({ title: name, root: '../', main, isLive: false }, world);

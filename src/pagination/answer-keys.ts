@@ -6,9 +6,12 @@ import {
   type JsonObject,
   type JsonValue,
 } from '../core/json.ts';
+import type { Entity } from '../definitions/definition.ts';
 import { keyOfToken, numberedKey, type TokenKey } from '../definitions/pagination-file.ts';
-import { signOfMore } from '../definitions/sign-of-more.ts';
+import { flagOf, signOfMore, tokenOf } from '../definitions/sign-of-more.ts';
 import type { NextPage, PageAnswer, UnreadableNext } from './pagination.ts';
+
+type Cut = NonNullable<Entity['cut']>;
 
 /**
  * In `connector_metadata`, in the `meta` of the result or beside its records: shapes this API has had without a new
@@ -19,13 +22,6 @@ function placesOf({ metadata, result }: PageAnswer): readonly JsonObject[] {
   return places.filter((place) => isJsonObject(place));
 }
 
-/** How many records a listing has, as the first of the keys says that is there; null where none does. */
-export function readTotal(keys: readonly string[], metadata: JsonValue): number | null {
-  if (!isJsonObject(metadata)) return null;
-  const value = keys.map((key) => valueAtKey(metadata, key)).find((one) => one !== undefined);
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
-}
-
 /** What an answer says of more pages by its keys alone; `hasMore` null: nothing. */
 export function readFlag(flagKeys: readonly string[], answer: PageAnswer): NextPage | UnreadableNext {
   for (const place of placesOf(answer)) {
@@ -33,13 +29,20 @@ export function readFlag(flagKeys: readonly string[], answer: PageAnswer): NextP
     if (flag === undefined) continue;
     // The number or address of the next page says the same.
     if (flag === null || flag === '') return { hasMore: false, token: null };
-    if (typeof flag === 'boolean') return { hasMore: flag, token: null };
-    if (typeof flag !== 'object') return { hasMore: true, token: null };
+    const said = flagOf(flag);
+    if (said !== null || typeof flag !== 'object') return { hasMore: said ?? true, token: null };
     return {
       fault: `expected true, false or the next page at ${flagKeys.join(', ')}, got ${kindOf(flag)}`,
     };
   }
   return { hasMore: null, token: null };
+}
+
+/** Whether an answer says that its listing is cut; `is` absent: by any value that says something. */
+export function saysCut({ key, is }: NonNullable<Cut['sign']>, answer: PageAnswer): boolean {
+  const values = placesOf(answer).map((place) => valueAtKey(place, key, memberInAnySpelling) ?? null);
+  const nothing: readonly JsonValue[] = [null, false, 0, ''];
+  return values.some((value) => (is === undefined ? !nothing.includes(value) : value === is));
 }
 
 /** The key by which an answer says that more follows, against a definition by which it has everything; null: none. */
@@ -59,16 +62,18 @@ export function readToken(
     const flag = firstOf(place, flagKeys);
     const token = tokenIn(place, keys);
     if (flag === undefined && token === undefined) continue;
-    if (flag !== undefined && flag !== null && typeof flag !== 'boolean') {
-      return { fault: 'expected true or false as the flag for more pages, got another kind' };
+    const hasMore = flagOf(flag);
+    if (hasMore === null && flag !== undefined && flag !== null && flag !== '') {
+      const advice = 'if it is no flag, take it out of the flagKeys of the pagination';
+      return { fault: `expected true or false at ${flagKeys.join(', ')}, got ${kindOf(flag)}; ${advice}` };
     }
     if (typeof token === 'object' && token !== null) return token;
     const numbered = memberOf(place, numberedKey) === true ? { isNumbered: true } : {};
-    return { hasMore: flag ?? null, token: token === undefined || token === '' ? null : token, ...numbered };
+    return { hasMore, token: token ?? null, ...numbered };
   }
   // Without it the walk would take the page for the last one: a silent gap.
   const keys = [...flagKeys, ...tokenKeys.map(keyOfToken)];
-  return { fault: `expected one of ${keys.join(', ')} in connector_metadata` };
+  return { fault: `expected one of ${keys.join(', ')} in connector_metadata`, isSilent: true };
 }
 
 function firstOf(place: JsonObject, keys: readonly string[]): JsonValue | undefined {
@@ -79,9 +84,9 @@ function tokenIn(place: JsonObject, keys: readonly TokenKey[]): string | null | 
   for (const key of keys) {
     const value = valueAtKey(place, keyOfToken(key), memberInAnySpelling);
     if (value === undefined) continue;
-    if (value === null || value === '') return null;
-    if (typeof value !== 'string') return { fault: notText(keyOfToken(key), value) };
-    return typeof key === 'string' ? value : paramOf(value, key);
+    const token = tokenOf(value);
+    if (token === undefined) return { fault: notText(keyOfToken(key), value) };
+    return token === null || typeof key === 'string' ? token : paramOf(token, key);
   }
   // The object that would hold it is there: nothing follows.
   return keys.some((key) => isObjectThere(place, keyOfToken(key))) ? null : undefined;
@@ -89,7 +94,7 @@ function tokenIn(place: JsonObject, keys: readonly TokenKey[]): string | null | 
 
 function notText(key: string, value: JsonValue): string {
   const advice = isJsonObject(value) ? `: name its member that is the token, such as ${key}.offset` : '';
-  return `expected text or null as page token ${key}, got ${kindOf(value)}${advice}`;
+  return `expected a text, a whole number or null as page token ${key}, got ${kindOf(value)}${advice}`;
 }
 
 function isObjectThere(place: JsonObject, key: string): boolean {

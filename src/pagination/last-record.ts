@@ -4,7 +4,7 @@ import { convertValue } from '../definitions/convert-value.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { Proof } from '../sinks/partition.ts';
 import { readFlag } from './answer-keys.ts';
-import { isLastByLength, noteFollowed, noteLength, noteWhole } from './page-lengths.ts';
+import { isLastByLength, lengthsOf, noteFollowed, noteLength, noteWhole } from './page-lengths.ts';
 import { pageTokenPagination, tokenPosition } from './page-token.ts';
 import {
   shortMark,
@@ -96,11 +96,25 @@ function lastRecordPagination(rules: LastRecordRules, listing: Listing): Paginat
       return {
         ...followed,
         ...(step.kind === 'end' ? step : { kind: 'end', lastPage }),
+        ...(received === 0 && page.next?.hasMore === null && mayHideMore(before, position)
+          ? { doubt: { kind: 'behind' } }
+          : {}),
         position,
         proof: isFirst ? { kind: 'single', isOrdered: true } : proofOf(position),
       };
     }
     return { ...step, ...followed, position };
+  }
+
+  /**
+   * Behind an empty page there is no record to ask on from. Where more is stored than came, it is believed to be the
+   * end, but not where a whole page of it is missing, nor behind a full page, nor where pages far shorter than others
+   * were followed by more: the service may leave out all of a page.
+   */
+  function mayHideMore({ before: last }: LastRecordPosition, { inner }: LastRecordPosition): boolean {
+    const { records, followed } = lengthsOf(pageLengths, inner.size ?? 0);
+    const missing = listing.storedRows - (inner.shown ?? 0);
+    return missing > 0 && (missing >= records || last >= records || followed * 2 < records);
   }
 
   /** What a page's length says; pages without a size say nothing by it. */
@@ -118,7 +132,8 @@ function lastRecordPagination(rules: LastRecordRules, listing: Listing): Paginat
     const followed = isLater ? noteFollowed(pageLengths, { size, records: before }) : {};
     const isShort = isLastByLength(pageLengths, page, known, {
       size,
-      honoursSize: rules.honoursSize,
+      // In the middle of a listing a page may be short because the service has left records out of it.
+      honoursSize: isLater ? undefined : rules.honoursSize,
       isLater,
     });
     // What is stored of the listing was there once: a page that shows less of it may have been cut.

@@ -1,9 +1,8 @@
+import { rememberedKeys, type ListedPage } from './listing-end.ts';
 import {
   beginPlain,
   endNumbered,
   goTo,
-  rememberedKeys,
-  type NumberedPage,
   type NumberedPosition,
   type NumberedStep,
 } from './numbered-position.ts';
@@ -17,7 +16,7 @@ const mostRounds = 4;
  * Towards the end: from the page that the total takes for the last one on, until one is not full. Whatever contradicts
  * the total, or shows that the size is not heard, is left to a walk forwards.
  */
-export function nextUp(position: NumberedPosition, { marks, mark, hasMore }: NumberedPage): NumberedStep {
+export function nextUp(position: NumberedPosition, { marks, mark, hasMore }: ListedPage): NumberedStep {
   const { page, length, pageMark, firstMark, stopAt } = position;
   const received = marks.length;
   const total = position.total ?? 0;
@@ -39,6 +38,7 @@ export function nextUp(position: NumberedPosition, { marks, mark, hasMore }: Num
   const shown = isBehind ? [] : marks;
   const top: NumberedPosition = {
     ...position,
+    top: page,
     reach,
     recent: shown.slice(0, rememberedKeys),
     tail: shown.slice(-rememberedKeys),
@@ -57,7 +57,7 @@ export function nextUp(position: NumberedPosition, { marks, mark, hasMore }: Num
  * front of a page, the page ends where the one behind it begins; a known record shows that one has, and then what
  * stands at the end now is read as well.
  */
-export function nextDown(position: NumberedPosition, { marks, mark }: NumberedPage): NumberedStep {
+export function nextDown(position: NumberedPosition, { marks, mark }: ListedPage): NumberedStep {
   const { page, length, recent, tail, stopAt, firstMark } = position;
   const received = marks.length;
   if (received > length) return beginPlain(position, { isFixed: true });
@@ -95,5 +95,8 @@ function endRound(position: NumberedPosition): NumberedStep {
     });
   }
   if (isGrown || (distinct !== null && total > distinct)) return beginPlain(position);
-  return endNumbered({ ...position, page: 0 }, !isDisturbed);
+  // Records that came in front of the walk have pushed others behind it. A total that never moves and is below what
+  // came would not show that.
+  const isBlind = position.isSteady && distinct !== null && total < distinct;
+  return endNumbered({ ...position, page: 0 }, !isDisturbed && position.risen === 0 && !isBlind);
 }

@@ -1,9 +1,10 @@
 import * as z from 'zod';
 import type { Params } from '../core/records.ts';
-import type { Advance, PageSeen } from './pagination.ts';
+import { pagesSoFar, type EndRules } from './listing-end.ts';
+import type { Advance } from './pagination.ts';
 
 /** A service that numbers its pages. */
-export interface NumberedRules {
+export interface NumberedRules extends EndRules {
   /** Records of a page that are asked for at most. */
   readonly maxSize: number;
   /** Pages hold `maxSize` records, whatever is asked for. */
@@ -11,14 +12,9 @@ export interface NumberedRules {
   readonly honoursSize: boolean;
   /** A page that was shown before means the end. */
   readonly endsByRepeat: boolean;
-  /** A later page that is refused with this status lies behind the last one; null: no status means that. */
-  readonly endStatus: number | null;
   /** Parameters that ask for a page, counted from 0, of so many records. */
   readonly ask: (page: number, size: number) => Params;
 }
-
-/** Keys that pages are compared with. */
-export const rememberedKeys = 100;
 
 const count = z.number().int().min(0);
 
@@ -28,6 +24,7 @@ const count = z.number().int().min(0);
  */
 export const numberedPosition = z.object({
   kind: z.literal('numbered'),
+  ...pagesSoFar,
   /**
    * `first`: nothing is known. `up`: towards the end, where the total expects it. `down`: from the end to the first
    * page. `overlap`: forwards, each page begins with known records. `plain`: forwards, page after page.
@@ -39,27 +36,15 @@ export const numberedPosition = z.object({
   length: count.default(0),
   /** Pages keep their length whatever is asked for. */
   isFixed: z.boolean(),
-  pages: count.default(0),
-  /** Of the last answer that named one. */
-  total: count.nullable().default(null),
   /** The flag of an answer was that more follows. */
   hasSaidMore: z.boolean().default(false),
-  /** Every answer so far named this total. */
-  isSteady: z.boolean().default(true),
   /**
-   * Different records since the first page: as far as the last of them are remembered, and in all; null where not all
-   * were remembered.
+   * Walking down: what stands at the end of the listing; where this round may stop; the page at which it began; the row
+   * behind the last one.
    */
-  shown: count.default(0),
-  distinct: count.nullable().default(0),
-  /** Short marks: of the records read last, in walking order; of the first page and of the one before as a whole. */
-  recent: z.array(z.string()).default([]),
-  firstMark: z.string().default(''),
-  pageMark: z.string().default(''),
-  hasAskedAgain: z.boolean().default(false),
-  /** Walking down: what stands at the end of the listing; where this round may stop; the row behind the last one. */
   tail: z.array(z.string()).default([]),
   stopAt: z.array(z.string()).default([]),
+  top: count.default(0),
   reach: count.default(0),
   rounds: count.default(0),
   /** Rows may have moved to the end behind the walk's back. */
@@ -70,7 +55,8 @@ export const numberedPosition = z.object({
    */
   row: count.default(0),
   short: count.default(0),
-  steppedBack: z.boolean().default(false),
+  /** None of the records of that short page had come before: the service leaves records out of its pages. */
+  isShortNew: z.boolean().default(false),
   /** What lies behind is asked for once more. */
   isAsking: z.boolean().default(false),
 });
@@ -78,19 +64,6 @@ export type NumberedPosition = z.infer<typeof numberedPosition>;
 
 export function beginNumbered(size: number, isFixed: boolean): NumberedPosition {
   return numberedPosition.parse({ kind: 'numbered', size, isFixed });
-}
-
-/** An answer, with what each phase asks of it. */
-export interface NumberedPage {
-  readonly seen: PageSeen;
-  /** What the answer says of more behind it; null: nothing. */
-  readonly hasMore: boolean | null;
-  /** Short marks, in the page's order. */
-  readonly marks: readonly string[];
-  /** Of the page as a whole; '' for an empty one. */
-  readonly mark: string;
-  /** None of its records had come before, and some of them. */
-  readonly added: number;
 }
 
 export type NumberedStep =
@@ -115,6 +88,7 @@ export function beginPlain(
     short: 0,
     shown: 0,
     distinct: 0,
+    strays: 0,
     recent: [],
     pageMark: '',
   });
@@ -127,22 +101,5 @@ export function endNumbered(
   more: Pick<Extract<Advance, { kind: 'end' }>, 'doubt' | 'lastPage'> & { readonly isSingle?: boolean } = {},
 ): NumberedStep {
   const { isSingle = false, ...rest } = more;
-  const isCounted = position.isSteady && position.total !== null && position.distinct === position.total;
-  return {
-    kind: 'end',
-    position,
-    proof: { kind: isSingle ? 'single' : 'seam', isOrdered, ...(isCounted ? { isCounted } : {}) },
-    ...rest,
-  };
-}
-
-/** Different records that the listing has shown. */
-export function shownBy({ distinct, shown }: NumberedPosition): number {
-  return distinct ?? shown;
-}
-
-/** The records read last and these, in walking order. */
-export function remember(recent: readonly string[], marks: readonly string[]): string[] {
-  const fresh = new Set(marks);
-  return [...recent.filter((mark) => !fresh.has(mark)), ...marks].slice(-rememberedKeys);
+  return { kind: 'end', position, proof: { kind: isSingle ? 'single' : 'seam', isOrdered }, ...rest };
 }

@@ -1,30 +1,18 @@
-import {
-  countMarks,
-  pageMark,
-  shortMark,
-  walkWith,
-  type Advance,
-  type Listing,
-  type PageSeen,
-  type Pagination,
-  type PaginationStyle,
-} from './pagination.ts';
 import { readFlag } from './answer-keys.ts';
+import { remember, shortestLook, walkToEnd, type ListedPage } from './listing-end.ts';
 import { nextDown, nextUp } from './numbered-backwards.ts';
-import { nextOverlapping, nextPlain, overlapFrom } from './numbered-forwards.ts';
+import { nextOverlapping, nextPlain, overlapFrom, placeWindow } from './numbered-forwards.ts';
 import {
   beginNumbered,
   endNumbered,
   goTo,
   numberedPosition,
-  remember,
-  shownBy,
-  type NumberedPage,
   type NumberedPosition,
   type NumberedStep,
   type NumberedRules,
 } from './numbered-position.ts';
-import { isLastByLength, noteFollowed, noteLength, noteWhole } from './page-lengths.ts';
+import { isLastByLength, noteFollowed, noteLength } from './page-lengths.ts';
+import type { Advance, Listing, Pagination, PaginationStyle } from './pagination.ts';
 
 /** Completeness rests on a fixed order, or on a total: see `numberedPagination`. */
 export function numberedStyle(rules: NumberedRules, flagKeys: readonly string[] = []): PaginationStyle {
@@ -51,64 +39,78 @@ export function numberedStyle(rules: NumberedRules, flagKeys: readonly string[] 
  * - Otherwise, and wherever pages contradict what is expected of them, page follows page.
  */
 function numberedPagination(rules: NumberedRules, listing: Listing): Pagination {
-  const { pageLengths, trustsTotal } = listing;
-  const countDistinct = countMarks();
+  const { pageLengths } = listing;
 
-  function advance(before: NumberedPosition, seen: PageSeen): Advance {
-    const total = trustsTotal ? (seen.total ?? null) : null;
-    const marks = seen.marks.map(shortMark);
-    const recent = new Set(before.recent);
-    const fresh = new Set(marks.filter((mark) => !recent.has(mark))).size;
-    const distinct = countDistinct(before.pages === 0 ? 0 : before.distinct, marks);
-    const added =
-      distinct === null || before.distinct === null || before.pages === 0
-        ? fresh
-        : distinct - before.distinct;
-    const hasMore = seen.next?.hasMore ?? null;
-    const position: NumberedPosition = {
-      ...before,
-      hasSaidMore: before.hasSaidMore || hasMore === true,
-      pages: before.pages + 1,
-      total: total ?? before.total,
-      // Behind the last page an answer may be a refusal, which names nothing.
-      isSteady:
-        before.isSteady &&
-        (total === null ? marks.length === 0 : before.pages === 0 || total === before.total),
-      shown: before.shown + fresh,
-      distinct,
-    };
-    const page: NumberedPage = { seen, hasMore, marks, mark: pageMark(seen.marks), added };
-    const step = nextOf(position, page, listing, rules);
-    if (step.kind === 'end' && before.pages > 0 && step.proof.kind === 'single') {
-      noteWhole(pageLengths, { size: rules.maxSize, records: before.length });
-    }
+  function advance(before: NumberedPosition, page: ListedPage): Advance {
+    const hasSaidMore = before.hasSaidMore || page.hasMore === true;
+    const isBackwards = before.phase === 'up' || before.phase === 'down';
+    const strays = isBackwards ? 0 : before.strays;
+    const risen = Math.max(0, before.risen - (before.rounds > 0 ? page.added : 0));
+    const step = nextOf(
+      { ...before, pages: before.pages + 1, hasSaidMore, risen, strays },
+      page,
+      listing,
+      rules,
+    );
     if (step.kind !== 'next') return step;
-    const isFollowed = before.pages === 1 && added > 0;
+    const isFollowed = before.pages === 1 && page.added > 0;
     return {
       kind: 'continue',
       position: step.position,
-      isFurther: added > 0,
+      isFurther: page.added > 0,
       ...(isFollowed ? noteFollowed(pageLengths, { size: rules.maxSize, records: before.length }) : {}),
     };
   }
 
-  return walkWith(numberedPosition, {
+  const walk = {
     begin: () => beginNumbered(rules.maxSize, rules.isFixed),
-    request: ({ page, size }) => rules.ask(page, size),
+    request: ({ page, size }: NumberedPosition) => rules.ask(page, size),
     advance,
-    refused: (position, status) => {
-      if (position.page === 0) return null;
-      if (status !== null && status === rules.endStatus) return 'empty';
-      const isCounted = position.total !== null && position.total <= shownBy(position);
-      return position.phase === 'up' || isCounted ? 'empty' : 'perhapsEmpty';
+    rowOf: ({ page, size, isFixed, length }: NumberedPosition) =>
+      page * (isFixed ? Math.max(size, length) : size),
+    behind: (position: NumberedPosition) => behindPages(position, rules.maxSize),
+    windowAt: ({ isFixed, size: asked }: NumberedPosition, row: number, length: number) => {
+      const { page, size } = isFixed
+        ? { page: Math.floor(row / length), size: length }
+        : placeWindow(row, length);
+      return {
+        // In another size, the numbers could mean other rows.
+        params: rules.ask(page, isFixed ? asked : size),
+        from: page * size,
+        to: (page + 1) * size,
+      };
     },
-    halve: ({ size, isFixed }) => (isFixed || size === 1 ? null : beginNumbered(Math.floor(size / 2), false)),
-  });
+    sizeOf: () => rules.maxSize,
+    // Behind a first page that was short, and behind one that is shorter than those before it.
+    mayBeBehind: ({ phase, page, length, short }: NumberedPosition) =>
+      phase === 'up' || (phase === 'plain' && (short > 0 || (page === 1 && length < rules.maxSize))),
+    halve: ({ size, isFixed }: NumberedPosition) =>
+      isFixed || size === 1 ? null : beginNumbered(Math.floor(size / 2), false),
+  };
+  return walkToEnd(numberedPosition, walk, listing, rules);
+}
+
+/** Behind the pages that were requested: a walk to the first page has seen the last one before. */
+function behindPages(position: NumberedPosition, maxSize: number) {
+  const { phase, page, top, row, size, longest, furthest, isFixed, isAsking } = position;
+  const ofPhase = phase === 'first' ? Math.min(size, longest || size) : position.length;
+  const whole = isFixed ? Math.max(size, position.length) : phase === 'plain' && !isAsking ? size : ofPhase;
+  const rows = {
+    first: whole,
+    up: (page + 1) * whole,
+    down: (top + 1) * whole,
+    overlap: (page + 1) * size,
+    plain: row + whole,
+  };
+  const isOne = !isFixed && furthest <= whole;
+  const known = phase === 'plain' || phase === 'overlap' ? row : furthest;
+  const length = isOne ? Math.max(whole, Math.min(maxSize, shortestLook)) : whole;
+  return { known, row: rows[phase], length };
 }
 
 function nextOf(
   position: NumberedPosition,
-  page: NumberedPage,
+  page: ListedPage,
   listing: Listing,
   rules: NumberedRules,
 ): NumberedStep {
@@ -128,12 +130,12 @@ function nextOf(
 
 function nextFirst(
   position: NumberedPosition,
-  { seen, hasMore, marks, mark }: NumberedPage,
+  answer: ListedPage,
   { pageLengths, storedRows, isOrdered, growsOnly }: Listing,
   rules: NumberedRules,
 ): NumberedStep {
   const { size, total } = position;
-  const received = marks.length;
+  const { seen, received, hasMore, mark } = answer;
   const known = noteLength(pageLengths, size, seen);
   if (hasMore === false && (total === null || total <= received)) {
     return endNumbered(position, true, { isSingle: true });
@@ -165,7 +167,7 @@ function nextFirst(
     size: isFixed ? size : received,
     length: received,
     row: received,
-    recent: remember([], marks),
+    recent: remember([], answer),
     firstMark: mark,
     pageMark: mark,
   };
@@ -174,7 +176,7 @@ function nextFirst(
     // What the first page shows is all, as far as its total tells: it need not be read again.
     return goTo({ ...next, phase: 'up', page, reach: total <= received ? received : 0 });
   }
-  return total === null && !isFixed && received > 1
+  return total === null && !isFixed && received > 2
     ? overlapFrom(next)
     : goTo({ ...next, phase: 'plain', page: 1 });
 }

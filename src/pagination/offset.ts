@@ -1,19 +1,13 @@
-import type { Advance, Listing, PageSeen, Pagination, PaginationStyle } from './pagination.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { PageLength } from '../sinks/partition.ts';
-import { countMarks, pageMark, shortMark, walkWith } from './pagination.ts';
-import {
-  askAgain,
-  fullOverlap,
-  offsetPosition,
-  stepForward,
-  type OffsetPosition,
-} from './offset-position.ts';
-import { isLastByLength, noteFollowed, noteLength, noteWhole, type PageLengths } from './page-lengths.ts';
+import { shortestLook, shownBy, walkToEnd, type ListedPage } from './listing-end.ts';
+import { askAgain, offsetPosition, overlapOf, stepForward, type OffsetPosition } from './offset-position.ts';
+import { isLastByLength, noteFollowed, noteLength, type PageLengths } from './page-lengths.ts';
+import type { Advance, Listing, Pagination, PaginationStyle } from './pagination.ts';
 
 type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
 
-const stepBack = 2 * fullOverlap;
+const stepBack = 20;
 
 type Step =
   | Exclude<Advance, { kind: 'continue' }>
@@ -29,7 +23,7 @@ export function offsetStyle(rules: OffsetRules): PaginationStyle {
     walk: (listing) => offsetPagination(rules, listing),
     readNext: () => null,
     calls: (rows, listings) => {
-      const further = Math.floor(rows / (rules.maxSize - fullOverlap));
+      const further = Math.floor(rows / Math.max(1, rules.maxSize - overlapOf(rules.maxSize)));
       return listings + further + (further > 0 ? 1 : 0);
     },
   };
@@ -42,67 +36,58 @@ export function offsetStyle(rules: OffsetRules): PaginationStyle {
  * ahead of the walk: with a fixed order the unbroken seam is a proof.
  */
 export function offsetPagination(rules: OffsetRules, listing: Listing): Pagination {
-  const { pageLengths, trustsTotal } = listing;
-  const countDistinct = countMarks();
-
-  function advance(before: OffsetPosition, seen: PageSeen): Advance {
-    const { total: named, ...page } = seen;
-    const lastTotal = trustsTotal ? (named ?? null) : null;
-    const total = before.pages === 0 || before.total === lastTotal ? lastTotal : null;
-    const furthest = Math.max(before.furthest, before.offset + page.marks.length);
-    const shown = countShown(before, page);
-    const position = { ...before, total, shown };
-    const step =
-      before.pages === 0
-        ? nextFirst(position, page, listing, rules)
-        : nextLater(position, page, listing, rules);
-    const came = shown ?? furthest;
-    if (step.kind === 'end' && lastTotal !== null && lastTotal > came) {
-      const askedAgain = position.hasAskedAgain ? null : askAgain(position, page);
-      if (askedAgain !== null) return { kind: 'continue', position: askedAgain, isFurther: false };
-      return { ...step, doubt: { kind: 'total', total: lastTotal, shown: came } };
-    }
-    if (step.kind === 'end' && position.pages > 0 && step.proof.kind === 'single') {
-      noteWhole(pageLengths, { size: position.size, records: furthest });
-    }
-    if (step.kind !== 'continue') return step;
-    return { ...step, position: { ...step.position, furthest }, isFurther: furthest > before.furthest };
-  }
-
-  /** Exactly while this process has met all of the walk; after a resume, as far as the position remembers records. */
-  function countShown(before: OffsetPosition, page: PageSeen): number | null {
-    if (before.pages > 0 && before.shown === null) return null;
-    const shown = before.pages === 0 ? 0 : (before.shown ?? 0);
-    return countDistinct(shown, page.marks) ?? shown + newRecords(before, page);
-  }
-
-  return walkWith(offsetPosition, {
-    begin: () => offsetPosition.parse({ kind: 'offset', offset: 0, size: rules.maxSize }),
-    request: ({ offset, size }) => ({ [rules.sizeParam]: size, [rules.offsetParam]: offset }),
-    advance,
-    halve: (position) =>
-      // Below the overlap a page could bring nothing new.
-      position.size <= 2 * fullOverlap
-        ? null
-        : { ...position, size: Math.floor(position.size / 2), before: 0 },
-  });
+  const { maxSize, offsetParam, sizeParam, gaps, end } = rules;
+  const walk = {
+    begin: () => offsetPosition.parse({ kind: 'offset', offset: 0, size: maxSize }),
+    request: ({ offset, size }: OffsetPosition) => ({ [sizeParam]: size, [offsetParam]: offset }),
+    advance: (position: OffsetPosition, page: ListedPage, isFurther: boolean): Advance => {
+      const step =
+        position.pages === 0
+          ? nextFirst(position, page, listing, rules)
+          : nextLater(position, page, listing, rules);
+      if (step.kind === 'end' && (position.total ?? 0) > shownBy(position) && !position.hasAskedAgain) {
+        const askedAgain = askAgain(position, page);
+        if (askedAgain !== null) return { kind: 'continue', position: askedAgain, isFurther: false };
+      }
+      return step.kind === 'continue' ? { ...step, isFurther } : step;
+    },
+    rowOf: ({ offset }: OffsetPosition) => offset,
+    behind: ({ offset, size, longest, furthest }: OffsetPosition) => {
+      const whole = longest === 0 ? size : longest;
+      const length = furthest <= whole ? Math.max(whole, Math.min(size, shortestLook)) : whole;
+      return { known: furthest, row: offset + Math.min(size, whole), length };
+    },
+    windowAt: ({ size }: OffsetPosition, row: number, length: number) => ({
+      params: { [sizeParam]: Math.max(size, length), [offsetParam]: row },
+      from: row,
+      to: row + length,
+    }),
+    sizeOf: ({ size }: OffsetPosition) => size,
+    halve: (position: OffsetPosition) => {
+      const size = Math.floor(position.size / 2);
+      // Below that a page could bring nothing new.
+      return size < 2 ? null : { ...position, size, longest: Math.min(size, position.longest), before: 0 };
+    },
+  };
+  const endStatus = typeof end === 'object' ? end.status : null;
+  return walkToEnd(offsetPosition, walk, listing, { gaps, endStatus });
 }
 
 /** After the first page: it ends the walk where it shows all of the listing. */
 function nextFirst(
   position: OffsetPosition,
-  page: PageSeen,
+  page: ListedPage,
   { pageLengths, storedRows, isOrdered }: Listing,
   { totalCountsListing, honoursSize }: OffsetRules,
 ): Step {
-  const received = page.marks.length;
-  const known = noteLength(pageLengths, position.size, page);
+  const { received } = page;
+  const known = noteLength(pageLengths, position.size, page.seen);
   if (received === 0) return endOf({ ...position, isSingle: true }, page, isOrdered);
   // What is stored of the listing was there once: a page that shows less of it may have been cut. Unless the service
   // documents it, a total may count the page alone: then the largest pages are where the service cuts them.
   const isTotalSure = totalCountsListing === true || received < known.records;
   const isAll = isTotalSure && isAllOf(position, page);
-  const isShort = isLastByLength(pageLengths, page, known, { size: position.size, honoursSize });
+  const isShort = isLastByLength(pageLengths, page.seen, known, { size: position.size, honoursSize });
   return received >= storedRows && (isAll || isShort)
     ? endOf({ ...position, isSingle: true }, page, isOrdered, !isAll)
     : { kind: 'continue', position: { ...stepForward(position, page), isSingle: true } };
@@ -110,31 +95,39 @@ function nextFirst(
 
 function nextLater(
   position: OffsetPosition,
-  page: PageSeen,
+  page: ListedPage,
   { pageLengths, isOrdered }: Listing,
-  { honoursSize }: OffsetRules,
+  { honoursSize, gaps }: OffsetRules,
 ): Step {
-  const received = page.marks.length;
+  const { received } = page;
   const { size } = position;
-  const known = noteLength(pageLengths, size, page);
+  const known = noteLength(pageLengths, size, page.seen);
   if (received === 0) return position.expected === 0 ? endOf(position, page, isOrdered) : seamLost(position);
-  if (position.expected === 0) return behindTheEnd(position, pageLengths);
+  if (position.expected === 0) {
+    const step = behindTheEnd(position, page, pageLengths);
+    return step === null ? endOf({ ...position, isTorn: true }, page, isOrdered) : step;
+  }
   const recent = new Set(position.recent);
-  if (!recent.has(shortMark(page.marks[0] ?? ''))) return seamLost(position);
-  const thisPage = pageMark(page.marks);
-  if (thisPage === position.pageMark) {
+  if (!recent.has(page.markAt(0))) return seamLost(position);
+  // A shorter page may show the same few records from another offset on.
+  if (page.mark === position.pageMark && received >= position.longest) {
     const why = 'another offset brought exactly the same page: the API seems to ignore paging';
     return { kind: 'restart', code: 'PAGING_BROKEN', why };
   }
   const next = {
-    ...stepForward(position, page, thisPage),
+    ...stepForward(position, page),
     isSingle: position.isSingle && isTailOf(position, page),
   };
   if (received < known.records && isAllOf(position, page)) return endOf(next, page, isOrdered);
-  const hasNewKey = page.marks.some((mark) => !recent.has(shortMark(mark)));
+  const hasNewKey = page.seen.marks.some((_, index) => !recent.has(page.markAt(index)));
   // Noted before the length is judged: once more has come after a page, a page as long does not end a walk.
   const followed = hasNewKey ? noteMore(position, pageLengths) : {};
-  const isShort = isLastByLength(pageLengths, page, known, { size, honoursSize, isLater: hasNewKey });
+  const isShort = isLastByLength(pageLengths, page.seen, known, {
+    size,
+    // In the middle of a listing a page may be short because the service has left records out of it.
+    honoursSize: honoursSize === true && (gaps === 'never' || !hasNewKey),
+    isLater: hasNewKey,
+  });
   if (hasNewKey && isShort) return { ...endOf(next, page, isOrdered, true), ...followed };
   // A full page of known records may end just where unread ones begin.
   if (hasNewKey || received >= known.records || !endsWhereTheWalkStands(position, page)) {
@@ -157,48 +150,51 @@ function noteMore({ size, before }: OffsetPosition, pageLengths: PageLengths) {
 /** `isByLength`: it is the last page because it is short. */
 function endOf(
   position: OffsetPosition,
-  page: PageSeen,
+  page: ListedPage,
   isOrdered: boolean,
   isByLength = false,
 ): Extract<Advance, { kind: 'end' }> {
   return {
     kind: 'end',
-    position: { ...position, pages: position.pages + 1, offset: position.offset + page.marks.length },
-    proof: { kind: position.isSingle ? 'single' : 'seam', isOrdered: position.isSingle || isOrdered },
-    ...(isByLength ? { lastPage: { size: position.size, records: page.marks.length } } : {}),
+    position: { ...position, pages: position.pages + 1, offset: position.offset + page.received },
+    proof: {
+      kind: position.isSingle ? 'single' : 'seam',
+      isOrdered: position.isSingle || (isOrdered && !position.isTorn),
+    },
+    ...(isByLength ? { lastPage: { size: position.size, records: page.received } } : {}),
   };
-}
-
-/** Records of the page that are not among those that the walk remembers. */
-function newRecords({ recent }: OffsetPosition, { marks }: PageSeen): number {
-  const known = new Set(recent);
-  return new Set(marks.map(shortMark).filter((mark) => !known.has(mark))).size;
 }
 
 /**
  * The page ends where the listing does by its total, and was not cut at the size that was asked for: then such a total
  * could be older than its rows.
  */
-function isAllOf({ offset, size, total }: OffsetPosition, { marks }: PageSeen): boolean {
-  return marks.length < size && offset + marks.length === total;
+function isAllOf({ offset, size, total, isSteady }: OffsetPosition, { received }: ListedPage): boolean {
+  return isSteady && received < size && offset + received === total;
 }
 
 /** True when the page shows nothing but the end of what was read, in the same order. */
-function isTailOf(position: OffsetPosition, page: PageSeen): boolean {
+function isTailOf(position: OffsetPosition, page: ListedPage): boolean {
   const tail = position.recent.slice(-position.expected);
-  return (
-    page.marks.length === tail.length &&
-    tail.every((mark, index) => mark === shortMark(page.marks[index] ?? ''))
-  );
+  return page.marks.length === tail.length && tail.every((mark, index) => mark === page.markAt(index));
 }
 
 /**
  * Records where none were expected: the overlapping page was cut just behind its known records, which are read again
- * with half the overlap.
+ * with half the overlap. Null: the service shows what it has shown before.
  */
-function behindTheEnd(position: OffsetPosition, pageLengths: PageLengths): Step {
-  const expected = Math.floor(position.overlap / 2);
-  if (!position.isProbe || expected === 0) {
+function behindTheEnd(position: OffsetPosition, page: ListedPage, pageLengths: PageLengths): Step | null {
+  const expected = position.isProbe ? Math.floor(position.overlap / 2) : 0;
+  if (expected === 0 && page.added === 0) return null;
+  if (expected === 0 && position.longest > 1) {
+    // The page before had one record only, others have more.
+    return {
+      kind: 'continue',
+      position: { ...stepForward(position, page), isTorn: true, isSingle: false },
+      ...noteMore(position, pageLengths),
+    };
+  }
+  if (expected === 0) {
     const why =
       'the API gives one record a page; such pages cannot overlap, so records between them could be missed';
     return { kind: 'broken', code: 'PAGING_BROKEN', why, dropWatermark: false };
@@ -221,8 +217,8 @@ function behindTheEnd(position: OffsetPosition, pageLengths: PageLengths): Step 
  * A page without a new key is the end only if it ends with the walk's newest record, or, where that has vanished, with
  * the same one as the page before. Otherwise rows inserted in front have pushed known rows back into sight.
  */
-function endsWhereTheWalkStands(position: OffsetPosition, page: PageSeen): boolean {
-  const last = shortMark(page.marks.at(-1) ?? '');
+function endsWhereTheWalkStands(position: OffsetPosition, page: ListedPage): boolean {
+  const last = page.markAt(page.received - 1);
   return last === position.recent.at(-1) || last === position.lastMark;
 }
 

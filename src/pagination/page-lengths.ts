@@ -21,10 +21,16 @@ interface KnownLengths {
 export type PageLengths = Map<number, KnownLengths>;
 
 const nothingKnown: KnownLengths = { records: 0, bytes: 0, followed: Infinity, whole: 0 };
+/** What holds for all requested sizes. */
+const anySize = 0;
+
+export function lengthsOf(lengths: PageLengths, size: number): KnownLengths {
+  return lengths.get(size) ?? lengths.get(anySize) ?? nothingKnown;
+}
 
 /** Notes a page; gives what was known before it. */
 export function noteLength(lengths: PageLengths, size: number, page: Page): KnownLengths {
-  const known = lengths.get(size) ?? nothingKnown;
+  const known = lengthsOf(lengths, size);
   lengths.set(size, {
     ...known,
     records: Math.max(known.records, page.marks.length),
@@ -41,7 +47,7 @@ export function noteFollowed(
   lengths: PageLengths,
   { size, records }: PageLength,
 ): { readonly followed?: PageLength } {
-  const known = lengths.get(size) ?? nothingKnown;
+  const known = lengthsOf(lengths, size);
   if (records < 1 || records >= Math.min(size, known.followed)) return {};
   const followed = 2 ** Math.floor(Math.log2(records));
   lengths.set(size, { ...known, followed });
@@ -50,8 +56,24 @@ export function noteFollowed(
 
 /** A page of `records` was confirmed to be all of its listing. */
 export function noteWhole(lengths: PageLengths, { size, records }: PageLength): void {
-  const known = lengths.get(size) ?? nothingKnown;
+  const known = lengthsOf(lengths, size);
   lengths.set(size, { ...known, whole: Math.max(known.whole, records) });
+}
+
+/** The service leaves records out of its pages: no short page is believed to be the last one any more in this run. */
+export function noteGap(lengths: PageLengths): void {
+  for (const size of [anySize, ...lengths.keys()]) {
+    lengths.set(size, { ...lengthsOf(lengths, size), followed: 1 });
+  }
+}
+
+export function hasGaps(lengths: PageLengths): boolean {
+  return lengths.has(anySize);
+}
+
+/** A page of so many records is below the size that was requested, and below any that more came after. */
+export function isShort(lengths: PageLengths, size: number, records: number): boolean {
+  return records < Math.min(size, lengthsOf(lengths, size).followed);
 }
 
 /**

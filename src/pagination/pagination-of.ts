@@ -3,6 +3,7 @@ import type { Params } from '../core/records.ts';
 import type { Entity, Pagination as PaginationRules } from '../definitions/definition.ts';
 import type { Partition } from '../sinks/partition.ts';
 import { readFlag, readSignOfMore } from './answer-keys.ts';
+import { cutPagination } from './cut-listing.ts';
 import { keysetPagination } from './keyset.ts';
 import { lastRecordStyle } from './last-record.ts';
 import { newestFirstPagination } from './newest-first.ts';
@@ -52,7 +53,11 @@ export function paginationOf(
   const isOrdered = entity.order !== null || entity.growsOnly;
   const listing = { ...ofEntity, isOrdered, growsOnly: entity.growsOnly };
   const style = styleOf(pagination);
-  const full = (storedRows: number): Pagination => style.walk({ ...listing, storedRows });
+  const { cut } = entity;
+  const whole = (storedRows: number): Pagination => style.walk({ ...listing, storedRows });
+  const mayBeCut = (walk: Pagination, isDown = false): Pagination =>
+    cut === null ? walk : cutPagination(walk, cut, pagination, isDown);
+  const full = (storedRows: number): Pagination => mayBeCut(whole(storedRows));
   if (incremental === null || reading.mode === 'full' || reading.watermark === null) {
     return full(reading.storedRows);
   }
@@ -69,7 +74,7 @@ export function paginationOf(
     case 'since':
       return sincePagination(full(0), sinceParamOf(entity, incremental), sinceMs);
     case 'newestFirst':
-      return newestFirstPagination(full(0), { untilMs: sinceMs });
+      return mayBeCut(newestFirstPagination(whole(0), { untilMs: sinceMs }), true);
   }
 }
 
@@ -108,24 +113,25 @@ type Offsets = Extract<PaginationRules, { kind: 'offset' }>;
 
 /** The API takes offsets, and the service behind it counts pages. */
 function numberedOffsets(
-  { maxSize, offsetParam, sizeParam, honoursSize }: Offsets,
+  { maxSize, offsetParam, sizeParam, honoursSize, gaps }: Offsets,
   numbered: NonNullable<Offsets['numbered']>,
 ): PaginationStyle {
   return numberedStyle({
     maxSize,
     honoursSize: honoursSize ?? false,
+    gaps,
     ...numbered,
-    endStatus: null,
     ask: (page, size) => ({ [sizeParam]: size, [offsetParam]: page * size }),
   });
 }
 
 function pageStyle(rules: Extract<PaginationRules, { kind: 'page' }>): PaginationStyle {
-  const { pageParam, first, sizeParam, maxSize, honoursSize = false, end, flagKeys } = rules;
+  const { pageParam, first, sizeParam, maxSize, honoursSize = false, gaps, end, flagKeys } = rules;
   const numbered = {
     maxSize,
     isFixed: sizeParam === null,
     honoursSize,
+    gaps,
     endsByRepeat: end === 'repeats',
     endStatus: typeof end === 'object' ? end.status : null,
     ask: (page: number, size: number) => ({

@@ -27,7 +27,10 @@ export interface Listing {
   readonly growsOnly: boolean;
   /** Shared by all listings of one entity in a run: it shows what the server caps a page at. */
   readonly pageLengths: PageLengths;
-  /** Rows of it that are stored; 0 where an incremental walk shows less than there is. */
+  /**
+   * Rows that it is known to have had: those stored, or as far as its last full walk reached. 0 where an incremental
+   * walk shows less than there is.
+   */
   readonly storedRows: number;
   /** False: what its answers name as total is not used for anything. */
   readonly trustsTotal: boolean;
@@ -52,6 +55,8 @@ export interface NextPage {
 /** The answer must speak of the next page and does not, or not in the agreed way. */
 export interface UnreadableNext {
   readonly fault: string;
+  /** It says nothing at all. */
+  readonly isSilent?: true;
 }
 
 /**
@@ -103,6 +108,10 @@ export interface PageSeen {
   readonly next: NextPage | null;
   /** How many records the listing has; absent: the answer does not say. */
   readonly total?: number;
+  /** The answer says that the service shows a part of the listing. */
+  readonly isCut?: boolean;
+  /** There was no answer but a refusal, or the failure of the service (500). */
+  readonly refusal?: 'refused' | 'failed';
   readonly nowMs: number;
 }
 
@@ -121,8 +130,12 @@ export type Advance =
       readonly position: Position;
       readonly followed?: PageLength;
       readonly proof: Proof;
+      /** The furthest row that the walk has reached, counted from 1; absent where places are not counted. */
+      readonly reach?: number;
       readonly lastPage?: PageLength;
       readonly doubt?: Doubt;
+      /** Whatever its order: what did not change since the walk began was shown. */
+      readonly isSettled?: true;
     }
   /** The walk must begin again; at most three times a run, then it is set aside with `code`. */
   | { readonly kind: 'restart'; readonly code: ErrorCode; readonly why: string }

@@ -9,6 +9,9 @@ import type { Leftover, ListedObject } from './object-store.ts';
 /** A file that is being written: no glob over the files of a kind finds it. */
 const partialName = /^\..+\.partial$/;
 
+/** How a staged file is named after the one that it is to become. */
+const stagedName = /\.([^/]+)\.staged\.partial$/;
+
 /** A manifest of ten thousand entities has a tenth of it. */
 const maxTextBytes = 64 * 1024 * 1024;
 
@@ -134,7 +137,8 @@ export async function leftPartials(root: string): Promise<readonly Leftover[]> {
     const path = join(root, name);
     const remove = async (): Promise<void> =>
       void (await explained(path, async () => await removeFile(root, path)));
-    partials.push({ files: 1, bytes: stats.size, modifiedAtMs: stats.mtimeMs, remove });
+    const facts = { files: 1, bytes: stats.size, modifiedAtMs: stats.mtimeMs };
+    partials.push({ name: name.replace(stagedName, '$1'), ...facts, remove });
   }
   return partials;
 }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { link, lstat, mkdir, open, rename, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { createPrivateDirectory, hasCode } from '../files/private-file.ts';
+import { createNamedDirectory, hasCode } from '../files/private-file.ts';
 import { explained, incompatible, notFolder } from './folder-files.ts';
 import { leftPartials, listFiles, readFile, removeFile, sizeOf, streamFile, synced } from './folder-files.ts';
 import type { ObjectStore } from './object-store.ts';
@@ -133,7 +133,7 @@ async function makeFolders(root: string, folder: string): Promise<void> {
 
 function makeRoot(root: string): void {
   try {
-    createPrivateDirectory(root);
+    createNamedDirectory(root);
   } catch (error) {
     if (!hasCode(error, 'SINK_INCOMPATIBLE')) throw error;
     throw incompatible(root, 'is a file or lies below one, expected a folder');

@@ -133,7 +133,7 @@ export function manifestText(value: Manifest): string {
 
 /** What to do about a manifest that cannot be read and may be of another version. */
 export const otherVersionAdvice =
-  'If a newer connector-sync wrote it, use that one. If one wrote it whose manifests are no longer read, keep all of it and publish to another place.';
+  'If another version of connector-sync wrote it, use that one, or keep all of it and publish to another place.';
 
 /** Throws `Error` with a sentence that names the first thing that is wrong; the caller says which manifest it is. */
 export function readManifest(text: string): StoredManifest {

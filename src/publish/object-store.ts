@@ -26,7 +26,7 @@ export interface ObjectStore extends AsyncDisposable {
   replace(name: string, text: string): Promise<void>;
   /** Those that are not there are no error. */
   remove(names: readonly string[]): Promise<void>;
-  /** What processes left that were killed: staged files, uploads that never ended, claims. */
+  /** Leftovers of killed processes: staged files, uploads that never ended. */
   leftovers(): Promise<readonly Leftover[]>;
 }
 
@@ -43,7 +43,13 @@ export interface FileCount {
 
 /** A file, a folder or an upload. */
 export interface Leftover extends FileCount {
+  /** Of the object that it is, or would have become. */
+  readonly name?: string;
+  /** It may be another program's, unless its name is one of the target's layout. */
+  readonly isShared?: boolean;
   readonly modifiedAtMs: number;
+  /** Another attempt has won: however young it is, it is never needed. */
+  readonly isOver?: boolean;
   /** Its time is that of this machine, whatever the store's clock says. */
   readonly isLocal?: true;
   /** What another process has removed meanwhile is no error. */
@@ -65,14 +71,16 @@ interface LeftoverAges {
 /** Removals at once: not every server removes many objects in one request. */
 const removers = 8;
 
-/** Removes those that are old enough. `waiting`: those too young to be removed. */
+/** Removes those of attempts that are over, and those that are old enough. `waiting`: those too young to be removed. */
 export async function removeOld(found: readonly Leftover[], { ageMs, now, isDryRun }: LeftoverAges) {
-  const storeMs = found.every(({ isLocal }) => isLocal) ? 0 : await now();
-  const isOld = ({ modifiedAtMs, isLocal }: Leftover): boolean =>
-    modifiedAtMs < (isLocal === true ? systemClock.now() : storeMs) - ageMs;
-  const old = found.filter(isOld);
+  const open = found.filter(({ isOver }) => isOver !== true);
+  const storeMs = open.every(({ isLocal }) => isLocal) ? 0 : await now();
+  const isYoung = ({ modifiedAtMs, isLocal }: Leftover): boolean =>
+    modifiedAtMs >= (isLocal === true ? systemClock.now() : storeMs) - ageMs;
+  const young = new Set(open.filter(isYoung));
+  const old = found.filter((one) => !young.has(one));
   if (!isDryRun) await removeEach(old, async ({ remove }) => await remove());
-  return { removed: sumOf(old), waiting: sumOf(found.filter((one) => !old.includes(one))) };
+  return { removed: sumOf(old), waiting: sumOf([...young]) };
 }
 
 export async function removeEach<One>(

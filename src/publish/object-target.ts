@@ -43,8 +43,7 @@ export function openObjectTarget(options: ObjectTargetOptions): Target {
     begin: (number) => Promise.resolve(beginPublication(options, number)),
     probe: async () => await probeObjects(store),
     check: async (signal) => await checkObjects(store, signal),
-    prune: async (keepFromMs, isDryRun, isErasing = false) =>
-      await pruneObjects(store, { layout, clock, keepFromMs, isDryRun, isErasing }),
+    prune: async (keepFromMs, isDryRun) => await pruneObjects(store, { layout, clock, keepFromMs, isDryRun }),
     [Symbol.asyncDispose]: async () => {
       await writers[Symbol.asyncDispose]();
       await store[Symbol.asyncDispose]();

@@ -1,5 +1,6 @@
 import { SyncError } from '../core/errors.ts';
 import { entityName, type Manifest, type PublishedEntity } from './manifest.ts';
+import type { RunId } from '../core/names.ts';
 import { followedEntities, reasonForAll, reasonOfEntity } from './new-generation.ts';
 import { nameColumns } from './row-text.ts';
 import type { StoredConnector, StoredEntity, StoredState } from './stored-state.ts';
@@ -14,8 +15,14 @@ interface Wishes {
   readonly snapshot: 'asked' | 'due' | null;
 }
 
-/** An entity whose rows stay as they were published, until it has been read completely again. */
-export type HeldBack = Pick<PublishedEntity, 'connector' | 'entity'>;
+/**
+ * An entity whose rows stay as they were published: until it has been read completely again, or while its connector
+ * seems to have read another account.
+ */
+export interface HeldBack extends Pick<PublishedEntity, 'connector' | 'entity'> {
+  /** Null: no account is in doubt. */
+  readonly doubt: { readonly run: RunId; readonly toUndo: readonly RunId[] } | null;
+}
 
 export type PublicationPlan = ReturnType<typeof planPublication>;
 
@@ -30,11 +37,12 @@ export interface EntityPlan {
 }
 
 /**
- * What the publication after `newest` holds. An entity that was published completely stays as it was while its table is
- * missing or was made again, until it has been read completely; one that left the settings does so until the next
- * snapshot, which leaves it out, unless the sink holds nothing of it now: then a generation without rows begins. Throws
- * TARGET_AHEAD where the target holds changes that this sink has not made yet, and TARGET_INCOMPATIBLE where it holds
- * those of a sink that has nothing to do with this one.
+ * The publication after `newest`. An entity that was published completely stays as it was while its table is
+ * missing or was made again, until it has been read completely. So does an entity while one of its rows stands for
+ * several records, and every entity of a connector that seems to have read another account. An entity that left the
+ * settings does so until the next snapshot, which leaves it out, unless the sink holds nothing of it now: then a
+ * generation without rows begins. Throws TARGET_AHEAD where the target holds changes that this sink has not made yet,
+ * and TARGET_INCOMPATIBLE where it holds those of a sink that has nothing to do with this one.
  */
 export function planPublication(newest: Manifest | null, stored: StoredState, wishes: Wishes) {
   const publication = (newest?.publication ?? 0) + 1;
@@ -42,9 +50,11 @@ export function planPublication(newest: Manifest | null, stored: StoredState, wi
   const ofAll = reasonForAll(newest, stored, wishes);
   const chosen = stored.connectors.flatMap((connector) =>
     connector.entities.flatMap((entity) => {
+      if (connector.doubt !== null) return [];
       const name = entityName({ connector: connector.connector, entity: entity.table.entity });
       const published = publishedByName.get(name) ?? null;
-      if (published !== null && !wishes.isNewGenerationAsked && isBegunAgain(published, entity)) return [];
+      const isWaiting = entity.isColliding || (published !== null && isBegunAgain(published, entity));
+      if (isWaiting && !wishes.isNewGenerationAsked) return [];
       return [planEntity({ publication, connector, entity, published, ofAll, wishes })];
     }),
   );
@@ -59,6 +69,7 @@ export function planPublication(newest: Manifest | null, stored: StoredState, wi
   );
   const others = (newest?.entities ?? []).filter((one) => !planned.has(entityName(one)));
   const heldBack = others.filter((one) => declared.has(entityName(one)));
+  const inDoubt = stored.connectors.filter(({ doubt }) => doubt !== null);
   const isNeeded =
     isSnapshotNeeded(newest, stored, wishes) ||
     entities.some(
@@ -75,11 +86,38 @@ export function planPublication(newest: Manifest | null, stored: StoredState, wi
     unchanged: (wishes.snapshot === null && ofAll === null ? others : heldBack).map((one) =>
       withoutRows(one, stored),
     ),
-    heldBack: heldBack.map(({ connector, entity }) => ({ connector, entity })),
+    heldBack: [
+      ...heldBack
+        .filter((one) => !inDoubt.some(({ connector }) => connector === one.connector))
+        .map(({ connector, entity }): HeldBack => ({ connector, entity, doubt: null })),
+      ...inDoubt.flatMap(({ connector, doubt, entities: held }) =>
+        held.map(({ table: { entity } }): HeldBack => ({ connector, entity, doubt })),
+      ),
+    ],
     /** There is something to publish even where no row has changed. */
     isNeeded,
   };
 }
+
+/** For people: a line for each reason. */
+export function heldBackTexts(heldBack: readonly HeldBack[]): readonly string[] {
+  const waiting = heldBack.filter(({ doubt }) => doubt === null).map(entityName);
+  const doubts = new Map(
+    heldBack.flatMap(({ connector, doubt }) => (doubt === null ? [] : [[connector, doubt]])),
+  );
+  const names = waiting.length > mostNamed ? [`${waiting.length} entities`] : waiting;
+  return [
+    ...[...doubts].map(
+      ([connector, { run, toUndo }]) =>
+        `${connector}: held back, because run ${run} seems to have read another account. If so: correct the config, ${toUndo.map((one) => `connector-sync undo ${connector} --run ${one}, `).join('')}and sync again. If it is the right one: connector-sync adopt ${connector} --yes`,
+    ),
+    ...(waiting.length === 0
+      ? []
+      : [`${names.join(', ')}: as published before, until the next sync has read all of it again`]),
+  ];
+}
+
+const mostNamed = 3;
 
 /** Readers must not see a complete table become empty and fill again. */
 function isBegunAgain(published: PublishedEntity, { tableId, asOf }: StoredEntity): boolean {

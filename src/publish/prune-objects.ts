@@ -22,19 +22,18 @@ interface Prune {
   readonly keepFromMs: number | null;
   /** Counts what it would remove. */
   readonly isDryRun: boolean;
-  /** Files that no manifest names, of publications that are made, are removed at once. */
-  readonly isErasing: boolean;
 }
 
 /**
  * Removes the oldest publications, up to those that a reader of any that was the newest at `keepFromMs` or later needs;
- * then files of this layout that no manifest names, a day old by the store's own clock. Manifests go first, from the
- * oldest on: at no time one names a file that was removed. Where every publication stays, there may be any number of
- * manifests: those alone are read whose number more than one attempt has.
+ * then files and leftovers of this layout that no manifest names: at once where their number was published, because no
+ * attempt ends with a number that is taken, and else when they are a day old by the store's own clock. Manifests go
+ * first, from the oldest on: at no time one names a file that was removed. Where every publication stays, there may be
+ * any number of manifests: those alone are read whose number more than one attempt has.
  */
 export async function pruneObjects(
   store: ObjectStore,
-  { layout, clock, keepFromMs, isDryRun, isErasing }: Prune,
+  { layout, clock, keepFromMs, isDryRun }: Prune,
 ): Promise<PrunedTarget> {
   const remove = async (names: readonly string[]): Promise<void> => {
     if (!isDryRun) await store.remove(names);
@@ -52,19 +51,23 @@ export async function pruneObjects(
   await remove([...files.keys()]);
   const newest = manifests.at(-1)?.publication ?? 0;
   const all = keepFromMs === null ? null : { named: new Set([...named, ...files.keys()]), newest };
-  const { unnamed, newestMs, newest: newestNow } = await findUnnamed(store, partNamePattern(layout), all);
+  // Listed first: the manifests that are read later include any that was made meanwhile.
+  const pattern = partNamePattern(layout);
+  const leftovers = await store.leftovers();
+  const { unnamed, newestMs, newest: newestNow } = await findUnnamed(store, pattern, all);
   const ages = {
     ageMs: dayMs,
     now: async () => (isDryRun ? Math.max(newestMs, clock.now()) : await timeOfStore(store, newestNow)),
     isDryRun,
   };
-  // A killed prune leaves files whose manifest it has removed. No attempt ends with a number that is taken.
-  const over = isErasing ? unnamed.filter(({ publication }) => publication <= newestNow) : [];
-  await remove(over.map(({ name }) => name));
-  const others = unnamed.filter((one) => !over.includes(one));
-  const { removed, waiting } = await removeOld([...others, ...(await store.leftovers())], ages);
+  const left = [...unnamed, ...leftovers].flatMap((one): Leftover[] => {
+    const groups = pattern.groups(one.name ?? '');
+    if (groups === null && one.isShared === true) return [];
+    return [{ ...one, isOver: Number(groups?.['publication'] ?? Infinity) <= newestNow }];
+  });
+  const { removed, waiting } = await removeOld(left, ages);
   const published = [...files.values()].map((bytes) => ({ files: 1, bytes }));
-  return { publications: old.length, ...sumOf([removed, ...over, ...published]), waiting };
+  return { publications: old.length, ...sumOf([removed, ...published]), waiting };
 }
 
 /** By the store's clock, from a file that is written for it: times of all other files may be anything. */

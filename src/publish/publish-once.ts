@@ -1,11 +1,11 @@
 import { instant, type Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { PublishSettings } from '../settings/settings.ts';
-import type { RecordReader } from '../sinks/record-reader.ts';
+import type { RecordReader } from '../sinks/sink-access.ts';
 import { openExistingRecords } from '../sinks/registry.ts';
 import { entityName, manifestFormat, manifestText, readManifest } from './manifest.ts';
 import type { Manifest, PublishedEntity, StoredManifest } from './manifest.ts';
-import { oldestBase, planPublication } from './plan-publication.ts';
+import { heldBackTexts, oldestBase, planPublication } from './plan-publication.ts';
 import type { EntityPlan, HeldBack, PublicationPlan } from './plan-publication.ts';
 import { readRemoved, readStoredConnector, type StoredConnector, type StoredState } from './stored-state.ts';
 import type { OpenPublication, PlannedEntity, Target } from './target.ts';
@@ -77,12 +77,25 @@ async function attemptPublication(
     return { kind: 'nothing-stored' };
   }
   const plan = await planOf(target, request, reader, newest);
-  if (newest === null && plan.entities.length === 0) return { kind: 'nothing-stored' };
   const { heldBack } = plan;
+  if (newest === null && plan.entities.length === 0) {
+    if (heldBack.length === 0) return { kind: 'nothing-stored' };
+    throw new SyncError(`Nothing was published. ${heldBackTexts(heldBack).join('. ')}`, {
+      code: 'IDENTITY_CHANGED',
+      recovery: 'stop',
+    });
+  }
   if (newest !== null && (await isUpToDate(reader, plan))) return { kind: 'unchanged', newest, heldBack };
   await using publication = await target.begin(plan.publication);
   const writing = { request, reader, plan, newest };
-  const manifest = manifestOf(writing, await writeEntities(publication, writing));
+  const written = await writeEntities(publication, writing).catch(async (error: unknown) => {
+    // A prune removes what an attempt has written whose number is taken.
+    request.signal.throwIfAborted();
+    if (((await target.newest())?.manifest.publication ?? 0) >= plan.publication) return null;
+    throw error;
+  });
+  if (written === null) return null;
+  const manifest = manifestOf(writing, written);
   // Read back, as every reader will: what it would refuse is never published.
   const published = readManifest(manifestText(manifest));
   request.signal.throwIfAborted();

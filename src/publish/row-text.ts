@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, unlink } from 'node:fs/promises';
+import { systemColumns } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import { csvLines } from '../export/csv-format.ts';
 import type { RecordFormat } from '../export/record-format.ts';
@@ -29,9 +30,6 @@ export type RowsOfFile = Pick<PublishedFile, 'rows' | 'firstSeq' | 'lastSeq'>;
 
 /** Behind the columns of the record, in every format. `_deleted_at` is an instant, or null. */
 export const ownColumns = ['_extra', '_seq', '_changed_at', '_run_id', '_deleted', '_deleted_at'] as const;
-
-/** Those that every table of PostgreSQL has. */
-const systemColumns = ['ctid', 'xmin', 'xmax', 'cmin', 'cmax', 'tableoid'];
 
 /**
  * The sink's names; a suffix where two would be the same to a warehouse that ignores case. A name that was published

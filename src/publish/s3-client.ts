@@ -1,7 +1,13 @@
-import { setMaxListeners } from 'node:events';
+import { once, setMaxListeners } from 'node:events';
+import http from 'node:http';
+import https from 'node:https';
+import { isIPv6, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { connect as connectTls } from 'node:tls';
 import type * as Sdk from '@aws-sdk/client-s3';
 import { SyncError, type Recovery } from '../core/errors.ts';
 import { orAborted } from '../http/or-aborted.ts';
+import { hasProxies, proxyFor } from '../http/proxies.ts';
 import type { PublishPlace } from '../settings/settings.ts';
 
 export type S3Place = Pick<
@@ -57,6 +63,7 @@ export async function openS3Client(
     retryMode: 'standard',
     maxAttempts: attempts,
     requestHandler: {
+      ...agents(),
       connectionTimeout: 10_000,
       socketTimeout: idleTimeoutMs,
       requestTimeout: answerMs,
@@ -94,6 +101,57 @@ export async function openS3Client(
       client.destroy();
     },
   };
+}
+
+/** For clients of Node's own, where the environment names a proxy. */
+function agents() {
+  return hasProxies() ? { httpAgent: tunnelAgent('http:'), httpsAgent: tunnelAgent('https:') } : {};
+}
+
+/** Makes each connection through the proxy of its host: a bucket may have one of its own, below that of the server. */
+function tunnelAgent(protocol: 'http:' | 'https:'): http.Agent {
+  const isTls = protocol === 'https:';
+  const agent = new (isTls ? https : http).Agent({ keepAlive: true, maxSockets: 50 });
+  const direct = agent.createConnection.bind(agent);
+  return Object.assign(agent, {
+    createConnection: (to: Target, made: (error: Error | null, socket?: Duplex) => void) => {
+      const host = isIPv6(to.host) ? `[${to.host}]` : to.host;
+      const proxy = proxyFor(new URL(`${protocol}//${host}:${to.port}`));
+      if (proxy === null) return direct(to, made);
+      openTunnel(proxy, to).then(
+        (socket) => made(null, isTls ? connectTls({ ...to, port: Number(to.port), socket }) : socket),
+        (error: unknown) => made(error instanceof Error ? error : new Error(String(error))),
+      );
+      return undefined;
+    },
+  });
+}
+
+interface Target {
+  readonly host: string;
+  readonly port: number | string;
+}
+
+async function openTunnel(proxy: URL, { host, port }: Target): Promise<Socket> {
+  const isTls = proxy.protocol === 'https:';
+  const [user, password] = [proxy.username, proxy.password].map(decodeURIComponent);
+  const credentials = Buffer.from(`${user}:${password}`).toString('base64');
+  const asked = (isTls ? https : http).request({
+    host: proxy.hostname.replace(/^\[|\]$/g, ''),
+    port: proxy.port || (isTls ? 443 : 80),
+    method: 'CONNECT',
+    path: `${host}:${port}`,
+    agent: false,
+    headers: user === '' ? {} : { 'proxy-authorization': `Basic ${credentials}` },
+  });
+  asked.setTimeout(10_000, () => asked.destroy(Object.assign(new Error('timeout'), { code: 'ETIMEDOUT' })));
+  asked.end();
+  // `as`: what the event brings.
+  const [{ statusCode }, socket] = (await once(asked, 'connect')) as [{ statusCode: number }, Socket];
+  socket.setTimeout(0);
+  if (statusCode === 200) return socket;
+  socket.destroy();
+  throw Object.assign(new Error('the proxy refused the tunnel'), { code: `PROXY_HTTP_${statusCode}` });
 }
 
 async function loadSdk(): Promise<typeof Sdk> {

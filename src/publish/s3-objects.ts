@@ -144,8 +144,6 @@ export async function leftUploads(
   { sdk, ask, signal }: OpenS3Client,
   below: { readonly Bucket: string; readonly Prefix: string },
 ): Promise<readonly Leftover[]> {
-  // In a bucket without a prefix they may be another program's.
-  if (below.Prefix === '') return [];
   // It needs a right that nothing else does, and not every server has it: the bucket may have a rule that removes them.
   const page = await ask('list', new sdk.ListMultipartUploadsCommand(below)).catch(() => null);
   signal.throwIfAborted();
@@ -153,7 +151,10 @@ export async function leftUploads(
     if (!Key.startsWith(below.Prefix) || Initiated === undefined) return [];
     const upload = new sdk.AbortMultipartUploadCommand({ Bucket: below.Bucket, Key, UploadId });
     const remove = async (): Promise<void> => void (await ask('remove', upload).catch(ignoreGone));
-    return [{ files: 1, bytes: 0, modifiedAtMs: Initiated.getTime(), remove }];
+    const name = Key.slice(below.Prefix.length);
+    // In a bucket without a prefix it may be another program's.
+    const isShared = below.Prefix === '';
+    return [{ name, isShared, files: 1, bytes: 0, modifiedAtMs: Initiated.getTime(), remove }];
   });
 }
 

@@ -1,10 +1,12 @@
-import { mkdtemp, open, readdir, rm, stat } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { checkTemporaryFolder, makeTemporaryFolder } from '../files/temporary-folder.ts';
 import type { ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
 import { SyncError } from '../core/errors.ts';
+import { listFiles, removeFile } from './folder-files.ts';
 import { removeEach, type Leftover, type ObjectStore } from './object-store.ts';
-import { createByClaim, leftClaims } from './s3-claims.ts';
 import { nullIfAbsent, openS3Client, type OpenS3Client, type S3Place } from './s3-client.ts';
 import { checksumOf, leftUploads, readObject, readRange, streamObject, uploadInParts } from './s3-objects.ts';
 
@@ -18,7 +20,7 @@ export interface S3StoreOptions {
 
 /**
  * A bucket, or what is below a prefix in it. Rejects with the signal's reason, PACKAGE_MISSING, TARGET_FAILED, and
- * TARGET_INCOMPATIBLE where a server is not like S3.
+ * TARGET_INCOMPATIBLE where a server is not like S3, or ignores conditions.
  */
 export async function openS3Store(
   place: S3Place,
@@ -27,7 +29,9 @@ export async function openS3Store(
   const s3 = await openS3Client(place, { signal, idleTimeoutMs });
   /** For files that wait for their upload, for their owner alone. */
   let staging: Promise<string> | null = null;
-  let staged = 0;
+  // Processes of one machine may publish to several places.
+  const placeHash = createHash('sha256').update(JSON.stringify([place.endpoint, place.bucket, place.prefix]));
+  const ownPrefix = stagingPrefix + placeHash.digest('hex').slice(0, 8);
   const at = (name: string) => ({ Bucket: place.bucket, Key: rootOf(place) + name });
 
   const list: ObjectStore['list'] = (prefix, after) => listObjects(s3, place, prefix, after);
@@ -37,26 +41,29 @@ export async function openS3Store(
     await s3.ask('write', new s3.sdk.PutObjectCommand({ ...at(name), Body: body, ...facts, ...more }));
   };
   const json = { ContentType: 'application/json' };
-  const replace = async (name: string, text: string): Promise<void> =>
-    await write(name, Buffer.from(text), json);
   const writeNew = async (name: string, text: string): Promise<SyncError | null> =>
     await write(name, Buffer.from(text), { ...json, IfNoneMatch: '*' }).then(() => null, asSyncError);
-  const remove = async (names: readonly string[]): Promise<void> =>
-    await removeEach(names, async (name) => {
-      await s3.ask('remove', new s3.sdk.DeleteObjectCommand(at(name))).catch(nullIfAbsent);
-    });
+  let keepsConditions = false;
+  /** Before anything is written: two publishers could overwrite each other's manifests. */
+  const checkConditions = async (): Promise<void> => {
+    if (keepsConditions) return;
+    await requireConditions(place, writeNew);
+    keepsConditions = true;
+  };
 
   return {
     list,
     sizes: async (names) => await sizesFrom(list, names),
     read,
     stream: (name) => streamObject(s3, at(name)),
-    stage: async () => {
-      staging ??= mkdtemp(path.join(tmpdir(), stagingPrefix));
-      staged += 1;
-      return path.join(await staging, String(staged));
+    stage: async (name) => {
+      staging ??= makeTemporaryFolder(`${ownPrefix}-`, 'TARGET_FAILED');
+      const staged = path.join(await staging, ...name.split('/'));
+      await mkdir(path.dirname(staged), { recursive: true, mode: 0o700 });
+      return staged;
     },
     put: async (name, from, { bytes }) => {
+      await checkConditions();
       const file = await open(from, 'r');
       try {
         if (bytes <= partBytes) await write(name, await readRange(file, 0, bytes));
@@ -66,13 +73,18 @@ export async function openS3Store(
       }
       await rm(from);
     },
-    create: creator({ list, read, replace, remove, writeNew }, s3.signal),
-    replace,
-    remove,
+    create: async (name, text) => {
+      await checkConditions();
+      return await createByCondition({ read, writeNew }, name, text);
+    },
+    replace: async (name, text) => await write(name, Buffer.from(text), json),
+    remove: async (names) =>
+      await removeEach(names, async (name) => {
+        await s3.ask('remove', new s3.sdk.DeleteObjectCommand(at(name))).catch(nullIfAbsent);
+      }),
     leftovers: async () => [
-      ...(await leftStagingFolders()),
+      ...(await leftStaged(ownPrefix)),
       ...(await leftUploads(s3, { Bucket: place.bucket, Prefix: rootOf(place) })),
-      ...(await leftClaims({ list, remove })),
     ],
     [Symbol.asyncDispose]: async () => {
       s3.close();
@@ -107,42 +119,27 @@ async function* listObjects(s3: OpenS3Client, place: S3Place, prefix: string, af
   } while (token !== undefined);
 }
 
-interface Creating extends Pick<ObjectStore, 'list' | 'read' | 'replace' | 'remove'> {
+interface Creating extends Pick<ObjectStore, 'read'> {
   /** On condition that the name is not taken; gives why it was not written. */
   readonly writeNew: (name: string, text: string) => Promise<SyncError | null>;
 }
 
-/** What a server makes of `If-None-Match`. */
-type Conditions = 'kept' | 'ignored' | 'unknown';
-
-function creator(store: Creating, signal: AbortSignal): ObjectStore['create'] {
-  let conditions: Conditions | null = null;
-  const writeIfNew = async (name: string, text: string): Promise<void> => {
-    const failure = await store.writeNew(name, text);
-    if (failure !== null && !isRefusal(failure)) throw failure;
-  };
-  return async (name, text) => {
-    conditions ??= await tryConditions(store);
-    if (conditions === 'kept') return await createByCondition(store, name, text);
-    // With the condition all the same where that is possible: for a server that keeps it at times.
-    const write = conditions === 'ignored' ? writeIfNew : store.replace;
-    return await createByClaim({ ...store, write }, name, text, signal);
-  };
-}
-
 /**
  * Writes the same object on condition that it is not there, again if it was not: a server that ignores conditions
- * reports that it was written.
+ * reports that it was written. Rejects with TARGET_INCOMPATIBLE then.
  */
-async function tryConditions({ writeNew }: Creating): Promise<Conditions> {
+async function requireConditions({ bucket }: S3Place, writeNew: Creating['writeNew']): Promise<void> {
   for (let tried = 1; tried <= 2; tried += 1) {
     const failure = await writeNew('_conditions', '{}\n');
     if (failure === null) continue;
-    if (isRefusal(failure)) return 'kept';
-    if (isUnknownHeader(failure)) return 'unknown';
+    if (isRefusal(failure)) return;
+    if (isUnknownHeader(failure)) break;
     throw failure;
   }
-  return 'ignored';
+  throw new SyncError(
+    `The server of the bucket "${bucket}" ignores conditions (If-None-Match: *), so two publishers could overwrite each other's publications. Nothing is published there. Use a server with conditional writes (docs/publications.md names some), or a target of type files.`,
+    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop' },
+  );
 }
 
 async function createByCondition(store: Creating, name: string, text: string): Promise<'created' | 'exists'> {
@@ -158,19 +155,27 @@ async function createByCondition(store: Creating, name: string, text: string): P
 
 const stagingPrefix = 'connector-sync-publish-';
 
-/** Folders in which nothing was created for long, by the clock of this machine, which gave them their times. */
-async function leftStagingFolders(): Promise<readonly Leftover[]> {
+/**
+ * Staged files, and folders without any, by the clock of this machine, which gave them their times. Those for other
+ * places have no name: only their age says that they are leftovers.
+ */
+async function leftStaged(ownPrefix: string): Promise<readonly Leftover[]> {
+  checkTemporaryFolder([tmpdir()], 'TARGET_FAILED');
   const found: Leftover[] = [];
-  for (const name of await readdir(tmpdir())) {
-    if (!name.startsWith(stagingPrefix)) continue;
-    const folder = path.join(tmpdir(), name);
+  for (const base of await readdir(tmpdir())) {
+    if (!base.startsWith(stagingPrefix)) continue;
+    const folder = path.join(tmpdir(), base);
+    const own = found.length;
     try {
+      for await (const { name, ...facts } of listFiles(folder, '', '')) {
+        const remove = async (): Promise<void> => void (await removeFile(folder, path.join(folder, name)));
+        const of = base.startsWith(ownPrefix) ? { name } : {};
+        found.push({ ...of, files: 1, ...facts, isLocal: true, remove });
+      }
+      if (found.length > own) continue;
       const { mtimeMs: modifiedAtMs } = await stat(folder);
-      const files = await readdir(folder);
-      const sizes = await Promise.all(files.map(async (each) => (await stat(path.join(folder, each))).size));
-      const bytes = sizes.reduce((sum, size) => sum + size, 0);
       const remove = async (): Promise<void> => await rm(folder, { recursive: true }).catch(() => undefined);
-      found.push({ files: files.length, bytes, modifiedAtMs, isLocal: true, remove });
+      found.push({ files: 0, bytes: 0, modifiedAtMs, isLocal: true, remove });
     } catch {
       // It is another user's, whose next prune removes it; or another process removes it now.
     }

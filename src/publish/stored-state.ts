@@ -2,7 +2,7 @@ import type { Instant } from '../core/clock.ts';
 import { entityOfHistory, historyName, type ConnectorName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import type { RecordReader } from '../sinks/record-reader.ts';
+import type { RecordReader } from '../sinks/sink-access.ts';
 import { checkCopied } from '../sinks/registry.ts';
 import type { Manifest, PublishedEntity } from './manifest.ts';
 
@@ -20,6 +20,8 @@ export interface StoredEntity {
   readonly table: EntityTable;
   readonly tableId: string;
   readonly asOf: Instant | null;
+  /** A row stands for several records of one key, so that others are missing. */
+  readonly isColliding: boolean;
 }
 
 /**
@@ -34,6 +36,12 @@ export async function readStoredConnector(
   const { history } = reader;
   await checkCopied(history, name);
   const freshness = new Map((await history.freshness(name)).map(({ entity, asOf }) => [entity, asOf]));
+  const [status] = await history.connectors([name]);
+  const colliding = new Set(
+    status?.entities.flatMap(({ entity, partMissing }) =>
+      partMissing?.doubt.kind === 'collision' ? [entity] : [],
+    ),
+  );
   const declared = [...definition.entities.values()].flatMap(({ table, explodedTable }) => {
     const settings = chosen.get(table.entity);
     if (settings === undefined) return [];
@@ -45,15 +53,21 @@ export async function readStoredConnector(
     const table = await reader.table(name, entity);
     const tableId = await reader.tableId(name, entity);
     if (table === null || tableId === null) continue;
-    entities.push({ table, tableId, asOf: freshness.get(entityOfHistory(entity) ?? entity) ?? null });
+    const owner = entityOfHistory(entity) ?? entity;
+    const isColliding = colliding.has(owner);
+    entities.push({ table, tableId, asOf: freshness.get(owner) ?? null, isColliding });
   }
   const [newestRun] = await history.runs({ connector: name, limit: 1 });
   const published = newest === null ? null : publishedRun(newest, name);
   const known = published === null ? null : await history.run(published.run);
+  const doubts = await history.doubts([name]);
+  const first = doubts[0] ?? null;
   const isKnown = published === null || known !== null;
   const publishedEnd = published?.finishedAt ?? null;
   return {
     connector: name,
+    /** Its rows may be those of another account; null: that is not in doubt. */
+    doubt: first && { run: first.run, toUndo: doubts.filter((one) => one.isToUndo).map(({ run }) => run) },
     newestSeq: await reader.newestSeq(name),
     /** Null: the ledger knows none. */
     newestRun:

@@ -33,8 +33,7 @@ export interface Target extends AsyncDisposable {
   /**
    * Removes what attempts left that were killed, and what no reader needs of a publication that was the newest one at
    * `keepFromMs` or later (milliseconds since the epoch). Null: every publication stays. `isDryRun`: only says what it
-   * would remove. `isErasing`: also what rows that are gone have left in free parts of a file, and files of a
-   * prune that was killed.
+   * would remove. `isErasing`: also what rows that are gone have left in free parts of a file.
    */
   prune(keepFromMs: number | null, isDryRun: boolean, isErasing?: boolean): Promise<PrunedTarget>;
 }
@@ -83,7 +82,9 @@ export interface TargetCheck extends FileCount {
 
 export interface PrunedTarget extends FileCount {
   readonly publications: number;
-  /** What is in no publication, and is not a day old: a process that is at work may still need it. */
+  /**
+   * What is in no publication, would be in the next one, and is not a day old: a process that is at work may need it.
+   */
   readonly waiting: FileCount;
 }
 

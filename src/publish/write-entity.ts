@@ -1,6 +1,7 @@
 import { SyncError } from '../core/errors.ts';
 import type { OfEntity } from '../core/names.ts';
-import type { RecordReader, StoredRecord } from '../sinks/record-reader.ts';
+import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { RecordReader } from '../sinks/sink-access.ts';
 import type { PublishedFile } from './manifest.ts';
 import type { EntityPlan } from './plan-publication.ts';
 import type { OpenPublication, PlannedEntity, WrittenEntity } from './target.ts';

@@ -1,23 +1,16 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
+import { timeMs } from '../core/times.ts';
 import { badParameter, notFound } from '../service/api-error.ts';
 import type { ProviderFile } from '../service/provider.ts';
+import type { Thing, Things } from './sample-things.ts';
+import { textOf } from './sample-values.ts';
 
 /**
  * `small`: a few seconds' walk with something of everything. `tiny`: few calls. `{ members }`: one mailing list with
  * that many members, up to a million; a workspace of notes and a library are then `tiny`.
  */
 export type SampleSize = 'tiny' | 'small' | { readonly members: number };
-
-export interface SampleAccountOptions {
-  /** One of `sampleDefinitions`. */
-  readonly definitionName: string;
-  /** Any integer: the same seed and size make the same account. */
-  readonly seed: number;
-  readonly size: SampleSize;
-  /** 0 (default) to `maxSampleRevision`: the account after so many rounds of changes. See `revisionTime`. */
-  readonly revision?: number;
-}
 
 /** A third-party account as its connector sees it. Tests wrap it to make it behave otherwise. */
 export interface SampleAccount {
@@ -31,7 +24,26 @@ export interface SampleAccount {
   file?(entity: string, params: Params): ProviderFile | null;
 }
 
-/** What an account has of one entity. */
+/** The records that a list call names, filtered and sorted, before a page is cut out of them. */
+export interface Listing {
+  /** Gives at most `limit` records from `offset` (from 0); fewer only at the end. */
+  slice(offset: number, limit: number): readonly JsonObject[];
+  /** Metadata of the connector about the list, without page tokens; null: there is none. */
+  readonly metadata: JsonObject | null;
+}
+
+export function listingOf(records: readonly JsonObject[], metadata: JsonObject | null = null): Listing {
+  return { slice: (offset, limit) => records.slice(offset, offset + limit), metadata };
+}
+
+/** A listing of so many records, each made from its position (from 0) when a page with it is asked for. */
+export function computedListing(size: number, recordAt: (position: number) => JsonObject): Listing {
+  const slice = (offset: number, limit: number): readonly JsonObject[] =>
+    Array.from({ length: Math.max(0, Math.min(limit, size - offset)) }, (_, at) => recordAt(offset + at));
+  return { slice, metadata: null };
+}
+
+/** One entity of an account. */
 export interface SampleEntity {
   readonly list: (params: Params) => Listing;
   readonly get?: (params: Params) => JsonObject | undefined;
@@ -49,27 +61,41 @@ export function accountOf(entities: Readonly<Record<string, SampleEntity>>): Sam
   };
 }
 
-/** The records that a list call names, filtered and sorted, before a page is cut out of them. */
-export interface Listing {
-  /** At most `limit` records from `offset` (from 0); fewer only at the end. */
-  slice(offset: number, limit: number): readonly JsonObject[];
-  /** What the connector says about the list besides page tokens; null where it says nothing. */
-  readonly metadata: JsonObject | null;
+interface EntityOptions {
+  /** The parameter of `get` that names the thing; absent: there is no `get`. */
+  readonly id?: string;
+  /** The kind of thing that records are listed under, and the parameter that names it. */
+  readonly below?: readonly [string, string] | undefined;
+  /** See `filterRecords`. */
+  readonly filters?: readonly string[];
+  readonly where?: (thing: Thing, params: Params) => boolean;
 }
 
-export function listingOf(records: readonly JsonObject[], metadata: JsonObject | null = null): Listing {
-  return { slice: (offset, limit) => records.slice(offset, offset + limit), metadata };
+/** An entity with a record for each thing of a kind, in the order in which the things came. */
+export function entityOf(
+  things: Things,
+  kind: string,
+  record: (thing: Thing) => JsonObject,
+  { id, below, filters = [], where = () => true }: EntityOptions,
+): SampleEntity {
+  return {
+    list: (params) => {
+      const parent = below === undefined ? undefined : knownThing(things, below[0], params[below[1]]);
+      const listed = things.of(kind, parent).filter((thing) => where(thing, params));
+      return listingOf(sortRecords(filterRecords(listed.map(record), filters, params), params));
+    },
+    get: (params) => {
+      const thing = id === undefined ? undefined : things.named(kind, textOf(params[id]));
+      return thing === undefined || !where(thing, {}) ? undefined : record(thing);
+    },
+  };
 }
 
-/** A listing whose records are made when they are asked for: position (from 0) -> record. */
-export function computedListing(
-  size: number,
-  recordAt: (position: number) => JsonObject,
-  metadata: JsonObject,
-): Listing {
-  const slice = (offset: number, limit: number): readonly JsonObject[] =>
-    Array.from({ length: Math.max(0, Math.min(limit, size - offset)) }, (_, at) => recordAt(offset + at));
-  return { slice, metadata };
+/** Throws 404 where there is none. */
+export function knownThing(things: Things, kind: string, id: JsonValue | undefined): Thing {
+  const thing = things.named(kind, textOf(id));
+  if (thing !== undefined) return thing;
+  throw notFound(`There is nothing under ${kind} with the id ${JSON.stringify(textOf(id).slice(0, 60))}.`);
 }
 
 /**
@@ -89,42 +115,37 @@ export function filterRecords(
     const path = fields.find((field) => [plain, `${plain}_at`].includes(field.split('.').at(-1) ?? ''));
     if (path === undefined) return [];
     if (bound === undefined) return [(record: JsonObject) => fieldAt(record, path) === value];
-    const time = timeParameter(name, value);
+    const passes = timeTest(name, value);
     return [
       (record: JsonObject) => {
-        const own = timeAt(record, path);
-        return own !== null && (bound === 'since' ? own >= time : own <= time);
+        const time = timeAt(record, path);
+        return time !== null && passes(time);
       },
     ];
   });
   return records.filter((record) => tests.every((test) => test(record)));
 }
 
+/** Whether a time passes a parameter with `since` or `before` in its name. Throws 400 for a value that is no time. */
+export function timeTest(name: string, value: JsonValue): (time: number) => boolean {
+  const bound = timeMs(value);
+  if (bound === null) {
+    throw badParameter(
+      name,
+      `Invalid value for parameter '${name}'; expected an ISO 8601 time such as 2015-10-21T15:41:36+00:00`,
+    );
+  }
+  return name.includes('since') ? (time) => time >= bound : (time) => time <= bound;
+}
+
 /** By `sort_field` and `sort_dir` if the former is given, else as they are. Equal values keep their order. */
-export function sortRecords(records: readonly JsonObject[], params: Params): readonly JsonObject[] {
+function sortRecords(records: readonly JsonObject[], params: Params): readonly JsonObject[] {
   const path = params['sort_field'];
   if (typeof path !== 'string') return records;
   const sign = params['sort_dir'] === 'DESC' ? -1 : 1;
   const timeOf = (record: JsonObject): number => timeAt(record, path) ?? 0;
   return records.toSorted((left, right) => sign * (timeOf(left) - timeOf(right)));
 }
-
-/**
- * Milliseconds since the epoch of an ISO 8601 parameter, in UTC unless it names a zone; throws 400 for anything else.
- */
-export function timeParameter(name: string, value: JsonValue): number {
-  if (typeof value === 'string' && isoTime.test(value)) {
-    const hasZone = value.length === 10 || /(Z|[+-]\d\d:?\d\d)$/.test(value);
-    const time = Date.parse(hasZone ? value : `${value}Z`);
-    if (!Number.isNaN(time)) return time;
-  }
-  throw badParameter(
-    name,
-    `Invalid value for parameter '${name}'; expected an ISO 8601 time such as 2015-10-21T15:41:36+00:00`,
-  );
-}
-
-const isoTime = /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?$/;
 
 function timeAt(record: JsonObject, path: string): number | null {
   const value = fieldAt(record, path);
@@ -138,7 +159,7 @@ function fieldAt(record: JsonObject, path: string): JsonValue | undefined {
 }
 
 /** Makes a value for each key once, and keeps it while the key exists. */
-export function remembered<Key extends object, Value extends object>(
+export function remembered<Key extends object, Value extends object | string>(
   make: (key: Key) => Value,
 ): (key: Key) => Value {
   const known = new WeakMap<Key, Value>();

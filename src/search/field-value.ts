@@ -2,7 +2,6 @@ import { readJson } from '../core/json-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { ColumnValue, FieldType } from '../core/records.ts';
 import { quoted } from '../sql/quoted.ts';
-import type { Connection } from '../sql/sqlite/open-sqlite.ts';
 import type { FieldPath } from './search-request.ts';
 import { type FieldSource, isJsonType, type SearchField, type SearchTarget } from './search-target.ts';
 
@@ -117,15 +116,6 @@ export function rowReader(fields: readonly SearchField[]) {
     read: (stored: readonly ColumnValue[]): readonly JsonValue[] =>
       readers.map(({ read, start, end }) => read(stored.slice(start, end))),
   };
-}
-
-/**
- * A statement that gives columns of a single row, by its number, behind that number: without columns there still is a
- * row. Integers are bigints. `from`: where `r` is the row.
- */
-export function rowByNumber<Cell>(db: Connection, from: string, columns: readonly string[]) {
-  const sql = `SELECT ${['r._row', ...columns].join(', ')} FROM ${from} WHERE r._row = ?`;
-  return db.prepare<[number], readonly Cell[]>(sql).raw().safeIntegers();
 }
 
 /** Makes results of rows. `paths`: what they show, in this order; null for all searchable fields. */

@@ -7,42 +7,31 @@ export type LikePattern = ReturnType<typeof likePattern>;
 /** `\` takes the next sign as it is; at the end it stands for itself. Runs of `%` are one. */
 export function likePattern(pattern: string) {
   const signs: Sign[] = [];
+  /** Between signs for anything. */
+  const literals = [''];
   const characters = Array.from(pattern);
   for (let index = 0; index < characters.length; index += 1) {
     const character = characters[index] ?? '';
-    if (character === '%') {
-      if (signs.at(-1)?.kind !== 'run') signs.push({ kind: 'run' });
-    } else if (character === '_') {
-      signs.push({ kind: 'one' });
+    if (character === '%' || character === '_') {
+      const isAgain = character === '%' && signs.at(-1)?.kind === 'run';
+      if (!isAgain) signs.push({ kind: character === '%' ? 'run' : 'one' });
+      literals.push('');
     } else {
       if (character === '\\') index += 1;
-      signs.push({ kind: 'literal', text: characters[index] ?? character });
+      const text = characters[index] ?? character;
+      signs.push({ kind: 'literal', text });
+      literals.push(`${literals.pop() ?? ''}${text}`);
     }
   }
-  const end = signs.findIndex(({ kind }) => kind !== 'literal');
-  const prefix = (end < 0 ? signs : signs.slice(0, end)).map((sign) => textOf(sign)).join('');
   return {
     signs,
-    /** What every text that matches begins with. */
-    prefix,
-    /** `exact`: the prefix and nothing else; `prefix`: anything may follow it; `other`: more than that. */
-    form: formOf(signs, end),
+    /** Every text that matches begins with it. */
+    prefix: literals[0] ?? '',
+    /** The prefix is the only text that matches. */
+    isExact: literals.length === 1,
+    /** Longest text that every text that matches has in it. */
+    longest: literals.reduce((longest, one) => (one.length > longest.length ? one : longest)),
   };
-}
-
-/** The same pattern for SQLite's GLOB, which knows no other case folding than none and needs no setting for it. */
-export function globOf({ signs }: LikePattern): string {
-  return signs.map((sign) => globSign(sign)).join('');
-}
-
-/** The same pattern for LIKE of PostgreSQL, which refuses an escape at the end. */
-export function likeOf({ signs }: LikePattern): string {
-  return signs
-    .map((sign) => {
-      if (sign.kind === 'literal') return sign.text.replace(/[%_\\]/g, '\\$&');
-      return sign.kind === 'run' ? '%' : '_';
-    })
-    .join('');
 }
 
 /** Without regular expressions: two marks that only move forward, so the work is bounded by both lengths. */
@@ -70,22 +59,6 @@ export function isLike({ signs }: LikePattern, text: string): boolean {
     }
   }
   return signs.slice(sign).every(({ kind }) => kind === 'run');
-}
-
-function formOf(signs: readonly Sign[], end: number): 'exact' | 'prefix' | 'other' {
-  if (end < 0) return 'exact';
-  return end === signs.length - 1 && signs[end]?.kind === 'run' ? 'prefix' : 'other';
-}
-
-function globSign(sign: Sign): string {
-  switch (sign.kind) {
-    case 'run':
-      return '*';
-    case 'one':
-      return '?';
-    case 'literal':
-      return /[*?[]/.test(sign.text) ? `[${sign.text}]` : sign.text;
-  }
 }
 
 function textOf(sign: Sign): string {

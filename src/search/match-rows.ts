@@ -1,4 +1,4 @@
-import type { JsonValue } from '../core/json.ts';
+import { memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { ColumnValue, EntityTable } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
@@ -14,8 +14,8 @@ interface ReadRow {
 }
 
 /**
- * The filter of a search, for rows of any sink, one by one: of every column, searchable or not. Of an entity whose
- * arrays are exploded its own records are meant. Throws SEARCH_INVALID.
+ * The filter of a search, for rows of any sink and for records as they came, one by one: of every column, searchable or
+ * not. Of an entity whose arrays are exploded its own records are meant. Throws SEARCH_INVALID.
  */
 export function rowMatcher(
   {
@@ -24,7 +24,7 @@ export function rowMatcher(
     table,
   }: { readonly connector: ConnectorName; readonly entity: Entity; readonly table: EntityTable },
   filter: JsonValue,
-): (row: ReadRow) => boolean {
+): { readonly row: (row: ReadRow) => boolean; readonly record: (record: JsonObject) => boolean } {
   const own: Entity = {
     ...entity,
     explode: null,
@@ -43,13 +43,24 @@ export function rowMatcher(
     sources: field.sources.map((source) =>
       source.kind === 'column' ? (indexes.get(source.column) ?? -1) : -1,
     ),
+    members: field.sources.map((source) => (source.kind === 'extra' ? source.name : source.column)),
   }));
-  return ({ values, extra }) => {
+  const matching = (valueOf: (field: (typeof fields)[number]) => JsonValue): boolean => {
     const record = Object.create(null) as Record<string, JsonValue>;
-    for (const { name, read, sources } of fields) {
-      // A field without a column is a member of `_extra`.
-      record[name] = read(sources.map((index) => (index < 0 ? extra : (values[index] ?? null))));
-    }
+    for (const field of fields) record[field.name] = valueOf(field);
     return meets(record);
+  };
+  return {
+    // A field without a column is a member of `_extra`.
+    row: ({ values, extra }) =>
+      matching(({ read, sources }) =>
+        read(sources.map((index) => (index < 0 ? extra : (values[index] ?? null)))),
+      ),
+    // Whatever types its values have: it may have been refused for them.
+    record: (record) =>
+      matching(
+        ({ members }) =>
+          members.map((name) => memberOf(record, name) ?? null).find((one) => one !== null) ?? null,
+      ),
   };
 }

@@ -1,5 +1,5 @@
 /** What a statement of a search binds. */
-export type Bound = string | number | bigint | Buffer | null;
+export type Bound = string | number | bigint;
 
 /**
  * A piece of a statement with the values for its `?`, in their order. An operand anywhere: it stands in parentheses
@@ -17,27 +17,24 @@ export function piece(sql: string, ...values: readonly Bound[]): Piece {
 export const always = piece('TRUE');
 export const never = piece('FALSE');
 
-/** SQL knows a third value, unknown: `and` and `or` keep it from counting as true, and `negated` takes it for false. */
 export function allOf(pieces: readonly Piece[]): Piece {
-  return joined(pieces, ' AND ', always);
+  return joined(pieces, ' AND ', { none: always, decisive: never });
 }
 
 export function oneOf(pieces: readonly Piece[]): Piece {
-  return joined(pieces, ' OR ', never);
+  return joined(pieces, ' OR ', { none: never, decisive: always });
 }
 
-export function negated({ sql, values }: Piece): Piece {
-  return { sql: `(${sql} IS NOT TRUE)`, values };
-}
-
-/** `empty` decides nothing among others. */
-function joined(pieces: readonly Piece[], by: string, empty: Piece): Piece {
-  const deciding = pieces.filter((one) => one !== empty);
-  const [only] = deciding;
-  if (only === undefined) return empty;
-  if (deciding.length === 1) return only;
-  return {
-    sql: `(${deciding.map(({ sql }) => sql).join(by)})`,
-    values: deciding.flatMap(({ values }) => values),
-  };
+/** `none` says nothing among others; `decisive` makes the others superfluous. */
+function joined(
+  pieces: readonly Piece[],
+  by: string,
+  { none, decisive }: { readonly none: Piece; readonly decisive: Piece },
+): Piece {
+  if (pieces.includes(decisive)) return decisive;
+  const said = pieces.filter((one) => one !== none);
+  const [only] = said;
+  if (only === undefined) return none;
+  if (said.length === 1) return only;
+  return { sql: `(${said.map(({ sql }) => sql).join(by)})`, values: said.flatMap(({ values }) => values) };
 }

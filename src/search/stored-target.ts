@@ -4,7 +4,8 @@ import type { Entity } from '../definitions/definition.ts';
 import { unfinishedCopyError } from '../sinks/acquire-errors.ts';
 import { knownTables } from '../sinks/ledger/tables.ts';
 import type { Tx } from '../sql/database.ts';
-import type { ConnectorOverview, ConnectorStatus, LedgerReader } from '../sinks/ledger-reader.ts';
+import type { ConnectorOverview, ConnectorStatus } from '../sinks/ledger-reader.ts';
+import type { LedgerReader } from '../sinks/sink-access.ts';
 import type { SearchAnswer } from './search-request.ts';
 import { searchTarget, type SearchTarget, type TableName } from './search-target.ts';
 
@@ -47,24 +48,13 @@ export async function readTarget(
   { connector, entity, only }: Searched,
   tableName: TableName,
 ): Promise<{ readonly target: SearchTarget; readonly isThere: boolean }> {
-  const stored = await storedTables(tx, connector, tablesOf(entity));
-  const target = searchTarget(entity, connector, (name) => stored.get(name) ?? null, {
-    only: only && new Set(only),
-    tableName,
-  });
-  return { target, isThere: stored.has((entity.explodedTable ?? entity.table).entity) };
-}
-
-/** Of the entities whose tables a search of this one may read. */
-export function tablesOf({ table, explodedTable }: Entity): readonly EntityName[] {
-  return [table, ...(explodedTable === null ? [] : [explodedTable])].map(({ entity }) => entity);
-}
-
-export async function storedTables(
-  tx: Tx,
-  connector: ConnectorName,
-  entities: readonly EntityName[],
-): Promise<ReadonlyMap<EntityName, EntityTable>> {
+  const { table, explodedTable } = entity;
+  const entities = [table, ...(explodedTable === null ? [] : [explodedTable])].map((one) => one.entity);
   const known = await knownTables(tx, { connector, entities });
-  return new Map([...known].map(([entity, { key, stored }]) => [entity, { entity, columns: stored, key }]));
+  const stored = (name: EntityName): EntityTable | null => {
+    const found = known.get(name);
+    return found === undefined ? null : { entity: name, columns: found.stored, key: found.key };
+  };
+  const target = searchTarget(entity, connector, stored, { only: only && new Set(only), tableName });
+  return { target, isThere: known.has((explodedTable ?? table).entity) };
 }

@@ -7,13 +7,11 @@ import type { Principal } from './state/tokens.ts';
 import type { ServiceState } from './state/open-service-state.ts';
 
 interface GuardOptions {
-  readonly state: Pick<ServiceState, 'tokens' | 'applications'>;
+  readonly state: Pick<ServiceState, 'tokens'>;
   /** Host names (without port) that a request may be addressed to, lower case. */
   readonly allowedHosts: ReadonlySet<string>;
   /** Paths that need no token, to the letter. */
   readonly publicPaths: ReadonlySet<string>;
-  /** Paths that take the id and the secret of an application too, as HTTP Basic. */
-  readonly browserPaths: ReadonlySet<string>;
   readonly limits: Pick<ServerLimits, 'requestsPerSecond'>;
   readonly clock: Clock;
 }
@@ -28,44 +26,26 @@ const principals = new WeakMap<FastifyRequest, Principal>();
  */
 export function guardRequests(server: FastifyInstance, options: GuardOptions): void {
   const checkRate = createRateLimit(options.limits.requestsPerSecond, options.clock);
-  const { state, publicPaths, browserPaths } = options;
+  const { state, publicPaths } = options;
   const policy = `"token";q=${options.limits.requestsPerSecond};w=1`;
-  server.addHook('onRequest', async (request, reply) => {
+  server.addHook('onRequest', (request, reply, done) => {
     // Clients that know it keep to it, and ask no more slowly than that.
     reply.header('ratelimit-policy', policy);
     checkHost(request, options.allowedHosts);
     checkMediaType(request);
-    const path = pathOf(request);
-    const isPublic = publicPaths.has(path);
-    const isForBrowsers = browserPaths.has(path);
+    const isPublic = publicPaths.has(pathOf(request));
     const token = isPublic ? null : bearerOf(request);
-    const known = token === null ? null : state.tokens.find(token);
-    if (known === null) checkRate(`address ${request.socket.remoteAddress ?? ''}`);
-    const principal = known ?? (isForBrowsers ? await fromBasic(request, state) : null);
-    if (principal !== null) {
+    const principal = token === null ? null : state.tokens.find(token);
+    if (principal === null) {
+      checkRate(`address ${request.socket.remoteAddress ?? ''}`);
+      if (!isPublic) throw unauthorized(whyUnauthorized(token));
+    } else {
       checkOrganization(request, principal);
       checkRate(`token ${principal.tokenName}`);
       principals.set(request, principal);
-    } else if (isForBrowsers) {
-      throw unauthorized('Expected a client id as user and its client secret as password.', askBrowser);
-    } else if (!isPublic) {
-      throw unauthorized(whyUnauthorized(token));
     }
+    done();
   });
-}
-
-const askBrowser = 'Basic realm="connector-sync", charset="UTF-8"';
-
-/** The application that HTTP Basic names with its secret; null: there is none, or the secret is wrong. */
-async function fromBasic(
-  request: FastifyRequest,
-  { applications }: GuardOptions['state'],
-): Promise<Principal | null> {
-  const [, encoded] = /^Basic +([\w+/=-]+) *$/i.exec(request.headers.authorization ?? '') ?? [];
-  const [, clientId, secret] = /^([^:]*):(.*)$/s.exec(Buffer.from(encoded ?? '', 'base64').toString()) ?? [];
-  if (clientId === undefined || secret === undefined) return null;
-  const found = await applications.authenticate(clientId, secret, request.socket.remoteAddress ?? '');
-  return found && { ...found, kind: 'application', workspaceId: null, tokenName: `of ${clientId}` };
 }
 
 /** Whose request it is. Throws `ApiError` 401 for one that came without a token, to a public path. */
@@ -133,9 +113,9 @@ function whyUnauthorized(token: string | null): string {
     : 'The access token is unknown or has expired.';
 }
 
-export function unauthorized(message: string, challenge = 'Bearer'): ApiError {
+export function unauthorized(message: string): ApiError {
   return new ApiError(401, message, {
     errorCode: 'unauthorized',
-    headers: { 'www-authenticate': challenge },
+    headers: { 'www-authenticate': 'Bearer' },
   });
 }

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { JsonObject } from '../core/json.ts';
 import type { Definition } from '../definitions/definition.ts';
+import { placesOfCredentials } from '../upstream/address-of.ts';
+import { unusable } from '../upstream/credentials.ts';
 import { notFound, type ApiError } from './api-error.ts';
 import { hostedDefinition } from './hosted-definition.ts';
 import { maskedProvider } from './masked-provider.ts';
@@ -97,14 +99,32 @@ function provider(parts: Parts, connector: LocalConnector): Provider {
 
 /** With its credentials as they are stored when they are asked for. */
 function provided({ connectors }: ServiceState, { stored, definition }: LocalConnector): ProvidedConnector {
-  const { id, organizationId, account } = stored;
+  const { id, organizationId, account, address } = stored;
   return {
     connectorId: id,
     definition,
     account,
-    credentials: () => connectors.credentials(organizationId, id),
+    credentials: () => {
+      const given = connectors.credentials(organizationId, id);
+      const to = addressFor(definition, account, given);
+      if (to === null || to === address) return given;
+      throw unusable(
+        `they were given for ${address}, and the definition ${definition.name} leads to ${to} now, where nothing was sent. ` +
+          'Put the address back, or give the credentials again to accept the new one',
+      );
+    },
     saveCredentials: (before, renewed) => connectors.renewCredentials(organizationId, id, before, renewed),
   };
+}
+
+/** Addresses that credentials are sent to; null: none, as for a sample account, or the credentials cannot be used. */
+export function addressFor(
+  definition: Definition,
+  account: string | null,
+  credentials: JsonObject | null,
+): string | null {
+  if (account === null || definition.upstream === null) return null;
+  return placesOfCredentials(definition, credentials ?? {});
 }
 
 /**

@@ -3,9 +3,9 @@ import { isJsonObject, memberInAnySpelling, memberOf, valueAtKey } from '../core
 import { hiddenWords, type RecordMask } from '../core/record-mask.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
-import { keyOfToken, numberedKey } from '../definitions/pagination-file.ts';
+import { emptyKey, keyOfToken, numberedKey } from '../definitions/pagination-file.ts';
 import { pagingParams } from '../definitions/paging-params.ts';
-import { signOfMore } from '../definitions/sign-of-more.ts';
+import { flagOf, signOfMore, tokenOf } from '../definitions/sign-of-more.ts';
 import { ApiError } from './api-error.ts';
 import type { Provider, ProviderRequest } from './provider.ts';
 
@@ -36,14 +36,15 @@ export function maskedProvider(provider: Provider, { errors }: Pick<Definition, 
         if (mask === null) return page;
         const { records, metadata } = page;
         return {
-          records: records.map((record) => masked(mask, record)),
+          records: records.map((record) => mask.record(record)),
           metadata: metadata && pagingOf(metadata, request.entity, mask),
         };
       }),
     get: async (asked) =>
       await within(asked, async (request, mask) => {
         const record = await provider.get(request);
-        return mask === null || record === null ? record : masked(mask, record);
+        const made = mask === null || record === null ? record : mask.record(record);
+        return made === null || isJsonObject(made) ? made : {};
       }),
     download: async (asked) =>
       await within(asked, async (request, mask) => {
@@ -53,13 +54,8 @@ export function maskedProvider(provider: Provider, { errors }: Pick<Definition, 
   };
 }
 
-function masked(mask: RecordMask, record: JsonObject): JsonObject {
-  const made = mask.record(record);
-  return isJsonObject(made) ? made : {};
-}
-
 /** What an answer's metadata says of the next page and of totals, and no address or word beside it. */
-function pagingOf(metadata: JsonObject, { pagination }: Entity, mask: RecordMask): JsonObject {
+function pagingOf(metadata: JsonObject, { pagination, cut }: Entity, mask: RecordMask): JsonObject {
   const kept: Record<string, JsonValue> = {};
   const keep = (key: string, shown: (value: JsonValue) => JsonValue | undefined): void => {
     const value = valueAtKey(metadata, key, memberInAnySpelling);
@@ -68,6 +64,11 @@ function pagingOf(metadata: JsonObject, { pagination }: Entity, mask: RecordMask
   };
   for (const key of pagination.totalKeys) {
     keep(key, (value) => (typeof value === 'number' ? value : undefined));
+  }
+  keep(emptyKey, (value) => (value === 'nothing' || value === 'null' ? value : undefined));
+  const { key, is } = cut?.sign ?? {};
+  if (key !== undefined) {
+    keep(key, (value) => (is === undefined ? Boolean(value) : value === is ? value : null));
   }
   if ('flagKeys' in pagination) for (const key of pagination.flagKeys ?? []) keep(key, asFlag);
   if (pagination.kind === 'single') {
@@ -78,9 +79,10 @@ function pagingOf(metadata: JsonObject, { pagination }: Entity, mask: RecordMask
   keep(numberedKey, (value) => value === true);
   for (const tokenKey of pagination.tokenKeys) {
     keep(keyOfToken(tokenKey), (value) => {
-      if (typeof value !== 'string' || value === '') return null;
-      if (typeof tokenKey === 'string') return mask.seal(value);
-      const token = tokenIn(value, tokenKey.param);
+      const text = tokenOf(value) ?? null;
+      if (text === null) return null;
+      if (typeof tokenKey === 'string') return mask.seal(text);
+      const token = tokenIn(text, tokenKey.param);
       return token === null
         ? null
         : `/?${new URLSearchParams({ [tokenKey.param]: mask.seal(token) }).toString()}`;
@@ -91,7 +93,7 @@ function pagingOf(metadata: JsonObject, { pagination }: Entity, mask: RecordMask
 
 /** The number or the address of the next page says no more than that there is one. */
 function asFlag(value: JsonValue): JsonValue {
-  return typeof value === 'boolean' || value === null ? value : value !== '';
+  return value === null ? null : (flagOf(value) ?? value !== '');
 }
 
 function tokenIn(address: string, param: string): string | null {

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../core/json.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import { orAborted } from '../http/or-aborted.ts';
@@ -37,7 +37,8 @@ export interface ProviderRequest {
 }
 
 export interface ProviderPage {
-  readonly records: readonly JsonObject[];
+  /** Objects, if the third party keeps to it. */
+  readonly records: readonly JsonValue[];
   /** The connector's own `connector_metadata`: paging state, links; null where there is none. */
   readonly metadata: JsonObject | null;
 }

@@ -6,10 +6,9 @@ import { guardRequests, knownPrincipalOf } from './guard-requests.ts';
 import { openLocalConnectors } from './local-connectors.ts';
 import { openServer, type ServerOptions } from './open-server.ts';
 import type { Providers } from './provider.ts';
-import { makeReference } from './reference/reference-page.ts';
-import type { Reference } from './routes/endpoint.ts';
+import { openApiDocument } from './reference/open-api-document.ts';
 import { apiEndpoints } from './routes/api-endpoints.ts';
-import { pathsFor, registerEndpoints, trackCalls } from './routes/register-endpoints.ts';
+import { publicPathsOf, registerEndpoints, trackCalls } from './routes/register-endpoints.ts';
 import { type SeedOptions, seedState } from './seed-state.ts';
 import {
   defaultScopedTokenSeconds,
@@ -22,7 +21,6 @@ import { derivedKey } from '../files/sealer.ts';
 import { loadServiceKey } from './state/service-key.ts';
 import type { ServiceState } from './state/open-service-state.ts';
 import { openContextStores } from './store/open-context-stores.ts';
-import { writeServing } from './store/serving-file.ts';
 
 export interface ServiceOptions extends SeedOptions, ServerOptions {
   /** Address to bind, default 127.0.0.1. */
@@ -151,31 +149,24 @@ export async function startService(options: ServiceOptions) {
     guardRequests(server, {
       state,
       allowedHosts: answeredHosts(settings),
-      publicPaths: pathsFor('public', apiEndpoints),
-      browserPaths: pathsFor('browser', apiEndpoints),
+      publicPaths: publicPathsOf(apiEndpoints),
       limits,
       clock,
     });
-    let reference: Reference | null = null;
+    let openApi: string | null = null;
     const api = {
       state,
       definitions,
       connectors,
       /** Made at its first use, because making it takes half of the start. */
-      get reference() {
-        return (reference ??= makeReference(apiEndpoints, definitions.values()));
+      get openApi() {
+        return (openApi ??= JSON.stringify(openApiDocument(apiEndpoints, definitions.values()), null, 2));
       },
       clock,
       latencyMs: settings.latencyMs,
     };
     registerEndpoints(server, apiEndpoints, { api, calls });
 
-    if (data !== null) {
-      const hosted = state.connectors.all().map((stored) => {
-        return { id: stored.id, definition: connectors.complete(stored).definition };
-      });
-      await writeServing({ folder: data, isIndexed: settings.isIndexed, definitions, connectors: hosted });
-    }
     await connectors.settleAll();
     const url = await server.listen({ host: settings.host, port: settings.port });
     let closed: Promise<void> | null = null;
@@ -189,7 +180,7 @@ export async function startService(options: ServiceOptions) {
       organizationId,
       state,
       stores,
-      /** Every route that the server answers: `GET /docs`. Where GET is, HEAD is too. */
+      /** Every route that the server answers: `GET /openapi.json`. Where GET is, HEAD is too. */
       routes,
       /** HTTP requests that reached the server since its start, refused ones included. */
       requestCount,

@@ -126,6 +126,8 @@ function buildConnector(
     masks,
     address,
     sink,
+    /** The same sink and name, also where the records are read into another sink. */
+    storedIn: { name, sink },
     schedule: file.schedule ?? null,
     /** How old stored data may be before an operator is alerted; null: no limit. */
     freshWithinMs,

@@ -33,11 +33,12 @@ export function buildMcp(
       ['connectors'],
     );
   }
-  const exclusions = readExclusions(
-    exclude,
-    { of: connectors, called: 'connector in the config', whole: 'the config' },
-    (index, problem) => note(['mcp', 'exclude', String(index)], problem, ['connectors']),
-  );
+  const exclusions = exclude.flatMap((text, index) => {
+    const exclusion = readExclusion(text);
+    const problem = exclusion === null ? shape : problemOf(exclusion, connectors);
+    if (problem !== null) note(['mcp', 'exclude', String(index)], problem, ['connectors']);
+    return exclusion ?? [];
+  });
   if (sqlUser === undefined && sqlPassword !== undefined) {
     note(['mcp', 'sqlPassword'], 'is the password of sqlUser, which is missing', ['mcp', 'sqlUser']);
   }
@@ -53,28 +54,6 @@ export function buildMcp(
   };
 }
 
-interface Excluding {
-  readonly of: ReadonlyMap<string, Configured>;
-  /** What messages call one of these. */
-  readonly called: string;
-  /** And all of them. */
-  readonly whole: string;
-}
-
-/** `note` gets the place of each text that stands for nothing, and what is wrong with it. */
-export function readExclusions(
-  texts: readonly string[],
-  excluding: Excluding,
-  note: (index: number, problem: string) => void,
-): readonly Exclusion[] {
-  return texts.flatMap((text, index) => {
-    const exclusion = readExclusion(text);
-    const problem = exclusion === null ? shape : problemOf(exclusion, excluding);
-    if (problem !== null) note(index, problem);
-    return exclusion ?? [];
-  });
-}
-
 const shape = 'expected an entity or a field such as list_members.email_address';
 
 function readExclusion(text: string): Exclusion | null {
@@ -88,7 +67,7 @@ function readExclusion(text: string): Exclusion | null {
 
 function problemOf(
   { connector, entity, field }: Exclusion,
-  { of: connectors, called, whole }: Excluding,
+  connectors: ReadonlyMap<string, Configured>,
 ): string | null {
   const chosen = connector === null ? [...connectors.values()] : [connectors.get(connector)];
   const entities = chosen.flatMap((one) => [...(one?.definition.entities.values() ?? [])]);
@@ -97,11 +76,11 @@ function problemOf(
     ...(explodedTable === null ? [] : [{ ...explodedTable, exploded: undefined }]),
   ]);
   if (connector !== null && !connectors.has(connector)) {
-    return noSuch(called, connector, [...connectors.keys()]);
+    return noSuch('connector in the config', connector, [...connectors.keys()]);
   }
   const named = tables.filter((table) => table.entity === entity);
   if (named.length === 0) {
-    const where = connector ?? `the definitions of ${whole}`;
+    const where = connector ?? 'the definitions of the config';
     return noSuch(`entity in ${where}`, entity, [...new Set(tables.map((table) => table.entity))]);
   }
   if (field === null) return null;

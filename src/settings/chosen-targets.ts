@@ -42,6 +42,14 @@ export function isStillPublished(
   );
 }
 
+/** Those that the connector is published into. */
+export function targetsOfConnector(
+  { publish }: Pick<LocalSettings, 'publish'>,
+  connector: string,
+): readonly PublishSettings[] {
+  return [...publish.values()].filter(({ connectors }) => connectors.some(({ name }) => name === connector));
+}
+
 /** Those that are published when a sync of one of these connectors has ended. */
 export function targetsAfterSync(
   { publish }: Pick<LocalSettings, 'publish'>,

@@ -116,10 +116,13 @@ export const connectorFile = strictObject({
   definition: z.string(),
   id: z.string().optional(),
   workspace: z.string().min(1).optional(),
-  credentials: z.record(z.string(), z.string()).optional().meta({
-    description:
-      'Reads the service itself with these, without the API. Fields of the connector type, all secret: best as ${VARIABLE} or ${file:path}',
-  }),
+  credentials: z
+    .record(z.string(), z.string().meta({ writeOnly: true }))
+    .optional()
+    .meta({
+      description:
+        'Reads the service itself with these, without the API. Fields of the connector type, all secret: best as ${VARIABLE} or ${file:path}',
+    }),
   sink: z.string(),
   schedule: schedule.optional(),
   freshWithin: duration().optional(),

@@ -135,27 +135,82 @@ export function nextSlots(times: CronTimes, afterMs: number, count: number): rea
 export function previousSlot(times: CronTimes, nowMs: number): number | null {
   let beforeMs = nowMs + 1;
   for (;;) {
-    // Around clock changes the parser's way back meets other slots than its way forward, so it only says where to
-    // start.
-    const startMs = parse(times, beforeMs).take(-4).at(-1)?.getTime();
+    // Around clock changes the parser's way back meets other slots than its way forward, or none, so a clock without
+    // changes says where to start.
+    const startMs = takeSlots(onClock(times), clockOf(times, beforeMs), -4).at(-1);
     if (startMs === undefined) return null;
+    beforeMs = startMs - offsetMs(times, beforeMs) - 1;
     let lastMs: number | null = null;
-    for (let slotMs = slotAfter(times, startMs - 1); slotMs !== undefined && slotMs <= nowMs;) {
+    for (let slotMs = slotAfter(times, beforeMs); slotMs !== undefined && slotMs <= nowMs;) {
       lastMs = slotMs;
       slotMs = slotAfter(times, slotMs);
     }
     if (lastMs !== null) return lastMs;
-    beforeMs = startMs;
   }
 }
 
-function slotAfter(times: CronTimes, afterMs: number): number | undefined {
-  return parse(times, afterMs).take(1)[0]?.getTime();
+const quarterMs = 900_000;
+const dayMs = 96 * quarterMs;
+/** A zone keeps its offset for longer, but for changes in Ramadan, which are in the small hours. */
+const sameOffsetMs = 40 * dayMs;
+
+/**
+ * The first slot after a time. Slots that the clock skips are later by as much as the clock then goes forward, or the
+ * first moment after that.
+ */
+export function slotAfter(times: CronTimes, afterMs: number): number | undefined {
+  const [nextMs] = takeSlots(times, afterMs);
+  if (nextMs !== undefined && nextMs - afterMs < sameOffsetMs) {
+    if (offsetMs(times, nextMs) === offsetMs(times, afterMs)) return nextMs;
+  }
+  // Where the clock skips a midnight, the parser loses slots of that day, or of the one before.
+  const [clockMs] = takeSlots(onClock(times), clockOf(times, afterMs));
+  if (clockMs === undefined) return nextMs;
+  const { ms, gapMs } = instantOf(times, clockMs);
+  return ms > afterMs && (nextMs === undefined || ms + gapMs <= nextMs) ? ms : nextMs;
 }
 
-function parse({ pattern, timezone }: CronTimes, fromMs: number): CronParser.CronExpression {
+/** When the clock shows a time first; where it skips that time, the first moment after the gap, and its length. */
+function instantOf(times: CronTimes, clockMs: number): { readonly ms: number; readonly gapMs: number } {
+  // No zone is further than 14 hours from UTC.
+  const offsetBeforeMs = offsetMs(times, clockMs - 60 * quarterMs);
+  const lateMs = clockMs - offsetBeforeMs;
+  const gapMs = offsetMs(times, lateMs) - offsetBeforeMs;
+  if (gapMs === 0) return { ms: lateMs, gapMs };
+  const earlyMs = lateMs - gapMs;
+  if (offsetMs(times, earlyMs) !== offsetBeforeMs) return { ms: earlyMs, gapMs: 0 };
+  let ms = earlyMs - (earlyMs % quarterMs) + quarterMs;
+  while (offsetMs(times, ms) === offsetBeforeMs) ms += quarterMs;
+  return { ms, gapMs };
+}
+
+/** By a clock without changes. Its times are those that the zone's clock shows, as if they were of UTC. */
+function onClock(times: CronTimes): CronTimes {
+  return { ...times, timezone: 'UTC' };
+}
+
+function clockOf(times: CronTimes, ms: number): number {
+  return ms + offsetMs(times, ms);
+}
+
+const offsetFormats = new Map<string, Intl.DateTimeFormat>();
+
+function offsetMs({ timezone }: CronTimes, ms: number): number {
+  const format =
+    offsetFormats.get(timezone) ??
+    new Intl.DateTimeFormat('en', { timeZone: timezone, timeZoneName: 'longOffset' });
+  offsetFormats.set(timezone, format);
+  const [, sign, hours, minutes] = /([+-])(\d\d):(\d\d)/.exec(format.format(ms)) ?? [];
+  return Number(`${sign ?? ''}1`) * (Number(hours ?? 0) * 60 + Number(minutes ?? 0)) * 60_000;
+}
+
+function takeSlots({ pattern, timezone }: CronTimes, fromMs: number, count = 1): readonly number[] {
   // Loading it takes as long as reading a config, so it is loaded only where slots are worked out.
   // `as`: what the package exports.
-  const { CronExpressionParser } = createRequire(import.meta.url)('cron-parser') as typeof CronParser;
-  return CronExpressionParser.parse(pattern, { currentDate: new Date(fromMs), tz: timezone });
+  cronParser ??= createRequire(import.meta.url)('cron-parser') as typeof CronParser;
+  return cronParser.CronExpressionParser.parse(pattern, { currentDate: new Date(fromMs), tz: timezone })
+    .take(count)
+    .map((date) => date.getTime());
 }
+
+let cronParser: typeof CronParser | null = null;

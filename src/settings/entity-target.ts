@@ -6,13 +6,13 @@ import { connectorNamed } from './chosen-connectors.ts';
 /** What `<connector>/<entity>` on the command line names. */
 export type EntityTarget = ReturnType<typeof targetsOf>[number];
 
-/** Every table of a connector. `called`: what it is called where the target is named. */
-export function targetsOf(connector: ConnectorSettings, called: string = connector.name) {
+/** Every table of a connector. */
+export function targetsOf(connector: ConnectorSettings) {
   return [...connector.definition.entities.values()].flatMap((entity) => {
     const { table, explodedTable } = entity;
     const own = {
       /** As a person writes it. */
-      name: `${called}/${table.entity}`,
+      name: `${connector.name}/${table.entity}`,
       connector,
       /** The entity, or the one whose records have the named rows as elements. */
       entity,
@@ -22,7 +22,15 @@ export function targetsOf(connector: ConnectorSettings, called: string = connect
     };
     return explodedTable === null
       ? [own]
-      : [own, { ...own, name: `${called}/${explodedTable.entity}`, table: explodedTable, isExploded: true }];
+      : [
+          own,
+          {
+            ...own,
+            name: `${connector.name}/${explodedTable.entity}`,
+            table: explodedTable,
+            isExploded: true,
+          },
+        ];
   });
 }
 

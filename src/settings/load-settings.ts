@@ -168,7 +168,8 @@ function buildSettings(
     file,
     watch: data.watch,
     places: [...config.places, ...own],
-    parts: { api, redis, http },
+    // `as`: the config has the shape of its schema.
+    parts: { api, redis: { ...redis, isConfigured: Object.hasOwn(config.data as object, 'redis') }, http },
     sinks,
     connectors,
     publish,

@@ -14,7 +14,7 @@ export function secretKey() {
       if (readKey(text) === null) note(expectedKey);
       return new Secret(text);
     }),
-  );
+  ).meta({ writeOnly: true });
 }
 
 const rule = z.union(

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { secret } from './texts.ts';
 import { strictObject } from '../definitions/schema-problems.ts';
 
 /** What `mcp` serves to agents. */
@@ -17,9 +18,7 @@ export const mcpFile = strictObject({
     description:
       'The role that queries PostgreSQL sinks; it may read what agents see, and no more: mcp grant prints the SQL that makes it',
   }),
-  sqlPassword: z.string().min(1).optional().meta({
-    description: 'Of that role, best as ${file:path} or ${VARIABLE}',
-  }),
+  sqlPassword: z.string().min(1).optional().meta(secret('Of that role, best as ${file:path} or ${VARIABLE}')),
 });
 
 export type McpFile = z.output<typeof mcpFile>;

@@ -3,7 +3,7 @@ import { Secret } from '../core/secret.ts';
 import { strictObject } from '../definitions/schema-problems.ts';
 import { expectedType } from '../definitions/suggest-name.ts';
 import { wrong, type Checked } from './check-urls.ts';
-import { checked, matching, orNull } from './texts.ts';
+import { checked, matching, orNull, secret } from './texts.ts';
 
 /** What people are notified of. */
 export const noticeKinds = [
@@ -12,7 +12,8 @@ export const noticeKinds = [
   'withheld-deletes',
   'withheld-retention',
   'schema-change',
-  'stale',
+  'late',
+  'purge-unfinished',
   'publication-failed',
   'config-refused',
   'recovered',
@@ -49,9 +50,7 @@ const mailAddress = matching(
 
 const address = checked('https://example.com/', checkAddress)
   .transform((text) => new Secret(text))
-  .meta({
-    description: 'https address. Best as ${file:path} or ${VARIABLE}: it may be all that a sender needs',
-  });
+  .meta(secret('https address. Best as ${file:path} or ${VARIABLE}: it may be all that a sender needs'));
 
 const connectors = z.array(z.string().min(1)).min(1).optional().meta({
   description: 'Only about connectors that match one of these, such as news*; default: all',
@@ -74,7 +73,7 @@ const webhook = strictObject({
       'expected 16 to 512 visible ASCII characters without blanks',
       'x'.repeat(16),
     ).transform((text) => new Secret(text)),
-  ).meta({ description: 'Signs each message. Best as ${file:path} or ${VARIABLE}' }),
+  ).meta(secret('Signs each message. Best as ${file:path} or ${VARIABLE}')),
   ...chosen,
 });
 
@@ -84,9 +83,9 @@ const email = strictObject({
     description: 'smtps://host:465 with TLS from the start, or smtp://host:587 with STARTTLS',
   }),
   user: orNull(line),
-  password: orNull(line.transform((text) => new Secret(text))).meta({
-    description: 'Best as ${file:path} or ${VARIABLE}',
-  }),
+  password: orNull(line.transform((text) => new Secret(text))).meta(
+    secret('Best as ${file:path} or ${VARIABLE}'),
+  ),
   from: mailAddress,
   to: z.array(mailAddress).min(1).max(50),
   ...chosen,

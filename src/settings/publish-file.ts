@@ -6,7 +6,7 @@ import { strictObject, textAs } from '../definitions/schema-problems.ts';
 import { expectedType } from '../definitions/suggest-name.ts';
 import { isLoopback, wrong, type Checked } from './check-urls.ts';
 import { postgresAddress, postgresUrl, schemaOf } from './postgres-address.ts';
-import { checked, duration, matching, orNull, shortestEveryMs } from './texts.ts';
+import { checked, duration, matching, orNull, shortestEveryMs, secret } from './texts.ts';
 
 export type PublishFile = z.output<typeof publishFile>;
 
@@ -93,9 +93,11 @@ const s3 = strictObject({
     description: 'https address of a compatible server; http only on this machine',
   }),
   accessKeyId: z.string().min(1).optional(),
-  secretAccessKey: z.string().min(1).optional().meta({
-    description: 'Best as ${file:path} or ${VARIABLE}; without the two the AWS SDK looks for credentials',
-  }),
+  secretAccessKey: z
+    .string()
+    .min(1)
+    .optional()
+    .meta(secret('Best as ${file:path} or ${VARIABLE}; without the two the AWS SDK looks for credentials')),
   ...files,
   ...publishing,
 });
@@ -109,7 +111,7 @@ export const publishFile = z
       strictObject({
         type: z.literal('postgres'),
         url: postgresUrl(),
-        password: z.string().min(1).optional().meta({ description: 'Best as ${file:path} or ${VARIABLE}' }),
+        password: z.string().min(1).optional().meta(secret('Best as ${file:path} or ${VARIABLE}')),
         schema: z.string().optional().meta({ description: "Default: the target's name, - as _" }),
         // What becomes of a row that is deleted: `_deleted` says so, or it is removed.
         deletes: z.enum(['mark', 'remove']).default('mark'),

@@ -9,7 +9,7 @@ import { mcpFile } from './mcp-file.ts';
 import { notifyFile } from './notify-file.ts';
 import { publishFile } from './publish-file.ts';
 import { postgresUrl } from './postgres-address.ts';
-import { checked, duration, matching, orNull } from './texts.ts';
+import { checked, duration, matching, orNull, secret } from './texts.ts';
 
 export type SettingsFile = z.output<typeof settingsFile>;
 export type SinkFile = SettingsFile['sinks'][string];
@@ -43,7 +43,7 @@ const api = strictObject({
     description: 'https address of the API; http only on this machine',
   }),
   clientId: printable,
-  clientSecret: printable.transform(toSecret).meta({ description: 'Best as ${file:path} or ${VARIABLE}' }),
+  clientSecret: printable.transform(toSecret).meta(secret('Best as ${file:path} or ${VARIABLE}')),
   organizationId: orNull(
     matching(/^[A-Za-z0-9_-]{1,128}$/, 'expected letters, digits, "_" and "-", at most 128'),
   ),
@@ -80,7 +80,7 @@ const sink = z.discriminatedUnion(
         description:
           'postgresql://user@host:5432/database, several hosts with commas; sslmode=verify-full is the default except on this machine',
       }),
-      password: z.string().min(1).optional().meta({ description: 'Best as ${file:path} or ${VARIABLE}' }),
+      password: z.string().min(1).optional().meta(secret('Best as ${file:path} or ${VARIABLE}')),
       directUrl: postgresUrl().optional().meta({
         description:
           'Where url leads to a pooler: the address of the server itself, for locks that belong to a session',
@@ -117,14 +117,16 @@ const accessToken = matching(
   /^[\x21-\x7e]{16,512}$/,
   'expected 16 to 512 visible ASCII characters without blanks',
   standInSecret,
-).transform(toSecret);
+)
+  .transform(toSecret)
+  .meta({ writeOnly: true });
 
 const namedToken = strictObject({
   token: accessToken.meta({ description: 'As http.token' }),
   may: z
     .enum(['read', 'act'])
     .default('read')
-    .meta({ description: 'act: pause, run, cancel, undelete and publish from the pages, too' }),
+    .meta({ description: 'act: pause, run, cancel, undo and publish from the pages, too' }),
 });
 
 /** Who may ask a server of this program, and by which names it is reached. */
@@ -135,9 +137,9 @@ export const httpFile = strictObject({
   }),
   tokens: z
     .record(z.string(), namedToken)
-    .default({})
+    .prefault({})
     .meta({ description: 'Tokens of people, by name: the pages and "actions" say who did what' }),
-  hosts: z.array(hostName).default([]).meta({
+  hosts: z.array(hostName).prefault([]).meta({
     description:
       'Names that browsers reach worker --http and ui by, besides those of this machine: of a proxy, say',
   }),
@@ -199,16 +201,8 @@ export const settingsFile = strictObject({
   mask: maskFile.prefault({}),
   definitions: z.array(z.string().min(1)).default([]),
   sinks: z.record(z.string(), sink),
-  redis: redis
-    .optional()
-    .transform((given) =>
-      given === undefined
-        ? { ...defaultRedis, url: toSecret(defaultRedis.url), isConfigured: false }
-        : { ...given, isConfigured: true },
-    ),
-  http: httpFile
-    .optional()
-    .transform((given) => given ?? { token: null, tokens: {}, hosts: [], connectorSeries: 'all' as const }),
+  redis: redis.prefault({}),
+  http: httpFile.prefault({}),
   watch: z.boolean().default(false).meta({
     description: 'Workers read the config again by themselves when its files change',
   }),

@@ -40,7 +40,7 @@ export interface LocalSettings {
   readonly watch: boolean;
   /** Absolute paths of the files that were read and of the folders that were looked through. */
   readonly places: readonly string[];
-  /** For `withParts` and `describeSettings` alone: what is missing here is an empty text there. */
+  /** For `withParts` alone: what is missing here is an empty text there. */
   readonly parts: Omit<SettingsParts, 'api' | 'access'> & { readonly api: ApiSettings | null };
   /**
    * What keeps a part from being whole; the path of each begins with the name of its part, or leads to credentials of a
@@ -74,14 +74,17 @@ export type ConnectorSettings = MapValue<ReturnType<typeof buildConnectors>>;
 export type ReadConnector = Pick<
   ConnectorSettings,
   'name' | 'definition' | 'address' | 'concurrency' | 'requestsPerSecond' | 'isRateSet'
->;
+> & {
+  /** The connector that has brought rows with these credentials; null: no config has one. */
+  readonly storedIn: ConnectorSettings['storedIn'] | null;
+};
 /** The service itself, with no API in between. */
 export type DirectAddress = Extract<ConnectorSettings['address'], { kind: 'direct' }>;
 export type DownloadSettings = NonNullable<ConnectorSettings['downloads']>;
 export type EntitySettings = MapValue<ConnectorSettings['entities']>;
 export type HttpSettings = Frozen<SettingsFile['http']>;
 export type ApiSettings = Frozen<NonNullable<SettingsFile['api']>>;
-export type RedisSettings = Frozen<SettingsFile['redis']>;
+export type RedisSettings = Frozen<SettingsFile['redis'] & { readonly isConfigured: boolean }>;
 export type Schedule = Frozen<NonNullable<ConnectorFile['schedule']>>;
 
 export type NotifySettings = MapValue<ReturnType<typeof buildNotify>>;

@@ -46,6 +46,11 @@ export function duration(leastMs = 0) {
 /** Nothing runs more often. */
 export const shortestEveryMs = 10_000;
 
+/** Describes a text that no output may show. */
+export function secret(description: string) {
+  return { description, writeOnly: true };
+}
+
 /** Null where the file says nothing. */
 export function orNull<Schema extends z.ZodType>(schema: Schema) {
   return schema.optional().transform((value) => value ?? null);

@@ -35,7 +35,9 @@ export class IdentityChangedError extends SyncError {
   override readonly name = 'IdentityChangedError';
 
   constructor(connector: ConnectorName, differences: readonly IdentityDifference[]) {
-    const changes = differences.map(changeText).join('; ');
+    const changes = differences
+      .map(({ what, stored, given }) => `${what} was ${stored} and is now ${given}`)
+      .join('; ');
     super(
       `Connector "${connector}" was synced from another origin: ${changes}. Nothing was read, and what is stored stays. ` +
         (differences.some(({ what }) => what === 'definition')
@@ -48,24 +50,6 @@ export class IdentityChangedError extends SyncError {
       },
     );
   }
-}
-
-/** `base URL was http://a/x and is now https://a/x (other scheme)`: of an address, the parts that differ are named. */
-function changeText({ what, stored, given }: IdentityDifference): string {
-  const parts = what === 'base URL' ? differingParts(stored, given) : [];
-  return `${what} was ${stored} and is now ${given}${parts.length === 0 ? '' : ` (${parts.join(', ')})`}`;
-}
-
-function differingParts(stored: string, given: string): readonly string[] {
-  // An account of a service has no address.
-  if (![stored, given].every((one) => /^https?:/.test(one) && URL.canParse(one))) return [];
-  const [before, after] = [new URL(stored), new URL(given)];
-  return [
-    ...(before.protocol === after.protocol ? [] : ['other scheme']),
-    ...(before.hostname === after.hostname ? [] : ['other host']),
-    ...(before.port === after.port ? [] : ['other port']),
-    ...(before.pathname === after.pathname ? [] : ['other path']),
-  ];
 }
 
 /** Two connectors whose tables would have the same names (`a-b` and `a_b`). */

@@ -1,7 +1,7 @@
 import type { ConnectorName, EntityName } from '../core/names.ts';
 
 /**
- * The files that a sink has closed and never changes again. Read only, without a lease, beside a process that writes.
+ * The files that a sink has closed. Read only, without a lease, beside a process that writes.
  */
 export interface ClosedFiles extends AsyncDisposable {
   /** Compares lengths: some microseconds a file. Rejects with `SyncError` SINK_FAILED. */
@@ -25,10 +25,6 @@ export interface ContentsProgress {
 
 export interface CheckedFiles {
   readonly files: number;
-  /** Files for which an earlier version recorded no hash: only their length can be compared. */
-  readonly withoutHash: number;
-  /** How many of the files stand in for damaged lines: of each key they have only the newest line. */
-  readonly partial: number;
   readonly damaged: readonly DamagedFile[];
 }
 
@@ -49,7 +45,7 @@ export function damageText({ path, length, found }: DamagedFile): string {
 
 export function damageAdvice(connector: ConnectorName, program: string): string {
   return (
-    `Restore it from a backup and sync again. Without a backup: \`${program} reset ${connector} --yes\` keeps all lines that are whole, ` +
-    'and the next sync reads the records of the others again.'
+    `Restore it from a backup and sync again. Without a backup: \`${program} reset ${connector} --yes\` writes it again from the stored records; ` +
+    'earlier lines of those that changed again later are lost with it, so copy a damaged file away first.'
   );
 }

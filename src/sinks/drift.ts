@@ -1,24 +1,6 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { Column, JsonType } from '../core/records.ts';
-import type { Lease } from './lease.ts';
-
-/** Fields that the definition does not declare, and values that do not fit the column it declares. */
-export interface Drift {
-  /**
-   * What is known of the undeclared fields of these entities, each of which is in the answer, and the columns that were
-   * added for them.
-   */
-  known(
-    connector: ConnectorName,
-    entities: readonly EntityName[],
-  ): Promise<ReadonlyMap<EntityName, KnownDrift>>;
-  /**
-   * Adds typed columns for undeclared fields whose values all fit one, and moves the values over. Gives them. Last
-   * before `finish`: no record is prepared for them.
-   */
-  evolve(lease: Lease, run: RunId, entity: EntityName): Promise<readonly Column[]>;
-}
 
 export interface KnownDrift {
   readonly evolved: readonly Column[];
@@ -35,6 +17,16 @@ export interface FieldNews extends Pick<DriftRow, 'connector' | 'entity' | 'fiel
   readonly since: Instant;
   /** It has been given a column. */
   readonly hasColumn: boolean;
+  readonly canWiden: boolean;
+}
+
+/** The arguments of the command that makes the column of a field one of texts. */
+export function widenCommand({
+  connector,
+  entity,
+  field,
+}: Pick<FieldNews, 'connector' | 'entity' | 'field'>) {
+  return `schema widen ${connector}/${entity} ${field}`;
 }
 
 /** `members.nickname: undeclared`: one of a connector's news and no other. */
@@ -57,4 +49,6 @@ export interface DriftRow {
   readonly firstSeenAt: Instant;
   readonly firstRun: RunId;
   readonly place: 'extra' | 'column' | 'quarantine';
+  /** Its column was added and holds numbers or booleans: made one of texts, it would hold these values too. */
+  readonly canWiden: boolean;
 }

@@ -1,38 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { Failure } from '../core/errors.ts';
-import type { EntityName, RunId } from '../core/names.ts';
+import type { EntityName } from '../core/names.ts';
 import type { RecordFile } from '../core/records.ts';
-import type { Lease } from './lease.ts';
-
-/**
- * The ledger's account of records' files. That a file is wanted is noted with its record, whether files are fetched or
- * not; a tombstoned record's file is no longer wanted, and what is stored stays. Every call is one fenced transaction,
- * and may be repeated after a kill.
- */
-export interface Files {
-  /**
-   * Up to `limit` wanted files of the entity: those never tried before those that failed longest ago. Not those that
-   * failed in this run.
-   */
-  next(lease: Lease, run: RunId, entity: EntityName, limit: number): Promise<readonly WantedFile[]>;
-  /**
-   * The file is durable in the connector's folder. What the record's earlier version left under another name is noted
-   * as replaced.
-   */
-  stored(lease: Lease, run: RunId, wanted: WantedFile, file: StoredFile): Promise<void>;
-  /** It stays wanted, for a later run. */
-  setAside(lease: Lease, run: RunId, wanted: WantedFile, failure: FileFailure): Promise<void>;
-  /** How many files of each of these entities are wanted still; those of none are left out. */
-  left(lease: Lease, run: RunId, entities: readonly EntityName[]): Promise<readonly LeftFiles[]>;
-  /** Up to `limit` files that another version of them has replaced, and that are to be removed. */
-  replaced(lease: Lease, run: RunId, limit: number): Promise<readonly ReplacedFile[]>;
-  removed(lease: Lease, run: RunId, files: readonly ReplacedFile[]): Promise<void>;
-  /**
-   * Those of the names that belong to no file of the entity, stored or replaced: a killed run wrote them and noted
-   * nothing.
-   */
-  unknown(lease: Lease, run: RunId, entity: EntityName, files: readonly string[]): Promise<readonly string[]>;
-}
 
 export interface WantedFile extends RecordFile {
   /** Row number in the ledger. */

@@ -1,9 +1,9 @@
 import type { Instant } from '../core/clock.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
-import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { EntityName } from '../core/names.ts';
 import type { Column, RecordFile } from '../core/records.ts';
-import type { CopiedRecord } from './copies.ts';
-import type { LeftStep } from './purges.ts';
+import type { RowFacts } from './row-facts.ts';
+import type { LeftStep, PurgeRequest } from './purges.ts';
 
 /** By which mask the records of an entity are stored. */
 export interface PlannedMask {
@@ -30,24 +30,12 @@ export interface StoredMask {
   readonly quarantined: number;
 }
 
-/** Brings what is stored from before a mask under it, wherever that is and whether a read reaches it or not. */
-export interface Masking {
-  /** What `rewrite` would rewrite. Takes no lock and writes nothing. Throws USAGE as `rewrite`. */
-  look(connector: ConnectorName, asked: MaskRequest): Promise<readonly RewrittenOf[]>;
-  /**
-   * Rewrites rows, versions, quarantine, names of files, lines and reports, batch by batch, each in one transaction.
-   * Change numbers and times stay. Repeated after a kill it rewrites the rest. Takes the connector. Throws
-   * `ConnectorBusyError`, and USAGE where the sink holds nothing of the connector or no sync has used one of the masks
-   * yet.
-   */
-  rewrite(connector: ConnectorName, asked: MaskRequest): Promise<MaskEnd>;
-}
-
 export interface MaskRequest {
   readonly masks: readonly PlannedMask[];
   readonly maskings: readonly EntityMasking[];
   /** Null: the file is removed. Resolves where that is done already. */
   readonly renameFile: (entity: EntityName, from: string, to: string | null) => Promise<void>;
+  readonly targets: PurgeRequest['targets'];
   readonly signal: AbortSignal;
 }
 
@@ -63,8 +51,8 @@ export interface EntityMasking {
   /** Null: the row stays as it is. */
   readonly cells: (
     columns: readonly Column[],
-    row: Pick<CopiedRecord, 'values' | 'extra'>,
-  ) => Pick<CopiedRecord, 'values' | 'extra' | 'hash'> | null;
+    row: Pick<RowFacts, 'values' | 'extra'>,
+  ) => Pick<RowFacts, 'values' | 'extra' | 'hash'> | null;
   /** What a record says of its file. */
   readonly file: (said: Pick<RecordFile, 'name' | 'contentType'>) => Pick<RecordFile, 'name' | 'contentType'>;
   /** The version of a file is a hash of masked fields. */

@@ -49,7 +49,10 @@ export interface Partition extends Omit<FoundPartition, 'parent' | 'marker' | 'b
   readonly mode: WalkMode;
   /** Every record whose change value is at or before this is stored. Null: nothing is known. */
   readonly watermark: Instant | null;
-  /** Live rows that it owns, as far as they are counted (1,001). 0 where it is not read in full. */
+  /**
+   * Rows that it is known to have had: live ones that it owns, as far as they are counted (1,001), or as far as its
+   * last full walk has reached. 0 where it is not read in full.
+   */
   readonly storedRows: number;
   /** What its last walk was sealed with. Empty: nothing is known. */
   readonly clockDifferences: readonly number[];
@@ -94,7 +97,24 @@ export type Doubt =
   /** The API counts more records than the listing showed. */
   | { readonly kind: 'total'; readonly total: number; readonly shown: number }
   /** The last page came again where the next one was expected, and nothing says that this is the end. */
-  | { readonly kind: 'repeats' };
+  | { readonly kind: 'repeats' }
+  /** The service showed a part of the listing. `by`: what says so, as the definition has it. */
+  | { readonly kind: 'cut'; readonly by: string }
+  /**
+   * It shows a record whose key another listing (`other`, by its id) shows with other content, so that one row (by its
+   * number) stands for both. `key` and `params`, of the other one: for people; the ledger does not keep them.
+   */
+  | {
+      readonly kind: 'collision';
+      readonly row: number;
+      readonly other: number;
+      readonly key?: Params;
+      readonly params?: Params;
+    }
+  /** Rows are stored that lie further behind its end than was looked. */
+  | { readonly kind: 'behind' }
+  /** Many records came again in the middle of later pages: the order changes from call to call. */
+  | { readonly kind: 'shuffled' };
 
 export interface Seal {
   /** With it the seal concludes nothing: no order, no watermark, no absence. */
@@ -104,6 +124,8 @@ export interface Seal {
    * Absent: not known.
    */
   readonly clockDifferences?: readonly number[];
+  /** The furthest row that the walk has reached, counted from 1. Absent: places are not counted, or it was not full. */
+  readonly reach?: number;
   /** The page that counted as the last one because it was short. Absent: the end is known in another way. */
   readonly lastPage?: PageLength;
   readonly proof: Proof;
@@ -116,7 +138,7 @@ export interface Seal {
 export type StoredDoubt = Doubt & { readonly runs: number };
 
 /** What is stored of how a partition's last walk ended. */
-export interface StoredProof extends Proof, Pick<Seal, 'clockDifferences' | 'lastPage'> {
+export interface StoredProof extends Proof, Pick<Seal, 'clockDifferences' | 'lastPage' | 'reach'> {
   readonly doubt?: StoredDoubt;
   /** Of the walk before, until the whole tree is read. */
   readonly doubtBefore?: StoredDoubt;

@@ -1,31 +1,6 @@
+import { createHash } from 'node:crypto';
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
-
-/** Removes records for good, with all that the sink holds of them and of the records below them. */
-export interface Purges {
-  /** What a purge of these records would remove. Takes no lock and writes nothing. */
-  look(connector: ConnectorName, of: PurgeRequest['of']): Promise<readonly PurgedOf[]>;
-  /**
-   * Removes the records, batch by batch, each in one transaction with the notes that keep the next sync from storing
-   * them again. Repeated after a kill it removes the rest. Takes the connector. Throws `ConnectorBusyError`, and USAGE
-   * where the sink holds nothing of the connector.
-   */
-  purge(connector: ConnectorName, asked: PurgeRequest): Promise<PurgeEnd>;
-  /**
-   * Does what a purge has left to do: rewrites lines, gives freed space back. Gives the steps that could not be done
-   * now, with the reason. Takes the connector only where there is something to do.
-   */
-  complete(connector: ConnectorName): Promise<readonly LeftStep[]>;
-  /** What `expire` would remove. Takes no lock and writes nothing. Without entities that were checked within a day. */
-  expired(
-    connector: ConnectorName,
-    asked: Pick<ExpireRequest, 'entities' | 'isAsked'>,
-  ): Promise<readonly DueOf[]>;
-  /**
-   * Removes what is too old, batch by batch, each in one transaction. Takes the connector. Throws `ConnectorBusyError`.
-   */
-  expire(connector: ConnectorName, asked: ExpireRequest): Promise<readonly ExpiredOf[]>;
-}
 
 /** Of one entity, what is too old; null: nothing is. */
 export interface Retention {
@@ -69,6 +44,8 @@ export interface PurgedKeys {
   readonly entity: EntityName;
   /** As `PreparedRecord.keyText`; records that are not stored are noted all the same. */
   readonly keyTexts: readonly string[];
+  /** Which records in quarantine go too, by their text, whatever their key. */
+  readonly isRefusedMeant?: ((record: string) => boolean) | undefined;
 }
 
 export interface PurgeRequest {
@@ -76,6 +53,8 @@ export interface PurgeRequest {
   readonly of: readonly PurgedKeys[];
   /** The next sync may store the records again. */
   readonly canReturn: boolean;
+  /** Names of the targets that the connector is published into. */
+  readonly targets: readonly string[];
   readonly removeFile: (entity: EntityName, file: string) => Promise<void>;
   readonly signal: AbortSignal;
 }
@@ -96,36 +75,41 @@ export interface PurgeEnd {
   readonly at: Instant;
   readonly who: string;
   readonly entities: readonly PurgedOf[];
-  /** Of the records asked for, and of those below them that were stored. */
-  readonly records: readonly PurgedRecord[];
+  /** Records that were noted: those asked for, and those below them that were stored. */
+  readonly records: number;
   readonly left: readonly LeftStep[];
-  readonly seal: PurgeSeal;
 }
 
-/** A record by a keyed hash: without the secret it does not give the key away. */
-export interface PurgedRecord {
-  readonly entity: EntityName;
-  /** HMAC-SHA-256 in hex. */
-  readonly hmac: string;
-}
+/**
+ * `lines`: files of a JSONL sink still hold lines of the record. `space`: so may freed pages of the database.
+ * `target:<name>`: so may the target of that name.
+ */
+export type PurgeStep = 'lines' | 'space' | `target:${string}`;
 
-/** Signs reports, and names records, with the secret of the connector's purges. */
-export interface PurgeSeal {
-  readonly keyId: string;
-  /** HMAC-SHA-256 of a text in hex. */
-  sign(text: string): string;
-}
-
-export const purgeSteps = ['lines', 'space'] as const;
-/** `lines`: files of a JSONL sink still hold lines of the record. `space`: so may freed pages of the database. */
-export type PurgeStep = (typeof purgeSteps)[number];
-
-export interface LeftStep {
+/** Work that a purge has left, as the ledger has it. */
+export interface PurgeWork {
+  readonly connector: ConnectorName;
   readonly step: PurgeStep;
   readonly entity: EntityName;
   readonly since: Instant;
-  /** Why it could not be done now; null: it was not tried. */
-  readonly why: string | null;
+}
+
+/** The targets in which purges are not finished. */
+export function targetNames(work: readonly Pick<PurgeWork, 'step'>[]): readonly string[] {
+  const names = work.flatMap(({ step }) =>
+    step.startsWith('target:') ? [step.slice('target:'.length)] : [],
+  );
+  return [...new Set(names)];
+}
+
+export interface LeftStep extends PurgeWork {
+  /** Why it could not be done now. */
+  readonly why: string;
+}
+
+/** By what a record without a known key is noted: no key is such a text. */
+export function refusedName(record: string): string {
+  return `#${createHash('sha256').update(record).digest('hex')}`;
 }
 
 export interface PurgeNote {
@@ -137,12 +121,6 @@ export interface PurgeNote {
 
 /** What a sink knows of the purged records of a connector. */
 export interface PurgeNotes {
-  readonly seal: PurgeSeal;
   readonly count: number;
   noteOf(entity: EntityName, keyText: string): PurgeNote | null;
-}
-
-/** What the HMAC of a record is made of. */
-export function purgedName(entity: EntityName, keyText: string): string {
-  return `${entity}\n${keyText}`;
 }

@@ -2,11 +2,18 @@ import type { ConnectorName } from '../core/names.ts';
 import { NoSinkYetError, unfinishedCopyError } from './acquire-errors.ts';
 import { jsonlAccess } from './jsonl/jsonl-access.ts';
 import { sqliteAccess } from './sqlite/sqlite-access.ts';
-import type { ConnectorStatus, LedgerReader } from './ledger-reader.ts';
+import type { ConnectorStatus } from './ledger-reader.ts';
 import { postgresAccess } from './postgres/postgres-access.ts';
-import type { RecordReader } from './record-reader.ts';
-import type { OpenHistory, OpenHow, SinkAccess, SinkOptions, SinkPlace } from './sink-access.ts';
-import type { Sink } from './sink.ts';
+import type {
+  LedgerReader,
+  OpenHistory,
+  OpenHow,
+  RecordReader,
+  Sink,
+  SinkAccess,
+  SinkOptions,
+  SinkPlace,
+} from './sink-access.ts';
 
 export function accessSink(sink: SinkPlace): SinkAccess {
   switch (sink.type) {

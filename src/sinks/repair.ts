@@ -1,45 +1,7 @@
 import type { Instant } from '../core/clock.ts';
-import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
-import type { EntityTable, PageCounts, PreparedRecord } from '../core/records.ts';
-import type { ConnectorIdentity, Holder, Lease } from './lease.ts';
-import type { RowsOf } from './run-report.ts';
-
-/** What a person does to a sink outside a sync. */
-export interface Repair {
-  /**
-   * Forgets how far one entity (with what it is exploded into) or all of a connector has been read; with `withData` its
-   * records too. Nothing else changes. Takes the lock, whatever the identity. Throws `ConnectorBusyError`, and USAGE
-   * where there is nothing of that name.
-   */
-  reset(connector: ConnectorName, what: ResetScope): Promise<ResetCounts>;
-  /**
-   * From now on the connector stands for this address and connector id. Rows stay; no run is resumed, and none deletes
-   * before a full run has agreed. Takes the lock. Throws `ConnectorBusyError`, USAGE where the sink holds nothing of
-   * that name, `IdentityChangedError` for another connector type.
-   */
-  adopt(identity: AdoptedIdentity, now: Instant): Promise<void>;
-  /**
-   * Removes the connector with everything that is stored of it, but for what people did to it and the number of its
-   * newest change. Holds it until it is disposed; one that ends early is resumed by the next, and until then the
-   * connector cannot be used (`SyncError` REMOVAL_UNFINISHED). Throws `ConnectorBusyError`.
-   */
-  remove(connector: ConnectorName, holder: Holder): Promise<OpenRemoval>;
-  /** Takes back up to `limit` tombstones that the run `of` has set; `isDone` when none remains. */
-  undelete(lease: Lease, run: RunId, of: RunId, limit: number): Promise<UndeletedRows>;
-  /**
-   * Stores one record outside a walk, inside the lease's run. `isEdited`: the values of its row are not those of its
-   * hash, so it is written in any case.
-   */
-  storeRecord(
-    lease: Lease,
-    run: RunId,
-    entity: EntityName,
-    record: PreparedRecord,
-    isEdited?: boolean,
-  ): Promise<PageCounts>;
-  /** Tombstones the row of this key, if there is one; true when it was alive. */
-  tombstoneRecord(lease: Lease, run: RunId, entity: EntityName, keyText: string): Promise<boolean>;
-}
+import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { EntityTable } from '../core/records.ts';
+import type { ConnectorIdentity } from './lease.ts';
 
 export type AdoptedIdentity = Pick<ConnectorIdentity, 'connector' | 'baseUrl' | 'connectorId' | 'definition'>;
 
@@ -58,13 +20,6 @@ export interface ResetCounts {
   readonly rows: number;
 }
 
-export interface OpenRemoval extends AsyncDisposable {
-  /** A bounded part, in one transaction; gives how many rows that were. Null: only what `finish` removes remains. */
-  dropSome(): Promise<number | null>;
-  /** In one transaction: the connector is one that was never there. */
-  finish(): Promise<void>;
-}
-
 /** A removal that was begun and is not complete. */
 export interface UnfinishedRemoval {
   readonly connector: ConnectorName;
@@ -73,7 +28,26 @@ export interface UnfinishedRemoval {
   readonly rows: number;
 }
 
-export interface UndeletedRows {
-  readonly rows: readonly RowsOf[];
-  readonly isDone: boolean;
+export interface UndonePlace {
+  readonly entity: EntityName;
+  readonly after: number;
+  readonly limit: number;
+}
+
+export interface UndoneRows {
+  readonly deleted: number;
+  readonly revived: number;
+  readonly restored: number;
+  /** Rows that it has changed, and that no version tells of: the next run reads them again. */
+  readonly kept: NamedRows;
+  /** Rows that later runs have changed, as far as that is known; they stay. Counted with the last rows. */
+  readonly changedSince: NamedRows;
+  /** Of the last row; null: none is left. */
+  readonly next: number | null;
+}
+
+export interface NamedRows {
+  readonly rows: number;
+  /** Key texts, of the first ones. */
+  readonly keys: readonly string[];
 }

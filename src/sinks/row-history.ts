@@ -14,13 +14,13 @@ export interface MissingRow {
 /** What is known of one row and of the partition that shows it. */
 export interface RowHistory {
   readonly row: number;
-  readonly firstSeenAt: Instant | null;
+  readonly firstSeenAt: Instant;
   readonly changedAt: Instant;
-  readonly changedByRun: RunId | null;
+  readonly changedByRun: RunId;
   readonly deletedAt: Instant | null;
   readonly seq: number;
   readonly missing: MissingRow | null;
-  /** Null: stored outside a walk, or by a version that did not note it. */
+  /** Null: stored outside a walk. */
   readonly partition: PartitionHistory | null;
   /** The newest ones, newest first. Absent where versions of the entity's rows are not kept. */
   readonly versions?: readonly RowVersion[];

@@ -2,6 +2,7 @@ import type { Instant } from '../core/clock.ts';
 import type { Failure } from '../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { PageCounts, Params } from '../core/records.ts';
+import type { Completeness } from './completeness.ts';
 import type { Doubt, ProofKind } from './partition.ts';
 
 /** How many rows of an entity are meant. */
@@ -16,7 +17,7 @@ export interface LeftWork {
 }
 
 /** `sync` is the ordinary one; the others stand beside it and leave its chain of runs alone. */
-export type RunKind = 'sync' | 'backfill' | 'refetch' | 'undelete';
+export type RunKind = 'sync' | 'backfill' | 'refetch' | 'undo';
 
 export type RunOutcome = 'ok' | 'partial' | 'degraded' | 'failed' | 'interrupted';
 
@@ -53,8 +54,9 @@ export interface RunReport {
   readonly left: readonly LeftWork[];
   /** How later runs ask for what is `toConfirm`; absent where nothing is. */
   readonly confirmation?: Confirmation;
-  /** At the end of the run, whichever run has read them. */
-  readonly unproven: readonly UnprovenListings[];
+  /** Both at the end of the run, whichever run has read them. */
+  readonly partMissing: readonly DoubtedListings[];
+  readonly unconfirmed: readonly ListingsOf[];
   /** Of the entities whose files this run was to fetch; empty where it was to fetch none. */
   readonly files: readonly FileReport[];
 }
@@ -65,10 +67,14 @@ export interface Confirmation {
   readonly requestsPerSecond: number;
 }
 
-/** Listings of an entity whose last walk ended with a doubt. */
-export interface UnprovenListings {
+/** How many listings of an entity are meant. */
+export interface ListingsOf {
   readonly entity: EntityName;
   readonly listings: number;
+}
+
+/** Listings of an entity whose last walk ended with a doubt. */
+export interface DoubtedListings extends ListingsOf {
   /** One of them: the doubt reported here was found in the most runs. */
   readonly params: Params;
   readonly doubt: Doubt;
@@ -98,6 +104,8 @@ export interface EntityReport {
   readonly unordered: number;
   /** Fields kept in `_extra` because they have no column or do not fit it. */
   readonly extraFields: number;
+  /** Records whose change value is no time that can be read: only full reads see what changes in them. */
+  readonly undated: number;
   /** Listings not entered because they lie below the definition's depth limit. */
   readonly depthLimited: number;
   /** Records met in a listing that is not their own (synced copies); counted among the duplicates. */
@@ -107,8 +115,9 @@ export interface EntityReport {
    * duplicates.
    */
   readonly partial: number;
-  /** False: a listing of the entity, or of what leads to it, ended with a doubt, so that records may be missing. */
+  /** Its `completeness` is `complete` or `unconfirmed`: no part is missing, and nothing failed or is left to read. */
   readonly isProven: boolean;
+  readonly completeness: Completeness;
   /** Sealed walks that read from a watermark instead of from the start. */
   readonly incremental: number;
   /** Rows tombstoned by this run, those below vanished parents included. */
@@ -155,4 +164,11 @@ export interface Withholding {
 export interface FailureReport extends Failure {
   readonly entity: EntityName;
   readonly params: Params;
+}
+
+/** A doubt as the ledger and the log have it: with numbers for the record and the listing that it names. */
+export function withoutKey<Found extends Pick<DoubtedListings, 'doubt'>>(found: Found): Found {
+  const { doubt } = found;
+  if (doubt.kind !== 'collision') return found;
+  return { ...found, doubt: { kind: doubt.kind, row: doubt.row, other: doubt.other } };
 }

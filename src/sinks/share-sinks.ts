@@ -1,7 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { openSink } from './registry.ts';
-import type { OpenHow, SinkOptions } from './sink-access.ts';
-import type { Sink } from './sink.ts';
+import type { OpenHow, Sink, SinkOptions } from './sink-access.ts';
 
 /**
  * A sink that other runs of this process may use at the same time. Disposed, it is closed when no other run uses it.

@@ -1,12 +1,27 @@
 import type { Clock } from '../core/clock.ts';
-import type { ConnectorName } from '../core/names.ts';
 import type { ClosedFiles } from './closed-files.ts';
-import type { Pause } from './lease.ts';
-import type { ConnectorOverview, EntityFreshness, LedgerReader, RunFacts } from './ledger-reader.ts';
+import type { ledgerReader } from './ledger/history/history.ts';
+import type { ledgerSink } from './ledger/ledger-sink.ts';
+import type { keyReader, openRecordReader } from './ledger/read-records.ts';
+import type { servedLedger } from './ledger/served-ledger.ts';
 import type { PostgresConnection } from '../sql/postgres/place.ts';
-import type { KeyReader, RecordReader } from './record-reader.ts';
 import type { Away } from '../sql/postgres/outage.ts';
-import type { Sink } from './sink.ts';
+
+/**
+ * An open sink: records, and the account of how they got there. Data in, counts out; every call is one transaction,
+ * idempotent where it is repeated after a crash, and fenced (`SyncError` FENCED for an overtaken lease). What needs no
+ * lease may be called beside any run, from any process.
+ */
+export type Sink = ReturnType<typeof ledgerSink>;
+
+/** The ledger of a sink, read only. Each call reads one consistent state. */
+export type LedgerReader = ReturnType<typeof ledgerReader>;
+
+/** Stored records, read only. */
+export type RecordReader = Awaited<ReturnType<typeof openRecordReader>>;
+
+/** Keys of stored records, read only. */
+export type KeyReader = ReturnType<typeof keyReader>;
 
 /**
  * The ways into a sink and what is known of it from outside. Nothing is opened before it is asked for; the caller
@@ -68,33 +83,14 @@ export interface OpenHow {
   readonly delay?: (() => Promise<void>) | undefined;
 }
 
-export interface OpenHistory extends LedgerReader, AsyncDisposable {
-  /** Random id made with the sink. */
-  readonly sinkId: string;
-}
+export type OpenHistory = LedgerReader &
+  AsyncDisposable & {
+    /** Random id made with the sink. */
+    readonly sinkId: string;
+  };
 
-/**
- * The ledger of one sink for a process that serves it for days. While the sink is lost (moved, replaced, out of reach)
- * it answers with what was read last.
- */
-export interface ServedLedger extends AsyncDisposable, Pick<LedgerReader, 'recentRuns' | 'days'> {
-  readonly sinkId: string;
-  /** Checks the sink's place now: null while this sink is there, else what is wrong, for the log. */
-  lost(): Promise<string | null>;
-  pause(connector: ConnectorName): Promise<Pause | null>;
-  paused(): Promise<ReadonlySet<ConnectorName>>;
-  /** The newest of kind `sync`. */
-  lastRun(connector: ConnectorName): Promise<RunFacts | null>;
-  freshness(connector: ConnectorName): Promise<readonly EntityFreshness[]>;
-  /**
-   * The state of every connector; the same object until the sink has changed, the same entry until its connector has.
-   */
-  overview(): Promise<ReadonlyMap<ConnectorName, ConnectorOverview>>;
-  /** The same, but it rejects where the sink is lost or cannot be read. */
-  overviewNow(): Promise<ReadonlyMap<ConnectorName, ConnectorOverview>>;
-  /** Why it cannot be read, tried now; null while it can, or while the sink is lost. */
-  problem(): Promise<string | null>;
-}
+/** The ledger of one sink for a process that serves it for days. */
+export type ServedLedger = Awaited<ReturnType<typeof servedLedger>>;
 
 export type SinkPlace =
   | { readonly type: 'sqlite'; readonly path: string }

@@ -1,6 +1,6 @@
 import type { Instant } from '../core/clock.ts';
 import type { DescribedTable } from '../core/described-table.ts';
-import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
+import type { EntityName, RunId } from '../core/names.ts';
 import type {
   EntityCounts,
   EntityTable,
@@ -10,109 +10,9 @@ import type {
   Quarantined,
 } from '../core/records.ts';
 import type { Action } from './actions.ts';
-import type { Copies } from './copies.ts';
-import type { Deletes } from './deletes.ts';
-import type { Drift } from './drift.ts';
-import type { Files } from './files.ts';
-import type { LedgerReader } from './ledger-reader.ts';
-import type { EntityMasking, Masking, PlannedMask } from './masks.ts';
-import type { Notices } from './notices.ts';
-import type {
-  FoundPartition,
-  PageLength,
-  Partition,
-  Position,
-  Seal,
-  UnsealedWalk,
-  WalkFailure,
-  WalkRef,
-} from './partition.ts';
-import type { Purges } from './purges.ts';
-import type { Repair } from './repair.ts';
-import type { ConnectorIdentity, Lease, Pause } from './lease.ts';
-import type { LeftWork, RowsOf, RunKind, RunReport, UnprovenListings } from './run-report.ts';
-import type { StoredKeys } from './stored-keys.ts';
-
-/**
- * Where records land, and the account of how they got there. Data in, counts out; every call is one transaction,
- * idempotent where it is repeated after a crash, and fenced (`SyncError` FENCED for an overtaken lease). What needs no
- * lease may be called beside any run, from any process.
- */
-export interface Sink extends AsyncDisposable {
-  /** Random id made with the sink: tells two files of one name apart. */
-  readonly id: string;
-  /**
-   * False once the sink is no longer where it was opened (moved away, replaced): nothing can be stored through this
-   * object.
-   */
-  isInPlace(): Promise<boolean>;
-  /**
-   * Takes the connector until the lease is disposed or the process dies; repairs what a killed writer left. Throws
-   * `ConnectorBusyError`, and `IdentityChangedError` when the stored identity (base URL, connector id, definition) is
-   * another one.
-   */
-  acquire(connector: ConnectorIdentity): Promise<Lease>;
-  /**
-   * Creates missing tables and columns, then begins a run: resumes an unfinished one where the plan allows it, or marks
-   * the plan's roots due.
-   */
-  startRun(lease: Lease, plan: RunPlan): Promise<StartedRun>;
-  /**
-   * Due partitions of the plan's entities that this run has not set aside: deepest first, in a budgeted run those read
-   * longest ago. May repeat ones being walked or just ended.
-   */
-  nextPartitions(lease: Lease, limit: number): Promise<readonly Partition[]>;
-  /**
-   * Stores whole pages with their positions, children and seals: all of them or none. Counts come in the pages' order.
-   */
-  commit(lease: Lease, pages: readonly PageCommit[]): Promise<readonly CommittedPage[]>;
-  /** Leaves a partition for a later run: it stays due, its position is kept (or dropped with `dropPosition`). */
-  setAside(lease: Lease, walk: WalkRef, why: WalkFailure): Promise<void>;
-  /**
-   * Ends the run: closes files, writes the report, prunes what is past its retention. Lost rows of entities that were
-   * read whole are not counted again.
-   */
-  finish(lease: Lease, run: RunId, report: RunReport): Promise<void>;
-  /**
-   * Notes that connectors, of any name, are not to be run until they are resumed, in one transaction. Paused again, one
-   * keeps its `since` and takes the new reason.
-   */
-  pause(connectors: readonly ConnectorName[], pause: Pause): Promise<void>;
-  /** Takes their pauses back; gives those that were paused. */
-  resume(connectors: readonly ConnectorName[]): Promise<ReadonlySet<ConnectorName>>;
-  /** Asks the process that is in this run to end it after a checkpoint; false where the run is not `running`. */
-  requestCancel(run: RunId, at: Instant): Promise<boolean>;
-  /**
-   * Notes what a person asked another process for. What this interface does is noted by itself, in the transaction that
-   * does it.
-   */
-  noteAction(action: Action): Promise<void>;
-  /**
-   * When nothing is ready: makes ready what is due below parents that did not have to be read. Gives how many; 0 ends
-   * the walking.
-   */
-  findLeftovers(lease: Lease): Promise<number>;
-  /** What is due and was not read, by entity: what a run that ends early leaves. */
-  left(lease: Lease): Promise<readonly LeftWork[]>;
-  /**
-   * Listings of the connector that ended with a doubt when they were read last, by entity; of a backfill's window those
-   * of the window.
-   */
-  unproven(lease: Lease): Promise<readonly UnprovenListings[]>;
-  /** Rows that the sink has lost (a power loss, a damaged file) and that no walk has met since, by entity. */
-  lostRows(lease: Lease): Promise<readonly RowsOf[]>;
-  readonly deletes: Deletes;
-  readonly stored: StoredKeys;
-  readonly repair: Repair;
-  readonly drift: Drift;
-  readonly files: Files;
-  readonly copies: Copies;
-  readonly notices: Notices;
-  readonly purges: Purges;
-  readonly masking: Masking;
-  /** Read only; usable without a lease and while another process writes. */
-  readonly history: LedgerReader;
-}
+import type { EntityMasking, PlannedMask } from './masks.ts';
+import type { FoundPartition, PageLength, Position, Seal, UnsealedWalk, WalkRef } from './partition.ts';
+import type { RunKind } from './run-report.ts';
 
 /** How the partitions of an entity become due, and what their walks may conclude. */
 export interface EntityReading {
@@ -189,6 +89,8 @@ export interface StartedRun {
   readonly isFull: boolean;
   /** What the runs before it in its chain counted: what they left out of an entity, this one does not read either. */
   readonly earlier: readonly EarlierCounts[];
+  /** Those of them that have stored or changed records, oldest first. */
+  readonly wrote: readonly RunId[];
   /** What those runs have found; empty for a fresh start. */
   readonly found: readonly ChainPartitions[];
   /**

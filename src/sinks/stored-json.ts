@@ -4,6 +4,7 @@ import { derivedKinds, derivedType, type DescribedTable } from '../core/describe
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { SyncError } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
+import { completenessWords } from './completeness.ts';
 import type { FileFailure } from './files.ts';
 import {
   proofKinds,
@@ -49,13 +50,13 @@ export function writePosition(position: Position): string {
 }
 
 /** A doubt as a report has it. */
-export function parseUnproven(text: string): { readonly doubt: Doubt; readonly runs: number } {
+export function parseReportedDoubt(text: string): { readonly doubt: Doubt; readonly runs: number } {
   const { runs: inRow, ...found } = parseDoubt(text);
   return { doubt: found, runs: inRow };
 }
 
 export function writeColumns(columns: readonly Column[]): string {
-  return JSON.stringify(columns.map(({ name, type }) => ({ name, type })));
+  return JSON.stringify(columns.map(({ name, type, isWidened }) => ({ name, type, isWidened })));
 }
 
 /** What a definition says of a table, without its name. */
@@ -72,9 +73,7 @@ const described = z.object({
   description: z.string().nullable().default(null),
   columns: z.record(z.string(), z.string()).default({}),
   derived: z
-    .array(
-      z.object({ name: z.string(), from: names, path: names, as: z.enum(derivedKinds).default('texts') }),
-    )
+    .array(z.object({ name: z.string(), from: names, path: names, as: z.enum(derivedKinds) }))
     .default([]),
   joins: z.array(z.object({ columns: names, parent: z.string(), parentColumns: names })).default([]),
 });
@@ -82,7 +81,9 @@ const described = z.object({
 const runs = z.number();
 const doubt = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('total'), total: z.number(), shown: z.number(), runs }),
-  z.object({ kind: z.literal('repeats'), runs }),
+  z.object({ kind: z.enum(['repeats', 'behind', 'shuffled']), runs }),
+  z.object({ kind: z.literal('cut'), by: z.string(), runs }),
+  z.object({ kind: z.literal('collision'), row: z.number(), other: z.number(), runs }),
 ]);
 const pageLength = z.object({ size: z.number(), records: z.number() });
 const proof = z.object({
@@ -90,6 +91,7 @@ const proof = z.object({
   isOrdered: z.boolean(),
   isCounted: z.literal(true).exactOptional(),
   clockDifferences: z.array(z.number()).exactOptional(),
+  reach: z.number().exactOptional(),
   lastPage: pageLength.exactOptional(),
   doubt: doubt.exactOptional(),
   doubtBefore: doubt.exactOptional(),
@@ -99,6 +101,7 @@ const columnList = z.array(
   z.object({
     name: z.string(),
     type: z.enum(['string', 'integer', 'number', 'boolean', 'object', 'array', 'any']),
+    isWidened: z.literal(true).exactOptional(),
   }),
 );
 const holder = z.object({
@@ -109,19 +112,27 @@ const holder = z.object({
   work: z.object({ id: z.string(), asked: z.string() }).exactOptional(),
 });
 const copiedTo = z.object({ from: z.string(), to: z.string(), at: z.string() });
+const listingsOf = z.looseObject({ entity: z.string(), listings: z.number() });
 const report = z.looseObject({
   run: z.string(),
-  kind: z.enum(['sync', 'backfill', 'refetch', 'undelete']),
+  kind: z.enum(['sync', 'backfill', 'refetch', 'undo']),
   connector: z.string(),
   outcome: z.enum(['ok', 'partial', 'degraded', 'failed', 'interrupted']),
   startedAt: z.string(),
   finishedAt: z.string(),
-  entities: z.array(z.looseObject({ entity: z.string(), proofs: z.record(z.string(), z.number()) })),
+  entities: z.array(
+    z.looseObject({
+      entity: z.string(),
+      proofs: z.record(z.string(), z.number()),
+      completeness: z.enum(completenessWords),
+    }),
+  ),
   failures: z.array(z.looseObject({ entity: z.string() })),
   error: z.looseObject({ code: z.string(), recovery: z.string(), message: z.string() }).nullable(),
   resumeAt: z.string().nullable(),
   left: z.array(z.looseObject({ entity: z.string(), partitions: z.number() })),
-  unproven: z.array(z.looseObject({ entity: z.string(), listings: z.number() })),
+  partMissing: z.array(listingsOf),
+  unconfirmed: z.array(listingsOf),
   files: z.array(z.looseObject({ entity: z.string() })),
 });
 const failure = z.object({
@@ -178,7 +189,7 @@ function readObject(text: string, expected: string): JsonObject {
 
 function damaged(expected: string, cause?: unknown): SyncError {
   return new SyncError(
-    `The ledger should hold ${expected} but holds something else. Restore it from a backup; if a version wrote it that is no longer read, keep it and sync into a new sink.`,
+    `The ledger should hold ${expected} but holds something else. Restore it from a backup, or keep it and sync into a new sink.`,
     {
       code: 'SINK_FAILED',
       recovery: 'stop',

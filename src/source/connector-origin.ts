@@ -1,39 +1,23 @@
 import { createHash } from 'node:crypto';
 import { isConnectorId, type ConnectorId } from '../core/names.ts';
-import type { Definition } from '../definitions/definition.ts';
 
 /** Whose records a connector reads. A sink remembers it, and takes no records of another origin. */
 export interface ConnectorOrigin {
+  /** The base URL of an API; of a service itself scheme, host and port of all that gets the credentials. */
   readonly baseUrl: string;
   readonly connectorId: ConnectorId;
+  /**
+   * The service has named the account. Otherwise `connectorId` is no proof of whose records are read: another account
+   * there has the same.
+   */
+  readonly isAccount: boolean;
 }
 
-const accountScheme = 'account:';
-const unnamedScheme = 'service:';
 const unnamed = checkedId('unnamed');
 
-/**
- * An account of the service itself. It is the same whether the account is read directly or through an API that tells
- * which account its connector has, so going from one to the other keeps the rows.
- */
-export function accountOrigin({ name }: Pick<Definition, 'name'>, account: string): ConnectorOrigin {
-  return { baseUrl: `${accountScheme}${name}`, connectorId: idOf(account) };
-}
-
-/**
- * An account that the service does not name: all that is known of it is where it is. Other accounts there have the same
- * origin, so it is no proof of whose records are read.
- */
-export function unnamedOrigin(host: string): ConnectorOrigin {
-  return { baseUrl: `${unnamedScheme}${host}`, connectorId: unnamed };
-}
-
-export function isUnnamed({ baseUrl }: Pick<ConnectorOrigin, 'baseUrl'>): boolean {
-  return baseUrl.startsWith(unnamedScheme);
-}
-
-export function isAccount({ baseUrl }: Pick<ConnectorOrigin, 'baseUrl'>): boolean {
-  return baseUrl.startsWith(accountScheme);
+/** `account`: as the service names it; null: it does not. */
+export function accountOrigin(baseUrl: string, account: string | null): ConnectorOrigin {
+  return { baseUrl, connectorId: account === null ? unnamed : idOf(account), isAccount: account !== null };
 }
 
 /** Services may name accounts as they like. */

@@ -93,6 +93,8 @@ export interface GetRequest {
 export interface ListRequest extends GetRequest {
   /** A root partition has no parent: 403 and 404 there speak of the entity (`skip-entity`), else of the partition. */
   readonly isRoot: boolean;
+  /** It may lie behind the last page: an answer with status 500 is not asked for again. Absent: it may not. */
+  readonly isLook?: boolean;
 }
 
 export interface SourcePage {
@@ -101,6 +103,12 @@ export interface SourcePage {
   readonly next: NextPage | null;
   /** How many records the listing has; absent: the response does not say. */
   readonly total?: number;
+  /** It says that the service shows a part of the listing. */
+  readonly isCut?: boolean;
+  /** It has a null for its records, which is taken for none: it does not outweigh rows that are stored. */
+  readonly wasNull?: boolean;
+  /** The service has refused the request, or failed (500), where nothing was expected. */
+  readonly refusal?: 'refused' | 'failed';
   /** What the response has beside its records, for people; null or absent: nothing. */
   readonly metadata?: JsonValue;
   /** The server's `Date` header. */

@@ -1,3 +1,5 @@
+import { knownOrMade } from '../core/known-or-made.ts';
+
 /**
  * Statements are written in the SQL that SQLite and PostgreSQL share, with these words where they differ:
  *
@@ -54,11 +56,10 @@ const setWord = /^(\w+): (.+)$/s;
 
 export function compileStatement(sql: string, dialect: Dialect): CompiledStatement {
   const parameters: Parameter[] = [];
-  const positionOf = (name: string): number => {
-    const known = parameters.findIndex((one) => one.kind === 'value' && one.name === name);
-    if (known >= 0) return known + 1;
-    return parameters.push({ kind: 'value', name });
-  };
+  /** Of values, from 1. */
+  const positions = new Map<string, number>();
+  const positionOf = (name: string): number =>
+    knownOrMade(positions, name, () => parameters.push({ kind: 'value', name }));
   const wordOf = (word: string): string => {
     const [, alias, listed] = setWord.exec(word) ?? [];
     if (alias !== undefined && listed !== undefined) return setOf(alias, listed);

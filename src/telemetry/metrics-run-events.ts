@@ -171,11 +171,12 @@ export function countRunEvents(registry: Registry, each: ConnectorSeries | null,
         case 'rate-stated':
         case 'sink-away':
         case 'sink-back':
+        case 'sink-made':
         case 'sweep-started':
         case 'record-confirmed':
         case 'deletes-withheld':
         case 'retention-withheld':
-        case 'listings-unproven':
+        case 'part-missing':
         case 'walk-started':
         case 'listings-found':
         case 'listing-counted':

@@ -1,17 +1,15 @@
 import type { Registry } from 'prom-client';
 import { answeredWithin, type Clock, type Instant } from '../core/clock.ts';
+import { healthWords, type Health } from '../core/health.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { SinkDepth } from '../core/worker-events.ts';
 import type { RunCounts } from './metrics-run-events.ts';
 import { labelText, metricsIn, openSeries } from './series.ts';
 
-const troubles = ['failing', 'stale', 'withheld', 'paused', 'never-synced'] as const;
-/** What keeps a connector from being `ok`; several may hold at a time. */
-export type SampledState = (typeof troubles)[number];
-
 export interface SampledConnector {
   readonly name: ConnectorName;
-  readonly states: ReadonlySet<SampledState>;
+  /** All that are true of it; empty while it is `ok`. */
+  readonly words: ReadonlySet<Health>;
   /** When the newest run of any process ended that has a report; null: none has. */
   readonly endedAt: Instant | null;
   readonly freshness: readonly {
@@ -27,7 +25,8 @@ export interface SampledConnector {
     readonly pending: number;
   }[];
   /** As that run found them; entities without such listings are left out. */
-  readonly unproven: readonly { readonly entity: EntityName; readonly listings: number }[];
+  readonly partMissing: readonly { readonly entity: EntityName; readonly listings: number }[];
+  readonly unconfirmed: readonly { readonly entity: EntityName; readonly listings: number }[];
 }
 
 /** How things stand at one moment. */
@@ -51,13 +50,12 @@ export interface SampleOptions {
  */
 const sampleWithinMs = 8000;
 const queueStates = ['waiting', 'delayed', 'active', 'failed'] as const;
-/** A connector that has not run yet needs no attention, unless it is stale. */
-const needAttention: readonly SampledState[] = ['failing', 'stale', 'withheld', 'paused'];
+const needAttention: readonly Health[] = ['failed', 'late', 'incomplete', 'paused'];
 
 /** Gauges that are correct at the moment of a scrape, and absent if the state is unknown. */
 export function sampleGauges(
   registry: Registry,
-  runs: Pick<RunCounts, 'isRunning' | 'failedAtMs'>,
+  runs: Pick<RunCounts, 'failedAtMs'>,
   options: SampleOptions,
 ) {
   const gauges = openSampleGauges(registry);
@@ -78,33 +76,35 @@ export function sampleGauges(
   const clear = (): void => {
     for (const gauge of Object.values(gauges)) gauge.reset();
     // A reset gauge without labels is 0, which would be a statement.
-    for (const gauge of [gauges.redisUp, gauges.withheld, gauges.pending, gauges.unproven]) gauge.remove();
+    const { redisUp, withheld, pending: waiting, partMissing, unconfirmed } = gauges;
+    for (const gauge of [redisUp, withheld, waiting, partMissing, unconfirmed]) gauge.remove();
     for (const one of Object.values(series)) one.clear();
   };
   const show = ({ connectors, depth, isRedisUp }: MetricSample): void => {
     const nowMs = options.clock.now();
-    const counts = new Map<string, number>(['all', 'ok', 'running', ...troubles].map((state) => [state, 0]));
+    const counts = new Map<string, number>(['all', ...healthWords].map((state) => [state, 0]));
     const rows = { withheld: 0, pending: 0 };
-    let unproven = 0;
+    const listings = { partMissing: 0, unconfirmed: 0 };
     const count = (state: string): void => void counts.set(state, (counts.get(state) ?? 0) + 1);
     for (const connector of connectors) {
-      const states = withFailure(connector, runs.failedAtMs(connector.name));
+      const words = withFailure(connector, runs.failedAtMs(connector.name));
       count('all');
-      if (states.size === 0) count('ok');
-      for (const state of states) count(state);
-      if (runs.isRunning(connector.name)) count('running');
+      if (words.size === 0) count('ok');
+      for (const word of words) count(word);
       for (const { withheld, pending: waiting } of connector.missing) {
         rows.withheld += withheld;
         rows.pending += waiting;
       }
-      for (const { listings } of connector.unproven) unproven += listings;
-      const isInNeed = needAttention.some((state) => states.has(state));
-      if (isInNeed || options.connectorSeries === 'all') showConnector(series, connector, states, nowMs);
+      for (const one of connector.partMissing) listings.partMissing += one.listings;
+      for (const one of connector.unconfirmed) listings.unconfirmed += one.listings;
+      const isInNeed = needAttention.some((word) => words.has(word));
+      if (isInNeed || options.connectorSeries === 'all') showConnector(series, connector, words, nowMs);
     }
     for (const [state, number] of counts) gauges.connectors.set({ state }, number);
     gauges.withheld.set(rows.withheld);
     gauges.pending.set(rows.pending);
-    gauges.unproven.set(unproven);
+    gauges.partMissing.set(listings.partMissing);
+    gauges.unconfirmed.set(listings.unconfirmed);
     for (const { sink, endsInMs, ...jobs } of depth) {
       for (const state of queueStates) gauges.queue.set({ sink, state }, jobs[state]);
       gauges.backlog.set({ sink }, endsInMs / 1000);
@@ -128,24 +128,21 @@ export function sampleGauges(
   };
 }
 
-/** A run that could not begin is in no ledger: this process alone knows that it failed. */
-function withFailure(
-  { states, endedAt }: SampledConnector,
-  failedAtMs: number | null,
-): ReadonlySet<SampledState> {
+/** While the ledger is away, this process alone knows that a run failed. */
+function withFailure({ words, endedAt }: SampledConnector, failedAtMs: number | null): ReadonlySet<Health> {
   const isNews = failedAtMs !== null && (endedAt === null || Date.parse(endedAt) <= failedAtMs);
-  return isNews ? new Set([...states, 'failing']) : states;
+  return isNews ? new Set([...words, 'failed']) : words;
 }
 
-/** `states`: those of the sample, and what this process alone knows. */
+/** `words`: those of the sample, and what this process alone knows. */
 function showConnector(
   series: ReturnType<typeof openSampleSeries>,
-  { name: connector, freshness, missing, unproven }: SampledConnector,
-  states: ReadonlySet<SampledState>,
+  { name: connector, freshness, missing, partMissing, unconfirmed }: SampledConnector,
+  words: ReadonlySet<Health>,
   nowMs: number,
 ): void {
-  for (const state of states) series.connector_state.set(labelText({ connector, state }), 1);
-  series.connector_paused.set(labelText({ connector }), states.has('paused') ? 1 : 0);
+  for (const state of words) series.connector_state.set(labelText({ connector, state }), 1);
+  series.connector_paused.set(labelText({ connector }), words.has('paused') ? 1 : 0);
   for (const { entity, asOf, freshWithinMs } of freshness) {
     const labels = labelText({ connector, entity });
     const ageMs = asOf === null ? null : Math.max(0, nowMs - Date.parse(asOf));
@@ -159,8 +156,11 @@ function showConnector(
     if (withheld > 0) series.withheld_deletes.set(labels, withheld);
     if (pending > 0) series.pending_deletes.set(labels, pending);
   }
-  for (const { entity, listings } of unproven) {
-    series.unproven_listings.set(labelText({ connector, entity }), listings);
+  for (const { entity, listings } of partMissing) {
+    series.part_missing_listings.set(labelText({ connector, entity }), listings);
+  }
+  for (const { entity, listings } of unconfirmed) {
+    series.unconfirmed_listings.set(labelText({ connector, entity }), listings);
   }
 }
 
@@ -178,8 +178,10 @@ export function openSampleSeries() {
       'Rows that were missing in the last run and are withheld by a guard until a person allows the deletes. Absent where there are none.',
     pending_deletes:
       'Rows that were missing in the last run and are not confirmed as deleted yet. Absent where there are none.',
-    unproven_listings:
-      'Listings that may have records which they did not show when they were read last: the API counts more. Absent where there are none.',
+    part_missing_listings:
+      'Listings that may have records which they did not show when they were read last: the API counts more, for example. Absent where there are none.',
+    unconfirmed_listings:
+      'Listings that were read to their end, and that the service offers no proof for: no action is needed. Absent where there are none.',
   });
 }
 
@@ -199,9 +201,13 @@ function openSampleGauges(registry: Registry) {
       'worker_pending_deletes',
       'Rows of all connectors that were missing in their last run and are not confirmed as deleted yet.',
     ),
-    unproven: gauge(
-      'worker_unproven_listings',
+    partMissing: gauge(
+      'worker_part_missing_listings',
       'Listings of all connectors that may have records which they did not show in their last run.',
+    ),
+    unconfirmed: gauge(
+      'worker_unconfirmed_listings',
+      'Listings of all connectors that were read to their end, and that the service offers no proof for.',
     ),
     queue: gauge(
       'queue_jobs',

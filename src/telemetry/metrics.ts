@@ -29,7 +29,7 @@ export function openMetrics({
   const onPublication = countPublications(registry, clock);
   const reloads = metricsIn(registry).counter(
     'config_reloads_total',
-    'How often the config was read again, by what came of it: applied, unchanged, refused.',
+    'How often the config was read again, by what came of it: applied, refused.',
     ['outcome'],
   );
   const gauges = sampleGauges(registry, runs, { sample, connectorSeries, clock });
@@ -50,7 +50,7 @@ export function openMetrics({
     runEnded: runs.runEnded,
     /** Once for each publication that was asked for, however it ended. */
     onPublication,
-    onReload: (outcome: 'applied' | 'unchanged' | 'refused') => reloads.inc({ outcome }),
+    onReload: (outcome: 'applied' | 'refused') => reloads.inc({ outcome }),
     /** One scrape. Never rejects because of the sample: without one, its gauges are absent and the error is counted. */
     async text(): Promise<{ readonly contentType: string; readonly text: string }> {
       await gauges.refresh();

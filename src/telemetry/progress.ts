@@ -181,8 +181,9 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
       return withFiles(progress, (files) => ({ failed: files.failed + 1 }));
     case 'deletes-withheld':
     case 'retention-withheld':
-    case 'listings-unproven':
+    case 'part-missing':
     case 'rate-stated':
+    case 'sink-made':
     case 'page-requested':
     case 'page-dropped':
     case 'commit-started':

@@ -11,7 +11,7 @@ export type Scrubber = ReturnType<typeof createScrubber>;
 export function createScrubber() {
   const spellings = new Set<string>();
   return {
-    /** Adds a secret, with the spellings it takes inside JSON and URLs. */
+    /** Adds a secret, with the spellings that `hideSecrets` does not know. */
     register: (secret: Secret): void => {
       for (const spelling of spellingsOf(secret.reveal())) spellings.add(spelling);
     },
@@ -24,13 +24,7 @@ export function createScrubber() {
 
 function spellingsOf(value: string): readonly string[] {
   if (value === '') return [];
-  return [
-    value,
-    JSON.stringify(value).slice(1, -1),
-    encodeURIComponent(value.toWellFormed()),
-    Buffer.from(value).toString('base64'),
-    ...passwordOf(value).flatMap(spellingsOf),
-  ];
+  return [value, Buffer.from(value).toString('base64'), ...passwordOf(value).flatMap(spellingsOf)];
 }
 
 /** A secret may be a whole URL (`redis://user:password@host`): its password is one by itself. */

@@ -101,6 +101,7 @@ export function tellOutage(addLine: (line: string) => void, clock: Clock): OnRun
   return (event) => {
     const now = clock.now();
     if (event.kind === 'sink-away') addLine(sinkAwayText(event.message, event.leftMs));
+    if (event.kind === 'sink-made') addLine(`made the sink ${event.sink}: ${event.place}`);
     if (event.kind === 'sink-back') addLine('the sink can be written to again');
     const isAnswered = event.kind === 'run-started' || (event.kind === 'call-ended' && event.answer === 'ok');
     if (isAnswered) {

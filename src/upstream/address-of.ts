@@ -1,16 +1,26 @@
 import { linearPattern } from '../definitions/linear-pattern.ts';
-import type { Template } from '../definitions/upstream/template.ts';
-import type {
-  CredentialValue,
-  HostSource,
-  PlainAuthentication,
+import type { JsonObject } from '../core/json.ts';
+import type { Definition } from '../definitions/definition.ts';
+import { fillTemplate, type Template } from '../definitions/upstream/template.ts';
+import {
+  isIssued,
+  type CredentialValue,
+  type HostSource,
+  type PlainAuthentication,
 } from '../definitions/upstream/authentication.ts';
 import type { WireAnswer } from '../http/exchange.ts';
 import { isSuccess } from '../http/read-body.ts';
 import { askBeside, type BesideFacts } from './ask-beside.ts';
 import { buildAddress } from './call-address.ts';
 import type { CallLane } from './call-gate.ts';
-import { afterLast, credentialValue, signRequest, unusable, type OpenCredentials } from './credentials.ts';
+import {
+  afterLast,
+  credentialValue,
+  readCredentials,
+  signRequest,
+  unusable,
+  type OpenCredentials,
+} from './credentials.ts';
 import { readJsonAnswer, valueAt } from './read-json.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
@@ -49,6 +59,50 @@ export async function addressOf(template: Template, facts: HostFacts, signal: Ab
     variables.set(name, found.value);
   }
   return buildAddress(template, variables);
+}
+
+/**
+ * Scheme, host and port of each place that gets these credentials, known without a call; the service itself is the
+ * first. A name of a host that only an answer tells stays a name. Null: the credentials cannot be used, so nothing is
+ * sent. Throws `TypeError` for a definition without `upstream`.
+ */
+export function placesOfCredentials(definition: Definition, given: JsonObject): string | null {
+  const { upstream } = definition;
+  if (upstream === null) throw new TypeError(`the definition ${definition.name} has no upstream`);
+  let credentials: OpenCredentials;
+  try {
+    credentials = readCredentials(definition, upstream, given, '');
+  } catch (error) {
+    if (error instanceof UpstreamFailure) return null;
+    throw error;
+  }
+  const { auth } = credentials;
+  const urls = isIssued(auth) ? [auth.tokenUrl] : [];
+  if (auth?.kind === 'authorizationCode') {
+    urls.push(...[auth.authorizeUrl, auth.deviceUrl, auth.revokeUrl].filter((url) => url !== undefined));
+  }
+  const names = new Map<string, string>();
+  const lookUps: string[] = [];
+  for (const [name, { from }] of upstream.host) {
+    const source = from.find((one) =>
+      one.kind === 'lookup'
+        ? hasValues(one.auth, credentials)
+        : credentialValue(one, credentials.values) !== null,
+    );
+    if (source?.kind === 'lookup') lookUps.push(originIn(source.url));
+    else if (source !== undefined) {
+      names.set(name, hostIn(source, credentialValue(source, credentials.values) ?? '') ?? '');
+    }
+  }
+  const origins = [upstream.baseUrl, ...urls].map((template) =>
+    originIn(fillTemplate(template, (name) => names.get(name) ?? `{${name}}`)),
+  );
+  const [first = '', ...others] = [...origins, ...lookUps];
+  return [first, ...[...new Set(others)].filter((one) => one !== first).toSorted()].join(', ');
+}
+
+function originIn(url: string): string {
+  return URL.canParse(url) ? new URL(url).origin : (/^[^/]*\/\/[^/?#]*/.exec(url)?.[0] ?? url).toLowerCase();
 }
 
 async function firstValue(sources: readonly HostSource[], facts: HostFacts, signal: AbortSignal) {
@@ -95,7 +149,7 @@ async function lookUpHost(
   const request = { url, method: 'GET', headers, body: null, timeoutMs } as const;
   const read = (answer: WireAnswer): string | null => {
     if (!isSuccess(answer.status)) return null;
-    const found = valueAt(readJsonAnswer(answer), path);
+    const found = valueAt(readJsonAnswer(answer, [...facts.credentials.secrets, ...secrets]), path);
     const named =
       typeof found === 'string' ? (separator === null ? found : afterLast(found, separator)) : null;
     if (named !== null && named !== '') return named;

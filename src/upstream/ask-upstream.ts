@@ -3,7 +3,7 @@ import { isJsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { UpstreamRequest } from '../definitions/upstream/upstream.ts';
 import type { WireAnswer, WireStream } from '../http/exchange.ts';
-import { isSuccess } from '../http/read-body.ts';
+import { isSuccess, textOfBody } from '../http/read-body.ts';
 import { networkFaultOf } from '../http/network-fault.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { buildRequest, type PagedCall } from './build-request.ts';
@@ -20,6 +20,8 @@ export interface Asked {
   readonly call: PagedCall;
   /** Null: the check. */
   readonly entity: EntityName | null;
+  /** An answer without a body is one: its value is null. */
+  readonly mayLackBody?: true;
 }
 
 export type JsonAnswer = Awaited<ReturnType<typeof askForJson>>;
@@ -39,11 +41,13 @@ export async function askForJson(asked: Asked, session: Session, signal: AbortSi
     const began = session.clock.now();
     let answer: WireAnswer | null = null;
     let value: JsonValue = null;
+    let hasBody = true;
     try {
       answer = await sendOnce(session.transport.send, asked, wire, signal);
       noteRemaining(answer, opened, session);
       if (!isSuccess(answer.status)) throw failureOf(answer, sent, session);
-      value = readJsonAnswer(answer);
+      hasBody = asked.mayLackBody !== true || !isBlank(answer.body);
+      if (hasBody) value = readJsonAnswer(answer, sent.secrets);
       if (isFailed(session.upstream, value)) throw failureOf(answer, sent, session);
     } finally {
       session.onExchange?.({
@@ -58,6 +62,7 @@ export async function askForJson(asked: Asked, session: Session, signal: AbortSi
     }
     return {
       value,
+      hasBody,
       status: answer.status,
       header: answer.header,
       url: wire.url,
@@ -69,6 +74,10 @@ export async function askForJson(asked: Asked, session: Session, signal: AbortSi
       redact: (text: string): string => redactMessage(text, sent.secrets),
     };
   });
+}
+
+function isBlank(body: Buffer): boolean {
+  return body.byteLength <= 16 && textOfBody(body).trim() === '';
 }
 
 /**

@@ -26,23 +26,25 @@ const longestValue = 8_000;
  * A page token out of the address of the next page: the parameters of its query that the definition keeps, and nothing
  * else of it. The next call's address is built as that of every call. Where any are kept, a last segment by which the
  * address continues the path of the request is kept too, and what holds a secret of the call never is. `asked`: the
- * segment that this call had. Throws `UpstreamFailure` refused for an address of another origin, and unavailable for
- * one that names no page.
+ * segment that this call had. Throws `UpstreamFailure` refused for an address of another origin where any are kept, and
+ * unavailable for one that names no page.
  */
 export function writeKept(address: string, answer: Answered, keep: Kept, asked: NextPlace['segment']) {
   const { url, status } = answer;
   const next = URL.canParse(address, url.href) ? new URL(address, url.href) : null;
-  if (next === null || next.origin !== url.origin || next.username !== '' || next.password !== '') {
-    const text = `the answer of ${url.host} names a next page of another origin, which is not called`;
-    throw new UpstreamFailure('refused', text, { reason: 'otherOrigin', status });
-  }
+  if (next === null) throw brokenAnswer("expected the next page's address, got none", status);
   if (!('except' in keep)) {
+    // Nothing else of the address is used, whatever origin it names: a proxy may stand between.
     const pairs = namedIn(next.searchParams, keep);
     if (pairs.length > 0) return { token: queryText(pairs), isNumbered: false };
     const others = [...new Set(next.searchParams.keys())].filter((name) => !answer.holdsSecret(name));
     const got = firstNames(others.map((name) => name.slice(0, 40))) || 'none';
     const text = `the next page's address has none of the parameters ${keep.join(', ')}; it has ${got}`;
     throw brokenAnswer(text, status);
+  }
+  if (next.origin !== url.origin || next.username !== '' || next.password !== '') {
+    const text = `the answer of ${url.host} names a next page of another origin, which is not called; to use parameters of it alone, name them in keep: [...] of the paging`;
+    throw new UpstreamFailure('refused', text, { reason: 'otherOrigin', status });
   }
   const query = othersIn(next.searchParams, keep.except).filter(
     ([name, value]) => !answer.holdsSecret(`${name}=${value}`),

@@ -10,7 +10,8 @@ import {
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
-import { signOfMore } from '../definitions/sign-of-more.ts';
+import { emptyKey } from '../definitions/pagination-file.ts';
+import { readTotal, signOfMore } from '../definitions/sign-of-more.ts';
 import type { AnswerPath } from '../definitions/upstream/template.ts';
 import type { EntityRequests, ListRequest } from '../definitions/upstream/upstream.ts';
 import { redactMessage } from '../http/redact-message.ts';
@@ -18,7 +19,8 @@ import { askForJson, type JsonAnswer } from './ask-upstream.ts';
 import { refusedValue } from './call-address.ts';
 import { downloadFile, type UpstreamFile } from './download-file.ts';
 import { nextLinkOf } from './next-address.ts';
-import { findRecords, valueAt, valueAtPlace } from './read-json.ts';
+import { cameEmpty, emptyFormAt, noRecords, recordsAt } from './listed-records.ts';
+import { valueAt, valueAtPlace } from './read-json.ts';
 import { openSession, type UpstreamOptions } from './session.ts';
 import { translatePaging, type TranslatedCall } from './translate-paging.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
@@ -30,7 +32,8 @@ interface UpstreamCall {
 }
 
 export interface UpstreamPage {
-  readonly records: readonly JsonObject[];
+  /** Objects, if the service keeps to it. */
+  readonly records: readonly JsonValue[];
   /** What the definition's `pagination` reads, and what its `metadata` copies; null where that is nothing. */
   readonly metadata: JsonObject | null;
   /** The answer's `Date` header. */
@@ -78,12 +81,14 @@ export function openUpstream(options: UpstreamOptions) {
     async list(call: UpstreamCall, signal: AbortSignal): Promise<UpstreamPage> {
       const { entity, requests } = requestsOf(call);
       const translated = translatePaging(entity, requests.list, call.params);
-      const asked = { request: requests.list, call: translated.call, entity: call.entity };
+      const { message } = upstream;
+      const asked = { request: requests.list, call: translated.call, entity: call.entity } as const;
       try {
-        const answer = await askForJson(asked, session, signal);
-        const found = findRecords(answer, requests.list.records, answered.has(call.entity));
+        const answer = await askForJson({ ...asked, mayLackBody: true }, session, signal);
+        const hasAnswered = answered.has(call.entity);
+        const page = readPage(answer, { entity, requests, message, hasAnswered }, translated, call.params);
         answered.add(call.entity);
-        return readPage(answer, found, { entity, requests }, translated, call.params);
+        return page;
       } catch (error) {
         if (isBehindTheEnd(error, translated)) return nothing;
         throw error;
@@ -161,25 +166,53 @@ function textOf(value: JsonValue | undefined): string | null {
   return typeof value === 'string' && value.trim() !== '' && value.length <= 1_000 ? value.trim() : null;
 }
 
+interface ListRules {
+  readonly entity: Entity;
+  readonly requests: EntityRequests;
+  readonly message: readonly AnswerPath[];
+  readonly hasAnswered: boolean;
+}
+
+/** Throws `UpstreamFailure` for an answer without records that does not say that there are none. */
 function readPage(
   answer: JsonAnswer,
-  found: readonly JsonObject[],
-  { entity, requests }: { readonly entity: Entity; readonly requests: EntityRequests },
+  rules: ListRules,
   { from, to, readMetadata }: TranslatedCall,
   params: Params,
 ): UpstreamPage {
-  const metadata = {
-    ...signOfMoreIn(answer, entity, requests.list),
-    ...copied(requests.list, answer),
-    ...readMetadata(answer, found),
-  };
+  const { entity, requests } = rules;
+  const { list } = requests;
+  const found = recordsAt(answer.value, list.records);
+  const metadataOf = (records: readonly JsonValue[]): JsonObject => ({
+    ...signOfMoreIn(answer, entity, list),
+    ...copied(list, answer),
+    ...(answer.hasBody ? readMetadata(answer, records) : {}),
+  });
+  const came = found === null ? howEmpty(answer, rules, metadataOf) : null;
+  const isNoPage = found?.length !== 0 && found?.some(isJsonObject) !== true;
+  if (came === null && isNoPage) throw noRecords(answer, list.records, rules.hasAnswered);
+  const metadata = { ...metadataOf(found ?? []), ...(came === null ? {} : { [emptyKey]: came }) };
   return {
-    records: found.slice(from, to).map((record) => asDeclared(record, requests, params)),
+    records: (found ?? []).slice(from, to).map((record) => asDeclared(record, requests, params)),
     metadata: Object.keys(metadata).length === 0 ? null : metadata,
     serverTime: instantOf(answer.header('date')),
     bytes: answer.wireBytes,
     bodyBytes: answer.bodyBytes,
   };
+}
+
+function howEmpty(
+  { value, hasBody, status }: JsonAnswer,
+  { entity: { pagination, trustsTotal }, requests: { list }, message }: ListRules,
+  metadataOf: (records: readonly JsonValue[]) => JsonObject,
+) {
+  const keys = trustsTotal ? pagination.totalKeys : [];
+  return cameEmpty(hasBody ? emptyFormAt(value, list.records.path) : 'noContent', {
+    empty: list.empty,
+    status,
+    total: () => (keys.length === 0 ? null : readTotal(keys, metadataOf([]))),
+    saysError: message.some((path) => (textOf(valueAt(value, path)) ?? '') !== ''),
+  });
 }
 
 /** What says, in an answer that should have everything, that more follows: only here is the whole answer known. */
@@ -196,8 +229,12 @@ function copied({ metadata }: ListRequest, answer: JsonAnswer): JsonObject {
   return Object.fromEntries(pairs.filter((pair): pair is [string, JsonValue] => pair[1] !== undefined));
 }
 
-function asDeclared(record: JsonObject, { rename, inject }: EntityRequests, params: Params): JsonObject {
-  if (rename.size === 0 && inject.size === 0) return record;
+function asDeclared<Value extends JsonValue>(
+  record: Value,
+  { rename, inject }: EntityRequests,
+  params: Params,
+): Value | JsonObject {
+  if (!isJsonObject(record) || (rename.size === 0 && inject.size === 0)) return record;
   const declared = new Map<string, JsonValue>(Object.entries(renamedMembers(record, rename)));
   for (const [field, param] of inject) {
     const value = memberOf(params, param);

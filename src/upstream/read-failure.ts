@@ -92,7 +92,7 @@ function matches(rule: ErrorRule, answer: FailedAnswer, words: string): boolean 
  * for an attack.
  */
 function defaultClass({ status, header, value }: FailedAnswer): FailureClass {
-  const isHtml = /^text\/html\b/i.test(header('content-type') ?? '');
+  const isHtml = value === undefined && /^text\/html\b/i.test(header('content-type') ?? '');
   if (isHtml && (status === 400 || status === 503)) return 'edge';
   return defaultFailureClass(status, isJsonObject(value));
 }

@@ -84,13 +84,14 @@ export async function requestTokens(
   const { credentials } = facts;
   const secrets = [...credentials.secrets, ...secretsOf(grant)];
   const form = clientForm(auth, grant, credentials);
+  const hidden = [...secrets, ...form.secrets];
   const read = (answer: WireAnswer): NewTokens | null => {
     if (isSuccess(answer.status)) {
-      return readTokens(readJsonAnswer(answer), auth, url.host, [...secrets, ...form.secrets]);
+      return readTokens(readJsonAnswer(answer, hidden), auth, url.host, hidden);
     }
     const value = readJsonOfFailure(textOfBody(answer.body));
     if (![400, 401, 403].includes(answer.status) || value === undefined) return null;
-    throw refusedGrant(answer.status, value, [...secrets, ...form.secrets], auth, url.host);
+    throw refusedGrant(answer.status, value, hidden, auth, url.host);
   };
   const request = { url, method: 'POST', headers: form.headers, body: form.body, timeoutMs } as const;
   // The signal is its own: a caller that leaves must not lose a new refresh token in flight.

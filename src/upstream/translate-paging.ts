@@ -2,6 +2,7 @@ import { memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Entity, Pagination } from '../definitions/definition.ts';
 import { keyOfToken, numberedKey } from '../definitions/pagination-file.ts';
+import { flagOf, tokenOf } from '../definitions/sign-of-more.ts';
 import type { AnswerPlace } from '../definitions/upstream/template.ts';
 import type { ListRequest, Paging } from '../definitions/upstream/upstream.ts';
 import type { JsonAnswer } from './ask-upstream.ts';
@@ -21,7 +22,7 @@ export interface TranslatedCall {
   /** Refused with this status, the page lies behind the last one: it is empty. Null: a refusal is one. */
   readonly endStatus: number | null;
   /** What the answer adds to the metadata. Throws `UpstreamFailure` where it contradicts itself. */
-  readonly readMetadata: (answer: ListAnswer, records: readonly JsonObject[]) => JsonObject;
+  readonly readMetadata: (answer: ListAnswer, records: readonly JsonValue[]) => JsonObject;
 }
 
 /** The kinds whose pages follow each other by a token. */
@@ -89,7 +90,7 @@ function byToken(pagination: Pagination, paging: TokenPaging, params: Params): T
 function readNext(
   paging: TokenPaging,
   answer: ListAnswer,
-  records: readonly JsonObject[],
+  records: readonly JsonValue[],
   segment: string | null,
 ): Next {
   switch (paging.kind) {
@@ -97,7 +98,7 @@ function readNext(
       const token = asToken(valueAtPlace(answer, paging.token), answer);
       const flag = paging.more === null ? undefined : valueAtPlace(answer, paging.more);
       // More without a token is a contradiction, which the walk must see: to end here would lose the rest.
-      return flag === undefined ? { more: token !== null, token } : { more: isTrue(flag), token };
+      return { more: flag === undefined ? token !== null : readFlag(flag, answer), token };
     }
     case 'lastRecord': {
       const flag = valueAtPlace(answer, paging.more);
@@ -105,10 +106,9 @@ function readNext(
         throw brokenAnswer('expected a flag that says whether more records follow', answer.status);
       }
       const last = records.at(-1);
-      return {
-        more: isTrue(flag),
-        token: last === undefined ? null : asToken(valueAt(last, paging.field), answer),
-      };
+      const value = last === undefined ? null : valueAt(last, paging.field);
+      // A record may have the number 0.
+      return { more: readFlag(flag, answer), token: value === 0 ? '0' : asToken(value, answer) };
     }
     case 'nextUrl':
     case 'linkHeader': {
@@ -131,16 +131,17 @@ function inMetadata({ tokenKeys, flagKeys }: TokenRules, { more, token, isNumber
   };
 }
 
-/** Numbers are tokens too (the start of the next page). Null ends, as does an empty text. */
-function asToken(value: JsonValue | undefined, answer: ListAnswer): string | null {
-  if (value === undefined || value === null || value === '') return null;
-  if (typeof value === 'string') return value;
-  if (typeof value === 'number' || typeof value === 'bigint') return String(value);
-  throw brokenAnswer('expected a text, a number or null as page token, got another kind', answer.status);
+function asToken(value: JsonValue | undefined, { status }: ListAnswer): string | null {
+  const token = tokenOf(value ?? null);
+  if (token !== undefined) return token;
+  throw brokenAnswer('expected a text, a number or null as page token, got another kind', status);
 }
 
-function isTrue(flag: JsonValue): boolean {
-  return flag === true || flag === 'true' || flag === 1;
+/** Null and an empty text stand for no. */
+function readFlag(value: JsonValue, { status }: ListAnswer): boolean {
+  const flag = value === null || value === '' ? false : flagOf(value);
+  if (flag !== null) return flag;
+  throw brokenAnswer('expected true or false as the flag for more pages, got another kind', status);
 }
 
 function byPage(

@@ -4,7 +4,8 @@ import type { FailureClass } from '../definitions/upstream/failure-class.ts';
  * What showed the failure. `answer`: the service's own error; `name`: no such host; `gate`: not sent, because the
  * credential is paused; `credentials`: not sent, they cannot be used; `signIn`: not sent, a person must sign in first;
  * `request`: not sent, a parameter cannot be; `address`: not sent, the host may not be reached from here; `noRecords`:
- * JSON without an array where the definition says that the records are.
+ * JSON without an array where the definition says that the records are; `brokenRecords`: the same, where there have
+ * been records before.
  */
 export type FailureReason =
   | 'answer'
@@ -12,6 +13,7 @@ export type FailureReason =
   | 'otherOrigin'
   | 'notJson'
   | 'noRecords'
+  | 'brokenRecords'
   | 'brokenBody'
   | 'tooLarge'
   | 'timeout'

@@ -16,7 +16,7 @@ export function explanationFacts(
   const { row, changedBy, changeValue, lastSync } = explanation;
   const { partition } = row;
   const facts: readonly (readonly [string, string | null])[] = [
-    ['first seen', row.firstSeenAt ?? 'unknown, an older version stored it'],
+    ['first seen', row.firstSeenAt],
     ['last written', `${row.changedAt} by ${runText(row.changedByRun, changedBy)}, _seq ${row.seq}`],
     ['change time', changeValue === null ? null : `${entity.incremental?.field ?? ''} ${changeValue}`],
     ['deleted', row.deletedAt === null ? 'no' : `yes, marked ${row.deletedAt}`],
@@ -46,8 +46,7 @@ function versionText({ seq, validFrom, validTo, isDeleted, changed }: RowVersion
   return `${span}: changed ${changed.map(printable).join(', ')}`;
 }
 
-function runText(id: string | null, run: RunSummary | null): string {
-  if (id === null) return 'an unknown run';
+function runText(id: string, run: RunSummary | null): string {
   return run === null || run.kind === 'sync' ? `run ${id}` : `${run.kind} ${id}`;
 }
 
@@ -65,7 +64,7 @@ function reasonText({ row, reason, changeValue }: Explanation, entity: Entity): 
     case 'no-sync':
       return 'this connector has not been synced yet';
     case 'no-partition':
-      return 'it was stored by refetch, or by an older version that did not record its listing; the next full read fills this in';
+      return 'it was stored by refetch; the next full read fills in its listing';
     case 'parent-gone':
       return 'its parent record is deleted, so its listing is no longer read';
     case 'set-aside':
@@ -117,6 +116,6 @@ function missingText(
     case 'get':
       return `${missed}; kept until a get confirms that it does not exist`;
     case 'walk':
-      return `${missed}; kept until another full read does not find it either`;
+      return `${missed}; kept until two full reads in a row agree on what is missing`;
   }
 }

@@ -1,24 +1,27 @@
 import { recordsRead, rowsWritten, tookMs } from '../app/run-totals.ts';
 import { addCounts, noCounts, type PageCounts } from '../core/records.ts';
 import { wholeJson } from '../engine/prepare/canonical-json.ts';
+import { undatedText } from '../engine/prepare/change-span.ts';
 import type { EntityReport, FailureReport, RunReport } from '../sinks/run-report.ts';
 import { count, counted, duration, printable } from '../telemetry/format.ts';
-import { unprovenLines } from './unproven-text.ts';
+import { completenessTexts, partMissingLines } from './completeness-text.ts';
 
 /**
  * What a run did, a row for each entity and one for all. The numbers add up from left to right: read = inserted +
- * updated + unchanged + duplicate + what the notes name. Deleted rows are those that were not read.
+ * updated + unchanged + duplicate + what the notes name. Deleted rows are those that were not read. Of a failed run
+ * without the entities that it did not come to; empty where there is no other.
  */
 export function runTable(report: RunReport, isVerbose: boolean) {
   const total = report.entities.reduce((sum, { counts }) => addCounts(sum, counts), noCounts);
   const pages = report.entities.reduce((sum, entity) => sum + entity.pages, 0);
   const deleted = report.entities.reduce((sum, entity) => sum + entity.deleted, 0);
+  const shown = report.entities.filter(
+    (entity) => report.outcome !== 'failed' || entity.counts.fetched + entity.deleted + entity.pages > 0,
+  );
+  const rows = shown.map((entity) => entityRow(entity, report, isVerbose));
   return {
     columns,
-    rows: [
-      ...report.entities.map((entity) => entityRow(entity, report, isVerbose)),
-      ['total', ...numbers(total, deleted, pages), '', '', ''],
-    ],
+    rows: rows.length === 0 ? [] : [...rows, ['total', ...numbers(total, deleted, pages), '', '', '']],
   };
 }
 
@@ -34,12 +37,21 @@ const columns = [
 /** What else there is to know of it, but for deletes and failures: what it cost, what it left. */
 export function runFacts(report: RunReport): readonly string[] {
   return [
-    costs(report),
+    // A run that could not begin is not asked what it cost.
+    ...(report.entities.length === 0 ? [] : [costs(report)]),
     ...fileLines(report),
     ...(report.resumeAt === null ? [] : [`! ${pauseOf(report)} ${report.resumeAt}; run it again then`]),
     ...leftLines(report),
-    ...unprovenLines(report.unproven),
+    ...partMissingLines(report.partMissing),
+    ...undatedLines(report.entities),
   ];
+}
+
+/** A line for each entity of which change values are no times, and what to do about it. */
+export function undatedLines(entities: readonly EntityReport[]): readonly string[] {
+  return entities.flatMap(({ entity, undated }) =>
+    undated > 0 ? [`! ${entity}: ${counted(undated, 'record')} ${undatedText}`] : [],
+  );
 }
 
 /** A run's end in one line: `ok in 1.2 s: 45,000 read, 12 written` (records and rows); what went wrong by its code. */
@@ -81,7 +93,7 @@ function entityRow(entity: EntityReport, report: RunReport, isVerbose: boolean):
   const isQuiet = wasQuiet(entity, report);
   // Rows made of an entity's elements have neither pages nor listings.
   const hasListings = isListed(entity);
-  const complete = isQuiet || !hasListings ? '' : completeness(entity, report);
+  const complete = isQuiet || !hasListings ? '' : completenessText(entity);
   return [
     entity.entity,
     ...numbers(counts, entity.deleted, pages).map((text, index) => (index === 6 && pages === 0 ? '' : text)),
@@ -91,20 +103,8 @@ function entityRow(entity: EntityReport, report: RunReport, isVerbose: boolean):
   ];
 }
 
-/** The gravest of what is known of an entity's listings. */
-function completeness(entity: EntityReport, report: RunReport): string {
-  if (isUnfinished(entity, report)) return 'not yet';
-  if (!entity.isProven || entity.unordered > 0) return 'not proven';
-  return entity.incremental > 0 ? 'changes only' : 'yes';
-}
-
-/** Parents come first: what an unfinished one would still have led to is not known. */
-function isUnfinished(entity: EntityReport, report: RunReport): boolean {
-  const hasWork = ({ entity: name, setAside }: EntityReport): boolean =>
-    setAside > 0 || report.left.some((part) => part.entity === name);
-  const isEnded = report.outcome === 'ok' || report.outcome === 'degraded';
-  if (report.kind === 'sync' && isEnded) return hasWork(entity) || !entity.isWhole;
-  return report.entities.slice(0, report.entities.indexOf(entity) + 1).some(hasWork);
+function completenessText({ completeness, incremental }: EntityReport): string {
+  return completeness === 'complete' && incremental > 0 ? 'changes only' : completenessTexts[completeness];
 }
 
 /**
@@ -128,13 +128,13 @@ function numbers(
   return [fetched, inserted, updated, unchanged, duplicate, deleted, pages].map(count);
 }
 
-function notes({ counts, ...entity }: EntityReport, { unproven }: RunReport): string {
-  const found = unproven.find((one) => one.entity === entity.entity)?.listings ?? 0;
+function notes({ counts, ...entity }: EntityReport, { partMissing }: RunReport): string {
+  const found = partMissing.find((one) => one.entity === entity.entity)?.listings ?? 0;
   const { extraFields } = entity;
   const facts: readonly (readonly [number, string])[] = [
     [entity.setAside, 'failed'],
     [entity.withdrawn, 'missed an existing record, to be read again'],
-    [found, 'not proven'],
+    [found, 'part missing'],
     [entity.unordered, 'without a stable order'],
     [counts.quarantined, 'quarantined'],
     [counts.filtered, 'filtered'],

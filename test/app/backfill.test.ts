@@ -1,5 +1,6 @@
+import { timeMs } from '../../src/core/times.ts';
 import { describe, expect, it } from 'vitest';
-import { parseInstant, formatWindowLength, parseWindowLength } from '../../src/app/backfill.ts';
+import { formatWindowLength, parseWindowLength } from '../../src/app/backfill.ts';
 
 const hourMs = 3_600_000;
 
@@ -14,7 +15,7 @@ describe('a time on the command line', () => {
     ['2024-02-29', '2024-02-29T00:00:00.000Z'],
     ['0099-12-31', '0099-12-31T00:00:00.000Z'],
   ])('%s is %s', (text, expected) => {
-    expect(new Date(parseInstant(text) ?? Number.NaN).toISOString()).toBe(expected);
+    expect(new Date(timeMs(text) ?? Number.NaN).toISOString()).toBe(expected);
   });
 
   it.each([
@@ -26,7 +27,7 @@ describe('a time on the command line', () => {
     '2025-13-01',
     '2025-00-10',
     '2025-01-00',
-  ])('"%s" is none', (text) => expect(parseInstant(text)).toBeNull());
+  ])('"%s" is none', (text) => expect(timeMs(text)).toBeNull());
 
   it.each([
     '2025-01-01T24:00',
@@ -35,7 +36,7 @@ describe('a time on the command line', () => {
     '2025-01-01Z',
     '0000-01-01',
     '01/02/2025',
-  ])('"%s" is none either', (text) => expect(parseInstant(text)).toBeNull());
+  ])('"%s" is none either', (text) => expect(timeMs(text)).toBeNull());
 });
 
 describe('the length of a window', () => {

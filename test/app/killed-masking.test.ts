@@ -16,7 +16,7 @@ import { isLong, triedSinks } from '../support/trials.ts';
 const mask = `    mask: { list_members: { fields: { email_address: { hash: { as: email } }, vip: hash } } }\n`;
 /** In `npm test` a kill in front of one statement of so many. */
 const killsAtEach = isLong ? 1 : 9;
-const how = { clock: systemClock, signal: new AbortController().signal };
+const how = { clock: systemClock, targets: [], signal: new AbortController().signal };
 
 /** A sink with a member that was deleted before there was a mask; its address is in clear. */
 async function synced(sink: (typeof triedSinks)[number]) {

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { RunEnd } from '../../src/app/app.ts';
 import { auditEntity } from '../../src/app/audit-entity.ts';
 import { askedRecord, refetchRecord } from '../../src/app/refetch-record.ts';
-import { undeleteRun } from '../../src/app/undelete-run.ts';
+import { undoRun } from '../../src/app/undo-run.ts';
 import { openApp } from '../../src/app/open-app.ts';
 import { tellEnd } from '../../src/app/run-connector.ts';
 import { sampleConnector } from '../../src/app/adopt-connector.ts';
@@ -72,7 +72,7 @@ it('reports no end of what is read into a temporary sink', async () => {
   expect(ends).toEqual(['ended main']);
 });
 
-it('reports the end of a sync, a refetch and an undelete to the same listener, and waits for its promise', async () => {
+it('reports the end of a sync, a refetch and an undo to the same listener, and waits for its promise', async () => {
   await using world = await openCliWorld({ settings: '    include: [lists]\n' });
   const settings = withParts(readSettings({ file: world.config, env: world.env }), 'access');
   const target = entityTarget(settings, 'newsletter/lists');
@@ -95,8 +95,8 @@ it('reports the end of a sync, a refetch and an undelete to the same listener, a
   await refetchRecord(app, asked, { ...options, allowDeletes: false, signal });
   expect(ends).toEqual(['sync', 'refetch']);
   if (run === null) throw new Error('expected the sync to have a run');
-  await undeleteRun(target.connector, run, { ...options, signal });
-  expect(ends).toEqual(['sync', 'refetch', 'undelete']);
+  await undoRun(target.connector, run, { ...options, signal });
+  expect(ends).toEqual(['sync', 'refetch', 'undo']);
 });
 
 it('waits five seconds at most for a listener whose promise stays open', async () => {

@@ -48,6 +48,20 @@ function idOf(key: string): string {
   return String((JSON.parse(key) as unknown[])[0]);
 }
 
+it('is refused before the service is asked where there is no temporary folder', async () => {
+  const config = await synced(kinds[0].sink);
+  const before = service.requestCount();
+  const none = join(folder, 'none');
+  vi.stubEnv('TMPDIR', none);
+  expect(await cli(['audit', 'newsletter/list_members', '--config', config])).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(
+      `Expected a temporary folder that this user can write to, found none (${none})`,
+    ) as string,
+  });
+  expect(service.requestCount()).toBe(before);
+});
+
 describe.each(kinds.filter(({ type }) => triedSinks.includes(type)))('audit of a $type sink', (kind) => {
   // Proves promise 13
   it('finds stored rows equal to what the service has, and changes nothing', async () => {

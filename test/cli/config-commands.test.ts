@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect } from 'vitest';
+import { withDotEnv } from '../../src/cli/environment.ts';
 import { it } from '../support/it.ts';
 import { callCli, jsonLines, main, runCli, startScript } from '../support/run-cli.ts';
 
@@ -70,6 +71,43 @@ connectors:
 });
 
 describe('the environment', () => {
+  it.each([
+    ['A=s3cret#2026-a', 's3cret#2026-a'],
+    ['export A=a#b # a comment', 'a#b'],
+    ['A=#a', '#a'],
+    ['A=x # b', 'x'],
+    [`A=it's#"b"`, `it's#"b"`],
+    [String.raw`A=a\n#b`, String.raw`a\n#b`],
+    ['A="a #b" # c', 'a #b'],
+    ["C='\nA=b#c\n'\nA=d", 'd'],
+    ['A="a#b', '"a#b'],
+    ['A=b#c\r\nD=e#f\r\n', 'b#c'],
+  ])('reads .env as a shell does: %j', async (text, value) => {
+    await writeFile(join(folder, '.env'), text);
+    expect(withDotEnv({}, folder).env).toMatchObject({ A: value });
+  });
+
+  it.each([
+    ['UTF-8', Buffer.from('\uFEFFA=ä#b')],
+    ['UTF-16', Buffer.from('\uFEFFA=ä#b\r\n', 'utf16le')],
+    ['UTF-16, the higher byte first', Buffer.from('\uFEFFA=ä#b\r\n', 'utf16le').swap16()],
+  ])('reads .env in %s with a byte order mark', async (_encoding, bytes) => {
+    await writeFile(join(folder, '.env'), bytes);
+    expect(withDotEnv({}, folder).env).toEqual({ A: 'ä#b' });
+  });
+
+  it.each([
+    ['UTF-16 without a mark', Buffer.from('A=b', 'utf16le')],
+    ['Latin-1', Buffer.from('A=ä', 'latin1')],
+  ])('ends with 2 if .env is in %s', async (_encoding, bytes) => {
+    await writeFile(join(folder, '.env'), bytes);
+    const { code, stderr } = await callCli(['status'], { cwd: folder });
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringMatching(/^Error: \S+\.env cannot be read \(expected text in UTF-8/),
+    ]);
+  });
+
   it('ends with 2 if .env cannot be read', async () => {
     await mkdir(join(folder, '.env'));
     const { code, stderr } = await runCli(['status'], { cwd: folder });
@@ -190,7 +228,10 @@ describe('init', () => {
 
   it('lets a sync of the API on this machine go faster than a hosted one allows', async () => {
     await callCli(['init', '--base-url', 'http://127.0.0.1:8787'], { cwd: folder });
-    const env = { CONNECTOR_API_CLIENT_ID: 'local-client', CONNECTOR_API_CLIENT_SECRET: 'local-secret-1234' };
+    const env = {
+      CONNECTOR_API_CLIENT_ID: 'local-client',
+      CONNECTOR_API_CLIENT_SECRET: 'local-secret-of-these-32-letters',
+    };
     const [shown] = jsonLines(await callCli(['config', 'show', '--json'], { cwd: folder, env }));
     const rateLimit = { requestsPerSecond: 500 };
     expect(shown).toMatchObject({ connectors: { newsletter: { rateLimit }, wiki: { rateLimit } } });
@@ -226,7 +267,8 @@ describe('init', () => {
     };
     const shown = await callCli(['config', 'show', '--json'], { cwd: folder, env });
     expect(shown.stdout).not.toContain('of-the-database');
-    expect(jsonLines(shown)).toMatchObject([{ sinks: { main: { type: 'postgres', schema: 'main' } } }]);
+    const url = 'postgresql://[secret]@db.example.com/warehouse';
+    expect(jsonLines(shown)).toMatchObject([{ sinks: { main: { type: 'postgres', url } } }]);
     const refused = await callCli(['init', '--sink', 'mysql'], { cwd: folder });
     expect(refused).toMatchObject({
       code: 2,

@@ -103,19 +103,6 @@ describe('a closed JSONL file', () => {
     const stored = after.flatMap((name) => ids(readFileSync(join(folder, name), 'utf8')));
     expect([stored.length, new Set(stored)]).toEqual([ids(text).length, new Set(ids(text))]);
   });
-
-  // Proves promise 1.4
-  it('that an earlier version closed without a hash is compared by its length alone, and check --deep says so', async () => {
-    const db = new Database(join(lake, '_ledger.db'));
-    db.exec("UPDATE _sync_files SET hash = NULL WHERE connector = 'newsletter' AND entity = 'lists'");
-    db.close();
-    flip(fileOf('lists'));
-    const { code, stdout } = await world.cli('check', '--deep');
-    expect(stdout).toMatch(
-      /✓ files of newsletter: \d+ closed files, content as stored; of 1 only the length: an earlier version closed them and recorded no hash\n/,
-    );
-    expect(code).toBe(0);
-  });
 });
 
 // Proves promise 1.4

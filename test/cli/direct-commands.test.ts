@@ -4,7 +4,7 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { redisContents } from '../support/redis-contents.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import { textOf } from '../../src/sample/writing.ts';
+import { textOf } from '../../src/sample/sample-values.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { jsonAnswer } from '../support/upstream/answer.ts';
 import { bentBody, instead, onPath } from '../support/upstream/faults.ts';
@@ -39,7 +39,7 @@ describe('with credentials in the config, and no API', () => {
     const since = ['--since', '2024-01-01', '--until', '2025-01-01', '--window', '12mo'];
     const filled = await direct.cli('backfill', 'mine', '--select', 'list_members', ...since);
     expect({ code: filled.code, stderr: filled.stderr }).toMatchObject({ code: 0 });
-    expect((await direct.cli('status')).stdout).toContain('mine: last run ok');
+    expect((await direct.cli('status')).stdout).toContain('mine: ok; last run ok');
   });
 
   // Proves promise 17.3
@@ -146,7 +146,7 @@ describe('with credentials in the config, and no API', () => {
     await using direct = openDirectWorld(world, { more: 'redis: { url: "${REDIS}" }\n' });
     direct.env['REDIS'] = redis.url;
     const { code, stderr } = await direct.cli('sync', '--select', 'lists', '--json');
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: `mine: made the sink main: ${direct.database}\n` });
     const client = new Redis(redis.url);
     try {
       expect(await client.info('commandstats')).toContain('cmdstat_eval');

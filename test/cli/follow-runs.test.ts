@@ -63,11 +63,11 @@ it('runs --follow --json begins with the newest runs and then has a line for eac
   ]);
 });
 
-it('runs takes an id or --follow', async ({ folder }) => {
-  const { code, stderr } = await callCli(['runs', 'x', '--follow', '--config', config], {
-    cwd: folder,
-    env,
-  });
-  expect(code).toBe(2);
-  expect(stderr).toContain("Expected a run's id or --follow, got both.");
+it("runs takes a run's id alone", async ({ folder }) => {
+  const id = '20261121T152528492Z-4b72c77d';
+  for (const more of ['--follow', 'wiki']) {
+    const { code, stderr } = await callCli(['runs', id, more, '--config', config], { cwd: folder, env });
+    expect(code).toBe(2);
+    expect(stderr).toContain("Expected a run's id alone, got more.");
+  }
 });

@@ -87,7 +87,7 @@ describe('every command with --json', () => {
     ['refetch newsletter/lists --key id=<list>'],
     ['adopt newsletter'],
     ['reset newsletter/lists'],
-    ['undelete newsletter --run <run>'],
+    ['undo newsletter --run <run>'],
     ['purge newsletter/lists --key id=<list> --dry-run'],
     ['prune newsletter --dry-run'],
     ['cancel <run>', 2],

@@ -47,7 +47,7 @@ describe('without credentials', () => {
     [['export', 'newsletter/lists']],
     [['search', 'newsletter/lists']],
     [['sync', '--dry-run']],
-    [['undelete', 'newsletter', '--run', '<run>']],
+    [['undo', 'newsletter', '--run', '<run>']],
     [['schedule', 'list']],
     [['schedule', 'pause', 'newsletter', '--reason', 'a test']],
     [['schedule', 'resume', 'newsletter']],

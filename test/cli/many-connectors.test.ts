@@ -12,11 +12,12 @@ import { cliSecret } from '../support/cli-config.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
 const env = { SECRET: cliSecret };
-/** Of 250: every 50th is failing, every 100th of the others degraded; the first ones are paused, fresh or withheld. */
+/** Of 250: every 50th has failed, every 100th of the others is degraded; of the first ones one is paused, one late. */
 const names = Array.from({ length: 250 }, (_, index) => `shop-${String(index).padStart(3, '0')}`);
 const ended = (index: number): RunOutcome =>
   index % 50 === 7 ? 'failed' : index % 100 === 9 ? 'degraded' : 'ok';
-const failing = names.filter((_, index) => ended(index) !== 'ok');
+/** Deletes of the fourth wait for a person. */
+const failing = names.filter((_, index) => ended(index) !== 'ok' || index === 3);
 
 let folder: string;
 let config: string;
@@ -32,8 +33,8 @@ sinks:
   odd: { type: jsonl, directory: ./odd, durability: normal }
 defaults: { definition: document-library, sink: even }
 connectors:
-  wiki: { definition: workspace-notes, id: c-wiki, freshWithin: 1d }
-${names.map((name, index) => `  ${name}: { id: ${name}${index % 2 === 0 ? '' : ', sink: odd'} }`).join('\n')}
+  wiki: { definition: workspace-notes, id: c-wiki }
+${names.map((name, index) => `  ${name}: { id: ${name}${index % 2 === 0 ? '' : ', sink: odd'}${index === 2 ? ', freshWithin: 1d' : ''} }`).join('\n')}
 `,
   );
   const settings = loadSettings({ file: config, env });
@@ -82,16 +83,17 @@ describe.each([[['status']], [['schedule', 'list']]])('%j of many connectors', (
     expect(shown).toEqual(['wiki', ...names.slice(0, 99)]);
     expect(total).toBe(251);
     expect(counts).toEqual({
-      ok: 240,
-      failing: failing.length,
-      stale: 1,
-      withheld: 1,
+      failed: 5,
+      late: 1,
+      incomplete: 4,
       paused: 1,
-      'never-synced': 1,
+      running: 0,
+      new: 1,
+      ok: 239,
     });
     const { stderr } = await cli(...command);
     expect(stderr).toContain(
-      `1 to 100 of 251 shown. Of all: 240 ok, ${failing.length} failing, 1 stale, 1 withheld, 1 paused, 1 never-synced.`,
+      `1 to 100 of 251 shown. Of all: 5 failed, 1 late, 4 incomplete, 1 paused, 1 new, 239 ok.`,
     );
     expect(stderr).toContain('"--offset 100" shows the next ones, "--limit 0" all.');
   });
@@ -103,11 +105,11 @@ describe.each([[['status']], [['schedule', 'list']]])('%j of many connectors', (
     expect(stderr).toContain('None shown: there are 251, and --offset leaves out 300.');
   });
 
-  it('shows only those that fail, those that are stale, or both', async () => {
+  it('shows only those that fail, those that are late, or both', async () => {
     expect((await listed(...command, '--failing')).names).toEqual(failing);
-    expect((await listed(...command, '--stale')).names).toEqual(['wiki']);
-    expect((await listed(...command, '--failing', '--stale')).names).toEqual(['wiki', ...failing]);
-    expect((await cli(...command, '--stale')).stderr).toContain('1 shown. Of all: 240 ok, ');
+    expect((await listed(...command, '--late')).names).toEqual(['shop-002']);
+    expect((await listed(...command, '--failing', '--late')).names).toEqual(['shop-002', ...failing]);
+    expect((await cli(...command, '--late')).stderr).toContain('1 shown. Of all: 5 failed, ');
   });
 
   it('takes globs of names', async () => {

@@ -164,6 +164,21 @@ describe('connector-sync publish', () => {
     expect(check.stdout).toContain(damaged);
   });
 
+  it('makes no target where its path leads nowhere', async () => {
+    appendFileSync(
+      world.config,
+      `  slip: { type: files, directory: ./nowhere/lake, format: csv, when: by-hand }
+  desk: { type: duckdb, path: ./nowhere/deeper/desk.duckdb, when: by-hand }
+`,
+    );
+    await world.json('sync', 'wiki', '--select', 'users');
+    for (const target of ['slip', 'desk']) {
+      const { code, stderr } = await world.cli('publish', target);
+      expect([code, stderr]).toEqual([2, expect.stringContaining(`mkdir -p '${world.folder}/nowhere'`)]);
+    }
+    expect(existsSync(path.join(world.folder, 'nowhere'))).toBe(false);
+  });
+
   it('says what killed publishers left and when it goes, also where every publication stays', async () => {
     await world.json('sync', 'newsletter');
     await world.json('publish', 'hand');
@@ -178,11 +193,11 @@ describe('connector-sync publish', () => {
       { publications: 0, files: 0, waiting },
     ]);
     expect((await world.cli('publish', 'prune', 'hand')).stdout).toBe(
-      'hand: nothing to remove yet: 2 files, 1 KB that no publication names go when they are a day old\n',
+      'hand: nothing to remove yet: 2 files, 1 KB that no publication names go when they are a day old, or with the next publication\n',
     );
     utimesSync(path.join(folder, left[1] ?? ''), 0, 0);
     const text =
-      '0 publications (its settings keep every publication), 1 file, 600 B; 1 file, 600 B that no publication names goes when it is a day old\n';
+      '0 publications (its settings keep every publication), 1 file, 600 B; 1 file, 600 B that no publication names goes when it is a day old, or with the next publication\n';
     expect((await world.cli('publish', 'prune', 'hand', '--dry-run')).stdout).toBe(
       `hand: would remove ${text}`,
     );

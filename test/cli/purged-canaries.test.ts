@@ -11,7 +11,6 @@ import { openMcpClient } from '../support/mcp-client.ts';
 import { startReceiver } from '../support/notify/receiver.ts';
 import { sharedPostgres } from '../support/postgres.ts';
 import { jsonLines, startCli } from '../support/run-cli.ts';
-import { searchable } from '../support/service/store-world.ts';
 import { isLong, repeats, triedSinks } from '../support/trials.ts';
 
 const marked = repeats('TRIALS', { share: 40, full: 1_000 });
@@ -120,7 +119,6 @@ const commands: readonly (readonly string[])[] = [
   ['runs', '--json'],
   ['export', 'newsletter/list_members'],
   ['search', 'newsletter/list_members', '--all'],
-  ['search', 'newsletter/lists', '--remote', '--all'],
 ];
 const moreCommands: typeof commands = [
   ['status'],
@@ -200,7 +198,6 @@ it.each(triedSinks)(
             sinkSettings: `{ type: postgres, url: "${server.url}", schema: ${schema}, durability: normal }`,
           }),
       wrap,
-      isIndexed: true,
       settings: `    include: [lists, list_members, tags]\n    onSchemaChange: quarantine\n${sink === 'jsonl' ? '' : '    history: true\n'}`,
     });
     onTestFinished(() => world[Symbol.asyncDispose]());
@@ -218,7 +215,6 @@ notify:
     change();
     await world.cli('sync', 'newsletter', '--full');
     await world.json('refetch', 'newsletter/list_members', ...keyFlags(key));
-    await searchable(world.service.stores, 'c-news');
 
     const found = async (more: readonly Shown[] = []): Promise<ReadonlyMap<string, number>> => {
       const search = openSearchFor([...values]);
@@ -240,10 +236,8 @@ notify:
       ...searched,
       ...(isLong ? ['desk.duckdb'] : []),
       'lake',
-      'serve/stores/c-news.db',
       'answer of export newsletter/list_members',
       'answer of runs --json',
-      'answer of search newsletter/lists --remote --all',
       'answer of mcp get',
       'answer of mcp changes',
     ]) {
@@ -251,10 +245,9 @@ notify:
     }
 
     const where = '{"like": {"email_address": "%@canary.example"}}';
-    const served = ['--serve-data', 'serve', '--json'];
     const ends = [
-      await world.cli('purge', 'newsletter/lists', '--key', `id=${list}`, ...served, '--report', 'one.json'),
-      await world.cli('purge', 'newsletter', '--where', where, ...served, '--report', 'two.json'),
+      await world.cli('purge', 'newsletter/lists', '--key', `id=${list}`, '--json'),
+      await world.cli('purge', 'newsletter', '--where', where, '--json'),
     ];
     const printed = ends.map(({ stdout, stderr }, at) => ({
       place: `the answer of purge ${at}`,
@@ -265,7 +258,6 @@ notify:
       ends.map(({ stderr }) => stderr).join('\n'),
     ).toEqual([0, 0]);
     const removed = ends.map((end) => JSON.stringify(jsonLines(end)[0]));
-    expect(removed[0]).toContain('"store":{"rows":1,');
     expect(removed[1]).toContain(`"rows":${marked}`);
     expect(removed[1]).toMatch(/"quarantined":[1-9]/);
     expect(await found(printed)).toEqual(new Map());

@@ -26,7 +26,7 @@ describe('before the first sync', () => {
     const [status, runs] = await Promise.all([cli(['status']), cli(['runs'])]);
     expect(status).toMatchObject({
       code: 0,
-      stdout: expect.stringContaining('newsletter: not synced yet') as string,
+      stdout: expect.stringContaining('newsletter: new; not synced yet') as string,
     });
     expect(runs).toMatchObject({ code: 0, stdout: expect.stringContaining('No runs yet') as string });
   });
@@ -194,9 +194,9 @@ describe('after a sync', () => {
     await writeFile(file, (await readFile(config, 'utf8')).replace('workspace: default', 'id: c-news'));
     const result = await callCli(['check', '--config', file], optionsWith({ SECRET: cliSecret }));
     expect(result.code).toBe(2);
-    expect(result.stdout).toMatch(/^✗ connector wiki: .*connector id was c-wiki and is now c-news/m);
+    expect(result.stdout).toMatch(/^✗ connector wiki: connector c-news is of the type email-marketing/m);
     const offline = await callCli(['check', '--config', file], optionsWith({ SECRET: 'wrong' }));
-    expect(offline.stdout).toMatch(/^✗ connector wiki: .*connector id was c-wiki/m);
+    expect(offline.code).not.toBe(0);
     expect(offline.stdout).toMatch(/^- connector newsletter: no token/m);
   });
 });

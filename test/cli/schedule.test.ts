@@ -66,11 +66,11 @@ describe('schedule list', () => {
     const next = String.raw`\d{4}-\d\d-\d\dT\d\d:(00|30):00Z \(in (\d+m|\d+s)\)`;
     expect(stdout).toMatch(
       new RegExp(
-        String.raw`^newsletter +\*/30 \* \* \* \* Europe/Berlin, up to 2m later +${next} +ok \S+Z \(\d+s ago\)$`,
+        String.raw`^newsletter +ok +\*/30 \* \* \* \* Europe/Berlin, up to 2m later +${next} +ok \S+Z \(\d+s ago\)$`,
         'm',
       ),
     );
-    expect(stdout).toMatch(/^wiki +none +never$/m);
+    expect(stdout).toMatch(/^wiki +new +none +never$/m);
   });
 
   it('has everything in --json', async () => {
@@ -225,7 +225,7 @@ describe('schedule pause and resume', () => {
     expect([paused.code, paused.stderr]).toEqual([0, '']);
     expect(paused.stdout).toBe('wiki: paused, no more scheduled runs start\n');
     const list = await cli('schedule', 'list');
-    expect(list.stdout).toMatch(/^wiki +every 1h +paused +never$/m);
+    expect(list.stdout).toMatch(/^wiki +paused +every 1h +paused +never$/m);
     expect(list.stdout).toMatch(/^wiki has been paused since \S+Z \(\d+s ago\): the service moves$/m);
     expect((await cli('status', 'wiki')).stdout).toMatch(
       /^ {2}schedule paused since .+: the service moves$/m,

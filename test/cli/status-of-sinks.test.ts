@@ -45,7 +45,7 @@ it('shows the schedules of other sinks too when one cannot be read', async () =>
   const cli = (...args: readonly string[]) =>
     callCli(['schedule', 'list', ...args, '--config', config], { cwd: folder, env: { SECRET: cliSecret } });
   const { code, stdout, stderr } = await cli();
-  expect(stdout).toMatch(/^newsletter +none +never$/m);
+  expect(stdout).toMatch(/^newsletter +new +none +never$/m);
   expect(stdout).not.toContain('wiki');
   expect(stderr).toContain('Not shown: 1 connector of the sink "away". ');
   expect(code).toBe(1);

@@ -40,7 +40,10 @@ it(
     await service.close();
     expect(code).toBe(0);
     expect(stdout).toMatch(/^newsletter: ok in /m);
-    const lines = stderr.split('\n').filter((line) => !/^newsletter {2}\d/.test(line) && line !== '');
+    const [made, ...lines] = stderr
+      .split('\n')
+      .filter((line) => !/^newsletter {2}\d/.test(line) && line !== '');
+    expect(made).toMatch(/^newsletter: made the sink main: /);
     expect(lines[0]).toMatch(
       /^newsletter: get an application token: connection refused \(ECONNREFUSED\), attempt 1 of 6, next (in \d+ s|one now)$/,
     );

@@ -37,7 +37,8 @@ describe('sync', () => {
     const result = await sync(await withService(), ['wiki', '--json', '--select', 'users']);
     expect(result.code).toBe(0);
     const events = jsonLines(result);
-    expect(events[0]).toMatchObject({ kind: 'run-started', connector: 'wiki' });
+    expect(events[1]).toMatchObject({ kind: 'run-started', connector: 'wiki' });
+    expect(events[0]).toMatchObject({ kind: 'sink-made', place: expect.stringMatching(/\.db$/) as string });
     expect(events.map(({ kind }) => kind)).toContain('walk-sealed');
     expect(events.at(-1)).toMatchObject({
       kind: 'run-report',

@@ -1,9 +1,9 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { displayWidth } from '../../src/cli/output/text-table.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import { textOf } from '../../src/sample/writing.ts';
+import { textOf } from '../../src/sample/sample-values.ts';
 import { openCliWorld } from '../support/cli-world.ts';
 import { it } from '../support/it.ts';
 import { callCli, type CliResult } from '../support/run-cli.ts';
@@ -347,3 +347,29 @@ interface Tried {
   readonly rows: readonly { readonly rows: readonly { readonly fields: JsonObject }[] }[];
   readonly children: readonly object[];
 }
+
+describe('a definition whose type the config masks', () => {
+  const mask = (rule: string): string =>
+    `    include: [lists, list_members]\n    mask: { list_members: { fields: { email_address: ${rule}, full_name: drop, merge_fields: drop } } }\n`;
+  const key = `mask: { key: ${Buffer.alloc(32, 7).toString('base64')} }\n`;
+
+  // Proves promise 10.5
+  it('is tried with these masks, with and without the name of a connector', async () => {
+    await using world = await openCliWorld({ settings: mask('hash') });
+    appendFileSync(world.config, key);
+    const { stdout: lists } = await world.cli('definitions', 'try', 'email-marketing', 'lists', '--json');
+    const [, list = ''] = /"id":"(\w+)"/.exec(lists) ?? [];
+    const members = ['definitions', 'try', 'email-marketing', 'list_members', '--param', `list_id=${list}`];
+    for (const more of [[], ['--connector', 'newsletter'], ['--connector', 'c-news'], ['--json']]) {
+      const { stdout, code } = await world.cli(...members, ...more);
+      expect(code).toBe(0);
+      expect(stdout).toContain('hmac-');
+      expect(stdout).not.toMatch(/@|"full_name":"/);
+    }
+    const config = readFileSync(world.config, 'utf8');
+    const other = `connectors:\n  other:\n    definition: email-marketing\n    id: c-other\n    sink: main\n${mask('drop')}`;
+    writeFileSync(world.config, config.replace('connectors:\n', other));
+    expect((await world.cli(...members)).stderr).toContain('mask list_members in several ways');
+    expect((await world.cli(...members, '--connector', 'newsletter')).stdout).toContain('hmac-');
+  });
+});

@@ -65,7 +65,7 @@ describe('worker', () => {
     expect(text).toMatch(/^connector_sync_freshness_seconds\{connector="wiki",entity="users"\} \d/m);
     expect(text).toMatch(/^connector_sync_redis_up 1$/m);
     expect(text).toMatch(/^connector_sync_connectors\{state="all"\} 2$/m);
-    expect(text).toMatch(/^connector_sync_connectors\{state="(ok|never-synced)"\} 1$/m);
+    expect(text).toMatch(/^connector_sync_connectors\{state="(ok|new)"\} 1$/m);
     expect(text).toMatch(/^connector_sync_worker_runs_total\{outcome="ok"\} 1$/m);
 
     running.child.kill('SIGTERM');

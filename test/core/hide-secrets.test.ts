@@ -50,6 +50,65 @@ describe('hiding secrets', () => {
   });
 });
 
+/** As Python's `html.escape`. */
+const html = (text: string): string =>
+  text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
+    .replaceAll("'", '&#x27;');
+const json = (text: string): string => JSON.stringify(text).slice(1, -1);
+const ascii = (text: string): string =>
+  json(text).replaceAll(
+    /[\u0080-\uffff<>&']/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+const url = encodeURIComponent;
+
+describe('an escaped secret', () => {
+  // Proves promise 10.1
+  it.each([
+    ['JSON', json],
+    ['JSON with / escaped', (text: string) => json(text).replaceAll('/', String.raw`\/`)],
+    ['JSON in ASCII', ascii],
+    ['JSON twice', (text: string) => json(json(text))],
+    ['JSON in ASCII, three times', (text: string) => ascii(ascii(ascii(text)))],
+    ['HTML', html],
+    ['HTML twice', (text: string) => html(html(text))],
+    [
+      'HTML by numbers',
+      (text: string) => text.replaceAll(/[^a-z0-9]/giu, (one) => `&#${one.codePointAt(0)};`),
+    ],
+    ['HTML in JSON', (text: string) => json(html(text))],
+    ['JSON in HTML', (text: string) => html(json(text))],
+    ['a URL', url],
+    ['a URL with / left', (text: string) => url(text).replaceAll('%2F', '/')],
+    ['a URL in small letters', (text: string) => url(text).replaceAll(/%../g, (one) => one.toLowerCase())],
+    ['a URL twice', (text: string) => url(url(text))],
+    ['a form', (text: string) => url(text).replaceAll('%20', '+')],
+    ['a URL in JSON in HTML', (text: string) => html(json(url(text)))],
+  ])('is hidden in %s', (_what, escape) => {
+    for (const secret of [
+      'p+S/EC&RE"Té<55>-LONG',
+      String.raw`a\\b\"c d😀'e;f`,
+      'tab\tand\nline%41',
+      'p&1"',
+      '+/&"+/&"',
+    ]) {
+      expect(hideSecrets(`x ${escape(secret)} y`, [secret]), secret).toBe('x [secret] y');
+    }
+  });
+
+  it('is looked for in linear time, whatever stands beside it', () => {
+    const secret = String.raw`ab\\\\\\\\\\"&"&cd`;
+    for (const part of ['\\', '&amp;', '%25', 'ab\\', '&a', '"']) {
+      const text = `ab ${part.repeat(50_000)}`;
+      expect(hideSecrets(text, [secret])).toBe(text);
+    }
+  });
+});
+
 describe('a weak secret', () => {
   it.each(['', 'me', 'mine', 'password', 'changeme', 'p4ssw0r', '12345678'.slice(0, 7)])(
     'is %j',

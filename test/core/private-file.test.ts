@@ -1,12 +1,13 @@
-import { chmodSync, existsSync, mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect } from 'vitest';
 import { testProgram } from '../support/ensure-built.ts';
 import { it } from '../support/it.ts';
 import { isSinkThere } from '../../src/sinks/sqlite/open-database.ts';
 import { startScript } from '../support/run-cli.ts';
-import { createPrivateDirectory } from '../../src/files/private-file.ts';
-import { openHistory } from '../../src/sinks/registry.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { createNamedDirectory, createPrivateDirectory } from '../../src/files/private-file.ts';
+import { openHistory, openSink } from '../../src/sinks/registry.ts';
 
 let folder = '';
 it.beforeEach(({ folder: made }) => {
@@ -22,6 +23,29 @@ it('makes every missing folder for its owner alone, and accepts existing ones', 
   createPrivateDirectory(deep);
   const modes = ['a', 'a/b', 'a/b/c'].map((name) => statSync(join(folder, name)).mode & 0o777);
   expect(modes).toEqual([0o700, 0o700, 0o700]);
+});
+
+it('makes the last folder of a named place, and nothing where the one above it is missing', () => {
+  createNamedDirectory(join(folder, 'a'));
+  createNamedDirectory(join(folder, 'a'));
+  expect(statSync(join(folder, 'a')).mode & 0o777).toBe(0o700);
+  expect(() => createNamedDirectory(join(folder, 'b', 'c'))).toThrow(
+    `The folder ${join(folder, 'b', 'c')} cannot be made: expected the folder ${join(folder, 'b')}, found none.`,
+  );
+  expect(existsSync(join(folder, 'b'))).toBe(false);
+  writeFileSync(join(folder, 'file'), '');
+  expect(() => createNamedDirectory(join(folder, 'file', 'a'))).toThrow('is a file, expected a folder');
+});
+
+it.each(['sqlite', 'jsonl'] as const)('a %s sink is not made where its path leads nowhere', async (type) => {
+  const place = join(folder, 'nowhere', 'deeper');
+  const sink = type === 'sqlite' ? { type, path: join(place, 'a.db') } : { type, directory: place };
+  const opening = openSink({ ...sink, name: 'a', durability: 'full' }, { clock: systemClock });
+  await expect(opening).rejects.toMatchObject({
+    code: 'CONFIG_INVALID',
+    message: expect.stringContaining(`mkdir -p '${join(folder, 'nowhere')}'`) as string,
+  });
+  expect(readdirSync(folder)).toEqual([]);
 });
 
 it('succeeds in several processes that make the same folders at once', async () => {

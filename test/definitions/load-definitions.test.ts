@@ -176,6 +176,12 @@ describe('a definition is refused', () => {
       'entities.projects.fields.Name: expected lower-case words',
     ],
     [
+      'with the name of a system column of PostgreSQL',
+      '      name: string',
+      '      xmin: string',
+      'entities.projects.fields.xmin: every table of PostgreSQL has a column xmin: declare xmin_2',
+    ],
+    [
       'with a reserved name',
       '      name: string',
       '      constructor: string',

@@ -117,3 +117,35 @@ describe('a pagination', () => {
     expect(problems).toContain(expected);
   });
 });
+
+describe('how a listing is cut', () => {
+  const order = '    order: { field: at, params: { since: asc } }\n';
+  const cut = (text: string): string => `    cut: { ${text} }`;
+  const reversed = 'maxResults: 100, reversed: { since: desc }';
+
+  it('is taken by a sign, by a number, and with the other order', () => {
+    for (const text of [
+      'sign: { key: status.type }',
+      'maxResults: 100',
+      `sign: { key: cut, is: 1 }, ${reversed}`,
+    ]) {
+      expect(problemsOf(byLast, order + cut(text))).toBe('');
+    }
+  });
+
+  it.each([
+    ['reversed: { since: desc }', order, 'cut: expected sign, maxResults or both'],
+    ['maxResults: 0', '', 'cut.maxResults: expected at least 1, got 0'],
+    ['sign: { key: a..b }', '', 'cut.sign.key: expected names joined by dots, got "a..b"'],
+    [reversed, '', 'cut.reversed: expected an order, whose opposite it is'],
+    [reversed, order.replace('field: at', 'field: tags'), 'order.field: expected a field of type string'],
+    [`maxResults: 9, reversed: {}`, order, 'cut.reversed: expected the parameters that sort newest first'],
+    [
+      reversed,
+      `${order}    incremental: { kind: newestFirst, field: page.at, params: { since: desc }, lookbackMs: 1000 }\n`,
+      'cut.reversed: expected the order to sort by the field of incremental, page.at, got at',
+    ],
+  ])('is refused where it cannot be: %s', (text, more, expected) => {
+    expect(problemsOf(byLast, more + cut(text))).toContain(expected);
+  });
+});

@@ -199,6 +199,27 @@ describe('a way to read only what changed is refused', () => {
       'segment_members.parents.0.childCount.0: no such field of segments: "members_count"; did you mean "member_count"?',
     ],
     [
+      'by a path in what is no object',
+      'workspace-notes',
+      '        params: { block_id: id }\n        inject: { page_id: block_id }',
+      '        params: { block_id: url.id }\n        inject: { page_id: block_id }',
+      'blocks.parents.0.params.block_id: expected a field of type object or any, url is of type string',
+    ],
+    [
+      'by a path without a name',
+      'workspace-notes',
+      '        params: { block_id: id }\n        inject: { page_id: block_id }',
+      '        params: { block_id: created_by. }\n        inject: { page_id: block_id }',
+      'blocks.parents.0.params.block_id: expected names joined by dots, got "created_by."',
+    ],
+    [
+      'by a sign of a cut that no request copies',
+      'workspace-notes',
+      'request_status: request_status }',
+      'status: request_status }',
+      'list.metadata: expected request_status.type, the sign of cut of the entity, and where the answer has it',
+    ],
+    [
       'by a marker that is no time',
       'workspace-notes',
       'marker: &edited { field: last_edited_time,',

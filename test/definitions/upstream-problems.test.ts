@@ -348,7 +348,7 @@ const paging: readonly Wrong[] = [
   ],
   [
     'total: { header: X-Total }',
-    'total: { header: X-Total }, end: { status: 500 }',
+    'total: { header: X-Total }, end: { status: 600 }',
     'entities.notes.list.paging.end',
   ],
   [

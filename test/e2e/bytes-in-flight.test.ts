@@ -5,7 +5,7 @@ import { SyncError } from '../../src/core/errors.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
-import type { Sink } from '../../src/sinks/sink.ts';
+import type { Sink } from '../../src/sinks/sink-access.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
 import { pagedRows } from '../support/hostile/paged-rows.ts';
 import { apiError, success, throttled } from '../support/hostile/replies.ts';

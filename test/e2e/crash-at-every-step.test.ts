@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
@@ -47,6 +47,7 @@ describe.each(Object.entries(allSampleSinks))(
           next += strideOf(sinkName)
         ) {
           const home = path.join(folder, `${sinkName}-${connectorId}-${next}`);
+          mkdirSync(home, { recursive: true });
           const run: SyncOnce = {
             baseUrl: service.url,
             definition,

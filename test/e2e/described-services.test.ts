@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { describedService, hostedAnswers } from '../support/described/described-service.ts';
+import { jsonLines } from '../support/run-cli.ts';
 import type { ReceivedRequest } from '../support/third-party/start-third-party.ts';
 
 const single = '{ kind: single }';
@@ -77,6 +78,36 @@ function echo({ headers }: ReceivedRequest): string {
   return `the service says ${String(headers['x-account'])} ${String(headers['x-key'])} ${String(headers['x-zone'])}`;
 }
 
+describe('records below others', () => {
+  it('are found by a key inside of an object, and not by an empty text or null', async () => {
+    const owners = [{ id: 'a' }, { id: '' }, { id: null }, {}, { id: 'b' }];
+    const service = await describedService({
+      definition: keyed(
+        `  groups: { fields: { id: string, owner: object }, key: [id], actions: { list: {} }, pagination: ${single} }
+  members:
+    fields: { id: string }
+    key: [id]
+    actions: { list: { params: { owner: { type: string, required: true } } } }
+    pagination: ${single}
+    parents: [{ entity: groups, params: { owner: owner.id }, when: [{ kind: present, field: owner }] }]`,
+        `    groups: { list: { path: /groups, records: '' } }
+    members: { list: { path: '/owners/{owner}', records: '' } }`,
+      ),
+      credentials: { api_key: 'k' },
+      respond: (request) => {
+        if (isCheck(request)) return { body: { id: 'a' } };
+        if (request.path === '/groups') return { body: owners.map((owner, at) => ({ id: `g${at}`, owner })) };
+        return { body: [{ id: request.path }] };
+      },
+    });
+    await service.sync();
+    expect([...service.rows('members').values()].map(({ columns }) => columns['id'])).toEqual([
+      '/owners/a',
+      '/owners/b',
+    ]);
+  });
+});
+
 describe('records inside of others', () => {
   it.each<[string, string, unknown]>([
     [
@@ -107,7 +138,7 @@ describe('records inside of others', () => {
     ]);
   });
 
-  it('are refused where an element has none', async () => {
+  it('go to quarantine with their place where they are no objects, and take no other with them', async () => {
     const service = await describedService({
       definition: things("{ list: { path: /things, records: 'list[*].thing' } }"),
       credentials: { api_key: 'k' },
@@ -115,10 +146,12 @@ describe('records inside of others', () => {
         body: isCheck(request) ? { id: 'a' } : { list: [{ thing: { id: '1' } }, { other: {} }] },
       }),
     });
-    const result = await service.cli('sync');
-    expect(result.code).not.toBe(0);
-    expect(result.stdout + result.stderr).toContain('expected objects as records, got null');
-    expect(service.rows('things').size).toBe(0);
+    const result = await service.cli('sync', '--json');
+    expect(jsonLines(result).find(({ kind }) => kind === 'run-report')).toMatchObject({
+      report: { entities: [{ counts: { fetched: 2, quarantined: 1, inserted: 1 } }] },
+    });
+    expect([...service.rows('things').keys()]).toHaveLength(1);
+    expect(service.files().join()).toContain('expected an object, got null, in place 2 of 2 of its page');
   });
 
   it('may be one object, which is a list of one', async () => {
@@ -297,7 +330,7 @@ describe('a check without identity', () => {
     const service = await describedService({ definition, credentials: { api_key: 'one' }, respond });
     await service.sync();
     const check = await service.cli('check');
-    expect(check.stdout).toContain('an account of service:127.0.0.1');
+    expect(check.stdout).toContain('an account of http://127.0.0.1:');
     expect(check.stdout).toContain('credentials of another account there are noticed by its records only');
     service.signIn({ api_key: 'two' });
     const other = await service.cli('sync', '--full');

@@ -1,17 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { describedService, hostedAnswers } from '../support/described/described-service.ts';
+import { keyedService } from '../support/described/keyed-service.ts';
 import type { ReceivedRequest } from '../support/third-party/start-third-party.ts';
 
-const upstream = (requests: string): string => `
-upstream:
-  baseUrl: $ORIGIN
-  auth: { Key: { kind: bearer, token: { field: api_key } } }
-  check: { path: /me, identity: id }
-  limits: { concurrency: 4, requestsPerSecond: 1000, timeoutMs: 5000, maxBodyBytes: 1048576 }
-  message: [error]
-  entities: { things: { list: ${requests} } }
-`;
-const credentials = 'credentials: [{ title: Key, fields: { api_key: {} } }]\n';
+const things = (list: string): string => `{ things: { list: ${list} } }`;
 const isCheck = ({ path }: ReceivedRequest): boolean => path === '/me';
 const dayMs = 86_400_000;
 const dateAt = (days: number): string => new Date(Date.now() + days * dayMs).toISOString().slice(0, 10);
@@ -33,11 +25,10 @@ describe('a listing that demands a span of time', () => {
     "{ path: /things, records: items, params: { start: { as: 'filter[from]' } }, paging: { kind: cursor, token: next } }";
 
   it('is asked for one that ends with the clock, the same on every page', async () => {
-    const service = await describedService({
-      definition: `${credentials}${entity}${upstream(requests)}`,
-      credentials: { api_key: 'k' },
+    const service = await keyedService({
+      entities: entity,
+      requests: things(requests),
       respond: (request) => {
-        if (isCheck(request)) return { body: { id: 'a' } };
         const isFirst = request.query.get('page') === null;
         return { body: { items: [{ id: isFirst ? '1' : '2' }], next: isFirst ? 'p2' : null } };
       },
@@ -92,19 +83,15 @@ describe('a listing that demands a span of time', () => {
 });
 
 describe('a change field that holds a number', () => {
-  const definition = (
-    type: string,
-    format: string,
-    param: string,
-    more = '',
-  ): string => `${credentials}entities:
+  const requests = things("{ path: /things, records: '', params: { since: { as: 'updated[gte]' } } }");
+  const entities = (type: string, format: string, param: string, more = ''): string => `entities:
   things:
     fields: { id: string, changed: ${type} }
     key: [id]
     actions: { list: { params: { since: ${param} } } }
     pagination: { kind: single }
     incremental: { kind: since, field: changed, format: ${format}, sinceParam: since, lookbackMs: 1000${more} }
-${upstream("{ path: /things, records: '', params: { since: { as: 'updated[gte]' } } }")}`;
+`;
   const seconds = Math.floor(Date.now() / 1_000) - 1_000;
 
   it.each<[string, string, string, string, unknown, unknown, string]>([
@@ -131,11 +118,8 @@ ${upstream("{ path: /things, records: '', params: { since: { as: 'updated[gte]' 
     'of %s is asked for from the highest one on',
     async (_what, type, format, param, first, second, since) => {
       let rows = [{ id: '1', changed: first }];
-      const service = await describedService({
-        definition: definition(type, format, param),
-        credentials: { api_key: 'k' },
-        respond: (request) => ({ body: isCheck(request) ? { id: 'a' } : rows }),
-      });
+      const respond = () => ({ body: rows });
+      const service = await keyedService({ entities: entities(type, format, param), requests, respond });
       await service.sync();
       rows = [{ id: '2', changed: second }];
       await service.sync();
@@ -154,13 +138,13 @@ ${upstream("{ path: /things, records: '', params: { since: { as: 'updated[gte]' 
 
   it('may be a text where the parameter is a number', async () => {
     const time = new Date(seconds * 1_000).toISOString();
-    const service = await describedService({
-      definition: definition('string', 'unix', 'integer', ', sinceFormat: unix').replace(
+    const service = await keyedService({
+      entities: entities('string', 'unix', 'integer', ', sinceFormat: unix').replace(
         'format: unix, sinceParam',
         'sinceParam',
       ),
-      credentials: { api_key: 'k' },
-      respond: (request) => ({ body: isCheck(request) ? { id: 'a' } : [{ id: '1', changed: time }] }),
+      requests,
+      respond: () => ({ body: [{ id: '1', changed: time }] }),
     });
     await service.sync();
     await service.sync();

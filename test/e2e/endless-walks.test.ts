@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import { timeMs } from '../../src/engine/prepare/change-span.ts';
+import { timeMs } from '../../src/core/times.ts';
 import type { FailureReport, RunReport } from '../../src/sinks/run-report.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';

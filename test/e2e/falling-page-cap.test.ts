@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import { timeMs } from '../../src/engine/prepare/change-span.ts';
+import { timeMs } from '../../src/core/times.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import { startHostileServer, type HostileServer } from '../support/hostile-server.ts';
 import { success } from '../support/hostile/replies.ts';
@@ -82,10 +82,10 @@ function proofsOf({ entities }: RunReport): number {
 const sizes = [300, ...Array.from({ length: 8 }, (_, index) => 41 + index), 220, 45, 12];
 const all = sizes.reduce((sum, size) => sum + size, 0);
 /**
- * The first long list takes five calls and each short one a call: the second long one shows the lower cap behind its
- * first page.
+ * The first long list takes seven calls, two of them behind its end, and each short one a call: the second long one
+ * shows the lower cap behind its first page.
  */
-const falling = (call: number): number => (call <= 5 || call === 14 ? 100 : 40);
+const falling = (call: number): number => (call <= 7 || call === 16 ? 100 : 40);
 /** The first long list shows it before any short one is read. */
 const fallingEarly = (call: number): number => (call <= 2 ? 100 : 40);
 
@@ -116,7 +116,7 @@ describe('a page cap that falls during a run', () => {
     const world: World = { sizes: short, cap: () => 100 };
     await withLists(world, async (sync) => {
       const { stored } = await sync();
-      world.cap = (call) => (call <= 5 ? 100 : 40);
+      world.cap = (call) => (call <= 7 ? 100 : 40);
       const { report, stored: after } = await sync(true);
       const members = report.entities.find(({ entity }) => entity === 'list_members');
       expect({ outcome: report.outcome, after, missing: members?.pending }).toEqual({
@@ -133,7 +133,7 @@ describe('a page cap that falls during a run', () => {
     await withLists({ sizes, cap: () => 100 }, async (sync) => {
       const first = await sync();
       const again = await sync(true);
-      expect([first.calls, again.calls]).toEqual([5 + 8 + 4 + 2, 5 + 8 + 4 + 2]);
+      expect([first.calls, again.calls]).toEqual([7 + 8 + 6 + 2, 7 + 8 + 6 + 2]);
     });
   });
 });

@@ -6,7 +6,7 @@ import { openRevisionWorld, type RevisionWorld } from '../support/revision-world
 import { text } from '../support/service/served-api.ts';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import { listingOf, type SampleAccount } from '../../src/sample/sample-account.ts';
-import { notesTime } from '../../src/sample/writing.ts';
+import { notesTime } from '../../src/sample/notes-sample.ts';
 
 const most = 0.15;
 const pageLength = isLong ? 1_000 : 200;

@@ -3,7 +3,7 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { Definition, Entity } from '../../src/definitions/definition.ts';
 import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
-import { textOf } from '../../src/sample/writing.ts';
+import { textOf } from '../../src/sample/sample-values.ts';
 import type { UpstreamAccount } from '../../src/upstream/open-upstream.ts';
 import { it } from '../support/it.ts';
 import { differencesFrom, noDifferences, sampleSinks } from '../support/sample-sinks.ts';

@@ -205,36 +205,11 @@ describe('a service that asks for a long pause', () => {
     await withService(respond, async (run) => {
       const report = await run({
         wrapSink: (sink) => ({
-          id: sink.id,
-          history: sink.history,
-          unproven: (lease) => sink.unproven(lease),
-          isInPlace: () => sink.isInPlace(),
-          acquire: (identity) => sink.acquire(identity),
-          startRun: (lease, plan) => sink.startRun(lease, plan),
-          nextPartitions: (lease, limit) => sink.nextPartitions(lease, limit),
+          ...sink,
           commit: async (lease, pages) => {
             if (pages.some(({ fetched }) => fetched === 100)) throw new Error('the disk is gone');
             return await sink.commit(lease, pages);
           },
-          setAside: (lease, walk, why) => sink.setAside(lease, walk, why),
-          findLeftovers: (lease) => sink.findLeftovers(lease),
-          left: (lease) => sink.left(lease),
-          lostRows: (lease) => sink.lostRows(lease),
-          deletes: sink.deletes,
-          stored: sink.stored,
-          repair: sink.repair,
-          drift: sink.drift,
-          files: sink.files,
-          copies: sink.copies,
-          notices: sink.notices,
-          purges: sink.purges,
-          masking: sink.masking,
-          finish: (lease, id, ended) => sink.finish(lease, id, ended),
-          pause: (connector, why) => sink.pause(connector, why),
-          resume: (connector) => sink.resume(connector),
-          requestCancel: (id, at) => sink.requestCancel(id, at),
-          noteAction: (action) => sink.noteAction(action),
-          [Symbol.asyncDispose]: () => sink[Symbol.asyncDispose](),
         }),
       });
       expect(report).toMatchObject({ outcome: 'failed', error: { code: 'INTERNAL' }, resumeAt: null });

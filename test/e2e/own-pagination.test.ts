@@ -197,6 +197,7 @@ describe('an entity whose pagination is the service’s own', () => {
     const credentials = new Map([['api_key', new Secret('a-key-of-the-tests')]]);
     await using source = openDirectSource(client.account({ name: 'pager', definition, credentials }), {
       definition,
+      address: service.baseUrl,
       concurrency: 2,
       requestsPerSecond: 10_000,
     });

@@ -4,6 +4,8 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { parseDocument } from 'yaml';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { EntityName } from '../../src/core/names.ts';
+import { keyedService } from '../support/described/keyed-service.ts';
+import { seededRandom } from '../support/seeded-random.ts';
 import { jsonAnswer } from '../support/upstream/answer.ts';
 import { openDirectWorld } from '../support/upstream/direct-world.ts';
 import { onPath } from '../support/upstream/faults.ts';
@@ -66,12 +68,82 @@ describe('a sync of a service that numbers its pages', () => {
   it('is not proven by a page that comes again otherwise, and advises what to say', async () => {
     const found = await syncAgents('repeated', {});
     expect(found).toMatchObject({ code: 0, stored: 57, isComplete: false });
-    expect(found.stdout).toMatch(/^ *agents .*\bnot proven\b/m);
+    expect(found.stdout).toMatch(/^ *agents .*\bpart missing\b/m);
     expect(found.stdout).toContain('if the service ignores the parameter of the page, the rest is missing');
   });
 
   it('sends no size where its pages have one of their own', async () => {
     const found = await syncAgents('refused', { fixed: true, end: { status: 404 } });
     expect(found).toMatchObject({ code: 0, stored: 57, isComplete: true, sizesSent: 0 });
+  });
+});
+
+describe('a sync of a service by offset, without a total', () => {
+  const ids = (count: number): readonly { readonly id: string }[] =>
+    Array.from({ length: count }, (_none, at) => ({ id: String(at) }));
+
+  /** `answer`: the records from `start` on, or the status that refuses them, to the call of this number. */
+  async function sync(answer: (start: number, calls: number) => readonly unknown[] | number, said = '') {
+    const service = await keyedService({
+      entities: `entities:
+  things:
+    fields: { id: string }
+    key: [id]
+    actions: { list: { params: { offset: integer, limit: integer } } }
+    pagination: { kind: offset, offsetParam: offset, sizeParam: limit, maxSize: 20${said} }
+`,
+      requests: '{ things: { list: { path: /things, records: items } } }',
+      respond: ({ query }, calls) => {
+        const answered = answer(Number(query.get('offset') ?? 0), calls);
+        return typeof answered === 'number'
+          ? { status: answered, body: { error: 'out of range' } }
+          : { body: { items: answered } };
+      },
+    });
+    const { code, stdout, stderr } = await service.cli('sync');
+    const asked = service.requests.flatMap(({ path: at, query }) =>
+      at === '/things' ? [Number(query.get('offset') ?? 0)] : [],
+    );
+    return { code, said: stdout + stderr, stored: service.rows('things').size, asked };
+  }
+
+  // Proves promise 3
+  it('takes an error 500 behind its end for an empty page, once its first page shows that it is up', async () => {
+    const { code, said, stored, asked } = await sync((start) =>
+      start >= 50 ? 500 : ids(50).slice(start, start + 20),
+    );
+    expect({ code, stored, asked }).toEqual({ code: 0, stored: 50, asked: [0, 16, 32, 47, 67, 0, 67, 87] });
+    expect(said).toContain('8 calls, 0 retries');
+    expect(said).not.toContain('part missing');
+  });
+
+  it.each([
+    ['a refusal', ', end: { status: 404 }', 404],
+    ['the last page again', ', end: repeats', ids(50).slice(47)],
+  ])('takes what its definition names for the end: %s', async (_what, end, behind) => {
+    const found = await sync((start) => (start >= 50 ? behind : ids(50).slice(start, start + 20)), end);
+    expect(found).toMatchObject({ code: 0, stored: 50 });
+    expect(found.said).not.toContain('part missing');
+  });
+
+  it('says beside the rows that it has stored that it has not seen the end', async () => {
+    const { code, said, stored } = await sync((start) =>
+      start + 20 > 52 ? 416 : ids(52).slice(start, start + 20),
+    );
+    expect({ code, stored }).toEqual({ code: 1, stored: 52 });
+    expect(said).toContain('no listing could be read to its end');
+    expect(said).not.toContain('nothing could be read');
+  });
+
+  // Proves promise 3
+  it('is part missing where it changes its order from call to call, and reports that', async () => {
+    const { said } = await sync((start, calls) => {
+      const random = seededRandom(calls + 1);
+      const moved = ids(200).map((one, place) => ({ one, place: place + 10 * random() }));
+      const shuffled = moved.toSorted((a, b) => a.place - b.place);
+      return shuffled.slice(start, start + 20).map(({ one }) => one);
+    });
+    expect(said).toMatch(/^ *things .*\bpart missing\b/m);
+    expect(said).toContain('the service changes their order from call to call');
   });
 });

@@ -73,6 +73,7 @@ it('reads records whole that listings show in part, directly and through serve',
   const served = await serveWorlds([world]);
   const own = readFileSync(direct.config, 'utf8');
   writeFileSync(direct.config, throughApi(own, served.service.url, await served.connect(world)));
+  expect((await direct.cli('adopt', 'mine', '--yes')).code).toBe(0);
   // The API has no get for comments: their rows stay as they are.
   expect(await fullSync(direct)).toEqual({ ...unchanged, code: 3, partial: ['comments'] });
   world.fake.heal();

@@ -7,7 +7,7 @@ import { repeats, startSeed, triedSinks } from '../support/trials.ts';
 import { exitCodeOfReport } from '../../src/cli/output/exit-codes.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import type { EntityTable, Params } from '../../src/core/records.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import { listingOf, type SampleAccount } from '../../src/sample/sample-account.ts';
 import { ApiError } from '../../src/service/api-error.ts';
 

@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { instant, systemClock } from '../../src/core/clock.ts';
-import type { Sink } from '../../src/sinks/sink.ts';
+import type { Sink } from '../../src/sinks/sink-access.ts';
 import { readRecords } from '../../src/source/page-records.ts';
 import type { Source } from '../../src/source/source.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';

@@ -2,8 +2,9 @@ import { afterEach, describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import { builtInDefinition, startSampleService } from '../support/sample-service.ts';
 import { allSampleSinks } from '../support/all-sample-sinks.ts';
-import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
+import { chosenEntities, entityNamed, syncOnce, type SyncOnce } from '../support/sync-once.ts';
 import { triedSinks } from '../support/trials.ts';
+import { SyncError } from '../../src/core/errors.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
 import type { EntityTable } from '../../src/core/records.ts';
@@ -46,7 +47,11 @@ function edited(account: SampleAccount): SampleAccount {
 }
 
 /** Activity is read in full by every run, so that each sees all of it. */
-async function sync(type: SinkType, onSchemaChange: OnSchemaChange): Promise<RunReport> {
+async function sync(
+  type: SinkType,
+  onSchemaChange: OnSchemaChange,
+  more: Pick<SyncOnce, 'wrapSink'> = {},
+): Promise<RunReport> {
   const chosen = chosenEntities(mailing, ['automations', 'lists', 'campaigns', 'email_activity']);
   return await syncOnce({
     baseUrl: service.url,
@@ -55,6 +60,7 @@ async function sync(type: SinkType, onSchemaChange: OnSchemaChange): Promise<Run
     sink: allSampleSinks[type].options(folder),
     entities: new Map([...chosen].map(([name, one]) => [name, { ...one, onSchemaChange }])),
     run: { isFull: true },
+    ...more,
   });
 }
 
@@ -118,6 +124,32 @@ describe.each(triedSinks)('a service that sends a new field (%s)', (type) => {
     expect(rows(type, wider).map(({ columns, extra }) => [columns['nickname'], extra])).toEqual(
       rows(type, wider).map((_, index) => [`w${index}`, null]),
     );
+  });
+
+  it('has columns for its other entities where a table refuses one, and the entity named', async () => {
+    edits.set('automations', addField('nickname'));
+    edits.set('lists', addField('nickname'));
+    const refused = new SyncError('PostgreSQL refused', { code: 'SINK_FAILED', recovery: 'stop' });
+    const report = await sync(type, 'evolve', {
+      wrapSink: (sink) => ({
+        ...sink,
+        drift: {
+          ...sink.drift,
+          evolve: async (lease, run, entity) =>
+            entity === 'automations'
+              ? await Promise.reject(refused)
+              : await sink.drift.evolve(lease, run, entity),
+        },
+      }),
+    });
+    expect(report).toMatchObject({
+      outcome: 'degraded',
+      error: null,
+      failures: [{ entity: 'automations', code: 'SINK_FAILED', message: 'PostgreSQL refused' }],
+    });
+    expect(of(report, 'automations').isWhole).toBe(true);
+    expect(await drift(type, 'automations')).toMatchObject([{ field: 'nickname', place: 'extra' }]);
+    expect(await drift(type, 'lists')).toMatchObject([{ field: 'nickname', place: 'column' }]);
   });
 
   it('has its records kept out with quarantine, and let in by a run that accepts them', async () => {

@@ -7,6 +7,8 @@ import { success } from '../support/hostile/replies.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { it } from '../support/it.ts';
+import { openMcpClient } from '../support/mcp-client.ts';
+import { serveUi } from '../support/page/served-ui.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
@@ -49,7 +51,9 @@ describe('a service that counts more records than it shows', () => {
       expect(report).toMatchObject({
         outcome: 'ok',
         left: [],
-        unproven: [{ entity: 'lists', listings: 1, doubt: { kind: 'total', total, shown: rows }, runs: 1 }],
+        partMissing: [
+          { entity: 'lists', listings: 1, doubt: { kind: 'total', total, shown: rows }, runs: 1 },
+        ],
         entities: [{ entity: 'lists', isProven: false, unordered: 0, counts: { inserted: rows } }],
       });
     },
@@ -78,7 +82,7 @@ describe('a service that counts more records than it shows', () => {
     const doubt = { kind: 'total', total: 8, shown: 3 };
     expect(report).toMatchObject({
       outcome: 'ok',
-      unproven: [{ entity: 'tags', listings: 1, params: { list_id: 'l1' }, doubt }],
+      partMissing: [{ entity: 'tags', listings: 1, params: { list_id: 'l1' }, doubt }],
       entities: [{ isProven: true }, { isProven: false, counts: { inserted: 3 } }],
     });
     expect(tagCalls, 'asked once more').toBe(2);
@@ -106,24 +110,48 @@ connectors:
     for (const run of [1, 2, 3]) {
       const { code, stdout } = await cli('sync');
       expect(code).toBe(0);
-      expect(stdout).toMatch(/^ {2}lists .+ not proven +1 not proven/m);
-      expect(stdout, 'what is found through it').toMatch(/^ {2}tags .+ not proven$/m);
+      expect(stdout).toMatch(/^ {2}lists .+ part missing +1 part missing/m);
+      expect(stdout, 'what is found through it').toMatch(/^ {2}tags .+ part missing$/m);
       expect(stdout).toContain(note);
       expect(stdout.includes(advice)).toBe(run === 3);
     }
     const status = await cli('status');
-    expect(status.stdout).toMatch(/^ {2}lists +3 .+ never *$/m);
+    expect(status.stdout).toMatch(/^ {2}lists +3 .+ part missing +never *$/m);
     expect(status.stdout).toContain(note);
     expect(status.stdout).toContain(advice);
     expect(jsonLines(await cli('sync', '--json')).at(-1)).toMatchObject({
-      report: { unproven: [{ entity: 'lists', listings: 1, doubt: { total: 8, shown: 3 }, runs: 4 }] },
+      report: {
+        partMissing: [{ entity: 'lists', listings: 1, doubt: { total: 8, shown: 3 }, runs: 4 }],
+        entities: [
+          { entity: 'lists', completeness: 'part-missing', isProven: false },
+          { entity: 'tags', completeness: 'part-missing', isProven: false },
+        ],
+      },
+    });
+    const words = async (): Promise<unknown> => {
+      const [document = {}] = jsonLines(await cli('status', '--json'));
+      const [one] = document['connectors'] as { status: { entities: { completeness: string }[] } }[];
+      return one?.status.entities.map(({ completeness }) => completeness);
+    };
+    expect(await words()).toEqual(['part-missing', 'part-missing']);
+    const config = join(folder, 'sync.yaml');
+    await using ui = await serveUi({ config });
+    const { body } = await ui.get('/connectors/news');
+    expect(body.match(/<span class="late"\s*>part missing<\/span\s*>/g)).toHaveLength(2);
+    await using agents = await openMcpClient({ config, env: {} });
+    expect(await agents.call('list_entities', { name: 'news' })).toMatchObject({
+      entities: [
+        { entity: 'news/lists', completeness: 'part-missing', complete: false },
+        { entity: 'news/tags', completeness: 'part-missing' },
+      ],
     });
 
     await write('lists: { totals: ignore }');
     const ignored = await cli('sync');
     expect(ignored.stdout).toMatch(/^ {2}lists .+ yes/m);
-    expect(ignored.stdout).not.toContain('not proven');
+    expect(ignored.stdout).not.toContain('part missing');
     const after = await cli('status');
     expect(after.stdout).not.toMatch(/the API counts|never/);
+    expect(await words()).toEqual(['complete', 'complete']);
   });
 });

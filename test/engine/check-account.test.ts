@@ -61,10 +61,10 @@ function stops([walked, ...roots]: readonly Listing[], random: () => number): bo
   const known = page.filter((id) => stored.has(id)).length;
   const account = { live: stored.size, isAdopted: false, records: page.length, known };
   if (!isStrange(account)) return false;
-  return isOtherAccount([
-    sampled(walked, true, random),
-    ...roots.map((root) => sampled(root, false, random)),
-  ]);
+  return isOtherAccount(
+    [sampled(walked, true, random), ...roots.map((root) => sampled(root, false, random))],
+    stored.size,
+  );
 }
 
 describe('the check for another account', () => {
@@ -73,7 +73,8 @@ describe('the check for another account', () => {
     const random = seededRandom(seed);
     let strange = 0;
     for (let trial = 0; trial < trials; trial += 1) {
-      const walked = honestListing(1_001 + Math.floor(random() * 500), 0.3, random);
+      const rows = trial % 2 === 0 ? 1_001 : 1;
+      const walked = honestListing(rows + Math.floor(random() * 500), 0.3, random);
       const roots = Array.from({ length: 1 + Math.floor(random() * 4) }, () =>
         honestListing(1 + Math.floor(random() * 20), 0.1, random),
       );
@@ -89,12 +90,13 @@ describe('the check for another account', () => {
       return { stored, served: stored.map((id) => id + 100_000) };
     };
     expect(stops([other(1_001), other(1), other(20)], () => 0.5)).toBe(true);
+    expect(stops([other(5), other(20)], () => 0.5)).toBe(true);
   });
 
-  it('stops nothing that has a thousand rows or fewer, was adopted, or shows one stored row', () => {
+  it('asks about nothing that has no row, was adopted, or shows one stored row', () => {
     const strange = { live: 1_001, isAdopted: false, records: 100, known: 0 };
     expect(isStrange(strange)).toBe(true);
-    for (const more of [{ live: 1_000 }, { isAdopted: true }, { records: 0 }, { known: 1 }]) {
+    for (const more of [{ live: 0 }, { isAdopted: true }, { records: 0 }, { known: 1 }]) {
       expect(isStrange({ ...strange, ...more })).toBe(false);
     }
   });
@@ -105,12 +107,19 @@ describe('the check for another account', () => {
       isWalked,
       answers: Array.from({ length: rows }, () => 'not-found' as const),
     });
-    expect(isOtherAccount([gone(true, 5)])).toBe(true);
-    expect(isOtherAccount([gone(true, 4)])).toBe(false);
-    expect(isOtherAccount([gone(true, 0), gone(false, 1)])).toBe(false);
-    expect(isOtherAccount([gone(true, 0), gone(false, 1), gone(false, 2)])).toBe(true);
-    expect(isOtherAccount([gone(true, 5), { isWalked: false, answers: ['not-found', 'unanswered'] }])).toBe(
-      false,
-    );
+    const isOther = (sampled: readonly SampledEntity[], live = 1_001): boolean =>
+      isOtherAccount(sampled, live);
+    expect(isOther([gone(true, 5)])).toBe(true);
+    expect(isOther([gone(true, 4)])).toBe(false);
+    expect(isOther([gone(true, 0), gone(false, 1)])).toBe(false);
+    expect(isOther([gone(true, 0), gone(false, 1), gone(false, 2)])).toBe(true);
+    expect(isOther([gone(true, 5), { isWalked: false, answers: ['not-found', 'unanswered'] }])).toBe(false);
+    for (const [sampled, is] of [
+      [[gone(true, 5)], false],
+      [[gone(true, 5), gone(false, 2)], false],
+      [[gone(true, 5), gone(false, 3)], true],
+    ] as const) {
+      expect(isOther(sampled, 1_000), 'of few rows').toBe(is);
+    }
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { SyncError, ThrottledError, type Recovery } from '../../src/core/errors.ts';
 import type { JsonValue } from '../../src/core/json.ts';
 import { compileCompletePage } from '../../src/engine/complete-page.ts';
-import { textOf } from '../../src/sample/writing.ts';
+import { textOf } from '../../src/sample/sample-values.ts';
 import type { Source } from '../../src/source/source.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { entityNamed } from '../support/sync-once.ts';

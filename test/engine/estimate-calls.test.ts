@@ -16,7 +16,8 @@ const known = (entity: string, rows: number, partitions: number): EntityStatus =
   partitions,
   due: 0,
   quarantined: 0,
-  unproven: null,
+  partMissing: null,
+  completeness: 'complete',
   lastSealedAt: at,
   lastCompleteReadAt: at,
   files: null,
@@ -60,7 +61,8 @@ function runWith(entity: EntityName, more: Partial<EntityReport>): RunSummary {
     error: null,
     resumeAt: null,
     left: [],
-    unproven: [],
+    partMissing: [],
+    unconfirmed: [],
     files: [],
   };
   const base = { run, kind: 'sync' as const, connector: 'c' as ConnectorName, continues: null, ...times };

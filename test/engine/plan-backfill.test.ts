@@ -1,7 +1,8 @@
+import { timeMs } from '../../src/core/times.ts';
 import { describe, expect, it } from 'vitest';
 import { backfillWindows, mostWindows } from '../../src/engine/plan-backfill.ts';
 import { windowText } from '../../src/engine/run-options.ts';
-import { parseInstant, parseWindowLength } from '../../src/app/backfill.ts';
+import { parseWindowLength } from '../../src/app/backfill.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 
 const hourMs = 3_600_000;
@@ -73,8 +74,8 @@ function windows(since: string, until: string, length: string): readonly string[
   const parsed = parseWindowLength(length);
   if (parsed === null) throw new Error(`no length: ${length}`);
   return backfillWindows({
-    sinceMs: parseInstant(since) ?? Number.NaN,
-    untilMs: parseInstant(until) ?? Number.NaN,
+    sinceMs: timeMs(since) ?? Number.NaN,
+    untilMs: timeMs(until) ?? Number.NaN,
     length: parsed,
   }).map(windowText);
 }

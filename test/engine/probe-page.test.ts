@@ -15,6 +15,7 @@ function entityOf(definition: string, name: string): Entity {
 }
 
 const lists = entityOf('email-marketing', 'lists');
+const members = entityOf('email-marketing', 'list_members');
 const pages = entityOf('workspace-notes', 'pages');
 const records = (count: number): PageRecords =>
   readRecords(Array.from({ length: count }, (_none, at) => ({ id: `r${at}` })));
@@ -58,6 +59,19 @@ describe('the first page of an entity', () => {
     ['all there is', lists, { records: records(3), total: 3 }, []],
     ['none', lists, { total: 0 }, []],
     ['a full page of more', lists, { records: records(1000), total: 5000 }, []],
+    [
+      'change values that are no times',
+      members,
+      {
+        records: readRecords([
+          { id: 'a', last_changed: '12.03.2026' },
+          { id: 'b', last_changed: '2026-03-12 10:00:00 UTC' },
+          { id: 'c' },
+        ]),
+        total: 3,
+      },
+      [/^1 of 3 records with a change value that is no time: an incremental read never sees them/],
+    ],
     [
       'fewer than asked for',
       lists,

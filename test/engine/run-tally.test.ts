@@ -32,6 +32,7 @@ const page: PreparedPage = {
   marks: [],
   keys: [],
   changes: [],
+  undated: 0,
   differenceMs: null,
   isSorted: true,
   extraFields: new Map(),

@@ -149,6 +149,57 @@ describe('a service that is too slow for large pages', () => {
   });
 });
 
+describe('a service that refuses the pages behind what seems to be the end', () => {
+  const shown = (count: number, from = 0): SourcePage =>
+    page(
+      ...Array.from({ length: count }, (_, index) => ({
+        id: `m${from + index}`,
+        last_changed: '2026-04-02T00:00:00+00:00',
+      })),
+    );
+  /** Four records, then refusals: of the pages behind, or of everything. */
+  const refusing = async (status: number, isDown: boolean) =>
+    await walkMembers(
+      ({ params }) => {
+        const offset = Number(params['offset']);
+        isRefusing ||= offset > 3;
+        if (offset < 4 && !(isDown && isRefusing)) return shown(4 - offset, offset);
+        const code = status === 500 ? 'UPSTREAM' : 'REQUEST_REFUSED';
+        throw new SyncError('refused', { code, recovery: 'retry', context: { status } });
+      },
+      { partition: { mode: 'full', watermark: null, storedRows: 20 } },
+    );
+  let isRefusing = false;
+
+  it.each([500, 404])('has an end there where it still shows its first page (%i)', async (status) => {
+    isRefusing = false;
+    const { end } = await refusing(status, false);
+    expect(end.kind).toBe('sealed');
+  });
+
+  it.each([500, 404])('has none where it refuses everything (%i)', async (status) => {
+    isRefusing = false;
+    const { end, stored } = await refusing(status, true);
+    expect(end.kind).toBe('set-aside');
+    expect(stored.every(({ seal }) => seal === null)).toBe(true);
+  });
+});
+
+describe('a listing whose records move faster than pages can follow', () => {
+  it('is begun again three times, and then set aside', async () => {
+    let records = 0;
+    const next = () => ({ id: `m${(records += 1)}`, last_changed: '2026-04-02T00:00:00+00:00' });
+    const { end, asked } = await walkMembers(() => page(...Array.from({ length: 1000 }, next)), {
+      partition: { mode: 'full', watermark: null },
+    });
+    expect(end).toMatchObject({
+      kind: 'set-aside',
+      failure: { code: 'SEAM_LOST', message: expect.stringContaining('begun again 3 times') },
+    });
+    expect(asked.filter(({ params }) => params['offset'] === 0)).toHaveLength(4);
+  });
+});
+
 describe('a walk that reads only what changed', () => {
   it('asks from its watermark on, less the lookback, and stores where it stands', async () => {
     const { end, asked, stored } = await walkMembers(({ params }) =>
@@ -192,6 +243,7 @@ describe('a walk that reads only what changed', () => {
       proof: { kind: 'single', isOrdered: true },
       watermark: null,
       absence: 'get',
+      reach: 0,
     });
   });
 });

@@ -3,6 +3,7 @@ import { createServer } from 'node:net';
 import { expect, it } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
 import { connectRedis } from '../../src/jobs/connect-redis.ts';
+import { startRelay } from '../support/forgetful-relay.ts';
 import { freePort, startRedis } from '../support/redis.ts';
 
 const prefix = 'test';
@@ -38,6 +39,19 @@ it('connects where this process had no time to read the answer within two second
   const busyUntilMs = performance.now() + 2_100;
   while (performance.now() < busyUntilMs);
   (await connecting).disconnect();
+});
+
+it('connects anew where a firewall has forgotten the connection, and its copy for blocking reads too', async () => {
+  await using redis = await startRedis();
+  await using relay = await startRelay(redis.port);
+  const url = new Secret(`redis://127.0.0.1:${relay.port}`);
+  const connection = await connectRedis({ url, prefix }, { maxRetriesPerRequest: null, socketTimeout: 300 });
+  const copy = connection.redis.duplicate();
+  await copy.ping();
+  relay.forget();
+  const answers = Promise.all([connection.redis.ping(), copy.blpop('none', 0.1)]);
+  expect(await answers).toEqual(['PONG', null]);
+  connection.disconnect();
 });
 
 it.each([

@@ -7,6 +7,7 @@ import { openQueueSet } from '../../src/jobs/open-queue-set.ts';
 import { openQueues } from '../../src/jobs/open-queues.ts';
 import { reconcileSchedules, type ReconciledSchedules } from '../../src/jobs/reconcile-schedules.ts';
 import type { LastRun } from '../../src/jobs/worker-context.ts';
+import { nextSlots } from '../../src/settings/cron.ts';
 import type { Schedule } from '../../src/settings/settings.ts';
 import {
   emptyLedger,
@@ -53,6 +54,17 @@ describe('reconciling schedules', () => {
       outdated: [],
     });
     expect((await bench.ticks.getJobScheduler(id))?.next).toBe(1000);
+  });
+
+  it('makes a tick after a gap that the clock has at midnight, as the slots of the schedule say', async () => {
+    const midnight = { ...cron('0 0 * * *'), timezone: 'Africa/Cairo' };
+    const gap = nextSlots(midnight, Date.now(), 400).find(
+      (ms, index, all) => (all[index + 1] ?? Infinity) - ms < 86_400_000,
+    );
+    const day = new Date((gap ?? 0) + 3 * 3_600_000);
+    const yearly = { ...midnight, pattern: `0 0 ${day.getUTCDate()} ${day.getUTCMonth() + 1} *` };
+    await reconcile({ newsletter: yearly });
+    expect((await bench.ticks.getJobScheduler(id))?.next).toBe(gap);
   });
 
   it.each<[string, Schedule]>([

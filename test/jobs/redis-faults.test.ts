@@ -132,6 +132,46 @@ it('does not return a job whose lock was lost: another worker resumes the run', 
   const ends = bench.events.flatMap((event) => (event.kind === 'job-ended' ? [event.end] : []));
   expect(ends).toEqual(['given-back', 'done']);
   expect((await bench.syncs.getCompleted())[0]?.attemptsMade).toBe(1);
+  // Logged once, as what it is; Redis has no fault, neither in the log nor in the metrics.
+  expect(bench.lines.filter(({ level }) => level !== 'info')).toEqual([
+    {
+      level: 'warn',
+      facts: expect.objectContaining({ connector: 'newsletter' }) as object,
+      message: 'lost the lock of a job: its run stopped; another worker takes it',
+    },
+  ]);
+  expect(bench.events.filter(({ kind }) => kind === 'redis-error')).toEqual([]);
+});
+
+it('says nothing of a job whose lock is renewed while a stopping worker gives it back', async () => {
+  await using bench = await openWorkerBench();
+  const begun = collect<string>();
+  const stopping = collect<string>();
+  const renewals = collect<string>();
+  const worker = await bench.start({ newsletter: yearly }, async (_, { signal }) => {
+    signal.addEventListener('abort', () => stopping.add('stop'), { once: true });
+    begun.add('run');
+    // Once the second is asked for, the first has been answered.
+    await renewals.until(2);
+    return interrupted;
+  });
+  await addNow(bench);
+  await begun.until(1);
+  const [job] = await bench.syncs.getJobs(['active']);
+  const lock = bench.syncs.toKey(`${job?.id}:lock`);
+  const stopped = worker.stop();
+  await stopping.until(1);
+  // The lock ends before its renewal, as where the renewal waits behind the command that gives the job back.
+  await bench.client.del(lock);
+  const monitor = await bench.client.monitor();
+  monitor.on('monitor', (_time: string, [command = '', key = '']: readonly string[]) => {
+    if (command.toLowerCase() === 'get' && key === lock) renewals.add(key);
+  });
+  await stopped;
+  monitor.disconnect();
+  expect(renewals.values.length).toBeGreaterThanOrEqual(2);
+  expect(bench.lines.filter(({ level }) => level !== 'info')).toEqual([]);
+  expect(bench.events.filter(({ kind }) => kind === 'redis-error')).toEqual([]);
 });
 
 async function addNow(bench: WorkerBench): Promise<void> {

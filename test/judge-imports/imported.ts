@@ -1,6 +1,6 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parse, stringify } from 'yaml';
+import { parse } from 'yaml';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import { isJsonObject } from '../../src/core/json.ts';
 import { callCli, jsonLines } from '../support/run-cli.ts';
@@ -15,12 +15,10 @@ export interface Imported {
   readonly outcomes: Readonly<Record<'hosted' | 'direct', Readonly<Record<string, string>>>>;
 }
 
-/** Imports as a user does, with the vendor's answers. */
-export async function importFile(file: string, { answers }: Vendor, folder: string): Promise<Imported> {
+/** Imports as a user does, with the vendor's edits. */
+export async function importFile(file: string, { edits = {} }: Vendor, folder: string): Promise<Imported> {
   mkdirSync(folder, { recursive: true });
-  const given = join(folder, 'answers.yaml');
-  writeFileSync(given, stringify(answers ?? {}));
-  const args = ['definitions', 'import', file, '--mode', 'both', '-o', folder, '--answers', given, '--json'];
+  const args = ['definitions', 'import', file, '--mode', 'both', '-o', folder, '--json'];
   const result = await callCli(args, { cwd: folder });
   const [document] = jsonLines(result);
   if (result.code !== 0 || document === undefined) throw new Error(result.stdout + result.stderr);
@@ -38,17 +36,44 @@ export async function importFile(file: string, { answers }: Vendor, folder: stri
       Object.fromEntries(
         Object.entries(entities).map(([entity, { outcome, details }]) => [
           entity,
-          outcome === 'converted' ? 'converted' : `${outcome}: ${details}`,
+          outcome === 'converted' || outcome === 'todo' ? 'converted' : `${outcome}: ${details}`,
         ]),
       ),
     ]),
   );
   const read = (name: string): JsonObject | null =>
-    existsSync(join(folder, name)) ? (parse(readFileSync(join(folder, name), 'utf8')) as JsonObject) : null;
+    existsSync(join(folder, name))
+      ? edited(parse(readFileSync(join(folder, name), 'utf8')) as JsonObject, edits)
+      : null;
   return {
     hosted: read(`${service.name}.yaml`),
     direct: read(`${service.name}-direct.yaml`),
     outcomes: outcomes as Imported['outcomes'],
+  };
+}
+
+/** As a person would edit it. */
+function edited(definition: JsonObject, edits: JsonObject): JsonObject {
+  const entities = Object.entries(memberIn(definition, 'entities')).map(([name, entity]) => {
+    const of = isJsonObject(entity) ? entity : {};
+    const own = memberIn(memberIn(edits, 'entities'), name);
+    const known = memberIn(of, 'fixedParams');
+    const values = Object.entries({ ...memberIn(edits, 'values'), ...memberIn(own, 'values') });
+    const fixed = { ...known, ...Object.fromEntries(values.filter(([one]) => Object.hasOwn(known, one))) };
+    const sent = Object.entries(fixed).filter(([, value]) => value !== null);
+    const { values: _values, paging: _paging, ...rest } = own;
+    return [
+      name,
+      { ...of, ...rest, ...(sent.length === 0 ? {} : { fixedParams: Object.fromEntries(sent) }) },
+    ];
+  });
+  const upstream = memberIn(definition, 'upstream');
+  const [server = 'todo'] = Object.values(memberIn(edits, 'server'));
+  const baseUrl = textOf(upstream['baseUrl']).replaceAll('todo', textOf(server));
+  return {
+    ...definition,
+    entities: Object.fromEntries(entities) as JsonObject,
+    ...(Object.keys(upstream).length === 0 ? {} : { upstream: { ...upstream, baseUrl } }),
   };
 }
 

@@ -39,8 +39,8 @@ export interface Vendor {
   readonly signed: Readonly<Record<string, string>>;
   /** Headers without which a request is answered with 400. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** What a person answers to the importer's questions. */
-  readonly answers?: JsonObject;
+  /** Replaces guesses under a TODO: `server`, `values` of all entities, `key`, `values` and `records` of one. */
+  readonly edits?: JsonObject;
   /** Of all its listings, unless one of them says otherwise. */
   readonly all: Partial<Listing>;
   readonly entities: Readonly<Record<string, Partial<Listing>>>;

@@ -222,3 +222,60 @@ it('needs a role', async () => {
   await using without = await openMcpClient(world, 'legacy', ['--allow-sql']);
   expect(await without.refusal('sql', { sql: 'SELECT 1' })).toContain('"mcp grant" prints');
 });
+
+/** Constants, errors, notices, names and rows of any length, folded by the planner or not. */
+const greedy: readonly string[] = [
+  "SELECT repeat('a', 1000000000)",
+  "SELECT repeat('a', 400000000)",
+  "SELECT repeat('aaaaaaaaaaaaaaaaaaaa', 3000000)",
+  "SELECT lpad('', 300000000, 'ab')",
+  "SELECT rpad('x', 300000000)",
+  "SELECT 1 WHERE repeat('a', 300000000) = 'b'",
+  "SELECT repeat('a', 100000000)::int",
+  "SELECT ('[' || repeat('1,', 100000000) || '1]')::json",
+  "SELECT ('\"' || repeat('a', 100000000))::jsonb",
+  "SELECT repeat('a', 100000000)::date",
+  "SELECT to_json(repeat('a', 200000000))",
+  "SELECT format('%s%s', repeat('a', 200000000), repeat('b', 200000000))",
+  "SELECT format('%300000000s', 'a')",
+  "SELECT regexp_replace(repeat('a', 10000000), 'a', 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', 'g')",
+  "SELECT replace(repeat('a', 10000000), 'a', repeat('b', 30))",
+  "SELECT translate(repeat('a', 200000000), 'a', 'b')",
+  "SELECT overlay(repeat('a', 200000000) PLACING 'b' FROM 1)",
+  "SELECT concat(repeat('a', 300000000), repeat('b', 300000000))",
+  "SELECT string_agg(repeat('a', 1000000), ',') FROM generate_series(1, 300)",
+  "SELECT array_agg(repeat('a', 100000)) FROM generate_series(1, 2000)",
+  "SELECT array_fill('aaaaaaaaaaaaaaaa'::text, ARRAY[10000000])",
+  "SELECT string_to_array(repeat('a,', 10000000), ',')",
+  'SELECT json_agg(n) FROM generate_series(1, 5000000) AS n',
+  "SELECT jsonb_object_agg(n, repeat('a', 100)) FROM generate_series(1, 300000) AS n",
+  'SELECT xmlagg(xmlelement(name a, n)) FROM generate_series(1, 1000000) AS n',
+  "SELECT decode(repeat('00', 200000000), 'hex')",
+  "SELECT encode(repeat('a', 200000000)::bytea, 'base64')",
+  "SELECT ROW(repeat('a', 200000000), repeat('b', 200000000))",
+  "SELECT B'1'::bit(80000000)",
+  'SELECT 10::numeric ^ 100000',
+  "SELECT * FROM unnest(string_to_array(repeat('a,', 10000000), ','))",
+  'SELECT a FROM generate_series(1, 100000) AS a, generate_series(1, 100000) AS b',
+  "WITH RECURSIVE r AS (SELECT 'a'::text AS x UNION ALL SELECT x || x FROM r WHERE length(x) < 300000000) SELECT x FROM r",
+  "SELECT repeat('x', 500) FROM generate_series(1, 1000000)",
+  `SELECT ${Array.from({ length: 100 }, () => "repeat('€', 500)").join(', ')} FROM generate_series(1, 1000)`,
+  `SELECT ${Array.from({ length: 1600 }, () => "repeat('a', 1000000)").join(', ')}`,
+  "SELECT set_config('search_path', repeat('a', 100000000), true)",
+  "SELECT set_config('a.b', repeat('a', 100000000), true)",
+  "SELECT query_to_xml('SELECT repeat(''a'', 100000000)', true, true, '')",
+  "VALUES (repeat('a', 300000000)), (repeat('b', 300000000))",
+];
+/** `npm test` has time for one of each kind: plan, error, value, row. */
+const triedGreedy = isLong ? greedy : [1, 6, 9, 15, 31, 34].map((index) => greedy[index] ?? '');
+
+// Proves promise 22.3
+it('brings no more than a few MiB of any answer, error or plan into its memory', async () => {
+  await using own = await openMcpClient({ config, env: world.env });
+  for (const sql of triedGreedy) {
+    // An answer, or a refusal that says why: either way the server keeps answering.
+    await own.client.callTool({ name: 'sql', arguments: { sql } });
+    expect(await own.call('sql', { sql: 'SELECT 2 AS two' }), sql).toMatchObject({ rows: [[2]] });
+    expect(own.peakMiB(), sql).toBeLessThan(300);
+  }
+}, 600_000);

@@ -169,7 +169,7 @@ it.each(triedSinks)('is read from a %s sink alike', async (sink) => {
   expect(await asked.call('get', { entity, key })).toMatchObject({ complete: true, record: { name } });
   expect(await asked.call('explain', { entity, key })).toMatchObject({ found: true });
   expect(await asked.call('freshness')).toMatchObject({
-    connectors: [{ state: 'ok' }, { state: 'waiting' }],
+    connectors: [{ state: 'ok' }, { state: 'new' }],
   });
   const searched = { entity, filter: { eq: key } };
   if (sink !== 'jsonl') expect((await asked.call('search', searched)).records).toMatchObject([{ name }]);

@@ -13,8 +13,6 @@ import { loadSettings } from '../../src/settings/load-settings.ts';
 import { cliSecret, writeCliConfig } from '../support/cli-config.ts';
 import { findChromium } from '../support/page/find-chromium.ts';
 import { openActor } from '../support/page/actor.ts';
-import { proxyBelow } from '../support/page/proxy-below.ts';
-import { usePage } from '../support/page/use-page.ts';
 import { startRedis, type PrivateRedis } from '../support/redis.ts';
 import {
   serveMonitor,
@@ -141,24 +139,21 @@ describe('the board', () => {
     const { cookie } = await openActor(served, token);
     const withCookie = (text: string): RawRequest => ({ headers: { cookie: text } });
     expect((await served.get('/board/api/queues', withCookie(cookie))).status).toBe(200);
-    const [, name = '', ends = '', seal = ''] = /^([\w-]+)=(\d+)\.anna\.(.*)$/.exec(cookie) ?? [];
-    for (const forged of [
-      `${name}=${Number(ends) + 1}.anna.${seal}`,
-      `${name}=${ends}.bob.${seal}`,
-      `${name}=`,
-    ]) {
+    const [name = ''] = cookie.split('=');
+    for (const forged of [`${name}=${'A'.repeat(32)}`, `${name}=`]) {
       expect([forged, (await served.get('/board', withCookie(forged))).status]).toEqual([forged, 401]);
     }
   });
 
-  it('checks no tokens after ten wrong ones, and answers for how long', async () => {
+  it('tells wrong tokens to wait after ten, and for how long; the right one opens it', async () => {
     await using attacked = await serveMonitor({ tokens, board: { queues } });
     const wrong = { headers: { authorization: 'Bearer wrong' } };
     for (let tries = 0; tries < 10; tries += 1) {
       expect((await attacked.get('/board', wrong)).status).toBe(401);
     }
-    const refused = await attacked.get('/board', { headers: basic });
+    const refused = await attacked.get('/board', wrong);
     expect([refused.status, refused.headers['retry-after']]).toEqual([429, '10']);
+    expect((await attacked.get('/board', { headers: basic })).status).toBe(200);
     expect((await attacked.get('/healthz')).status).toBe(200);
     expect(JSON.stringify(attacked.logged)).toContain('wrong token');
   });
@@ -195,46 +190,26 @@ describe('the board', () => {
     for (const file of files) expect([file, (await ask(`/board/${file}`)).status]).toEqual([file, 200]);
   });
 
-  it('names no address of another machine in its page', async () => {
-    const { body } = await ask('/board');
-    expect(body).toContain('<link rel="icon"');
-    expect(body.match(/<(?:link|script|img)[^>]*(?:https?:)?\/\/[^>]*>/g)).toBeNull();
-  });
-
-  it('makes its addresses below the prefix that a proxy names, and of nothing else that is sent', async () => {
-    const baseFor = async (prefix: string): Promise<string | undefined> => {
-      const { body } = await ask('/board', { headers: { ...basic, 'x-forwarded-prefix': prefix } });
-      return /<base href="([^"]*)"/.exec(body)?.[1];
-    };
-    expect(await baseFor('/sync')).toBe('/sync/board/');
-    expect(await baseFor('/team-a/sync')).toBe('/team-a/sync/board/');
-    for (const strange of ['//evil.test', '/a"><script>', 'https://evil.test', '/', '/a/', '$1']) {
-      expect([strange, await baseFor(strange)]).toEqual([strange, '/board/']);
+  const program = findChromium();
+  it.skipIf(program === null)('opens in a browser to who has logged in on the pages', async () => {
+    // Tests run as root in containers, where Chromium's sandbox does not start.
+    const browser = await chromium.launch({ executablePath: program ?? '', args: ['--no-sandbox'] });
+    try {
+      const page = await browser.newPage();
+      const answered: string[] = [];
+      page.on('response', (response) => answered.push(new URL(response.url()).hostname));
+      await page.goto(served.monitor.url);
+      await page.getByLabel('Token').fill(token);
+      await page.getByRole('button', { name: 'Log in' }).click();
+      await page.getByRole('link', { name: '/board' }).click();
+      await page.getByText('sink warehouse').first().waitFor();
+      await page.goto(`${served.monitor.url}/board/queue/syncs-0a1b`);
+      await page.getByText('wiki: sync').first().waitFor();
+      expect(new Set(answered)).toEqual(new Set(['127.0.0.1']));
+    } finally {
+      await browser.close();
     }
   });
-
-  const program = findChromium();
-  it.skipIf(program === null)(
-    'opens in a browser below the path prefix of a proxy, and asks no other machine',
-    async () => {
-      await using proxy = await proxyBelow('/sync', served.monitor.url);
-      // Tests run as root in containers, where Chromium's sandbox does not start.
-      const browser = await chromium.launch({ executablePath: program ?? '', args: ['--no-sandbox'] });
-      try {
-        await usePage(browser, {}, async (page) => {
-          await page.goto(`${proxy.url}/sync/`);
-          await page.getByLabel('Token').fill(token);
-          await page.getByRole('button', { name: 'Log in' }).click();
-          await page.getByRole('link', { name: '/board' }).click();
-          await page.getByText('sink warehouse').first().waitFor();
-          await page.goto(`${proxy.url}/sync/board/queue/syncs-0a1b`);
-          await page.getByText('wiki: sync').first().waitFor();
-        });
-      } finally {
-        await browser.close();
-      }
-    },
-  );
 
   it('rejects every change of a queue, even with the token', async () => {
     const [job] = await shownJobs('syncs-0a1b');

@@ -1,12 +1,19 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { Redis } from 'ioredis';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { Secret } from '../../src/core/secret.ts';
 import type { MonitorOptions } from '../../src/monitor/start-monitor.ts';
+import { accessSink } from '../../src/sinks/registry.ts';
 import { openMetrics } from '../../src/telemetry/metrics.ts';
+import { startRelay } from '../support/forgetful-relay.ts';
+import { ok, openWorkerBench } from '../support/jobs/worker-bench.ts';
+import { sharedPostgres } from '../support/postgres.ts';
 import { freePort, startRedis } from '../support/redis.ts';
+import { isLong } from '../support/trials.ts';
 import { seriesIn } from '../support/monitor/prometheus-text.ts';
-import { serveMonitor } from '../support/monitor/served-monitor.ts';
+import { serveMonitor, type ServedMonitor } from '../support/monitor/served-monitor.ts';
 
 const well: MonitorOptions['health'] = {
   worker: () => Promise.resolve({ isReady: true, problems: [] }),
@@ -154,7 +161,56 @@ describe('readiness', () => {
     for (const socket of sockets) socket.destroy();
     silent.close();
   });
+
+  it('changes to 503 soon after a firewall has forgotten the connections to Redis, and back within 60 s', async () => {
+    await using bench = await openWorkerBench();
+    await using relay = await startRelay(bench.redis.port);
+    const settings = bench.settings({});
+    const url = new Secret(bench.redis.url.replace(/\d+$/, String(relay.port)));
+    const worker = await bench.start({}, () => Promise.resolve(ok), {
+      settings: { ...settings, redis: { ...settings.redis, url } },
+    });
+    await using served = await serveMonitor({ health: { ...well, worker: () => worker.state() } });
+    await expectReadiness(served, relay.forget);
+  }, 90_000);
+
+  it('changes to 503 soon after a firewall has forgotten the connections to PostgreSQL, and back within 60 s', async () => {
+    const { connection, port } = await sharedPostgres();
+    await using relay = await startRelay(port);
+    const access = accessSink({
+      type: 'postgres',
+      connection: { ...connection, hosts: [{ host: '127.0.0.1', port: relay.port }] },
+      direct: null,
+      schema: `forgotten_${process.pid}`,
+      connections: 3,
+    });
+    await using ledger = await access.openServed({ durability: 'full', clock: systemClock });
+    await using served = await serveMonitor({
+      health: {
+        worker: async () => {
+          const lost = await ledger.lost();
+          return { isReady: lost === null, problems: lost === null ? [] : [lost] };
+        },
+        sinks: async () => [{ name: 'warehouse', problem: await ledger.problem() }],
+      },
+    });
+    await expectReadiness(served, relay.forget);
+  }, 90_000);
 });
+
+/** Connections are given up after 15 or 30 s; `npm test` has no time to wait for that. */
+async function expectReadiness(served: ServedMonitor, forget: () => void): Promise<void> {
+  const untilMs = async (status: number): Promise<number> => {
+    while ((await served.get('/readyz')).status !== status);
+    return performance.now() - sinceMs;
+  };
+  let sinceMs = performance.now();
+  await untilMs(200);
+  forget();
+  sinceMs = performance.now();
+  expect(await untilMs(503)).toBeLessThan(5_000);
+  if (isLong) expect(await untilMs(200)).toBeLessThan(60_000);
+}
 
 function fail(): never {
   throw new Error('the inside');
@@ -230,6 +286,31 @@ describe('slow and many clients', () => {
     expect((await served.get('/healthz')).status).toBe(200);
     await closed;
     expect(answer).toMatch(/^HTTP\/1\.1 408 /);
+  });
+
+  it.each([
+    ['half a request', 'GET /healthz HTTP/1.1\r\nHost: localhost\r\n'],
+    ['requests that take long', 'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n'],
+  ])('answers health while other connections hold %s up to the limit', async (_what, text) => {
+    let asked = 0;
+    await using served = await serveMonitor({
+      limits: { maxConnections: 4, maxConnectionsPerClient: 4 },
+      metrics: async () => {
+        asked += 1;
+        return await new Promise<never>(() => undefined);
+      },
+    });
+    const port = Number(new URL(served.monitor.url).port);
+    const sockets: Socket[] = [];
+    for (let held = 0; held < 10; held += 1) {
+      const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+      await once(socket, 'connect');
+      socket.write(text);
+      sockets.push(socket);
+    }
+    if (text.endsWith('\r\n\r\n')) await vi.waitUntil(() => asked >= 4);
+    for (let probe = 0; probe < 3; probe += 1) expect((await served.get('/healthz')).status).toBe(200);
+    for (const socket of sockets) socket.destroy();
   });
 
   it('closes connections above its limit at once', async () => {

@@ -1,4 +1,4 @@
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
@@ -45,7 +45,7 @@ it('says once that data is too old, and that it is fresh again', async () => {
   await world.cli('sync', 'wiki', '--select', 'users');
   await sync();
   expect(receiver.bodies().map(({ kind, title }) => [kind, title])).toEqual([
-    ['stale', 'newsletter: 1 entity is too old'],
+    ['late', 'newsletter: 1 entity is too old'],
     ['recovered', 'newsletter: works again'],
   ]);
 });
@@ -74,6 +74,41 @@ it('says once that a guard keeps what is too old, and when a check keeps nothing
       todo: expect.stringContaining('prune newsletter --allow-deletes') as string,
     },
     { kind: 'recovered', text: expect.stringContaining('What is too old had been kept since') as string },
+  ]);
+});
+
+it('says once that a purge is not finished after an hour, and when it is', async () => {
+  await using notify = await openNotifyWorld('  ops: { type: webhook, url: "URL" }', {
+    settings: '    include: [lists]\n',
+    more: 'publish: { lake: { type: files, directory: ./lake, format: jsonl, when: by-hand } }\n',
+  });
+  const { world, receiver, sync } = notify;
+  await sync();
+  await world.json('publish', 'lake');
+  const lake = join(world.folder, 'lake');
+  renameSync(lake, `${lake}.kept`);
+  writeFileSync(lake, 'a file where a folder is needed');
+  const where = '{"like": {"name": "%"}}';
+  expect((await world.cli('purge', 'newsletter/lists', '--where', where)).code).toBe(3);
+  await sync();
+  expect(receiver.bodies()).toEqual([]);
+  const db = new Database(join(world.folder, 'main.db'));
+  db.exec("UPDATE _sync_purge_work SET since = '2026-01-01T00:00:00.000Z'");
+  db.close();
+  await sync();
+  await sync();
+  rmSync(lake);
+  renameSync(`${lake}.kept`, lake);
+  await world.cli('prune', 'newsletter');
+  await sync();
+  expect(receiver.bodies()).toMatchObject([
+    {
+      kind: 'purge-unfinished',
+      since: '2026-01-01T00:00:00.000Z',
+      text: 'target lake may still hold what was purged.',
+      todo: 'Run: connector-sync prune newsletter',
+    },
+    { kind: 'recovered' },
   ]);
 });
 

@@ -2,9 +2,11 @@ import { mkdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
+import { instant } from '../../src/core/clock.ts';
 import { SyncError } from '../../src/core/errors.ts';
+import { failedStart } from '../../src/engine/sync-connector.ts';
 import { openNotifier } from '../../src/notify/open-notifier.ts';
-import { openHistory } from '../../src/sinks/registry.ts';
+import { openHistory, openSink } from '../../src/sinks/registry.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { notifySettings } from '../support/notify/notify-settings.ts';
 import { openNotifyWorld } from '../support/notify/notify-world.ts';
@@ -140,7 +142,7 @@ it('writes for Slack nothing but text', async () => {
 
 it('tells each channel what it asks for', async () => {
   const to = await receiver();
-  const { publicationEnded, runEnded, lake, news } = await notifier(
+  const { publicationEnded, runEnded, clock, lake, news } = await notifier(
     to,
     'all: { type: webhook, url: URL/all }',
     'wiki: { type: webhook, url: URL/wiki, connectors: [wiki] }',
@@ -148,6 +150,10 @@ it('tells each channel what it asks for', async () => {
     'news: { type: webhook, url: URL/news, connectors: ["ne*"], kinds: [publication-failed] }',
   );
   const error = new SyncError('401', { code: 'AUTH_FAILED', recovery: 'stop' });
+  await using sink = await openSink(news.sink, { clock });
+  const at = instant(clock.now());
+  const failed = { connector: news.name, kind: 'sync', startedAt: at, finishedAt: at } as const;
+  await sink.enterFailedStart(failedStart(failed, error));
   await runEnded({ connector: news, kind: 'sync', error, isGood: false });
   await publicationEnded(lake, boom);
   // Not "works again" for who did not hear that it failed.
@@ -209,20 +215,20 @@ it('has no secret in messages, notes or the ledger', async () => {
   for (const one of ['the-secret-of-the-api', 'T0KEN-of-the-path', secret]) expect(told).not.toContain(one);
 });
 
-// Proves promise 12.3
-it('sends at once what the ledger cannot take, once until it can', async () => {
+it('notes what waits where the ledger cannot be written to, and sends it when that is back', async () => {
   const to = await receiver();
-  const { runEnded, news, notes } = await notifier(to, 'ops: { type: webhook, url: URL }');
-  const full = new SyncError('no space is left', { code: 'SINK_FULL', recovery: 'retry' });
-  const ended = { connector: news, kind: 'sync', isGood: false } as const;
-  await runEnded({ ...ended, error: full });
-  await runEnded({ ...ended, error: full });
-  expect(to.bodies().map(({ kind, text }) => [kind, text])).toEqual([
-    ['failed', 'no space is left (SINK_FULL)'],
-  ]);
-  expect(notes).toEqual([expect.stringMatching(/^Notification \S+ to ops was sent without the ledger/)]);
-  await runEnded({ ...ended, error: null, isGood: true });
-  expect(to.bodies().map(({ kind }) => kind)).toEqual(['failed', 'recovered']);
+  const { publicationEnded, lake, notes, folder } = await notifier(to, 'ops: { type: webhook, url: URL }');
+  // A folder where the file of the sink would be.
+  mkdirSync(join(folder, 'main.db'));
+  const failed = new SyncError('no such bucket', { code: 'TARGET_FAILED', recovery: 'stop' });
+  await publicationEnded(lake, failed);
+  await publicationEnded(lake, failed);
+  expect(to.received).toEqual([]);
+  expect(notes).toEqual([expect.stringMatching(/^Notifications about lake wait: /)]);
+  rmdirSync(join(folder, 'main.db'));
+  await publicationEnded(lake, failed);
+  await to.arrived(1);
+  expect(to.bodies().map(({ kind }) => kind)).toEqual(['publication-failed']);
 });
 
 // Proves promise 12.3
@@ -233,14 +239,14 @@ it('tells once that a config was refused, and once that a later one is in force'
     'ops: { type: webhook, url: URL }',
     'wiki: { type: webhook, url: URL/wiki, connectors: [wiki], kinds: [failed] }',
   );
-  const refused = { file, refusal: 'line 4: no such sink: "mian"', refusedSince: null };
-  await configRead({ file, refusal: null, refusedSince: null, isStart: true });
+  const refused = { file, refusal: 'line 4: no such sink: "mian"' };
+  await configRead({ file, refusal: null, isStart: true });
   await configRead(refused);
-  await configRead({ ...refused, refusedSince: '2026-01-01T00:00:00.000Z' });
+  await configRead(refused);
   // It is none of a publication's business.
   await publicationEnded(lake, null);
   await to.arrived(1);
-  await configRead({ file, refusal: null, refusedSince: '2026-01-01T00:00:00.000Z' });
+  await configRead({ file, refusal: null });
   await to.arrived(2);
   expect(
     to.bodies('/').map(({ kind, title, connector, target }) => ({ kind, title, connector, target })),
@@ -250,20 +256,6 @@ it('tells once that a config was refused, and once that a later one is in force'
   ]);
   expect(to.bodies('/')[0]?.['text']).toContain('keeps the config before: line 4: no such sink: "mian"');
   expect(to.bodies('/wiki')).toEqual([]);
-});
-
-// Proves promise 12.3
-it('tells at once of a refused config where no ledger can be written to', async () => {
-  const to = await receiver();
-  const { configRead, file, folder } = await notifier(to, 'ops: { type: webhook, url: URL }');
-  // A folder where the file of the sink would be.
-  mkdirSync(join(folder, 'main.db'));
-  const since = '2026-01-01T00:00:00.000Z';
-  await configRead({ file, refusal: 'no such sink', refusedSince: null });
-  await configRead({ file, refusal: 'no such sink', refusedSince: since });
-  rmdirSync(join(folder, 'main.db'));
-  await configRead({ file, refusal: null, refusedSince: since });
-  expect(to.bodies().map(({ kind }) => kind)).toEqual(['config-refused', 'recovered']);
 });
 
 it('calls a heartbeat after each sync that went well', async () => {

@@ -20,20 +20,17 @@ it('finds in a worker without a run that data is too old', async () => {
   await receiver.arrived(1);
   worker.child.kill('SIGTERM');
   expect((await worker.result).code).toBe(0);
-  expect(receiver.bodies().map(({ kind, connector }) => [kind, connector])).toEqual([
-    ['stale', 'newsletter'],
-  ]);
+  expect(receiver.bodies().map(({ kind, connector }) => [kind, connector])).toEqual([['late', 'newsletter']]);
 });
 
-it('sends at once what failed because the sink is not there', async () => {
-  await using notify = await openNotifyWorld('  ops: { type: webhook, url: "URL" }', {
-    sinkSettings: '{ type: sqlite, path: ./nowhere/main.db }',
-  });
+it('calls no heartbeat where the sink is not there, and says that notifications wait', async () => {
+  await using notify = await openNotifyWorld(
+    '  ops: { type: webhook, url: "URL" }\n  alive: { type: heartbeat, url: "URL/alive" }',
+    { sinkSettings: '{ type: sqlite, path: ./nowhere/main.db }' },
+  );
   appendFileSync(`${notify.world.folder}/nowhere`, 'a file where a folder is needed');
   const { stderr, code } = await notify.sync();
   expect(code).toBe(2);
-  expect(notify.receiver.bodies().map(({ kind, connector }) => [kind, connector])).toEqual([
-    ['failed', 'newsletter'],
-  ]);
-  expect(stderr).toMatch(/Notification \S+ to ops was sent without the ledger, which cannot be written to\./);
+  expect(notify.receiver.received).toEqual([]);
+  expect(stderr).toContain('Notifications about newsletter wait: ');
 });

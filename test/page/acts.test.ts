@@ -120,19 +120,17 @@ describe('a person with a token that may act', () => {
     expect((await anna.ask('/act/resume?q=nothing-like-it')).text).toContain('No connector matches.');
   });
 
-  it('undeletes what a run has deleted', async () => {
+  it('undoes a run', async () => {
     const { stdout } = await world.cli('sync', 'members', '--allow-deletes', '--full');
     expect(stdout).toMatch(/^ {2}list_members +0 /m);
     const [run = ''] = await world.runsOf('members');
-    expect(await anna.read(`/runs/${run}`)).toContain(`href="../act/undelete?run=${run}"`);
-    const asked = await anna.ask(`/act/undelete?run=${run}`);
-    expect(asked.text).toContain('up to 23 of list_members');
-    expect((await anna.confirm(asked)).text).toContain('list_members: 23 rows restored.');
-    expect(await noted()).toEqual([
-      { who: 'anna', action: 'undelete', connector: 'members', detail: { run } },
-    ]);
-    const again = await anna.confirm(await anna.ask(`/act/undelete?run=${run}`));
-    expect(again.text).toContain('has no deletes left to undo');
+    expect(await anna.read(`/runs/${run}`)).toContain(`href="../act/undo?run=${run}"`);
+    const asked = await anna.ask(`/act/undo?run=${run}`);
+    expect(asked.text).toContain('list_members (0 inserted, 0 updated, 23 deleted)');
+    expect((await anna.confirm(asked)).text).toContain('list_members: 23 deletes taken back.');
+    expect(await noted()).toEqual([{ who: 'anna', action: 'undo', connector: 'members', detail: { run } }]);
+    const again = await anna.confirm(await anna.ask(`/act/undo?run=${run}`));
+    expect(again.text).toContain('is left to undo');
   });
 
   it('cancels a run in progress', async () => {
@@ -155,7 +153,7 @@ describe('a person with a token that may act', () => {
     const [run = ''] = await world.runsOf('newsletter');
     for (const [address, why] of [
       [`/act/cancel?run=${run}`, 'is not running: it ended ok'],
-      [`/act/undelete?run=${run}`, 'has deleted nothing'],
+      [`/act/undo?run=${run}`, 'has changed nothing'],
       ['/act/cancel?run=nope', 'Expected the id of a run'],
       ['/act/pause?connector=nope', 'nope'],
       ['/act/allow-deletes?connector=newsletter', 'No deletes of newsletter are withheld'],
@@ -201,7 +199,7 @@ describe('a person whose pages are those of a worker', () => {
     await eventually(async () => (await noted())[0]?.action === 'allow-deletes');
     await eventually(async () => (await actor.ask('/act/allow-deletes?connector=members')).status === 409);
     const [deleting = ''] = await world.runsOf('members');
-    expect(await actor.read(`/runs/${deleting}`)).toContain(`act/undelete?run=${deleting}`);
+    expect(await actor.read(`/runs/${deleting}`)).toContain(`act/undo?run=${deleting}`);
 
     for (const [address, action] of [
       ['/act/run-now?q=newsletter', 'run-now'],

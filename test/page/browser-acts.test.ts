@@ -96,7 +96,7 @@ describe.skipIf(!isLong || program === null)('the actions of the pages in a brow
     60_000,
   );
 
-  it('cancels a run that is in progress, and undeletes what one has deleted', async () => {
+  it('cancels a run that is in progress, and undoes one', async () => {
     const run = callCli(['sync', 'leads', '--full', '--config', config], { cwd: world.folder });
     const cancelled = await act(
       ['/connectors/leads', 'Cancel the run', 'Cancel the run of leads'],
@@ -109,13 +109,10 @@ describe.skipIf(!isLong || program === null)('the actions of the pages in a brow
     let deleting = '';
     await eventually(async () => {
       [deleting = ''] = await world.runsOf('members');
-      return (await worker.get(`/runs/${deleting}`, bearer)).body.includes('act/undelete');
+      return (await worker.get(`/runs/${deleting}`, bearer)).body.includes('act/undo');
     });
-    const undone = await act(
-      [`/runs/${deleting}`, 'Undelete', 'Undelete what a run of members deleted'],
-      false,
-    );
-    expect(undone).toContain('list_members: 23 rows restored.');
+    const undone = await act([`/runs/${deleting}`, 'Undo', 'Undo a run of members'], false);
+    expect(undone).toContain('list_members: 23 deletes taken back.');
   }, 60_000);
 });
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../src/core/json.ts';
-import { readFlag, readToken, readTotal } from '../../src/pagination/answer-keys.ts';
+import { readFlag, readToken } from '../../src/pagination/answer-keys.ts';
+import { readTotal } from '../../src/definitions/sign-of-more.ts';
 
 const tokenAt = (tokenKeys: Parameters<typeof readToken>[0]['tokenKeys'], metadata: JsonValue) =>
   readToken({ flagKeys: ['more'], tokenKeys }, { metadata, result: [] });
@@ -27,6 +28,9 @@ describe('a key of an answer', () => {
     ],
     ['a parameter of a relative address', [address], { links: { next: '?page[cursor]=n' } }, 'n'],
     ['no address', [address], { links: { next: null } }, null],
+    ['a number', ['page'], { page: 5 }, '5'],
+    ['a number with all its digits', ['page'], { page: 12345678901234567890n }, '12345678901234567890'],
+    ['0, which is the place of no later page', ['page'], { page: 0 }, null],
   ])('leads to the token by %s', (_what, keys, metadata, token) => {
     expect(tokenAt(keys, metadata)).toEqual({ hasMore: null, token });
   });
@@ -38,7 +42,12 @@ describe('a key of an answer', () => {
       { page: { offset: 'n' } },
       'got an object: name its member that is the token, such as page.offset',
     ],
-    ['a number', ['page'], { page: 5 }, 'expected text or null as page token page, got a number'],
+    [
+      'a fraction',
+      ['page'],
+      { page: 5.5 },
+      'expected a text, a whole number or null as page token page, got a number',
+    ],
     [
       'an address without the parameter',
       [address],
@@ -54,7 +63,7 @@ describe('a key of an answer', () => {
     ['nothing', ['page.next'], { total: 5 }, 'expected one of more, page.next'],
     ['a text in place of the object', ['page.next'], { page: 'n' }, 'expected one of more, page.next'],
   ])('that leads to %s is an error', (_what, keys, metadata, fault) => {
-    expect(tokenAt(keys, metadata)).toEqual({ fault: expect.stringContaining(fault) as string });
+    expect(tokenAt(keys, metadata)).toMatchObject({ fault: expect.stringContaining(fault) as string });
   });
 
   it.each<[JsonValue, boolean | null]>([
@@ -64,9 +73,37 @@ describe('a key of an answer', () => {
     [{ next: '' }, false],
     [{ next: 3 }, true],
     [{ next: '/x?page=3' }, true],
+    [{ next: 'false' }, false],
+    [{ next: 'True' }, true],
+    [{ next: 0 }, false],
+    [{ next: '0' }, false],
+    [{ next: 1 }, true],
     [{}, null],
   ])('says by the next page in %j whether it exists', (metadata, hasMore) => {
     expect(readFlag(['next'], { metadata, result: [] })).toEqual({ hasMore, token: null });
+  });
+
+  it.each<[JsonValue, boolean | null]>([
+    [true, true],
+    ['true', true],
+    [1, true],
+    ['1', true],
+    [false, false],
+    ['False', false],
+    [0, false],
+    ['0', false],
+    [null, null],
+    ['', null],
+  ])('says by a flag of %j beside a token whether more follows', (more, hasMore) => {
+    expect(tokenAt(['next'], { more, next: 'n' })).toEqual({ hasMore, token: 'n' });
+  });
+
+  it('that leads to another flag beside a token is an error, which names the line to change', () => {
+    const fault =
+      'expected true or false at more, got a string; if it is no flag, take it out of the flagKeys';
+    expect(tokenAt(['next'], { more: 'maybe', next: 'n' })).toEqual({
+      fault: expect.stringContaining(fault) as string,
+    });
   });
 
   it('that leads to an object is no flag', () => {

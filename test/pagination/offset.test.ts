@@ -111,7 +111,8 @@ describe('offset pagination', () => {
     const pageLengths: PageLengths = new Map();
     walk({ rows: numbered(300), cap: 100 }, { pageLengths });
     expect(walk({ rows: numbered(40), cap: 100 }, { pageLengths }).calls).toBe(1);
-    expect(walk({ rows: numbered(100), cap: 100 }, { pageLengths }).calls).toBe(2);
+    // A full page may be followed by one that the service leaves all records out of.
+    expect(walk({ rows: numbered(100), cap: 100 }, { pageLengths }).calls).toBe(4);
   });
 
   it('says that the order was unknown when a walk of several pages has no fixed order', () => {

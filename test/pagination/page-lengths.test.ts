@@ -26,7 +26,7 @@ interface Service {
   /** Records that a page has at most, whatever is asked for. */
   readonly cap?: number;
   readonly honoursSize?: true;
-  readonly numbered?: { readonly isFixed: boolean; readonly endsByRepeat: boolean };
+  readonly numbered?: { readonly isFixed: boolean; readonly endsByRepeat: boolean; readonly endStatus: null };
   readonly bytesOf?: (row: number) => number;
   /** Bytes after which a page is cut, once it has a record. */
   readonly maxBytes?: number;
@@ -89,7 +89,7 @@ const honoursSize = true;
 
 describe.each([
   ['offset', {}],
-  ['page numbers', { numbered: { isFixed: false, endsByRepeat: false } }],
+  ['page numbers', { numbered: { isFixed: false, endsByRepeat: false, endStatus: null } }],
 ] as const)('by %s, where the service documents that it honours the size', (_name, style) => {
   it('confirms the end of a page once for each length that is the largest so far', () => {
     const { walk } = openEntity({ honoursSize, ...style });

@@ -51,11 +51,11 @@ describe('page token pagination', () => {
           ...(total === undefined ? {} : { total }),
         })),
       );
-    const unproven = { kind: 'end', proof: { kind: 'token', isOrdered: false } };
-    expect(counted(undefined, undefined)).toEqual(expect.objectContaining(unproven));
+    const partMissing = { kind: 'end', proof: { kind: 'token', isOrdered: false } };
+    expect(counted(undefined, undefined)).toEqual(expect.objectContaining(partMissing));
     expect(counted(4, 4)).toMatchObject({ proof: { isOrdered: false, isCounted: true } });
     // A row that left before the second page has drawn another one past the end of the first.
-    expect(counted(5, 4)).toEqual(expect.objectContaining(unproven));
+    expect(counted(5, 4)).toEqual(expect.objectContaining(partMissing));
     expect(counted(undefined)).toMatchObject({ kind: 'end', proof: { isOrdered: true } });
   });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { offsetStyle } from '../../src/pagination/offset.ts';
-import { readTotal } from '../../src/pagination/answer-keys.ts';
+import { readTotal } from '../../src/definitions/sign-of-more.ts';
 import type { PageLengths } from '../../src/pagination/page-lengths.ts';
 import type { Doubt, Proof } from '../../src/sinks/partition.ts';
 import { seededRandom } from '../support/seeded-random.ts';
@@ -119,7 +119,7 @@ describe('a walk by offset whose answers have a total', () => {
   it.each([150, 234, 999])('saves the call behind the last of several pages, of %i rows', (count) => {
     const walked = walk(numbered(count), truly);
     expect(walked.seen.size).toBe(count);
-    expect(walked.proof).toEqual({ kind: 'seam', isOrdered: true });
+    expect(walked.proof).toEqual({ kind: 'seam', isOrdered: true, isCounted: true });
     expect(walked.calls).toBeLessThan(walk(numbered(count), nothing).calls);
   });
 
@@ -153,7 +153,8 @@ describe('a walk by offset whose answers have a total', () => {
     const walked = walk(numbered(count), () => total);
     expect(walked.seen.size).toBe(count);
     expect(walked.doubt).toEqual({ kind: 'total', total, shown: count });
-    expect(walked.calls).toBe(walk(numbered(count), nothing).calls + 1);
+    // Short pages are not believed then: the pages behind them are requested as well.
+    expect(walked.calls).toBeLessThanOrEqual(walk(numbered(count), nothing).calls + 4);
     const { doubt, calls } = walk(numbered(count), () => total, { trustsTotal: false });
     expect({ doubt, calls }).toEqual({ calls: walk(numbered(count), nothing).calls });
   });

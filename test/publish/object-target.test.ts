@@ -126,7 +126,7 @@ describe('a check', () => {
   });
 
   // Proves promise 1.7
-  it('refuses a manifest of an older version than the oldest that is read, and says what is missing in it', async () => {
+  it('refuses a manifest of another version, and says what is missing in it', async () => {
     await publishRuns(1);
     const { entities, ...rest } = JSON.parse(readFileSync(manifestOf(1), 'utf8')) as {
       entities: { layout?: string }[];
@@ -167,6 +167,19 @@ describe('a prune', () => {
     expect(seqsOf(readLake(world.lake, lakeManifests(world.lake), 6))).toEqual(seqsOf(await world.rows()));
     expect(await target.prune(keepFrom, false)).toMatchObject({ publications: 0, files: 0, bytes: 0 });
     await publishRuns(1);
+    expect(await problems()).toEqual([]);
+  });
+
+  it('keeps the publication that was the newest when the kept time begins', async () => {
+    await publishRuns(1);
+    for (const name of ['Xena', 'Yuri']) {
+      await world.run({ upserts: [['x', name]] });
+      await world.publish({ isSnapshotAsked: true });
+      world.clock.advance(hourMs);
+    }
+    await using target = world.target();
+    expect(await target.prune(world.clock.now() - hourMs, false)).toMatchObject({ publications: 1 });
+    expect(lakeManifests(world.lake).map(({ publication }) => publication)).toEqual([2, 3]);
     expect(await problems()).toEqual([]);
   });
 

@@ -63,6 +63,19 @@ describe('a table that was made again', () => {
     expect(asked).toMatchObject({ heldBack: [], unchanged: [] });
   });
 
+  it('waits where a row stands for several records, published before or not', () => {
+    const collided = {
+      ...stored({ newestSeq: 20 }),
+      entities: [{ ...storedMembers, isColliding: true }, storedLists],
+    };
+    expect(plan(newest, collided)).toMatchObject({
+      heldBack: [held],
+      entities: [{ planned: { entity: lists } }],
+    });
+    expect(plan(null, collided).entities.map(({ planned }) => planned.entity)).toEqual([lists]);
+    expect(plan(newest, collided, { isNewGenerationAsked: true }).entities).toHaveLength(2);
+  });
+
   it('makes no snapshot due again and again while it is held back', () => {
     const later = publish(publish(newest, others), others, { snapshot: 'due' });
     expect(later.entities.map(({ entity, base }) => [entity, base])).toEqual([

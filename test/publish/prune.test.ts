@@ -203,20 +203,24 @@ describe('a dry run', () => {
   });
 });
 
-describe('a prune that erases', () => {
+describe('a prune of leftovers', () => {
   // Proves promise 10.6
   it('removes at once what killed prunes and attempts left of publications that are made', async () => {
     await world.run({ upserts: [['1', 'Ada']] });
     await world.publish();
-    leave(`${changes}/00000001-0001-0a1b2c3d.jsonl`, 0);
-    leave(`${changes}/00000002-0001-0a1b2c3d.jsonl`, 0);
+    for (const number of [1, 2]) {
+      leave(`${changes}/0000000${number}-0001-0a1b2c3d.jsonl`, 0);
+      leave(`${changes}/.0000000${number}-0001-0a1b2c3e.jsonl.staged.partial`, 0);
+    }
     await using target = world.target();
-    expect(await target.prune(null, false)).toMatchObject({ ...none, waiting: { files: 2, bytes: 6 } });
-    expect(await target.prune(world.clock.now(), false, true)).toMatchObject({
-      files: 1,
-      waiting: { files: 1, bytes: 3 },
+    expect(await target.prune(world.clock.now(), false)).toMatchObject({
+      files: 2,
+      waiting: { files: 2, bytes: 6 },
     });
-    expect(unnamedFiles(world.lake)).toEqual([expect.stringContaining('00000002')]);
+    expect(unnamedFiles(world.lake)).toEqual([
+      expect.stringContaining('.00000002'),
+      expect.stringContaining('/00000002'),
+    ]);
     await expectWhole(target, 1);
   });
 });

@@ -107,9 +107,7 @@ describe('a publication', () => {
     const copy = { ...world.sink, path: join(world.folder, 'copy.db') } as SinkOptions;
     await using to = await openSink(copy, { clock: world.clock });
     const cut = new Error('cut');
-    await expect(
-      world.withSink((from) => copyNews(from, stoppingSink(to, 3, cut), { clock: world.clock })),
-    ).rejects.toBe(cut);
+    await expect(world.withSink((from) => copyNews(from, stoppingSink(to, 3, cut)))).rejects.toBe(cut);
     const settings = { name: 'lake', connectors: [connectorOf(copy)], snapshotEveryMs: null, keepMs: null };
     await expect(world.publish({ settings })).rejects.toMatchObject({ code: 'COPY_UNFINISHED' });
     expect(lakeManifests(world.lake)).toEqual([]);

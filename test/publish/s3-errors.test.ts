@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { inspect, promisify } from 'node:util';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { ObjectStore } from '../../src/publish/object-store.ts';
 import { openS3Client } from '../../src/publish/s3-client.ts';
@@ -43,6 +43,20 @@ describe('what goes wrong with a bucket', () => {
     expect(String(error)).toMatch(
       /^SyncError: Could not write s3:\/\/lake\/raw\/sync\/x at 127\.0\.0\.1:\d+: /,
     );
+  });
+
+  it('is a folder for temporary files that does not exist: reported before anything is written', async () => {
+    const { fake, store } = await openFakeStore();
+    vi.stubEnv('TMPDIR', '/none');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const text = 'Expected a temporary folder that this user can write to, found none (/none)';
+    for (const work of [store.stage('x'), store.leftovers()]) {
+      await expect(work).rejects.toMatchObject({
+        code: 'TARGET_FAILED',
+        message: expect.stringContaining(text) as string,
+      });
+    }
+    expect(fake.requests).toEqual([]);
   });
 
   it('is reported after 5 attempts, of a server that always fails', { timeout: 30_000 }, async () => {

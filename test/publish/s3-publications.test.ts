@@ -65,18 +65,14 @@ async function change(random: () => number): Promise<void> {
   await world.run({ upserts, deletes: [`${size}`] });
 }
 
-/** Servers without conditions have tests of their own in `s3-claims.test.ts`. */
-const conditions = isLong ? [true, false] : [true];
-
 const faults: readonly S3Fault[] = ['slow-down', 'cut-before', 'cut-after', 'cut-within', 'silence', 'late'];
 
 describe('publications in a bucket', () => {
   // Proves promise 20.2
-  it.each(conditions)(
-    'are whole whatever happens to requests, and every change is in one of them (conditions: %s)',
+  it(
+    'are whole whatever happens to requests, and every change is in one of them',
     { timeout: 900_000 },
-    async (keepsConditions) => {
-      fake.keepsConditions = keepsConditions;
+    async () => {
       const random = seededRandom(startSeed());
       const states: object[] = [];
       for (let round = 0; round < repeats('TRIALS', { share: 2, full: 150 }); round += 1) {
@@ -97,8 +93,6 @@ describe('publications in a bucket', () => {
         }
         const { publication, rows } = await seen();
         if (publication > 0) expect(states).toContainEqual(rows);
-        // The test does not wait a quarter of an hour for the claim of an attempt whose outcome was not known.
-        for (const key of fake.objects.keys()) if (key.includes('/_claims/')) fake.objects.delete(key);
       }
       await world.publish({}, await openTarget());
       await expectWhole();
@@ -106,23 +100,40 @@ describe('publications in a bucket', () => {
   );
 
   // Proves promise 20.2
-  it.each(conditions)(
-    'of two publishers at once follow one another without a gap (conditions: %s)',
-    { timeout: 900_000 },
-    async (keepsConditions) => {
-      fake.keepsConditions = keepsConditions;
-      const random = seededRandom(startSeed());
-      fake.delayMs = () => random() * 3;
-      let published = 0;
-      for (let round = 0; round < repeats('TRIALS', { share: 2, full: 200 }); round += 1) {
-        await change(random);
-        const ends = await Promise.all(
-          [await openTarget(), await openTarget()].map(async (target) => await world.publish({}, target)),
-        );
-        published += ends.filter(({ kind }) => kind === 'published').length;
-        expect((await seen()).publication).toBe(published);
+  it('of two publishers at once follow one another without a gap', { timeout: 900_000 }, async () => {
+    const random = seededRandom(startSeed());
+    fake.delayMs = () => random() * 3;
+    let published = 0;
+    for (let round = 0; round < repeats('TRIALS', { share: 2, full: 200 }); round += 1) {
+      await change(random);
+      const ends = await Promise.all(
+        [await openTarget(), await openTarget()].map(async (target) => await world.publish({}, target)),
+      );
+      published += ends.filter(({ kind }) => kind === 'published').length;
+      expect((await seen()).publication).toBe(published);
+    }
+    await expectWhole();
+  });
+
+  // Proves promise 20.2
+  it.each(['overwrites', 'refuses the header'])(
+    'are refused by a server that %s, before any file is there',
+    async (how) => {
+      if (how === 'overwrites') {
+        fake.keepsConditions = false;
+      } else {
+        fake.fault = ({ headers }) =>
+          headers['if-none-match'] === undefined ? null : { status: 501, code: 'NotImplemented' };
       }
-      await expectWhole();
+      await change(seededRandom(startSeed()));
+      const refused = {
+        code: 'TARGET_INCOMPATIBLE',
+        message: expect.stringContaining('If-None-Match') as string,
+      };
+      await expect(world.publish({}, await openTarget())).rejects.toMatchObject(refused);
+      await using target = await openTarget();
+      await expect(target.probe()).rejects.toMatchObject(refused);
+      expect([...fake.objects.keys()].filter((key) => !key.endsWith('/_conditions'))).toEqual([]);
     },
   );
 

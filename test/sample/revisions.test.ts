@@ -3,9 +3,9 @@ import { revisingAccount } from '../support/revising-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import { definitions, mailing, sampleAccounts, serveApi, text } from '../support/service/served-api.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
-import { maxSampleRevision, revisionTime } from '../../src/sample/writing.ts';
+import { maxSampleRevision, revisionTime } from '../../src/sample/sample-values.ts';
 import { isLong } from '../support/trials.ts';
 
 const names = [...definitions.keys()];

@@ -1,9 +1,9 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
 import { sampleTruth, type TruthRecord } from '../support/sample-truth.ts';
-import { planNotes } from '../../src/sample/workspace-notes/notes-plan.ts';
 import { definitions, object, objects, text } from '../support/service/served-api.ts';
 
 const open = (definitionName: string, seed = 7, size: SampleSize = 'small'): SampleAccount =>
@@ -172,13 +172,19 @@ describe('the workspace', () => {
 
   // Proves specification 4.8.5
   it('keeps trashed pages out of lists and returns them by id', () => {
-    const ids = new Set(records(account, 'pages').map(({ id }) => id));
-    expect(ids.size).toBe(120);
-    const trashed = createTrashed();
-    expect(trashed.length).toBe(3);
+    const idsOf = (account: SampleAccount) => records(account, 'pages').map(({ id }) => text(id));
+    const later = createSampleAccount({
+      definitionName: 'workspace-notes',
+      seed: 7,
+      size: 'small',
+      revision: 1,
+    });
+    const ids = new Set(idsOf(later));
+    expect(new Set(idsOf(account)).size).toBe(120);
+    const trashed = idsOf(account).filter((id) => !ids.has(id));
+    expect(trashed.length).toBe(1);
     for (const id of trashed) {
-      expect(ids.has(id)).toBe(false);
-      expect(account.get('pages', { page_id: id })).toMatchObject({ archived: true, in_trash: true });
+      expect(later.get('pages', { page_id: id })).toMatchObject({ archived: true, in_trash: true });
     }
   });
 
@@ -214,9 +220,37 @@ describe('the workspace', () => {
   });
 });
 
-/** Their ids show nowhere but in the workspace's own plan. */
-function createTrashed(): readonly string[] {
-  return planNotes(7, 'small')
-    .pages.filter(({ isTrashed }) => isTrashed)
-    .map(({ id }) => id);
-}
+describe('the accounts of the demo', () => {
+  const mailing = open('email-marketing', 1);
+  const wiki = open('workspace-notes', 1);
+  const readme = readFileSync('README.md', 'utf8');
+  const picture = readFileSync('docs/demo.svg', 'utf8');
+
+  it('have as many records as README.md and docs/demo.svg say', () => {
+    const shown = (account: SampleAccount, entity: string): string =>
+      records(account, entity).length.toLocaleString('en');
+    expect(readme).toMatch(new RegExp(`list_members +[\\d,]+ +${shown(mailing, 'list_members')} `));
+    expect(readme).toMatch(new RegExp(`lists +\\d+ +${shown(mailing, 'lists')} `));
+    for (const entity of ['segment_members', 'email_activity', 'unsubscribes']) {
+      expect(picture).toContain(`>${shown(mailing, entity)}</text>`);
+    }
+    for (const entity of ['users', 'pages']) expect(picture).toContain(`>${shown(wiki, entity)}</text>`);
+  });
+
+  it('have the opened and clicked campaigns that README.md shows', () => {
+    const titles = new Map(
+      records(mailing, 'reports').map(({ id, campaign_title: title }) => [id, text(title)]),
+    );
+    const counts = new Map<string, { open: number; click: number; bounce: number }>();
+    for (const { campaign_id: id, activity } of records(mailing, 'email_activity')) {
+      const title = titles.get(id ?? null) ?? '';
+      const count = counts.get(title) ?? { open: 0, click: 0, bounce: 0 };
+      for (const { action } of objects(activity)) count[action as keyof typeof count] += 1;
+      counts.set(title, count);
+    }
+    const most = [...counts].sort(([, left], [, right]) => right.open - left.open).slice(0, 3);
+    for (const [title, { open: opens, click }] of most) {
+      expect(readme).toMatch(new RegExp(`${title} +${opens} +${click}\\n`));
+    }
+  });
+});

@@ -2,8 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { Provider } from '../../src/service/provider.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
-import { sampleProviders } from '../../src/sample/sample-providers.ts';
+import { createSampleAccount, sampleProviders } from '../../src/sample/sample-service.ts';
 import { entityNamed } from '../support/sync-once.ts';
 import { definitionNamed, never } from '../support/service/store-world.ts';
 

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import { definitions } from '../support/service/served-api.ts';

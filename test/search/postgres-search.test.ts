@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { keptParts } from '../../src/search/postgres/word-conditions.ts';
-import { isNear } from '../../src/search/words.ts';
+import { keptParts } from '../../src/search/narrowing.ts';
+import { isNear } from '../support/search/plain-search.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { startSeed } from '../support/trials.ts';
 import { indexWords, openPostgresWorld, type PostgresWorld } from '../support/search/postgres-world.ts';

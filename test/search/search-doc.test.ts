@@ -14,7 +14,9 @@ describe('docs/search.md', () => {
     ?.entities.get(entityName('campaigns'));
   if (campaigns === undefined) throw new Error('no campaigns');
   const world = openSearchWorld(campaigns);
-  afterAll(() => world[Symbol.dispose]());
+  afterAll(async () => {
+    await world[Symbol.asyncDispose]();
+  });
   const [, records = ''] = /```json records=campaigns\n(.*?)\n```/s.exec(document) ?? [];
   for (const record of z.array(z.record(z.string(), z.json())).parse(JSON.parse(records))) {
     world.store(record);
@@ -34,23 +36,23 @@ describe('docs/search.md', () => {
   });
 
   // Proves specification 4.6.5
-  it.each(examples)('finds what it says: $filter', ({ query, ids }) => {
-    expect(world.ids({ query })).toEqual(ids);
+  it.each(examples)('finds what it says: $filter', async ({ query, ids }) => {
+    expect(await world.ids({ query })).toEqual(ids);
   });
 
-  it('shows what it says', () => {
+  it('shows what it says', async () => {
     const query = { filter: { in: { id: ['c1', 'c4'] } } };
-    const shown = world.search({ query, fields: ['id', 'settings.title'] }).data;
+    const shown = (await world.search({ query, fields: ['id', 'settings.title'] })).data;
     expect(shown).toEqual(
       [...document.matchAll(/`(\{"id": "c\d".*?\})`/g)].map(([, text = '']) => JSON.parse(text) as unknown),
     );
     expect(shown).toHaveLength(2);
   });
 
-  it('refuses what it says in the words it says', () => {
+  it('refuses what it says in the words it says', async () => {
     const [, message = ''] = /`(query\.filter\.and\[2\][^`]+)`/.exec(document) ?? [];
     const and = [{ eq: { id: 'c1' } }, { eq: { id: 'c1' } }, { eq: { status: 5 } }];
-    expect(() => world.search({ query: { filter: { and } } })).toThrow(message);
+    await expect(world.search({ query: { filter: { and } } })).rejects.toThrow(message);
   });
 
   it('states the limits that hold', () => {

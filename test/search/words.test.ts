@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { isNear, slipsAllowed, slipsBetween, textsIn, wordsOf } from '../../src/search/words.ts';
+import { slipsAllowed, slipsBetween, textsIn, wordsOf } from '../../src/search/words.ts';
+import { isNear } from '../support/search/plain-search.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 
 describe('words', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import { editAccount, type EditedAccount } from '../support/service/edited-account.ts';
 import { notes, sampleAccounts, serveApi, text } from '../support/service/served-api.ts';

@@ -27,13 +27,13 @@ describe('HEAD', () => {
 
   it('wants a token where GET does', async () => {
     expect((await fetch(`${api.service.url}${workspaces}`, { method: 'HEAD' })).status).toBe(401);
-    expect((await fetch(`${api.service.url}/docs`, { method: 'HEAD' })).status).toBe(200);
+    expect((await fetch(`${api.service.url}/openapi.json`, { method: 'HEAD' })).status).toBe(200);
   });
 });
 
 describe('a method that a path does not have', () => {
   it.each([
-    ['POST', '/docs', 'GET, HEAD'],
+    ['POST', '/openapi.json', 'GET, HEAD'],
     ['PATCH', workspaces, 'GET, HEAD'],
     ['DELETE', '/api/v1/integrations/connectors', 'GET, HEAD, POST'],
     ['GET', '/api/v1/integrations/connectors/mail-1/execute', 'POST'],

@@ -40,12 +40,12 @@ describe('the service over HTTPS', () => {
 });
 
 describe('a browser', () => {
-  it('sees the reference at the address of the service, without a token', async () => {
+  it('finds the OpenAPI document at the address of the service, without a token', async () => {
     const api = await serveApi();
     opened.push(api);
     const answer = await fetch(api.service.url);
     expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
-    expect(await answer.text()).toContain('<h1');
+    expect(await answer.text()).toContain('href="/openapi.json"');
   });
 });
 

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { loadServedMasks } from '../../src/settings/load-served-masks.ts';
-import type { RequestEntry } from '../../src/service/start-service.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import { startService, type RequestEntry } from '../../src/service/start-service.ts';
+import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import type { SampleSize } from '../../src/sample/sample-account.ts';
 import { contentsOf, openSearchFor } from '../support/masks/find-values.ts';
 import {
@@ -17,6 +17,7 @@ import {
   type Marks,
 } from '../support/masks/marked-world.ts';
 import {
+  credentials,
   definitions,
   mailing,
   objects,
@@ -26,7 +27,7 @@ import {
   type ServedApi,
 } from '../support/service/served-api.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
-import { statusWhen } from '../support/service/store-world.ts';
+import { searchable, statusWhen } from '../support/service/store-world.ts';
 import { isLong } from '../support/trials.ts';
 
 const key = randomBytes(32).toString('base64');
@@ -194,6 +195,41 @@ it(
     expect(foundIn(folder, '', marks.values())).toEqual(new Map());
   },
 );
+
+// Proves promise 10.7
+it('removes at its start what stores hold from before the masks', { timeout: 120_000 }, async () => {
+  const folder = folderOf();
+  const data = join(folder, 'data');
+  const [newsletter] = sampleAccounts('tiny');
+  if (newsletter === undefined) throw new Error('the accounts have one');
+  const accounts = ['one', 'two', 'three'].map((connectorId) => ({ ...newsletter, connectorId }));
+  {
+    await using clear = await serveApi({ accounts, data });
+    for (const { connectorId } of accounts) await searchable(clear.service.stores, connectorId);
+  }
+  const addresses = () =>
+    [...contentsOf(join(data, 'stores'))].flatMap(
+      ({ bytes }) => bytes.toString('latin1').match(/[\w.+-]+@[\w-]+\.[\w.]+/g) ?? [],
+    );
+  expect(addresses().length).toBeGreaterThan(100);
+  const never = (): Promise<never> => new Promise(() => undefined);
+  const email = '{ email_activity: { fields: { email_address: { hash: { as: email } } } } }';
+  // Third parties that never answer: more stores than syncs that may run, and none gets any further.
+  await using _masked = await startService({
+    port: 0,
+    ...credentials,
+    definitions,
+    connectors: accounts,
+    providers: {
+      open: () => ({ list: never, get: never, download: never }),
+      check: never,
+      [Symbol.asyncDispose]: () => Promise.resolve(),
+    },
+    data,
+    masks: masksOf(folder, `  email-marketing:\n    mask: ${email}\n`),
+  });
+  await expect.poll(addresses, { timeout: 30_000 }).toEqual([]);
+});
 
 it('seals the page tokens of masked entities, and takes none that it did not seal', async () => {
   const types = '  workspace-notes:\n    mask: { pages: { fields: { url: drop } } }\n';

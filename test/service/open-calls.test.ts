@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import { mailing, serveApi, type ServedApi } from '../support/service/served-api.ts';
 
 const opened: ServedApi[] = [];

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import { safeBase } from '../../src/sinks/files/safe-file-name.ts';
 import { serveApi, text, type ServedApi } from '../support/service/served-api.ts';

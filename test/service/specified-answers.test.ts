@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { sampleTruth, type TruthRecord } from '../support/sample-truth.ts';
 import { definitions, object, objects, serveApi, type ServedApi } from '../support/service/served-api.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import { emailMarketing, workspaceNotes } from '../support/definitions/specification.ts';
 import {

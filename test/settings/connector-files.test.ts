@@ -1,5 +1,4 @@
 import { describe, expect } from 'vitest';
-import { describeSettings } from '../../src/settings/describe-settings.ts';
 import { it, type ConfigFolder } from '../support/settings/config-folder.ts';
 import { isLong } from '../support/trials.ts';
 
@@ -193,7 +192,7 @@ describe('defaults', () => {
   });
 
   it('are part of what "config show" prints', () => {
-    const shown = describeSettings(folder.load(`${base}${defaults}connectors:\n  one: { id: a }\n`));
+    const shown = folder.view(`${base}${defaults}connectors:\n  one: { id: a }\n`);
     expect(shown).toMatchObject({ connectors: { one: { sink: 'warehouse', schedule: { every: '1h' } } } });
     expect(shown).not.toHaveProperty('defaults');
   });

@@ -26,6 +26,26 @@ it('knows summer time', () => {
   expect(from('30 2 * * *', '2026-10-25T12:00:00Z', 'Europe/Berlin')).toBe('2026-10-25T00:30:00.000Z');
 });
 
+it.each([
+  ['0 0 * * *', 'Africa/Cairo', '2027-04-29T10:00Z', ['2027-04-29T22:00', '2027-04-30T21:00']],
+  ['30 0 * * *', 'Africa/Cairo', '2027-04-29T10:00Z', ['2027-04-29T22:00', '2027-04-30T21:30']],
+  ['*/15 0 * * *', 'Africa/Cairo', '2027-04-29T20:50Z', ['2027-04-29T22:00', '2027-04-30T21:00']],
+  ['30 * * * *', 'Africa/Cairo', '2027-04-29T21:00Z', ['2027-04-29T21:30', '2027-04-29T22:30']],
+  ['0 0 30 4 *', 'Africa/Cairo', '2026-05-29T10:00Z', ['2027-04-29T22:00', '2028-04-29T21:00']],
+  ['0 0 * * 0', 'America/Santiago', '2027-09-01T10:00Z', ['2027-09-05T04:00', '2027-09-12T03:00']],
+  ['0 0 * * *', 'America/Havana', '2027-03-13T10:00Z', ['2027-03-14T05:00', '2027-03-15T04:00']],
+  ['0 0 * * *', 'Asia/Beirut', '2027-03-27T10:00Z', ['2027-03-27T22:00', '2027-03-28T21:00']],
+  // Its clock skips the last hour of a day.
+  ['0 22 * * *', 'America/Nuuk', '2027-03-27T10:00Z', ['2027-03-28T00:00', '2027-03-28T23:00']],
+  ['0 23 * * *', 'America/Nuuk', '2027-03-27T10:00Z', ['2027-03-28T01:00', '2027-03-29T00:00']],
+  ['30 2 * * *', 'Europe/Berlin', '2027-03-27T10:00Z', ['2027-03-28T01:30', '2027-03-29T00:30']],
+  ['0 0 * * *', 'Africa/Cairo', '2027-10-28T10:00Z', ['2027-10-28T22:00', '2027-10-29T22:00']],
+])('loses no slot of "%s" in %s to the clock', (pattern, timezone, after, expected) => {
+  const slots = nextSlots({ pattern, timezone }, Date.parse(after), 2);
+  expect(slots.map((ms) => new Date(ms).toISOString().slice(0, 16))).toEqual(expected);
+  for (const slot of slots) expect(previousSlot({ pattern, timezone }, slot + 1)).toBe(slot);
+});
+
 // Digests over the answers of the checks and the search for slots that stood here before cron-parser: which patterns
 // are wrong, the slot before a moment and the tenth after it, a hundred patterns each. One answer of the 25th differs:
 // in the hour that the clock of Berlin skips, the old search found a slot (03:00 for `25 */2 2 * */6`) at which no tick

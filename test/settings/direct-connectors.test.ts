@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { allowedHost } from '../../src/settings/check-urls.ts';
 import { readSettings, withParts } from '../../src/settings/load-settings.ts';
-import { describeSettings } from '../../src/settings/describe-settings.ts';
 import { ProblemsError } from '../../src/core/problems.ts';
 import type { LocalSettings } from '../../src/settings/settings.ts';
 
@@ -36,8 +35,7 @@ describe('credentials of a connector', () => {
     expect(settings.access).toBe(null);
     const [connector] = settings.connectors.values();
     expect(connector?.address.kind).toBe('direct');
-    const shown = JSON.stringify([describeSettings(settings), [...settings.connectors]]);
-    expect(shown).toContain('"api_key":"[secret]"');
+    const shown = JSON.stringify([...settings.connectors]);
     expect(shown).not.toContain(key);
   });
 

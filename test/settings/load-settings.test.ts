@@ -3,8 +3,8 @@ import { inspect } from 'node:util';
 import { fileURLToPath } from 'node:url';
 import { describe, expect } from 'vitest';
 import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
-import { describeSettings } from '../../src/settings/describe-settings.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
+import { secretsOf } from '../../src/settings/secrets-of.ts';
 import { settingsJsonSchema } from '../../src/settings/settings-file.ts';
 import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
@@ -204,13 +204,13 @@ http: { token: "\${TOKEN}" }
     expect(settings.api.clientSecret.reveal()).toBe('hush-api');
     expect(settings.http.token?.reveal()).toBe('hush-token-of-the-board');
     const texts = [
-      JSON.stringify(describeSettings(settings)),
+      JSON.stringify(folder.view(config)),
       JSON.stringify(settings),
       inspect(settings, { depth: 20, showHidden: true }),
       String(settings.api.clientSecret),
     ];
     expect(texts.join('\n')).not.toContain('hush');
-    expect(texts[0]).toContain('redis://[secret]@cache.example.test:6380');
+    expect(texts[0]).toContain('redis://[secret]@cache.example.test:6380/1"');
   });
 
   it('stay out of messages about them', () => {
@@ -241,58 +241,80 @@ http: { token: "\${TOKEN}" }
   });
 });
 
-describe('describing settings', () => {
-  it('shows defaults, durations as people write them, and no secrets', () => {
+describe('showing a config', () => {
+  it('shows what is written, defaults, and no secrets', () => {
     const config = `${goodConfig}    schedule: { every: 90m, jitter: 5m }
     freshWithin: 3h
     include: [lists, tags]
     entities: { tags: { freshWithin: 2d } }
 http: { token: "\${SECRET}-of-the-board-hush" }
 `;
-    expect(describeSettings(folder.load(config))).toEqual({
+    expect(folder.view(config)).toEqual({
       file: path.join(folder.path, 'config.yaml'),
       api: {
-        baseUrl: 'https://api.example.test',
+        baseUrl: 'https://api.example.test/',
         clientId: 'me',
         clientSecret: '[secret]',
         lookups: { requestsPerSecond: 50, concurrency: 8, cacheFor: '1h' },
       },
+      allowUpstreamHosts: [],
       signIns: { redirect: 'http://127.0.0.1/callback' },
       mask: {},
-      definitions: ['document-library', 'email-marketing', 'workspace-notes'],
+      definitions: [],
       sinks: {
-        warehouse: {
-          type: 'sqlite',
-          path: path.join(folder.path, 'warehouse.db'),
-          durability: 'full',
-          lockTimeout: '1m',
-        },
+        warehouse: { type: 'sqlite', path: './warehouse.db', durability: 'full', lockTimeout: '60s' },
       },
       redis: { url: 'redis://127.0.0.1:6379', prefix: 'connector-sync' },
-      http: { token: '[secret]', hosts: [], connectorSeries: 'all' },
+      http: { token: '[secret]', tokens: {}, hosts: [], connectorSeries: 'all' },
+      watch: false,
       connectors: {
         newsletter: {
           definition: 'email-marketing',
           id: 'c-1',
           sink: 'warehouse',
-          schedule: { every: '1h30m', jitter: '5m', missed: 'once' },
+          schedule: { every: '90m', jitter: '5m', missed: 'once' },
           freshWithin: '3h',
-          concurrency: 4,
-          rateLimit: { requestsPerSecond: 10 },
-          entities: {
-            lists: { variants: [{}], fullEvery: '7d', freshWithin: '3h', onSchemaChange: 'keepExtra' },
-            tags: {
-              variants: [{}],
-              parents: ['lists'],
-              fullEvery: '7d',
-              freshWithin: '2d',
-              onSchemaChange: 'keepExtra',
-            },
-          },
+          onSchemaChange: 'keepExtra',
+          include: ['lists', 'tags'],
+          exclude: [],
+          entities: { tags: { freshWithin: '2d' } },
+          mask: {},
         },
       },
+      publish: {},
+      notify: {},
+      allowNotifyHosts: [],
+      mcp: { connectors: [], exclude: [], sql: false },
       guards: { maxDeleteShare: 0.2, minDeleteRows: 20 },
     });
+  });
+
+  // Proves promise 10
+  it('shows no secret of any part', () => {
+    const key = Buffer.alloc(32, 5).toString('base64');
+    const config = `${goodConfig.replace(
+      'warehouse.db }',
+      `warehouse.db }
+  server: { type: postgres, url: 'postgresql://hush-user:hush-in-url@db.example.test/warehouse', password: hush-beside, directUrl: 'postgresql://hush-user:hush-direct@db.example.test:6432/warehouse' }`,
+    )}  direct: { definition: workspace-notes, credentials: { token: hush-credential }, sink: server }
+signIns: { key: ${key} }
+mask: { key: ${key} }
+redis: { url: "redis://:hush-redis@cache.example.test/0" }
+http: { token: hush-token-of-board, tokens: { ann: { token: hush-token-of-ann }, toString: { token: hush-token-of-no-property } } }
+publish:
+  bucket: { type: s3, bucket: bucket-1, region: r, accessKeyId: a, secretAccessKey: hush-s3, connectors: [newsletter] }
+  mart: { type: postgres, url: 'postgresql://hush-user:hush-mart@db.example.test/mart', password: hush-pass, connectors: [newsletter] }
+notify:
+  hook: { type: webhook, url: 'https://hooks.example.test/hush-path', secret: hush-signing-key }
+  mail: { type: email, server: 'smtps://mail.example.test', user: u, password: hush-mail, from: a@b.test, to: [c@d.test] }
+  beat: { type: heartbeat, url: 'https://beats.example.test/hush-beat' }
+mcp: { sqlUser: u, sqlPassword: hush-sql, sql: true }
+`;
+    const secrets = secretsOf(folder.load(config)).map((secret) => secret.reveal());
+    expect(secrets.length).toBeGreaterThan(15);
+    const text = JSON.stringify(folder.view(config));
+    expect(text).not.toContain('hush');
+    for (const secret of secrets) expect(text).not.toContain(secret);
   });
 
   it('gives editors a JSON Schema that asks for what has no default', () => {

@@ -1,6 +1,5 @@
 import { describe, expect } from 'vitest';
 import type { EntityName } from '../../src/core/names.ts';
-import { describeSettings } from '../../src/settings/describe-settings.ts';
 import { readSettings, withParts } from '../../src/settings/load-settings.ts';
 import { secretsOf } from '../../src/settings/secrets-of.ts';
 import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
@@ -162,13 +161,13 @@ describe('mask', () => {
     const mask =
       '{ list_members: { unknownFields: keep, fields: { email_address: { hash: { as: email } }, ip_signup: { truncate: 3 } } } }';
     const settings = folder.load(withMask(mask));
-    expect(describeSettings(settings)).toMatchObject({
+    expect(folder.view(withMask(mask))).toMatchObject({
       mask: { key: '[secret]' },
       connectors: {
         newsletter: {
           mask: {
             list_members: {
-              fields: { email_address: 'hash as email', ip_signup: 'truncate to 3' },
+              fields: { email_address: { hash: { as: 'email' } }, ip_signup: { truncate: 3 } },
               unknownFields: 'keep',
             },
           },

@@ -2,7 +2,6 @@ import { mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect } from 'vitest';
 import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
-import { describeSettings } from '../../src/settings/describe-settings.ts';
 import { checkTargets, readSettings } from '../../src/settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../../src/settings/settings.ts';
 import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
@@ -168,9 +167,9 @@ describe('what is missing of a target', () => {
   });
 
   it('and every secret of it, is not shown', () => {
-    expect(describeSettings(read(config))).toMatchObject({
+    expect(folder.view(config)).toMatchObject({
       publish: {
-        lake: { type: 'files', connectors: ['newsletter'], when: 'after-sync' },
+        lake: { type: 'files', format: 'parquet', when: 'after-sync' },
         mart: { url: '[missing]', deletes: 'mark' },
         bucket: { secretAccessKey: '[missing]' },
       },
@@ -178,8 +177,8 @@ describe('what is missing of a target', () => {
     folder.env['MART_URL'] = 'postgresql://publisher:pass-from-url@db.example/mart';
     folder.env['MART_PASSWORD'] = 'pass-from-beside';
     folder.write('key', 'the-key-of-the-bucket');
-    const text = JSON.stringify(describeSettings(read(config)));
-    expect(text).toContain('postgresql://[secret]@db.example:5432/mart');
+    const text = JSON.stringify(folder.view(config));
+    expect(text).toContain('postgresql://[secret]@db.example/mart');
     expect(text).not.toMatch(/pass-from|the-key-of|publisher/);
   });
 });

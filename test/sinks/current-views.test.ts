@@ -3,7 +3,8 @@ import { instant } from '../../src/core/clock.ts';
 import type { DescribedTable } from '../../src/core/described-table.ts';
 import type { EntityName } from '../../src/core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../src/core/records.ts';
-import type { RunPlan, Sink } from '../../src/sinks/sink.ts';
+import type { RunPlan } from '../../src/sinks/sink.ts';
+import type { Sink } from '../../src/sinks/sink-access.ts';
 import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
 import {
   identity,

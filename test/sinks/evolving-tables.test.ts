@@ -4,10 +4,18 @@ import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import type { RunId } from '../../src/core/names.ts';
-import type { Column, EntityTable } from '../../src/core/records.ts';
+import type { EntityTable } from '../../src/core/records.ts';
 import { compilePrepare } from '../../src/engine/prepare/prepare-record.ts';
-import type { Sink } from '../../src/sinks/sink.ts';
-import { members, membersTable, onlyPartition, page, type Started } from '../contracts/sink/fixture.ts';
+import type { Sink } from '../../src/sinks/sink-access.ts';
+import {
+  entityReport,
+  members,
+  membersTable,
+  onlyPartition,
+  page,
+  report,
+  type Started,
+} from '../contracts/sink/fixture.ts';
 import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
 
@@ -160,33 +168,31 @@ describe('JSONL files whose entity gets a column for an undeclared field', () =>
       .sort()
       .flatMap((name) => readFileSync(join(directory(), name), 'utf8').split('\n').filter(Boolean));
 
-  it('keep their lines to the byte, and have the field as a member in those that follow', async () => {
+  it('keep their lines to the byte, and have a line for each row whose value was moved', async () => {
     const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1', { tables: [membersTable] });
-    await commit(sink, started, [
+    const first = await bench().begin(sink, 'r1', { tables: [membersTable] });
+    await commit(sink, first, [
       { id: '1', city: 'Kyiv' },
-      { id: '2', city: 'Lviv' },
+      { id: '2', left: 1 },
     ]);
+    const entities = [entityReport(members, { fetched: 2, inserted: 2 })];
+    await sink.finish(first.lease, first.run, report(first, { entities }));
     const before = lines();
-    const evolved = await sink.drift.evolve(started.lease, started.run, members);
-    expect(lines()).toEqual(before);
-    const columns: readonly Column[] = [...membersTable.columns, ...evolved];
-    const wider: EntityTable = { ...membersTable, columns };
-    const next: Started = { ...started, run: 'r2' as RunId };
-    await sink.startRun(next.lease, bench().plan('r2', { tables: [wider] }));
-    await commit(
-      sink,
-      next,
-      [
-        { id: '1', city: 'Kyiv' },
-        { id: '2', city: 'Odesa', left: 1 },
-      ],
-      wider,
-    );
-    const [added, ...more] = lines()
-      .slice(before.length)
+    expect(before.map((line) => JSON.parse(line) as JsonObject)).toMatchObject([
+      { id: '1', _extra: { city: 'Kyiv' }, _seq: 1 },
+      { id: '2', _extra: { left: 1 }, _seq: 2 },
+    ]);
+    const next: Started = { ...first, run: 'r2' as RunId };
+    await sink.startRun(next.lease, bench().plan('r2', { tables: [membersTable] }));
+    await sink.drift.evolve(next.lease, next.run, members);
+    await sink.finish(next.lease, next.run, report(next));
+    expect(lines().slice(0, 2)).toEqual(before);
+    const moved = lines()
+      .slice(2)
       .map((line) => JSON.parse(line) as JsonObject);
-    expect(more).toEqual([]);
-    expect(added).toMatchObject({ id: '2', city: 'Odesa', _extra: { left: 1 }, _op: 'upsert', _seq: 3 });
+    expect(moved).toMatchObject([
+      { id: '1', city: 'Kyiv', left: null, _op: 'upsert', _seq: 3 },
+      { id: '2', city: null, left: 1, _op: 'upsert', _seq: 4 },
+    ]);
   });
 });

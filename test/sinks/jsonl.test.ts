@@ -1,69 +1,47 @@
 import {
-  appendFileSync,
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
-  statSync,
-  truncateSync,
-  unlinkSync,
+  rmdirSync,
+  rmSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
+import { instant } from '../../src/core/clock.ts';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
-import type { EntityTable } from '../../src/core/records.ts';
-import { readJson, writeJson } from '../../src/core/json-text.ts';
+import { readJson } from '../../src/core/json-text.ts';
+import type { RunId } from '../../src/core/names.ts';
+import type { PageCounts, PreparedRecord } from '../../src/core/records.ts';
 import { describeFileSink } from '../contracts/file-sink-contract.ts';
 import {
-  counts,
+  dayMs,
+  entityReport,
   identity,
   member,
   members,
+  news,
   onlyPartition,
   page,
   report,
-  entityReport,
-  type Started,
+  start,
 } from '../contracts/sink/fixture.ts';
 import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
-import { byKey } from '../support/sinks/stored-record.ts';
+import { tableReaders } from '../support/sinks/sqlite-kind.ts';
 
 const ledgerFile = (folder: string): string => join(folder, '_ledger.db');
 
-function readLines(folder: string, connector: string, entity: string): readonly JsonObject[] {
-  const directory = join(folder, connector, entity);
-  const names = existsSync(directory) ? readdirSync(directory) : [];
-  return names.flatMap((name) => {
-    const text = readFileSync(join(directory, name), 'utf8');
-    expect(text === '' || text.endsWith('\n')).toBe(true);
-    return text.split('\n').slice(0, -1).map(readJson).filter(isJsonObject);
-  });
-}
-
-function bySeq(lines: readonly JsonObject[]): readonly JsonObject[] {
-  return [...lines].sort((left, right) => Number(left['_seq']) - Number(right['_seq']));
-}
-
-/** The last line of a key is its state; a deletion takes the row away. */
-function readRows(folder: string, connector: string, table: EntityTable): readonly JsonObject[] {
-  const rowByKey = new Map<string, JsonObject>();
-  for (const line of bySeq(readLines(folder, connector, table.entity))) {
-    rowByKey.set(writeJson(table.key.map((name) => line[name])), line);
-  }
-  return byKey(
-    [...rowByKey.values()].filter((line) => line['_op'] !== 'delete'),
-    table.key,
-  );
-}
-
+/** The contract reads the records in the ledger. Tests of the lines follow it. */
 const kind = fileSinkKind({
   options: (folder) => ({ type: 'jsonl', name: 'lake', directory: folder, durability: 'full' }),
   ledgerFile,
+  version: 2,
   ownTables: ['_sync_files'],
-  readRows,
-  readChanges: (folder, connector, table) => bySeq(readLines(folder, connector, table.entity)),
+  ...tableReaders(ledgerFile),
 });
 
 describeFileSink('JSONL', kind, { sharesLedger: true });
@@ -71,141 +49,265 @@ describeFileSink('JSONL', kind, { sharesLedger: true });
 describe('JSONL files', () => {
   const bench = useBench(kind);
   const directory = (): string => join(bench().folder, 'news', 'members');
-  const names = (): readonly string[] => readdirSync(directory()).sort();
-  const lengths = (): readonly number[] =>
-    names().map((name) => readFileSync(join(directory(), name), 'utf8').split('\n').length - 1);
+  const names = (): readonly string[] => (existsSync(directory()) ? readdirSync(directory()).sort() : []);
+  const linesIn = (name: string): readonly JsonObject[] => {
+    const text = readFileSync(join(directory(), name), 'utf8');
+    expect(text.endsWith('\n')).toBe(true);
+    return text.split('\n').slice(0, -1).map(readJson).filter(isJsonObject);
+  };
+  /** Each line as `_seq _op id name`, in the order of the files. */
+  const lines = (): readonly string[] =>
+    names().flatMap((name) =>
+      linesIn(name).map(({ _seq, _op, id, name: called }) =>
+        [_seq, _op, id, called ?? '-'].map(String).join(' '),
+      ),
+    );
 
-  /** A run that has committed two records and is left as a kill leaves it: nothing closed, the lock free. */
-  async function killed(): Promise<void> {
+  async function begin(run = 'r1') {
     const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
+    const started = await bench().begin(sink, run);
     const { id } = await onlyPartition(sink, started.lease);
-    await sink.commit(started.lease, [page(started, id, [member('1')])]);
-    await sink.commit(started.lease, [page(started, id, [member('2')])]);
-    await started.lease[Symbol.asyncDispose]();
+    return {
+      sink,
+      ...started,
+      store: async (...records: readonly PreparedRecord[]) =>
+        await sink.commit(started.lease, [page(started, id, records)]),
+      finish: async (inserted: Partial<PageCounts>) => {
+        const entities = [entityReport(members, inserted)];
+        await sink.finish(started.lease, started.run, report(started, { entities }));
+      },
+    };
   }
 
-  it('grow under a name of their own epoch and get their final one at the end of the run', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
-    await sink.commit(started.lease, [page(started, id, [member('1')])]);
-    expect(names()).toEqual(['1-1.jsonl.open']);
-    await sink.finish(
-      started.lease,
-      started.run,
-      report(started, { entities: [entityReport(members, { fetched: 1, inserted: 1 })] }),
-    );
-    expect(names()).toEqual(['1-1.jsonl']);
-    expect(readFileSync(join(directory(), '1-1.jsonl'), 'utf8')).toBe(
+  /** A run that is killed after its commits: no line is written, and the lock is free. */
+  async function killed(): Promise<void> {
+    const { lease, store } = await begin();
+    await store(member('1'), member('2'));
+    await lease[Symbol.asyncDispose]();
+    expect(names()).toEqual([]);
+  }
+
+  it('are written whole at the end of a run, a line for each row that has changed', async () => {
+    const first = await begin();
+    await first.store(member('1'));
+    await first.store(member('2'));
+    expect(names()).toEqual([]);
+    await first.finish({ fetched: 2, inserted: 2 });
+    expect(names()).toEqual(['000000000001.jsonl']);
+    expect(readFileSync(join(directory(), '000000000001.jsonl'), 'utf8').split('\n')[0]).toBe(
       '{"list_id":"a","id":"1","name":"Ada","visits":null,"score":null,"vip":null,"address":null,"tags":null,"anything":null,' +
-        '"_op":"upsert","_seq":1,"_changed_at":"2026-03-01T10:00:00.000Z","_run_id":"r1"}\n',
+        '"_op":"upsert","_seq":1,"_changed_at":"2026-03-01T10:00:00.000Z","_run_id":"r1"}',
     );
-    await sink.startRun(started.lease, bench().plan('r2'));
-    const next = { ...started, run: 'r2' as Started['run'] };
-    await sink.commit(started.lease, [page(next, id, [member('1')])]);
-    expect(names(), 'nothing is written for unchanged records').toEqual(['1-1.jsonl']);
-    await sink.commit(started.lease, [page(next, id, [member('2')])]);
-    expect(names()).toEqual(['1-1.jsonl', '1-2.jsonl.open']);
+    await first.lease[Symbol.asyncDispose]();
+    const second = await begin('r2');
+    await second.store(member('1'), member('2', 'Grace'));
+    await second.sink.repair.tombstoneRecord(second.lease, second.run, members, member('1').keyText);
+    await second.finish({ fetched: 2, unchanged: 1, updated: 1 });
+    expect(names()).toEqual(['000000000001.jsonl', '000000000003.jsonl']);
+    expect(lines()).toEqual(['1 upsert 1 Ada', '2 upsert 2 Ada', '3 upsert 2 Grace', '4 delete 1 -']);
+    expect(linesIn('000000000003.jsonl')[1]).toEqual({
+      list_id: 'a',
+      id: '1',
+      _op: 'delete',
+      _seq: 4,
+      _changed_at: '2026-03-01T10:00:00.000Z',
+      _run_id: 'r2',
+    });
   });
 
-  it('are closed when they have reached 64 MB', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
-    for (const [key, name] of [
-      ['1', 'n'.repeat(65 * 1024 * 1024)],
-      ['2', 'n'],
-    ] as const) {
-      await sink.commit(started.lease, [page(started, id, [member(key, name)])]);
-    }
-    expect(names()).toEqual(['1-1.jsonl', '1-2.jsonl.open']);
+  it('have the last state of a row that has changed twice since the file before', async () => {
+    const { store, finish } = await begin();
+    await store(member('1'), member('2'));
+    await store(member('1', 'Grace'));
+    await finish({ fetched: 3, inserted: 2, updated: 1 });
+    expect(lines()).toEqual(['2 upsert 2 Ada', '3 upsert 1 Grace']);
+  });
+
+  it('are written every minute of a long run, with its next commit', async () => {
+    const { store, finish } = await begin();
+    await store(member('1'));
+    bench().clock.advance(59_000);
+    await store(member('2'));
+    expect(names()).toEqual([]);
+    bench().clock.advance(1_000);
+    await store(member('3'));
+    expect(names()).toEqual(['000000000001.jsonl']);
+    await store(member('4'));
+    expect(lines()).toHaveLength(3);
+    await finish({ fetched: 4, inserted: 4 });
+    expect(names()).toEqual(['000000000001.jsonl', '000000000004.jsonl']);
+    expect(lines()).toHaveLength(4);
+  });
+
+  it('are closed when they have reached 64 MiB', async () => {
+    const { store, finish } = await begin();
+    await store(member('1', 'n'.repeat(65 * 1024 * 1024)));
+    // So many rows are read at once.
+    await store(...Array.from({ length: 100 }, (_, index) => member(`then ${index}`)));
+    await finish({ fetched: 101, inserted: 101 });
+    expect(names()).toEqual(['000000000001.jsonl', '000000000101.jsonl']);
+    expect(linesIn('000000000101.jsonl').map(({ id }) => id)).toEqual(['then 99']);
   });
 
   // Proves promise 1
-  it('lose what lies past the committed length when the connector is taken again, and keep the rest', async () => {
+  it('have the lines that a kill between commit and file has left out, each once', async () => {
     await killed();
-    appendFileSync(join(directory(), '1-1.jsonl.open'), '{"id":"3","torn":');
-    writeFileSync(join(directory(), '1-2.jsonl.open'), '{"id":"4"}\n');
-    writeFileSync(join(directory(), 'notes.txt'), 'mine');
-    const sink = await bench().open();
-    await sink.acquire(identity());
-    expect(names()).toEqual(['1-1.jsonl', 'notes.txt']);
-    unlinkSync(join(directory(), 'notes.txt'));
-    expect((await bench().rows()).map((row) => row['id'])).toEqual(['1', '2']);
+    const { store, finish } = await begin('r2');
+    await store(member('2'), member('3'));
+    await finish({ fetched: 2, duplicate: 1, inserted: 1 });
+    expect(lines()).toEqual(['1 upsert 1 Ada', '2 upsert 2 Ada', '3 upsert 3 Ada']);
   });
 
-  it('get the final name that a kill kept from them', async () => {
+  // Proves promise 1
+  it('that are not finished go when the connector is taken, and others that are not listed stay under another ending', async () => {
+    await killed();
+    mkdirSync(directory(), { recursive: true });
+    const left = ['000000000001.jsonl.part', '000000000001.jsonl.next', '000000000009.jsonl', 'notes.txt'];
+    for (const name of left) writeFileSync(join(directory(), name), '{"id":"9"}\n');
     const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
-    await sink.commit(started.lease, [page(started, id, [member('1')])]);
-    await sink.finish(
-      started.lease,
-      started.run,
-      report(started, { entities: [entityReport(members, { fetched: 1, inserted: 1 })] }),
-    );
-    await started.lease[Symbol.asyncDispose]();
-    renameSync(join(directory(), '1-1.jsonl'), join(directory(), '1-1.jsonl.open'));
     await sink.acquire(identity());
-    expect(names()).toEqual(['1-1.jsonl']);
+    expect(names()).toEqual(['000000000009.jsonl.unlisted', 'notes.txt']);
   });
 
-  it('that lost committed lines are cut to whole lines, and the newest ones of what was lost come back in another file', async () => {
-    await killed();
-    const file = join(directory(), '1-1.jsonl.open');
-    truncateSync(file, statSync(file).size - 5);
+  // Proves promise 1
+  it('get the name that a kill kept from them, also when they were written again', async () => {
+    const { store, finish, lease } = await begin();
+    await store(member('1'));
+    await finish({ fetched: 1, inserted: 1 });
+    await lease[Symbol.asyncDispose]();
+    const file = join(directory(), '000000000001.jsonl');
+    renameSync(file, `${file}.next`);
+    writeFileSync(file, readFileSync(`${file}.next`, 'utf8').replace('Ada', 'Eve'));
     const sink = await bench().open();
-    const lease = await sink.acquire(identity());
-    expect(names()).toEqual(['1-1.jsonl', '2-1.jsonl']);
-    expect(lengths()).toEqual([1, 1]);
-    expect((await bench().rows()).map((row) => row['id'])).toEqual(['1', '2']);
-    await sink.startRun(lease, bench().plan('r2'));
+    await sink.acquire(identity());
+    expect(names()).toEqual(['000000000001.jsonl']);
+    expect(lines()).toEqual(['1 upsert 1 Ada']);
+  });
+
+  it('have nothing of a commit that failed', async () => {
+    const { sink, lease, run, store, finish } = await begin();
+    const wrong = page({ lease, run }, 1, [member('9')], { fetched: 5 });
+    await expect(sink.commit(lease, [wrong])).rejects.toMatchObject({ code: 'ACCOUNTING' });
+    await store(member('1'));
+    await finish({ fetched: 1, inserted: 1 });
+    expect(lines()).toEqual(['1 upsert 1 Ada']);
+  });
+
+  it('that cannot be written fail the end of their run, and no commit', async () => {
+    const { store, finish, lease } = await begin();
+    await store(member('1'));
+    mkdirSync(join(bench().folder, 'news'));
+    writeFileSync(directory(), 'in the way');
+    bench().clock.advance(60_000);
+    await store(member('2'));
+    await expect(finish({ fetched: 2, inserted: 2 })).rejects.toMatchObject({ code: 'SINK_INCOMPATIBLE' });
+    rmSync(directory());
+    await lease[Symbol.asyncDispose]();
+    const next = await begin('r2');
+    await next.finish({});
+    expect(lines()).toEqual(['1 upsert 1 Ada', '2 upsert 2 Ada']);
+  });
+
+  // Proves promise 1.4
+  it('are settled beside files of other programs and what a kill has left', async () => {
+    const { store, finish, lease } = await begin();
+    await store(member('1'));
+    mkdirSync(directory(), { recursive: true });
+    for (const name of ['.DS_Store', 'members/000000000001.jsonl.part']) {
+      writeFileSync(join(bench().folder, 'news', name), 'left');
+    }
+    await finish({ fetched: 1, inserted: 1 });
+    await lease[Symbol.asyncDispose]();
+    const file = join(directory(), '000000000001.jsonl');
+    renameSync(file, `${file}.next`);
+    const sink = await bench().open();
+    await sink.acquire(identity());
+    expect(lines()).toEqual(['1 upsert 1 Ada']);
+    expect(names()).toEqual(['000000000001.jsonl']);
+  });
+
+  it('that were dropped and are written again are part of the sink', async () => {
+    const { sink, store, finish, lease } = await begin();
+    await store(member('1'));
+    await finish({ fetched: 1, inserted: 1 });
+    await bench().ledger('UPDATE _sync_files SET is_dropped = 1');
+    const started = { lease, run: 'r2' as RunId };
+    await sink.startRun(lease, bench().plan(started.run));
     const { id } = await onlyPartition(sink, lease);
-    const [committed] = await sink.commit(lease, [
-      page({ lease, run: 'r2' as Started['run'] }, id, [member('1'), member('2')]),
-    ]);
-    expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 2, duplicate: 2 }));
-    expect(names(), 'nothing is written for unchanged records').toEqual(['1-1.jsonl', '2-1.jsonl']);
-  });
-
-  it.each([
-    ['gone', (file: string) => unlinkSync(file)],
-    ['overwritten', (file: string) => writeFileSync(file, Buffer.alloc(100))],
-  ])('that are %s are replaced by one with the same lines', async (_how, damage) => {
-    await killed();
-    const before = readFileSync(join(directory(), '1-1.jsonl.open'), 'utf8');
-    damage(join(directory(), '1-1.jsonl.open'));
-    const sink = await bench().open();
-    await sink.acquire(identity());
-    expect(names()).toEqual(['2-1.jsonl']);
-    expect(readFileSync(join(directory(), '2-1.jsonl'), 'utf8')).toBe(before);
-  });
-
-  it('hold nothing past the committed length when they get their final name', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
-    await sink.commit(started.lease, [page(started, id, [member('1')])]);
-    appendFileSync(join(directory(), '1-1.jsonl.open'), '{"id":"9"}\n');
+    await sink.commit(lease, [page(started, id, [member('2')])]);
     const entities = [entityReport(members, { fetched: 1, inserted: 1 })];
-    await sink.finish(started.lease, started.run, report(started, { entities }));
-    expect(names()).toEqual(['1-1.jsonl']);
-    expect((await bench().rows()).map((row) => row['id'])).toEqual(['1']);
+    await sink.finish(lease, started.run, report(started, { entities }));
+    expect(await bench().ledger('SELECT last_seq, is_dropped FROM _sync_files')).toEqual([
+      { last_seq: 2, is_dropped: 0 },
+    ]);
+    await lease[Symbol.asyncDispose]();
+    expect(lines()).toEqual(['1 upsert 1 Ada', '2 upsert 2 Ada']);
   });
 
-  it('hold nothing of a commit that failed, and continue behind the last good one', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
-    const wrong = page(started, id, [member('9')], { fetched: 5 });
-    await expect(sink.commit(started.lease, [wrong])).rejects.toMatchObject({ code: 'ACCOUNTING' });
-    await sink.commit(started.lease, [page(started, id, [member('1')])]);
-    await expect(sink.commit(started.lease, [wrong])).rejects.toMatchObject({ code: 'ACCOUNTING' });
-    await sink.commit(started.lease, [page(started, id, [member('2')])]);
-    expect(readLines(bench().folder, 'news', 'members').map((line) => [line['id'], line['_seq']])).toEqual([
-      ['1', 1],
-      ['2', 2],
-    ]);
+  // Proves promise 21.1
+  it('that cannot be removed leave a purge unfinished, and stop a reset', async () => {
+    const { sink, store, finish, lease } = await begin();
+    await store(member('1'));
+    await finish({ fetched: 1, inserted: 1 });
+    await lease[Symbol.asyncDispose]();
+    const inTheWay = join(directory(), '000000000009.jsonl.part');
+    mkdirSync(inTheWay);
+    const { signal } = new AbortController();
+    const of = [{ entity: members, keyTexts: [member('1').keyText] }];
+    const removeFile = (): Promise<void> => Promise.resolve();
+    const purge = sink.purges.purge(news, { of, canReturn: true, targets: [], removeFile, signal });
+    await expect(purge).rejects.toMatchObject({ code: 'SINK_FAILED' });
+    expect(await bench().count('_sync_purge_work', "step = 'lines'")).toBe(1);
+    rmdirSync(inTheWay);
+    expect(await sink.purges.complete(news)).toEqual([]);
+    expect(names()).toEqual([]);
+    mkdirSync(inTheWay, { recursive: true });
+    const reset = sink.repair.reset(news, { entity: null, tables: [], withData: true, now: instant(start) });
+    await expect(reset).rejects.toMatchObject({ code: 'SINK_FAILED' });
+  });
+
+  // Proves promise 21.1
+  it('lose the lines of a record that was purged, and of one whose deleted row was too old', async () => {
+    const { sink, store, finish, lease, run } = await begin();
+    await store(member('1'), member('2'), member('3'));
+    await sink.repair.tombstoneRecord(lease, run, members, member('2').keyText);
+    await finish({ fetched: 3, inserted: 3 });
+    await lease[Symbol.asyncDispose]();
+    const { signal } = new AbortController();
+    const removeFile = (): Promise<void> => Promise.resolve();
+    const of = [{ entity: members, keyTexts: [member('1').keyText] }];
+    await sink.purges.purge(news, { of, canReturn: true, targets: [], removeFile, signal });
+    expect(lines()).toEqual(['3 upsert 3 Ada', '4 delete 2 -']);
+    bench().clock.advance(91 * dayMs);
+    const old = {
+      entity: members,
+      deletedBefore: instant(start + dayMs),
+      publishedThrough: Number.MAX_SAFE_INTEGER,
+      quarantinedBefore: null,
+      filesBefore: null,
+      versionsBefore: null,
+      withheld: 0,
+    };
+    await sink.purges.expire(news, { entities: [old], isAsked: true, removeFile, signal });
+    expect(lines()).toEqual(['3 upsert 3 Ada']);
+    expect(await bench().count('_sync_purge_work')).toBe(0);
+    await sink.acquire(identity());
+  });
+
+  it('go with their entity, and with the folder', async () => {
+    const { sink, store, finish, lease } = await begin();
+    await store(member('1'));
+    await finish({ fetched: 1, inserted: 1 });
+    await lease[Symbol.asyncDispose]();
+    await sink.repair.reset(news, { entity: null, tables: [], withData: true, now: instant(start) });
+    expect(existsSync(join(bench().folder, 'news'))).toBe(false);
+  });
+
+  it('of a sink in which files grew are refused', async () => {
+    await (await bench().open())[Symbol.asyncDispose]();
+    const ledger = new Database(ledgerFile(bench().folder));
+    ledger.pragma('user_version = 1');
+    ledger.close();
+    await expect(bench().open()).rejects.toMatchObject({ code: 'SINK_INCOMPATIBLE' });
   });
 });

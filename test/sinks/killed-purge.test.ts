@@ -33,6 +33,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a purge in a %s sink', (type) => {
     const request: PurgeRequest = {
       of: [{ entity, keyTexts: [JSON.stringify([first?.['list_id'], first?.['id']])] }],
       canReturn: false,
+      targets: [],
       removeFile: () => Promise.resolve(),
       signal: new AbortController().signal,
     };

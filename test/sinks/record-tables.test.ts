@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { instant, systemClock } from '../../src/core/clock.ts';
 import { writeJson } from '../../src/core/json-text.ts';
+import { readRows, replaceRows, rowsTable } from '../../src/sinks/records/whole-rows.ts';
 import type { RunId } from '../../src/core/names.ts';
 import { keyTextOf, type Column, type ColumnValue, type EntityTable } from '../../src/core/records.ts';
-import type { CopiedTable } from '../../src/sinks/copies.ts';
 import type { RecordTables } from '../../src/sinks/ledger/driver.ts';
 import type { RecordTable, TablePlace, WrittenRow, Stamp } from '../../src/sinks/ledger/record-table.ts';
 import { postgresTables } from '../../src/sinks/postgres/records/record-tables.ts';
@@ -101,13 +101,11 @@ describe('tables of records', () => {
       values: [`n${below(9)}`, ...key, below(100) / 8, below(2), '{"b":1.50,"a":[]}'],
       extra: extras[below(extras.length)] ?? null,
     });
-    const copied = (entity = members, stored = table.columns) =>
-      ({ ...table, entity, stored }) as unknown as CopiedTable;
-    const whole = async (entity = members, stored?: readonly Column[]) =>
-      await ask(
-        'readWhole',
-        async (tx, _, on) => await on.readWhole(tx, news, copied(entity, stored), 0, 999),
-      );
+    const whole = async (entity = members, stored = table.columns) =>
+      await ask('readRows', async (tx, _, on) => {
+        const of = { ...table, entity, stored, hasVersions: false };
+        return await readRows(tx, rowsTable(on, news, of), { after: 0, limit: 999 });
+      });
 
     await ask('ensure', async (tx, _, on) => await on.ensure(tx, { connector: news, table, stored: [] }));
     for (; step < 40; step += 1) {
@@ -143,10 +141,14 @@ describe('tables of records', () => {
       const text = texts[below(texts.length)] ?? '';
       await ask('row', async (tx, _, on) => await on.row(tx, news, table, text));
       const run = `r${below(5)}` as RunId;
-      const back = await ask(
-        'tombstonedBy',
-        async (tx, _, __, all) => await all.tombstonedBy(tx, run, limit),
+      const changed = await ask(
+        'changedBy',
+        async (tx, _, __, all) => await all.changedBy(tx, { run, startedAt: before }, after, limit),
       );
+      const undone = [`r${below(5)}` as RunId];
+      const of = { run, from: below(9), through: 9 + below(20), undone };
+      await ask('changedSince', async (tx, _, __, all) => await all.changedSince(tx, of, limit));
+      const back = changed.flatMap(({ row, deletedAt }) => (deletedAt === null ? [] : [row]));
       if (random() < 0.5) await ask('revive', async (tx, stamp, _, all) => await all.revive(tx, back, stamp));
     }
     expect((await whole()).length).toBeGreaterThan(50);
@@ -167,9 +169,11 @@ describe('tables of records', () => {
     });
     const copy = { connector: news, table: { ...wider, entity: lists }, stored: [] };
     await ask('ensure', async (tx, _, on) => await on.ensure(tx, copy));
-    await ask('writeWhole', async (tx, _, on) => {
-      const rows = await on.readWhole(tx, news, copied(members, wider.columns), 5, 40);
-      await on.writeWhole(tx, news, copied(lists, wider.columns), rows, 100);
+    await ask('insertRows', async (tx, _, on) => {
+      const of = { ...table, stored: wider.columns, hasVersions: false };
+      const rows = await readRows(tx, rowsTable(on, news, of), { after: 5, limit: 40 });
+      const changed = rows.map((was) => ({ was, now: { values: was.values } }));
+      await replaceRows(tx, on, rowsTable(on, news, { ...of, entity: lists }), changed);
     });
     expect((await whole(lists, wider.columns)).length).toBe(40);
     await ask('drop', async (tx, _, on) => await on.drop(tx, news, [members, lists]));

@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ConnectorName, RunId } from '../../src/core/names.ts';
 import { openSink } from '../../src/sinks/registry.ts';
-import type { Sink } from '../../src/sinks/sink.ts';
+import type { Sink } from '../../src/sinks/sink-access.ts';
 import {
   Bench,
   entityReport,

@@ -4,9 +4,9 @@ import { trueRows } from '../support/revision-world.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
-import { sampleDefinitions } from '../../src/sample/create-sample-account.ts';
+import { sampleDefinitions } from '../../src/sample/sample-service.ts';
 import type { SampleSize } from '../../src/sample/sample-account.ts';
-import { maxSampleRevision, revisionTime } from '../../src/sample/writing.ts';
+import { maxSampleRevision, revisionTime } from '../../src/sample/sample-values.ts';
 
 export type Tables = ReadonlyMap<string, ReadonlyMap<string, Row>>;
 

@@ -3,7 +3,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
 import type { SeenExchange } from '../../src/http/seen-exchange.ts';
 import { openDirectClient, openDirectSource } from '../../src/source/direct/open-direct-source.ts';
-import { textOf } from '../../src/sample/writing.ts';
+import { textOf } from '../../src/sample/sample-values.ts';
 import { apiError, success } from '../support/hostile/replies.ts';
 import { openTestSource } from '../support/source/open-test-source.ts';
 import { entityName } from '../support/source/test-definition.ts';
@@ -77,7 +77,7 @@ function openDesk({ definition, allowHosts, credentials: all }: Desk, signIn: st
   const credentials = new Map(given.map(([name, value]) => [name, new Secret(textOf(value))]));
   const client = openDirectClient({ allowHosts, clock: systemClock, maxThrottleWaitMs: 1_000 });
   const account = client.account({ name: 'desk', definition, credentials, onExchange });
-  const how = { definition, concurrency: 1, requestsPerSecond: 1_000, maxCalls: 5 };
+  const how = { definition, address: '', concurrency: 1, requestsPerSecond: 1_000, maxCalls: 5 };
   const source = openDirectSource(account, { ...how, limits: { backOffMs: 1, retries: 1 } });
   return Promise.resolve({ seen, source, client });
 }

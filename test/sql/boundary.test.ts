@@ -2,10 +2,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 
 /**
- * What names tables `_sync_*` outside of the ledger's rules, and which: those that a driver keeps for itself, and older
- * versions.
+ * What names tables `_sync_*` outside of the ledger's rules, and which: those that a driver keeps for itself.
  */
-const besideTheLedger: Readonly<Record<string, { tables: readonly string[] | 'any'; why: string }>> = {
+const besideTheLedger: Readonly<Record<string, { tables: readonly string[]; why: string }>> = {
   'src/sinks/postgres/open-schema.ts': {
     tables: ['_sync_counters', '_sync_leases', '_sync_meta'],
     why: 'makes what the driver keeps for itself; which server and version it is',
@@ -19,9 +18,7 @@ const besideTheLedger: Readonly<Record<string, { tables: readonly string[] | 'an
     tables: ['_sync_commits', '_sync_meta'],
     why: 'whose file it is; the change counter; the newest commits',
   },
-  'src/sinks/sqlite/from-version-7.ts': { tables: 'any', why: 'version 7' },
-  'src/sinks/jsonl/file-list.ts': { tables: ['_sync_files'], why: 'the files of lines' },
-  'src/sinks/jsonl/schema.ts': { tables: 'any', why: 'version 7' },
+  'src/sinks/jsonl/manifest.ts': { tables: ['_sync_files'], why: 'the files of lines' },
   'src/publish/postgres/target-schema.ts': {
     tables: ['_sync_meta'],
     why: 'tells the schema of a sink from one of a target',
@@ -49,7 +46,7 @@ describe('the boundary between databases and the ledger', () => {
     const words = new RegExp(
       'connector|entit(?:y|ies)|record|sink|ledger|partition|lease|\\b(?:backfill|chain|checkpoint|drift|epoch|' +
         'listing|marker|orphan|origin|proof|publication|quarantine|run ?id|seal|sealed|sweep|swept|sync|tombstone|' +
-        'tombstoned|undelete|walk|watermark|withheld)s?\\b|_sync_',
+        'tombstoned|undo|walk|watermark|withheld)s?\\b|_sync_',
       'gi',
     );
     // The program's name, and what other things are called: types, the release of locks and clients, clauses, a message
@@ -82,14 +79,12 @@ describe('the boundary between databases and the ledger', () => {
     const except = Object.entries(besideTheLedger).map(([path, { tables }]) => [path, tables] as const);
     const wrong = found.filter(([path, names]) => {
       const tables = besideTheLedger[path]?.tables ?? [];
-      return tables !== 'any' && names.some((name) => !tables.includes(name));
+      return names.some((name) => !tables.includes(name));
     });
     expect(wrong).toEqual([]);
     const unused = except.filter(
       ([path, tables]) =>
-        !found.some(
-          ([of, names]) => of === path && (tables === 'any' || tables.every((one) => names.includes(one))),
-        ),
+        !found.some(([of, names]) => of === path && tables.every((one) => names.includes(one))),
     );
     expect(unused).toEqual([]);
   });

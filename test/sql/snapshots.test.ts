@@ -59,6 +59,9 @@ describe.each(databaseKinds)('a snapshot of $name', ({ open }) => {
     expect(all).toEqual(Array.from({ length: 1_234 }, (_, id) => [id, `n${id}`]));
     expect(half).toEqual(all.slice(600));
     expect(await read(snapshot, 5_000)).toEqual([]);
+    const lengths: number[] = [];
+    for await (const batch of snapshot.batches(byId, { from: 0 })) lengths.push(batch.length);
+    expect(lengths).toEqual([100, 1_000, 134]);
   });
 
   it('ends a batch by the length of its rows, and keeps all digits of integers', async ({ folder }) => {

@@ -104,6 +104,15 @@ describe.each(databaseKinds)('statements of $name', ({ open }) => {
     expect(await found('id NOT IN {ids bigint}', [])).toEqual(ids);
   });
 
+  it('find an integer by a number that is as large exactly', async ({ folder }) => {
+    await using db = await open(folder);
+    await makeTable(db);
+    // `String` has another integer for this one, which reads back as the same number.
+    const id = 1_234_567_890_123_456_768n;
+    await db.transact((tx) => Promise.resolve(tx.put(insertOne, { id, name: null, bytes: null, isOn: 1 })));
+    expect(await ask<Row>(db, 'SELECT id FROM t WHERE id = :id', { id: Number(id) })).toEqual([{ id }]);
+  });
+
   it('count the rows of a set from 1, and take an empty one', async ({ folder }) => {
     await using db = await open(folder);
     const sql = 'SELECT v.n, v.params_hash FROM {v: params_hash text, n} ORDER BY v.n';

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { Command } from 'commander';
+import { Command, CommanderError } from 'commander';
 import { commands } from '../../src/cli/commands.ts';
 
 /** What a person follows from top to bottom: run by tests, verbatim and in order. */
@@ -12,11 +12,12 @@ export const guides: readonly string[] = [
 /** Guides, and what is looked up rather than followed. */
 export const documents: readonly string[] = [
   ...guides,
-  ...['docs', 'docs/operations', 'docs/reference', 'docs/internals'].flatMap((folder) =>
-    readdirSync(folder)
-      .filter((name) => name.endsWith('.md'))
-      .map((name) => `${folder}/${name}`)
-      .filter((document) => !guides.includes(document)),
+  ...['docs', 'docs/operations', 'docs/reference', 'docs/internals', 'docs/internals/decisions'].flatMap(
+    (folder) =>
+      readdirSync(folder)
+        .filter((name) => name.endsWith('.md'))
+        .map((name) => `${folder}/${name}`)
+        .filter((document) => !guides.includes(document)),
   ),
   'CHANGELOG.md',
   'CONTRIBUTING.md',
@@ -96,4 +97,53 @@ export async function parseCall(args: string): Promise<void> {
     .option('--debug');
   if (command !== undefined) (await command.load())(program.command(command.name), () => Promise.resolve());
   await program.parseAsync(words, { from: 'user' });
+}
+
+/** A word of a recommended command: an option, a placeholder (`${name}`, `<id>`), or a word. */
+const word = String.raw`(?:\$\{[^}]+\}(?:/\$\{[^}]+\})?|<[a-z/ -]+>|--[a-z][a-z-]*|[a-z][a-z-]*(?![\w/*.]))`;
+const recommended = new RegExp(
+  String.raw`(?:\bconnector-sync |\$\{[\w.]*program\} |\bcommand\(` +
+    '`' +
+    String.raw`)(${word}(?: ${word})*)`,
+  'g',
+);
+
+export interface Recommended {
+  readonly file: string;
+  readonly call: string;
+}
+
+/** What texts of the program and of documents say to run, wherever they say it; each once. */
+export function recommendedCalls(): readonly Recommended[] {
+  const sources = readdirSync('src', { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.[cm]?[jt]s$/.test(name))
+    .map((name) => `src/${name}`);
+  const found = [...sources, ...documents].flatMap((file) =>
+    [...readFileSync(file, 'utf8').matchAll(recommended)].map(([, call = '']) => ({ file, call })),
+  );
+  return [...new Map(found.map((one) => [one.call, one])).values()];
+}
+
+/**
+ * Rejects as `parseCall` does, with something for each placeholder. Words of the sentence may stand behind the command:
+ * what it cannot take of them is left out, but no option and no placeholder.
+ */
+export async function parseRecommended(call: string): Promise<void> {
+  const words = (call.match(new RegExp(word, 'g')) ?? []).map((one) =>
+    one.replaceAll(/\$\{[^}]+\}|<[^>]+>/g, 'any'),
+  );
+  const isPlain = (at: number): boolean => /^[a-z][a-z-]*$/.test(call.split(' ')[at] ?? '');
+  const isCommand = commands.some(({ name }) => name === words[0]);
+  const isSentence = ['from', 'knows'].includes(words[0] ?? '') || words.every((_, at) => isPlain(at));
+  if (!isPlain(0) || (!isCommand && isSentence)) return;
+  for (let length = words.length; ; length -= 1) {
+    try {
+      await parseCall(words.slice(0, length).join(' '));
+      return;
+    } catch (error) {
+      // The value of an option may be of any form, and is not read here.
+      if (error instanceof CommanderError && error.code === 'commander.optionMissingArgument') return;
+      if (length <= 1 || !isPlain(length - 1)) throw error;
+    }
+  }
 }

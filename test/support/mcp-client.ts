@@ -1,3 +1,4 @@
+import { existsSync, readFileSync } from 'node:fs';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { main } from './run-cli.ts';
@@ -16,6 +17,8 @@ export interface McpClient extends AsyncDisposable {
   call(name: string, given?: Record<string, unknown>): Promise<Answered>;
   /** The message of a call that must be refused. */
   refusal(name: string, given?: Record<string, unknown>): Promise<string>;
+  /** Most memory that the server has had so far, in MiB; 0 where the machine does not say. */
+  peakMiB(): number;
   /** What the server has logged so far, line by line. */
   logged(): readonly Record<string, unknown>[];
 }
@@ -43,6 +46,11 @@ export async function openMcpClient(
     ...callsOf(client),
     client,
     pid: transport.pid,
+    peakMiB: () => {
+      const status = `/proc/${transport.pid}/status`;
+      const [, kib = '0'] = (existsSync(status) && /VmHWM:\s+(\d+)/.exec(readFileSync(status, 'utf8'))) || [];
+      return Number(kib) / 1024;
+    },
     logged: () =>
       log
         .split('\n')

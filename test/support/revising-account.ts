@@ -1,5 +1,5 @@
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
-import type { SampleAccount, SampleAccountOptions } from '../../src/sample/sample-account.ts';
+import { createSampleAccount, type SampleAccountOptions } from '../../src/sample/sample-service.ts';
+import type { SampleAccount } from '../../src/sample/sample-account.ts';
 
 /** A sample account that goes from revision to revision while it is served. */
 export interface RevisingAccount extends SampleAccount {

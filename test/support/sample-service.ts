@@ -1,6 +1,6 @@
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
 import { sampleTruth } from './sample-truth.ts';
 import type { Service } from '../../src/service/start-service.ts';

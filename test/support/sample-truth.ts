@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
-import { textOf } from '../../src/sample/writing.ts';
+import { textOf } from '../../src/sample/sample-values.ts';
 
 /** A record that a complete walk of an entity stores. */
 export interface TruthRecord {

@@ -2,9 +2,8 @@ import type {
   ServedAccount as SampleConnector,
   SampleServiceOptions,
 } from '../../src/cli/commands/serve/serve-samples.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import { createSampleAccount, sampleProviders } from '../../src/sample/sample-service.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
-import { sampleProviders } from '../../src/sample/sample-providers.ts';
 import { startService, type Service } from '../../src/service/start-service.ts';
 
 export interface ServedAccount extends SampleConnector {

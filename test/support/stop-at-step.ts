@@ -1,5 +1,4 @@
-import type { Deletes } from '../../src/sinks/deletes.ts';
-import type { Sink } from '../../src/sinks/sink.ts';
+import type { Sink } from '../../src/sinks/sink-access.ts';
 import type { Source } from '../../src/source/source.ts';
 
 /** What a step that is never finished throws; everything after it throws it too, as after a death nothing runs. */
@@ -43,42 +42,25 @@ export function stopAtStep(stopAt: number): {
       [Symbol.asyncDispose]: () => source[Symbol.asyncDispose](),
     }),
     wrapSink: (sink) => ({
-      id: sink.id,
-      history: sink.history,
-      isInPlace: () => sink.isInPlace(),
+      ...sink,
       acquire: (identity) => around('acquire', () => sink.acquire(identity)),
       startRun: (lease, plan) => around('startRun', () => sink.startRun(lease, plan)),
       nextPartitions: (lease, limit) => around('nextPartitions', () => sink.nextPartitions(lease, limit)),
       commit: (lease, pages) => around('commit', () => sink.commit(lease, pages)),
       setAside: (lease, walk, why) => around('setAside', () => sink.setAside(lease, walk, why)),
-      pause: (connector, pause) => sink.pause(connector, pause),
-      resume: (connector) => sink.resume(connector),
-      requestCancel: (run, at) => sink.requestCancel(run, at),
-      noteAction: (action) => sink.noteAction(action),
       findLeftovers: (lease) => around('findLeftovers', () => sink.findLeftovers(lease)),
       left: (lease) => around('left', () => sink.left(lease)),
-      unproven: (lease) => sink.unproven(lease),
-      lostRows: (lease) => sink.lostRows(lease),
       deletes: stoppableDeletes(sink.deletes, around),
-      stored: sink.stored,
-      repair: sink.repair,
-      drift: sink.drift,
-      files: sink.files,
-      copies: sink.copies,
-      notices: sink.notices,
-      purges: sink.purges,
-      masking: sink.masking,
       finish: (lease, run, report) => around('finish', () => sink.finish(lease, run, report)),
-      [Symbol.asyncDispose]: () => sink[Symbol.asyncDispose](),
     }),
     reached: () => ({ steps, last }),
   };
 }
 
 function stoppableDeletes(
-  deletes: Deletes,
+  deletes: Sink['deletes'],
   around: <T>(name: string, call: () => Promise<T>) => Promise<T>,
-): Deletes {
+): Sink['deletes'] {
   return {
     batchRows: deletes.batchRows,
     sweep: (lease, run, limit) => around('sweep', () => deletes.sweep(lease, run, limit)),

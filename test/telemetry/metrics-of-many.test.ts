@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { SampledConnector, SampledState } from '../../src/telemetry/metrics-sample.ts';
+import { healthWords, type Health } from '../../src/core/health.ts';
+import type { SampledConnector } from '../../src/telemetry/metrics-sample.ts';
 import { openMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { seriesIn, undescribed } from '../support/monitor/prometheus-text.ts';
 import { instantClock } from '../support/instant-clock.ts';
@@ -10,20 +11,21 @@ const hourMs = 3_600_000;
 const names = Array.from({ length: 2000 }, (_, index) => connector(`c${index}`));
 
 /** The last ones are in need, as a config that grows would have it. */
-const statesByIndex = new Map<number, readonly SampledState[]>([
-  [1990, ['failing']],
-  [1995, ['paused', 'stale', 'failing']],
-  [1998, ['withheld']],
-  [1999, ['never-synced']],
+const wordsByIndex = new Map<number, readonly Health[]>([
+  [1990, ['failed']],
+  [1995, ['paused', 'late', 'failed']],
+  [1997, ['running']],
+  [1998, ['incomplete']],
+  [1999, ['new']],
 ]);
 
 function sampleOf(index: number): SampledConnector {
-  const states = new Set(statesByIndex.get(index));
-  const asOf = new Date(nowMs - (states.has('stale') ? 2 : 0.5) * hourMs).toISOString();
+  const words = new Set(wordsByIndex.get(index));
+  const asOf = new Date(nowMs - (words.has('late') ? 2 : 0.5) * hourMs).toISOString();
   return sampled(connector(`c${index}`), {
-    states,
+    words,
     freshness: [{ entity: entity('lists'), asOf, freshWithinMs: hourMs }],
-    missing: states.has('withheld') ? [{ entity: entity('lists'), withheld: 9, pending: 0 }] : [],
+    missing: words.has('incomplete') ? [{ entity: entity('lists'), withheld: 9, pending: 0 }] : [],
   });
 }
 
@@ -51,10 +53,7 @@ function named(text: string): ReadonlySet<string> {
 function counts(text: string): unknown {
   const value = seriesIn(text);
   return Object.fromEntries(
-    ['all', 'ok', 'failing', 'stale', 'withheld', 'paused', 'never-synced', 'running'].map((state) => [
-      state,
-      value.get(`connector_sync_connectors{state="${state}"}`),
-    ]),
+    ['all', ...healthWords].map((state) => [state, value.get(`connector_sync_connectors{state="${state}"}`)]),
   );
 }
 
@@ -72,22 +71,15 @@ describe('the metrics of two thousand connectors', () => {
   // Proves promise 12.1
   it.each(['all', 'attention'] as const)('count them by state with %s series', async (connectorSeries) => {
     const metrics = open(connectorSeries);
-    metrics.onRunEvent(connector('c7'), {
-      kind: 'run-started',
-      connector: connector('c7'),
-      run: 'r1' as never,
-      continues: null,
-      due: 1,
-    });
     const text = await textOf(metrics);
     expect(counts(text)).toEqual({
       all: 2000,
-      ok: 1996,
-      failing: 2,
-      stale: 1,
-      withheld: 1,
+      ok: 1995,
+      failed: 2,
+      late: 1,
+      incomplete: 1,
       paused: 1,
-      'never-synced': 1,
+      new: 1,
       running: 1,
     });
     expect(seriesIn(text).get('connector_sync_worker_withheld_deletes')).toBe(9);
@@ -97,7 +89,7 @@ describe('the metrics of two thousand connectors', () => {
     const text = await textOf(open('attention'));
     expect([...named(text)].toSorted()).toEqual(['c1990', 'c1995', 'c1998']);
     const value = seriesIn(text);
-    expect(value.get('connector_sync_connector_state{connector="c1995",state="failing"}')).toBe(1);
+    expect(value.get('connector_sync_connector_state{connector="c1995",state="failed"}')).toBe(1);
     expect(value.get('connector_sync_connector_state{connector="c1995",state="paused"}')).toBe(1);
     expect(value.get('connector_sync_is_fresh{connector="c1995",entity="lists"}')).toBe(0);
     expect(value.get('connector_sync_withheld_deletes{connector="c1998",entity="lists"}')).toBe(9);
@@ -132,7 +124,7 @@ describe('the metrics of two thousand connectors', () => {
           }),
       });
       metrics.runEnded(connector('c1'), 'failed');
-      return seriesIn(await textOf(metrics)).get('connector_sync_connectors{state="failing"}');
+      return seriesIn(await textOf(metrics)).get('connector_sync_connectors{state="failed"}');
     };
     expect(await failing(null)).toBe(1);
     expect(await failing(new Date(nowMs - 1000).toISOString())).toBe(1);

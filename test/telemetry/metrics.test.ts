@@ -112,6 +112,21 @@ describe('the counters of runs', () => {
     expect([value('worker_withheld_deletes'), value('worker_pending_deletes')]).toEqual([305, 12]);
   });
 
+  it('show listings of which part is missing, and those that are unconfirmed, and how many that is together', async () => {
+    const partMissing = [{ entity: lists, listings: 3 }];
+    const unconfirmed = [
+      { entity: lists, listings: 1 },
+      { entity: entity('campaigns'), listings: 4 },
+    ];
+    const connectors = [sampled(newsletter, { partMissing, unconfirmed }), sampled(connector('wiki'))];
+    const value = await series(open({ sample: () => Promise.resolve({ ...emptySample, connectors }) }));
+    const of = (gauge: string): (number | undefined)[] =>
+      ['lists', 'campaigns'].map((name) => value(`${gauge}{connector="newsletter",entity="${name}"}`));
+    expect(of('part_missing_listings')).toEqual([3, undefined]);
+    expect(of('unconfirmed_listings')).toEqual([1, 4]);
+    expect([value('worker_part_missing_listings'), value('worker_unconfirmed_listings')]).toEqual([3, 5]);
+  });
+
   it('count no page for an entity that is made of the elements of another one', async () => {
     const metrics = open();
     metrics.onRunEvent(newsletter, committed(0));
@@ -259,7 +274,7 @@ describe('the gauges read at a scrape', () => {
       sample: () =>
         Promise.resolve({
           ...emptySample,
-          connectors: [sampled(newsletter), sampled(wiki, { states: new Set(['paused']) })],
+          connectors: [sampled(newsletter), sampled(wiki, { words: new Set(['paused']) })],
           depth: [{ sink: 'warehouse', waiting: 1, delayed: 2, active: 3, failed: 4, endsInMs: Infinity }],
         }),
     });

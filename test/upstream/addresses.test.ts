@@ -1,5 +1,6 @@
 import type { LookupAddress } from 'node:dns';
 import { describe, expect, it } from 'vitest';
+import type { Pagination } from '../../src/definitions/definition.ts';
 import type { CredentialValue, HostVariable } from '../../src/definitions/upstream/authentication.ts';
 import { buildAddress, buildPath } from '../../src/upstream/call-address.ts';
 import {
@@ -18,6 +19,16 @@ import { seededRandom } from '../support/seeded-random.ts';
 
 const list = { entity: things, params: {} };
 const empty = { body: { items: [] } };
+const tokens: Pagination = {
+  kind: 'pageToken',
+  tokenParam: 'start_cursor',
+  sizeParam: null,
+  maxSize: null,
+  flagKeys: [],
+  tokenKeys: ['next'],
+  lifetimeMs: 60_000,
+  totalKeys: [],
+};
 
 describe('the host', () => {
   it('is reached where its name is allowed, at the address that was judged', async () => {
@@ -346,7 +357,7 @@ describe('another origin', () => {
     '{other}/items?cursor=2',
     '//127.0.0.1.evil.example/items?cursor=2',
     'http://user@127.0.0.1:{port}/items?cursor=2',
-  ])('is not called by the address of a next page: %s', async (next) => {
+  ])('is not called by the address of a next page, of which named parameters are used: %s', async (next) => {
     const other = await startThirdParty(() => empty);
     const server = await startThirdParty(() => ({
       body: {
@@ -354,14 +365,25 @@ describe('another origin', () => {
         next: next.replace('{other}', other.origin).replace('{port}', String(server.port)),
       },
     }));
-    const account = openTestAccount({
-      baseUrl: server.origin,
-      list: listOf(requestOf('/items', { start_cursor: { kind: 'paging' } }), {
-        paging: { kind: 'nextUrl', url: ['next'], keep: ['cursor'], isAlone: false },
-      }),
-    });
-    const failure = await failureOf(account.list(list, never));
+    const accountThat = (keep: readonly string[] | { readonly except: readonly string[] }) =>
+      openTestAccount({
+        baseUrl: server.origin,
+        list: listOf(requestOf('/items', { start_cursor: { kind: 'paging' } }), {
+          paging: { kind: 'nextUrl', url: ['next'], keep, isAlone: false },
+        }),
+        pagination: tokens,
+      });
+    const account = accountThat(['cursor']);
+    const { metadata } = await account.list(list, never);
+    expect(metadata).toEqual({ next: 'cursor=2' });
+    await account.list({ entity: things, params: { start_cursor: 'cursor=2' } }, never);
+    expect(server.requests.map(({ path, query }) => `${path}?${query.toString()}`)).toEqual([
+      '/items?',
+      '/items?cursor=2',
+    ]);
+    const failure = await failureOf(accountThat({ except: [] }).list(list, never));
     expect(failure).toMatchObject({ class: 'refused', reason: 'otherOrigin' });
+    expect(failure.text).toContain('name them in keep: [...] of the paging');
     expect(failure.text).not.toContain(secretToken);
     expect(other.requests).toHaveLength(0);
   });

@@ -197,6 +197,7 @@ async function openRenewing(
     if (!request.body.includes(`refresh-${number}`)) return { status: 400, body: { error: 'invalid_grant' } };
     number += 1;
     return {
+      headers: { 'content-type': 'text/plain' },
       body: {
         access_token: `access-${number}`,
         refresh_token: `refresh-${number}`,

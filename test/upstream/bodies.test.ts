@@ -113,12 +113,7 @@ describe('a body', () => {
       'unavailable',
       'notJson',
     ],
-    [
-      'JSON that calls itself something else',
-      { headers: { 'content-type': 'text/plain' }, body: records(1) },
-      'unavailable',
-      'notJson',
-    ],
+    ['other text', { headers: { 'content-type': 'text/csv' }, body: 'id,name' }, 'unavailable', 'notJson'],
     [
       'JSON of 100,000 levels',
       { body: `{"items":${'['.repeat(49_000)}${']'.repeat(49_000)}}` },
@@ -133,6 +128,28 @@ describe('a body', () => {
     ],
   ])('with %s is not used', async (_what, reply, failureClass, reason) => {
     expect(await listFrom(reply)).toMatchObject({ class: failureClass, reason });
+  });
+
+  it.each(['text/plain', 'text/html', 'application/octet-stream', 'application/x-json', ''])(
+    'is JSON with the content type "%s" too',
+    async (type) => {
+      const server = await startThirdParty(() => ({ headers: { 'content-type': type }, body: records(2) }));
+      const account = openTestAccount({ baseUrl: server.origin, list: small });
+      expect((await account.list(list, never)).records).toHaveLength(2);
+    },
+  );
+
+  it.each([
+    ['text/html; charset=utf-8', 'of the type text/html'],
+    ['application/json', 'of the type application/json'],
+    ['', 'without a content type'],
+    [`text/x-${'a1'.repeat(20)}`, 'of the type text/[redacted]'],
+  ])('that is a page is named as one, with the content type "%s"', async (type, named) => {
+    const page = '\uFEFF\n <!doctype html><title>[[[</title>';
+    expect(await listFrom({ headers: { 'content-type': type }, body: page })).toMatchObject({
+      reason: 'notJson',
+      text: `expected JSON, got a page (HTML or XML) ${named}; something else may answer at this address`,
+    });
   });
 
   it('may hold brackets in its texts, and records of 200 levels', async () => {

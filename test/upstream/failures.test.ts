@@ -101,6 +101,11 @@ describe('an error of the mailing service', () => {
     },
   );
 
+  it('that is JSON of the type text/html is an error of the service, not of a network before it', async () => {
+    const { failure } = await failing({ status: 400, headers: html, body: '{"detail":"no such field"}' });
+    expect(failure).toMatchObject({ class: 'refused', text: 'no such field' });
+  });
+
   it('that is bare text at a very high volume is throttled', async () => {
     const { failure, host } = await failing({
       status: 429,

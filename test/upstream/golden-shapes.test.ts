@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
-import { textOf } from '../../src/sample/writing.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import { textOf } from '../../src/sample/sample-values.ts';
+import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import { recorded } from '../support/recorded-records.ts';
 import { builtInDefinition, sampleSeed } from '../support/sample-service.ts';
 import { sampleTruth } from '../support/sample-truth.ts';

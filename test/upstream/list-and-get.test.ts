@@ -10,7 +10,9 @@ import {
   secretToken,
   things,
 } from '../support/third-party/open-test-account.ts';
-import { startThirdParty } from '../support/third-party/start-third-party.ts';
+import type { JsonObject } from '../../src/core/json.ts';
+import type { ListRequest } from '../../src/definitions/upstream/upstream.ts';
+import { startThirdParty, type Reply } from '../support/third-party/start-third-party.ts';
 
 const noted = { headers: { date: 'Tue, 03 Feb 2026 10:00:00 GMT' } };
 
@@ -75,14 +77,18 @@ describe('list', () => {
       'got nothing there: the answer is an object with "data" (an array of 2), "meta" (an object)',
     ],
     ['an array at the top', [{}, {}, {}], 'got nothing there: the answer is an array of 3'],
-    ['a record that is no object', { items: [{ id: 1 }, 2] }, 'expected objects as records, got a number'],
+    ['no object among its records', { items: [1, 'a', null] }, 'expected objects as records, got a number'],
+    ['null where the service writes its errors', { items: null, message: 'no access' }, 'got items is null'],
+    ['false', { items: false }, 'got items is false'],
+    ['an empty text', { items: '' }, 'got items is a text'],
+    ['an empty object', { items: {} }, 'got items is an object'],
+    ['zero', { items: 0 }, 'got items is a number'],
+    ['a text alone', '"nothing"', 'the answer is a text'],
   ])('takes no answer with %s for a page, and says what came', async (_what, body, text) => {
     const server = await startThirdParty(() => ({ body }));
     const account = openTestAccount({ baseUrl: server.origin });
     const failure = await failureOf(account.list({ entity: things, params: {} }, never));
-    const reason =
-      Array.isArray(body) || !('items' in body && Array.isArray(body.items)) ? 'noRecords' : 'brokenBody';
-    expect(failure).toMatchObject({ class: 'unavailable', reason, status: 200 });
+    expect(failure).toMatchObject({ class: 'unavailable', reason: 'noRecords', status: 200 });
     expect(failure.text).toContain(text);
   });
 
@@ -107,7 +113,69 @@ describe('list', () => {
     const account = openTestAccount({ baseUrl: server.origin });
     await account.list({ entity: things, params: {} }, never);
     const failure = await failureOf(account.list({ entity: things, params: {} }, never));
-    expect(failure).toMatchObject({ class: 'unavailable', reason: 'brokenBody', status: 200 });
+    expect(failure).toMatchObject({ class: 'unavailable', reason: 'brokenRecords', status: 200 });
+  });
+
+  it('hands on what is no object among its records', async () => {
+    const server = await startThirdParty(() => ({ body: { items: [{ id: 1 }, 'text', null, [2]] } }));
+    const account = openTestAccount({ baseUrl: server.origin, rename: new Map([['id', 'x']]) });
+    const page = await account.list({ entity: things, params: {} }, never);
+    expect(page.records).toEqual([{ x: 1 }, 'text', null, [2]]);
+  });
+});
+
+describe('an answer without an array of records', () => {
+  const totalKeys = ['total'];
+  const declared = ['null', 'missing', 'noContent'] as const;
+  const nothing = { records_came_as: 'nothing' };
+  const listed = async (reply: Reply, empty: ListRequest['empty'] = null) => {
+    const server = await startThirdParty(() => reply);
+    const account = openTestAccount({
+      baseUrl: server.origin,
+      list: listOf(requestOf('/items'), {
+        empty,
+        metadata: new Map([['total', { kind: 'body', path: ['total'] }]]),
+      }),
+      pagination: { kind: 'single', totalKeys },
+    });
+    return account.list({ entity: things, params: {} }, never);
+  };
+
+  it.each<[string, Reply, ListRequest['empty'], JsonObject]>([
+    ['by its status', { status: 204 }, null, nothing],
+    ['by a total of 0 beside null', { body: { items: null, total: 0 } }, null, { total: 0, ...nothing }],
+    ['by a total of 0 alone', { body: { total: 0 } }, null, { total: 0, ...nothing }],
+    ['as declared, by null', { body: { items: null } }, declared, nothing],
+    ['as declared, by a missing key', { body: { page: 1 } }, declared, nothing],
+    ['as declared, by a list without members', { body: [] }, declared, nothing],
+    ['as declared, by an empty body', { body: '' }, declared, nothing],
+    ['as declared, by null alone', { body: 'null' }, declared, nothing],
+    ['as declared, beside words', { body: { items: null, message: 'ok' } }, declared, nothing],
+    ['it seems, by null', { body: { items: null } }, null, { records_came_as: 'null' }],
+    ['it seems, by null alone', { body: 'null' }, null, { records_came_as: 'null' }],
+  ])('is an empty one %s', async (_how, reply, empty, metadata) => {
+    expect(await listed(reply, empty)).toMatchObject({ records: [], metadata });
+  });
+
+  it.each<[string, Reply, ListRequest['empty']]>([
+    ['a missing key that is not declared', { body: {} }, null],
+    ['a missing key where only null is declared', { body: {} }, ['null']],
+    ['an empty body that is not declared', { body: '' }, null],
+    ['an empty body, declared as a missing key', { body: '' }, ['missing']],
+    [
+      'null where the definition says that it never stands for an empty listing',
+      { body: { items: null } },
+      [],
+    ],
+    ['null beside a total of 5', { body: { items: null, total: 5 } }, null],
+    ['a missing key beside a total of 5', { body: { total: 5 } }, null],
+    ['false, whatever is declared', { body: { items: false } }, declared],
+    ['a text, whatever is declared', { body: { items: '' } }, declared],
+    ['an object, whatever is declared', { body: { items: {} } }, declared],
+    ['a number, whatever its total', { body: { items: 0, total: 0 } }, declared],
+    ['a text alone', { body: '"none"' }, declared],
+  ])('is none by %s', async (_what, reply, empty) => {
+    expect(await failureOf(listed(reply, empty))).toMatchObject({ class: 'unavailable' });
   });
 });
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
-import { textOf } from '../../src/sample/writing.ts';
+import { textOf } from '../../src/sample/sample-values.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import {
   errorWithOk,

@@ -1,8 +1,8 @@
 import { isFullBlock, isFullComment, isFullDataSource, isFullPage, isFullUser } from '@notionhq/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
-import { textOf } from '../../src/sample/writing.ts';
+import { createSampleAccount } from '../../src/sample/sample-service.ts';
+import { textOf } from '../../src/sample/sample-values.ts';
 import { sampleTruth, type TruthRecord } from '../support/sample-truth.ts';
 import { type FakeMailchimp, startFakeMailchimp } from '../support/upstream/mailchimp/fake-mailchimp.ts';
 import {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { textOf } from '../../src/sample/writing.ts';
+import { textOf } from '../../src/sample/sample-values.ts';
 import type { TruthRecord } from '../support/sample-truth.ts';
 import { entityNamed } from '../support/sync-once.ts';
 import type { FakeServer } from '../support/upstream/fake-server.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { JsonObject } from '../../src/core/json.ts';
+import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import type { EntityName } from '../../src/core/names.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
@@ -7,7 +7,7 @@ import { styleOf } from '../../src/pagination/pagination-of.ts';
 import { openCallGate } from '../../src/upstream/call-gate.ts';
 import { openUpstream, type UpstreamAccount } from '../../src/upstream/open-upstream.ts';
 import { openUpstreamTransport } from '../../src/upstream/upstream-transport.ts';
-import { textOf } from '../../src/sample/writing.ts';
+import { textOf } from '../../src/sample/sample-values.ts';
 import type { FakeServer } from '../support/upstream/fake-server.ts';
 import {
   deskWorld,
@@ -71,7 +71,7 @@ async function walk(
   for (let calls = 0; calls < 200; calls += 1) {
     const asked = { ...entity.fixedParams, ...params, ...pages.request(position) };
     const page = await account.list({ entity: entity.name, params: asked }, never);
-    records.push(...page.records);
+    records.push(...page.records.filter((record) => isJsonObject(record)));
     const next = style.readNext({ result: [], metadata: page.metadata }, () => undefined);
     if (next !== null && 'fault' in next) throw new Error(next.fault);
     const marks = page.records.map((record) => JSON.stringify(record));

@@ -11,7 +11,7 @@ export const actions = command({
   argument: ['[connector]', 'its name in the config (default: all)'],
   options: { '--limit <n>': { text: 'how many', default: String(defaultLimit) } },
   help: `
-Pauses, cancelled runs, resets, adopted addresses, undeletes, refetches, copies, fields marked as known, syncs with --full or
+Pauses, cancelled runs, resets, adopted addresses, undone runs, refetches, copies, fields marked as known, syncs with --full or
 --allow-deletes, and runs and publications that a worker was asked for; from commands and from the pages. Kept in the sink for 400 days.
 
 Examples:

@@ -1,4 +1,10 @@
-import { adoptIdentity, changedIdentity, sampleConnector, type Sample } from '../../app/adopt-connector.ts';
+import {
+  adoptIdentity,
+  changedAddress,
+  changedIdentity,
+  sampleConnector,
+  type Sample,
+} from '../../app/adopt-connector.ts';
 import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
@@ -12,14 +18,15 @@ import { rightColumns, indentedTable, leftColumns } from '../output/text-table.t
 
 export const adopt = command({
   argument: ['<connector>', 'a name from the config'],
-  options: { '--yes': 'accept the new address; without this, only show the comparison' },
+  options: { '--yes': 'accept the new address; without this, only show what is new' },
   help: `
-For a changed api.baseUrl or connector id (https instead of http, another host), or after a sync that seemed to read
-another account. Reads a sample through the new address
-(at most 60 calls), compares it with what is stored, and refuses where they disagree. Nothing is deleted or reset.
-Deletes are withheld (exit code 6) until a full sync has found every stored record at the new address.
+For another scheme, host or port (a changed api.baseUrl, an edited definition), another account or connector id, or after
+a sync that seemed to read another account. With --yes the credentials go to the new address, a sample of the records
+there (at most 60 calls) is compared with what is stored, and refused where they disagree; without it, nothing is sent to
+a new address. Nothing is deleted or reset. Deletes are withheld (exit code 6) until a full sync has found every stored
+record at the new address. Where nothing is stored, nothing needs to be adopted.
 
-Exit codes: 0 the sample agrees, 2 it does not; those of a sync where the sample could not be read.
+Exit codes: 0 nothing speaks against it, 2 the sample disagrees; those of a sync where the sample could not be read.
 
 Examples:
   $ connector-sync adopt newsletter
@@ -29,8 +36,20 @@ Examples:
     const { terminal, clock, signal, program } = context;
     const settings = await context.settings('access');
     const connector = connectorNamed(settings, name);
-    await using app = await openApp({ settings, clock, command: 'connector-sync adopt' });
-    const { identity, differences, isDoubted, rows } = await changedIdentity(app, connector, signal);
+    const change = await changedAddress(connector, settings);
+    const { differences: moved } = change;
+    if (moved.length > 0) terminal.print(...differenceText(name, moved));
+    if (moved.length > 0 && !isSure) {
+      terminal.printJson({ connector: name, isAdopted: false, differences: moved });
+      terminal.print(
+        `Nothing was sent to the new address. To send the credentials there, compare the records, and adopt it: ${program} adopt ${name} --yes`,
+      );
+      return exitCodes.ok;
+    }
+    const command = 'connector-sync adopt';
+    await using app = await openApp({ settings, clock, command, adopts: connector.name });
+    const found = await changedIdentity(app, connector, change, signal);
+    const { identity, differences, isDoubted, rows, mustSignIn } = found;
     if (differences.length === 0 && !isDoubted) {
       terminal.printJson({ connector: name, isAdopted: false, differences });
       terminal.print(
@@ -38,12 +57,12 @@ Examples:
       );
       return exitCodes.ok;
     }
-    if (differences.length > 0) terminal.print(...differenceText(name, differences));
-    const sample = rows === 0 ? null : await sampled(app, connector, context);
+    if (differences.length > moved.length) terminal.print(...differenceText(name, differences));
+    const sample = mustSignIn ? null : await sampled(app, connector, context);
     if (sample !== null && sample.report.outcome !== 'ok' && sample.report.outcome !== 'partial') {
       return tellUnread(context, name, sample);
     }
-    terminal.print(...sampleText(sample));
+    terminal.print(...(sample === null ? [] : sampleText(sample)));
     const isAgreed = sample === null || sample.agrees;
     // At the same address a sync has stopped, and has shown both what is stored and what is served: a person decides.
     const mayAdopt = isAgreed || differences.length === 0;
@@ -59,7 +78,7 @@ Examples:
     }
     terminal.print(
       isAdopted
-        ? `${name}: adopted. Deletes are withheld until "${program} sync ${name} --full" has found every stored record.`
+        ? `${name}: adopted${mustSignIn ? `, and nothing was compared: the new address needs a sign-in, "${program} login ${name}"` : ''}. Deletes are withheld until "${program} sync ${name} --full" has found every stored record.`
         : `Nothing was changed.${isAgreed ? '' : ' The API serves other records than those that are stored.'} To adopt it: ${program} adopt ${name} --yes`,
     );
     return exitCodes.ok;
@@ -85,8 +104,7 @@ function differenceText(name: string, differences: readonly IdentityDifference[]
   return [`${name}:`, ...indentedTable(differenceColumns, rows)];
 }
 
-function sampleText(sample: Sample | null): readonly string[] {
-  if (sample === null) return ['  No row is stored, so there is nothing to compare.'];
+function sampleText(sample: Sample): readonly string[] {
   const rows = sample.entities.map(({ entity, read, equal, changed, added, missing }) => [
     entity,
     count(read),

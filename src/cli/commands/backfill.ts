@@ -9,12 +9,12 @@ import {
   writeRequest,
   type BackfillRequest,
   instantExamples,
-  parseInstant,
 } from '../../app/backfill.ts';
 import { openSharingApp } from '../../app/open-app.ts';
 import { checkNotPaused, openQueuesOf, sinkIdOf } from '../../app/reach-queues.ts';
 import type { Clock } from '../../core/clock.ts';
 import { addCounts, noCounts } from '../../core/records.ts';
+import { timeMs } from '../../core/times.ts';
 import { usage } from '../../core/usage-error.ts';
 import type { BackfillSpan, BackfillPlan } from '../../engine/plan-backfill.ts';
 import { windowText } from '../../engine/run-options.ts';
@@ -166,7 +166,7 @@ function spanOf(since: string, until: string | undefined, window: string, clock:
 }
 
 function timeOf(option: string, text: string): number {
-  const ms = parseInstant(text);
+  const ms = timeMs(text);
   if (ms !== null) return Math.floor(ms / 1000) * 1000;
   throw usage(`${option}: expected a date or a time, such as ${instantExamples}, got "${text}".`);
 }

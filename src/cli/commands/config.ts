@@ -1,15 +1,18 @@
-import { describeSettings } from '../../settings/describe-settings.ts';
+import { configView } from '../../settings/config-view.ts';
 import { settingsJsonSchema } from '../../settings/settings-file.ts';
 import { command } from '../command.ts';
+import { configFile } from '../load-config.ts';
 
 export const config = command({
   commands: {
     show: command({
-      description: 'Show the checked config with defaults filled in, without secrets.',
+      description: 'Show the checked config with its defaults, without secrets.',
       // JSON in both cases: indented for people, one line for programs.
       run: async (context) => {
         const { terminal } = context;
-        const document = describeSettings(await context.settings());
+        // Refuses a config with mistakes, and has its secrets hidden.
+        await context.settings();
+        const document = configView({ file: configFile(context), env: context.env });
         terminal.printJson(document);
         terminal.print(JSON.stringify(document, null, 2));
       },

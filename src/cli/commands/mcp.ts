@@ -1,8 +1,6 @@
-import { resolve } from 'node:path';
 import { Writable } from 'node:stream';
-import { usage } from '../../core/usage-error.ts';
 import { parseListenAddress } from '../../monitor/listen-address.ts';
-import { command, type CommandContext, type FlagsOf } from '../command.ts';
+import { command } from '../command.ts';
 import { stderrLog } from '../environment.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { aborted } from '../watch-interrupts.ts';
@@ -23,20 +21,10 @@ Examples:
   },
 });
 
-const tokenVariable = 'CONNECTOR_SYNC_MCP_TOKEN';
-
 const options = {
   '--http <[host]:port>': 'serve at an address of this machine instead, to agents with a token',
   '--allow-sql': 'agents may also query by SQL what they see, as with "mcp: { sql: true }"',
-  '--serve <folder>': 'what "serve" keeps in this data folder, in place of the sinks of a config',
-  '--connectors <glob...>': 'with --serve: only these, by id or <workspace>/<name>; * is any text',
-  '--exclude <what...>':
-    'with --serve: entities or fields that agents do not see, as mcp.exclude of a config',
-  '--allow-host <name...>':
-    'with --serve and --http: names that agents reach it by, as http.hosts of a config',
 } as const;
-
-type McpFlags = FlagsOf<typeof options>;
 
 export const mcp = command({
   options,
@@ -50,25 +38,23 @@ Needs a package: npm install @modelcontextprotocol/server
 
 With --http, agents send http.token or one of http.tokens of the config as a bearer token, and /metrics has what was asked.
 
-With --serve there is no config: agents read the indexed stores of all connectors that "serve" hosts, whether it runs or not.
-The bearer token of --http is then in $${tokenVariable}.
-
 Examples:
   $ connector-sync mcp --config /etc/connector-sync.yaml
   $ connector-sync mcp --http 9402
   $ connector-sync mcp --allow-sql
-  $ connector-sync mcp --serve /srv/connectors/data/service --connectors 'default/*'
   $ claude mcp add newsletter -- connector-sync mcp --config /etc/connector-sync.yaml`,
   commands: { grant },
   enter: () => ({ isLogged: true, isWatching: true }),
   run: async (context, flags) => {
     const { terminal, clock, program, signal } = context;
     const listen = flags.http === undefined ? null : parseListenAddress(flags.http);
-    const { http, allowsSql, source } = await servedBy(context, flags);
+    const settings = await (listen === null ? context.settings() : context.settings('http'));
+    const allowsSql = flags.allowSql || settings.mcp.sql;
     const log = await stderrLog(context, 'info');
     const { mcpOverHttp, mcpOverStdio } = await import('../../mcp/open-mcp.ts');
-    const served = { source, allowsSql, clock, log, program };
+    const served = { settings, allowsSql, clock, log, program };
     if (listen !== null) {
+      const { http } = settings.parts;
       await using over = await mcpOverHttp({ ...served, listen, http });
       terminal.printJson({ url: over.url });
       terminal.print(over.url);
@@ -80,47 +66,6 @@ Examples:
     await mcpOverStdio({ ...served, signal, input: context.input(), output });
   },
 });
-
-/** What agents read, and by which tokens over HTTP. */
-async function servedBy(context: CommandContext, flags: McpFlags) {
-  if (flags.serve !== undefined) return await servedByFolder(context, flags, flags.serve);
-  for (const [name, given] of [
-    ['--connectors', flags.connectors],
-    ['--exclude', flags.exclude],
-    ['--allow-host', flags.allowHost],
-  ] as const) {
-    if (given.length === 0) continue;
-    throw usage(`${name} belongs to --serve; a config has mcp.connectors, mcp.exclude and http.hosts.`);
-  }
-  const settings = await (flags.http === undefined ? context.settings() : context.settings('http'));
-  const { http } = settings.parts;
-  // Loaded only here: no other command serves agents.
-  const { configSource } = await import('../../mcp/open-mcp.ts');
-  return { http, allowsSql: flags.allowSql || settings.mcp.sql, source: configSource(settings) };
-}
-
-async function servedByFolder({ config, cwd, env, scrubber }: CommandContext, flags: McpFlags, data: string) {
-  if (config !== null) throw usage('Expected either --serve or --config, got both.');
-  const [{ serveSource }, { httpFile }] = await Promise.all([
-    import('../../mcp/serve-source.ts'),
-    import('../../settings/settings-file.ts'),
-  ]);
-  const { connectors: globs, exclude, allowHost: hosts } = flags;
-  const source = serveSource({ folder: resolve(cwd, data), globs, exclude });
-  // Now, and not at the first call: a folder that is none of "serve" is a slip of the command line.
-  source.shown();
-  const token = env[tokenVariable];
-  if (flags.http !== undefined && token === undefined) {
-    throw usage(`mcp --serve --http needs a token that agents send: set ${tokenVariable}.`);
-  }
-  const { data: http, error } = httpFile.safeParse({ token, hosts });
-  const [problem] = error?.issues ?? [];
-  if (http === undefined) {
-    throw usage(`${problem?.path[0] === 'hosts' ? '--allow-host' : tokenVariable}: ${problem?.message}.`);
-  }
-  if (http.token !== null) scrubber.register(http.token);
-  return { http, allowsSql: flags.allowSql, source };
-}
 
 async function writeTo(
   terminal: Terminal,

@@ -2,7 +2,7 @@ import { fromEverySink } from '../../app/find-run.ts';
 import { usage } from '../../core/usage-error.ts';
 import { firstNames } from '../../definitions/suggest-name.ts';
 import { openNotifier } from '../../notify/open-notifier.ts';
-import { shownPlace } from '../../settings/describe-settings.ts';
+import { shownPlace } from '../../settings/config-view.ts';
 import type { LocalSettings, NotifySettings } from '../../settings/settings.ts';
 import { counted, longAgo, printable } from '../../telemetry/format.ts';
 import { command } from '../command.ts';

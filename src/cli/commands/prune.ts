@@ -1,7 +1,9 @@
 import { pruneConnector } from '../../app/apply-retention.ts';
+import { cleanTargets } from '../../app/publish-target.ts';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import type { ExpiredOf } from '../../sinks/purges.ts';
 import { count } from '../../telemetry/format.ts';
+import { cleanedText, leftText } from '../../wording/purged-text.ts';
 import { allowByAgeText, withheldByAgeText } from '../../wording/withheld-by-age.ts';
 import { command } from '../command.ts';
 import { type ExitCode, exitCodes, gravestExitCode, reportFailureOf } from '../output/exit-codes.ts';
@@ -30,12 +32,14 @@ Examples:
       try {
         const how = { clock, signal, isDryRun: dryRun, allowDeletes };
         const { entities, withheld, left } = await pruneConnector(settings, connector, how);
+        const targets = dryRun ? [] : await cleanTargets(settings, connector, { clock, signal });
         terminal.printJson({
           connector: connector.name,
           isDone: !dryRun,
           entities,
           withheld: withheld.map(({ kind: _kind, ...one }) => one),
           left,
+          targets: targets.map((one) => ({ ...one })),
         });
         const found = entities.filter((one) => one.rows + one.quarantined + one.files + one.versions > 0);
         const what = dryRun ? 'would be removed' : 'removed';
@@ -46,9 +50,9 @@ Examples:
         } else terminal.print(`${connector.name}: nothing ${what}`);
         terminal.print(...withheld.map((one) => `  ${withheldByAgeText(one)}`));
         if (withheld.length > 0) terminal.print(`  ${allowByAgeText(connector.name, program)}`);
-        const steps = left.map(({ entity, why }) => `  not done yet (${entity}): ${why ?? 'freed space'}`);
-        terminal.print(...steps);
-        codes.push(left.length > 0 ? exitCodes.degraded : exitCodes.ok);
+        terminal.print(...[...left.map(leftText), ...targets.map(cleanedText)].map((line) => `  ${line}`));
+        const isLeft = left.length > 0 || targets.some(({ problem }) => problem !== null);
+        codes.push(isLeft ? exitCodes.degraded : exitCodes.ok);
         if (withheld.length > 0) codes.push(exitCodes.guard);
       } catch (error) {
         signal.throwIfAborted();

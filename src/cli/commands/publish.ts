@@ -70,7 +70,9 @@ async function runPublish(
       context.terminal.note(`${target.name}: tables need no snapshot, because they show all rows`);
     }
     const end = await showPublication(context, settings, target, asked);
-    return withinMs === null ? exitCodes.ok : tellFreshness(context, target, end, withinMs);
+    const isClean = (end.cleaned?.problem ?? null) === null;
+    const code = withinMs === null ? exitCodes.ok : tellFreshness(context, target, end, withinMs);
+    return isClean ? code : exitCodes.degraded;
   });
 }
 

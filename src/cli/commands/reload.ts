@@ -1,4 +1,3 @@
-import { askReload } from '../../app/ask-reload.ts';
 import { openQueuesOf } from '../../app/reach-queues.ts';
 import { usage } from '../../core/usage-error.ts';
 import { printable } from '../../telemetry/format.ts';
@@ -13,9 +12,9 @@ it; other runs continue. A worker also does so on SIGHUP, and by itself where th
 
 Exit codes: 0 every worker has the config; 1 one refused it, or did not answer within 20 s.`,
   run: async (context) => {
-    const { terminal, clock, signal, program } = context;
+    const { terminal, signal, program } = context;
     await using queues = await openQueuesOf(await context.settings('redis'));
-    const { workers, answers, silent } = await askReload(queues, clock, signal);
+    const { workers, answers, silent } = await queues.reload(signal);
     if (workers === 0) {
       throw usage(
         `No worker runs on this Redis. Start one with "${program} worker": it reads the config then.`,
@@ -25,7 +24,9 @@ Exit codes: 0 every worker has the config; 1 one refused it, or did not answer w
     for (const { worker, config, outcome, text } of answers) {
       terminal.print(`${printable(worker)}: ${outcome} (${printable(config)}): ${printable(text)}`);
     }
-    if (silent > 0) terminal.print(`${silent} of ${workers} workers did not answer: their logs say why.`);
+    if (silent > 0) {
+      terminal.print(`${silent} of ${workers} workers did not answer; their logs say why.`);
+    }
     const isDone = silent === 0 && answers.every(({ outcome }) => outcome !== 'refused');
     return isDone ? exitCodes.ok : exitCodes.failed;
   },

@@ -1,41 +1,55 @@
 import { cancelledText, cancelRun, findRun, fromEverySink } from '../../app/find-run.ts';
 import { recordsRead, rowsWritten } from '../../app/run-totals.ts';
-import { undeleteRun } from '../../app/undelete-run.ts';
+import { rowsUndone, undoneTexts, undoRun } from '../../app/undo-run.ts';
 import { slept } from '../../core/clock.ts';
-import type { RunId } from '../../core/names.ts';
+import { isRunId, type RunId } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
-import { connectorNamed } from '../../settings/chosen-connectors.ts';
+import { chosenConnectors, connectorNamed } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
-import { count, counted, duration, timeOfDay } from '../../telemetry/format.ts';
-import { command, type CommandContext, wholeNumber } from '../command.ts';
-import { endText } from '../../wording/run-report-table.ts';
+import { count, counted, duration, printable, timeOfDay } from '../../telemetry/format.ts';
+import { command, type CommandContext, oneOf, wholeNumber } from '../command.ts';
+import { endText, failureText } from '../../wording/run-report-table.ts';
 import { runReportText } from '../output/run-report-text.ts';
 import { leftColumns, rightColumns, fits, textTable, rowSentences, type Rows } from '../output/text-table.ts';
 
 const defaultLimit = 20;
+const states = ['running', 'ok', 'partial', 'degraded', 'failed', 'interrupted'] as const;
 
 export const runs = command({
-  argument: ['[id]', "a run's id"],
+  argument: ['[which...]', "a run's id, or connectors from the config, * stands for any text (default: all)"],
   options: {
+    '--state <state>': `only those that are ${states.join(', ')}`,
     '--limit <n>': { text: 'how many', default: String(defaultLimit) },
     '--follow': 'then a line whenever a run starts or ends, until Ctrl-C; times are UTC',
   },
   help: `
 Examples:
   $ connector-sync runs --limit 5
+  $ connector-sync runs newsletter --state failed   why it failed, each time
   $ connector-sync runs --follow                    what workers and other terminals do, as it happens
   $ connector-sync runs --follow --json | jq 'select(.change == "ended") | .run.state'`,
   enter: ({ follow }) => ({ isWatching: follow }),
-  run: async (context, flags, id) => {
+  run: async (context, flags, which) => {
     const settings = await context.settings();
     const isFollowing = flags.follow;
-    if (id !== undefined && isFollowing) throw usage("Expected a run's id or --follow, got both.");
-    if (id !== undefined) return showRun(context, (await findRun(settings, id, context.program)).run);
+    const [id = ''] = which;
+    if (isRunId(id)) {
+      if (isFollowing || which.length > 1) throw usage("Expected a run's id alone, got more.");
+      return showRun(context, (await findRun(settings, id, context.program)).run);
+    }
     const limit = wholeNumber('--limit', flags.limit, undefined, 1);
-    const found = await fromEverySink(settings, async (history, sink) =>
-      (await history.runs({ limit })).map((run): ShownRun => ({ ...run, sink: sink.name })),
-    );
+    const state = flags.state === undefined ? undefined : oneOf('--state', flags.state, states);
+    const chosen = which.length === 0 ? null : chosenConnectors(settings, which).map(({ name }) => name);
+    const found = await fromEverySink(settings, async (history, sink) => {
+      const filter = { limit, ...(state === undefined ? {} : { state }) };
+      const runs = await Promise.all(
+        chosen === null
+          ? [history.runs(filter)]
+          : chosen.map((connector) => history.runs({ ...filter, connector })),
+      );
+      return runs.flat().map((run): ShownRun => ({ ...run, sink: sink.name }));
+    });
     const newest = found
       .flat()
       .sort((left, right) => (left.startedAt < right.startedAt ? 1 : -1))
@@ -43,11 +57,14 @@ Examples:
     context.terminal.printJson({ runs: newest });
     // Followed, the newest stands last: where the next line comes.
     const shown = isFollowing ? newest.toReversed() : newest;
-    const none = `No runs yet${isFollowing ? '' : `; run "${context.program} sync"`}.`;
+    const none =
+      state !== undefined || chosen !== null
+        ? 'No such runs.'
+        : `No runs yet${isFollowing ? '' : `; run "${context.program} sync"`}.`;
     context.terminal.print(...(newest.length > 0 ? runsTable(shown, context.terminal.columns()) : [none]));
     if (!isFollowing) return;
     context.terminal.print('Waiting for runs to start and end; Ctrl-C stops looking.');
-    return await followRuns(context, settings);
+    return await followRuns(context, settings, (run) => chosen === null || chosen.includes(run.connector));
   },
 });
 
@@ -70,9 +87,27 @@ export function runsTable(runs: readonly ShownRun[], width: number | null): read
   const hasSinks = new Set(runs.map(({ sink }) => sink)).size > 1;
   const rowsWith = (hasStart: boolean): Rows => runs.map((run) => runRow(run, hasSinks, hasStart));
   const whole = textTable(columns, rowsWith(true));
-  if (width === null || fits(whole, width)) return whole;
   const narrow = textTable(columns, rowsWith(false));
-  return fits(narrow, width) ? narrow : rowSentences(columns, rowsWith(false), width);
+  const isFitting = (table: readonly string[]): boolean => width === null || fits(table, width);
+  const table = [whole, narrow].find(isFitting);
+  if (table === undefined) {
+    return rowsWith(false).flatMap((row, at) => [
+      ...rowSentences(columns, [row], width ?? 0),
+      ...reasonOf(runs[at]),
+    ]);
+  }
+  const [heading = '', ...lines] = table;
+  return [heading, ...lines.flatMap((line, at) => [line, ...reasonOf(runs[at])])];
+}
+
+/** Why a run did not go well. */
+function reasonOf(run: RunSummary | undefined): readonly string[] {
+  const { error = null, failures = [], failuresOmitted = 0 } = run?.report ?? {};
+  const [first] = failures;
+  if (error !== null) return [`  ! ${error.code}: ${printable(error.message)}`];
+  if (first === undefined) return [];
+  const more = failures.length + failuresOmitted - 1;
+  return [`  ! ${failureText(first)}${more > 0 ? `; and ${count(more)} more` : ''}`];
 }
 
 function runRow(run: ShownRun, hasSinks: boolean, hasStart: boolean): readonly string[] {
@@ -102,13 +137,17 @@ const newestLimit = 50;
  * A line whenever a run starts or ends in any sink of the config, until the command is interrupted: then it ends with
  * 0.
  */
-async function followRuns(context: CommandContext, settings: LocalSettings): Promise<void> {
+async function followRuns(
+  context: CommandContext,
+  settings: LocalSettings,
+  isShown: (run: RunSummary) => boolean,
+): Promise<void> {
   const { terminal, clock, signal } = context;
   const width = Math.max(0, ...[...settings.connectors.keys()].map((name) => name.length));
   let known = statesOf(await newestRuns(settings, new Map()));
   while (await slept(clock, everyMs, signal)) {
     const runs = await newestRuns(settings, known);
-    for (const { change, run } of changesSince(known, runs)) {
+    for (const { change, run } of changesSince(known, runs.filter(isShown))) {
       terminal.printJson({ change, run });
       terminal.print(changeText(change, run, width));
     }
@@ -178,19 +217,22 @@ Example:
   },
 });
 
-export const undelete = command({
+export const undo = command({
   argument: ['<connector>', 'its name in the config'],
   options: {
     '--run <id>': {
-      text: 'the run that marked the records as deleted, as "runs" shows it',
+      text: 'the run, as "runs" shows it',
       isRequired: true,
     },
   },
   help: `
-Rows that were written since stay as they are. Records that really do not exist are found again by the next full sync.
+Rows that the run inserted are marked as deleted, rows that it deleted are live again, and rows that it updated are
+restored where the history (see the config) has their version of before. Other updated rows are named, stay as they are,
+and the next run reads all listings that the run has written from in full. Rows that later runs have changed stay, and
+are named as far as that is known. Nothing is called; an undo that was interrupted is completed by the same command.
 
 Example:
-  $ connector-sync undelete newsletter --run 20261121T152528492Z-4b72c77d`,
+  $ connector-sync undo newsletter --run 20261121T152528492Z-4b72c77d`,
   run: async (context, { run: id }, name) => {
     const { terminal, clock, program, signal } = context;
     const settings = await context.settings();
@@ -199,18 +241,20 @@ Example:
     if (found.run.connector !== connector.name || found.sink.name !== connector.sink.name) {
       throw usage(`Run ${id} is one of ${found.run.connector} in sink ${found.sink.name}, not of ${name}.`);
     }
-    const { run, entities } = await undeleteRun(connector, found.run.run, {
+    const { run, entities } = await undoRun(connector, found.run.run, {
       clock,
-      command: 'connector-sync undelete',
+      command: 'connector-sync undo',
       signal,
     });
-    const rows = [...entities.values()].reduce((sum, one) => sum + one, 0);
+    const rows = [...entities.values()].reduce((sum, one) => sum + rowsUndone(one), 0);
     terminal.printJson({ connector: name, of: id, run, rows, entities });
     terminal.print(
       rows === 0
-        ? `${name}: run ${id} has no deletes left to undo.`
-        : `${name}: ${counted(rows, 'delete')} taken back (run ${run ?? ''})`,
+        ? `${name}: nothing that run ${id} did is left to undo.`
+        : `${name}: ${counted(rows, 'row')} as before run ${id} (run ${run ?? ''})`,
     );
-    for (const [entity, one] of entities) terminal.print(`  ${entity}: ${count(one)}`);
+    for (const [entity, one] of entities) {
+      terminal.print(...undoneTexts(entity, one).map((line) => `  ${printable(line)}`));
+    }
   },
 });

@@ -7,7 +7,7 @@ import { usage } from '../../core/usage-error.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
 import type { Masks } from '../../definitions/mask/masked-definition.ts';
 import { isLoopbackAddress } from '../../http/guard-address.ts';
-import { maxSampleRevision } from '../../sample/writing.ts';
+import { maxSampleRevision } from '../../sample/sample-values.ts';
 import type { Service } from '../../service/start-service.ts';
 import { loadServiceKey } from '../../service/state/service-key.ts';
 import { formatDuration } from '../../settings/parse-unit.ts';
@@ -59,9 +59,7 @@ Examples:
     const secretText = application.kind === 'made-up' ? application.clientSecret.reveal() : null;
     terminal.printJson({
       url: service.url,
-      reference: `${service.url}/docs`,
       openapi: `${service.url}/openapi.json`,
-      page: `${service.url}/connectors`,
       workspace: servedWorkspace,
       connectors: service.connectors,
       revision: choices.revision,
@@ -190,9 +188,7 @@ function announcement(
   const { revision } = choices;
   return [
     `Serving the Connector Execution API at ${service.url}`,
-    `  reference:   ${service.url}/docs`,
     `  OpenAPI:     ${service.url}/openapi.json`,
-    `  readiness:   ${service.url}/connectors (log in: client id, secret)`,
     `  workspace:   ${servedWorkspace}`,
     `  connectors:  ${connectorsText(service.connectors)} (revision ${revision})`,
     `  new ones:    ${newOnesText(choices)}`,

@@ -10,10 +10,12 @@ import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { picked } from '../output/json-text.ts';
 import { keylessText } from '../../wording/keyless-text.ts';
 import { maskLines } from '../../wording/mask-text.ts';
+import { unfinishedPurgeText } from '../../wording/purged-text.ts';
 import { signInText } from '../../wording/sign-in-text.ts';
 import { failureText } from '../../wording/run-report-table.ts';
+import { reasonLine } from '../../wording/trouble-text.ts';
 import { indentedTable, leftColumns, rightColumns, wrapped } from '../output/text-table.ts';
-import { unprovenLines } from '../../wording/unproven-text.ts';
+import { completenessTexts, partMissingLines } from '../../wording/completeness-text.ts';
 import { allowByAgeText } from '../../wording/withheld-by-age.ts';
 
 export const status = command({
@@ -22,18 +24,32 @@ export const status = command({
   help: `
 Examples:
   $ connector-sync status newsletter
-  $ connector-sync status 'customer-*' --failing      those whose newest run failed or left something out
-  $ connector-sync status --stale --limit 0           everything older than its freshWithin`,
+  $ connector-sync status 'customer-*' --failing      those that are failed or incomplete
+  $ connector-sync status --late --limit 0            everything older than its freshWithin`,
   run: async (context, flags, names) => {
     const chosen = chosenConnectors(await context.settings(), names);
-    const page = await openListPage(chosen, flags, context.clock.now());
-    const shown = await readStatuses(page.connectors, page.overviews, context.clock);
-    const { program, terminal } = context;
+    const { clock, program, terminal } = context;
+    const nowMs = clock.now();
+    const page = await openListPage(chosen, flags, nowMs);
+    const shown = await readStatuses(page.connectors, page.overviews, clock);
     terminal.printJson({
       connectors: shown.map(
-        ({ connector, ledgerPlace: _place, status, quarantine, paused, signIn, ...troubles }) => ({
+        ({
+          connector,
+          health,
+          lastRun,
+          ledgerPlace: _place,
+          status,
+          quarantine,
+          paused,
+          signIn,
+          ...troubles
+        }) => ({
           connector: connector.name,
           sink: connector.sink.name,
+          health: health.word,
+          reason: reasonLine(health, connector.name, { program, nowMs }),
+          lastRun: lastRun === null ? null : picked(lastRun, 'run', 'state', 'startedAt', 'finishedAt'),
           paused: paused === null ? null : picked(paused, 'since', 'reason'),
           signIn,
           status,
@@ -45,7 +61,7 @@ Examples:
       ...page.sums,
       unreadableSinks: page.unreadableSinks,
     });
-    const lines = shown.flatMap((one) => statusText(one, program, terminal.columns()));
+    const lines = shown.flatMap((one) => statusText(one, { program, nowMs, width: terminal.columns() }));
     terminal.print(...lines);
     terminal.note(...page.remarks);
     const isDamaged = shown.some(({ damagedFiles }) => damagedFiles.length > 0);
@@ -53,9 +69,12 @@ Examples:
   },
 });
 
+type StatusStyle = Parameters<typeof reasonLine>[2] & { readonly width: number | null };
+
 /** What is known of one connector, for a person. */
-export function statusText(shown: StoredConnector, program: string, width: number | null): readonly string[] {
-  const { connector, status, failures, unfinishedCopy } = shown;
+export function statusText(shown: StoredConnector, style: StatusStyle): readonly string[] {
+  const { connector, health, lastRun, status, failures, paused, purgeWork, unfinishedCopy } = shown;
+  const { program, width } = style;
   const sink = `sink ${connector.sink.name}`;
   if (unfinishedCopy !== null) {
     const { from, to, since } = unfinishedCopy;
@@ -65,15 +84,22 @@ export function statusText(shown: StoredConnector, program: string, width: numbe
       `  to remove it: ${program} copy --to ${to} --discard ${connector.name}`,
     ];
   }
-  if (status === null) {
-    const nothing = `${connector.name}: not synced yet (${sink}); run "${program} sync ${connector.name}"`;
-    return [nothing, ...signInLines(shown, program, width), ...pauseText(shown)];
-  }
-  const { lastRun } = status;
   const last =
-    lastRun === null
-      ? 'no run yet'
-      : `last run ${lastRun.state}, ${lastRun.finishedAt === null ? `started ${lastRun.startedAt}` : `ended ${lastRun.finishedAt}`} (run ${lastRun.run})`;
+    lastRun !== null
+      ? `last run ${lastRun.state}, ${lastRun.finishedAt === null ? `started ${lastRun.startedAt}` : `ended ${lastRun.finishedAt}`} (run ${lastRun.run}), ${sink}`
+      : status !== null
+        ? `no run yet, ${sink}`
+        : `not synced yet (${sink}); run "${program} sync ${connector.name}"`;
+  const heading = [
+    ...wrapped(`${connector.name}: ${health.word}; ${last}`, width),
+    ...reasonLines(shown, style),
+    ...copiedText(shown, program),
+    ...signInLines(shown, program, width),
+    ...(paused === null ? [] : [`  schedule paused since ${paused.since}: ${printable(paused.reason)}`]),
+  ];
+  if (status === null) return heading;
+  const keyless = keylessText(connector);
+  const unfinished = unfinishedPurgeText(purgeWork, program);
   const rows = status.entities.map((entity) => [
     entity.entity,
     count(entity.rows),
@@ -82,26 +108,36 @@ export function statusText(shown: StoredConnector, program: string, width: numbe
     some(entity.partitions),
     entity.partitions === 0 ? '' : count(entity.due),
     some(entity.quarantined),
+    entity.completeness === null ? '' : completenessTexts[entity.completeness],
     readAtText(entity),
   ]);
   return [
-    ...wrapped(`${connector.name}: ${last}, ${sink}`, width),
-    ...copiedText(shown, program),
-    ...signInLines(shown, program, width),
-    ...pauseText(shown),
+    ...heading,
     ...indentedTable(columns, rows, width),
     ...failures.map(({ failure, ...of }) => `  ! ${failureText({ ...of, ...failure })} (${failure.at})`),
-    ...unprovenLines(
-      status.entities.flatMap(({ entity, unproven }) => (unproven === null ? [] : [{ entity, ...unproven }])),
+    ...partMissingLines(
+      status.entities.flatMap(({ entity, partMissing }) =>
+        partMissing === null ? [] : [{ entity, ...partMissing }],
+      ),
     ).flatMap((line) => wrapped(`  ${line}`, width)),
-    ...keylessLines(shown, width),
+    ...(keyless === '' ? [] : wrapped(`  ${keyless}`, width)),
     ...maskLines(connector, shown.masks).flatMap((line) => wrapped(`  ! ${line}`, width)),
+    ...(unfinished === '' ? [] : wrapped(`  ! ${unfinished}`, width)),
     ...damageLines(shown, program),
     ...withheldByAgeLines(shown, program),
     ...filesText(shown, status),
     ...missingText(shown, status, program),
     ...quarantineText(shown, status),
   ];
+}
+
+/** Reasons that other lines of a status name. */
+const namedBelow: ReadonlySet<string> = new Set(['withheld', 'part-missing', 'paused', 'sign-in']);
+
+function reasonLines(shown: StoredConnector, style: StatusStyle): readonly string[] {
+  const { reason } = shown.health;
+  if (reason === null || namedBelow.has(reason.kind)) return [];
+  return [`  ! ${printable(reasonLine(shown.health, shown.connector.name, style) ?? '')}`];
 }
 
 function some(number: number): string {
@@ -112,11 +148,6 @@ function some(number: number): string {
 function readAtText({ lastCompleteReadAt, partitions }: ConnectorStatus['entities'][number]): string {
   if (lastCompleteReadAt !== null) return toTheMinute(lastCompleteReadAt);
   return partitions === 0 ? '' : 'never';
-}
-
-function keylessLines({ connector }: StoredConnector, width: number | null): readonly string[] {
-  const text = keylessText(connector);
-  return text === '' ? [] : wrapped(`  ${text}`, width);
 }
 
 function withheldByAgeLines({ connector, withheldByAge }: StoredConnector, program: string) {
@@ -195,10 +226,6 @@ function signInLines(
   return wrapped(`  ${mark}${signInText(signIn, connector.name, program)}`, width);
 }
 
-function pauseText({ paused }: StoredConnector): readonly string[] {
-  return paused === null ? [] : [`  schedule paused since ${paused.since}: ${printable(paused.reason)}`];
-}
-
 function copiedText({ connector, copiedAway }: StoredConnector, program: string): readonly string[] {
   if (copiedAway === null) return [];
   const { from, to, at } = copiedAway;
@@ -224,5 +251,5 @@ function quarantineText(
 const columns = [
   ...leftColumns('entity'),
   ...rightColumns('rows', 'deleted', 'look deleted', 'listings', 'left to read', 'quarantined'),
-  ...leftColumns('last complete read'),
+  ...leftColumns('complete', 'last complete read'),
 ];

@@ -1,3 +1,4 @@
+import { undatedLines } from '../../wording/run-report-table.ts';
 import { knownOverviews } from '../list-page.ts';
 import type { EntityGlobs } from '../../app/app.ts';
 import { overviewOf } from '../../app/connector-states.ts';
@@ -171,7 +172,8 @@ async function showPlans(
       calls === null ? '?' : count(calls),
       plan.addedParents.includes(entity) ? `${basis}; added as a parent` : basis,
     ]);
-    terminal.print(...indentedTable(planColumns, rows), `  ${callsText(plan.estimates)}`);
+    const notes = undatedLines(plan.ended).map((line) => `  ${line}`);
+    terminal.print(...indentedTable(planColumns, rows), `  ${callsText(plan.estimates)}`, ...notes);
   }
 }
 

@@ -10,7 +10,7 @@ export const ui = command({
 Shows what the sinks of the config hold, in a browser: what is fresh, what ran, what failed, what waits for a person. Needs
 neither the API nor Redis for that. "worker --http" serves the same pages.
 
-Where the config has http.token or http.tokens, the pages ask for one, and who may act can pause, cancel, undelete, and have
+Where the config has http.token or http.tokens, the pages ask for one, and who may act can pause, cancel, undo, and have
 a worker run and publish. Without one they only read, and stay closed where other machines can reach them.
 
 It reads the config again on SIGHUP, and with "watch: true" in the config whenever a file of it changes. One with mistakes

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import type { Secret } from '../../core/secret.ts';
 import { usage } from '../../core/usage-error.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
-import { maxSampleRevision } from '../../sample/writing.ts';
+import { maxSampleRevision } from '../../sample/sample-values.ts';
 import type { Service } from '../../service/start-service.ts';
 import { loadSettings } from '../../settings/load-settings.ts';
 import type { Settings } from '../../settings/settings.ts';

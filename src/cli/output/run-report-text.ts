@@ -27,10 +27,11 @@ export function runReportText(
   const { columns, rows } = runTable(report, isVerbose);
   return [
     heading(report),
-    ...indentedTable(columns, rows, width),
+    ...(report.outcome === 'failed' ? failureLines(report) : []),
+    ...(rows.length === 0 ? [] : indentedTable(columns, rows, width)),
     ...runFacts(report).flatMap((line) => wrapped(`${indent}${line}`, width)),
     ...deleteLines(report, program).map((line) => `${indent}${line}`),
-    ...failureLines(report),
+    ...(report.outcome === 'failed' ? [] : failureLines(report)),
   ];
 }
 

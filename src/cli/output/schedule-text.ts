@@ -1,3 +1,4 @@
+import type { ConnectorHealth } from '../../app/connector-health.ts';
 import type { Instant } from '../../core/clock.ts';
 import type { Backlog } from '../../jobs/worker-state.ts';
 import type { WorkerTarget } from '../../settings/chosen-targets.ts';
@@ -9,6 +10,7 @@ import { fits, textTable, leftColumns } from './text-table.ts';
 
 export interface ShownSchedule {
   readonly connector: ConnectorSettings;
+  readonly health: ConnectorHealth;
   /** Milliseconds; null where Redis holds none. */
   readonly next: number | null;
   readonly paused: { readonly since: Instant; readonly reason: string } | null;
@@ -49,25 +51,26 @@ export function scheduleLines(list: ScheduleList, width: number | null): readonl
 const overdueMs = 30_000;
 const mostNamed = 20;
 
-/** Where four columns are too wide for the screen, the times stand below their connector. */
+/** Where five columns are too wide for the screen, the times stand below their connector. */
 function scheduleTable(list: ScheduleList, width: number | null): readonly string[] {
-  const rows = list.shown.map(({ connector: { name, schedule }, next, paused, lastRun }) => [
+  const rows = list.shown.map(({ connector: { name, schedule }, health, next, paused, lastRun }) => [
     name,
+    health.word,
     scheduleText(schedule),
     schedule === null ? '' : paused === null ? dueText(next, list) : 'paused',
     lastRun === null ? 'never' : `${lastRun.state} ${longAgo(lastRun.startedAt, list.nowMs)}`,
   ]);
   const whole = textTable(columns, rows);
   if (fits(whole, width)) return whole;
-  const [heading = '', ...lines] = textTable(columns.slice(0, 2), rows);
-  const below = rows.map(([, , next = '', lastRun = '']) => [
+  const [heading = '', ...lines] = textTable(columns.slice(0, 3), rows);
+  const below = rows.map(([, , , next = '', lastRun = '']) => [
     ...(next === '' ? [] : [`    next: ${next}`]),
     `    last run: ${lastRun}`,
   ]);
   return [heading, ...lines.flatMap((line, at) => [line, ...(below[at] ?? [])])];
 }
 
-const columns = leftColumns('connector', 'schedule', 'next', 'last run');
+const columns = leftColumns('connector', 'health', 'schedule', 'next', 'last run');
 
 /** Cron patterns with their time zone, because the rest of the table is UTC. */
 function scheduleText(schedule: Schedule | null): string {

@@ -1,4 +1,3 @@
-import type { Question } from './answers.ts';
 import type { Sources } from './modes.ts';
 import type { Operation } from './operation.ts';
 import type { Parameter } from './parameter.ts';
@@ -6,12 +5,10 @@ import { linkParent, parentCandidates, type KnownParent, type ParentLink } from 
 import type { FieldType } from './schemas.ts';
 
 /** What became of another entity; a text says why it cannot be a parent. */
-export type ParentOf = (entity: string) => KnownParent | readonly Question[] | string;
+export type ParentOf = (entity: string) => KnownParent | string;
 
 interface ParentsFound {
   readonly found: readonly ParentLink[];
-  /** Those of a parent: its answers are those of its children. */
-  readonly questions: readonly Question[];
   /** Parameters that no entity has values of. */
   readonly missing: readonly Parameter[];
   readonly refused: string | null;
@@ -31,18 +28,13 @@ export function findParents(
     ({ parent }) => parent !== list.entity,
   );
   const hasCandidate = ({ name }: Parameter): boolean => candidates.some(({ param }) => param === name);
-  if (candidates.length === 0) return { found: [], missing: open, questions: [], refused: null };
+  if (candidates.length === 0) return { found: [], missing: open, refused: null };
   const problems: string[] = [];
   const found = new Map<string, ParentLink>();
   const missing = new Set(scoped);
-  const questions: Question[] = [];
   for (const candidate of candidates) {
     if (found.has(candidate.parent)) continue;
     const parent = parentOf(candidate.parent);
-    if (isQuestions(parent)) {
-      questions.push(...parent);
-      continue;
-    }
     const way =
       typeof parent === 'string'
         ? `its parent ${candidate.parent} ${parent}`
@@ -61,15 +53,9 @@ export function findParents(
       );
     }
   }
-  const isHopeless = found.size === 0 && questions.length === 0;
   return {
     found: [...found.values()],
     missing: [...missing],
-    questions,
-    refused: isHopeless ? (problems[0] ?? 'its parents cannot be read') : null,
+    refused: found.size === 0 ? (problems[0] ?? 'its parents cannot be read') : null,
   };
-}
-
-function isQuestions(parent: ReturnType<ParentOf>): parent is readonly Question[] {
-  return Array.isArray(parent);
 }

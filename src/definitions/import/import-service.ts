@@ -2,9 +2,7 @@ import { parseDefinition } from '../load-definitions.ts';
 import { hosted, direct, type ModeName, type Sources } from './modes.ts';
 import { authorizationCodeWays } from './authorization-code.ts';
 import { judgeEntities } from './judge-entities.ts';
-import type { Answers, Question } from './answers.ts';
 import { listingsOf, unlistedEntities } from './listings.ts';
-import type { Manifest } from './manifest.ts';
 import type { Operation } from './operation.ts';
 import type { EntityPlan, Outcome } from './plan-entity.ts';
 import { serverOf } from './server.ts';
@@ -24,20 +22,18 @@ export interface Imported {
   readonly baseUrl: string | null;
 }
 
-interface ImportOptions {
-  readonly answers: Answers;
-  readonly manifest: Manifest | null;
-  /** Entities to convert, with the parents that they need; null: all. */
-  readonly only: readonly string[] | null;
-}
-
-export function importService(service: ServiceFile, mode: ModeName, options: ImportOptions): Imported {
+/** `only`: entities to convert, with the parents that they need; null: all. */
+export function importService(
+  service: ServiceFile,
+  mode: ModeName,
+  only: readonly string[] | null,
+): Imported {
   const ways = signInWays(service);
-  const sources = sourcesOf(service, ways, options);
+  const sources = sourcesOf(service, ways);
   const judged = judgeEntities(mode === 'hosted' ? hosted : direct, sources);
-  const server = serverOf(service, options.answers.server);
+  const server = serverOf(service);
   const outcomes = mode === 'hosted' ? judged : reachable(judged, ways, server);
-  const chosen = options.only === null ? outcomes : chosenOf(outcomes, options.only, service);
+  const chosen = only === null ? outcomes : chosenOf(outcomes, only, service);
   const read = [...chosen].flatMap(([entity, { kind }]) => (kind === 'converted' ? [entity] : []));
   const all = mode === 'hosted' ? ways : [...ways, ...authorizationCodeWays(service, ways, server, read)];
   const write = (plans: readonly EntityPlan[]) => writeDefinition(service, mode, plans, all, server);
@@ -90,19 +86,13 @@ function passing(
   };
 }
 
-function sourcesOf(
-  service: ServiceFile,
-  ways: readonly SignIn[],
-  { answers, manifest }: ImportOptions,
-): Sources {
+function sourcesOf(service: ServiceFile, ways: readonly SignIn[]): Sources {
   const gets = new Map<string, Operation>();
   for (const operation of service.operations) {
     if (operation.action === 'get' && !gets.has(operation.entity)) gets.set(operation.entity, operation);
   }
   return {
     service,
-    answers,
-    manifest,
     signedHeaders: new Set(
       ways.flatMap(({ headers }) => [...headers.keys()].map((name) => name.toLowerCase())),
     ),
@@ -127,11 +117,7 @@ function reachable(
         why: `no way to sign in can be used: ${ways[0]?.why ?? 'the file has none; write one into components.securitySchemes of a copy'}`,
       };
     }
-    if (server.kind === 'refused') return { kind: 'refused', why: server.why };
-    if (server.kind === 'found') return outcome;
-    const { variable, why, choices, isWrong } = server;
-    const question: Question = { kind: 'server', name: variable, why, choices, isWrong };
-    return { kind: 'asked', questions: [question, ...(outcome.kind === 'asked' ? outcome.questions : [])] };
+    return server.kind === 'refused' ? { kind: 'refused', why: server.why } : outcome;
   };
   return new Map([...judged].map(([entity, outcome]) => [entity, instead(outcome)]));
 }

@@ -1,4 +1,3 @@
-import type { JsonValue } from '../../core/json.ts';
 import type { Mode, Sources } from './modes.ts';
 import type { Operation } from './operation.ts';
 import type { ParentOf } from './find-parents.ts';
@@ -32,7 +31,6 @@ export function judgeEntities(mode: Mode, sources: Sources): ReadonlyMap<string,
     if (open.has(entity)) return 'is found by way of it: parents form a cycle';
     const outcome = judge(list);
     if (outcome.kind === 'converted') return asParent(outcome.plan);
-    if (outcome.kind === 'asked') return outcome.questions;
     return outcome.kind === 'refused' ? `cannot be read: ${outcome.why}` : 'is not chosen';
   };
   for (const list of sources.listings) judge(list);
@@ -56,11 +54,10 @@ function asParent({ entity, fields, injected, key, parents, list, fixed }: Entit
 }
 
 /** Of entities that would ask for the same records: another one that does. */
-function sameRequests({ listings, answers }: Sources): ReadonlyMap<string, string> {
+function sameRequests({ listings }: Sources): ReadonlyMap<string, string> {
   const entitiesByRequest = new Map<string, string[]>();
   for (const list of listings) {
-    const values = { ...answers.values, ...answers.entities[list.entity]?.values };
-    const request = requestText(list, values);
+    const request = requestText(list);
     const others = entitiesByRequest.get(request);
     if (others === undefined) entitiesByRequest.set(request, [list.entity]);
     else others.push(list.entity);
@@ -74,11 +71,10 @@ function sameRequests({ listings, answers }: Sources): ReadonlyMap<string, strin
 }
 
 /** Equal for equal requests: what is sent with every call, and where in its answer the records are. */
-function requestText(list: Operation, answered: Readonly<Record<string, JsonValue>>): string {
+function requestText(list: Operation): string {
   const { method, path, params, body, records, filter } = list;
   const sent = params.map(({ name, place, fallback, isRequired, at }) => {
-    const value = Object.hasOwn(answered, name) ? answered[name] : fallback;
-    return [place, at ?? name, value ?? null, isRequired];
+    return [place, at ?? name, fallback ?? null, isRequired];
   });
   const inOrder = sent.map((one) => JSON.stringify(one)).toSorted();
   return JSON.stringify([method, path, inOrder, body.fixed, records?.path, records?.wrapped, filter]);

@@ -7,9 +7,8 @@ export type KeyFound =
       readonly kind: 'found';
       readonly key: readonly string[];
       readonly evidence: string;
-      readonly isGuessed: boolean;
     }
-  | { readonly kind: 'asked'; readonly why: string; readonly candidates: readonly string[] };
+  | { readonly kind: 'open'; readonly why: string; readonly candidates: readonly string[] };
 
 interface About {
   readonly entity: string;
@@ -17,8 +16,6 @@ interface About {
   readonly get: Operation | null;
   /** Fields by which the file says that other entities name a record of this one. */
   readonly namedBy: readonly string[];
-  /** From a low-code manifest, as the service names them. */
-  readonly stated: readonly string[] | null;
   /** Only a field that every record has, or by which one is read, is a key: the file was not made to be read from. */
   readonly isPlain: boolean;
 }
@@ -26,7 +23,7 @@ interface About {
 const names = ['id', 'gid', 'sid', 'uuid', 'guid', 'uid'];
 
 /** The fields of a record that identify it: what the file shows, never what it might mean. */
-export function inferKey({ entity, fields, get, namedBy, stated, isPlain }: About): KeyFound {
+export function inferKey({ entity, fields, get, namedBy, isPlain }: About): KeyFound {
   const asked = neededParams(get);
   const declared = fields.declared.filter(isUsable);
   const isProven = ({ isRequired, isNullable, name }: Field): boolean =>
@@ -41,23 +38,13 @@ export function inferKey({ entity, fields, get, namedBy, stated, isPlain }: Abou
     kind: 'found',
     key: [field.name],
     evidence: `${field.isRequired ? 'required ' : ''}field ${field.sent}${evidence}`,
-    isGuessed: false,
   });
-  const fromManifest = stated?.map(bySent);
-  if (
-    fromManifest !== undefined &&
-    fromManifest.length > 0 &&
-    fromManifest.every((field) => field !== undefined)
-  ) {
-    const key = fromManifest.map(({ name }) => name);
-    return { kind: 'found', key, evidence: 'primary key in the manifest', isGuessed: false };
-  }
   for (const name of names) {
     const field = usable.find((one) => one.name === name);
     if (field === undefined) continue;
     if (speaksOfAnother(field, entity)) {
       const why = `its field ${field.sent} seems to be the id of something else: "${textIn(field.schema, 'description')}"`;
-      return { kind: 'asked', why, candidates: candidates.map((one) => one.name) };
+      return { kind: 'open', why, candidates: candidates.map((one) => one.name) };
     }
     return found(field, get === null ? '' : '; the service has a get');
   }
@@ -77,7 +64,7 @@ export function inferKey({ entity, fields, get, namedBy, stated, isPlain }: Abou
     unsure === undefined
       ? 'no field of its records is known to identify them'
       : `its field ${unsure.sent} may be ${unsure.isNullable ? 'null' : 'absent'}, by the file`;
-  return { kind: 'asked', why, candidates: candidates.map(({ name }) => name) };
+  return { kind: 'open', why, candidates: candidates.map(({ name }) => name) };
 }
 
 function isUsable({ type }: Field): boolean {

@@ -14,7 +14,7 @@ export function leftOutBy(param: Parameter, { action, description, onePage }: Op
   const { name, fallback, schema } = param;
   const asked = (why: string, choices: readonly string[]): Undecided => ({
     name,
-    why: `${why}: what should be sent, or null?`,
+    why,
     choices,
   });
   const value = typeof fallback === 'string' ? oneLine(fallback, 200) : null;

@@ -1,5 +1,3 @@
-import type { Answers } from './answers.ts';
-import type { Manifest } from './manifest.ts';
 import type { Operation } from './operation.ts';
 import { placeText, type Paging } from './paging.ts';
 import type { ServiceFile } from './service-file.ts';
@@ -16,8 +14,6 @@ export interface Mode {
 /** What an import reads from. */
 export interface Sources {
   readonly service: ServiceFile;
-  readonly answers: Answers;
-  readonly manifest: Manifest | null;
   /** Lower-case names of headers that a way to sign in sends. */
   readonly signedHeaders: ReadonlySet<string>;
   /** The operation that reads one record. */

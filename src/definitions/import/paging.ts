@@ -32,18 +32,12 @@ export type Paging = {
   | { readonly kind: 'offset'; readonly param: Parameter }
   | { readonly kind: 'lastRecord'; readonly param: Parameter; readonly more: Told | null }
   /** `more`: what would say, against it, that more follows. */
-  | { readonly kind: 'single'; readonly more: Told | null; readonly isAnswered: boolean }
+  | { readonly kind: 'single'; readonly more: Told | null }
 );
 
+/** `open`: what a person has to write in place of the paging, which is a guess then; null: the file proves it. */
 export type PagingFound =
-  | { readonly kind: 'found'; readonly paging: Paging }
-  /** A person may say that one answer holds everything. `choices`: what the answer may be, if it is known. */
-  | {
-      readonly kind: 'asked';
-      readonly why: string;
-      readonly choices?: readonly string[];
-      readonly isWrong?: true;
-    }
+  | { readonly kind: 'found'; readonly paging: Paging; readonly open: string | null }
   | { readonly kind: 'refused'; readonly why: string };
 
 const tokenParam =
@@ -57,7 +51,7 @@ export function inferPaging(operation: Operation, schemas: Schemas): PagingFound
   const size = pageSize(operation);
   const total = values.find(({ role }) => role === 'total') ?? null;
   const shared = { size, total };
-  const found = (paging: Paging): PagingFound => ({ kind: 'found', paging });
+  const found = (paging: Paging): PagingFound => ({ kind: 'found', paging, open: null });
   const counted = byNumber(operation, values, shared);
   if (operation.onePage !== null) {
     const reason = oneLine(operation.onePage);
@@ -68,10 +62,10 @@ export function inferPaging(operation: Operation, schemas: Schemas): PagingFound
     const limit = counted?.param ?? size?.param;
     if (limit !== undefined && total === null) {
       const why = `the file says that the listing has one page ("${reason}"), and declares ${limit.name}`;
-      return { kind: 'asked', why: `${why}: does one answer hold everything?` };
+      return guessedSingle(values, shared, `${why}: does one answer hold everything?`);
     }
     const evidence = `the file says why it has one page: ${reason}`;
-    return found({ ...shared, kind: 'single', more: signOf(values), isAnswered: false, evidence });
+    return found({ ...shared, kind: 'single', more: signOf(values), evidence });
   }
   const token = byToken(operation, values, shared);
   if (token !== null) return token;
@@ -89,11 +83,11 @@ export function inferPaging(operation: Operation, schemas: Schemas): PagingFound
     const evidence = `next address in ${placeText(address)}; the file declares no parameter of it`;
     return found({ ...shared, kind: 'address', param: null, address, evidence });
   }
-  return withoutEvidence(operation, values, size);
+  return withoutEvidence(operation, values, shared);
 }
 
 /** What an answer has only where more follows. The end of a page (`end_cursor`) the last one has too. */
-export function signOf(values: readonly AnswerValue[]): Told | null {
+function signOf(values: readonly AnswerValue[]): Told | null {
   const byRole = (role: AnswerValue['role']): AnswerValue | undefined =>
     values.find((one) => one.role === role && !one.words.includes('end'));
   return byRole('flag') ?? byRole('address') ?? byRole('token') ?? null;
@@ -119,7 +113,9 @@ function byToken(operation: Operation, values: readonly AnswerValue[], shared: S
   if (pair === undefined) return null;
   if (pairs.length > 1) {
     const names = pairs.map(({ param, token }) => `${param.name} from ${placeText(token)}`).join(', ');
-    return { kind: 'asked', why: `more than one parameter could take the next page's token (${names})` };
+    const more = values.find(({ role }) => role === 'flag') ?? null;
+    const why = `more than one parameter could take the next page's token (${names})`;
+    return asGuess({ ...shared, kind: 'token', ...pair, more, evidence: guessed }, why);
   }
   const { param, token } = pair;
   if (/\bget ?start ?page ?token\b/i.test(param.description)) {
@@ -128,7 +124,7 @@ function byToken(operation: Operation, values: readonly AnswerValue[], shared: S
   }
   const more = values.find(({ role }) => role === 'flag') ?? null;
   const evidence = `parameter ${param.name}, token in ${placeText(token)}`;
-  return { kind: 'found', paging: { ...shared, kind: 'token', param, token, more, evidence } };
+  return { kind: 'found', paging: { ...shared, kind: 'token', param, token, more, evidence }, open: null };
 }
 
 /** A time, a choice or what signs in is no place in a listing, whatever it is called. */
@@ -198,35 +194,42 @@ function afterRecord(
   const param = operation.params.find(({ name }) => wordsOf(name).join(' ') === 'starting after');
   const more = values.find(({ role }) => role === 'flag');
   if (param === undefined || more === undefined) return null;
-  if (
+  const isId =
     param.type === 'string' &&
     param.schema['format'] === undefined &&
-    /\b(?:id|object)\b/i.test(param.description)
-  ) {
-    const evidence = `parameter ${param.name}, an id by its description, and ${placeText(more)}`;
-    return { kind: 'found', paging: { ...shared, kind: 'lastRecord', param, more, evidence } };
-  }
-  const why = `${param.name} could take the last record's id, but the file does not say so, and ${placeText(more)} says whether more follows: how does it page?`;
-  return { kind: 'asked', why, choices: [`{ by: lastRecord, param: ${param.name} }`] };
+    /\b(?:id|object)\b/i.test(param.description);
+  const evidence = isId
+    ? `parameter ${param.name}, an id by its description, and ${placeText(more)}`
+    : guessed;
+  const why = `${param.name} could take the last record's id, but the file does not say so, and ${placeText(more)} says whether more follows`;
+  const paging: Paging = { ...shared, kind: 'lastRecord', param, more, evidence };
+  return isId ? { kind: 'found', paging, open: null } : asGuess(paging, why);
 }
 
-function withoutEvidence(
-  operation: Operation,
-  values: readonly AnswerValue[],
-  size: Size | null,
-): PagingFound {
+function withoutEvidence(operation: Operation, values: readonly AnswerValue[], shared: Shared): PagingFound {
   const token = values.find(({ role }) => role === 'token' || role === 'flag');
   if (token !== undefined) {
     const why = `its answers have ${placeText(token)}, and no parameter of the file asks for the next page`;
     return { kind: 'refused', why: `page 1 only: ${why}` };
   }
   const hints = operation.params.filter((param) => isTokenParam(param)).map(({ name }) => name);
+  const { size } = shared;
   const names = [...hints, ...(size === null ? [] : [size.param.name])];
   const declared = names.length === 0 ? '' : `, and ${names.join(', ')} is declared`;
-  return {
-    kind: 'asked',
-    why: `nothing says how it pages${declared}: does one answer hold everything?`,
-  };
+  const why = `nothing says how it pages${declared}: does one answer hold everything?`;
+  return guessedSingle(values, shared, why);
+}
+
+const guessed = 'guessed';
+
+/** One answer holds everything, until a person says how it pages. */
+function guessedSingle(values: readonly AnswerValue[], shared: Shared, open: string): PagingFound {
+  return asGuess({ ...shared, kind: 'single', more: signOf(values), evidence: guessed }, open);
+}
+
+function asGuess(paging: Paging, why: string): PagingFound {
+  const open = `write how it pages (docs/definition-format.md, Pagination), or keep it: ${why}`;
+  return { kind: 'found', paging, open };
 }
 
 export function placeText({ place }: Pick<Told, 'place'>): string {

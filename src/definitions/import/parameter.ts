@@ -26,7 +26,6 @@ export interface Parameter {
   /** Only the search for the same records declares it: an API would leave it out of a listing. */
   readonly isOfSearch?: true;
   /** A person says that the service takes it; the file does not. */
-  readonly isAnswered?: true;
 }
 
 /** Which parameter each variable of a GraphQL request stands for. */

@@ -1,5 +1,5 @@
 import { isJsonArray, isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { isDeclaredName } from '../../core/names.ts';
+import { isDeclaredName, systemColumns } from '../../core/names.ts';
 import { isReservedName } from '../yaml-data.ts';
 
 // Readers of data whose shape is not checked: what is not of the kind that is asked for is as if it were absent.
@@ -55,7 +55,11 @@ export function wordsOf(name: string): readonly string[] {
 
 /** The name as a column can have it (`createdAt`: `created_at`); null where there is none. */
 export function columnName(name: string): string | null {
-  const column = isDeclaredName(name) ? name : wordsOf(name).join('_');
+  const column = systemColumns.has(name)
+    ? `${name}_2`
+    : isDeclaredName(name)
+      ? name
+      : wordsOf(name).join('_');
   return isDeclaredName(column) && !isReservedName(column) ? column : null;
 }
 

@@ -1,24 +1,20 @@
 import type { JsonObject } from '../../core/json.ts';
-import type { Question } from './answers.ts';
-import { firstNames, noSuch } from '../suggest-name.ts';
-import { pagingOf, withAnsweredParam } from './answered-paging.ts';
 import { fieldsOf, type Fields } from './fields.ts';
 import { findParents, type ParentOf } from './find-parents.ts';
 import { getsOwnKind, inferKey, namesKey, neededParams } from './keys.ts';
 import type { Mode, Sources } from './modes.ts';
 import type { Operation } from './operation.ts';
-import type { Paging } from './paging.ts';
+import { inferPaging, type Paging } from './paging.ts';
 import { columnName, oneLine } from './parts.ts';
 import type { ParentLink } from './parents.ts';
 import { refusedIn } from './refusals.ts';
 import type { FieldType } from './schemas.ts';
-import { valueQuestions, valuesSent, type FixedValues } from './sent-values.ts';
+import { guessedValues, valuesSent, type FixedValues, type OpenQuestion } from './sent-values.ts';
 import type { ServiceFile } from './service-file.ts';
 
 /** What becomes of one entity of the file in one mode. */
 export type Outcome =
   | { readonly kind: 'converted'; readonly plan: EntityPlan }
-  | { readonly kind: 'asked'; readonly questions: readonly Question[] }
   | { readonly kind: 'refused'; readonly why: string }
   /** A person has chosen others. */
   | { readonly kind: 'notChosen' };
@@ -34,146 +30,97 @@ export interface EntityPlan {
   /** Empty: the records have none. */
   readonly key: readonly string[];
   readonly keyEvidence: string;
-  readonly isKeyGuessed: boolean;
   readonly parents: readonly ParentLink[];
   readonly paging: Paging;
   /** Values that are sent with every call, by parameter, and where each is from. */
   readonly fixed: FixedValues;
-  /** The field by which a low-code manifest reads it incrementally. */
-  readonly cursor: string | null;
+  /** Guesses that a person has to confirm or to replace before the entity is synced. */
+  readonly open: readonly OpenQuestion[];
 }
 
 /** Judges a list operation. */
 export function planEntity(stated: Operation, mode: Mode, sources: Sources, parentOf: ParentOf): Outcome {
-  const answers = sources.answers.entities[stated.entity];
-  const placed = withRecords(stated, answers?.records);
-  const list = withAnsweredParam(placed, answers?.paging, mode.name);
+  const placed = withRecords(stated, mode);
+  const { list } = placed;
   const refused = (why: string): Outcome => ({ kind: 'refused', why });
   const { schemas } = sources.service;
   const { entity } = list;
-  if (columnName(entity) !== entity) {
-    return refused('its name cannot be that of a table: lower-case words joined by _');
-  }
-  const reason = refusedIn(list, mode);
+  const reason = refusalOf(list, mode);
   if (reason !== null) return refused(reason);
-  if (list.records === null && list.places.length === 0) {
-    return refused('the file does not say where in the answer its records are');
-  }
-  if (list.records === null) {
-    const choices = list.places.map(({ path }) => path.join('.'));
-    const given = answers?.records;
-    const isWrong = given !== undefined;
-    const slip = isWrong ? `; ${noSuch('list', given, choices)}` : '';
-    const why = `its answer has several lists: ${oneLine(choices.join(', '))}${slip}`;
-    return { kind: 'asked', questions: [{ kind: 'records', entity, why, choices, isWrong }] };
-  }
-  const found = pagingOf(list, schemas, answers?.paging);
+  const found = inferPaging(list, schemas);
   if (found.kind === 'refused') return refused(found.why);
-  const questions: Question[] =
-    found.kind === 'asked'
-      ? [
-          {
-            kind: 'paging',
-            entity,
-            why: found.why,
-            choices: found.choices ?? ['single'],
-            isWrong: found.isWrong,
-          },
-        ]
-      : [];
-  if (found.kind === 'found') {
-    const why = mode.refusesPaging(found.paging);
-    if (why !== null) return refused(why);
-  }
+  const { paging } = found;
+  const unread = mode.refusesPaging(paging);
+  if (unread !== null) return refused(unread);
   const fields = fieldsOf(recordOf(list, sources.service), schemas);
   const get = sources.getOf(entity);
-  const stream = sources.service.streams.get(entity) ?? entity;
   const key = inferKey({
     entity,
     fields,
     get,
     namedBy: sources.service.relationships.flatMap(({ parent, field }) => (parent === entity ? [field] : [])),
-    stated: sources.manifest?.keyOf(stream) ?? null,
     isPlain: sources.service.isPlain,
   });
-  const answeredKey =
-    answers?.key === 'none'
-      ? 'none'
-      : answers?.key?.map((name) => fields.declared.find(({ sent }) => sent === name)?.name ?? name);
-  if (key.kind === 'asked' && answeredKey === undefined) {
-    questions.push({ kind: 'key', entity, why: key.why, choices: key.candidates });
-  }
-  const sent = valuesSent(list, found.kind === 'found' ? found.paging : null, mode, sources);
+  const sent = valuesSent(list, paging, mode, sources);
   if (sent.refused !== null) return refused(sent.refused);
   const own = new Map(fields.declared.map(({ name, type }) => [name, type] as const));
   const links = findParents(list, sent.open, own, sources, parentOf);
   if (links.refused !== null) return refused(links.refused);
-  questions.push(...links.questions, ...valueQuestions(entity, sent, links.missing));
-  if (answeredKey !== undefined && answeredKey !== 'none') {
-    // Of parents that are asked about it is not known which columns they fill.
-    const above = links.questions.length > 0 ? list.params.map(({ name }) => name) : [];
-    const filled = links.found.flatMap(({ inject }) => [...inject.values()]);
-    const why = wrongKey(answeredKey, own, [...filled, ...above]);
-    if (why !== null) {
-      const choices = key.kind === 'asked' ? key.candidates : key.key;
-      questions.push({ kind: 'key', entity, why, choices, isWrong: true });
-    }
-  }
-  if (questions.length > 0 || found.kind !== 'found') return { kind: 'asked', questions };
-  const identity = identityOf(key, answeredKey, links.found, own, list, get);
-  if (identity === null) {
-    const why = `its listings are found by ${links.found.map(({ parent }) => parent.entity).join(' and ')}`;
-    const choices = key.kind === 'found' ? key.key : [];
-    const text = `${why}: is ${choices.join(', ')} unique among all of them?`;
-    return { kind: 'asked', questions: [{ kind: 'key', entity, why: text, choices }] };
-  }
+  const values = guessedValues(list, mode, sent, links.missing);
+  const identity = identityOf(key, links.found, own, list, get);
   const parents = links.found.map((link) => withoutFilters(link, list, identity.key));
-  const injected = new Map(
-    parents.flatMap(({ parent, params, inject }) =>
-      [...inject].map(
-        ([param, column]) => [column, parent.fields.get(params.get(param) ?? '') ?? 'string'] as const,
-      ),
-    ),
-  );
+  const injected = injectedBy(parents);
   const missing = identity.key.filter(
     (name) => !['string', 'integer'].includes(own.get(name) ?? injected.get(name) ?? ''),
   );
   if (missing.length > 0) {
     return refused(`a key consists of string and integer fields of the record, ${missing[0]} is none`);
   }
-  return {
-    kind: 'converted',
-    plan: {
-      entity,
-      list,
-      get,
-      fields,
-      injected,
-      key: identity.key,
-      keyEvidence: identity.evidence,
-      isKeyGuessed: key.kind === 'found' && key.isGuessed && answeredKey === undefined,
-      parents,
-      paging: found.paging,
-      fixed: sent.fixed,
-      cursor: sources.manifest?.cursorOf(stream) ?? null,
-    },
+  const open = [
+    ...placed.open,
+    ...openAt(entity, 'pagination', found.open),
+    ...openAt(entity, 'key', identity.open),
+    ...values.open,
+  ];
+  const fixed = new Map([...sent.fixed, ...values.fixed]);
+  const { key: columns, evidence: keyEvidence } = identity;
+  const plan = {
+    entity,
+    list,
+    get,
+    fields,
+    injected,
+    key: columns,
+    keyEvidence,
+    parents,
+    paging,
+    fixed,
+    open,
   };
+  return { kind: 'converted', plan };
 }
 
-/** What is wrong with an answered key; `filled`: columns that its parents fill. */
-function wrongKey(
-  key: readonly string[],
-  own: ReadonlyMap<string, FieldType>,
-  filled: readonly string[],
-): string | null {
-  const keys = ['string', 'integer'];
-  const usable = [...own].flatMap(([name, type]) => (keys.includes(type) ? [name] : []));
-  const known = [...new Set([...filled, ...usable])];
-  const wrong = key.find((name) => !known.includes(name));
-  if (wrong === undefined) return null;
-  const type = own.get(wrong);
-  const what = type === undefined ? noSuch('field', wrong, known) : `its field ${wrong} is of type ${type}`;
-  return `${what}: a key has some of ${firstNames(known) || 'no field: the file describes none, so only none fits'}`;
+function refusalOf(list: Operation, mode: Mode): string | null {
+  if (columnName(list.entity) !== list.entity) {
+    return 'its name cannot be that of a table: lower-case words joined by _';
+  }
+  const unfit = list.records === null ? 'the file does not say where in the answer its records are' : null;
+  return refusedIn(list, mode) ?? unfit;
+}
+
+function openAt(entity: string, part: 'pagination' | 'key', text: string | null): readonly OpenQuestion[] {
+  return text === null ? [] : [{ at: ['entities', entity, part], text }];
+}
+
+/** Columns that parents fill, and their types. */
+function injectedBy(parents: readonly ParentLink[]): EntityPlan['injected'] {
+  return new Map(
+    parents.flatMap(({ parent, params, inject }) =>
+      [...inject].map(
+        ([param, column]) => [column, parent.fields.get(params.get(param) ?? '') ?? 'string'] as const,
+      ),
+    ),
+  );
 }
 
 /**
@@ -187,10 +134,20 @@ function withoutFilters(link: ParentLink, { params }: Operation, key: readonly s
   return { ...link, inject: new Map(kept) };
 }
 
-/** The place that a person chose, where the file names none. */
-function withRecords(list: Operation, answered: string | undefined): Operation {
-  if (list.records !== null || answered === undefined) return list;
-  return { ...list, records: list.places.find(({ path }) => path.join('.') === answered) ?? null };
+/** With the first of several lists as the records, where the file names none; a person chooses. */
+function withRecords(
+  list: Operation,
+  mode: Mode,
+): { readonly list: Operation; readonly open: readonly OpenQuestion[] } {
+  const [first] = list.places;
+  if (list.records !== null || first === undefined) return { list, open: [] };
+  const places = oneLine(list.places.map(({ path }) => path.join('.')).join(', '));
+  const at =
+    mode.name === 'hosted'
+      ? ['entities', list.entity, 'records']
+      : ['upstream', 'entities', list.entity, 'list', 'records'];
+  const text = `write which of the lists in an answer has the records: ${places}`;
+  return { list: { ...list, records: first }, open: [{ at, text }] };
 }
 
 /** The schema of a record; where the answer has none, what a GraphQL query selects, as the indexed store types it. */
@@ -202,34 +159,46 @@ function recordOf({ entity, records, body }: Operation, { schemas, searchable }:
 }
 
 /**
- * The key of a row: that of a record, behind what tells listings apart unless the id is known to do that itself. Null
- * where listings of several parents have nothing in common that would.
+ * The key of a row: that of a record, behind what tells listings apart unless the id is known to do that itself. A
+ * guess has `open`, which says what to write.
  */
 function identityOf(
-  key: ReturnType<typeof inferKey>,
-  answered: readonly string[] | 'none' | undefined,
+  found: ReturnType<typeof inferKey>,
   links: readonly ParentLink[],
   own: ReadonlyMap<string, FieldType>,
   list: Operation,
   get: Operation | null,
-): { readonly key: readonly string[]; readonly evidence: string } | null {
-  if (answered !== undefined) return { key: answered === 'none' ? [] : answered, evidence: 'answered' };
-  if (key.kind === 'asked') return { key: [], evidence: '' };
+): { readonly key: readonly string[]; readonly evidence: string; readonly open: string | null } {
+  const write = 'write the fields that identify a record, or none';
+  if (found.kind === 'open') {
+    const perhaps =
+      found.candidates.length === 0 ? '' : ` (perhaps ${oneLine(found.candidates.join(', '), 100)})`;
+    const open = `${write}${perhaps}: ${found.why}`;
+    return { key: found.candidates.slice(0, 1), evidence: 'guessed', open };
+  }
+  const { key, evidence } = found;
   const [link, ...others] = links;
-  if (link === undefined) return { key: key.key, evidence: key.evidence };
+  if (link === undefined) return { key, evidence, open: null };
   const [param, ...more] = neededParams(get);
   const isAlone =
     param !== undefined &&
     more.length === 0 &&
     (!link.params.has(param.name) || getsOwnKind(list, get)) &&
-    key.key.some((name) => namesKey(param.name, name));
-  if (isAlone) return { key: key.key, evidence: `${key.evidence}, by which alone the service gets a record` };
+    key.some((name) => namesKey(param.name, name));
+  if (isAlone) {
+    return { key, evidence: `${evidence}, by which alone the service gets a record`, open: null };
+  }
   const columnsOf = ({ inject, params }: ParentLink): readonly string[] =>
     [...params.keys()].flatMap((name) => inject.get(name) ?? ownColumn(name, own));
   const above = columnsOf(link);
-  if (!others.every((other) => above.every((column) => columnsOf(other).includes(column)))) return null;
-  const parts = [...above.filter((column) => !key.key.includes(column)), ...key.key];
-  return { key: parts, evidence: `${key.evidence}, within its parent: no get shows that it is unique alone` };
+  if (!others.every((other) => above.every((column) => columnsOf(other).includes(column)))) {
+    const by = links.map(({ parent }) => parent.entity).join(' and ');
+    const open = `${write}: its listings are found by ${by}, and is ${key.join(', ')} unique among all of them?`;
+    return { key, evidence: 'guessed', open };
+  }
+  const parts = [...above.filter((column) => !key.includes(column)), ...key];
+  const within = `${evidence}, within its parent: no get shows that it is unique alone`;
+  return { key: parts, evidence: within, open: null };
 }
 
 function ownColumn(param: string, own: ReadonlyMap<string, FieldType>): readonly string[] {

@@ -1,38 +1,42 @@
-import type { Question } from './answers.ts';
 import type { Imported } from './import-service.ts';
 import { furtherListings, unlistedEntities } from './listings.ts';
-import { placeText, type Paging } from './paging.ts';
+import type { Paging } from './paging.ts';
 import { oneLine } from './parts.ts';
 import type { Outcome } from './plan-entity.ts';
 import type { ServiceFile } from './service-file.ts';
-import { distinct, exampleOf } from './write-answers.ts';
-import { placeOfAnswer } from './answers.ts';
 
 /** How many entities became what. */
 export interface Totals {
   readonly entities: number;
   readonly converted: number;
-  readonly asked: number;
+  /** Converted ones with a `# TODO`. */
+  readonly open: number;
   readonly refused: number;
   readonly notChosen: number;
 }
 
 export function totalsOf({ outcomes }: Pick<Imported, 'outcomes'>): Totals {
-  const kinds = [...outcomes.values()].map(({ kind }) => kind);
+  const all = [...outcomes.values()];
+  const kinds = all.map(({ kind }) => kind);
   const count = (kind: Outcome['kind']): number => kinds.filter((one) => one === kind).length;
   return {
     entities: kinds.length,
     converted: count('converted'),
-    asked: count('asked'),
+    open: all.filter((one) => wordOf(one) === 'todo').length,
     refused: count('refused'),
     notChosen: count('notChosen'),
   };
 }
 
-/** `2 entities, 1 converted, 1 asked about, 0 refused`, as far as a person chose them. */
-export function totalsText({ converted, asked, refused, notChosen }: Totals): string {
+/** `todo`: converted with guesses. */
+export function wordOf(outcome: Outcome): Outcome['kind'] | 'todo' {
+  return outcome.kind === 'converted' && outcome.plan.open.length > 0 ? 'todo' : outcome.kind;
+}
+
+/** `2 entities, 1 converted, 1 with a TODO, 0 refused`, as far as a person chose them. */
+export function totalsText({ converted, open, refused, notChosen }: Totals): string {
   const others = notChosen === 0 ? '' : `, ${notChosen} not chosen (--only)`;
-  return `${converted} converted, ${asked} asked about, ${refused} refused${others}`;
+  return `${converted - open} converted, ${open} with a TODO, ${refused} refused${others}`;
 }
 
 const pagingWords: Readonly<Record<Exclude<Paging['kind'], 'single'>, string>> = {
@@ -43,53 +47,33 @@ const pagingWords: Readonly<Record<Exclude<Paging['kind'], 'single'>, string>> =
   lastRecord: 'pages by the last record',
 };
 
-function pagingText(paging: Paging): string {
-  if (paging.kind !== 'single') return pagingWords[paging.kind];
-  const { more, isAnswered } = paging;
-  return isAnswered && more !== null
-    ? `one page, as answered: a sync fails where ${placeText(more)} says that more follows`
-    : 'one page';
-}
-
 /** In a table. */
-export function kindText({ kind }: Outcome): string {
-  return kind === 'notChosen' ? 'not chosen' : kind;
+export function kindText(outcome: Outcome): string {
+  const word = wordOf(outcome);
+  return word === 'todo' ? 'TODO' : word === 'notChosen' ? 'not chosen' : word;
 }
 
 /** What became of an entity, in one line. */
 export function outcomeText(outcome: Outcome): string {
   switch (outcome.kind) {
     case 'converted': {
-      const { key, paging, parents, fields, list } = outcome.plan;
+      const { key, paging, parents, fields, list, open } = outcome.plan;
+      if (open.length > 0) return open.map(({ text }) => text).join('; ');
       const above = parents.map(({ parent }) => parent.entity).join(', ');
       const isNested = fields.declared.some(({ name }) => name === 'has_children');
       return [
         `key ${key.join(', ') || 'none'}`,
-        pagingText(paging),
+        paging.kind === 'single' ? 'one page' : pagingWords[paging.kind],
         ...(above === '' ? [] : [`below ${above}`]),
         ...(list.isDeprecated ? ['deprecated by the file'] : []),
         ...(isNested ? ['listings inside its listings are not read'] : []),
       ].join('; ');
     }
-    case 'asked':
-      return distinct(outcome.questions).map(questionText).join('; ');
     case 'refused':
       return outcome.why;
     case 'notChosen':
       return 'left out by --only';
   }
-}
-
-function questionText(question: Question): string {
-  return `${placeOfAnswer(question).join('.')}: ${question.why}`;
-}
-
-export function questionsIn(imports: readonly Imported[]): readonly Question[] {
-  return distinct(
-    imports.flatMap(({ outcomes }) =>
-      [...outcomes.values()].flatMap((outcome) => (outcome.kind === 'asked' ? outcome.questions : [])),
-    ),
-  );
 }
 
 /** Every entity with what became of it, as Markdown. */
@@ -119,16 +103,10 @@ export function reportText(service: ServiceFile, imports: readonly Imported[]): 
         : []),
     ];
   });
-  const questions = questionsIn(imports);
-  const asked = questions.flatMap((question) => [
-    `- \`${placeOfAnswer(question).join('.')}\`: ${cell(question.why)} Such as \`${exampleOf(question)}\`.`,
-  ]);
-  const closing =
-    asked.length === 0 ? [] : ['', '## Questions', '', 'Answers go into the file of answers.', '', ...asked];
   const without = [...unlistedEntities(service), ...furtherListings(service)];
   const unread = without.map(({ entity, why }) => `- ${cell(entity)}: ${cell(why)}`);
   const listless = unread.length === 0 ? [] : ['', '## Not listable', '', ...unread];
-  return [...head, ...sections.flat(), ...closing, ...listless, ''].join('\n');
+  return [...head, ...sections.flat(), ...listless, ''].join('\n');
 }
 
 function signInLines(ways: Imported['ways']): readonly string[] {

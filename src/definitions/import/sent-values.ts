@@ -1,6 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import type { Question } from './answers.ts';
-import { answeredValue } from './answered-value.ts';
+import type { YamlPath } from '../read-yaml.ts';
 import type { Mode, Sources } from './modes.ts';
 import type { Operation } from './operation.ts';
 import type { Paging } from './paging.ts';
@@ -13,8 +12,16 @@ import {
   saidToNeedFilter,
   type Undecided,
 } from './left-out.ts';
-import { holdsTemplate, oneLine, textsIn } from './parts.ts';
+import { holdsTemplate, oneLine, plainText, textsIn } from './parts.ts';
 import type { Schemas } from './schemas.ts';
+
+/** A part of an entity that the file leaves open: the definition has a guess there, under a line with `# TODO`. */
+export interface OpenQuestion {
+  /** The guess in the written definition. */
+  readonly at: YamlPath;
+  /** Says what to write there, and why it is open. */
+  readonly text: string;
+}
 
 /** By parameter: what is sent with every call, and where it is from. */
 export type FixedValues = ReadonlyMap<string, FixedValue>;
@@ -31,23 +38,12 @@ interface FixedValue {
  * and those that the file links to a parent. For a person to decide: `limiting`, a default that leaves records out, and
  * `listing`, what an entity lists where the file says or shows that it is not all there is.
  */
-export function valuesSent(
-  list: Operation,
-  paging: Paging | null,
-  mode: Mode,
-  { answers, service, signedHeaders }: Sources,
-) {
-  const ofPaging = new Set([
-    paging?.size?.param.name,
-    paging !== null && 'param' in paging ? paging.param?.name : undefined,
-  ]);
+export function valuesSent(list: Operation, paging: Paging, mode: Mode, { service, signedHeaders }: Sources) {
+  const ofPaging = new Set([paging.size?.param.name, 'param' in paging ? paging.param?.name : undefined]);
   const fixed = new Map<string, FixedValue>();
   const open: Parameter[] = [];
   const limiting: Parameter[] = [];
-  const listing: Undecided[] = [];
-  const wrong: Question[] = [];
-  const own = answers.entities[list.entity]?.values ?? {};
-  const values = { ...answers.values, ...own };
+  const listing: (Undecided & { readonly param: Parameter })[] = [];
   const isLinked = (name: string): boolean =>
     service.relationships.some(
       ({ child, parent, param }) => child === list.entity && parent !== child && param === name,
@@ -56,40 +52,19 @@ export function valuesSent(
     const { name, fallback, isRequired, place } = param;
     if (ofPaging.has(name) || (place === 'header' && signedHeaders.has(name.toLowerCase()))) continue;
     if (param.isFilled && mode.name === 'hosted') continue;
-    const given = Object.hasOwn(values, name) ? values[name] : undefined;
-    // Typed in as a text, too.
-    const answer = given === 'null' ? null : given;
     const time = clockDefault(fallback);
     const leftOut = leftOutBy(param, list);
-    // Answered with null: it is not sent.
-    if (answer === null && !isRequired) continue;
-    if (param.isOfSearch === true && mode.name === 'hosted' && answer !== undefined) {
-      const why = `the API sends no ${name} with its list, only with its search: null in the answers does without`;
-      return { fixed, open, limiting, listing, wrong, refused: why };
-    }
-    if (answer !== undefined) {
-      const found = answeredValue(param, answer, service.schemas);
-      if ('value' in found) fixed.set(name, { value: found.value, evidence: 'answered' });
-      else {
-        const at = Object.hasOwn(own, name)
-          ? ({ kind: 'ownValue', entity: list.entity, name } as const)
-          : ({ kind: 'value', name } as const);
-        const why = at.kind === 'value' ? `${list.entity}: ${found.problem}` : found.problem;
-        wrong.push({ ...at, why, choices: choicesOf(param.schema), isWrong: true });
-      }
-    } else if (time !== null) {
+    if (time !== null) {
       const evidence = 'its default in the file, computed from the clock';
       fixed.set(name, { value: time, evidence, isClock: true });
     } else if (holdsTemplate(fallback)) {
       const why = `the default of ${name} is computed by a template: ${oneLine(JSON.stringify(fallback), 80)}`;
-      return { fixed, open, limiting, listing, wrong, refused: why };
+      return { fixed, open, limiting, listing, refused: why };
     } else if (place === 'header' && fallback !== undefined) continue;
     else if ((isRequired || isLinked(name)) && (fallback === undefined || isEmpty(fallback))) {
       open.push(param);
     } else if (isTimeIn(param) || (service.isPlain && isChoice(param))) limiting.push(param);
-    else if (leftOut !== null && param.isOfSearch === true && mode.name === 'hosted') {
-      listing.push({ ...leftOut, choices: ['null'] });
-    } else if (leftOut !== null) listing.push(leftOut);
+    else if (leftOut !== null) listing.push({ ...leftOut, param });
     else if (fallback !== undefined && fallback !== null && param.type !== 'number' && !param.isSpread) {
       const ascending = ascendingOf(fallback, param.schema, service.schemas);
       fixed.set(
@@ -103,45 +78,86 @@ export function valuesSent(
       );
     }
   }
-  const isDecided = listing.length > 0 || Object.keys(own).length > 0;
-  const sentence = isDecided
-    ? null
-    : (saidToLeaveOut(list.description) ?? saidToNeedFilter(list.description));
+  const sentence =
+    listing.length > 0 ? null : (saidToLeaveOut(list.description) ?? saidToNeedFilter(list.description));
   return {
     fixed,
     open,
     limiting,
     listing,
-    wrong,
-    refused: sentence === null ? null : partOf(list, sentence),
+    refused: sentence === null ? null : `it does not list everything by itself ("${oneLine(sentence, 120)}")`,
   };
 }
 
-/** About values that nothing in the file fills, and defaults that would leave records out. */
-export function valueQuestions(
-  entity: string,
-  { limiting, listing, wrong }: Pick<ReturnType<typeof valuesSent>, 'limiting' | 'listing' | 'wrong'>,
-  missing: readonly Parameter[],
-): readonly Question[] {
-  return [
-    ...missing.map(({ name, description, schema }): Question => {
-      const why = description === '' ? 'nothing in the file fills it' : oneLine(description, 120);
-      return { kind: 'value', name, why, choices: choicesOf(schema) };
-    }),
-    ...limiting.map(({ name, fallback, schema }): Question => {
-      const value = oneLine(typeof fallback === 'string' ? fallback : JSON.stringify(fallback), 200);
-      const choices = choicesOf(schema);
-      const why = `its default (${oneLine(value, 100)}) may leave records out: what should be sent?`;
-      return { kind: 'value', name, why, choices: choices.length > 0 ? choices : [value] };
-    }),
-    ...listing.map((one): Question => ({ kind: 'ownValue', entity, ...one })),
-    ...wrong,
-  ];
+interface OpenValue {
+  readonly param: Parameter;
+  readonly why: string;
+  readonly choices: readonly string[];
+  readonly guess?: JsonValue;
 }
 
-function partOf({ entity }: Operation, sentence: string): string {
-  const place = `entities.${entity}.values`;
-  return `it does not list everything by itself ("${oneLine(sentence, 120)}"): say in the answers what to send (${place})`;
+/**
+ * Guesses for values that nothing in the file fills, and for defaults that would leave records out, each with its
+ * question. The list of an API sends no parameter of its search: there the question has no guess.
+ */
+export function guessedValues(
+  { entity }: Operation,
+  mode: Mode,
+  { limiting, listing }: Pick<ReturnType<typeof valuesSent>, 'limiting' | 'listing'>,
+  missing: readonly Parameter[],
+): { readonly fixed: FixedValues; readonly open: readonly OpenQuestion[] } {
+  const values: readonly OpenValue[] = [
+    ...missing.map((param) => {
+      const why = param.description === '' ? 'nothing in the file fills it' : oneLine(param.description, 120);
+      return { param, why, choices: choicesOf(param.schema) };
+    }),
+    ...limiting.map((param) => {
+      const value = plainText(param.fallback ?? null);
+      const why = `its default (${oneLine(value, 100)}) may leave records out`;
+      const choices = [value, ...choicesOf(param.schema).filter((one) => one !== value)];
+      return { param, why, choices, guess: param.fallback ?? null };
+    }),
+    ...listing,
+  ];
+  const isSent = ({ param }: OpenValue): boolean => param.isOfSearch !== true || mode.name === 'direct';
+  const open = values.map((one): OpenQuestion => {
+    const { name, isRequired } = one.param;
+    const such =
+      one.choices.length === 0 ? '' : ` (such as ${oneLine(one.choices.slice(0, 12).join(', '), 100)})`;
+    if (!isSent(one)) {
+      const text = `the list of the API sends no ${name}: leave the entity out, or keep it without. ${one.why}`;
+      return { at: ['entities', entity, 'actions'], text };
+    }
+    const none = isRequired ? '' : ', or remove it to send nothing';
+    return {
+      at: ['entities', entity, 'fixedParams', name],
+      text: `write what to send as ${name}${such}${none}: ${one.why}`,
+    };
+  });
+  const fixed = values
+    .filter(isSent)
+    .map(
+      ({ param, choices, guess = guessOf(param, choices[0]) }) =>
+        [param.name, { value: guess, evidence: 'guessed' }] as const,
+    );
+  return { fixed: new Map(fixed), open };
+}
+
+/** A value that the definition of the parameter permits; a person writes the right one. */
+function guessOf({ type }: Parameter, choice: string | undefined): JsonValue {
+  switch (type) {
+    case 'integer':
+    case 'number':
+      return Number.isSafeInteger(Number(choice)) ? Number(choice) : 0;
+    case 'boolean':
+      return choice !== 'false';
+    case 'array':
+      return [choice ?? 'todo'];
+    case 'object':
+      return {};
+    case 'string':
+      return choice ?? 'todo';
+  }
 }
 
 /** A fixed day in the default: it leaves out what is older or newer, and the file gives it as an example only. */

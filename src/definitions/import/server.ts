@@ -5,45 +5,29 @@ import type { ServiceFile } from './service-file.ts';
 
 /** The address of the service, and the names in its host that credentials fill. */
 export type Server =
-  | { readonly kind: 'found'; readonly baseUrl: string; readonly host: Readonly<Record<string, JsonObject>> }
   | {
-      readonly kind: 'asked';
-      readonly variable: string;
-      readonly why: string;
-      readonly choices: readonly string[];
-      readonly isWrong?: true;
+      readonly kind: 'found';
+      readonly baseUrl: string;
+      readonly host: Readonly<Record<string, JsonObject>>;
+      /** The part of the address that a person has to fill in; null: none. */
+      readonly open: string | null;
     }
   | { readonly kind: 'refused'; readonly why: string };
 
 const label = '[a-z0-9][a-z0-9-]{0,62}';
 
-/** `answers`: values of variables that a person gave. */
-export function serverOf({ root }: ServiceFile, answers: Readonly<Record<string, string>>): Server {
+export function serverOf({ root }: ServiceFile): Server {
   const [server] = listIn(root, 'servers');
   const url = textIn(server, 'url');
   if (!isJsonObject(server) || url === null) return { kind: 'refused', why: 'the file names no server' };
   const variables = objectIn(server, 'variables');
   const host: Record<string, JsonObject> = {};
   let filled = url;
+  const open: string[] = [];
   for (const [, name = ''] of url.matchAll(/\{(\w+)\}/g)) {
     const variable = objectIn(variables, name);
     const stated = textsIn(variable, 'enum');
     const isComputed = holdsTemplate(partIn(server, `${prefix}replication-environment-mapping`, name));
-    if (Object.hasOwn(answers, name)) {
-      const answer = answers[name] ?? '';
-      const isKnown = stated.some((one) => one === answer || one === `https://${answer}`);
-      if (stated.length > 0 && !isComputed && !isKnown) {
-        const why = `expected one of ${oneLine(stated.join(', '), 200)}, got ${oneLine(answer, 40)}`;
-        return { kind: 'asked', variable: name, why, choices: stated, isWrong: true };
-      }
-      const isUsable = isHostPart(answer) || /^https:\/\/[a-z0-9.-]+\/?$/.test(answer);
-      if (!isUsable && !url.slice(url.indexOf('//') + 2).includes(`/{${name}}`)) {
-        const why = `${whatStandsFor(name, url)} "${oneLine(answer, 40)}" can be no part of a host`;
-        return { kind: 'asked', variable: name, why, choices: [], isWrong: true };
-      }
-      filled = filled.replaceAll(`{${name}}`, () => answers[name] ?? '');
-      continue;
-    }
     const isOrigin = url.startsWith(`{${name}}`);
     const choices = isOrigin
       ? stated.map((choice) => choice.replace(/^https:\/\/([^/]+)\/?$/, '$1'))
@@ -53,7 +37,12 @@ export function serverOf({ root }: ServiceFile, answers: Readonly<Record<string,
       // What a program computes from its choices, the file shows by its default alone.
       const fallback = textIn(variable, 'default');
       const shown = isComputed && fallback !== null ? [fallback] : stated;
-      return { kind: 'asked', variable: name, why: whatStandsFor(name, url), choices: shown };
+      const such = shown.length === 0 ? '' : ` (such as ${oneLine(shown.join(', '), 100)})`;
+      open.push(
+        `write the address of the service, which is ${oneLine(url, 100)} in the file: what stands for ${name}${such}?`,
+      );
+      filled = filled.replaceAll(`{${name}}`, 'todo');
+      continue;
     }
     if (isOrigin) filled = `https://${filled}`;
     host[name] = {
@@ -61,12 +50,9 @@ export function serverOf({ root }: ServiceFile, answers: Readonly<Record<string,
       pattern: patternOf(filled, name, choices),
     };
   }
-  const baseUrl = filled.replace(/\/+$/, '');
-  return { kind: 'found', baseUrl, host };
-}
-
-function whatStandsFor(name: string, url: string): string {
-  return `the address of the service is ${oneLine(url, 100)}: what stands for ${name}?`;
+  const whole = /^https?:/.test(filled) ? filled : `https://${filled}`;
+  const baseUrl = whole.replace(/\/+$/, '');
+  return { kind: 'found', baseUrl, host, open: open.length === 0 ? null : open.join('; ') };
 }
 
 function isHostPart(text: string): boolean {

@@ -2,7 +2,7 @@ import type { EntityPlan } from './plan-entity.ts';
 import { wordsOf } from './parts.ts';
 
 /** What could make reading cheaper or quieter, and what the file does not prove: for a person to decide. */
-export function suggestionsFor({ fields, list, key, paging, cursor }: EntityPlan): readonly string[] {
+export function suggestionsFor({ fields, list, key, paging }: EntityPlan): readonly string[] {
   const params = list.params.filter(({ place, type }) => place === 'query' && type === 'string');
   const named = (form: RegExp) => fields.declared.find(({ sent }) => form.test(wordsOf(sent).join(' ')));
   const found: string[] = [];
@@ -16,8 +16,6 @@ export function suggestionsFor({ fields, list, key, paging, cursor }: EntityPlan
       `incremental: { kind: since, field: ${changed.name}, sinceParam: ${since.name}, lookbackMs: 3600000 }`,
     );
   }
-  const stated = fields.declared.find(({ sent }) => sent === cursor);
-  if (stated !== undefined) found.push(`incremental by ${stated.name}, the cursor field in the manifest`);
   const sort = list.params.find(({ name }) =>
     /^(?:sort|sort by|order by|sort field|order)$/.test(wordsOf(name).join(' ')),
   );

@@ -25,7 +25,7 @@ export function writeDefinition(
   server: Server,
 ): WrittenDefinition {
   const comments: Comment[] = [];
-  const note = (at: YamlPath, text: string): void => void comments.push({ at, text: oneLine(text, 240) });
+  const note = (at: YamlPath, text: string): void => void comments.push({ at, text: oneLine(text, 300) });
   // Of a plain file there is no hosted definition beside this one.
   const isOnly = mode === 'hosted' || service.isPlain;
   const name = isOnly ? service.name : `${service.name}-direct`;
@@ -46,8 +46,10 @@ export function writeDefinition(
     const requests = written.flatMap(([entity, { upstream }]) =>
       upstream === null ? [] : [[entity, upstream] as const],
     );
+    if (server.open !== null) note(['upstream', 'baseUrl'], `TODO ${server.open}`);
     data['upstream'] = upstreamOf(service, used, server, plans, Object.fromEntries(requests), note);
   }
+  for (const { at, text } of plans.flatMap(({ open }) => open)) note(at, `TODO ${text}`);
   return { name, text: writeYaml(data, comments, headOf(service, mode)) };
 }
 

@@ -53,7 +53,7 @@ export function writeEntity(
     fields: Object.fromEntries(types),
     ...(changed.length === 0 ? {} : { rename: Object.fromEntries(changed) }),
     key: key.length === 0 ? 'none' : key,
-    ...(mode === 'hosted' ? hostedRecords(list) : {}),
+    ...(mode === 'hosted' ? { ...hostedRecords(list), ...emptyRecords(list, service) } : {}),
     ...(Object.keys(searchable).length > 0 ? { searchable } : {}),
     actions,
     pagination: pagination.pagination,
@@ -71,6 +71,7 @@ export function writeEntity(
           list: {
             ...writeRequest(list, params, plan),
             records: directRecords(list),
+            ...emptyRecords(list, service),
             ...(Object.keys(pagination.metadata).length === 0 ? {} : { metadata: pagination.metadata }),
             ...(pagination.paging === null ? {} : { paging: pagination.paging }),
           },
@@ -87,12 +88,8 @@ function movesWithClock({ fixed }: EntityPlan): boolean {
   return [...fixed.values()].some(({ isClock }) => isClock === true);
 }
 
-function noteEntity(
-  { key, keyEvidence, isKeyGuessed, parents, fields }: EntityPlan,
-  note: NoteAt,
-  at: YamlPath,
-): void {
-  note([...at, 'key'], `key: ${keyEvidence}${isKeyGuessed ? ' # guessed' : ''}`);
+function noteEntity({ key, keyEvidence, parents, fields }: EntityPlan, note: NoteAt, at: YamlPath): void {
+  note([...at, 'key'], `key: ${keyEvidence}`);
   if (fields.declared.length === 0) note([...at, 'fields'], 'the file describes no field of its records');
   if (fields.others.length > 0) {
     note([...at, 'fields'], `undeclared, kept in _extra: ${oneLine(fields.others.join(', '), 200)}`);
@@ -118,6 +115,12 @@ function hostedRecords({ records }: Operation): JsonObject {
   if (records === null || (!records.isFound && !records.isOne)) return {};
   const path = records.isFound ? records.path.join('.') : '';
   return { records: records.isOne ? { path, one: true } : path };
+}
+
+/** Where the file says that null may stand in the place of the records. A status of 204 needs no word. */
+function emptyRecords({ answer, records }: Operation, { schemas }: ServiceFile): JsonObject {
+  const place = records === null ? null : schemas.at(answer, records.path);
+  return place !== null && schemas.kinds(place).has('null') ? { empty: [null] } : {};
 }
 
 function directRecords({ records }: Operation): JsonValue {

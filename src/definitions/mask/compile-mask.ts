@@ -64,7 +64,7 @@ export function compileMask(
     if (isJsonArray(value)) return maskArray(value, nodes, dropsBelow, depth);
     if (isJsonObject(value)) return maskObject(value, nodes, dropsBelow, depth);
     if (rule !== null) return value;
-    return drops || nodes.some(({ isAny, masksBelow }) => masksBelow && !isAny) ? undefined : value;
+    return drops || nodes.some(({ isAnyField, masksBelow }) => masksBelow && !isAnyField) ? undefined : value;
   }
 
   function byRule(

@@ -19,7 +19,8 @@ export interface MaskRules {
 /** Rules by the names on the way to them. */
 export interface RuleNode {
   readonly rule: MaskRule | null;
-  readonly isAny: boolean;
+  /** `*` at the beginning of a path: fields of the record that hold no members are not meant. */
+  readonly isAnyField: boolean;
   /** Whether a rule below it does more than keep what it finds. */
   readonly masksBelow: boolean;
   readonly names: ReadonlyMap<string, RuleNode>;
@@ -28,12 +29,12 @@ export interface RuleNode {
 
 export function ruleTree({ fields }: Pick<MaskRules, 'fields'>): RuleNode {
   const rules = [...fields].map(([path, rule]) => ({ names: path.split('.'), rule }));
-  return nodeOf(rules, false);
+  return nodeOf(rules, 0);
 }
 
 type Remaining = readonly { readonly names: readonly string[]; readonly rule: MaskRule }[];
 
-function nodeOf(rules: Remaining, isAny: boolean): RuleNode {
+function nodeOf(rules: Remaining, depth: number, isAnyField = false): RuleNode {
   const below = new Map<string, { names: readonly string[]; rule: MaskRule }[]>();
   for (const {
     names: [first, ...rest],
@@ -46,10 +47,10 @@ function nodeOf(rules: Remaining, isAny: boolean): RuleNode {
   below.delete('*');
   return {
     rule: rules.find(({ names }) => names.length === 0)?.rule ?? null,
-    isAny,
+    isAnyField,
     masksBelow: rules.some(({ names, rule }) => names.length > 0 && rule.kind !== 'keep'),
-    names: new Map([...below].map(([name, inner]) => [name, nodeOf(inner, false)])),
-    any: any === undefined ? null : nodeOf(any, true),
+    names: new Map([...below].map(([name, inner]) => [name, nodeOf(inner, depth + 1)])),
+    any: any === undefined ? null : nodeOf(any, depth + 1, depth === 0),
   };
 }
 

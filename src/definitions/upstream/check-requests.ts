@@ -46,6 +46,11 @@ export function checkEntityRequests(
   }
   if (requests.list !== undefined) {
     checkPaging(requests.list, entity.pagination, [...at, 'list'], [...entityAt, 'pagination'], note);
+    const { key } = entity.cut?.sign ?? {};
+    if (key !== undefined && !Object.hasOwn(requests.list.metadata, key.split('.')[0] ?? key)) {
+      const message = `expected ${key}, the sign of cut of the entity, and where the answer has it`;
+      note([...at, 'list', 'metadata'], message, [...at, 'list', 'metadata'], [...entityAt, 'cut', 'sign']);
+    }
   }
   checkRecord(requests, entity, at, entityAt, note);
 }

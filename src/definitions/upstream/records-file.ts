@@ -15,6 +15,15 @@ export interface RecordsPlace {
   readonly isOne: boolean;
 }
 
+export type EmptyForm = 'null' | 'missing' | 'noContent';
+
+/** What an answer without records has in the place of an empty array; `noContent`: nothing at all. */
+export function emptyFile() {
+  const forms = ['null', 'missing', 'noContent'] as const;
+  const form = z.preprocess((value) => (value === null ? 'null' : value), z.enum(forms));
+  return z.array(form, { error: `expected a list of ${forms.join(', ')}` });
+}
+
 /**
  * `items`, an empty text for the answer itself, `list[*].customer` for records that are wrapped, or
  * `{ path, one: true }` for one object.

@@ -3,7 +3,7 @@ import { endOfPages } from '../pagination-file.ts';
 import { expectedKind, jsonValue, strictObject, textAs } from '../schema-problems.ts';
 import { authentication, credentialValue, hostVariable } from './authentication.ts';
 import { errorRule, failedAnswer, headerTime, wait } from './failure-class.ts';
-import { recordsFile } from './records-file.ts';
+import { emptyFile, recordsFile } from './records-file.ts';
 import { answerPath, headerName, pathText, queryName, requestPath, templateUrl } from './sent-texts.ts';
 
 export type UpstreamFile = z.infer<ReturnType<typeof upstreamFile>>;
@@ -92,6 +92,8 @@ export function upstreamFile() {
         list: strictObject({
           ...actionShape(),
           records: recordsFile(),
+          // Without a default: the content hash of a definition that does not say it stays as it was.
+          empty: emptyFile().optional(),
           // Key of the metadata -> where the answer has it. An absent value is left out.
           metadata: z.record(z.string(), placeFile()).default({}),
           paging: pagingFile().default({ kind: 'none' }),
@@ -167,10 +169,10 @@ export function pagingFile() {
     strictObject({ kind: z.literal('cursor'), token: placeFile(), more: total }),
     // pageToken. The next page begins after the last record: its `field` is the token. `more`: whether there is one.
     strictObject({ kind: z.literal('lastRecord'), field: textAs('x', pathText), more: placeFile() }),
-    // pageToken. The next page's address, in the body or the `Link` header with rel=next. It must have the origin of
-    // `baseUrl`, and only the `keep` parameters of its query are taken over, into the token; `alone`: a call with a
-    // token sends no other parameters. `any`: all that do not sign the call, alone, and a segment of the address's path
-    // behind that of the request.
+    // pageToken. The next page's address, in the body or the `Link` header with rel=next. Only the `keep` parameters of
+    // its query are taken over, into the token; `alone`: a call with a token sends no other parameters. `any`: all that
+    // do not sign the call, alone, and a segment of the address's path behind that of the request; then it must have
+    // the origin of `baseUrl`.
     strictObject({ kind: z.literal('nextUrl'), path: textAs('x', pathText), ...fromAddress }),
     strictObject({ kind: z.literal('linkHeader'), ...fromAddress }),
     // offset. The parameters are the service's own (perhaps under other names).

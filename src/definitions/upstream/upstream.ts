@@ -93,6 +93,8 @@ function buildEntityRequests(
     list: {
       ...build('list', list, sentByPaging(list.paging, entity.pagination)),
       records: recordsPlace(list.records),
+      /** Null: the definition says nothing. */
+      empty: list.empty ?? null,
       metadata: mapOf(list.metadata, buildPlace),
       paging: buildPaging(list.paging, shared.signing),
     },

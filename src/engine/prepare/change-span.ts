@@ -1,7 +1,6 @@
 import { isJsonObject, memberOf, type JsonValue } from '../../core/json.ts';
+import { timeMs } from '../../core/times.ts';
 import type { ChangeSpan } from '../../pagination/pagination.ts';
-
-const isoTime = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:?\d\d)?)?$/;
 
 /**
  * Finds a record's change values at a dotted path, in each element where it leads into an array. Null: none can be read
@@ -49,6 +48,29 @@ export function compileChangeSpan({
   };
 }
 
+/** What follows the number of such records. */
+export const undatedText =
+  'with a change value that is no time: an incremental read never sees them. Times are written as 2026-03-01T09:00:00Z; for numbers the definition has "format: unix" or "unixMs"';
+
+/** How many of the records have something in their change field that is no time. */
+export function countUndated(
+  { field }: ChangeField,
+  records: readonly JsonValue[],
+  spans: readonly (ChangeSpan | null)[],
+) {
+  const names = field.split('.');
+  return records.filter((raw, index) => spans[index] === null && isSaid(raw, names, 0)).length;
+}
+
+/** Whether anything is at the path: an empty list of events has no change value, right or wrong. */
+function isSaid(value: JsonValue | undefined, names: readonly string[], depth: number): boolean {
+  if (Array.isArray(value)) {
+    return (value as readonly JsonValue[]).some((one) => !Array.isArray(one) && isSaid(one, names, depth));
+  }
+  if (depth === names.length || !isJsonObject(value)) return (value ?? null) !== null;
+  return isSaid(memberOf(value, names[depth] ?? ''), names, depth + 1);
+}
+
 /** Where records have their change value; `format` as of a definition's `incremental`. */
 export interface ChangeField {
   readonly field: string;
@@ -68,16 +90,4 @@ function numberReader(format: 'unix' | 'unixMs'): (value: JsonValue) => number |
     const ms = Math.floor(number * factor);
     return ms <= latestMs ? ms : null;
   };
-}
-
-/** An ISO 8601 time in milliseconds since the epoch, null for anything else. One without a zone is UTC. */
-export function timeMs(value: JsonValue): number | null {
-  if (typeof value !== 'string') return null;
-  const parts = isoTime.exec(value);
-  if (parts === null) return null;
-  const [, day = '', time = '00:00', zone = 'Z'] = parts;
-  // +0100 as +01:00.
-  const offset = zone.length === 5 ? `${zone.slice(0, 3)}:${zone.slice(3)}` : zone;
-  const ms = Date.parse(`${day}T${time}${offset}`);
-  return Number.isNaN(ms) ? null : ms;
 }

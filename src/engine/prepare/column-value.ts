@@ -1,3 +1,4 @@
+import { widenedText } from '../../core/json-text.ts';
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { Column, ColumnValue, EntityTable, FieldType } from '../../core/records.ts';
 import type { Entity, MovedAddress } from '../../definitions/definition.ts';
@@ -7,8 +8,12 @@ const minInt64 = -(2n ** 63n);
 const maxInt64 = 2n ** 63n - 1n;
 
 /** The value as its column holds it, or undefined where it does not fit without loss. Null fits everywhere. */
-export function toColumnValue(type: FieldType, value: JsonValue): ColumnValue | undefined {
+export function toColumnValue(
+  { type, isWidened = false }: { readonly type: FieldType; readonly isWidened?: boolean },
+  value: JsonValue,
+): ColumnValue | undefined {
   if (value === null) return null;
+  if (isWidened) return widenedText(value);
   switch (type) {
     case 'string':
       // A lone surrogate has no UTF-8 form: SQLite would hand back something else.
@@ -63,7 +68,7 @@ export type Slot = ReturnType<typeof slotOf>;
 export function slotOf(
   table: EntityTable,
   volatilePaths: readonly (readonly string[])[],
-  { name, type, isEvolved }: Column,
+  { name, type, isEvolved, isWidened }: Column,
   index: number,
 ) {
   const volatile = volatilePaths
@@ -73,6 +78,7 @@ export function slotOf(
     name,
     index,
     type,
+    isWidened: isWidened === true,
     isKey: table.key.includes(name),
     /** Added for an undeclared field: it is hashed as if it lay in `extra`. */
     isEvolved: isEvolved === true,
@@ -91,7 +97,7 @@ export function injectedValues(
   for (const [name, value] of Object.entries(inject)) {
     const slot = slots.get(name);
     if (slot === undefined) continue;
-    values[slot.index] = toColumnValue(slot.type, value) ?? null;
+    values[slot.index] = toColumnValue(slot, value) ?? null;
     isFilled[slot.index] = true;
   }
   return { from: inject, values, isFilled };

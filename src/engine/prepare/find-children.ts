@@ -5,7 +5,7 @@ import type { Definition, Entity, Parent, ParentCondition } from '../../definiti
 import { convertValue } from '../../definitions/convert-value.ts';
 import type { FoundPartition, Marker } from '../../sinks/partition.ts';
 import { rankOf, type ChosenEntities } from '../chosen-entities.ts';
-import { timeMs } from './change-span.ts';
+import { timeMs } from '../../core/times.ts';
 
 export interface FindingRun {
   readonly definition: Definition;
@@ -105,7 +105,7 @@ export function markerField({ definition, entities }: FindingRun, parentEntity: 
 function markerOf(parent: Parent, raw: JsonObject, atMs: number): Marker | null {
   if (parent.marker === null) return null;
   const { field, settlesMs } = parent.marker;
-  const value = memberOf(raw, field);
+  const value = valueAtKey(raw, field);
   const changedMs = timeMs(value ?? null);
   if (typeof value !== 'string' || changedMs === null) return null;
   return { value, isSettled: changedMs + settlesMs <= atMs };
@@ -120,7 +120,7 @@ function statedRecords({ childCount }: Parent, raw: JsonObject): number | null {
 }
 
 function meets(condition: ParentCondition, raw: JsonObject): boolean {
-  const value = raw[condition.field];
+  const value = valueAtKey(raw, condition.field);
   switch (condition.kind) {
     case 'in':
       return typeof value === 'string' && condition.values.includes(value);
@@ -140,10 +140,11 @@ function paramsFrom(
 ): Params | null {
   const params: Record<string, JsonValue> = {};
   for (const [param, field] of parent.params) {
-    const value = inject[field] ?? raw[field] ?? null;
+    const value = inject[field] ?? valueAtKey(raw, field) ?? null;
     const type = child.actions.get('list')?.params.get(param)?.type;
     const converted = type === undefined ? null : convertValue(type, value);
-    if (converted === null) return null;
+    // An empty text names no listing either.
+    if (converted === null || converted === '') return null;
     params[param] = converted;
   }
   return params;

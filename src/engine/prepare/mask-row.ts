@@ -90,10 +90,11 @@ function maskedCells(
   }
   const after = row(before);
   const misfits = noMembers();
-  const cells = columns.map(({ name, type }, index): ColumnValue => {
+  const cells = columns.map((column, index): ColumnValue => {
+    const { name } = column;
     const value = memberOf(after, name) ?? null;
     if (value === memberOf(before, name)) return values[index] ?? null;
-    const fitting = toColumnValue(type, value);
+    const fitting = toColumnValue(column, value);
     if (fitting === undefined) misfits[name] = value;
     return fitting ?? null;
   });

@@ -8,7 +8,7 @@ import { differenceMs, smaller } from '../clock-difference.ts';
 import { anyJsonWithout, wholeJson } from './canonical-json.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
 import type { ChangeSpan } from '../../pagination/pagination.ts';
-import { compileChangeSpan } from './change-span.ts';
+import { compileChangeSpan, countUndated } from './change-span.ts';
 import { compileExplode } from './explode-record.ts';
 import { compileFileOfRecord } from './file-of-record.ts';
 import { compileFindChildren, markerField, type FindingRun, type FoundListing } from './find-children.ts';
@@ -51,6 +51,12 @@ export function compilePreparePage(run: PreparingRun, entity: Entity) {
   const changeSpan = entity.incremental === null ? null : compileChangeSpan(entity.incremental);
   const datedBy = entity.incremental?.field ?? markerField(run, entity.name);
   const dateSpan = changeSpan ?? (datedBy === null ? null : compileChangeSpan({ field: datedBy }));
+  // Where the other end of a listing is read, times tell whether both have met.
+  const endSpan =
+    changeSpan ??
+    (entity.cut?.reversed === undefined || entity.order === null
+      ? null
+      : compileChangeSpan({ field: entity.order.field }));
   const isSorted = compileIsSorted(entity, run.capMs, datedBy);
   const explodedInto = entity.explode?.into;
 
@@ -84,8 +90,10 @@ export function compilePreparePage(run: PreparingRun, entity: Entity) {
       marks,
       /** Of the records that can be identified whatever else changes in them. */
       keys,
-      /** One per record likewise: its change values. Empty where the entity is only read in full. */
-      changes: changeSpan === null ? [] : dates,
+      /** One per record likewise: its change values. Empty where nothing rests on them. */
+      changes: endSpan === null ? [] : endSpan === changeSpan ? dates : glances.map(endSpan),
+      /** Records whose change value is no time. */
+      undated: entity.incremental === null ? 0 : countUndated(entity.incremental, glances, dates),
       /**
        * How far the clock that dates the records is behind the service's at most, by this page. Null: it does not say.
        */
@@ -180,7 +188,7 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown
     for (const note of prepared.drift) page.drift.add(note);
     if (prepared.kind === 'refused') {
       marks.push(`refused:${anyJsonWithout(shown.records.value(shown.index), unstable)}`);
-      page.refused.push(prepared.refused);
+      page.refused.push(isJsonObject(raw) ? prepared.refused : withPlace(prepared.refused, shown));
       return;
     }
     const { record } = prepared;
@@ -199,6 +207,11 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown
     children.push(...findChildren(raw, { inject, keyText: record.keyText, settledMs }));
     addElements(page, raw, inject);
   };
+}
+
+/** What is no object may say nothing at all, so that its place is all there is to find it by. */
+function withPlace(refused: Quarantined, { records, index }: ShownRecord): Quarantined {
+  return { ...refused, detail: `${refused.detail}, in place ${index + 1} of ${records.length} of its page` };
 }
 
 /**

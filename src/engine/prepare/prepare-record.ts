@@ -72,8 +72,10 @@ function withKey(
   prepared: Prepared,
 ): Prepared {
   if (prepared.kind === 'record') return prepared;
-  const parts = keySlots.map(({ name, index, type }) =>
-    isFilled[index] === true ? values[index] : toColumnValue(type, memberOf(raw, name) ?? null),
+  const parts = keySlots.map((slot) =>
+    isFilled[slot.index] === true
+      ? values[slot.index]
+      : toColumnValue(slot, memberOf(raw, slot.name) ?? null),
   );
   const known = parts.flatMap((part) => (part === undefined || part === null ? [] : [part]));
   if (known.length < parts.length) return prepared;
@@ -124,7 +126,7 @@ function readFields(shape: CompiledShape, row: Row): Prepared | null {
       (row.drift ??= []).push(noteOf(name, isExploded ? 'misfit' : 'undeclared', value));
       continue;
     }
-    const fitting = toColumnValue(slot.type, value);
+    const fitting = toColumnValue(slot, value);
     const isInjected = injected.isFilled[slot.index] === true;
     if (fitting === undefined && slot.isKey && !isInjected) {
       return refuse(shape, raw, 'key-type', `${name} must be ${slot.type}, got ${kindOf(value)}`);
@@ -182,7 +184,7 @@ function finish(shape: CompiledShape, row: Row): Prepared {
   // After the hash: rows that were stored without their copies are no other rows.
   for (const [name, value] of row.copied) {
     const slot = shape.slots.get(name);
-    if (slot !== undefined) values[slot.index] ??= toColumnValue(slot.type, value) ?? null;
+    if (slot !== undefined) values[slot.index] ??= toColumnValue(slot, value) ?? null;
   }
   return {
     kind: 'record',

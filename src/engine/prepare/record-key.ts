@@ -40,8 +40,9 @@ export function compileKeyOf(shape: RecordShape) {
     if (isCopied) return null;
     if (inject !== injected.from) injected = injectedValues(slots, inject, width);
     const values = [...nothing];
-    for (const { name, index, type } of keySlots) {
-      const own = toColumnValue(type, memberOf(raw, name) ?? null);
+    for (const slot of keySlots) {
+      const { name, index } = slot;
+      const own = toColumnValue(slot, memberOf(raw, name) ?? null);
       const isInjected = injected.isFilled[index] === true;
       if (own === undefined && !isInjected) return null;
       values[index] = (isInjected ? injected.values[index] : own) ?? null;

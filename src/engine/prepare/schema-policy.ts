@@ -3,7 +3,8 @@ import type { JsonValue } from '../../core/json.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Column, EntityTable, FieldDrift, JsonType } from '../../core/records.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
-import type { Drift, KnownDrift } from '../../sinks/drift.ts';
+import type { KnownDrift } from '../../sinks/drift.ts';
+import type { Sink } from '../../sinks/sink-access.ts';
 import type { ChosenEntities, ChosenEntity } from '../chosen-entities.ts';
 
 /** Longer names are cut, in what is noted of them. */
@@ -75,7 +76,7 @@ export function schemaChanged(news: FieldDrift): SyncError {
 export function withEvolved(table: EntityTable, known: Pick<KnownDrift, 'evolved'>): EntityTable {
   const declared = new Set(table.columns.map(({ name }) => name));
   const evolved = known.evolved.filter(({ name }) => !declared.has(name));
-  const added = evolved.map(({ name, type }): Column => ({ name, type, isEvolved: true }));
+  const added = evolved.map((column): Column => ({ ...column, isEvolved: true }));
   return added.length === 0 ? table : { ...table, columns: [...table.columns, ...added] };
 }
 
@@ -86,7 +87,7 @@ export function withEvolved(table: EntityTable, known: Pick<KnownDrift, 'evolved
 export async function knownSchema(
   definition: Definition,
   chosen: ChosenEntities,
-  drift: Pick<Drift, 'known'>,
+  drift: Pick<Sink['drift'], 'known'>,
   connector: ConnectorName,
 ): Promise<{ readonly definition: Definition; readonly policies: SchemaPolicies }> {
   const tables = [...chosen.keys()].flatMap((name) => tablesOf(definition, name));

@@ -4,7 +4,8 @@ import type { EntityName, RunId } from '../../core/names.ts';
 import type { EntityCounts, EntityTable } from '../../core/records.ts';
 import type { RunKind, RunOutcome, RunReport } from '../../sinks/run-report.ts';
 import type { ConnectorIdentity, Lease } from '../../sinks/lease.ts';
-import type { RunPlan, Sink } from '../../sinks/sink.ts';
+import type { RunPlan } from '../../sinks/sink.ts';
+import type { Sink } from '../../sinks/sink-access.ts';
 import { toSyncError } from '../run-ending.ts';
 import { newRunId } from '../plan-run.ts';
 import { nothingDone } from '../run-tally.ts';
@@ -60,7 +61,8 @@ export async function runRepair(
     error: error === null ? null : { code: error.code, recovery: error.recovery, message: error.message },
     resumeAt: null,
     left: [],
-    unproven: [],
+    partMissing: [],
+    unconfirmed: [],
     files: [],
   });
   try {

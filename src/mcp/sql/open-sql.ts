@@ -1,6 +1,6 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeTemporaryFolder } from '../../files/temporary-folder.ts';
 import { startChild } from '../../child/start-child.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
@@ -33,13 +33,11 @@ const graceMs = 5_000;
 
 /** Queries over what agents may see. `role`: see `mcp.sqlUser` of a config. */
 export function openSql(role: LocalSettings['mcp']['sqlRole'], shown: ShownEntities) {
-  const stored = shown.connectors.filter(({ noCopy }) => noCopy === null);
   return {
     /** The sink of a connector; without a name the only one that there is. Throws USAGE. */
     sinkOf: (name: string | undefined): QueriedSink => {
       const named = name === undefined ? null : shown.connectorNamed(name);
-      if (typeof named?.noCopy === 'string') throw usage(named.noCopy);
-      const [sink, ...others] = named === null ? sinksOf(stored) : [named.sink];
+      const [sink, ...others] = named === null ? sinksOf(shown.connectors) : [named.sink];
       if (sink === undefined) throw usage('There is no connector, so there is nothing to query.');
       if (others.length > 0) {
         throw usage(
@@ -86,7 +84,7 @@ async function querySqlite(
   query: Query & { readonly offered: readonly OfferedTable[] },
   signal: AbortSignal,
 ): Promise<QueryAnswer> {
-  const folder = await mkdtemp(join(tmpdir(), 'connector-sync-sql-'));
+  const folder = await makeTemporaryFolder('connector-sync-sql-');
   try {
     await using child = startChild<SqlCalls>({ module: 'mcp/sql/sql-process', maxHeapMiB, signal, died });
     return await orAborted(child.ask('query', { ...query, file, copy: join(folder, 'views.db') }), signal);

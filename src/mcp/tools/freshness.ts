@@ -22,26 +22,22 @@ export const freshness = tool({
   run: async ({ shown, clock }, { connector: name, after = '' }) => {
     const all = name === undefined ? shown.connectors : [shown.connectorNamed(name)];
     const left = all
-      .filter(({ label }) => label > after)
-      .toSorted((one, other) => (one.label < other.label ? -1 : 1));
+      .filter((one) => one.name > after)
+      .toSorted((one, other) => (one.name < other.name ? -1 : 1));
     const page = left.slice(0, mostConnectors);
     const nowMs = clock.now();
-    const { overviews, unreadable } = await readOverviewsOfReadable(
-      page.filter(({ noCopy }) => noCopy === null),
-    );
+    const { overviews, unreadable } = await readOverviewsOfReadable(page);
     const isReadable = (connector: ShownConnector): boolean =>
       !unreadable.some(({ connectors }) => connectors.includes(connector));
     const rows = page.map((connector) => {
-      const { label, noCopy } = connector;
-      if (noCopy !== null) return { connector: label, state: noCopy };
-      if (!isReadable(connector)) return { connector: label, state: 'cannot be read' };
+      if (!isReadable(connector)) return { connector: connector.name, state: 'cannot be read' };
       const entities = name === undefined ? null : shown.of(connector);
       return rowOf(connector, overviewOf(overviews, connector), nowMs, entities);
     });
     const fit = fitting(rows, jsonOf);
     return answer({
       now: new Date(nowMs).toISOString(),
-      note: 'as_of: what changed in the service before is stored. state: ok, running, waiting, incomplete, stale, failed, paused.',
+      note: 'as_of: what changed in the service before is stored. state: failed, late, incomplete, paused, running, new or ok, the worst that is true.',
       connectors: fit,
       ...(fit.length < left.length ? { next: { after: fit.at(-1)?.connector } } : {}),
     });
@@ -54,13 +50,13 @@ function rowOf(
   nowMs: number,
   entities: readonly ShownEntity[] | null,
 ) {
-  const { word, isStale, stalest, troubles } = healthOf(connector, overview, nowMs);
+  const { word, words, stalest, troubles } = healthOf(connector, overview, nowMs);
   const last = overview?.lastRun ?? null;
   return {
-    connector: connector.label,
+    connector: connector.name,
     state: word,
     as_of: stalest?.asOf ?? null,
-    ...(isStale ? { too_old: true } : {}),
+    ...(words.has('late') ? { too_old: true } : {}),
     last_sync: last === null ? null : { state: last.state, began: last.startedAt, ended: last.finishedAt },
     ...(troubles.length === 0 ? {} : { wrong: troubles.map(troubleText) }),
     ...(entities === null
@@ -88,12 +84,24 @@ function troubleText(trouble: Trouble): string {
       return `${counted(trouble.records, 'record')} could not be stored`;
     case 'fields':
       return `${counted(trouble.fields.length, 'field')} new, or unlike what was declared`;
+    case 'purge':
+      return 'a purge is not finished: what was purged may still be stored or published';
     case 'withheld-by-age':
       return `${counted(trouble.items, 'old row or file', 'old rows and files')} kept by a guard`;
     case 'throttled':
       return `the service asked for a pause until ${trouble.until}`;
     case 'interrupted':
       return 'the last sync was interrupted';
+    case 'limited':
+      return 'the last sync ended at a limit';
+    case 'left-out':
+      return 'the last sync left something out';
+    case 'part-missing':
+      return `${counted(trouble.listings, 'listing')} may have records that did not come`;
+    case 'late':
+      return entityText(trouble);
+    case 'paused':
+      return `paused since ${trouble.since}`;
     case 'sign-in':
       return 'a person has to sign in';
     case 'credentials':

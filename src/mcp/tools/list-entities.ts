@@ -32,8 +32,8 @@ export const listEntities = tool({
 });
 
 async function everyConnector({ shown }: ToolWorld, after: string): Promise<Answer> {
-  const all = shown.connectors.toSorted((one, other) => (one.label < other.label ? -1 : 1));
-  const left = all.filter(({ label }) => label > after);
+  const all = shown.connectors.toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  const left = all.filter(({ name }) => name > after);
   const page = left.slice(0, mostConnectors);
   const states = await readConnectors(page);
   const lines = fitting(
@@ -52,7 +52,7 @@ function connectorLine(
   entities: readonly ShownEntity[],
   states: ReadonlyMap<string, StoredConnector>,
 ) {
-  const { status = null, freshness = [], problem = null } = states.get(connector.label) ?? {};
+  const { status = null, freshness = [], problem = null } = states.get(connector.name) ?? {};
   if (problem !== null) return { ...namesOf(connector), problem };
   const each = entities.flatMap((entity) => {
     const { table } = entity.target;
@@ -68,8 +68,8 @@ function connectorLine(
   };
 }
 
-function namesOf({ label, alsoKnownBy, definition }: ShownConnector) {
-  return { connector: label, ...alsoKnownBy, of: definition.title };
+function namesOf({ name, definition }: ShownConnector) {
+  return { connector: name, of: definition.title };
 }
 
 /** What is neither read nor stored is not there for a reader. */
@@ -84,7 +84,7 @@ function remark({ doubts, withheld }: EntityState): string {
 
 async function oneConnector({ shown }: ToolWorld, connector: ShownConnector, after: string): Promise<Answer> {
   const states = await readConnectors([connector]);
-  const { status = null, freshness = [], problem } = states.get(connector.label) ?? {};
+  const { status = null, freshness = [], problem } = states.get(connector.name) ?? {};
   const rows = shown
     .of(connector)
     .map((entity) => ({ entity, state: stateOf(entity, status, freshness) }))

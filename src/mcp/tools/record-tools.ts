@@ -3,7 +3,7 @@ import { strictObject } from '../../definitions/schema-problems.ts';
 import { explainIn, purgeNoteIn } from '../../app/explain-row.ts';
 import { recordKey } from '../../app/record-key.ts';
 import { usage } from '../../core/usage-error.ts';
-import type { RecordReader } from '../../sinks/record-reader.ts';
+import type { RecordReader } from '../../sinks/sink-access.ts';
 import { explanationFacts } from '../../wording/explanation-facts.ts';
 import { purgedText } from '../../wording/purged-text.ts';
 import { aboutRecords, answer, cutValue, mostAnswerChars } from '../answer.ts';

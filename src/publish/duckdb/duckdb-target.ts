@@ -1,4 +1,4 @@
-import { access, constants, readdir, realpath, rm, stat } from 'node:fs/promises';
+import { access, constants, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { startChild, type Child } from '../../child/start-child.ts';
 import { instant, type Clock } from '../../core/clock.ts';
@@ -6,12 +6,12 @@ import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { hasCode } from '../../files/private-file.ts';
 import { toFileError } from '../folder-files.ts';
-import { removeOld, type Leftover } from '../object-store.ts';
+import { removeOld } from '../object-store.ts';
 import { tablePublications, type PublicationText } from '../tables/table-publications.ts';
-import { nothingChecked, type PrunedTarget, type Target } from '../target.ts';
+import { nothingChecked, type Target } from '../target.ts';
 import type { DuckdbCalls } from './duckdb-process.ts';
 import type { BuiltEntity, BuiltRow } from './fields.ts';
-import { filePublication, openBuild, type Build } from './open-build.ts';
+import { filePublication, leftBuilds, openBuild, type Build } from './open-build.ts';
 import { incompatible } from './open-duckdb.ts';
 
 interface DuckdbTargetOptions {
@@ -84,25 +84,30 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
     },
     prune: async (keepFromMs, isDryRun, isErasing = false) => {
       const at = await file();
-      const ages = { ageMs: dayMs, now: () => Promise.resolve(clock.now()), isDryRun };
-      const { removed, waiting } = await removeOld(await leftovers(at), ages);
-      const pruned: PrunedTarget = { publications: 0, ...removed, waiting };
-      if (keepFromMs === null) return pruned;
-      const keepFrom = instant(keepFromMs);
-      // Up to the newest one that was there at that instant; a file has thousands of manifests.
-      let seen = 0;
-      for await (const { manifest } of ofTables.manifests(0)) {
-        if (manifest.createdAt >= keepFrom) break;
-        seen += 1;
+      let publications = 0;
+      if (keepFromMs !== null) {
+        const keepFrom = instant(keepFromMs);
+        // Up to the newest one that was there at that instant; a file has thousands of manifests.
+        let seen = 0;
+        for await (const { manifest } of ofTables.manifests(0)) {
+          if (manifest.createdAt >= keepFrom) break;
+          seen += 1;
+        }
+        publications = Math.max(0, seen - 1);
+        const isNeeded = publications > 0 || (isErasing && (await isThere(at)));
+        if (isNeeded && !isDryRun) {
+          await using built = await build(at, isErasing);
+          await built.ask('finish', { publication: null, keepFrom });
+          if (!(await built.place())) {
+            if (isErasing) throw changedMeanwhile(at);
+            publications = 0;
+          }
+        }
       }
-      const old = Math.max(0, seen - 1);
-      const isNeeded = old > 0 || (isErasing && (await isThere(at)));
-      if (!isNeeded || isDryRun) return { ...pruned, publications: old };
-      await using built = await build(at, isErasing);
-      await built.ask('finish', { publication: null, keepFrom });
-      if (await built.place()) return { ...pruned, publications: old };
-      if (isErasing) throw changedMeanwhile(at);
-      return { ...pruned, publications: 0 };
+      // Last: copies of the file that was replaced just now are over, too.
+      const ages = { ageMs: dayMs, now: () => Promise.resolve(clock.now()), isDryRun };
+      const { removed, waiting } = await removeOld(await leftBuilds(at), ages);
+      return { publications, ...removed, waiting };
     },
     [Symbol.asyncDispose]: end,
   };
@@ -166,21 +171,4 @@ async function isThere(file: string): Promise<boolean> {
 async function existingFolder(folder: string): Promise<string> {
   const parent = path.dirname(folder);
   return parent === folder || (await isThere(folder)) ? folder : await existingFolder(parent);
-}
-
-/** What builds have left that were killed. */
-async function leftovers(file: string): Promise<readonly Leftover[]> {
-  const folder = path.dirname(file);
-  const begin = `${path.basename(file)}.new-`;
-  const found: Leftover[] = [];
-  for (const name of (await isThere(folder)) ? await readdir(folder) : []) {
-    if (!name.startsWith(begin) || !/^[0-9a-f]{8}(\.wal|\.tmp)?$/.test(name.slice(begin.length))) continue;
-    const at = path.join(folder, name);
-    // Null: its builder has just removed it.
-    const stats = await stat(at).catch(() => null);
-    if (stats === null) continue;
-    const remove = async (): Promise<void> => await rm(at, { recursive: true, force: true });
-    found.push({ files: 1, bytes: stats.size, modifiedAtMs: stats.mtimeMs, remove });
-  }
-  return found;
 }

@@ -1,13 +1,14 @@
-import { randomBytes } from 'node:crypto';
-import { mkdir, open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
+import { createHash, randomBytes } from 'node:crypto';
+import { open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
 import type { Child } from '../../child/start-child.ts';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { hasCode } from '../../files/private-file.ts';
+import { createNamedDirectory, hasCode } from '../../files/private-file.ts';
 import { takeLock, type Lock } from '../../sql/sqlite/lock.ts';
 import { synced, toFileError } from '../folder-files.ts';
 import { manifestText, readManifest } from '../manifest.ts';
+import type { Leftover } from '../object-store.ts';
 import { sliceRecords } from '../slice-records.ts';
 import { writeChanges } from '../tables/table-publications.ts';
 import type { OpenPublication } from '../target.ts';
@@ -33,21 +34,22 @@ const pauseMs = 50;
 
 /** A file that is being built beside the one whose place it takes. Disposed before that, it is removed. */
 export async function openBuild({ file, isErasing, duckdb, end, clock, signal }: BuildOptions) {
-  const staging = `${file}.new-${randomBytes(4).toString('hex')}`;
+  let staging = '';
   let old: FileHandle | null = null;
   let isPlaced = false;
   const dispose = async (): Promise<void> => {
     await old?.close();
     old = null;
-    if (isPlaced) return;
+    if (isPlaced || staging === '') return;
     await end();
     for (const name of [staging, `${staging}.wal`, `${staging}.tmp`]) {
       await rm(name, { recursive: true, force: true });
     }
   };
   try {
-    await mkdir(path.dirname(file), { recursive: true, mode: 0o700 });
+    createNamedDirectory(path.dirname(file));
     old = await openOld(file);
+    staging = `${file}.new-${await baseOf(old)}${randomBytes(4).toString('hex')}`;
     await checkNoLog(file);
     await duckdb.ask('build', { from: old === null ? null : file, to: staging, isErasing });
   } catch (error) {
@@ -94,9 +96,41 @@ async function openOld(file: string): Promise<FileHandle | null> {
 /** Whether no other process has put another file there, or written to it, since it was opened. */
 async function isSame(file: string, old: FileHandle | null): Promise<boolean> {
   await using now = await openOld(file);
-  if (now === null || old === null) return now === old;
-  const [one, other] = [await now.stat({ bigint: true }), await old.stat({ bigint: true })];
-  return one.dev === other.dev && one.ino === other.ino && one.mtimeNs === other.mtimeNs;
+  return (await baseOf(now)) === (await baseOf(old));
+}
+
+/** A text that is another one for each file that takes the target's place, and after each writing to it. */
+async function baseOf(file: FileHandle | null): Promise<string> {
+  if (file === null) return noBase;
+  const { dev, ino, mtimeNs } = await file.stat({ bigint: true });
+  return createHash('sha256').update(`${dev} ${ino} ${mtimeNs}`).digest('hex').slice(0, noBase.length);
+}
+
+const noBase = '0'.repeat(24);
+
+/** Files of builds that were killed, or are under way. `isOver`: of another base than the file has now. */
+export async function leftBuilds(file: string): Promise<readonly Leftover[]> {
+  await using now = await openOld(file);
+  const base = await baseOf(now);
+  const folder = path.dirname(file);
+  const begin = `${path.basename(file)}.new-`;
+  const found: Leftover[] = [];
+  const names = await readdir(folder).catch((error: unknown) => {
+    if (hasCode(error, 'ENOENT')) return [];
+    throw toFileError(error, folder);
+  });
+  for (const name of names) {
+    const rest = name.startsWith(begin) ? name.slice(begin.length) : '';
+    if (!/^[0-9a-f]{32}(\.wal|\.tmp)?$/.test(rest)) continue;
+    const at = path.join(folder, name);
+    // Null: its builder has just removed it.
+    const stats = await stat(at).catch(() => null);
+    if (stats === null) continue;
+    const remove = async (): Promise<void> => await rm(at, { recursive: true, force: true });
+    const facts = { files: 1, bytes: stats.size, modifiedAtMs: stats.mtimeMs };
+    found.push({ ...facts, isOver: !rest.startsWith(base), remove });
+  }
+  return found;
 }
 
 /** The log of another writer would be taken for one of the new file. */

@@ -1,11 +1,10 @@
-import type { DerivedColumn, DerivedKind, DescribedTable, TableJoin } from '../../core/described-table.ts';
+import type { DescribedTable, TableJoin } from '../../core/described-table.ts';
 import { entityOfHistory, type EntityName } from '../../core/names.ts';
 import { describeTables } from '../../definitions/describe-tables.ts';
 import { nextSlots } from '../../settings/cron.ts';
 import { defaultLayout } from '../../settings/publish-file.ts';
 import type { ConnectorSettings, PublishPlace, Schedule } from '../../settings/settings.ts';
 import { historyTable } from '../../sinks/decisions/history-table.ts';
-import { isJsonColumn } from '../../sinks/decisions/stored-table.ts';
 import { tableName } from '../../sinks/postgres/records/names.ts';
 import { entityName, type PublishedColumn, type PublishedEntity } from '../manifest.ts';
 import type { PublishedState, StateFile } from './read-published.ts';
@@ -20,13 +19,6 @@ export type FilesPlace = Extract<PublishPlace, { readonly type: 'files' | 's3' }
 export interface CatalogueColumn extends PublishedColumn {
   /** What it means, in the words of the definition; null: it does not say. */
   readonly description: string | null;
-}
-
-export interface Join extends TableJoin {
-  /** The name of its table. */
-  readonly parentName: string;
-  /** Rows stay when their parent is deleted: events. */
-  readonly outlivesParent: boolean;
 }
 
 /** `published`: null where nothing is. */
@@ -60,7 +52,11 @@ export function catalogueOf(
 }
 
 /** A join between the columns as they are called in the target; none where one of them is not there. */
-function named(join: Join, child: CatalogueTable, tables: readonly CatalogueTable[]): readonly Join[] {
+function named(
+  join: TableJoin,
+  child: CatalogueTable,
+  tables: readonly CatalogueTable[],
+): readonly TableJoin[] {
   const parent = tables.find(
     ({ connector, entity }) => connector === child.connector && entity === join.parent,
   );
@@ -128,9 +124,7 @@ function tableOf(
       ...column,
       description: described?.columns[column.field] ?? versionColumn(versionsOf, column.field),
     })),
-    /** Columns that models make of others, of the target: those whose names are still free. */
-    unpacked: versionsOf === null ? unpackedOf(described?.derived ?? [], columns) : [],
-    joins: declared === null || versionsOf !== null ? [] : joinsOf(declared, described?.joins ?? []),
+    joins: versionsOf === null ? (described?.joins ?? []) : [],
     /** In the words of a description: what becomes of deleted records. */
     deletes: versionsOf === null ? deletesOf(declared) : 'One row for each version, written once.',
     /** How long rows may stay unchanged before a person should check; null: not known. */
@@ -140,27 +134,6 @@ function tableOf(
     /** What its state at the newest publication consists of; null: nothing is published. */
     files,
   };
-}
-
-export interface UnpackedColumn {
-  readonly name: string;
-  /** The column of the target. */
-  readonly source: string;
-  /** Names in its JSON; null: it is no JSON. */
-  readonly path: readonly string[] | null;
-  readonly as: Exclude<DerivedKind, 'texts'>;
-}
-
-function unpackedOf(
-  derived: readonly DerivedColumn[],
-  columns: readonly PublishedColumn[],
-): readonly UnpackedColumn[] {
-  return derived.flatMap(({ name, from, path, as }): readonly UnpackedColumn[] => {
-    const source = columns.find((column) => column.field === from[0]);
-    if (as === 'texts' || source === undefined || columns.some((column) => column.name === name)) return [];
-    if (isJsonColumn(source.type)) return [{ name, source: source.name, path, as }];
-    return path.length > 0 ? [] : [{ name, source: source.name, path: null, as }];
-  });
 }
 
 function versionColumn(versionsOf: string | null, field: string): string | null {
@@ -181,20 +154,6 @@ function describedTable({ connector, entity, table }: Declared): DescribedTable 
   const parents = connector.entities.get(entity.name)?.parents ?? [];
   const name = entityOfHistory(table.entity) ?? table.entity;
   return describeTables(entity, parents).find((one) => one.entity === name) ?? null;
-}
-
-function joinsOf({ connector, entity, table }: Declared, joins: readonly TableJoin[]): readonly Join[] {
-  return joins.map((join) => {
-    const parentName = tableName(connector.name, join.parent);
-    const parentDeletes = connector.definition.entities.get(join.parent)?.deletes ?? 'never';
-    // The parent of an exploded record is the record that held it, and both are deleted together.
-    const isHeld = table !== entity.table;
-    return {
-      ...join,
-      parentName,
-      outlivesParent: !isHeld && entity.deletes === 'never' && parentDeletes !== 'never',
-    };
-  });
 }
 
 function deletesOf(declared: Declared | null): string {

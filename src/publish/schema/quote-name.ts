@@ -1,22 +1,9 @@
-export type Dialect = 'duckdb' | 'postgres' | 'clickhouse' | 'snowflake' | 'bigquery' | 'redshift';
-
 /**
- * A name as an SQL text of the dialect has it. Plain names stay bare: each dialect folds them in its own way, in
- * definitions and in questions alike. What is a word of any dialect is quoted in all of them, so that one table has the
- * same name everywhere.
+ * A name as SQL has it. Plain names stay bare: each dialect folds them in its own way, in definitions and in queries
+ * alike. A word of any dialect that may read the tables is quoted, so that one table has the same name everywhere.
  */
-export function quoteName(name: string, dialect: Dialect): string {
-  if (isPlainName(name)) return name;
-  switch (dialect) {
-    case 'bigquery':
-    case 'clickhouse':
-      return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
-    case 'duckdb':
-    case 'postgres':
-    case 'snowflake':
-    case 'redshift':
-      return `"${name.replaceAll('"', '""')}"`;
-  }
+export function quoteName(name: string): string {
+  return isPlainName(name) ? name : `"${name.replaceAll('"', '""')}"`;
 }
 
 /** A name that means the same with and without quotes, but for its case. */
@@ -25,12 +12,8 @@ export function isPlainName(name: string): boolean {
 }
 
 /** A text as SQL has it. */
-export function quoteText(text: string, dialect: Dialect): string {
-  const escaped =
-    dialect === 'clickhouse' || dialect === 'bigquery' || dialect === 'snowflake'
-      ? text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")
-      : text.replaceAll("'", "''");
-  return `'${escaped}'`;
+export function quoteText(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
 }
 
 /** What no comment and no line of text may break out of. */

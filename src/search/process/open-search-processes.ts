@@ -10,7 +10,7 @@ import { orAborted } from '../../http/or-aborted.ts';
 import { startDeadline } from '../../http/start-deadline.ts';
 import { takeSlot } from '../../http/take-slot.ts';
 import { tooSlow } from '../search-problem.ts';
-import type { SearchOptions } from '../search-records.ts';
+import type { SearchOptions } from '../open-search.ts';
 import type { StatedAnswer } from '../stored-target.ts';
 
 /** What is searched, and for what. */
@@ -24,7 +24,7 @@ export interface SearchCall {
   readonly withState?: boolean | undefined;
   /** As they came from outside. */
   readonly params: JsonObject;
-  /** What a cursor belongs to. */
+  /** Connector and entity: a cursor of others is refused. */
   readonly scope: string;
 }
 

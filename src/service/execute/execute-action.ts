@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { firstCharacters, hasAtMostCharacters } from '../../core/characters.ts';
-import type { JsonObject } from '../../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
 import { copiedFields } from '../../engine/prepare/column-value.ts';
 import { ApiError, notFound } from '../api-error.ts';
@@ -48,7 +48,7 @@ interface ExecuteCall extends KeptConnector {
 export type ExecuteAnswer =
   | {
       readonly kind: 'envelope';
-      readonly result: JsonObject | readonly JsonObject[];
+      readonly result: JsonObject | readonly JsonValue[];
       readonly connectorMetadata: JsonObject | null;
     }
   | { readonly kind: 'file'; readonly file: ProviderFile };
@@ -68,8 +68,11 @@ export async function executeAction(call: ExecuteCall): Promise<ExecuteAnswer> {
   switch (actionName) {
     case 'list': {
       const { records, metadata } = await ask((request) => provider.list(request));
-      const whole = records.map((record) => withCopies(record, entity));
-      return envelope(shapeAll(whole, shape), metadata);
+      // What is no object is handed on as it came: it has no fields to select.
+      const shaped = records.map((record) =>
+        isJsonObject(record) ? shapeResult(withCopies(record, entity), shape) : record,
+      );
+      return envelope(shaped, metadata);
     }
     case 'get': {
       const record = await ask((request) => provider.get(request));
@@ -78,7 +81,7 @@ export async function executeAction(call: ExecuteCall): Promise<ExecuteAnswer> {
     }
     case 'context_store_search': {
       const { data, meta } = await call.stores.search(call.connectorId, entity.name, params, signal);
-      return envelope({ data: shapeAll(data, shape), meta: { ...meta } });
+      return envelope({ data: data.map((record) => shapeResult(record, shape)), meta: { ...meta } });
     }
     case 'download':
       return { kind: 'file', file: (await ask((request) => provider.download(request))) ?? noFile };
@@ -93,7 +96,7 @@ function withCopies(record: JsonObject, { filledFrom }: Entity): JsonObject {
 }
 
 function envelope(
-  result: JsonObject | readonly JsonObject[],
+  result: JsonObject | readonly JsonValue[],
   connectorMetadata: JsonObject | null = null,
 ): ExecuteAnswer {
   return { kind: 'envelope', result, connectorMetadata };
@@ -106,10 +109,6 @@ function shapeOf(body: ExecuteBody, isCuttable: boolean): ResultShape {
     exclude: fieldsOf(body.exclude_fields ?? []),
     isTruncated: isCuttable && body.skip_truncation === false,
   };
-}
-
-function shapeAll(records: readonly JsonObject[], shape: ResultShape): readonly JsonObject[] {
-  return records.map((record) => shapeResult(record, shape));
 }
 
 /**

@@ -40,11 +40,6 @@ export function openApiDocument(endpoints: readonly Endpoint[], definitions: Ite
       schemas: schemas.named,
       securitySchemes: {
         bearer: { type: 'http', scheme: 'bearer', description: 'An application token or a scoped token.' },
-        basic: {
-          type: 'http',
-          scheme: 'basic',
-          description: "An application's client id and client secret.",
-        },
       },
     },
   };
@@ -59,7 +54,7 @@ const tags: readonly { readonly name: Tag; readonly description: string }[] = [
   { name: 'Connectors', description: 'A connector type, bound to credentials, in a workspace.' },
   { name: 'Execute', description: 'Read records and files, live or from the indexed store.' },
   { name: 'Workspaces', description: 'What connectors are kept apart by.' },
-  { name: 'Reference', description: 'This description, and the connectors, for people.' },
+  { name: 'Reference', description: 'This description.' },
 ];
 
 function operationOf(endpoint: Endpoint, schemas: Schemas) {
@@ -69,7 +64,7 @@ function operationOf(endpoint: Endpoint, schemas: Schemas) {
     tags: [endpoint.tag],
     summary: endpoint.summary,
     description: endpoint.description,
-    security: access === 'public' ? [] : [{ bearer: [] }, ...(access === 'browser' ? [{ basic: [] }] : [])],
+    security: access === 'public' ? [] : [{ bearer: [] }],
     // Who may call it: the one thing about a token that OpenAPI has no word for.
     'x-access': access,
     parameters: [
@@ -174,7 +169,6 @@ const forbidden: Readonly<Record<Access, string | undefined>> = {
   application: 'The token is scoped to a workspace.',
   scoped: 'The token is not scoped to a workspace.',
   workspace: undefined,
-  browser: undefined,
 };
 
 const retryAfter = { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer', minimum: 1 } } };

@@ -1,7 +1,6 @@
 import * as z from 'zod';
 import { createConnector, deleteConnector, updateConnector } from './change-connectors.ts';
 import { checkConnector, checkNewConnector } from './check-connectors.ts';
-import { connectorsPageEndpoints } from './connectors-page.ts';
 import { definitionEndpoints } from './definition-endpoints.ts';
 import { type Endpoint, endpoint } from './endpoint.ts';
 import { execute } from './execute-endpoint.ts';
@@ -24,54 +23,36 @@ const showDocument = endpoint({
     description: 'An OpenAPI 3.1 document.',
     body: z.record(z.string(), z.unknown()),
   },
-  handle: (_request, _call, { reference }) => ({
+  handle: (_request, _call, { openApi }) => ({
     kind: 'text',
-    text: reference.document,
+    text: openApi,
     headers: { ...neverStale, 'content-type': 'application/json; charset=utf-8' },
   }),
 });
 
-const page = {
+const showStartPage = endpoint({
   method: 'GET',
+  path: '/',
+  operationId: 'getStartPage',
   tag: 'Reference',
+  summary: 'Find the OpenAPI document',
+  description: 'A line of HTML for a browser that opens the base URL: it links `/openapi.json`.',
   access: 'public',
   success: { status: 200, description: 'The page.', body: z.string(), mediaType: 'text/html' },
-  handle: (_request, { baseUrl }, { reference }) => ({
+  handle: () => ({
     kind: 'text',
-    text: reference.page(baseUrl),
+    text: '<!doctype html><html lang="en"><title>Connector Execution API</title><h1>Connector Execution API</h1><p><a href="/openapi.json">/openapi.json</a> describes it.</p></html>\n',
     headers: {
       ...neverStale,
       'content-type': 'text/html; charset=utf-8',
-      'content-security-policy': reference.contentSecurityPolicy,
+      'content-security-policy':
+        "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
       'referrer-policy': 'no-referrer',
     },
   }),
-} as const satisfies Partial<Parameters<typeof endpoint>[0]>;
-
-const showPage = endpoint({
-  ...page,
-  path: '/docs',
-  operationId: 'getReferencePage',
-  summary: 'Read the reference',
-  description: 'The same for people: one page without scripts and without anything from elsewhere.',
 });
 
-const showStartPage = endpoint({
-  ...page,
-  path: '/',
-  operationId: 'getStartPage',
-  summary: 'Read the reference at the address of the service',
-  description: 'The same page as `/docs`, for a browser that opens the base URL.',
-});
-
-const referenceEndpoints: readonly Endpoint[] = [
-  showDocument,
-  showPage,
-  showStartPage,
-  ...connectorsPageEndpoints,
-];
-
-/** All that the service answers, in the order of the reference. */
+/** All that the service answers, in the order of the document. */
 export const apiEndpoints: readonly Endpoint[] = [
   ...tokenEndpoints,
   ...definitionEndpoints,
@@ -85,5 +66,6 @@ export const apiEndpoints: readonly Endpoint[] = [
   inspectConnector,
   execute,
   ...workspaceEndpoints,
-  ...referenceEndpoints,
+  showDocument,
+  showStartPage,
 ];

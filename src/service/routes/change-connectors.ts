@@ -8,7 +8,7 @@ import type { StoredConnector } from '../state/connectors.ts';
 import type { Workspace } from '../state/workspaces.ts';
 import { connectorDetail } from './connector-answers.ts';
 import { endpoint, json, ofConnector } from './endpoint.ts';
-import { ensureWorkspace, workspaceByName } from '../local-connectors.ts';
+import { addressFor, ensureWorkspace, workspaceByName } from '../local-connectors.ts';
 import {
   checkCredentials,
   checkRequestedEntities,
@@ -66,6 +66,7 @@ export const createConnector = endpoint({
       name: body.name ?? defaultName(definition, workspace),
       credentials,
       account,
+      address: addressFor(definition, account, credentials),
       replicationConfig: connectorConfig.parse({ ...body, replication: body.replication_config }),
     });
     state.audit.note(principal, 'connector.created', stored.id, givenFields(body));
@@ -112,7 +113,12 @@ export const updateConnector = endpoint({
       const before = stored.replicationConfig;
       state.connectors.update(principal.organizationId, stored.id, {
         name: body.name ?? stored.name,
-        ...(body.credentials ? { credentials: body.credentials } : {}),
+        ...(body.credentials
+          ? {
+              credentials: body.credentials,
+              address: addressFor(definition, stored.account, body.credentials),
+            }
+          : {}),
         replicationConfig: connectorConfig.parse({
           replication: body.replication_config ?? before['replication'],
           environment: body.environment ?? before['environment'],

@@ -11,13 +11,12 @@ import { isPlainName, maxNameLength, plainNameRule } from '../state/plain-name.t
 
 /**
  * Who may call an endpoint. `application`: the whole organization, a scoped token is refused with 403. `scoped`: the
- * other way round. `workspace`: both; a scoped token meets only what is in its workspace. `browser`: the same, and an
- * application's id and secret as HTTP Basic, which browsers ask a person for.
+ * other way round. `workspace`: both; a scoped token meets only what is in its workspace.
  */
-export type Access = 'public' | 'application' | 'scoped' | 'workspace' | 'browser';
+export type Access = 'public' | 'application' | 'scoped' | 'workspace';
 
 /**
- * An endpoint is declared once: the server routes and parses by it, the OpenAPI document and the reference page are
+ * An endpoint is declared once: the server routes and parses by it, the OpenAPI document is
  * made of it. Its shapes are the only description of its requests and answers.
  */
 interface Declared<
@@ -74,7 +73,7 @@ interface Success<Body extends z.ZodType = z.ZodType> {
   readonly others?: Readonly<Record<string, string>>;
 }
 
-/** What the reference page shows: a request that could be sent as it is. */
+/** A request of the OpenAPI document that could be sent as it is. */
 interface Example {
   readonly path?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string>>;
@@ -93,8 +92,6 @@ export interface Call {
   readonly principal: Principal;
   /** Aborted when the client goes away or the service closes. */
   readonly signal: AbortSignal;
-  /** Where the request came from: an IP address. */
-  readonly address: string;
   /** As the client reached the service: `http://localhost:8787`. */
   readonly baseUrl: string;
 }
@@ -149,20 +146,11 @@ export interface ApiParts {
   /** By name. */
   readonly definitions: ReadonlyMap<string, Definition>;
   readonly connectors: LocalConnectors;
-  readonly reference: Reference;
+  /** The OpenAPI document, as JSON. */
+  readonly openApi: string;
   readonly clock: Clock;
   /** Added to every execute call, as a distant service would. */
   readonly latencyMs: number;
-}
-
-/** What the service says of itself. */
-export interface Reference {
-  /** The OpenAPI document, as JSON. */
-  readonly document: string;
-  /** The same for people: one page of HTML that needs nothing else. `baseUrl` stands in its examples. */
-  page(baseUrl: string): string;
-  /** The page has one style sheet and nothing that runs; whatever else came into it would stay dead. */
-  readonly contentSecurityPolicy: string;
 }
 
 /**

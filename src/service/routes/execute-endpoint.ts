@@ -19,8 +19,11 @@ const envelope = z
   .object({
     status: z.literal('success'),
     result: z
-      .union([z.array(jsonObject).readonly(), search, jsonObject])
-      .describe('list: an array of records. get: the record. context_store_search: data and meta.'),
+      .union([z.array(z.unknown()).readonly(), search, jsonObject])
+      .describe(
+        'list: an array of records: objects, and what else the third party has among them. get: the record. ' +
+          'context_store_search: data and meta.',
+      ),
     connector_metadata: jsonObject
       .nullable()
       .describe(

@@ -67,16 +67,13 @@ function methodsOf(endpoints: readonly Endpoint[], path: string): string {
   return [...new Set(methods)].join(', ');
 }
 
-/** Paths that need no token (`public`), or take an application's id and secret instead (`browser`). */
-export function pathsFor(
-  wanted: Extract<Access, 'public' | 'browser'>,
-  endpoints: readonly Endpoint[],
-): ReadonlySet<string> {
-  return new Set(endpoints.filter(({ access }) => access === wanted).map(({ path }) => path));
+/** Paths that need no token. */
+export function publicPathsOf(endpoints: readonly Endpoint[]): ReadonlySet<string> {
+  return new Set(endpoints.filter(({ access }) => access === 'public').map(({ path }) => path));
 }
 
 function checkAccess(access: Exclude<Access, 'public'>, { kind }: Principal): void {
-  if (access === 'workspace' || access === 'browser' || access === kind) return;
+  if (access === 'workspace' || access === kind) return;
   throw access === 'application'
     ? new ApiError(403, 'This endpoint needs an application token; the token is scoped to a workspace.', {
         errorCode: 'application_token_required',
@@ -93,7 +90,6 @@ function callOf(request: FastifyRequest, signal: AbortSignal): Call {
     },
     signal,
     baseUrl: `${request.protocol === 'https' ? 'https' : 'http'}://${request.headers.host ?? ''}`,
-    address: request.socket.remoteAddress ?? '',
   };
 }
 

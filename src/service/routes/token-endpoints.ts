@@ -35,9 +35,9 @@ const createToken = endpoint({
   },
   refusals: { 401: 'The client id or the client secret is wrong.' },
   example: { body: { client_id: 'local', client_secret: '…' } },
-  async handle({ body }, { address }, { state }) {
+  async handle({ body }, _caller, { state }) {
     const { client_id: clientId, client_secret: clientSecret } = body;
-    const application = await state.applications.authenticate(clientId, clientSecret, address);
+    const application = state.applications.authenticate(clientId, clientSecret);
     if (application === null) throw unauthorized('The client id or the client secret is wrong.');
     const { token, expiresInSeconds } = state.tokens.issueApplication(application);
     noteSignIn(state, application);

@@ -23,6 +23,8 @@ export interface StoredConnector {
    * account.
    */
   readonly account: string | null;
+  /** Addresses that its credentials were given for, as `placesOfCredentials` has them; null: none. */
+  readonly address: string | null;
   readonly createdAt: Instant;
   readonly updatedAt: Instant;
 }
@@ -36,6 +38,8 @@ export interface NewConnector extends Pick<
   readonly credentials: JsonObject | null;
   /** Default null: a sample account. */
   readonly account?: string | null;
+  /** Default null. */
+  readonly address?: string | null;
 }
 
 type ConnectorRow = Omit<StoredConnector, 'replicationConfig'> & { readonly replicationConfig: string };
@@ -53,7 +57,7 @@ export function createConnectors(
   return { ...found, ...changeConnectors(file, found, { seal, put }, clock), ...credentials };
 }
 
-const select = `SELECT id, organization_id, workspace_id, definition, name, replication_config, account, created_at, updated_at
+const select = `SELECT id, organization_id, workspace_id, definition, name, replication_config, account, address, created_at, updated_at
   FROM connectors`;
 const ofOne = 'WHERE organization_id = :organizationId AND id = :id';
 
@@ -111,10 +115,11 @@ function changeConnectors(
         }
         run(
           `INSERT INTO connectors
-             (id, organization_id, workspace_id, definition, name, replication_config, credentials, account, created_at, updated_at)
-           VALUES (:id, :organizationId, :workspaceId, :definition, :name, :replicationConfig, :credentials, :account, :now, :now)`,
+             (id, organization_id, workspace_id, definition, name, replication_config, credentials, account, address, created_at, updated_at)
+           VALUES (:id, :organizationId, :workspaceId, :definition, :name, :replicationConfig, :credentials, :account, :address, :now, :now)`,
           {
             account: null,
+            address: null,
             ...connector,
             id,
             replicationConfig: writeJson(connector.replicationConfig),
@@ -128,22 +133,17 @@ function changeConnectors(
     update: (
       organizationId: string,
       id: string,
-      change: Partial<Pick<NewConnector, 'name' | 'replicationConfig' | 'credentials'>>,
+      change: Partial<Pick<NewConnector, 'name' | 'replicationConfig' | 'credentials' | 'address'>>,
     ): StoredConnector | null =>
       write(() => {
         const present = byId(organizationId, id);
         if (present === null) return null;
-        const { name, replicationConfig } = { ...present, ...change };
+        const { name, replicationConfig, address } = { ...present, ...change };
+        const now = instant(clock.now());
         checkPlainName('connector', name);
         run(
-          `UPDATE connectors SET name = :name, replication_config = :replicationConfig, updated_at = :now ${ofOne}`,
-          {
-            name,
-            replicationConfig: writeJson(replicationConfig),
-            now: instant(clock.now()),
-            organizationId,
-            id,
-          },
+          `UPDATE connectors SET name = :name, replication_config = :replicationConfig, address = :address, updated_at = :now ${ofOne}`,
+          { name, replicationConfig: writeJson(replicationConfig), address, now, organizationId, id },
         );
         if (change.credentials !== undefined) put(change.credentials, organizationId, id);
         return byId(organizationId, id);

@@ -4,7 +4,6 @@ import { createApplications } from './applications.ts';
 import { createConnectors } from './connectors.ts';
 import { openStateFile, type StateFile } from './open-state-file.ts';
 import { openServiceSealer } from './service-key.ts';
-import { atRestCost, inMemoryCost } from './secret-hash.ts';
 import { createTokens, type Principal, type TokenOptions } from './tokens.ts';
 import { createWorkspaces } from './workspaces.ts';
 
@@ -39,7 +38,7 @@ export function openServiceState(options: ServiceStateOptions) {
     const connectors = createConnectors(file, { sealer, clock });
     if (key !== null) connectors.checkKey();
     return {
-      applications: createApplications(file, { clock, cost: folder === null ? inMemoryCost : atRestCost }),
+      applications: createApplications(file, clock),
       tokens: createTokens(file, { clock, ...tokens }),
       workspaces: createWorkspaces(file, clock),
       connectors,

@@ -2,14 +2,14 @@ import { chmodSync, existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Clock, instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { usage } from '../../core/usage-error.ts';
 import { noSpaceText } from '../../files/full-disk.ts';
 import { storageFailure } from '../../sql/sqlite/sqlite-error.ts';
 import { type Lock, takeLock } from '../../sql/sqlite/lock.ts';
 import { openSqlite, type Connection } from '../../sql/sqlite/open-sqlite.ts';
-import { createPrivateDirectory, createPrivateFile, isPrivateFileThere } from '../../files/private-file.ts';
+import { createPrivateDirectory, createPrivateFile } from '../../files/private-file.ts';
 import type { Values } from '../../sql/database.ts';
 import { statementsOn } from '../../sql/sqlite/sqlite-tx.ts';
+import { unknownVersion } from '../../sinks/stored-version.ts';
 import { createState, stateApplicationId, stateVersion } from './state-schema.ts';
 
 /** The database behind the parts of the state. Errors of SQLite leave it as `SyncError`s. */
@@ -71,29 +71,6 @@ export function openStateFile(folder: string | null, clock: Clock, isShared = fa
   }
 }
 
-/**
- * The rows of a statement, from the file as it is, beside a service that runs or not: read only, and without its lock.
- * Throws `SyncError` USAGE where no service was ever started on the folder, and otherwise as `openServiceState` does.
- */
-export function readStateFile(folder: string, sql: string): readonly object[] {
-  const name = join(folder, 'service.db');
-  try {
-    if (!isPrivateFileThere(name)) {
-      throw usage(`Expected the data folder of "serve", got ${folder}: there is no service.db in it.`);
-    }
-    const db = openSqlite(name, { readonly: true, fileMustExist: true, timeout: busyMs });
-    try {
-      if (inspect(db, name) !== stateVersion) throw ofAnotherVersion(name);
-      db.pragma('trusted_schema = OFF');
-      return statementsOn(db).rows(sql, {});
-    } finally {
-      db.close();
-    }
-  } catch (error) {
-    throw toStateError(error, name);
-  }
-}
-
 function lost(): never {
   throw new SyncError('A row that was just stored is missing.', { code: 'INTERNAL', recovery: 'stop' });
 }
@@ -150,21 +127,19 @@ function inspect(db: Connection, file: string): number {
   const tables = db.prepare<[], number>('SELECT count(*) FROM sqlite_schema').pluck().get() ?? 0;
   if (owner === 0 && version === 0 && tables === 0) return 0;
   if (owner !== stateApplicationId) {
-    throw incompatible(file, 'it is a database of another program', 'Name another folder with --data.');
-  }
-  if (version > stateVersion) {
     throw incompatible(
       file,
-      `it has version ${version} and this connector-sync knows ${stateVersion}`,
-      'Use a newer connector-sync.',
+      'it is a database of another program, or of a development version',
+      'Name another folder with --data.',
     );
   }
-  if (version < stateVersion) {
+  const unknown = unknownVersion(version, stateVersion);
+  if (unknown !== null) {
     throw incompatible(
       file,
-      `it has version ${version}, which is too old; ${stateVersion} is expected. Nothing in it was changed`,
-      'Keep it, and name another folder with --data. Applications, workspaces and connectors must be made there again, ' +
-        'with their credentials; the sinks stay as they are.',
+      unknown,
+      'Use the connector-sync that wrote it. Or keep it, and name another folder with --data: applications, workspaces ' +
+        'and connectors must be made there again, with their credentials; the sinks stay as they are.',
     );
   }
   return version;

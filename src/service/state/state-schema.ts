@@ -3,18 +3,19 @@ import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import type { Instant } from '../../core/clock.ts';
 
 /**
- * Marks a SQLite file as the data of a service ("CSV1"); any other value in a file that has tables is a foreign
- * database.
+ * Marks a SQLite file as the data of a service ("CSV2"); any other value in a file that has tables is a foreign
+ * database, or of a development version.
  */
-export const stateApplicationId = 0x43_53_56_31;
+export const stateApplicationId = 0x43_53_56_32;
 
-/** Raised with every change of the tables, which needs a migration: this is the only version that is read. */
-export const stateVersion = 2;
+/** The only version that is read. After the first release, a change of the tables raises it and needs a migration. */
+export const stateVersion = 1;
 
 /**
- * `sequence` is the order of creation and is never used again. `folded_name`: for look-ups in any case. `tokens.hash`:
- * SHA-256; `expires_at`: milliseconds. `connectors.account`: which account at the third party the connector belongs to;
- * NULL: a sample account. `gone_workspaces` keeps the places of deleted workspaces for pages that begin behind them.
+ * `sequence` is the order of creation and is never used again. `folded_name`: for look-ups in any case. `tokens.hash`,
+ * `applications.secret`: SHA-256; `expires_at`: milliseconds. `connectors.account`: which account at the third party
+ * the connector belongs to; NULL: a sample account. `connectors.address`: where its credentials go. `gone_workspaces`
+ * keeps the places of deleted workspaces for pages that begin behind them.
  */
 export function createState(db: Connection, now: Instant): void {
   db.exec(`
@@ -34,7 +35,7 @@ CREATE TABLE applications (
   sequence INTEGER PRIMARY KEY AUTOINCREMENT,
   client_id TEXT NOT NULL UNIQUE,
   organization_id TEXT NOT NULL REFERENCES organizations (id),
-  secret TEXT NOT NULL,
+  secret BLOB NOT NULL,
   created_at TEXT NOT NULL
 ) STRICT;
 
@@ -73,6 +74,7 @@ CREATE TABLE connectors (
   created_at TEXT NOT NULL,
   updated_at TEXT NOT NULL,
   account TEXT,
+  address TEXT,
   FOREIGN KEY (workspace_id, organization_id) REFERENCES workspaces (id, organization_id)
 ) STRICT;
 CREATE INDEX connectors_in_order ON connectors (organization_id, sequence);

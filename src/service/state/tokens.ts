@@ -133,6 +133,7 @@ function createUnstoredTokens(max: number) {
   };
 }
 
-function hashOf(token: string): Buffer {
-  return createHash('sha256').update(token).digest();
+/** Of what is too long to be guessed. */
+export function hashOf(secret: string): Buffer {
+  return createHash('sha256').update(secret).digest();
 }

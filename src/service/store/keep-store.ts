@@ -61,6 +61,8 @@ export function keepStore(options: KeepStoreOptions) {
 
   const work = async (): Promise<void> => {
     await reads.add(record.read);
+    // At once: clear values that masks hide by now do not wait on the disk for a slot.
+    if (record.mustRebuild()) await removeStore(file);
     let { readiness } = record.status();
     let dueAt = firstSyncAt(record.ledger(), { readiness, refreshEveryMs, nowMs: clock.now() });
     let failures = 0;

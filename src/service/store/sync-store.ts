@@ -5,10 +5,7 @@ import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorId } from '../../core/names.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { syncConnector } from '../../engine/sync-connector.ts';
-import { updateSearchIndex } from '../../search/index/update-search-index.ts';
-import { openSearch } from '../../search/open-search.ts';
-import { tablesOf } from '../../search/stored-target.ts';
-import { searchTarget } from '../../search/search-target.ts';
+import { indexEntity } from '../../search/sqlite-index.ts';
 import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
 import { isSqliteError } from '../../sql/sqlite/sqlite-error.ts';
 import { openSqliteSink } from '../../sinks/sqlite/open-ledger.ts';
@@ -40,14 +37,16 @@ const tellEveryMs = 2_000;
  * program.
  */
 export async function syncStore(options: SyncStoreOptions): Promise<StoreSyncEnd> {
-  const { job, onLedger, signal } = options;
+  const { job, onLedger } = options;
   try {
     const { report, ledger } = await sync(options);
     if (report.error?.code === 'SINK_FAILED' && !isSound(job.file)) {
       return { kind: 'unusable', code: 'SINK_FAILED' };
     }
     try {
-      await indexStore(job, signal);
+      for (const entity of searchableEntities(job.definition)) {
+        await indexEntity(job.file, storeConnector, entity);
+      }
     } finally {
       // Only now: without an index a search of much takes long. One that cannot be made takes nothing from what is
       // stored.
@@ -100,18 +99,6 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
   });
   await telling;
   return { report, ledger: await readStoreLedger(file, definition, origin) };
-}
-
-/**
- * Brings the search index of everything that can be searched up to what is stored. Throws `SyncError` as a sink does.
- */
-async function indexStore({ file, definition }: StoreJob, signal: AbortSignal): Promise<void> {
-  using search = openSearch(file);
-  for (const entity of searchableEntities(definition)) {
-    const stored = await search.stored(storeConnector, tablesOf(entity));
-    const target = searchTarget(entity, storeConnector, (name) => stored.get(name) ?? null);
-    await updateSearchIndex(file, target, { signal });
-  }
 }
 
 /** Whether SQLite finds nothing wrong with a file. Reads all of it. False also where it cannot be opened. */

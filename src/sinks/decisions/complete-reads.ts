@@ -1,10 +1,13 @@
 import type { Instant } from '../../core/clock.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { EntityStatus } from '../ledger-reader.ts';
-import type { UnprovenListings } from '../run-report.ts';
+import { completenessOf, type Completeness } from '../completeness.ts';
+import type { DoubtedListings } from '../run-report.ts';
 
 /** What is stored of an entity, and of how its listings were read. */
-export interface EntityFacts extends Omit<EntityStatus, 'lastCompleteReadAt'> {
+export interface EntityFacts extends Omit<EntityStatus, 'lastCompleteReadAt' | 'completeness'> {
+  /** Some of its listings were read in unknown order, and no total agreed. */
+  readonly isUnordered: boolean;
   /** Listings that were read to their end, or are to be read. */
   readonly begun: number;
   /** Of those: read completely, once at least. */
@@ -18,7 +21,7 @@ export interface EntityFacts extends Omit<EntityStatus, 'lastCompleteReadAt'> {
 }
 
 /** The listings that ended with a doubt, for an entity's status. */
-export function toUnproven(found: UnprovenListings | undefined): EntityStatus['unproven'] {
+export function toPartMissing(found: DoubtedListings | undefined): EntityStatus['partMissing'] {
   if (found === undefined) return null;
   const { listings, params, doubt, runs } = found;
   return { listings, params, doubt, runs };
@@ -35,11 +38,30 @@ export function entityStatuses(facts: readonly EntityFacts[]): readonly EntitySt
     partitions: one.partitions,
     due: one.due,
     quarantined: one.quarantined,
-    unproven: one.unproven,
+    partMissing: one.partMissing,
+    completeness: one.partitions === 0 ? null : wordFor(one.entity, byName, []),
     lastSealedAt: one.lastSealedAt,
     lastCompleteReadAt: lastCompleteRead(one.entity, byName),
     files: one.files,
   }));
+}
+
+/** `below`: entities that it leads to, which are asked already. */
+function wordFor(
+  entity: EntityName,
+  ofConnector: ReadonlyMap<EntityName, EntityFacts>,
+  below: readonly EntityName[],
+): Completeness {
+  const facts = ofConnector.get(entity);
+  const others = (facts?.parents ?? []).filter((parent) => parent !== entity && !below.includes(parent));
+  return completenessOf(
+    {
+      isUnread: facts === undefined || facts.due > 0 || facts.lastSealedAt === null,
+      isDoubted: facts?.partMissing !== null,
+      isUnordered: facts?.isUnordered === true,
+    },
+    others.map((parent) => wordFor(parent, ofConnector, [...below, entity])),
+  );
 }
 
 /**

@@ -1,4 +1,5 @@
-import { isDeclaredName, type EntityName } from '../../core/names.ts';
+import { isDeclaredName, systemColumns, type EntityName, type OfEntity } from '../../core/names.ts';
+import { usage } from '../../core/usage-error.ts';
 import type { Column, EntityTable, FieldDrift, FieldType, JsonType } from '../../core/records.ts';
 import type { DriftRow, KnownDrift } from '../drift.ts';
 import { columnsMissingIn, isSameInStore, type TableColumns } from './stored-table.ts';
@@ -80,11 +81,59 @@ export function chooseColumns(drift: readonly NotedDrift[], table: TableColumns)
     // A field that was declared while some of its values did not fit has a column already.
     const isUndeclared = met.every(({ kind }) => kind === 'undeclared');
     const type = columnTypeOf(met.map((one) => one.type));
-    if (!isDeclaredName(field) || !isUndeclared || type === null || declared.has(field)) return [];
+    if (!isDeclaredName(field) || systemColumns.has(field)) return [];
+    if (!isUndeclared || type === null || declared.has(field)) return [];
     // A column that an earlier definition declared is still there, empty or not.
     const before = storedType.get(field) ?? type;
     return isSameInStore(before, type) ? [{ name: field, type: before, isEvolved: true }] : [];
   });
+}
+
+/** Whether an added column holds what has come, and whether it would as one of texts. */
+export function heldBy(evolved: readonly Column[], { field, kind, type }: Omit<NotedDrift, 'isRefused'>) {
+  const column = evolved.find(({ name }) => name === field);
+  const isScalar = type !== 'object' && type !== 'array';
+  const isEvolved =
+    column !== undefined &&
+    (kind === 'undeclared' ||
+      (type === 'number' && column.type === 'number') ||
+      (isScalar && column.isWidened === true));
+  return { isEvolved, canWiden: column !== undefined && !isEvolved && isScalar && widening.has(column.type) };
+}
+
+const widening: ReadonlySet<FieldType> = new Set<FieldType>(['integer', 'number', 'boolean']);
+
+/** The added columns, one of which becomes a text column. Throws USAGE where it cannot. */
+export function withWidened(
+  { connector, entity }: OfEntity,
+  field: string,
+  table: TableColumns | undefined,
+): readonly Column[] {
+  const target = `${connector}/${entity}`;
+  if (table === undefined) throw usage(`Nothing of ${target} is stored, so no column can be widened.`);
+  const { declared, evolved } = table;
+  const column = evolved.find(({ name }) => name === field);
+  if (column === undefined && declared.some(({ name }) => name === field)) {
+    throw usage(`${target} has ${field} from its definition. Declare it there as "string".`);
+  }
+  if (column === undefined || !widening.has(column.type)) {
+    const names = evolved.filter(({ type }) => widening.has(type)).map(({ name }) => name);
+    throw usage(
+      `Expected an added column of numbers or booleans of ${target} (${names.join(', ') || 'there is none'}), got ${column === undefined ? `"${field}"` : `${field}, which holds ${column.type} values`}.`,
+    );
+  }
+  return evolved.map((one) => (one === column ? { name: field, type: 'string', isWidened: true } : one));
+}
+
+/** Added columns of integers that other numbers came for: numbers take both, as far as doubles are exact. */
+export function chooseWider(drift: readonly NotedDrift[], { evolved }: TableColumns): readonly Column[] {
+  return evolved.filter(
+    ({ name, type }) =>
+      type === 'integer' &&
+      drift.some(
+        (met) => !met.isRefused && met.kind === 'misfit' && met.field === name && met.type === 'number',
+      ),
+  );
 }
 
 /** A null value has no type. The result is null where no other value was met, or where no column holds all of them. */
@@ -96,18 +145,14 @@ function columnTypeOf(types: readonly JsonType[]): FieldType | null {
   return areNumbers ? 'number' : null;
 }
 
-/** The table with the columns that are added: as its plan declared it, then all that were ever added. */
-export function widerTable(
-  entity: EntityName,
-  { key, declared, evolved }: TableColumns,
-  added: readonly Column[],
-): EntityTable {
-  return { entity, key, columns: [...columnsMissingIn(declared, evolved), ...evolved, ...added] };
+/** The table with all columns that were added: as its plan declared it, then these. */
+export function widerTable(entity: EntityName, { key, declared, evolved }: TableColumns): EntityTable {
+  return { entity, key, columns: [...columnsMissingIn(declared, evolved), ...evolved] };
 }
 
-/** One row of what is noted, for people. `isEvolved`: the field has an added column. */
+/** One row of what is noted, for people, with what `heldBy` says of it. */
 export interface SeenDrift
-  extends NotedDrift, Pick<DriftRow, 'connector' | 'entity' | 'firstSeenAt' | 'firstRun'> {
+  extends NotedDrift, Pick<DriftRow, 'connector' | 'entity' | 'firstSeenAt' | 'firstRun' | 'canWiden'> {
   readonly isEvolved: boolean;
 }
 
@@ -123,12 +168,13 @@ export function mergeDrift(seen: readonly SeenDrift[]): readonly DriftRow[] {
     if (first === undefined) return [];
     const { connector, entity, field, kind, firstSeenAt, firstRun } = first;
     const types = all.map(({ type }) => type);
-    return [{ connector, entity, field, types, kind, firstSeenAt, firstRun, place: placeOf(all) }];
+    const canWiden = all.some((one) => one.canWiden);
+    return [{ connector, entity, field, types, kind, firstSeenAt, firstRun, place: placeOf(all), canWiden }];
   });
 }
 
 /** A value that does not fit its column is stored beside it, whether the column was declared or added. */
 function placeOf(all: readonly SeenDrift[]): DriftRow['place'] {
   if (all.every(({ isRefused }) => isRefused)) return 'quarantine';
-  return all.some(({ kind, isEvolved }) => kind === 'undeclared' && isEvolved) ? 'column' : 'extra';
+  return all.every(({ isEvolved }) => isEvolved) ? 'column' : 'extra';
 }

@@ -1,27 +1,13 @@
 import { instant, type Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
+import { knownOrMade } from '../../core/known-or-made.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { PreparedRecord } from '../../core/records.ts';
-import type { CopiedRecord } from '../copies.ts';
+import type { RowFacts } from '../row-facts.ts';
+import type { Doubt } from '../partition.ts';
 
-/** Stands for the hash of a row that the store has lost: the row is written again when a walk meets it. */
-export const lostHash = '';
-/** The same for one that no walk had met when that was reported. */
-export const givenUpHash = '-';
-
-/** Of a row that the store has. */
-export function isHash(hash: string): boolean {
-  return hash !== lostHash && hash !== givenUpHash;
-}
-
-/**
- * What is stored under a record's key, tombstoned rows included. `hash`: not `isHash` where the store has lost the
- * record. `owner`: null where a version stored it that did not note it, or where it was stored outside a walk.
- */
-export type StoredRow = Pick<
-  CopiedRecord,
-  'row' | 'hash' | 'volatileHash' | 'changedAt' | 'deletedAt' | 'owner'
->;
+/** The stored row of a record's key, tombstoned or not. `owner`: null if it was stored outside a walk. */
+export type StoredRow = Pick<RowFacts, 'row' | 'hash' | 'volatileHash' | 'changedAt' | 'deletedAt' | 'owner'>;
 
 /**
  * Where a stored record is met: in its `owner` (or outside a walk), in what becomes its `new-owner`, or as a `shared`
@@ -62,7 +48,7 @@ export function isNothingStored(
 
 /** How records come to be stored. */
 export interface Showing {
-  /** Exploded rows: what is stored is never replaced, unless the store has lost it. */
+  /** Exploded rows: what is stored is never replaced. */
   readonly isInsertOnly: boolean;
   /** The values of the row were edited, so that its hash is not theirs: it is written again. */
   readonly isEdited?: boolean;
@@ -71,7 +57,7 @@ export interface Showing {
 /**
  * A record with a stored key is updated (another hash, edited, or tombstoned), duplicate (`wasSeen` by this chain) or
  * unchanged, in this order. The last two are written only for stale volatile fields; one that came in part is one of
- * them, and never written. `isInsertOnly` (exploded): what is stored is never replaced, unless the store has lost it.
+ * them, and never written. `isInsertOnly` (exploded): what is stored is never replaced.
  */
 export function classifyMet(
   { hash, volatileHash, changedAt, deletedAt }: Omit<StoredRow, 'row' | 'owner'>,
@@ -84,7 +70,7 @@ export function classifyMet(
   }: Showing & { readonly wasSeen: boolean; readonly staleBefore: Instant },
 ): MetRecord {
   if (record.partial !== undefined) return { kind: wasSeen ? 'duplicate' : 'unchanged', isWritten: false };
-  const isDifferent = hash !== record.hash && !(isInsertOnly && isHash(hash));
+  const isDifferent = hash !== record.hash && !isInsertOnly;
   if (isDifferent || isEdited || deletedAt !== null) return { kind: 'updated', isWritten: true };
   const hasVolatileChange = volatileHash !== record.volatileHash && !isInsertOnly;
   return {
@@ -106,4 +92,49 @@ export function misfitError(entity: EntityName, why: string): SyncError {
     `Records of "${entity}" were not prepared for this run's plan: ${why}. This is a defect: report it with the run's log.`,
     { code: 'INTERNAL', recovery: 'stop', context: { entity } },
   );
+}
+
+/** Changed rows that a run remembers at most. */
+const mostChanged = 10_000;
+
+/** A row that listings besides its owner have changed. */
+interface ChangedElsewhere {
+  readonly owner: number;
+  /** Of the content that it had before. */
+  readonly hash: string;
+  /** The listings that have changed it. */
+  readonly by: Set<number>;
+  /** This chain had met it in its owner. */
+  readonly wasMet: boolean;
+}
+
+/**
+ * What a run knows of rows that one listing has changed after another: in memory alone, as the next run finds them
+ * again. A record may have moved to the second listing, or changed between the two: only where the first one shows
+ * again what it showed before, the two collide.
+ */
+export type Collisions = ReturnType<typeof openCollisions>;
+
+export function openCollisions() {
+  const byEntity = new Map<EntityName, Map<number, ChangedElsewhere>>();
+  let count = 0;
+  return {
+    byEntity,
+    /** Entities of which two listings collide for certain. */
+    found: new Set<EntityName>(),
+    /** Of the listings that collide, by partition. */
+    doubts: new Map<number, Doubt>(),
+    /** Owners that were read again for this. */
+    readAgain: new Set<number>(),
+    /** `by`, which does not own the row, has changed it. */
+    changed: (
+      entity: EntityName,
+      { row, hash, owner, by, wasMet }: StoredRow & { readonly by: number; readonly wasMet: boolean },
+    ): void => {
+      if (owner === null || count >= mostChanged) return;
+      count += 1;
+      const rows = knownOrMade(byEntity, entity, () => new Map<number, ChangedElsewhere>());
+      knownOrMade(rows, row, () => ({ owner, hash, by: new Set(), wasMet })).by.add(by);
+    },
+  };
 }

@@ -6,13 +6,17 @@ import type { Doubt, Seal, StoredDoubt, StoredProof, WalkMode } from '../partiti
  * whole tree is read. `before`: of the walk before.
  */
 export function endProof(
-  { proof, doubt, absence: _absence, watermark: _watermark, ...shown }: Seal,
+  { proof, doubt, absence: _absence, watermark: _watermark, reach, ...shown }: Seal,
   before: StoredProof | null,
 ): StoredProof {
+  // A walk that proves nothing does not take back how far an earlier one has reached.
+  const isKnown = doubt === undefined && reach !== undefined;
+  const kept = isKnown ? reach : Math.max(reach ?? 0, before?.reach ?? 0);
   const doubtBefore = before?.doubt;
   return {
     ...proof,
     ...shown,
+    ...(kept === 0 ? {} : { reach: kept }),
     ...(doubt === undefined ? {} : { doubt: { ...doubt, runs: 1 } }),
     ...(doubtBefore === undefined ? {} : { doubtBefore }),
     readAt: before?.readAt ?? null,

@@ -28,7 +28,7 @@ export interface DeclaredTable {
   readonly columns: TableColumns;
   /** What the table has already; empty for a new one. */
   readonly stored: readonly Column[];
-  /** Declared now but not before: values kept in `_extra` of existing rows belong into them. */
+  /** Declared now but not before, or texts now: values kept in `_extra` of existing rows belong into them. */
   readonly filled: readonly Column[];
   /** As they are stored, and declared as texts now: a text holds any value. */
   readonly retyped: readonly Column[];
@@ -42,30 +42,30 @@ export function declareTable(
 ): DeclaredTable {
   if (before !== undefined) checkFits(connector, table, before);
   const stored = before?.stored ?? [];
-  const retyped = stored.filter((column) => isText(table, column.name) && column.type !== 'string');
-  const types = new Map(retyped.map(({ name }) => [name, 'string' as const]));
+  const texts = new Map(table.columns.flatMap((one) => (one.type === 'string' ? [[one.name, one]] : [])));
+  const retyped = stored.filter(({ name, type }) => texts.has(name) && type !== 'string');
   // A column that the definition now declares is no longer an added one.
   const declaredNow = table.columns.filter(({ isEvolved }) => isEvolved !== true);
   return {
     columns: {
       key: table.key,
       stored: [
-        ...stored.map(({ name, type }) => ({ name, type: types.get(name) ?? type })),
+        ...stored.map((column) => texts.get(column.name) ?? column),
         ...columnsMissingIn(table.columns, stored),
       ],
       declared: table.columns,
       evolved: columnsMissingIn(before?.evolved ?? [], declaredNow),
     },
     stored,
-    filled: columnsMissingIn(table.columns, before?.declared ?? table.columns),
+    filled: columnsMissingIn(table.columns, columnsMissingIn(before?.declared ?? table.columns, retyped)),
     retyped,
   };
 }
 
-/** With columns that were added for undeclared fields; they are declared from now on. */
+/** With columns that were added for undeclared fields, or got another type; they are declared from now on. */
 export function withAdded(before: TableColumns, added: readonly Column[]): TableColumns {
   const grow = (columns: readonly Column[]): readonly Column[] => [
-    ...columns,
+    ...columns.map((column) => added.find(({ name }) => name === column.name) ?? column),
     ...columnsMissingIn(added, columns),
   ];
   return {
@@ -89,10 +89,6 @@ export function isJsonColumn(type: FieldType): boolean {
 /** Whether values of a type may be kept in a column of another one as they are. */
 export function isSameInStore(held: FieldType, type: FieldType): boolean {
   return held === type || (isJsonColumn(held) && isJsonColumn(type));
-}
-
-function isText({ columns }: EntityTable, name: string): boolean {
-  return columns.some((column) => column.name === name && column.type === 'string');
 }
 
 function checkFits(connector: ConnectorName, table: EntityTable, before: TableColumns): void {

@@ -7,7 +7,12 @@ import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { FileFolder } from '../files.ts';
 import { noSpaceText, saysFull } from '../../files/full-disk.ts';
 import { explained } from '../../sql/explained.ts';
-import { createPrivateDirectory, hasCode, syncDirectory } from '../../files/private-file.ts';
+import {
+  createNamedDirectory,
+  createPrivateDirectory,
+  hasCode,
+  syncDirectory,
+} from '../../files/private-file.ts';
 import { digitsOf, keyDigits, safeFileName } from './safe-file-name.ts';
 import { removeLeftovers, temporaryName, writeWholeFile } from './write-whole-file.ts';
 
@@ -24,7 +29,7 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
 
   /** The entity's folder by its real path: made where it is missing, refused where something else has its name. */
   const realFolder = (entity: EntityName): string => {
-    createPrivateDirectory(directory);
+    createNamedDirectory(directory);
     let folder = realpathSync(directory);
     for (const name of [connector, entity]) {
       folder = join(folder, name);

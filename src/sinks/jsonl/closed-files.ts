@@ -1,47 +1,43 @@
 import type { ConnectorName } from '../../core/names.ts';
 import type { CheckedFiles, ClosedFiles, ContentsOptions, DamagedFile } from '../closed-files.ts';
 import { explained } from '../../sql/explained.ts';
-import { openReadonlyDatabase } from '../sqlite/open-database.ts';
-import { jsonlFormat } from './schema.ts';
+import { openToRead } from '../sqlite/readers.ts';
 import { toSinkError } from '../sqlite/sink-error.ts';
-import { entityDirectory, listClosedFiles, type ListedFile } from './file-list.ts';
-import { findOtherContent, findWrongLength } from './find-damage.ts';
+import { entityDirectory, findOtherContent, findWrongLength, jsonlFormat, listedFiles } from './manifest.ts';
+import type { ListedFile } from './manifest.ts';
 
-/** What the ledger says of closed files, against what lies in `directory`. Throws when there is no sink yet. */
+/** What the manifest says of closed files, against what lies in `directory`. Throws when there is no sink yet. */
 export function openJsonlClosedFiles(directory: string, ledger: string): ClosedFiles {
-  const db = openReadonlyDatabase({ file: ledger, format: jsonlFormat });
+  const { db } = openToRead({ file: ledger, format: jsonlFormat });
 
-  const explain = (error: unknown): unknown => toSinkError(error, ledger);
-  const list = (connector: ConnectorName): readonly ListedFile[] => listClosedFiles(db, connector);
+  const list = async (connector: ConnectorName): Promise<readonly ListedFile[]> =>
+    await db.read(async (tx) => await listedFiles(tx, connector));
 
-  /** Without the files that another process has removed or cut (a reset) since they were listed. */
-  const confirmed = (connector: ConnectorName, found: readonly Found[]): readonly DamagedFile[] => {
-    if (found.length === 0) return [];
-    const now = new Set(list(connector).map(identityOf));
-    return found.filter(({ file }) => now.has(identityOf(file))).map(({ damage }) => damage);
+  /** Without the files that another process has removed or written again since they were listed. */
+  const checked = async (
+    connector: ConnectorName,
+    files: readonly ListedFile[],
+    found: readonly Found[],
+  ): Promise<CheckedFiles> => {
+    const now = found.length === 0 ? new Set() : new Set((await list(connector)).map(identityOf));
+    const damaged = found.filter(({ file }) => now.has(identityOf(file))).map(({ damage }) => damage);
+    return { files: files.length, damaged };
   };
 
-  const checked = (connector: ConnectorName, files: readonly ListedFile[], found: readonly Found[]) => ({
-    files: files.length,
-    withoutHash: files.filter(({ hash }) => hash === null).length,
-    partial: files.filter(({ isPartial }) => isPartial === 1).length,
-    damaged: confirmed(connector, found),
-  });
-
-  const lengths = (connector: ConnectorName): CheckedFiles => {
-    const files = list(connector);
+  const lengths = async (connector: ConnectorName): Promise<CheckedFiles> => {
+    const files = await list(connector);
     const found = files.flatMap((file) => {
       const damage = findWrongLength(entityDirectory(directory, connector, file.entity), file);
       return damage === null ? [] : [{ file, damage }];
     });
-    return checked(connector, files, found);
+    return await checked(connector, files, found);
   };
 
   const contents = async (
     connector: ConnectorName,
     { signal, onProgress }: ContentsOptions,
   ): Promise<CheckedFiles> => {
-    const files = list(connector);
+    const files = await list(connector);
     const found: Found[] = [];
     const allBytes = files.reduce((sum, { length }) => sum + length, 0);
     let bytes = 0;
@@ -55,17 +51,18 @@ export function openJsonlClosedFiles(directory: string, ledger: string): ClosedF
       const damage = await findOtherContent(folder, file, { signal, onRead });
       if (damage !== null) found.push({ file, damage });
     }
-    return checked(connector, files, found);
+    return await checked(connector, files, found);
   };
 
+  const explain = (error: unknown): unknown => toSinkError(error, ledger);
   return {
-    lengths: async (connector) => await explained(explain, async () => lengths(connector)),
-    contents: async (connector, options) =>
+    lengths: async (connector) => await explained(explain, async () => await lengths(connector)),
+    contents: async (connector, how) =>
       await explained(
-        (error) => (options.signal.aborted ? error : explain(error)),
-        async () => await contents(connector, options),
+        (error) => (how.signal.aborted ? error : explain(error)),
+        async () => await contents(connector, how),
       ),
-    [Symbol.asyncDispose]: async () => void db.close(),
+    [Symbol.asyncDispose]: async () => await db[Symbol.asyncDispose](),
   };
 }
 
@@ -74,6 +71,6 @@ interface Found {
   readonly damage: DamagedFile;
 }
 
-function identityOf({ entity, epoch, number, length, hash }: ListedFile): string {
-  return JSON.stringify([entity, epoch, number, length, hash]);
+function identityOf({ entity, firstSeq, length, hash }: ListedFile): string {
+  return JSON.stringify([entity, firstSeq, length, hash]);
 }

@@ -1,47 +1,26 @@
+import type { OpenHow, Sink } from '../sink-access.ts';
+import type { RecordTables } from '../ledger/driver.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
-import type { OpenHow } from '../sink-access.ts';
-import type { Sink } from '../sink.ts';
 import { openLedgerFile } from '../sqlite/open-ledger.ts';
-import type { Beside } from '../sqlite/take.ts';
 import { sqliteTables } from '../sqlite/records/record-tables.ts';
-import { openChangeFiles, type ChangeFiles } from './change-files.ts';
-import { linedTables } from './lined-tables.ts';
-import { countLost, giveUpLost } from './lost-rows.ts';
-import { findDamagedFiles, recoverFiles } from './recover.ts';
-import { rewriteLines } from './rewrite-lines.ts';
-import { jsonlFormat } from './schema.ts';
+import { lineFiles } from './line-files.ts';
+import { dropFiles, jsonlFormat } from './manifest.ts';
 
-/**
- * Changes as lines of files below `directory`. The ledger in `file` there has the records too, and every file's length.
- */
+/** The ledger in `file` has the records; files below `directory` have their changes as lines. */
 export async function openJsonlSink(
   options: OpenHow & { readonly directory: string; readonly file: string },
 ): Promise<Sink> {
-  const { directory, durability, signal } = options;
-  const ledger = await openLedgerFile({
-    ...options,
-    format: jsonlFormat,
-    records: sqliteTables,
-    openBeside: (writer, records) => {
-      const changes = openChangeFiles(writer, { directory, isDurable: durability === 'full' });
-      return { ...besideOf(changes, signal), records: linedTables(records, changes) };
-    },
-  });
-  return ledgerSink(ledger);
+  const ledger = await openLedgerFile({ ...options, format: jsonlFormat, records: jsonlTables });
+  return ledgerSink({ ...ledger, ...lineFiles(ledger, options) });
 }
 
-function besideOf(changes: ChangeFiles, signal: AbortSignal | undefined): Omit<Beside, 'records'> {
-  return {
-    how: { beforeCommit: changes.flush, committed: changes.settle, rolledBack: changes.discard },
-    taken: changes.begin,
-    released: changes.release,
-    lines: {
-      recover: async (tx, connector) => await recoverFiles(tx, changes, connector),
-      end: changes.endRun,
-      findDamage: async (connector, entities) => await findDamagedFiles(changes, connector, entities, signal),
-      rewrite: async (lines, transact) => await rewriteLines(changes, lines, transact),
-      countLost,
-      giveUpLost,
-    },
-  };
-}
+const jsonlTables: RecordTables = {
+  ...sqliteTables,
+  keepsVersions: false,
+  // Readers of the files have no use for views.
+  renewViews: async () => undefined,
+  drop: async (tx, connector, entities) => {
+    await sqliteTables.drop(tx, connector, entities);
+    await dropFiles(tx, connector, entities);
+  },
+};

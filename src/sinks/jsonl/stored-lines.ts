@@ -1,55 +1,86 @@
 import type { Instant } from '../../core/clock.ts';
-import type { ConnectorName, OfEntity, RunId } from '../../core/names.ts';
+import type { ConnectorName, RunId } from '../../core/names.ts';
 import { keyTextOf, type ColumnValue, type EntityTable } from '../../core/records.ts';
+import { firstRows, rowsOf } from '../../sql/batch-size.ts';
 import type { Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { sqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
-import type { CopiedRecord } from '../copies.ts';
 import { tableName } from '../decisions/stored-table.ts';
-import { storedTable } from '../ledger/tables.ts';
-import type { ChangeFile } from './change-file.ts';
 import { lineWriters } from './line.ts';
-import { isLost } from './lost-rows.ts';
 
-export interface SeqRange {
-  readonly from: number;
-  readonly to: number;
+export interface StoredLines {
+  readonly bytes: Buffer;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+  /** How many rows to ask for next: rows may be large. */
+  readonly nextLimit: number;
 }
 
-type LinedRow = Pick<CopiedRecord, 'values' | 'extra' | 'seq' | 'changedAt' | 'run' | 'deletedAt'>;
-
-/** Appends the line of a row as it is stored, with the columns of `table`. */
-export function storedLines(table: EntityTable, changes: ChangeFile): (row: LinedRow) => void {
-  const { columns, key } = table;
-  const lines = lineWriters(table);
-  const keyIndexes = key.map((name) => columns.findIndex((column) => column.name === name));
-  return ({ values, extra, seq, changedAt, run, deletedAt }) => {
-    const by = { now: changedAt, run };
-    const keyText = (): string => keyTextOf(keyIndexes.map((index) => values[index] ?? null));
-    const line =
-      deletedAt === null ? lines.upsert({ values, extra }, seq, by) : lines.deletion(keyText(), seq, by);
-    changes.append(line, seq);
-  };
+export interface ChangeRange {
+  readonly after: number;
+  readonly through?: number;
+  /** Rows, at most. */
+  readonly limit?: number;
 }
 
-/** Appends the lines of rows whose newest change is in the range, in its order. */
-export async function appendLinesOf(
+/** The next lines of rows as they are stored, in the order of their newest changes; null where there are none. */
+export async function storedLines(
   tx: Tx,
   connector: ConnectorName,
   table: EntityTable,
-  { from, to }: SeqRange,
-  changes: ChangeFile,
-): Promise<void> {
+  { after, through = Number.MAX_SAFE_INTEGER, limit = firstRows }: ChangeRange,
+): Promise<StoredLines | null> {
+  const { columns, key } = table;
+  const lines = lineWriters(table);
+  const keyIndexes = key.map((name) => columns.findIndex((column) => column.name === name));
+  const names = [
+    '_seq, _changed_at, _run_id, _deleted_at, _extra',
+    ...columns.map(({ name }) => quoted(name)),
+  ];
   const statement = await sqliteTx(tx).prepared(
-    `SELECT _seq, _changed_at, _run_id, _deleted_at, _extra, ${table.columns.map(({ name }) => quoted(name)).join(', ')}
-     FROM ${quoted(tableName(connector, table.entity))} WHERE _seq BETWEEN ? AND ? AND NOT ${isLost} ORDER BY _seq`,
+    `SELECT ${names.join(', ')} FROM ${quoted(tableName(connector, table.entity))}
+     WHERE _seq > ? AND _seq <= ? ORDER BY _seq LIMIT ?`,
     { isRaw: true, isWide: true },
   );
-  const append = storedLines(table, changes);
-  for (const cells of statement.iterate(from, to) as Iterable<StoredCells>) {
-    const [seq, changedAt, run, deletedAt, extra, ...values] = cells;
-    append({ seq: Number(seq), changedAt, run, deletedAt, extra, values });
+  const rows = statement.all(after, through, limit) as readonly StoredCells[];
+  const text = growingText();
+  for (const [seq, now, run, deletedAt, extra, ...values] of rows) {
+    const by = { now, run };
+    const keyText = (): string => keyTextOf(keyIndexes.map((index) => values[index] ?? null));
+    text.add(
+      deletedAt === null
+        ? lines.upsert({ values, extra }, Number(seq), by)
+        : lines.deletion(keyText(), Number(seq), by),
+    );
   }
+  const [first] = rows;
+  if (first === undefined) return null;
+  const bytes = text.bytes();
+  return {
+    bytes,
+    firstSeq: Number(first[0]),
+    lastSeq: Number(rows.at(-1)?.[0]),
+    nextLimit: rowsOf(rows.length, bytes.length),
+  };
+}
+
+/** UTF-8 takes no more for a UTF-16 code unit. */
+const mostBytesOfUnit = 3;
+
+/** Lines as UTF-8. Each is encoded when it is added: as one text, their pieces cost twice as much. */
+function growingText() {
+  let buffer = Buffer.allocUnsafe(64 * 1024);
+  let used = 0;
+  return {
+    add: (line: string): void => {
+      const needed = used + mostBytesOfUnit * line.length;
+      if (needed > buffer.length) {
+        buffer = Buffer.concat([buffer.subarray(0, used)], Math.max(needed, 2 * buffer.length));
+      }
+      used += buffer.write(line, used);
+    },
+    bytes: () => buffer.subarray(0, used),
+  };
 }
 
 type StoredCells = [
@@ -60,14 +91,3 @@ type StoredCells = [
   extra: string | null,
   ...values: ColumnValue[],
 ];
-
-/** The same of a table with all columns that it has had. */
-export async function appendStoredLines(
-  tx: Tx,
-  of: OfEntity,
-  range: SeqRange,
-  changes: ChangeFile,
-): Promise<void> {
-  const table = await storedTable(tx, of);
-  if (table !== undefined) await appendLinesOf(tx, of.connector, table, range, changes);
-}

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { instant, type Instant } from '../../core/clock.ts';
-import type { ConnectorName, RunId } from '../../core/names.ts';
+import type { ConnectorName } from '../../core/names.ts';
 import {
   copiedAwayError,
   identityDifferences,
@@ -11,18 +11,18 @@ import {
 } from '../acquire-errors.ts';
 import { checkAdoption } from '../decisions/repair-scope.ts';
 import type { ConnectorIdentity, Holder } from '../lease.ts';
+import type { RunReport } from '../run-report.ts';
 import type { AdoptedIdentity } from '../repair.ts';
 import { noteAction } from './actions.ts';
-import { long, type HeldConnector, type Ledger } from './ledger.ts';
+import type { Taken } from './driver.ts';
+import { outsideRun, type HeldConnector, type Ledger } from './ledger.ts';
 import { readCopiedAway, readUnfinishedCopy } from './copies/read-copies.ts';
 import { forgetRaw } from './raw-rows.ts';
-import { storedRemoval } from './repair/read-removal.ts';
-import { forbidContinuing, interruptRunning } from './runs/runs.ts';
+import { readRemoval } from './repair/read-removal.ts';
+import { beginAfresh } from './repair/resets.ts';
+import { forbidContinuing, insertFailedStart, interruptRunning } from './runs/runs.ts';
 import type { Tx } from '../../sql/database.ts';
-import { holdConnector, rivalOf, storedIdentity } from './connectors.ts';
-
-/** No record is written outside a run, so no run stands beside one. */
-export const noRun = '' as RunId;
+import { holdConnector, nameConnector, rivalOf, storedIdentity, storedOrigins } from './connectors.ts';
 
 /**
  * Takes the connector and marks the runs of a killed holder `interrupted`: what it had not committed is lost with it.
@@ -31,23 +31,30 @@ export const noRun = '' as RunId;
 export async function acquireConnector(ledger: Ledger, identity: ConnectorIdentity): Promise<HeldConnector> {
   const { connector, definitionHash, holder } = identity;
   const taken = await ledger.take(connector, holder, async (tx, epoch) => {
-    await checkIdentity(tx, identity);
-    await ledger.lines?.recover(tx, connector);
+    await checkIdentity(tx, ledger, identity);
+    await ledger.lines?.check(tx, connector);
     await Promise.all([interruptRunning(tx, connector), holdConnector(tx, identity, epoch)]);
   });
   return { ...taken, definitionHash, run: null };
 }
 
-async function checkIdentity(tx: Tx, given: ConnectorIdentity): Promise<void> {
+/** Where no row is stored, any identity is taken. */
+async function checkIdentity(tx: Tx, ledger: Ledger, given: ConnectorIdentity): Promise<void> {
   const { connector } = given;
-  const [, stored, away] = await Promise.all([
+  const [, stored, [origin], away] = await Promise.all([
     checkWhole(tx, connector),
     storedIdentity(tx, connector),
+    storedOrigins(tx, [connector]),
     readCopiedAway(tx, connector),
   ]);
   const differences = stored === undefined ? [] : identityDifferences(stored, given);
-  if (differences.length > 0) throw new IdentityChangedError(connector, differences);
+  if (differences.length > 0 && origin !== undefined) {
+    throw new IdentityChangedError(connector, differences);
+  }
   if (away !== null) throw copiedAwayError(away);
+  if (differences.length === 0) return;
+  const { records, clock } = ledger;
+  await beginAfresh({ tx, records, connector, now: instant(clock.now()) });
 }
 
 /** Throws where another connector's tables have the same names, and where only a part of this one is here. */
@@ -55,43 +62,81 @@ export async function checkWhole(tx: Tx, connector: ConnectorName): Promise<void
   const [rival, unfinished, removal] = await Promise.all([
     rivalOf(tx, connector),
     readUnfinishedCopy(tx, connector),
-    storedRemoval(tx, connector),
+    readRemoval(tx, connector),
   ]);
   if (removal !== null) throw unfinishedRemovalError(removal);
   if (rival !== undefined) throw sharedTablesError(connector, rival);
   if (unfinished !== null) throw unfinishedCopyError(unfinished);
 }
 
-/** A repair of the connector, in one transaction that holds it. Its identity and its last holder stay as they are. */
+/**
+ * Enters a run that could not begin, with its report. The stored identity stays as it is, and so does what a killed
+ * holder left. Where only a part of the connector is here, nothing is entered: that part does not count. Throws
+ * `ConnectorBusyError` where another process holds the connector: then its run is the newest.
+ */
+export async function enterFailedStart(ledger: Ledger, report: RunReport): Promise<void> {
+  const { connector, startedAt: since } = report;
+  const holder = { pid: process.pid, host: hostname(), command: `a run of ${connector}`, since };
+  await holdingOnce(ledger, connector, holder, async (tx) => {
+    const isPart = (await readUnfinishedCopy(tx, connector)) ?? (await readRemoval(tx, connector));
+    if (isPart !== null) return;
+    await nameConnector(tx, connector, holder);
+    await insertFailedStart(tx, report);
+  });
+}
+
+/**
+ * A repair of the connector, in one transaction that holds it; `before` and `after` do what cannot be in one. Its
+ * identity and its last holder stay as they are.
+ */
 export async function repairing<Result>(
   ledger: Ledger,
   connector: ConnectorName,
   work: (tx: Tx) => Promise<Result>,
+  { before, after }: { readonly [at in 'before' | 'after']?: (taken: Taken) => Promise<void> } = {},
 ): Promise<Result> {
   const since = instant(ledger.clock.now());
   const holder = { pid: process.pid, host: hostname(), command: `repair of ${connector}`, since };
-  return await holdingMeanwhile(ledger, connector, holder, work, (tx) => checkWhole(tx, connector));
+  const check = async (tx: Tx): Promise<void> => await checkWhole(tx, connector);
+  return await holding(ledger, connector, { holder, check }, async (taken) => {
+    await before?.(taken);
+    const result = await outsideRun(taken, work);
+    await after?.(taken);
+    return result;
+  });
 }
 
-/** One transaction that holds the connector; `check` runs when it is taken. */
-export async function holdingMeanwhile<Result>(
+/** One transaction that holds the connector, whatever is stored of it. */
+export async function holdingOnce<Result>(
   ledger: Ledger,
   connector: ConnectorName,
   holder: Holder,
   work: (tx: Tx) => Promise<Result>,
-  check: (tx: Tx) => Promise<void> = async () => undefined,
+): Promise<Result> {
+  const check = async (): Promise<void> => undefined;
+  return await holding(ledger, connector, { holder, check }, (taken) => outsideRun(taken, work));
+}
+
+/** Holds the connector meanwhile. `check` runs in the transaction that takes it. */
+export async function holding<Result>(
+  ledger: Ledger,
+  connector: ConnectorName,
+  { holder, check }: { readonly holder: Holder; readonly check: (tx: Tx) => Promise<void> },
+  work: (taken: Taken) => Promise<Result>,
 ): Promise<Result> {
   const taken = await ledger.take(connector, holder, check);
   try {
-    return await taken.inTurn(async () => await taken.transact(noRun, work, long));
+    return await work(taken);
   } finally {
     await taken.release();
   }
 }
 
 /**
- * `Repair.adopt`. A resumed walk would send positions of the old address to the new one: unfinished runs end here. All
- * records of the new address are parsed, also those with the same bytes.
+ * From now on the connector stands for this address and connector id. Rows stay; no run is resumed, and none deletes
+ * before a full run has agreed: a resumed walk would send positions of the old address to the new one. All records of
+ * the new address are parsed, also those with the same bytes. Takes the lock. Throws `ConnectorBusyError`, USAGE where
+ * the sink holds nothing of that name, `IdentityChangedError` for another connector type.
  */
 export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Instant): Promise<void> {
   const { connector, baseUrl, connectorId } = identity;
@@ -109,6 +154,7 @@ export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Inst
       connector,
       now,
     });
-    noteAction(tx, ledger, { action: 'adopt', connector, detail: { baseUrl, connectorId } });
+    const from = { baseUrl: stored?.baseUrl ?? '', connectorId: stored?.connectorId ?? '' };
+    noteAction(tx, ledger, { action: 'adopt', connector, detail: { baseUrl, connectorId, from } });
   });
 }

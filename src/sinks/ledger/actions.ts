@@ -4,8 +4,6 @@ import { readJson, writeJson } from '../../core/json-text.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
 import type { Action, ActionName, NotedAction } from '../actions.ts';
-import type { LedgerReader } from '../ledger-reader.ts';
-import { hasTable } from './has-table.ts';
 import type { Ledger } from './ledger.ts';
 
 /**
@@ -55,12 +53,11 @@ interface ActionRow extends Omit<NotedAction, 'detail'> {
   readonly detail: string;
 }
 
-/** `LedgerReader.actions`. */
+/** Actions of people, newest first; those of one connector where it is named. */
 export async function readActions(
   tx: Tx,
-  { connector, limit }: Parameters<LedgerReader['actions']>[0],
+  { connector, limit }: { readonly connector?: ConnectorName; readonly limit: number },
 ): Promise<readonly NotedAction[]> {
-  if (!(await hasTable(tx, '_sync_actions'))) return [];
   const rows = await tx.rows<ActionRow>(
     `SELECT id, at, who, action, connector, entity, detail, run FROM _sync_actions
      ${connector === undefined ? '' : 'WHERE connector = :connector'} ORDER BY id DESC LIMIT :limit`,
@@ -75,7 +72,7 @@ export async function actionsOf(
   action: ActionName,
   connectors: readonly ConnectorName[],
 ): Promise<readonly { readonly connector: ConnectorName; readonly detail: JsonObject }[]> {
-  if (connectors.length === 0 || !(await hasTable(tx, '_sync_actions'))) return [];
+  if (connectors.length === 0) return [];
   const rows = await tx.rows<{ readonly connector: ConnectorName; readonly detail: string }>(
     'SELECT connector, detail FROM _sync_actions WHERE connector IN {connectors text} AND action = :action',
     { connectors, action },

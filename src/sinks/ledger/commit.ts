@@ -18,9 +18,10 @@ interface PlacedPage {
 }
 
 /**
- * Stores whole pages in one transaction, each step for all of them: a round trip costs as much as hundreds of rows. The
- * result is that of one page after the other. A page committed a second time (after a crash, the engine asks for it
- * again) finds its rows already met and its children already found: it yields duplicates and changes nothing else.
+ * Stores whole pages with their positions, children and seals in one transaction, each step for all of them: a round
+ * trip costs as much as hundreds of rows. The result is that of one page after the other; counts come in the pages'
+ * order. A page committed a second time (after a crash, the engine asks for it again) finds its rows already met and
+ * its children already found: it yields duplicates and changes nothing else.
  */
 export async function commitPages(
   commit: Commit,

@@ -1,15 +1,33 @@
 import { randomBytes } from 'node:crypto';
 import type { ConnectorName } from '../../core/names.ts';
+import type { StoredOrigin } from '../ledger-reader.ts';
 import type { ConnectorIdentity, Holder, StoredIdentity } from '../lease.ts';
 import { writeJson } from '../../core/json-text.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
 import { parseHolder } from '../stored-json.ts';
 
-/** Undefined for an unknown connector. */
+/** False for a connector of which no run could begin so far. */
+export const hasIdentity = `base_url <> ''`;
+
+/** Undefined for an unknown connector, and for one of which no run could begin so far. */
 export async function storedIdentity(tx: Tx, connector: ConnectorName): Promise<StoredIdentity | undefined> {
   return await tx.first<StoredIdentity>(
-    `SELECT base_url, connector_id, definition FROM _sync_connectors WHERE connector = :connector`,
+    `SELECT base_url, connector_id, definition FROM _sync_connectors WHERE connector = :connector AND ${hasIdentity}`,
     { connector },
+  );
+}
+
+/** Origins of the rows under these names; names without a row are left out. */
+export async function storedOrigins(
+  tx: Tx,
+  connectors: readonly ConnectorName[],
+): Promise<readonly StoredOrigin[]> {
+  return await tx.rows<StoredOrigin>(
+    `SELECT connector, base_url, connector_id, definition FROM _sync_connectors AS known
+     WHERE connector IN {connectors text}
+       AND EXISTS (SELECT 1 FROM _sync_tables AS stored WHERE stored.connector = known.connector AND stored.rows > 0)
+     ORDER BY connector`,
+    { connectors },
   );
 }
 
@@ -18,12 +36,12 @@ export async function rivalOf(tx: Tx, connector: ConnectorName): Promise<Connect
   return await cellOf<ConnectorName>(
     tx,
     `SELECT connector FROM _sync_connectors
-     WHERE connector <> :connector AND replace(connector, '-', '_') = replace(:connector, '-', '_')`,
+     WHERE connector <> :connector AND ${hasIdentity} AND replace(connector, '-', '_') = replace(:connector, '-', '_')`,
     { connector },
   );
 }
 
-/** Writes the new holder, definition hash and epoch; of a connector that is known, its identity and its key stay. */
+/** Writes the new holder, definition hash and epoch; of a connector that is known, its key stays. */
 export async function holdConnector(
   tx: Tx,
   {
@@ -35,9 +53,19 @@ export async function holdConnector(
   await tx.run(
     `INSERT INTO _sync_connectors (connector, base_url, connector_id, definition, definition_hash, epoch, holder, raw_key)
      VALUES (:connector, :baseUrl, :connectorId, :definition, :definitionHash, :epoch, :holder, :rawKey)
-     ON CONFLICT (connector) DO UPDATE SET definition_hash = excluded.definition_hash, epoch = excluded.epoch,
+     ON CONFLICT (connector) DO UPDATE SET base_url = excluded.base_url, connector_id = excluded.connector_id,
+       definition = excluded.definition, definition_hash = excluded.definition_hash, epoch = excluded.epoch,
        holder = excluded.holder, raw_key = coalesce(_sync_connectors.raw_key, excluded.raw_key)`,
     { ...identity, epoch, holder: writeJson(holder), rawKey: randomBytes(32).toString('hex') },
+  );
+}
+
+/** A row without an identity, for the runs of a connector that could not begin; nothing where it has one. */
+export async function nameConnector(tx: Tx, connector: ConnectorName, holder: Holder): Promise<void> {
+  await tx.run(
+    `INSERT INTO _sync_connectors (connector, base_url, connector_id, definition, definition_hash, epoch, holder)
+     VALUES (:connector, '', '', '', '', 0, :holder) ON CONFLICT (connector) DO NOTHING`,
+    { connector, holder: writeJson(holder) },
   );
 }
 

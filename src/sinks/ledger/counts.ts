@@ -3,7 +3,7 @@ import type { ConnectorName, RunId } from '../../core/names.ts';
 import { countNames as names, type EntityCounts, type Quarantined } from '../../core/records.ts';
 import type { CountsOfEntity } from '../decisions/add-up.ts';
 import type { EarlierCounts } from '../sink.ts';
-import type { Tx } from '../../sql/database.ts';
+import { ask, type Tx } from '../../sql/database.ts';
 import type { Stamp } from './record-table.ts';
 
 /** `_sync_counts`: what became of every record of a run, per entity. Adds these; each entity once. */
@@ -36,6 +36,16 @@ export async function countsOfChain(
   );
 }
 
+/** Condition for `_sync_runs AS run`. */
+export const hasWritten = `EXISTS (SELECT 1 FROM _sync_counts AS counted
+  WHERE counted.run = run.run AND counted.inserted + counted.updated > 0)`;
+
+/** Runs of a chain so far that have stored or changed records, oldest first. */
+export const runsThatWrote = ask<{ connector: ConnectorName; origin: number }, { readonly run: RunId }>(
+  `SELECT run FROM _sync_runs AS run WHERE connector = :connector AND origin = :origin AND ${hasWritten} ORDER BY number`,
+);
+
+/** What became of the records of a run so far, also while it is in progress. */
 export async function countsOfRun(tx: Tx, run: RunId): Promise<readonly CountsOfEntity[]> {
   return await tx.rows<CountsOfEntity>(
     `SELECT entity, ${names.join(', ')} FROM _sync_counts WHERE run = :run ORDER BY entity`,

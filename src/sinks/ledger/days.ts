@@ -1,8 +1,7 @@
 import { instant, type Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
-import type { DayOfEntity, LedgerReader } from '../ledger-reader.ts';
-import { hasTable } from './has-table.ts';
+import type { DayOfEntity } from '../ledger-reader.ts';
 
 /**
  * `_sync_days`: what became of an entity's rows on each day of UTC (`2026-03-01`), in runs of every kind. `added`:
@@ -65,12 +64,14 @@ export function pruneDays(tx: Tx, connector: ConnectorName, now: Instant): void 
   });
 }
 
-/** `LedgerReader.days`. */
+/**
+ * What became of rows on each day from `since` (`2026-03-01`, UTC) on, by connector, entity and day; days without a
+ * change are left out.
+ */
 export async function readDays(
   tx: Tx,
-  { since, only }: Parameters<LedgerReader['days']>[0],
+  { since, only }: { readonly since: string; readonly only?: readonly ConnectorName[] },
 ): Promise<readonly DayOfEntity[]> {
-  if (!(await hasTable(tx, '_sync_days'))) return [];
   const which = only === undefined ? '' : 'AND connector IN {only text}';
   return await tx.rows<DayOfEntity>(
     `SELECT connector, entity, day, ${kinds.join(', ')} FROM _sync_days

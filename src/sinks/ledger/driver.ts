@@ -1,10 +1,9 @@
 import type { JsonObject } from '../../core/json.ts';
-import type { ConnectorName, EntityName, RunId, OfEntities } from '../../core/names.ts';
-import type { Column, EntityTable } from '../../core/records.ts';
-import type { Database, TransactHow, Tx } from '../../sql/database.ts';
-import type { CopiedRecord, CopiedTable, CopiedVersion } from '../copies.ts';
+import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import type { Column, EntityTable, FieldType } from '../../core/records.ts';
+import type { Cells, Database, TransactHow, Tx } from '../../sql/database.ts';
 import type { Holder } from '../lease.ts';
-import type { RowsOf } from '../run-report.ts';
+import type { RowFacts } from '../row-facts.ts';
 import type { RecordTable, TablePlace, Stamp } from './record-table.ts';
 
 /** Tables whose rows get numbers that are never given twice, each in its column. */
@@ -20,7 +19,7 @@ export interface LedgerDriver extends AsyncDisposable {
   readonly sinkId: string;
   readonly records: RecordTables;
   /** Absent where changes are nothing but rows. */
-  readonly lines?: ChangeLines;
+  readonly lines?: Lines;
   /** How many rows a transaction that deletes takes at most. */
   readonly deletedAtOnce: number;
   /**
@@ -58,41 +57,40 @@ export interface LedgerDriver extends AsyncDisposable {
   runEnded?(): Promise<void>;
 }
 
-/** Changes as lines of files beside the tables (a JSONL sink). Those of a transaction are written before its COMMIT. */
-export interface ChangeLines {
+/** Files of lines that a JSONL sink derives from committed rows. What they throw is a `SyncError`. */
+export interface Lines {
+  /** In the transaction that takes a connector. Throws SINK_DAMAGED for a file that is gone or of another length. */
+  check(tx: Tx, connector: ConnectorName): Promise<void>;
+  /** Writes rows that have changed since the last file into new ones; `isDueOnly`: unless that was a moment ago. */
+  write(taken: Taken, how?: { readonly isDueOnly?: boolean }): Promise<void>;
   /**
-   * In the transaction that takes a connector: repairs its files after a kill or a power loss. Throws `SyncError`
-   * SINK_DAMAGED for one that was closed.
+   * Writes files of the table again in which a line changes; with null as `taken` it only counts. Lines of rows that
+   * are gone go too. Called again after a kill it writes the rest. Throws SINK_DAMAGED, and the signal's reason.
    */
-  recover(tx: Tx, connector: ConnectorName): Promise<void>;
-  /** In the transaction that ends a run or a copy: the connector's files are closed. */
-  end(connector: ConnectorName): void;
+  rewrite(lines: RewrittenLines, taken: Taken | null): Promise<LineCounts>;
+  /** Writes damaged files of these entities (null: of all) again, as far as rows say what they held. */
+  mend(taken: Taken, entities: readonly EntityName[] | null): Promise<void>;
   /**
-   * Looks for damage, outside of any transaction, in the closed files of these entities (null: of all). The returned
-   * function repairs it in one.
+   * Removes files of entities that were dropped, which releasing the connector tries too, and all of `purged` entities
+   * (null: of all) that is not listed.
    */
-  findDamage(
-    connector: ConnectorName,
-    entities: readonly EntityName[] | null,
-  ): Promise<(tx: Tx) => Promise<void>>;
-  /** Live rows that are stored by their keys alone, and that no walk has met since. */
-  countLost(tx: Tx, of: OfEntities): Promise<readonly RowsOf[]>;
+  tidy(taken: Taken, purged: readonly EntityName[] | null): Promise<void>;
+}
+
+export interface LineCounts {
+  /** Changed or gone. */
+  readonly changed: number;
   /**
-   * Rewrites closed files of the table in which a line changes, file by file: each is `work` of one transaction, which
-   * `transact` runs (null: nothing is written). Called again after a kill it rewrites the rest. Gives how many lines
-   * change.
+   * Without a row, and kept: while a mask may be younger than lines, their rows may have other keys than they
+   * (`StoredMask.since`).
    */
-  rewrite(
-    lines: RewrittenLines,
-    transact: ((work: (tx: Tx) => Promise<void>) => Promise<void>) | null,
-  ): Promise<number>;
-  /** They were reported, and are not counted again. */
-  giveUpLost(tx: Tx, of: OfEntities): Promise<void>;
+  readonly unsure: number;
 }
 
 export interface RewrittenLines {
   readonly connector: ConnectorName;
   readonly table: EntityTable;
+  readonly signal?: AbortSignal | undefined;
   /** The line as it will be: itself where it stays, null where it goes. */
   readonly line: (
     line: JsonObject,
@@ -125,7 +123,7 @@ export interface Taken {
 export interface RecordTables {
   /** The name of an entity's table. */
   tableName(connector: ConnectorName, entity: EntityName): string;
-  /** Whether rows can have versions. False where each change is a line that stays (a JSONL sink). */
+  /** Whether rows can have versions. False in a JSONL sink: its lines are the history. */
   readonly keepsVersions: boolean;
   /** A table that is there. */
   open(place: TablePlace): RecordTable;
@@ -134,8 +132,11 @@ export interface RecordTables {
    * SINK_INCOMPATIBLE where there is no room for them.
    */
   ensure(tx: Tx, place: TablePlace): Promise<void>;
-  /** Makes texts of these columns, of versions too: what no text is becomes its JSON text. `renewViews` follows. */
-  retype(tx: Tx, place: TablePlace, columns: readonly Column[]): Promise<void>;
+  /**
+   * Makes texts, or numbers of integers, of these columns, of versions too: what no text is becomes its JSON text.
+   * `renewViews` follows.
+   */
+  retype(tx: Tx, place: TablePlace, columns: readonly Column[], to: 'string' | 'number'): Promise<void>;
   /**
    * Those of the columns that every value which `_extra` holds for them would fit, and for which the table has room.
    */
@@ -158,45 +159,25 @@ export interface RecordTables {
     table: EntityTable,
     keyText: string,
   ): Promise<StoredRowFacts | undefined>;
-  /** Whole rows after row `after`, by row number: as many as fit a page (`copies/in-pages.ts`), `limit` at most. */
-  readWhole(
-    tx: Tx,
-    connector: ConnectorName,
-    table: CopiedTable,
-    after: number,
-    limit: number,
-  ): Promise<readonly CopiedRecord[]>;
-  /** Stores whole rows as they are, with their numbers; `shift` is added to the numbers of their owners. */
-  writeWhole(
-    tx: Tx,
-    connector: ConnectorName,
-    table: CopiedTable,
-    rows: readonly CopiedRecord[],
-    shift: number,
-  ): Promise<void>;
-  /** Replaces rows that are there, by their numbers. Nothing else about them changes, and no line is written. */
-  rewriteWhole(
-    tx: Tx,
-    connector: ConnectorName,
-    table: CopiedTable,
-    rows: readonly CopiedRecord[],
-  ): Promise<void>;
-  /** Closed versions that ended with a change after `after`, in the order of their ends; else as `readWhole`. */
-  readVersions(
-    tx: Tx,
-    connector: ConnectorName,
-    table: CopiedTable,
-    after: number,
-    limit: number,
-  ): Promise<readonly CopiedVersion[]>;
-  /** Stores them as they are, in place of those that ended with the same changes. */
-  writeVersions(
-    tx: Tx,
-    connector: ConnectorName,
-    table: CopiedTable,
-    versions: readonly CopiedVersion[],
-  ): Promise<void>;
+  /** Stores rows as they are in a table that is there. */
+  insertRows(tx: Tx, table: CellTable, rows: readonly Cells[]): Promise<void>;
 }
 
+/** A table whose rows are given as cells, in the order of its columns. */
+export interface CellTable {
+  readonly name: string;
+  readonly columns: readonly CellColumn[];
+  /** The key of a table of records; null for other tables. */
+  readonly key: readonly string[] | null;
+}
+
+export interface CellColumn {
+  readonly name: string;
+  readonly type: CellType;
+}
+
+/** `flag`: a small number. Texts of JSON are `any`. */
+export type CellType = FieldType | 'time' | 'flag' | 'bytes';
+
 /** A row as a reader finds it. */
-export type StoredRowFacts = Omit<CopiedRecord, 'hash' | 'volatileHash' | 'extra' | 'values'>;
+export type StoredRowFacts = Omit<RowFacts, 'hash' | 'volatileHash' | 'extra' | 'values'>;

@@ -8,15 +8,13 @@ import { byConnector, readOverview, readPauses } from './history/read-overview.t
 export type Overview = ReadonlyMap<ConnectorName, ConnectorOverview>;
 
 /**
- * Of each connector that was ever held, a text that is another one after every transaction of a holder. Null: this
- * sink notes none.
+ * For each connector that was ever held, a text that is another one after every transaction of a holder. Null: it was
+ * held, and committed nothing.
  */
-export type LastCommits =
-  | readonly {
-      readonly connector: ConnectorName;
-      readonly lastCommit: string | null;
-    }[]
-  | null;
+export type LastCommits = readonly {
+  readonly connector: ConnectorName;
+  readonly lastCommit: string | null;
+}[];
 
 /** What was read of all connectors, and by which commits it changes. */
 export interface KnownOverview {
@@ -35,8 +33,8 @@ export async function renewOverview(
   lastCommits: (tx: Tx) => Promise<LastCommits>,
 ): Promise<KnownOverview> {
   const [last, pauses] = await Promise.all([lastCommits(tx), readPauses(tx)]);
-  const commits = last === null ? null : new Map(last.map((one) => [one.connector, one.lastCommit]));
-  if (commits === null || known.commits === null) {
+  const commits = new Map(last.map((one) => [one.connector, one.lastCommit]));
+  if (known.commits === null) {
     return { overview: byConnector(await readOverview(tx)), commits };
   }
   const paused = byConnector(pauses);
@@ -48,6 +46,8 @@ export async function renewOverview(
   const held = [...commits].filter(([name, commit]) => known.commits?.get(name) !== commit);
   const changed = new Set([
     ...held.map(([name]) => name),
+    // A target is cleaned without holding the connector.
+    ...[...known.overview.values()].flatMap((one) => (one.purgeWork.length > 0 ? [one.connector] : [])),
     ...news.flatMap((one) => (isAcknowledged(one) ? [one.connector] : [])),
     ...pauses.flatMap((one) =>
       isSame(one, known.overview.get(one.connector)?.paused) ? [] : [one.connector],

@@ -1,21 +1,22 @@
 import { SyncError } from '../../core/errors.ts';
-import type { RunId } from '../../core/names.ts';
-import type { TransactHow } from '../../sql/database.ts';
+import type { ConnectorName, RunId } from '../../core/names.ts';
+import type { TransactHow, Tx } from '../../sql/database.ts';
 import { fencedError, releasedError } from '../acquire-errors.ts';
-import type { Copies } from '../copies.ts';
-import type { Lease } from '../lease.ts';
-import type { Sink } from '../sink.ts';
+import type { Instant } from '../../core/clock.ts';
+import type { Action } from '../actions.ts';
+import type { ConnectorIdentity, Lease, Pause } from '../lease.ts';
+import type { WalkFailure, WalkRef } from '../partition.ts';
+import type { ListingsOf, RunReport } from '../run-report.ts';
+import type { CommittedPage, PageCommit, RunPlan } from '../sink.ts';
 import { noteAction } from './actions.ts';
-import { acquireConnector, holdingMeanwhile } from './acquire.ts';
+import { acquireConnector, enterFailedStart } from './acquire.ts';
 import { commitPages } from './commit.ts';
-import { noteCopiedTo } from './connectors.ts';
-import { discardCopy, openTarget } from './copies/copy-in.ts';
-import { openSource } from './copies/copy-out.ts';
+import { ledgerCopies } from './copies/ledger-copies.ts';
 import { ledgerDeletes } from './deletes/ledger-deletes.ts';
 import { ledgerFiles } from './downloads/ledger-files.ts';
 import { ledgerDrift } from './drift/note-drift.ts';
 import { ledgerReader } from './history/history.ts';
-import { readUnproven } from './history/read-unproven.ts';
+import { readDoubted, readUnconfirmed, type OfListings } from './history/doubted-listings.ts';
 import { long, type Commit, type HeldConnector, type InLease, type Ledger } from './ledger.ts';
 import { ledgerMasking } from './masking/ledger-masking.ts';
 import { ledgerNotices } from './notices/ledger-notices.ts';
@@ -28,8 +29,8 @@ import { startRun } from './runs/start-run.ts';
 import { ledgerStoredKeys } from './stored-keys.ts';
 
 /** A sink over a database: records and ledger are stored and committed together. */
-export function ledgerSink(ledger: Ledger): Sink {
-  const { db, sinkId } = ledger;
+export function ledgerSink(ledger: Ledger) {
+  const { db, records, sinkId } = ledger;
   const heldByLease = new Map<Lease, HeldConnector>();
   const heldOf = (lease: Lease): HeldConnector => {
     const held = heldByLease.get(lease);
@@ -44,11 +45,24 @@ export function ledgerSink(ledger: Ledger): Sink {
   const setAside = inLease(setWalkAside);
   const finish = inLease(finishRun, long);
   const makeReady = inLease(findLeftovers, long);
+  /** Of the connector, in the window of its run. */
+  const listingsOf = async <Found extends ListingsOf>(
+    lease: Lease,
+    readFound: (tx: Tx, of: OfListings) => Promise<readonly (Found & { connector: ConnectorName })[]>,
+  ) => {
+    const { connector, run, read } = heldOf(lease);
+    if (run === null) return [];
+    const of = { only: [connector], window: run.window, records };
+    const found = await read(async (tx) => await readFound(tx, of));
+    return found.map(({ connector: _connector, ...one }) => one);
+  };
   let closing: Promise<void> | null = null;
 
   return {
+    /** Random id made with the sink: tells two files of one name apart. */
     id: sinkId,
-    history: ledgerReader(ledger.records, (work) => db.read(work)),
+    /** Read only; usable without a lease and while another process writes. */
+    history: ledgerReader(records, (work) => db.read(work)),
     deletes: ledgerDeletes(ledger, inLease),
     stored: ledgerStoredKeys(heldOf),
     repair: ledgerRepair(ledger, inLease),
@@ -58,8 +72,17 @@ export function ledgerSink(ledger: Ledger): Sink {
     notices: ledgerNotices(ledger),
     purges: ledgerPurges(ledger),
     masking: ledgerMasking(ledger),
+    /**
+     * False once the sink is no longer where it was opened (moved away, replaced): nothing can be stored through this
+     * object.
+     */
     isInPlace: async () => await ledger.isInPlace(),
-    acquire: async (identity) => {
+    /**
+     * Takes the connector until the lease is disposed or the process dies; repairs what a killed writer left. Throws
+     * `ConnectorBusyError`, and `IdentityChangedError` when the stored identity (base URL, connector id, definition) is
+     * another one.
+     */
+    acquire: async (identity: ConnectorIdentity): Promise<Lease> => {
       const held = await acquireConnector(ledger, identity);
       const { connector, epoch } = held;
       const lease: Lease = {
@@ -72,63 +95,71 @@ export function ledgerSink(ledger: Ledger): Sink {
       heldByLease.set(lease, held);
       return lease;
     },
-    startRun: async (lease, plan) => await startRun(ledger, heldOf(lease), plan),
-    nextPartitions: async (lease, limit) => await nextPartitions(heldOf(lease), limit),
-    commit: async (lease, pages) => {
+    startRun: async (lease: Lease, plan: RunPlan) => await startRun(ledger, heldOf(lease), plan),
+    enterFailedStart: async (report: RunReport) => await enterFailedStart(ledger, report),
+    nextPartitions: async (lease: Lease, limit: number) => await nextPartitions(heldOf(lease), limit),
+    commit: async (lease: Lease, pages: readonly PageCommit[]): Promise<readonly CommittedPage[]> => {
       const [first] = pages;
       if (first === undefined) return [];
+      const held = heldOf(lease);
       // A page of another run is refused, and all of them with it.
-      const stray = pages.find(
-        ({ walk }) => walk.run !== first.walk.run && walk.run !== heldOf(lease).run?.run,
-      );
-      return await commit(lease, (stray ?? first).walk.run, pages);
+      const stray = pages.find(({ walk }) => walk.run !== first.walk.run && walk.run !== held.run?.run);
+      const committed = await commit(lease, (stray ?? first).walk.run, pages);
+      // The pages are stored, whatever happens to their lines; the end of the run writes those, or says why not.
+      await ledger.lines?.write(held, { isDueOnly: true }).catch(() => undefined);
+      return committed;
     },
-    setAside: async (lease, { partition, run }, why) => await setAside(lease, run, partition, why),
-    finish: async (lease, run, report) => {
+    setAside: async (lease: Lease, { partition, run }: WalkRef, why: WalkFailure) =>
+      await setAside(lease, run, partition, why),
+    finish: async (lease: Lease, run: RunId, report: RunReport): Promise<void> => {
       const error = await finish(lease, run, report);
       heldOf(lease).run = null;
+      await ledger.lines?.write(heldOf(lease));
       await ledger.runEnded?.();
       if (error === null) return;
       throw new SyncError(error.message, { code: error.code, recovery: error.recovery, context: { run } });
     },
-    findLeftovers: async (lease) => {
+    findLeftovers: async (lease: Lease) => {
       const { run } = heldOf(lease);
       return run === null ? 0 : await makeReady(lease, run.run);
     },
-    left: async (lease) => await left(heldOf(lease)),
-    unproven: async (lease) => {
-      const held = heldOf(lease);
-      const found = await held.read(async (tx) => {
-        const { connector, run } = held;
-        return run === null ? [] : await readUnproven(tx, { only: [connector], window: run.window });
-      });
-      return found.map(({ connector: _connector, ...one }) => one);
-    },
-    // Rows and ledger are in one database: no loss affects only one of them, except in files of earlier versions.
-    lostRows: async (lease) => {
-      const { connector, run, read } = heldOf(lease);
-      const entities = [...(run?.tables.keys() ?? [])];
-      return await read(async (tx) => (await ledger.lines?.countLost(tx, { connector, entities })) ?? []);
-    },
-    pause: async (connectors, pause) =>
+    left: async (lease: Lease) => await left(heldOf(lease)),
+    /**
+     * Listings of the connector that ended with a doubt when they were read last, by entity; of a backfill's window
+     * those of the window.
+     */
+    partMissing: async (lease: Lease) => await listingsOf(lease, readDoubted),
+    /** The same of listings that were read to their end without a proof of it. */
+    unconfirmed: async (lease: Lease) => await listingsOf(lease, readUnconfirmed),
+    /**
+     * Notes that connectors, of any name, are not to be run until they are resumed, in one transaction. Paused again,
+     * one keeps its `since` and takes the new reason.
+     */
+    pause: async (connectors: readonly ConnectorName[], pause: Pause) =>
       await db.transact(async (tx) => {
         await writePauses(tx, connectors, pause);
         const detail = { reason: pause.reason };
         for (const connector of connectors) noteAction(tx, ledger, { action: 'pause', connector, detail });
       }),
-    resume: async (connectors) =>
+    /** Takes their pauses back; gives those that were paused. */
+    resume: async (connectors: readonly ConnectorName[]): Promise<ReadonlySet<ConnectorName>> =>
       await db.transact(async (tx) => {
         const wasPaused = await dropPauses(tx, connectors);
         for (const connector of wasPaused) noteAction(tx, ledger, { action: 'resume', connector });
         return new Set(wasPaused);
       }),
-    requestCancel: async (run, now) =>
+    /** Asks the process that is in this run to end it after a checkpoint; false where the run is not `running`. */
+    requestCancel: async (run: RunId, now: Instant) =>
       await db.transact(async (tx) => {
         const connector = await requestCancel(tx, run, now);
         if (connector !== null) noteAction(tx, ledger, { action: 'cancel', connector, run });
         return connector !== null;
       }),
-    noteAction: async (action) =>
+    /**
+     * Notes what a person asked another process for. What a call of this object does is noted by itself, in the
+     * transaction that does it.
+     */
+    noteAction: async (action: Action) =>
       await db.transact(async (tx) => Promise.resolve(noteAction(tx, ledger, action))),
     [Symbol.asyncDispose]: async () => {
       closing ??= (async () => {
@@ -175,24 +206,4 @@ async function inRun<Result>(
       for (const table of current.tables.values()) table.settle();
     }
   });
-}
-
-/** `Copies` of a sink. */
-function ledgerCopies(ledger: Ledger): Copies {
-  return {
-    openSource: async (connector, holder) => await openSource(ledger, connector, holder),
-    openTarget: async (copied, how) => await openTarget(ledger, copied, how),
-    discard: async (connector, holder) =>
-      await holdingMeanwhile(ledger, connector, holder, async (tx) => {
-        const wasBegun = await discardCopy(tx, ledger, connector);
-        if (wasBegun) noteAction(tx, ledger, { action: 'copy-discarded', connector });
-        return wasBegun;
-      }),
-    reopen: async (connector, holder) =>
-      await holdingMeanwhile(ledger, connector, holder, async (tx) => {
-        const wasAway = await noteCopiedTo(tx, connector, null);
-        if (wasAway) noteAction(tx, ledger, { action: 'copy-reopened', connector });
-        return wasAway;
-      }),
-  };
 }

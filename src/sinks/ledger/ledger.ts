@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/clock.ts';
 import type { EntityName, RunId } from '../../core/names.ts';
 import type { TransactHow, Tx } from '../../sql/database.ts';
+import type { Collisions } from '../decisions/meet-record.ts';
 import type { RunInChain } from '../decisions/resume-run.ts';
 import type { Lease } from '../lease.ts';
 import type { LedgerDriver, Taken } from './driver.ts';
@@ -9,6 +10,9 @@ import type { Stamp } from './record-table.ts';
 import type { RawRows } from './raw-rows.ts';
 import type { SeenRows } from './seen-rows.ts';
 import type { Withholding } from './purges/withhold.ts';
+
+/** No record is written outside a run, so no run stands beside one. */
+export const noRun = '' as RunId;
 
 /** An open sink. */
 export interface Ledger extends LedgerDriver {
@@ -27,8 +31,18 @@ export interface CurrentRun extends RunInChain {
   readonly tables: ReadonlyMap<EntityName, PlannedTable>;
   readonly seen: SeenRows;
   readonly raw: RawRows;
+  readonly collisions: Collisions;
   /** Null: nothing of the connector was purged. */
   readonly purged: Withholding | null;
+}
+
+/** One transaction of a holder that is in no run. */
+export async function outsideRun<Result>(
+  taken: Taken,
+  work: (tx: Tx) => Promise<Result>,
+  how: Pick<TransactHow, 'isLong'> = long,
+): Promise<Result> {
+  return await taken.inTurn(async () => await taken.transact(noRun, work, how));
 }
 
 /** What every step of a holder's transaction works with. */

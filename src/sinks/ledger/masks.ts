@@ -3,7 +3,6 @@ import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
 import type { PlannedMask, StoredMask } from '../masks.ts';
 import type { RunPlan } from '../sink.ts';
-import { hasTable } from './has-table.ts';
 
 /**
  * `_sync_masks`: by which mask an entity's records are stored. `mask` changes with its rules and its key, `key_id` says
@@ -82,9 +81,8 @@ export async function nothingOlder(
   );
 }
 
-/** `LedgerReader.masks`. */
+/** The masks that the connector's records are stored by, and what may be stored from before them. */
 export async function readMasks(tx: Tx, connector: ConnectorName): Promise<readonly StoredMask[]> {
-  if (!(await hasTable(tx, '_sync_masks'))) return [];
   return await tx.rows<StoredMask>(
     `SELECT m.entity, m.mask, m.key_id, m.since, m.read_at, coalesce(t.deleted, 0) AS deleted,
        (SELECT count(*) FROM _sync_quarantine AS q

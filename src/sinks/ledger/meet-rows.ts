@@ -39,6 +39,8 @@ export interface Batch {
   /** Stored rows that this chain has met for the first time. */
   readonly firstMet: Set<number>;
   readonly files: FileNote[];
+  /** Rows that their owners show as they were before another listing changed them. */
+  readonly collided: Set<number>;
   /** Of which only a part came, and nothing is stored. */
   readonly partial: Quarantined[];
   inserted: number;
@@ -103,6 +105,16 @@ function meetRow(
   const wasSeen = markSeen(meeting, batch, row, place !== 'shared');
   const { staleBefore } = meeting;
   const met = classifyMet(stored, record, { ...shown, wasSeen, staleBefore });
+  if (met.kind === 'updated' && current.window === '') {
+    const { collisions, seen } = current;
+    const { entity } = batch;
+    if (place === 'owner') {
+      const before = collisions.byEntity.get(entity)?.get(row)?.hash;
+      if (before === record.hash) batch.collided.add(row);
+    } else if (place === 'shared' && owner === stored.owner && shown.owner !== null) {
+      collisions.changed(entity, { ...stored, by: shown.owner, wasMet: seen.hasInOwner(entity, row) });
+    }
+  }
   if (met.isWritten) {
     const whole = wholeOf(batch, record);
     const { keyText, hash, volatileHash } = whole;

@@ -58,6 +58,10 @@ export function plannedTable(table: RecordTable, width: number): PlannedTable {
       note(rows);
       await table.revive(tx, rows, stamp);
     },
+    restore: async (tx, rows, stamp) => {
+      note(rows);
+      await table.restore(tx, rows, stamp);
+    },
     width,
     beginLook: () => {
       const began = state;

@@ -2,7 +2,6 @@ import type { Instant } from '../../core/clock.ts';
 import { knownOrMade } from '../../core/known-or-made.ts';
 import type { ConnectorName, EntityName, OfEntity } from '../../core/names.ts';
 import { ask, put, type Tx } from '../../sql/database.ts';
-import { isHash, type StoredRow } from '../decisions/meet-record.ts';
 import type { RawRecord, SameRow } from '../stored-keys.ts';
 import type { PlannedTable } from './planned-table.ts';
 import { blockBytes, chunkOf, holds, slotOf, tagAt, tagOf, writeSlot, type OfBytes } from './raw-slots.ts';
@@ -142,7 +141,10 @@ export function openRawRows(connector: ConnectorName, startedAt: Instant) {
       drop();
       highest.clear();
     },
-    /** `StoredKeys.same`, in one look-up. `read` is one snapshot; it is not read where nothing can be found. */
+    /**
+     * Answers `same` of the stored keys in one look-up. `read` is one snapshot; it is not read where nothing can be
+     * found.
+     */
     same: async (
       read: <Result>(work: (tx: Tx) => Promise<Result>) => Promise<Result>,
       entity: EntityName,
@@ -182,7 +184,7 @@ async function sameRows(
   return records.map(({ keyText, raw }) => {
     const stored = rows.get(keyText);
     const hashes = stored && hashesOf.get(chunkOf(stored.row));
-    if (stored === undefined || hashes === undefined || !isWhole(stored)) return null;
+    if (stored === undefined || hashes === undefined || stored.deletedAt !== null) return null;
     const { row, hash, volatileHash } = stored;
     const slot = slotOf(row);
     if (tagAt(hashes, slot) !== tagOf({ hash, volatileHash })) return null;
@@ -190,11 +192,6 @@ async function sameRows(
       ? { hash, volatileHash, found: look.found(stored) }
       : 'other';
   });
-}
-
-/** There, and not lost. */
-function isWhole({ hash, deletedAt }: StoredRow): boolean {
-  return deletedAt === null && isHash(hash);
 }
 
 type BlockName = Pick<Block, 'entity' | 'chunk'>;

@@ -3,10 +3,9 @@ import { entityOfHistory, type ConnectorName, type EntityName, type RunId } from
 import { keyTextOf, type EntityTable } from '../../core/records.ts';
 import { cellOf, type Cells, type Snapshot, type Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
-import { givenUpHash, lostHash } from '../decisions/meet-record.ts';
 import { historyColumns, historyTable } from '../decisions/history-table.ts';
 import { otherKeyError } from '../decisions/stored-table.ts';
-import type { KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
+import type { KeyAndHash, StoredRecord } from '../record-reader.ts';
 import type { LedgerDriver, RecordTables } from './driver.ts';
 import { ledgerReader } from './history/history.ts';
 import { beganAt, beganWith } from '../records/close-versions.ts';
@@ -21,15 +20,12 @@ export interface SinkSnapshot extends Pick<LedgerDriver, 'newestSeq'> {
   readonly records: RecordTables;
 }
 
-/** Not a row of which only the key is left: a JSONL sink of an earlier version has lost its line. */
-const hasFields = `_hash NOT IN ('${lostHash}', '${givenUpHash}')`;
-
-/** Records as rows of their tables. Integers come with all their digits. */
-export async function openRecordReader({
-  snapshot,
-  records,
-  newestSeq,
-}: SinkSnapshot): Promise<RecordReader> {
+/**
+ * Records as rows of their tables, in one state of the sink, however long the read takes and whichever process writes.
+ * Only the newest result is held in memory: batches are read to their end, or left, before the next query. Integers
+ * come with all their digits. Rejects with `SyncError` SINK_FAILED.
+ */
+export async function openRecordReader({ snapshot, records, newestSeq }: SinkSnapshot) {
   const sinkId = await snapshot
     .read((tx) => cellOf<string>(tx, 'SELECT sink_id FROM _sync_meta'))
     .catch(async (error: unknown) => {
@@ -37,31 +33,55 @@ export async function openRecordReader({
       throw error;
     });
   return {
+    /** Random id made with the sink: numbers of another sink mean nothing here. */
     sinkId: sinkId ?? '',
+    /** The ledger in the same state. */
     history: ledgerReader(records, (work) => snapshot.read(work)),
-    newestSeq: (connector) => snapshot.read((tx) => newestSeq(tx, connector)),
-    table: (connector, name) =>
+    /** The newest change number of the connector in this state: later changes have higher ones. 0 before the first. */
+    newestSeq: (connector: ConnectorName) => snapshot.read((tx) => newestSeq(tx, connector)),
+    /**
+     * The columns as they are stored, of earlier definitions too; null where nothing was ever stored. `historyName` of
+     * an entity stands for the versions of its rows, here and in what follows: null where it has none.
+     */
+    table: (connector: ConnectorName, name: EntityName): Promise<EntityTable | null> =>
       snapshot.read(async (tx) => {
         const entity = entityOfHistory(name);
         const table = await storedTable(tx, { connector, entity: entity ?? name });
         if (table === undefined || entity === null) return table ?? null;
         return (await versionedEntities(tx, connector)).has(entity) ? historyTable(table) : null;
       }),
-    tableId: (connector, name) =>
+    /**
+     * Id of the entity's table, random text: `reset --data` makes another table, with another id, and all else keeps it
+     * (new columns, a copy into another sink, an undone run). Null where nothing was ever stored.
+     */
+    tableId: (connector: ConnectorName, name: EntityName) =>
       snapshot.read((tx) => storedTableId(tx, connector, entityOfHistory(name) ?? name)),
-    changes: async function* (connector, table, after) {
+    /**
+     * Each record whose newest change has a number above `after`, once, in the order of the changes, in batches.
+     * `table` is what `table()` gave.
+     */
+    changes: async function* (
+      connector: ConnectorName,
+      table: EntityTable,
+      after: number,
+    ): AsyncGenerator<readonly StoredRecord[], void> {
       const entity = entityOfHistory(table.entity);
       const sql =
         entity === null
-          ? `${selectRecords(records, connector, table)} WHERE _seq > :after AND ${hasFields} ORDER BY _seq`
+          ? `${selectRecords(records, connector, table)} WHERE _seq > :after ORDER BY _seq`
           : selectVersions(records.tableName(connector, entity), table);
       for await (const rows of snapshot.batches(sql, { after })) yield rows.map(storedRecord);
     },
-    record: async (connector, table, keyText) =>
+    /** Null where the key is not stored. */
+    record: async (
+      connector: ConnectorName,
+      table: EntityTable,
+      keyText: string,
+    ): Promise<StoredRecord | null> =>
       await snapshot.read(async (tx) => {
         const found = await records.row(tx, connector, table, keyText);
         if (found === undefined) return null;
-        const sql = `${selectRecords(records, connector, table)} WHERE _row = :row AND ${hasFields}`;
+        const sql = `${selectRecords(records, connector, table)} WHERE _row = :row`;
         const row = await tx.first(sql, { row: found.row });
         return row === undefined ? null : storedRecord(Object.values(row));
       }),
@@ -69,10 +89,17 @@ export async function openRecordReader({
   };
 }
 
-/** Keys as the columns of each table hold them. */
-export function keyReader({ snapshot, records }: Pick<SinkSnapshot, 'snapshot' | 'records'>): KeyReader {
+/** Keys as the columns of each table hold them, in one state of the sink, whichever process writes meanwhile. */
+export function keyReader({ snapshot, records }: Pick<SinkSnapshot, 'snapshot' | 'records'>) {
   return {
-    keys: async function* (connector, table) {
+    /**
+     * Every row without a tombstone, in batches, in any order. Rejects with `SyncError` SINK_FAILED, and
+     * SINK_INCOMPATIBLE where the rows have another key.
+     */
+    keys: async function* (
+      connector: ConnectorName,
+      table: EntityTable,
+    ): AsyncGenerator<readonly KeyAndHash[], void> {
       const stored = await snapshot.read((tx) => storedTable(tx, { connector, entity: table.entity }));
       if (stored === undefined) return;
       if (stored.key.join() !== table.key.join()) throw otherKeyError(connector, table, stored);
@@ -117,7 +144,7 @@ function selectVersions(name: string, { columns }: EntityTable): string {
   return `SELECT ${cells('t._seq', 't._valid_from')} FROM ${quoted(versionsName(name))} AS t
       WHERE t._seq_to > :after AND t._seq > :after
     UNION ALL SELECT ${cells(beganWith, beganAt)} FROM ${quoted(name)} AS t
-      WHERE t._seq > :after AND ${beganWith} > :after AND ${hasFields}
+      WHERE t._seq > :after AND ${beganWith} > :after
     ORDER BY 3`;
 }
 

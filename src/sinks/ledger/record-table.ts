@@ -3,7 +3,7 @@ import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable, PreparedRecord } from '../../core/records.ts';
 import type { Tx } from '../../sql/database.ts';
-import type { CopiedRecord } from '../copies.ts';
+import type { RowFacts } from '../row-facts.ts';
 
 /** An entity's table. */
 export interface TablePlace {
@@ -57,8 +57,42 @@ export interface RecordTable {
   tombstone(tx: Tx, rows: readonly number[], stamp: Stamp): Promise<void>;
   /** Takes tombstones back. */
   revive(tx: Tx, rows: readonly number[], stamp: Stamp): Promise<void>;
-  /** Up to `limit` rows that the run `run` has tombstoned and nothing has written since. */
-  tombstonedBy(tx: Tx, run: RunId, limit: number): Promise<readonly number[]>;
+  /**
+   * Up to `limit` rows that this run has changed last, after row `after`, by row number, with the version of before it.
+   */
+  changedBy(
+    tx: Tx,
+    run: { readonly run: RunId; readonly startedAt: Instant },
+    after: number,
+    limit: number,
+  ): Promise<readonly ChangedRow[]>;
+  /** Writes what versions of the rows held, as new changes; tombstones are taken back. */
+  restore(tx: Tx, rows: readonly Pick<ChangedRow, 'row' | 'version'>[], stamp: Stamp): Promise<void>;
+  /**
+   * Live rows that the run has changed and others have changed since, as far as that is known: those that it has
+   * stored (row numbers after `from` up to `through`), and those of which a version is its. Without rows that a run of
+   * `undone` has changed last. At most `limit`, with how many there are.
+   */
+  changedSince(
+    tx: Tx,
+    of: {
+      readonly run: RunId;
+      readonly from: number;
+      readonly through: number;
+      readonly undone: readonly RunId[];
+    },
+    limit: number,
+  ): Promise<{ readonly rows: readonly number[]; readonly total: number }>;
+}
+
+export interface ChangedRow {
+  readonly row: number;
+  readonly deletedAt: Instant | null;
+  /** Number of the version that the row held before the run; null or absent: none is kept. */
+  readonly version?: number | null;
+  readonly wasDeletedAt?: Instant | null;
+  /** The row has the content of that version. */
+  readonly isSame?: boolean;
 }
 
 /** A record as it was prepared for the table: a store finds it by the text of its key, or by the key's values. */
@@ -86,7 +120,7 @@ export interface OwnedRow extends RowOwner {
   readonly changedAt: Instant;
 }
 
-export interface KeyedRow extends Pick<CopiedRecord, 'row' | 'changedAt' | 'deletedAt' | 'owner'> {
+export interface KeyedRow extends Pick<RowFacts, 'row' | 'changedAt' | 'deletedAt' | 'owner'> {
   /** JSON array of the key's values, as `PreparedRecord.keyText`. */
   readonly keyText: string;
 }

@@ -104,24 +104,6 @@ CREATE TABLE _sync_counts (
 ) WITH (fillfactor = 50);
 `;
 
-/** What version 8 of a SQLite or JSONL sink lacks, and version 2 of a PostgreSQL sink. */
-export const rememberedBytesSql = `
-ALTER TABLE _sync_connectors ADD COLUMN raw_key TEXT;
-${rawSql}`;
-
-/** What version 9 of a SQLite or JSONL sink lacks, and version 3 of a PostgreSQL sink. */
-export const watchedSql = [
-  daysSql,
-  actionsSql,
-  noticesSql,
-  versionsSql,
-  progressSql,
-  removalsSql,
-  purgesSql,
-  retainedSql,
-  masksSql,
-].join('');
-
 /**
  * `_sync_also`: rows met in partitions besides their owner; `origin` is the chain that met them there last.
  * `_sync_missing`: live rows that a full walk did not meet; `missed`: by how many chains' walks in a row, `origin` the
@@ -157,6 +139,7 @@ CREATE TABLE _sync_missing (
   PRIMARY KEY (connector, entity, row)
 );
 CREATE INDEX _sync_missing_asked ON _sync_missing (connector, entity, asked_at NULLS FIRST, row) WHERE needs = 'get';
+CREATE INDEX _sync_missing_newly ON _sync_missing (partition) WHERE needs = 'walk' AND missed = 1;
 CREATE INDEX _sync_missing_gone ON _sync_missing (connector, gone_run, entity, row) WHERE gone_run IS NOT NULL;
 
 CREATE TABLE _sync_drift (
@@ -229,5 +212,21 @@ export const ledgerSql = [
   copiesSql,
   quarantineSql,
   downloadsSql,
-  watchedSql,
+  daysSql,
+  actionsSql,
+  noticesSql,
+  versionsSql,
+  progressSql,
+  removalsSql,
+  purgesSql,
+  retainedSql,
+  masksSql,
 ].join('');
+
+/**
+ * Migrations of the ledger's tables for sinks of released versions: the first one leads from version 1 to 2, and each
+ * further one to the next. Written as `ledgerSql`, which always makes the newest version. All migrations that a sink
+ * needs run in one transaction. They are never changed once released, only added to. Processes of the older version may
+ * continue to write until they end, so no migration may require of them what they do not know.
+ */
+export const migrations: readonly string[] = [];

@@ -1,6 +1,6 @@
 import { SyncError } from '../../core/errors.ts';
 import type { Tx } from '../../sql/database.ts';
-import type { ServedLedger } from '../sink-access.ts';
+import type { ConnectorName } from '../../core/names.ts';
 import { readDays } from './days.ts';
 import { readFreshness, readPause, readPauses } from './history/read-overview.ts';
 import { readLastRun, readRecentRuns } from './history/read-runs.ts';
@@ -31,8 +31,11 @@ interface Known extends KnownOverview {
 /** Overview cached for outages: no older than this when the sink is lost, while callers ask for it. */
 const rememberedMs = 10_000;
 
-/** Answers from the sink or, while it is lost, with what was read last. */
-export async function servedLedger(sink: ServedSink): Promise<ServedLedger> {
+/**
+ * The ledger of one sink for a process that serves it for days. While the sink is lost (moved, replaced, out of reach)
+ * it answers with what was read last.
+ */
+export async function servedLedger(sink: ServedSink) {
   /** Why the sink is not there; null while it is. */
   let lostBecause: string | null = null;
   let known: Known = { overview: new Map(), commits: null, mark: null };
@@ -80,8 +83,9 @@ export async function servedLedger(sink: ServedSink): Promise<ServedLedger> {
   await lost();
   return {
     sinkId: sink.sinkId,
+    /** Checks the sink's place now: null while this sink is there, else what is wrong, for the log. */
     lost,
-    pause: (connector) =>
+    pause: (connector: ConnectorName) =>
       answer(
         () => sink.read((tx) => readPause(tx, connector)),
         (last) => last.get(connector)?.paused ?? null,
@@ -91,27 +95,34 @@ export async function servedLedger(sink: ServedSink): Promise<ServedLedger> {
         async () => new Set((await sink.read(readPauses)).map(({ connector }) => connector)),
         (last) => new Set([...last.values()].flatMap((one) => (one.paused === null ? [] : [one.connector]))),
       ),
-    lastRun: (connector) =>
+    /** The newest of kind `sync`. */
+    lastRun: (connector: ConnectorName) =>
       answer(
         () => sink.read((tx) => readLastRun(tx, connector)),
         (last) => last.get(connector)?.lastRun ?? null,
       ),
-    freshness: (connector) =>
+    freshness: (connector: ConnectorName) =>
       answer(
         () => sink.read((tx) => readFreshness(tx, connector)),
         (last) => last.get(connector)?.freshness ?? [],
       ),
+    /**
+     * The state of every connector; the same object until the sink has changed, the same entry until its connector has.
+     */
     overview: async () => {
       await lost();
       return await answer(remember, (last) => last);
     },
+    /** The same, but it rejects where the sink is lost or cannot be read. */
     overviewNow: async () => {
       const why = await lost();
       if (why !== null) throw new SyncError(why, { code: 'SINK_FAILED', recovery: 'retry' });
       return await remember();
     },
-    recentRuns: (...asked) => sink.read((tx) => readRecentRuns(tx, ...asked)),
-    days: (asked) => sink.read((tx) => readDays(tx, asked)),
+    recentRuns: (connectors: readonly ConnectorName[], limit: number) =>
+      sink.read((tx) => readRecentRuns(tx, connectors, limit)),
+    days: (asked: Parameters<typeof readDays>[1]) => sink.read((tx) => readDays(tx, asked)),
+    /** Why it cannot be read, tried now; null while it can, or while the sink is lost. */
     problem: async () => {
       if ((await lost()) !== null) return null;
       try {

@@ -1,7 +1,6 @@
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
 import type { PageCommit } from '../sink.ts';
-import { hasTable } from './has-table.ts';
 
 /**
  * `_sync_progress`: how far the run in progress of a connector is, as its process shows it to people. Written with its
@@ -34,9 +33,8 @@ export function dropProgress(tx: Tx, connector: ConnectorName): void {
   tx.put('DELETE FROM _sync_progress WHERE connector = :connector', { connector });
 }
 
-/** `LedgerReader.progress`. */
+/** How far a run in progress is, as its process has written it for people; null: it has written nothing. */
 export async function readProgress(tx: Tx, run: RunId): Promise<string | null> {
-  if (!(await hasTable(tx, '_sync_progress'))) return null;
   const found = await tx.first<{ shown: string }>('SELECT shown FROM _sync_progress WHERE run = :run', {
     run,
   });

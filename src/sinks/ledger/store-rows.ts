@@ -10,6 +10,7 @@ import { meetElsewhere } from './deletes/places.ts';
 import { noteFiles } from './downloads/note-files.ts';
 import type { Commit } from './ledger.ts';
 import { meetRows, type Batch, type Meeting, type ShownRows } from './meet-rows.ts';
+import { doubtListings } from './partitions/collisions.ts';
 import { livePartitions } from './partitions/read-partitions.ts';
 import { noteStored, tableNumbers, type TableNumbers } from './stored-rows.ts';
 import { knownOrMade } from '../../core/known-or-made.ts';
@@ -72,6 +73,7 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
       elsewhere: [],
       firstMet: new Set(),
       files: [],
+      collided: new Set(),
       partial: [],
       inserted: 0,
       updated: 0,
@@ -102,7 +104,10 @@ export async function storeRows(
     if (batch === undefined) throw misfitError(rows.entity, 'it was not read');
     return meetRows(meeting, batch, rows);
   });
-  for (const batch of batches.values()) await writeBatch(commit, batch, missed.has(batch.entity));
+  for (const batch of batches.values()) {
+    await writeBatch(commit, batch, missed.has(batch.entity));
+    await doubtListings(commit, batch.entity, batch.collided);
+  }
   commit.current.raw.save(commit.tx);
   noteStored(
     commit.tx,

@@ -11,13 +11,24 @@ import {
 } from '../decisions/stored-table.ts';
 import { parseColumns, parseNames, writeColumns, writeDescribed } from '../stored-json.ts';
 import type { RecordTables } from './driver.ts';
-import { keptVersions } from './versions/versions.ts';
+import { keptVersions, versionedEntities } from './versions/versions.ts';
 
 import { columnOf, type Tx } from '../../sql/database.ts';
 
 /** The columns of a table as `_sync_tables` has them. */
-export type ColumnTexts = Readonly<Record<keyof TableColumns, string>>;
+type ColumnTexts = Readonly<Record<keyof TableColumns, string>>;
 type TableRow = ColumnTexts & Pick<KnownTable, 'asOf'>;
+
+type WholeColumns = Pick<TableColumns, 'key' | 'stored'>;
+
+/** A table with all its rows. */
+export interface WholeTable extends WholeColumns {
+  readonly entity: EntityName;
+  readonly rows: number;
+  readonly deleted: number;
+  /** Its rows have versions, or had some. */
+  readonly hasVersions: boolean;
+}
 
 /** A table as its view shows it. */
 export interface ViewedTable {
@@ -61,6 +72,21 @@ export async function knownTables(tx: Tx, of: OfEntities): Promise<ReadonlyMap<E
     of,
   );
   return new Map(rows.map((row) => [row.entity, readTable(row)]));
+}
+
+/** The connector's tables, by entity. */
+export async function wholeTables(tx: Tx, connector: ConnectorName): Promise<readonly WholeTable[]> {
+  const rows = await tx.rows<Omit<WholeTable, keyof WholeColumns> & Record<keyof WholeColumns, string>>(
+    `SELECT entity, key, stored, rows, deleted FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
+    { connector },
+  );
+  const versioned = await versionedEntities(tx, connector);
+  return rows.map(({ key, stored, ...table }) => ({
+    ...table,
+    key: parseNames(key),
+    stored: parseColumns(stored),
+    hasVersions: versioned.has(table.entity),
+  }));
 }
 
 /**
@@ -117,11 +143,22 @@ export async function renewTable(tx: Tx, of: OfEntity): Promise<void> {
   );
 }
 
-/** Notes columns that were added for undeclared fields; they are declared from now on. */
-export async function addEvolved(tx: Tx, of: OfEntity, columns: readonly Column[]): Promise<void> {
-  const before = await knownTable(tx, of);
-  if (before === undefined || columns.length === 0) return;
-  await save(tx, { ...of, name: '' }, before, withAdded(before, columns));
+/** Notes columns that were added for undeclared fields, or got another type; they are declared from now on. */
+export async function addEvolved(
+  tx: Tx,
+  of: OfEntity,
+  before: TableColumns,
+  columns: readonly Column[],
+): Promise<TableColumns> {
+  const after = withAdded(before, columns);
+  await save(tx, { ...of, name: '' }, before, after);
+  return after;
+}
+
+/** Notes added columns as the next plan is to have them: `declareTables` makes texts of them then. */
+export async function noteWidened(tx: Tx, of: OfEntity, evolved: readonly Column[]): Promise<void> {
+  const sql = `UPDATE _sync_tables SET evolved = :evolved WHERE connector = :connector AND entity = :entity`;
+  await tx.run(sql, { ...of, evolved: writeColumns(evolved) });
 }
 
 /** What the definition says of tables that are there. */
@@ -157,7 +194,7 @@ async function save(
   );
 }
 
-export function textsOf({ key, stored, declared, evolved }: TableColumns): ColumnTexts {
+function textsOf({ key, stored, declared, evolved }: TableColumns): ColumnTexts {
   return {
     key: JSON.stringify(key),
     stored: writeColumns(stored),
@@ -166,7 +203,7 @@ export function textsOf({ key, stored, declared, evolved }: TableColumns): Colum
   };
 }
 
-export function readColumns({ key, stored, declared, evolved }: ColumnTexts): TableColumns {
+function readColumns({ key, stored, declared, evolved }: ColumnTexts): TableColumns {
   return {
     key: parseNames(key),
     stored: parseColumns(stored),

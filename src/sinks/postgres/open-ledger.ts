@@ -5,7 +5,7 @@ import type { OpenedToRead } from '../ledger-readers.ts';
 import type { OpenHow, ServedLedger, SinkPlace } from '../sink-access.ts';
 import { lastCommits, newestSeq } from './lease/lease-rows.ts';
 import type { Clock } from '../../core/clock.ts';
-import { findSink, makeSink, markedSink, schemaVersion } from './open-schema.ts';
+import { findReadableSink, findSink, makeSink, markedSink, newestVersion } from './open-schema.ts';
 import { postgresTables } from './records/record-tables.ts';
 import { toSinkError } from './sink-error.ts';
 import { openServer, type Server } from '../../sql/postgres/server.ts';
@@ -43,7 +43,7 @@ export async function openToRead(
   const { schema } = place;
   const server = openServer({ ...place, explain: toSinkError, durability: 'full' });
   return await disposedOnFailure(server, async () => {
-    const found = await server.read(async (tx) => await findSink(tx, schema, server.place));
+    const found = await server.read(async (tx) => await findReadableSink(tx, schema, server.place));
     if (found === null) throw new NoSinkYetError(server.place);
     return { db: server, sinkId: found.sinkId, records: postgresTables(schema), newestSeq };
   });
@@ -76,7 +76,7 @@ async function served(
           // Most likely its table is not there.
           return undefined;
         });
-      mark = now?.sinkId === sinkId && now.version === schemaVersion ? now.mark : null;
+      mark = now?.sinkId === sinkId && now.version === newestVersion() ? now.mark : null;
       if (mark !== null) return null;
       const found = await server.read(async (tx) => await findSink(tx, schema, server.place));
       if (found?.sinkId === sinkId) return null;

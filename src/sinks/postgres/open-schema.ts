@@ -4,13 +4,15 @@ import { SyncError } from '../../core/errors.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { Server, WriteTx } from '../../sql/postgres/server.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
-import { postgresCatalogSql, postgresColumnsSql } from '../ledger/catalog-sql.ts';
-import { ledgerSql, rememberedBytesSql, watchedSql } from '../ledger/schema.ts';
-import { checkVersion } from '../stored-version.ts';
+import { postgresCatalogSql } from '../ledger/catalog-sql.ts';
+import { ledgerSql, migrations } from '../ledger/schema.ts';
+import {
+  unknownVersion,
+  unknownVersionAdvice,
+  unmigratedAdvice,
+  unmigratedVersion,
+} from '../stored-version.ts';
 import { overtakeAll } from './lease/lease-rows.ts';
-
-/** Raised with every change of the tables below, which needs a migration. */
-export const schemaVersion = 5;
 
 /**
  * `_sync_counters` is the change counter of each connector and its fence, with a token of the last transaction
@@ -44,15 +46,13 @@ CREATE TABLE _sync_leases (
 ) WITH (fillfactor = 50);
 `;
 
-const schemaSql = `${driverSql}${ledgerSql}${postgresCatalogSql}`;
+/** Tables of a sink as one version of the program makes them. Names in its statements stand without their schema. */
+export const schemaFormat = { sql: `${driverSql}${ledgerSql}${postgresCatalogSql}`, migrations };
+type SchemaFormat = typeof schemaFormat;
 
-/**
- * The migrations from each version that is still read to the next, as statements in which names stand without their
- * schema; the last one leads to `schemaVersion`. All migrations that a schema needs run in one transaction. Never
- * changed once released, only added to. Processes of the older version may continue to write until they end, so no
- * migration may require of them what they do not know.
- */
-const migrations: readonly string[] = [rememberedBytesSql, watchedSql, postgresColumnsSql];
+export function newestVersion(format = schemaFormat): number {
+  return 1 + format.migrations.length;
+}
 
 /** What a schema says of the sink in it. */
 interface FoundSink {
@@ -62,29 +62,35 @@ interface FoundSink {
 
 /** Oldest server that the statements are written for. */
 const oldestVersion = 14;
-const versions = { oldest: schemaVersion - migrations.length, newest: schemaVersion };
 
 /**
  * Makes the sink in `schema`, with the schema, where there is none, and migrates an older one. Several processes may do
- * so at once. Throws `SyncError` SINK_INCOMPATIBLE where tables of another program are there, a newer sink, or one that
- * is too old.
+ * so at once. Throws `SyncError` SINK_INCOMPATIBLE where tables of another program are there, or a sink of an unknown
+ * version.
  */
 export async function makeSink(
   server: Pick<Server, 'place' | 'read' | 'transact'>,
   schema: string,
   clock: Clock,
+  format = schemaFormat,
 ): Promise<FoundSink> {
+  const { place } = server;
   const known = await server.read(async (tx) => {
-    const found = await findSink(tx, schema, server.place);
-    return found?.version === schemaVersion && isOf(found, await identifyServer(tx)) ? found : null;
+    const found = await findSink(tx, schema, place, format);
+    return found?.version === newestVersion(format) && isOf(found, await identifyServer(tx)) ? found : null;
   });
-  return known ?? (await server.transact(async (tx) => await makeOnce(tx, server.place, schema, clock)));
+  return known ?? (await server.transact(async (tx) => await makeOnce(tx, { place, schema, clock, format })));
 }
 
 interface StoredMeta extends FoundSink, ServerIdentity {}
 
 /** Null: the schema is not there, or empty. Throws as `makeSink`. */
-export async function findSink(tx: Tx, schema: string, place: string): Promise<StoredMeta | null> {
+export async function findSink(
+  tx: Tx,
+  schema: string,
+  place: string,
+  format = schemaFormat,
+): Promise<StoredMeta | null> {
   await checkServer(tx, place);
   const tables = await tx.rows<{ name: string }>(
     `SELECT c.relname::text AS name FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
@@ -105,9 +111,17 @@ export async function findSink(tx: Tx, schema: string, place: string): Promise<S
   if (meta === undefined) {
     throw incompatible(place, 'its _sync_meta is empty', 'Restore the schema, or name another one.');
   }
-  const unread = checkVersion(meta.version, versions);
-  if (unread !== null) throw incompatible(place, unread.found, unread.advice);
+  const unknown = unknownVersion(meta.version, newestVersion(format));
+  if (unknown !== null) throw incompatible(place, unknown, unknownVersionAdvice);
   return meta;
+}
+
+/** The same of a sink that is only read. Throws SINK_INCOMPATIBLE for one that is yet to be migrated, too. */
+export async function findReadableSink(tx: Tx, schema: string, place: string): Promise<FoundSink | null> {
+  const found = await findSink(tx, schema, place);
+  const unmigrated = found === null ? null : unmigratedVersion(found.version, newestVersion());
+  if (unmigrated !== null) throw incompatible(place, unmigrated, unmigratedAdvice);
+  return found;
 }
 
 /**
@@ -124,40 +138,48 @@ export async function markedSink(
   );
 }
 
-async function makeOnce(tx: WriteTx, place: string, schema: string, clock: Clock): Promise<FoundSink> {
+interface Making {
+  readonly place: string;
+  readonly schema: string;
+  readonly clock: Clock;
+  readonly format: SchemaFormat;
+}
+
+async function makeOnce(tx: WriteTx, { place, schema, clock, format }: Making): Promise<FoundSink> {
   await tx.run('SELECT pg_advisory_xact_lock(hashtextextended(:schema, 0))', {
     schema: `connector-sync ${schema}`,
   });
-  const found = await findSink(tx, schema, place);
+  const version = newestVersion(format);
+  const found = await findSink(tx, schema, place, format);
   const at = `${quoted(schema)}.`;
   const server = await identifyServer(tx);
   if (found === null) {
     // IF NOT EXISTS needs the right to create a schema, even where it exists.
     const known = await tx.rows('SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :schema', { schema });
     if (known.length === 0) tx.put(`CREATE SCHEMA ${quoted(schema)}`);
-    for (const statement of statementsAt(at, schemaSql)) tx.put(statement);
+    for (const statement of statementsAt(at, format.sql)) tx.put(statement);
     const sinkId = randomUUID();
     await tx.run(
       `INSERT INTO ${at}_sync_meta (one, sink_id, kind, version, created_at, system_identifier, timeline)
        VALUES (1, :sinkId, 'postgres', :version, :now, :systemIdentifier, :timeline)`,
-      { ...server, sinkId, version: schemaVersion, now: instant(clock.now()) },
+      { ...server, sinkId, version, now: instant(clock.now()) },
     );
-    return { sinkId, version: schemaVersion };
+    return { sinkId, version };
   }
-  if (found.version < schemaVersion) await migrate(tx, at, found.version);
+  if (found.version < version) await migrate(tx, at, found.version, format);
   const { sinkId } = isOf(found, server) ? found : await moveOn(tx, at, found, server);
-  return { sinkId, version: schemaVersion };
+  return { sinkId, version };
 }
 
 /**
  * In the transaction of the lock, so that a kill leaves the old version or the new one, and only what no other process
  * has done meanwhile.
  */
-async function migrate(tx: WriteTx, at: string, version: number): Promise<void> {
-  for (const sql of migrations.slice(version - versions.oldest)) {
+async function migrate(tx: WriteTx, at: string, from: number, format: SchemaFormat): Promise<void> {
+  for (const sql of format.migrations.slice(from - 1)) {
     for (const statement of statementsAt(at, sql)) tx.put(statement);
   }
-  await tx.run(`UPDATE ${at}_sync_meta SET version = :schemaVersion`, { schemaVersion });
+  await tx.run(`UPDATE ${at}_sync_meta SET version = :version`, { version: newestVersion(format) });
 }
 
 /**
@@ -231,7 +253,7 @@ function statementsAt(at: string, sql: string): readonly string[] {
   return sql
     .replaceAll(/\bTEXT\b/g, 'text COLLATE "C"')
     .replaceAll(
-      /\b(CREATE TABLE|ALTER TABLE|VIEW|UPDATE|FROM|JOIN|ON) (_(?:sync|catalog)_\w+)/g,
+      /\b(CREATE TABLE|ALTER TABLE|VIEW|INTO|UPDATE|FROM|JOIN|ON) (_(?:sync|catalog)_\w+)/g,
       (_, before: string, table: string) => `${before} ${at}${table}`,
     )
     .split(';')

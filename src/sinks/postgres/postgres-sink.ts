@@ -1,12 +1,11 @@
 import { cellOf } from '../../sql/database.ts';
 import { vacuumTables } from '../../sql/postgres/vacuum-tables.ts';
-import type { OpenHow } from '../sink-access.ts';
+import type { OpenHow, Sink } from '../sink-access.ts';
 import { processUser } from '../actions.ts';
 import { numbered } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
 import { valuedTables } from '../ledger/purges/valued-tables.ts';
-import type { Sink } from '../sink.ts';
 import { newestSeq, raiseSeq } from './lease/lease-rows.ts';
 import { openLeases } from './lease/leases.ts';
 import { openLedger, type OpenedSchema, type PostgresPlace } from './open-ledger.ts';

@@ -84,12 +84,12 @@ export async function queryViews<Facts>(
   const beyond = await beyondViews(session, schema, views);
   if (beyond.length > 0) throw roleCanDoMore(role, server.place, beyond);
   try {
-    const names = await viewsRead(session, schema, query.sql, views);
+    const found = await rowsOf(session, query);
     const facts = await onViews(
-      names,
+      await viewsRead(session, schema, views),
       ledgerReader(records, (work) => snapshot.read(work)),
     );
-    return { facts, found: await rowsOf(session, query) };
+    return { facts, found };
   } catch (error) {
     if (!isServerError(error)) throw error;
     throw queryRefused(refusalText(error), views);
@@ -106,25 +106,22 @@ async function columnsOf(tx: Tx, view: string): Promise<readonly string[]> {
   );
 }
 
-/** Whose tables the server's plan of the query reads. */
+/**
+ * Whose tables the statements of the session have read: each holds a lock on them until its transaction ends. A plan
+ * would say it too, but holds constants of any length, which come as a whole.
+ */
 async function viewsRead(
   session: QuerySession,
   schema: string,
-  sql: string,
   views: readonly OfferedView[],
 ): Promise<readonly OfferedView[]> {
   const { rows } = await session.ask(
-    `EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) SELECT * FROM ${operand(sql)}`,
+    `SELECT c.relname FROM pg_catalog.pg_locks AS l JOIN pg_catalog.pg_class AS c ON c.oid = l.relation
+     WHERE l.pid = pg_catalog.pg_backend_pid() AND l.locktype = 'relation'
+       AND c.relnamespace = pg_catalog.to_regnamespace(pg_catalog.quote_ident($1))`,
+    [schema],
   );
-  const tables = new Set<string>();
-  const find = (part: unknown): void => {
-    if (Array.isArray(part)) part.forEach(find);
-    if (typeof part !== 'object' || part === null) return;
-    const { Schema: of, 'Relation Name': name } = part as Record<string, unknown>;
-    if (of === schema && typeof name === 'string') tables.add(name);
-    Object.values(part).forEach(find);
-  };
-  find(JSON.parse(rows.map(([text]) => text ?? '').join('\n')));
+  const tables = new Set(rows.flat());
   return views.filter(({ connector, entity }) => tables.has(tableName(connector, entity)));
 }
 
@@ -166,9 +163,12 @@ function operand(sql: string): string {
   return `(\n${sql.replace(/[;\s]+$/, '')}\n) AS ${quoted('query')}`;
 }
 
+/** An error of the server may quote a value of any length. */
+const mostOfRefusal = 500;
+
 function refusalText(error: Error): string {
   const code = 'code' in error ? error.code : '';
-  if (code !== '42501') return error.message;
+  if (code !== '42501') return error.message.slice(0, mostOfRefusal);
   return `${error.message}. Where columns are excluded, name the others instead of *; views that are new have to be granted (connector-sync mcp grant)`;
 }
 

@@ -3,7 +3,6 @@ import type { Column } from '../../core/records.ts';
 import type { Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { columnsMissingIn } from '../decisions/stored-table.ts';
-import { givenUpHash, lostHash } from '../decisions/meet-record.ts';
 import type { TablePlace } from '../ledger/record-table.ts';
 import { versionOwn } from './version-names.ts';
 
@@ -41,11 +40,11 @@ export function closeVersionsOf(name: string, versions: string, place: TablePlac
   const columns = [...stored, ...columnsMissingIn(table.columns, stored)].map((column) =>
     quoted(column.name),
   );
-  const close = `INSERT INTO ${versions} (${[...Object.keys(versionOwn), ...columns].join(', ')})
+  const close = `INSERT INTO ${versions} (${[...versionOwn.map((column) => column.name), ...columns].join(', ')})
     SELECT v.seq, t._row, ${beganWith}, ${beganAt}, CASE WHEN :now > ${beganAt} THEN :now ELSE {next ${beganAt}} END,
       t._run_id, t._deleted_at, t._hash, t._extra${columns.map((column) => `, t.${column}`).join('')}
     FROM ${rowsGiven} JOIN ${name} AS t ON t._row = v.row
-    WHERE ${isChanged} AND t._hash NOT IN ('${lostHash}', '${givenUpHash}')`;
+    WHERE ${isChanged}`;
   const begin = `UPDATE ${name} AS t SET
       _valid_from = CASE WHEN NOT ${isChanged} THEN ${beganAt} WHEN :now <= ${beganAt} THEN {next ${beganAt}} END,
       _valid_seq = CASE WHEN NOT ${isChanged} THEN ${beganWith} END

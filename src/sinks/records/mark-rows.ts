@@ -3,16 +3,19 @@ import { keyTextOf, type ColumnValue, type EntityTable } from '../../core/record
 import { columnOf, type Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { StoredRow } from '../decisions/meet-record.ts';
-import type { KeyedRow, RecordTable, Stamp } from '../ledger/record-table.ts';
-import type { CloseVersions } from './close-versions.ts';
+import { columnsMissingIn } from '../decisions/stored-table.ts';
+import type { ChangedRow, KeyedRow, RecordTable, Stamp, TablePlace } from '../ledger/record-table.ts';
+import { beganAt, beganWith, type CloseVersions } from './close-versions.ts';
 
-type Marks = Pick<RecordTable, 'setOwners' | 'liveBefore' | 'rows' | 'tombstone' | 'revive' | 'tombstonedBy'>;
+type Marks = Pick<RecordTable, 'setOwners' | 'liveBefore' | 'rows' | 'tombstone' | 'revive'> & Undoing;
+type Undoing = Pick<RecordTable, 'changedBy' | 'restore' | 'changedSince'>;
 
 /**
- * Owners and tombstones, and rows by number: the same statements on every database. `name`: the table as statements
- * name it.
+ * Owners and tombstones, and rows by number: the same statements on every database. `name`, `versions`: the tables as
+ * statements name them.
  */
-export function markRows(name: string, table: Pick<EntityTable, 'key'>, close: CloseVersions): Marks {
+export function markRows(name: string, versions: string, place: TablePlace, close: CloseVersions): Marks {
+  const { table } = place;
   const mark = async (
     tx: Tx,
     rows: readonly number[],
@@ -60,12 +63,67 @@ export function markRows(name: string, table: Pick<EntityTable, 'key'>, close: C
     },
     tombstone: async (tx, rows, stamp) => await mark(tx, rows, stamp, stamp.now),
     revive: async (tx, rows, stamp) => await mark(tx, rows, stamp, null),
-    tombstonedBy: async (tx, run, limit) =>
-      await columnOf(
-        tx,
-        `SELECT _row FROM ${name} WHERE _deleted_at IS NOT NULL AND _run_id = :run ORDER BY _row LIMIT :limit`,
-        { run, limit },
+    ...undoing(name, versions, place, close),
+  };
+}
+
+/** What a run has done to rows, and what they were before it. */
+function undoing(name: string, versions: string, place: TablePlace, close: CloseVersions): Undoing {
+  const { table, stored, versions: kept } = place;
+  // Of a row that a run has only written again, with other volatile fields, the open version is older than the run.
+  const isOlder = `(t._valid_seq IS NOT NULL AND ${beganAt} < :startedAt)`;
+  // The version before the run is followed by one of the run: if not, versions were not kept all the time.
+  const withVersion =
+    kept === undefined
+      ? `FROM ${name} AS t`
+      : `, b._seq AS version, b._deleted_at AS was_deleted_at, b._hash = t._hash OR ${isOlder} AS is_same
+      FROM ${name} AS t LEFT JOIN ${versions} AS b ON b._row = t._row
+        AND b._seq = (SELECT max(one._seq) FROM ${versions} AS one
+          WHERE one._row = t._row AND (one._run_id <> :run OR one._valid_from < :startedAt))
+        AND (b._seq_to = ${beganWith} OR EXISTS (SELECT 1 FROM ${versions} AS next
+          WHERE next._row = b._row AND next._seq = b._seq_to AND next._run_id = :run))`;
+  const columns = [...stored, ...columnsMissingIn(table.columns, stored)]
+    .filter((column) => !table.key.includes(column.name))
+    .map((column) => quoted(column.name));
+  const restored = [...columns, '_extra', '_hash'].map((column) => `${column} = b.${column}`);
+  const hasVersion =
+    kept === undefined
+      ? ''
+      : `OR EXISTS (SELECT 1 FROM ${versions} AS b WHERE b._row = t._row AND b._run_id = :run)`;
+  return {
+    changedBy: async (tx, run, after, limit) =>
+      await tx.rows<ChangedRow>(
+        `SELECT t._row AS row, t._deleted_at AS deleted_at ${withVersion}
+         WHERE t._run_id = :run AND t._row > :after ORDER BY t._row LIMIT :limit`,
+        { ...run, after, limit },
       ),
+    restore: async (tx, rows, { now, run, takeSeqs }) => {
+      if (rows.length === 0) return;
+      const first = await takeSeqs(rows.length);
+      close(
+        tx,
+        rows.map(({ row }, index) => ({ row, seq: first + index, hash: null })),
+        now,
+      );
+      tx.put(
+        `UPDATE ${name} AS t SET ${restored.join(', ')}, _volatile_hash = NULL, _deleted_at = NULL, _changed_at = :now,
+           _run_id = :run, _seq = :first + v.n - 1
+         FROM {v: row bigint, version bigint, n} JOIN ${versions} AS b ON b._row = v.row AND b._seq = v.version
+         WHERE t._row = v.row`,
+        { v: rows.map(({ row, version = null }) => ({ row, version })), now, run, first },
+      );
+    },
+    changedSince: async (tx, of, limit) => {
+      const found = await tx.rows<{ readonly row: number; readonly total: number }>(
+        `SELECT t._row AS row, count(*) OVER () AS total FROM ${name} AS t
+         WHERE t._run_id <> :run AND t._deleted_at IS NULL
+           AND ((t._row > :from AND t._row <= :through) ${hasVersion})
+           AND NOT (t._run_id IN {undone text})
+         ORDER BY t._row LIMIT :limit`,
+        { ...of, limit },
+      );
+      return { rows: found.map(({ row }) => row), total: found[0]?.total ?? 0 };
+    },
   };
 }
 

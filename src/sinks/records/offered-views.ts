@@ -1,7 +1,7 @@
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
-import type { LedgerReader } from '../ledger-reader.ts';
+import type { LedgerReader } from '../sink-access.ts';
 import { viewedTables } from '../ledger/tables.ts';
 import { parseDescribed } from '../stored-json.ts';
 

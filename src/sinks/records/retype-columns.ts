@@ -1,11 +1,10 @@
-import { readJson, writeNumber } from '../../core/json-text.ts';
+import { readJson, writeJson } from '../../core/json-text.ts';
 import type { Column, ColumnValue } from '../../core/records.ts';
 import type { Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { isJsonColumn } from '../decisions/stored-table.ts';
 import { columnValue } from './mark-rows.ts';
 import { versionsName } from './version-names.ts';
-import type { OwnColumn } from './whole-rows.ts';
 
 /** Rows held at once. */
 const batchRows = 1_000;
@@ -13,27 +12,27 @@ const batchRows = 1_000;
 interface RetypedTable {
   /** Not quoted. */
   readonly name: string;
-  readonly number: OwnColumn;
+  readonly number: '_row' | '_seq_to';
 }
 
 /**
- * Makes texts of columns of these types, in the rows of a table and in their closed versions where there are some. No
- * view may stand on them. Change numbers stay: rows mean what they meant. `textType`: the type of a text as the
- * database names it.
+ * Makes texts of columns of these types, or numbers of integers, in the rows of a table and in their closed versions
+ * where there are some. No view may stand on them. Change numbers stay: rows mean what they meant. `type`: the new one
+ * as the database names it.
  */
 export async function retypeColumns(
   tx: Tx,
   { name, isVersioned }: { readonly name: string; readonly isVersioned: boolean },
   columns: readonly Column[],
-  textType: string,
+  type: string,
 ): Promise<void> {
   const rows: RetypedTable = { name, number: '_row' };
   const closed: RetypedTable = { name: versionsName(name), number: '_seq_to' };
   for (const table of isVersioned ? [rows, closed] : [rows]) {
     for (const [index] of columns.entries()) {
-      tx.put(`ALTER TABLE ${quoted(table.name)} ADD COLUMN _text${index} ${textType}`);
+      tx.put(`ALTER TABLE ${quoted(table.name)} ADD COLUMN _text${index} ${type}`);
     }
-    await writeTexts(tx, table, columns);
+    await writeTexts(tx, table, columns, type);
     for (const [index, { name }] of columns.entries()) {
       tx.put(`ALTER TABLE ${quoted(table.name)} DROP COLUMN ${quoted(name)}`);
       tx.put(`ALTER TABLE ${quoted(table.name)} RENAME COLUMN _text${index} TO ${quoted(name)}`);
@@ -41,11 +40,18 @@ export async function retypeColumns(
   }
 }
 
-async function writeTexts(tx: Tx, { name, number }: RetypedTable, columns: readonly Column[]): Promise<void> {
+async function writeTexts(
+  tx: Tx,
+  { name, number }: RetypedTable,
+  columns: readonly Column[],
+  type: string,
+): Promise<void> {
   const table = quoted(name);
   const cells = columns.map((column, index) => `, ${quoted(column.name)} AS c${index}`).join('');
   const isAny = columns.map((column) => `${quoted(column.name)} IS NOT NULL`).join(' OR ');
-  const sets = columns.map((_, index) => `_text${index} = v.c${index}`).join(', ');
+  const sets = columns
+    .map((_, index) => `_text${index} = CAST(v.c${index} AS ${type.replace(/ COLLATE.*/, '')})`)
+    .join(', ');
   const given = columns.map((_, index) => `, c${index} text`).join('');
   for (let after = 0; ;) {
     const rows = await tx.rows<Readonly<Record<string, unknown>>>(
@@ -73,7 +79,7 @@ async function writeTexts(tx: Tx, { name, number }: RetypedTable, columns: reado
 function textOf({ type }: Column, value: ColumnValue): string | null {
   if (value === null) return null;
   if (type === 'boolean') return Number(value) === 0 ? 'false' : 'true';
-  if (type === 'number') return writeNumber(Number(value));
+  if (type === 'number') return writeJson(Number(value));
   const text = String(value);
   const read = isJsonColumn(type) ? readJson(text) : null;
   return typeof read === 'string' ? read.toWellFormed() : text;

@@ -1,3 +1,5 @@
+import type { CellColumn } from '../ledger/driver.ts';
+
 /* Beside the table of an entity. No entity has two underscores in its name; no index of a table has a longer suffix. */
 
 /** The table of closed versions. */
@@ -15,15 +17,15 @@ export function asOfName(table: string): string {
   return `${table}__as_of`;
 }
 
-/** The sink's own columns of closed versions, beside those of records, and their names in a copy. */
-export const versionOwn = {
-  _seq_to: 'seq_to',
-  _row: 'row',
-  _seq: 'seq',
-  _valid_from: 'valid_from',
-  _valid_to: 'valid_to',
-  _run_id: 'run',
-  _deleted_at: 'deleted_at',
-  _hash: 'hash',
-  _extra: 'extra',
-} as const;
+/** The sink's own columns of closed versions, beside those of records. */
+export const versionOwn: readonly CellColumn[] = [
+  { name: '_seq_to', type: 'integer' },
+  { name: '_row', type: 'integer' },
+  { name: '_seq', type: 'integer' },
+  { name: '_valid_from', type: 'time' },
+  { name: '_valid_to', type: 'time' },
+  { name: '_run_id', type: 'string' },
+  { name: '_deleted_at', type: 'time' },
+  { name: '_hash', type: 'string' },
+  { name: '_extra', type: 'any' },
+];

@@ -1,132 +1,125 @@
-import type { Column } from '../../core/records.ts';
-import type { Tx } from '../../sql/database.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import type { Column, ColumnValue } from '../../core/records.ts';
+import { wantedLength } from '../../sql/batch-size.ts';
+import type { Cells, Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
-import { camelCase } from '../../sql/statement.ts';
-import type { CopiedRecord, CopiedTable, CopiedVersion } from '../copies.ts';
-import { movedNumber } from '../copies/facts.ts';
-import { onePageOf } from '../copies/in-pages.ts';
+import type { CellColumn, CellTable, RecordTables } from '../ledger/driver.ts';
+import type { WholeTable } from '../ledger/tables.ts';
 import { columnValue } from './mark-rows.ts';
-import { versionOwn } from './version-names.ts';
+import { versionOwn, versionsName } from './version-names.ts';
 
-/** The sink's own columns that every database has, and their names in a copy. */
-const own = {
-  _row: 'row',
-  _extra: 'extra',
-  _first_seen_at: 'first_seen_at',
-  _changed_at: 'changed_at',
-  _run_id: 'run',
-  _seq: 'seq',
-  _hash: 'hash',
-  _volatile_hash: 'volatile_hash',
-  _deleted_at: 'deleted_at',
-  _partition: 'owner',
-} as const;
+/** The sink's own columns that every database has. */
+const own: readonly CellColumn[] = [
+  { name: '_row', type: 'integer' },
+  { name: '_extra', type: 'any' },
+  { name: '_first_seen_at', type: 'time' },
+  { name: '_changed_at', type: 'time' },
+  { name: '_run_id', type: 'string' },
+  { name: '_seq', type: 'integer' },
+  { name: '_hash', type: 'string' },
+  { name: '_volatile_hash', type: 'string' },
+  { name: '_deleted_at', type: 'time' },
+  { name: '_partition', type: 'integer' },
+];
 
-/** The same of rows with versions. */
-const ownWithVersions = { ...own, _valid_from: 'valid_from', _valid_seq: 'valid_seq' } as const;
+const ownWithVersions: readonly CellColumn[] = [
+  ...own,
+  { name: '_valid_from', type: 'time' },
+  { name: '_valid_seq', type: 'integer' },
+];
 
-export type OwnColumn = keyof typeof ownWithVersions | keyof typeof versionOwn;
-type Own = Readonly<Partial<Record<OwnColumn, string>>>;
-
-// `as`: the objects have these names and no others.
-const names = (of: Own): readonly OwnColumn[] => Object.keys(of) as OwnColumn[];
-export const wholeColumns = names(own);
-export const versionColumns = names(versionOwn);
-
-export function wholeColumnsOf({ hasVersions }: Pick<CopiedTable, 'hasVersions'>): readonly OwnColumn[] {
-  return hasVersions ? names(ownWithVersions) : wholeColumns;
+/** A table of an entity's rows, or of their closed versions: the sink's own columns, then those of records. */
+interface RowsTable extends CellTable {
+  readonly stored: readonly Column[];
+  /** The column that numbers its rows. */
+  readonly number: '_row' | '_seq_to';
 }
 
-interface Span {
-  readonly after: number;
-  readonly limit: number;
+type Names = Pick<RecordTables, 'tableName'>;
+type OfTable = Pick<WholeTable, 'entity' | 'key' | 'stored' | 'hasVersions'>;
+
+export function rowsTable(records: Names, connector: ConnectorName, table: OfTable): RowsTable {
+  const { entity, key, stored, hasVersions } = table;
+  const columns = [...(hasVersions ? ownWithVersions : own), ...stored];
+  return { name: records.tableName(connector, entity), key, columns, stored, number: '_row' };
 }
 
-/** `RecordTables.readWhole`, of the table that statements call `name`. */
-export async function readWhole(
+export function versionsTable(records: Names, connector: ConnectorName, table: OfTable): RowsTable {
+  const { entity, stored } = table;
+  const name = versionsName(records.tableName(connector, entity));
+  return { name, key: null, columns: [...versionOwn, ...stored], stored, number: '_seq_to' };
+}
+
+/** Columns of a table whose rows have no versions. */
+export function columnsWithoutVersions(stored: readonly Column[]): readonly CellColumn[] {
+  return [...own, ...stored];
+}
+
+export interface WholeRow {
+  /** The row's number, or that of the change with which the version ended. */
+  readonly number: number;
+  readonly extra: string | null;
+  readonly values: readonly ColumnValue[];
+  /** In the order of the table's columns. */
+  readonly cells: Cells;
+}
+
+/** Rows behind a number, in their order: until they fill a page, as a thousand large ones would not fit into memory. */
+export async function readRows(
   tx: Tx,
-  name: string,
-  { stored, hasVersions }: Pick<CopiedTable, 'stored' | 'hasVersions'>,
-  span: Span,
-): Promise<readonly CopiedRecord[]> {
-  return await readPage(tx, name, hasVersions ? ownWithVersions : own, '_row', stored, span);
-}
-
-/** `RecordTables.readVersions`. `name`: of the table of versions. */
-export async function readVersions(
-  tx: Tx,
-  name: string,
-  { stored }: Pick<CopiedTable, 'stored'>,
-  span: Span,
-): Promise<readonly CopiedVersion[]> {
-  return await readPage(tx, name, versionOwn, '_seq_to', stored, span);
-}
-
-async function readPage<Row>(
-  tx: Tx,
-  name: string,
-  columns: Own,
-  order: OwnColumn,
-  stored: readonly Column[],
-  span: Span,
-): Promise<readonly Row[]> {
-  const values = stored.map((column, index) => `${quoted(column.name)} AS c${index}`);
-  const sql = `SELECT ${[...Object.entries(columns).map(([column, as]) => `${column} AS "${as}"`), ...values].join(', ')}
-    FROM ${name} WHERE ${order} > :after ORDER BY ${order} LIMIT :limit`;
-  const long = stored.flatMap(({ type }, index) => (isLong(type) ? [`c${index}`] : []));
-  const page = onePageOf(sql, {
-    names: [...Object.values(columns).map(quoted), ...stored.map((_, index) => `c${index}`)],
-    long: ['extra', ...long].map((column) => `CAST(${column} AS TEXT)`),
-    order: quoted(columns[order] ?? order),
+  { name, columns, stored, number }: RowsTable,
+  span: { readonly after: number; readonly limit: number },
+): Promise<readonly WholeRow[]> {
+  const cells = columns.map((_, index) => `c${index}`);
+  const at = (column: string): number => columns.findIndex((one) => one.name === column);
+  const order = `c${at(number)}`;
+  const length = cells.map((cell) => `coalesce(octet_length(CAST(${cell} AS TEXT)), 0)`);
+  const rows = await tx.rows<Readonly<Record<string, unknown>>>(
+    `SELECT ${cells.join(', ')} FROM (
+       SELECT *, sum(_length) OVER (ORDER BY ${order} ROWS UNBOUNDED PRECEDING) - _length AS _before FROM (
+         SELECT *, ${length.join(' + ')} AS _length FROM (
+           SELECT ${columns.map((column, index) => `${quoted(column.name)} AS c${index}`).join(', ')}
+           FROM ${quoted(name)} WHERE ${number} > :after ORDER BY ${number} LIMIT :limit
+         ) AS found) AS measured
+     ) AS page WHERE _before < ${wantedLength} ORDER BY ${order}`,
+    span,
+  );
+  return rows.map((row) => {
+    const all = cells.map((cell) => columnValue(row[cell]));
+    return {
+      number: Number(all[at(number)]),
+      // `as`: the column of this name holds texts.
+      extra: all[at('_extra')] as string | null,
+      values: all.slice(columns.length - stored.length),
+      cells: all,
+    };
   });
-  const members = Object.values(columns).map(camelCase);
-  const rows = await tx.rows<Readonly<Record<string, unknown>>>(page, { ...span });
-  return rows.map((cells) => {
-    const facts = Object.fromEntries(members.map((member) => [member, cells[member]]));
-    // `as`: as the columns name them.
-    return { ...facts, values: stored.map((_, index) => columnValue(cells[`c${index}`])) } as Row;
-  });
 }
 
-function isLong(type: Column['type']): boolean {
-  return type !== 'integer' && type !== 'number' && type !== 'boolean';
+export interface ReplacedRow {
+  readonly was: WholeRow;
+  readonly now: Pick<WholeRow, 'values'> & {
+    /** Absent: what is not a value stays as it is. */
+    readonly others?: { readonly extra: string | null; readonly hash: string };
+  };
 }
 
-/** Those that are about to be stored in another form; `name` is not quoted. */
-export async function removeRows(tx: Tx, name: string, rows: readonly CopiedRecord[]): Promise<void> {
-  const numbers = rows.map(({ row }) => row);
-  if (numbers.length === 0) return;
-  await tx.run(`DELETE FROM ${quoted(name)} WHERE _row IN {numbers bigint}`, { numbers });
-}
-
-/** The same of closed versions. */
-export async function removeVersions(
+/** Replaces rows, by their numbers. Nothing else about them changes, and no line is written. */
+export async function replaceRows(
   tx: Tx,
-  name: string,
-  versions: readonly CopiedVersion[],
+  records: Pick<RecordTables, 'insertRows'>,
+  table: RowsTable,
+  rows: readonly ReplacedRow[],
 ): Promise<void> {
-  const numbers = versions.map(({ seqTo }) => seqTo);
-  if (numbers.length === 0) return;
-  await tx.run(`DELETE FROM ${quoted(name)} WHERE _seq_to IN {numbers bigint}`, { numbers });
-}
-
-type Cell = string | number | null;
-
-/** In the order of `wholeColumnsOf`; `shift` is added to the number of the owner. */
-export function wholeCells(
-  record: CopiedRecord,
-  { hasVersions }: Pick<CopiedTable, 'hasVersions'>,
-  shift: number,
-): readonly Cell[] {
-  const { row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt } = record;
-  const owner = movedNumber(record.owner, shift);
-  const { validFrom = null, validSeq = null } = record;
-  const cells = [row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt, owner];
-  return hasVersions ? [...cells, validFrom, validSeq] : cells;
-}
-
-/** In the order of `versionColumns`. */
-export function versionCells(version: CopiedVersion): readonly Cell[] {
-  const { seqTo, row, seq, validFrom, validTo, run, deletedAt, hash, extra } = version;
-  return [seqTo, row, seq, validFrom, validTo, run, deletedAt, hash, extra];
+  if (rows.length === 0) return;
+  const { name, columns, stored, number } = table;
+  const names = columns.slice(0, columns.length - stored.length).map((column) => column.name);
+  const numbers = rows.map(({ was }) => was.number);
+  await tx.run(`DELETE FROM ${quoted(name)} WHERE ${number} IN {numbers bigint}`, { numbers });
+  const cellsOf = ({ was, now: { values, others } }: ReplacedRow): Cells => {
+    const changed: Readonly<Record<string, string | null>> =
+      others === undefined ? {} : { _extra: others.extra, _hash: others.hash, _volatile_hash: null };
+    return [...names.map((one, index) => (one in changed ? changed[one] : was.cells[index])), ...values];
+  };
+  await records.insertRows(tx, table, rows.map(cellsOf));
 }

@@ -3,21 +3,14 @@ import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
-import { hasTable } from '../ledger/has-table.ts';
 import type { Stamp } from '../ledger/record-table.ts';
 import type { LastCommits } from '../ledger/known-overview.ts';
 
 /**
- * `last_commit`: random text of the newest transaction that held the connector. Kept when the connector is forgotten.
+ * Tables that every SQLite file of a sink has besides those of the ledger. `seq` is the change counter of the whole
+ * file; `last_commit`: random text of the newest transaction that held the connector, kept when the connector is
+ * forgotten.
  */
-export const commitsSql = `
-CREATE TABLE _sync_commits (
-  connector TEXT PRIMARY KEY,
-  last_commit TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-`;
-
-/** What every file of a sink says of itself. `seq` is the change counter of the whole file. */
 export const metaSql = `
 CREATE TABLE _sync_meta (
   one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -26,7 +19,12 @@ CREATE TABLE _sync_meta (
   created_at TEXT NOT NULL,
   seq INTEGER NOT NULL
 ) STRICT;
-${commitsSql}`;
+
+CREATE TABLE _sync_commits (
+  connector TEXT PRIMARY KEY,
+  last_commit TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+`;
 
 /** Makes the sink's id. */
 export function insertMeta(db: Connection, kind: string, now: Instant): void {
@@ -77,7 +75,6 @@ export function noteCommit(tx: Tx, connector: ConnectorName): void {
 
 /** `ServedSink.lastCommits`. */
 export async function lastCommits(tx: Tx): Promise<LastCommits> {
-  if (!(await hasTable(tx, '_sync_commits'))) return null;
   return await tx.rows('SELECT connector, last_commit FROM _sync_commits');
 }
 

@@ -1,11 +1,18 @@
 import { accessSync, constants } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { SyncError } from '../../core/errors.ts';
 import { NoSinkYetError } from '../acquire-errors.ts';
 import type { Instant } from '../../core/clock.ts';
 import { insertMeta, storedId, storedKind } from './meta.ts';
 import { createPrivateFile, isPrivateFileThere } from '../../files/private-file.ts';
-import { openSqlite, type Connection, type SqlFunctions } from '../../sql/sqlite/open-sqlite.ts';
-import { checkVersion } from '../stored-version.ts';
+import { checkTemporaryFolder } from '../../files/temporary-folder.ts';
+import { openSqlite, type Connection } from '../../sql/sqlite/open-sqlite.ts';
+import {
+  unknownVersion,
+  unknownVersionAdvice,
+  unmigratedAdvice,
+  unmigratedVersion,
+} from '../stored-version.ts';
 import { movedError, toSinkError } from './sink-error.ts';
 import { isBusy, isNoDatabase } from '../../sql/sqlite/sqlite-error.ts';
 
@@ -16,14 +23,16 @@ const applicationId = 0x43_53_59_31;
 export interface LedgerFormat {
   /** What the file is for; a SQLite sink cannot be opened as the ledger of a JSONL sink, nor the other way round. */
   readonly kind: 'sqlite' | 'jsonl';
-  readonly version: number;
-  /** The oldest version that `migrate` knows. */
-  readonly oldest: number;
+  /** Makes the tables of the newest version. */
   readonly sql: string;
-  /** In the transaction that notes the new version. */
-  migrate(db: Connection, version: number): void;
-  /** Called when an older version was opened for reading: shows it as this one. */
-  readOlder?(db: Connection, version: number): void;
+  /** The oldest version that can be used; 1 by default. */
+  readonly firstVersion?: number;
+  /** The first one leads from the first version to the next, the last one to the newest version. */
+  readonly migrations: readonly string[];
+}
+
+function newestVersion({ firstVersion = 1, migrations }: LedgerFormat): number {
+  return firstVersion + migrations.length;
 }
 
 interface DatabaseOptions {
@@ -33,7 +42,6 @@ interface DatabaseOptions {
   readonly now: Instant;
   /** How long SQLite waits for locks, blocking the process. */
   readonly busyMs?: number;
-  readonly functions?: SqlFunctions | undefined;
   /** The sink that must already exist: none is made, and SINK_MOVED is thrown for another one. */
   readonly sinkId?: string;
 }
@@ -48,7 +56,7 @@ const oldestSqlite = [3, 51, 3] as const;
 
 /**
  * Opens (or creates, 0600) a sink's ledger and migrates it. Throws SINK_INCOMPATIBLE, with the file untouched, for
- * another program's, a newer one or one that is too old.
+ * another program's or one of an unknown version.
  */
 export function openDatabase(options: DatabaseOptions): Connection {
   const { file, sinkId } = options;
@@ -58,7 +66,7 @@ export function openDatabase(options: DatabaseOptions): Connection {
     if (sinkId !== undefined && (version === 0 || storedId(db) !== sinkId)) throw movedError(file, false);
     if (version === 0) db.pragma(`page_size = ${pageBytes}`);
     setPragmas(db, options);
-    if (version < options.format.version) bringUpToDate(db, options);
+    if (version < newestVersion(options.format)) bringUpToDate(db, options);
   });
 }
 
@@ -75,43 +83,34 @@ export function isSinkThere(file: string): boolean {
 }
 
 /**
- * Opens an existing sink's database for reading, of any version up to this one. Throws `SyncError` SINK_FAILED when
- * there is none.
+ * Opens an existing sink's database for reading. Throws `SyncError` SINK_FAILED when there is none, SINK_INCOMPATIBLE
+ * as `openDatabase`, and for one that is yet to be migrated.
  */
-export function openReadonlyDatabase(
-  options: Pick<DatabaseOptions, 'file' | 'format' | 'functions'>,
-): Connection {
+export function openReadonlyDatabase(options: Pick<DatabaseOptions, 'file' | 'format'>): Connection {
   if (!isSinkThere(options.file)) throw new NoSinkYetError(options.file);
   return connect(options, { readonly: true, makes: false }, (db) => {
     const version = inspect(db, options);
     if (version === 0) throw new NoSinkYetError(options.file);
+    const unmigrated = unmigratedVersion(version, newestVersion(options.format));
+    if (unmigrated !== null) throw incompatible(options.file, unmigrated, unmigratedAdvice);
     db.pragma('trusted_schema = OFF');
-    if (version < options.format.version) options.format.readOlder?.(db, version);
   });
 }
 
-/** The version of the ledger in a file that is there, 0 where the file is empty. Throws as `openReadonlyDatabase`. */
-export function storedVersion(options: Pick<DatabaseOptions, 'file' | 'format'>): number {
-  let version = 0;
-  connect(options, { readonly: true, makes: false }, (db) => {
-    version = inspect(db, options);
-  }).close();
-  return version;
-}
-
 function connect(
-  { file, busyMs = defaultBusyMs, functions }: Pick<DatabaseOptions, 'file' | 'busyMs' | 'functions'>,
+  { file, busyMs = defaultBusyMs }: Pick<DatabaseOptions, 'file' | 'busyMs'>,
   { makes, ...access }: { readonly readonly?: true; readonly makes: boolean },
   prepare: (db: Connection) => void,
 ): Connection {
   let db: Connection | null = null;
   try {
+    if (access.readonly !== true) checkTemporaryFolder(temporaryFolders());
     if (makes) createPrivateFile(file);
     if (access.readonly !== true) {
       // SQLite would report only that it cannot open the log beside it.
       accessSync(file, constants.W_OK);
     }
-    db = openSqlite(file, { ...access, timeout: busyMs, functions, fileMustExist: true });
+    db = openSqlite(file, { ...access, timeout: busyMs, fileMustExist: true });
     checkSqliteVersion(db);
     prepare(db);
     return db;
@@ -122,6 +121,13 @@ function connect(
     }
     throw toSinkError(error, file);
   }
+}
+
+/** As SQLite looks for one: it needs one in the middle of a large commit. */
+function temporaryFolders(): readonly string[] {
+  if (process.platform === 'win32') return [tmpdir()];
+  const { SQLITE_TMPDIR, TMPDIR } = process.env;
+  return [SQLITE_TMPDIR ?? '', TMPDIR ?? '', '/var/tmp', '/usr/tmp', '/tmp', '.'].filter((one) => one !== '');
 }
 
 function checkSqliteVersion(db: Connection): void {
@@ -156,8 +162,8 @@ function inspectNow(db: Connection, { file, format }: Pick<DatabaseOptions, 'fil
   if (owner !== applicationId) {
     throw incompatible(file, 'it is a database of another program', 'Name another path.');
   }
-  const unread = checkVersion(version, { oldest: format.oldest, newest: format.version });
-  if (unread !== null) throw incompatible(file, unread.found, unread.advice);
+  const unknown = unknownVersion(version, newestVersion(format), format.firstVersion);
+  if (unknown !== null) throw incompatible(file, unknown, unknownVersionAdvice);
   const stored = storedKind(db) ?? 'nothing';
   if (stored !== format.kind) {
     throw incompatible(
@@ -205,8 +211,8 @@ function bringUpToDate(db: Connection, options: DatabaseOptions): void {
   db.transaction(() => {
     const version = inspect(db, options);
     if (version === 0) makeLedger(db, options);
-    else if (version < format.version) format.migrate(db, version);
-    db.pragma(`user_version = ${format.version}`);
+    else for (const sql of format.migrations.slice(version - (format.firstVersion ?? 1))) db.exec(sql);
+    db.pragma(`user_version = ${newestVersion(format)}`);
   }).immediate();
 }
 

@@ -1,20 +1,19 @@
 import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
-import { openSqliteDatabase, type SqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
+import { openSqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
 import { blockingMs, isBusy, storageFailure, whenUnlocked } from '../../sql/sqlite/sqlite-error.ts';
 import { explained } from '../../sql/explained.ts';
 import { defaultLockTimeoutMs, rememberPlace, toSinkError } from './sink-error.ts';
 import { processUser } from '../actions.ts';
 import { numbered, type RecordTables } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { OpenHow } from '../sink-access.ts';
+import type { OpenHow, Sink } from '../sink-access.ts';
 import { mostCacheKiB, openDatabase, openReadonlyDatabase, type LedgerFormat } from './open-database.ts';
 import { newestSeq, raiseSeq, storedId } from './meta.ts';
-import { openLocks, type Beside } from './take.ts';
+import { openLocks } from './take.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
-import type { Sink } from '../sink.ts';
 import { sqliteTables } from './records/record-tables.ts';
 import { sqliteFormat } from './schema.ts';
 
@@ -22,7 +21,6 @@ interface LedgerFileOptions extends OpenHow {
   readonly file: string;
   readonly format: LedgerFormat;
   readonly records: RecordTables;
-  readonly openBeside?: (writer: Connection, records: RecordTables) => Beside;
 }
 
 /** Opens the ledger in a SQLite file for writing, and makes it where there is none. Throws as `openDatabase`. */
@@ -36,7 +34,7 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
     async () => await whenUnlocked(wait, () => openForWriting(options)),
   );
   const checkPlace = rememberPlace(file);
-  const opened = openSqliteDatabase({
+  const db = openSqliteDatabase({
     ...wait,
     file,
     writer,
@@ -49,22 +47,13 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
     cacheKiB: options.cacheKiB ?? mostCacheKiB,
     delay,
   });
-  const beside = options.openBeside?.(writer, records);
-  const db: SqliteDatabase =
-    beside === undefined
-      ? opened
-      : {
-          ...opened,
-          transact: async (work, how) => await opened.transact(work, { ...how, ...beside.how }),
-        };
-  const locks = openLocks({ db, file, clock, beside });
+  const locks = openLocks({ db, file, clock });
   return {
     db,
     clock,
     who: options.who ?? processUser(),
     sinkId: storedId(writer),
-    records: beside?.records ?? records,
-    ...(beside === undefined ? {} : { lines: beside.lines }),
+    records,
     deletedAtOnce: 1_000,
     take: locks.take,
     isInPlace: async () => {
@@ -75,7 +64,7 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
         return false; // Opening it again reports what is wrong there.
       }
     },
-    giveBack: async () => await opened.compact(),
+    giveBack: async () => await db.compact(),
     runEnded: async () => foldLog(writer, file),
     reserveNumbers,
     highestPartition: async (tx) => await highestNumber(tx, 'partitions'),

@@ -1,4 +1,4 @@
-import { SyncError } from '../../core/errors.ts';
+import type { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { columnOf, type Tx } from '../../sql/database.ts';
 import { inTx } from '../../sql/sqlite/in-tx.ts';
@@ -19,7 +19,7 @@ import {
   type OfferedView,
   type OnViews,
 } from '../records/offered-views.ts';
-import { openReadonlyDatabase, storedVersion } from './open-database.ts';
+import { openReadonlyDatabase } from './open-database.ts';
 import { sqliteTables } from './records/record-tables.ts';
 import { sqliteFormat } from './schema.ts';
 import { toSinkError } from './sink-error.ts';
@@ -82,10 +82,8 @@ async function inSink<Result>(
   file: string,
   work: (source: ReturnType<typeof openReadonlyDatabase>, read: Read) => Promise<Result>,
 ): Promise<Result> {
-  const of = { file, format: sqliteFormat };
-  const source = openReadonlyDatabase(of);
+  const source = openReadonlyDatabase({ file, format: sqliteFormat });
   try {
-    if (storedVersion(of) !== sqliteFormat.version) throw tooOld(file);
     source.exec('BEGIN');
     const { statements } = readerOn(source);
     return await work(source, async (asked) => await inTx(statements, asked, undefined));
@@ -110,13 +108,6 @@ export function ofQuery<Result>(work: () => Result, views: readonly OfferedView[
     if (!isSqliteError(error) && !(error instanceof RangeError)) throw error;
     throw queryRefused(error.message, views);
   }
-}
-
-function tooOld(file: string): SyncError {
-  return new SyncError(
-    `${file} was written by an earlier version of this program, whose views are others. Sync once, then ask again.`,
-    { code: 'SINK_INCOMPATIBLE', recovery: 'stop' },
-  );
 }
 
 function tooMuch(mostBytes: number): SyncError {

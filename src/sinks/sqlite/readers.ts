@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import type { Instant } from '../../core/clock.ts';
 import type { ColumnValue } from '../../core/records.ts';
-import type { Connection, SqlFunctions } from '../../sql/sqlite/open-sqlite.ts';
+import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { readSqlite, type ReadableSqlite } from '../../sql/sqlite/read-sqlite.ts';
 import { watchSqlite, type WatchedSqlite } from '../../sql/sqlite/watch-sqlite.ts';
 import { servedLedger } from '../ledger/served-ledger.ts';
@@ -60,19 +60,6 @@ export function querySqliteSink(file: string, sql: string): readonly Readonly<Re
     return db.prepare<[], Record<string, ColumnValue>>(sql).all();
   } finally {
     db.close();
-  }
-}
-
-/** A SQLite sink for searches, which call these functions. Throws SINK_INCOMPATIBLE when the file is something else. */
-export function openSearchedSink(file: string, functions: SqlFunctions): Connection {
-  const db = openReadonlyDatabase({ file, format: sqliteFormat, functions });
-  try {
-    // A statement that writes is refused even if one gets through; a file that shrinks kills no process.
-    for (const pragma of ['query_only = ON', 'mmap_size = 0']) db.pragma(pragma);
-    return db;
-  } catch (error) {
-    db.close();
-    throw toSinkError(error, file);
   }
 }
 

@@ -1,47 +1,23 @@
-import { readVersion7, sqliteFromVersion7 } from './from-version-7.ts';
-import { ledgerSql, rememberedBytesSql, watchedSql } from '../ledger/schema.ts';
-import { sqliteCatalogSql, sqliteColumnsSql } from '../ledger/catalog-sql.ts';
-import { commitsSql, metaSql } from './meta.ts';
-import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
+import { sqliteCatalogSql } from '../ledger/catalog-sql.ts';
+import { ledgerSql, migrations } from '../ledger/schema.ts';
+import { metaSql } from './meta.ts';
 import type { LedgerFormat } from './open-database.ts';
 
-/** Raised with every change of the ledger's tables, which needs a migration. */
-export const schemaVersion = 11;
-
 /**
- * The ledger's tables in SQLite. The index of listings inside trees also says which are due, as it did in earlier
- * versions of the file: each of them that is sealed asks for one that is not yet, and a tree may have many thousands.
+ * The tables of every ledger in a SQLite file. The index of listings inside trees also says which are due: each of them
+ * that is sealed asks for one that is not yet, and a tree may have many thousands.
  */
-export const sqliteLedgerSql = sqliteDdl(ledgerSql).replace(' (tree) WHERE', ' (tree, due_since) WHERE');
+export const tablesSql = `${metaSql}${sqliteDdl(ledgerSql).replace(' (tree) WHERE', ' (tree, due_since) WHERE')}`;
 
-/** The tables of every ledger in a SQLite file. */
-export const tablesSql = `${metaSql}${sqliteLedgerSql}`;
-
-/** What every ledger in a SQLite file has. */
-export const commonFormat = { version: schemaVersion, oldest: 7, readOlder } as const;
+/** The same migrations for every ledger in a SQLite file. */
+export const sqliteMigrations: readonly string[] = migrations.map(sqliteDdl);
 
 /** The ledger of a SQLite sink. */
 export const sqliteFormat: LedgerFormat = {
-  ...commonFormat,
   kind: 'sqlite',
   sql: `${tablesSql}${sqliteCatalogSql}`,
-  migrate: (db, version) => {
-    if (version === 7) sqliteFromVersion7(db, sqliteLedgerSql, sqliteCatalogSql);
-    fromVersion8(db, version);
-    if (version > 7) db.exec(`DROP VIEW _catalog_columns; ${sqliteColumnsSql}`);
-  },
+  migrations: sqliteMigrations,
 };
-
-/** What readers need of version 8 and later is as it is now; they look for the tables that version 9 lacks. */
-function readOlder(db: Connection, version: number): void {
-  if (version === 7) readVersion7(db);
-}
-
-/** Brings the tables of a file of version 8 or 9 to version 10, in the transaction of the caller. */
-export function fromVersion8(db: Connection, version: number): void {
-  if (version < 9) db.exec(sqliteDdl(rememberedBytesSql));
-  if (version < 10) db.exec(`${sqliteDdl(watchedSql)}${commitsSql}`);
-}
 
 /**
  * Definitions of tables and indexes that are written for PostgreSQL, in SQLite's dialect. Tables are STRICT; those with

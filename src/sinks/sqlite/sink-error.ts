@@ -7,16 +7,22 @@ import { noSpaceText } from '../../files/full-disk.ts';
  * What a failure of SQLite or the file system means for the sink at `file`. A full disk and a lock are temporary
  * (`retry`); a person must repair the rest. Other errors come back as they are.
  */
-export function toSinkError(error: unknown, file: string): unknown {
+export function toSinkError(
+  error: unknown,
+  file: string,
+  lost = 'nothing of the last commit was stored',
+): unknown {
   if (error instanceof LockedError) return lockedError(file, error.waitedMs, error.cause);
   const failure = storageFailure(error);
   if (failure === null) return error;
   const { code } = failure;
   if (failure.isFull) {
-    return new SyncError(
-      `${noSpaceText(file, code)}; nothing of the last commit was stored. Free space and sync again.`,
-      { code: 'SINK_FULL', recovery: 'retry', context: { file, cause: code }, cause: error },
-    );
+    return new SyncError(`${noSpaceText(file, code)}; ${lost}. Free space and sync again.`, {
+      code: 'SINK_FULL',
+      recovery: 'retry',
+      context: { file, cause: code },
+      cause: error,
+    });
   }
   if (isBusy(error)) return lockedError(file, 0, error);
   return new SyncError(`The sink at ${file} ${failureText(failure)}`, {

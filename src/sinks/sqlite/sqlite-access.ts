@@ -1,5 +1,6 @@
 import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { createNamedDirectory } from '../../files/private-file.ts';
 import { ledgerReaders } from '../ledger-readers.ts';
 import type { SinkAccess } from '../sink-access.ts';
 import { isSinkThere, type LedgerFormat } from './open-database.ts';
@@ -17,6 +18,8 @@ export function sqliteAccess(file: string): SinkAccess {
     loadFormat: async () => (await import('./schema.ts')).sqliteFormat,
     open: async (how) => {
       const { openSqliteSink } = await import('./open-ledger.ts');
+      // A sink that must exist already is looked for where it was.
+      if (how.sinkId === undefined) createNamedDirectory(dirname(file));
       return await openSqliteSink({ ...how, file });
     },
     openClosedFiles: async () => null,
@@ -26,16 +29,14 @@ export function sqliteAccess(file: string): SinkAccess {
 interface OwnAccess extends Pick<SinkAccess, 'place' | 'open' | 'openClosedFiles'> {
   readonly file: string;
   readonly loadFormat: () => Promise<LedgerFormat>;
-  readonly beforeReading?: () => Promise<void>;
 }
 
 /** Of a sink whose ledger and records lie in one SQLite file. */
-export function ledgerFileAccess({ file, loadFormat, beforeReading, ...own }: OwnAccess): SinkAccess {
+export function ledgerFileAccess({ file, loadFormat, ...own }: OwnAccess): SinkAccess {
   const of = async () => ({ file, format: await loadFormat(), cacheKiB });
   return {
     ...own,
     ...ledgerReaders(async () => {
-      await beforeReading?.();
       const { openToRead } = await import('./readers.ts');
       return openToRead(await of());
     }),
@@ -48,7 +49,6 @@ export function ledgerFileAccess({ file, loadFormat, beforeReading, ...own }: Ow
       return await openServedFile({ ...(await of()), place: own.place, sinkId: sink.id });
     },
     openWatched: async () => {
-      await beforeReading?.();
       const { openToRead, openServedFile } = await import('./readers.ts');
       const { db, sinkId } = openToRead(await of());
       await db[Symbol.asyncDispose]();

@@ -4,32 +4,21 @@ import type { Tx } from '../../sql/database.ts';
 import { explained } from '../../sql/explained.ts';
 import { takeLock, type Lock } from '../../sql/sqlite/lock.ts';
 import { openTurns } from '../../sql/turns.ts';
-import type { SqliteDatabase, SqliteHow } from '../../sql/sqlite/open-sqlite-database.ts';
+import type { SqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
 import { ConnectorBusyError, overtakenError, releasedError } from '../acquire-errors.ts';
 import { toSinkError } from './sink-error.ts';
-import type { ChangeLines, LedgerDriver, RecordTables, Taken } from '../ledger/driver.ts';
+import type { LedgerDriver, Taken } from '../ledger/driver.ts';
 import { holderOf, storedEpoch } from '../ledger/connectors.ts';
 import { noteCommit, takeSeqsOf } from './meta.ts';
-
-/** What a sink keeps in files beside its database, in step with its transactions. */
-export interface Beside {
-  readonly how: Required<Pick<SqliteHow, 'beforeCommit' | 'committed' | 'rolledBack'>>;
-  readonly records: RecordTables;
-  readonly lines: ChangeLines;
-  /** In the transaction that takes the connector. */
-  taken(connector: ConnectorName, epoch: number): void;
-  released(connector: ConnectorName): void;
-}
 
 interface LocksOptions {
   readonly db: SqliteDatabase;
   readonly file: string;
   readonly clock: Clock;
-  readonly beside: Pick<Beside, 'taken' | 'released'> | undefined;
 }
 
 /** The connectors that this sink holds, each by the lock of a file beside its own. */
-export function openLocks({ db, file, clock, beside }: LocksOptions) {
+export function openLocks({ db, file, clock }: LocksOptions) {
   const releases = new Set<() => Promise<void>>();
 
   const lockOf = async (connector: ConnectorName): Promise<Lock> => {
@@ -51,10 +40,7 @@ export function openLocks({ db, file, clock, beside }: LocksOptions) {
       if (isReleased) return;
       isReleased = true;
       releases.delete(release);
-      await inTurn(async () => {
-        beside?.released(connector);
-        lock.release();
-      });
+      await inTurn(async () => Promise.resolve(lock.release()));
     };
     releases.add(release);
     return {
@@ -89,7 +75,6 @@ export function openLocks({ db, file, clock, beside }: LocksOptions) {
       const epoch = await db.transact(
         async (tx) => {
           const next = (await storedEpoch(tx, connector)) + 1;
-          beside?.taken(connector, next);
           await work(tx, next);
           noteCommit(tx, connector);
           return next;

@@ -2,14 +2,14 @@ import type { Clock } from '../../core/clock.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { WireAnswer, WireStream } from '../../http/exchange.ts';
 import { policyRate } from '../../http/header-values.ts';
-import { isSuccess } from '../../http/read-body.ts';
+import { isSuccess, pageIn } from '../../http/read-body.ts';
 import type { OnExchange } from '../../http/seen-exchange.ts';
 import type { ApiLimits } from './api-limits.ts';
 import type { BrokenAnswers } from './broken-answers.ts';
 import type { CallBudget } from './call-budget.ts';
 import type { CallFacts } from './call-failure.ts';
 import { callWithRetries } from './call-with-retries.ts';
-import { classifyAnswer, classifyThrown } from './classify-failure.ts';
+import { classifyAnswer, classifyThrown, invalidBody } from './classify-failure.ts';
 import type { HttpRequest, HttpTransport } from './http-transport.ts';
 import type { TokenCache } from './token-cache.ts';
 
@@ -80,7 +80,11 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     }
     if (token !== null && answer.status !== 401) tokens?.accepted(token);
     if ('value' in answer) return answer.value;
-    if ('read' in call && isSuccess(answer.status)) return call.read(answer);
+    if ('read' in call && isSuccess(answer.status)) {
+      const page = pageIn(answer.body, answer.header, redact);
+      if (page !== null) throw invalidBody(call.facts, `expected JSON, got ${page}`);
+      return call.read(answer);
+    }
     const failure = classifyAnswer(answer, call.facts, redact, clock.now());
     if (answer.status === 401 && token !== null && tokens?.refused(token) === false) throw failure.error;
     throw failure;

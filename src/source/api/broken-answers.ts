@@ -57,7 +57,9 @@ function watchBrokenAnswers() {
 
 /** The service answered, with success, and not with what the API promises: no overload and no lost connection. */
 export function isBrokenAnswer(error: unknown): boolean {
-  return error instanceof SyncError && error.code === 'BODY_INVALID' && error.recovery === 'retry';
+  if (!(error instanceof SyncError) || error.code !== 'BODY_INVALID') return false;
+  const { recovery, context } = error;
+  return recovery === 'retry' || context['reason'] === 'noRecords' || context['reason'] === 'brokenRecords';
 }
 
 function startRepeating(call: object) {

@@ -60,6 +60,8 @@ export interface CallFacts {
   readonly isMasked?: boolean;
   /** A smaller page can be asked for. */
   readonly canShrink: boolean;
+  /** The page may lie behind the last one, where some services answer with 500: that is an answer. */
+  readonly isLook?: boolean;
   /** The call carried a page token, so the service may refuse it as expired. */
   readonly hasPageToken: boolean;
   readonly patterns: readonly ErrorPattern[];
@@ -149,8 +151,11 @@ export function failuresOf(facts: CallFacts, refusal: Refusal) {
       { reason: 'throttle', most: Infinity, wait: 'throttle', afterMs: waitMs },
     );
   /** A service that is down for a known time reports that: all calls wait the same time as after a throttle. */
+  const isAnswer = facts.isLook === true && status === 500;
   const again: RetryRule =
-    waitMs === null || waitMs === 0 ? backOff : { ...backOff, wait: 'throttle', afterMs: waitMs };
+    waitMs === null || waitMs === 0
+      ? { ...backOff, most: isAnswer ? 0 : Infinity }
+      : { ...backOff, wait: 'throttle', afterMs: waitMs };
   const setAside: Recovery =
     facts.purpose !== 'execute' ? 'stop' : facts.isRoot ? 'skip-entity' : 'skip-partition';
   const words = refusal.words?.toLowerCase();

@@ -171,6 +171,14 @@ export function invalidBody(facts: CallFacts, why: string, recovery: Recovery = 
   return new CallFailure(error, recovery === 'retry' ? backOff : null);
 }
 
+/** An answer without records: of this listing alone, whatever others answer. */
+export function noRecords(facts: CallFacts): CallFailure {
+  const message = `${facts.label}: expected an array as result, got another kind; the answer is not used`;
+  const context = { reason: 'brokenRecords' };
+  const error = new SyncError(message, { code: 'BODY_INVALID', recovery: 'skip-partition', context });
+  return new CallFailure(error, backOff);
+}
+
 /**
  * Bytes that are not the file: two more attempts, because a service that has lost a file answers with nothing every
  * time, and there may be thousands of them.

@@ -11,21 +11,24 @@ import {
 } from '../../core/json.ts';
 import type { ConnectorId, EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
+import { emptyKey } from '../../definitions/pagination-file.ts';
+import type { EmptyForm } from '../../definitions/upstream/records-file.ts';
 import { pagingParams } from '../../definitions/paging-params.ts';
-import type { Definition, Entity, Pagination } from '../../definitions/definition.ts';
+import { readTotal } from '../../definitions/sign-of-more.ts';
+import type { Definition, Entity } from '../../definitions/definition.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
-import { readTotal } from '../../pagination/answer-keys.ts';
+import { saysCut } from '../../pagination/answer-keys.ts';
 import type { PageAnswer } from '../../pagination/pagination.ts';
 import type { GetRequest, ListRequest, SourcePage } from '../source.ts';
 import type { ApiCall } from './api-caller.ts';
 import { entityFacts, type CallFacts } from './call-failure.ts';
 import { checkDeclared } from './check-declared.ts';
-import { invalidBody } from './classify-failure.ts';
+import { invalidBody, noRecords } from './classify-failure.ts';
 import type { WireAnswer } from '../../http/exchange.ts';
 import { JsonTextError, parseJsonText, stringifyParams } from '../../http/lossless-json.ts';
 import { textOfBody } from '../../http/read-body.ts';
 import { scanPage } from '../../http/scan-json.ts';
-import { recordsAt } from '../../upstream/read-json.ts';
+import { cameEmpty, emptyFormAt, recordsAt } from '../../upstream/listed-records.ts';
 import { readRecords, unreadRecords, type PageRecords } from '../page-records.ts';
 
 /**
@@ -33,9 +36,9 @@ import { readRecords, unreadRecords, type PageRecords } from '../page-records.ts
  */
 export function recordCalls(definition: Definition, connector: ConnectorId) {
   return {
-    list: ({ entity, params, isRoot }: ListRequest): ApiCall<SourcePage> => {
+    list: ({ entity, params, isRoot, isLook }: ListRequest): ApiCall<SourcePage> => {
       const declared = checkDeclared(definition, entity, 'list', params);
-      const request = { connector, definition, entity, action: 'list', params, isRoot } as const;
+      const request = { connector, definition, entity, action: 'list', params, isRoot, isLook } as const;
       const facts = factsOf(request);
       return {
         request: requestOf(request),
@@ -62,6 +65,7 @@ export interface ExecuteRequest {
   readonly action: 'list' | 'get' | 'context_store_search';
   readonly params: Params;
   readonly isRoot: boolean;
+  readonly isLook?: boolean | undefined;
 }
 
 /** `POST connectors/{id}/execute`; `read` gets the answer of a success and throws when its result does not fit. */
@@ -89,11 +93,12 @@ export function executeRequest(connector: ConnectorId, body: JsonObject): ApiCal
 
 /** Facts of a call for records. */
 export function factsOf(request: Omit<ExecuteRequest, 'connector'>): CallFacts {
-  const { definition, entity, action, params, isRoot } = request;
+  const { definition, entity, action, params, isRoot, isLook = false } = request;
   const listed = action === 'list' ? definition.entities.get(entity) : undefined;
   const paging = listed === undefined ? [] : pagingParams(listed.pagination);
   return entityFacts(definition, action, entity, {
     isRoot,
+    isLook,
     canShrink: paging.some(({ role }) => role === 'sizeParam'),
     hasPageToken: paging.some(({ role, name }) => role === 'tokenParam' && Object.hasOwn(params, name)),
   });
@@ -116,11 +121,14 @@ const marker = '[truncated — use';
 /** As a text may hold it; one expression reads a page once. */
 const markerText = /\[truncated (?:—|\\u2014) use/;
 
+/** `form`: it has no result; null: it has one. */
+type Envelope = PageAnswer & { readonly form: EmptyForm | null };
+
 /**
  * The execute envelope. Throws `CallFailure` BODY_INVALID for a body that is not the envelope of a success of this
  * connector, and `SyncError` TRUNCATED_VALUE when a value was shortened by the service.
  */
-function readEnvelope(text: string, connector: ConnectorId, facts: CallFacts): PageAnswer {
+function readEnvelope(text: string, connector: ConnectorId, facts: CallFacts): Envelope {
   const json = parseOrFail(text, facts);
   const parsed = envelopeShape.safeParse(json);
   if (!parsed.success) {
@@ -141,7 +149,7 @@ function readEnvelope(text: string, connector: ConnectorId, facts: CallFacts): P
   const result = (parsed.data.result ?? null) as JsonValue;
   const metadata = (parsed.data.connector_metadata ?? null) as JsonValue;
   if (markerText.test(text) && holdsMarker(result)) throw truncated(facts);
-  return { result, metadata };
+  return { result, metadata, form: parsed.data.result === undefined ? 'missing' : null };
 }
 
 function parseOrFail(text: string, facts: CallFacts): JsonValue {
@@ -182,45 +190,82 @@ function truncated(facts: CallFacts): SyncError {
  * `{hits: [{data}], next_cursor}`: shapes this API has had without a new version. Throws `CallFailure` BODY_INVALID.
  */
 function readPage(
-  { body, header }: Pick<WireAnswer, 'body' | 'header'>,
+  { body, header, status }: Pick<WireAnswer, 'body' | 'header' | 'status'>,
   {
     connector,
-    entity: { pagination, records: place, rename },
+    entity,
     facts,
   }: { readonly connector: ConnectorId; readonly entity: Entity; readonly facts: CallFacts },
 ): SourcePage {
+  const { records: place, rename } = entity;
   const isPlain = place === null && rename.size === 0 && !body.includes(markerStart);
   const scanned = isPlain ? scanPage(body, recordPaths, mostLevels) : null;
-  const answer = readEnvelope(scanned?.rest ?? textOfBody(body), connector, facts);
-  const values = recordsOf(answer.result, place);
-  if (values === null) throw invalidBody(facts, 'expected an array as result, got another kind');
-  const named = values.map((one) => (isJsonObject(one) ? renamedMembers(one, rename) : one));
+  const came: Envelope =
+    status === 204 && body.byteLength === 0
+      ? { result: null, metadata: null, form: 'noContent' }
+      : readEnvelope(scanned?.rest ?? textOfBody(body), connector, facts);
+  const values = recordsOf(came.result, place);
+  const answer = values === null ? asEmpty(came, status, entity, facts) : came;
+  const named = (values ?? []).map((one) => (isJsonObject(one) ? renamedMembers(one, rename) : one));
   const records = scanned === null ? readRecords(named) : unreadRecords(scanned);
   return {
     records,
-    ...readPaging(answer, records, pagination, facts),
+    ...readPaging(answer, records, entity, facts),
     metadata: answer.metadata,
     serverTime: instantOf(header('date')),
     bytes: body.byteLength,
   };
 }
 
+/** The answer with how it says that there are no records. Throws `CallFailure` BODY_INVALID for one that does not. */
+function asEmpty(
+  { result, metadata, form }: Envelope,
+  status: number,
+  { pagination, records, empty, trustsTotal }: Entity,
+  facts: CallFacts,
+): PageAnswer {
+  const found = records === null ? plainForm(result) : emptyFormAt(result, records.path);
+  const came = cameEmpty(form ?? found, {
+    empty,
+    status,
+    total: () => (trustsTotal ? readTotal(pagination.totalKeys, metadata) : null),
+    saysError: false,
+  });
+  if (came === null) throw noRecords(facts);
+  return { result, metadata: { ...(isJsonObject(metadata) ? metadata : {}), [emptyKey]: came } };
+}
+
+/** Of a result in one of the shapes that this API has had. */
+export function plainForm(result: JsonValue) {
+  if (!isJsonObject(result) || Object.keys(result).length === 0) return emptyFormAt(result, []);
+  const member = ['data', 'hits'].find((name) => Object.hasOwn(result, name));
+  return emptyFormAt(result, [member ?? 'data']);
+}
+
 /** What an answer says about the next page. Throws `CallFailure` BODY_INVALID. */
 export function readPaging(
   answer: PageAnswer,
   records: PageRecords,
-  pagination: Pagination,
+  { pagination, cut }: Pick<Entity, 'pagination' | 'cut'>,
   facts: CallFacts,
-): Pick<SourcePage, 'next' | 'total'> {
+): Pick<SourcePage, 'next' | 'total' | 'wasNull' | 'isCut'> {
   const lastRecord = (): JsonValue | undefined =>
     records.length === 0 ? undefined : records.value(records.length - 1);
-  const next = styleOf(pagination).readNext(answer, lastRecord);
+  const read = styleOf(pagination).readNext(answer, lastRecord);
+  const came = isJsonObject(answer.metadata) ? memberOf(answer.metadata, emptyKey) : undefined;
+  const isEnd = came !== undefined && records.length === 0 && read !== null && 'isSilent' in read;
+  const next = isEnd ? { hasMore: false, token: null } : read;
   if (next !== null && 'fault' in next) throw invalidBody(facts, next.fault);
   const total = readTotal(pagination.totalKeys, answer.metadata);
-  return { next, ...(total === null ? {} : { total }) };
+  return {
+    next,
+    ...(total === null ? {} : { total }),
+    ...(came === 'null' ? { wasNull: true } : {}),
+    ...(cut?.sign !== undefined && saysCut(cut.sign, answer) ? { isCut: true } : {}),
+  };
 }
 
-/** The records of a result in any of its shapes; null for another kind. `place`: where the definition says they are. */
+/** The records of a result in any of its shapes; null where it has no array. `place`: where the definition says. */
 export function recordsOf(result: JsonValue, place: Entity['records'] = null): readonly JsonValue[] | null {
   if (isJsonArray(result)) return result;
   if (place !== null) return recordsAt(result, place);

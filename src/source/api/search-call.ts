@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { invalidBody } from './classify-failure.ts';
-import { executeCall, recordsOf, type ExecuteRequest } from './execute-call.ts';
+import { executeCall, plainForm, recordsOf, type ExecuteRequest } from './execute-call.ts';
 
 /**
  * `context_store_search`, whose result has had three shapes without a new version: the array itself, `{data, meta}`,
@@ -18,7 +18,7 @@ export function searchCall({
     isRoot: false,
   } as const;
   return executeCall(request, ({ result }, facts) => {
-    const records = recordsOf(result);
+    const records = recordsOf(result) ?? (plainForm(result) === 'null' ? [] : null);
     if (records === null) throw invalidBody(facts, 'expected records as result, got another kind');
     const { meta, ...rest } = isJsonObject(result) ? result : { meta: null };
     const about = isJsonObject(meta) ? meta : rest;

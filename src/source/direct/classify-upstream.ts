@@ -56,9 +56,12 @@ function unavailable(
     return canShrink ? smallerPage() : fail('TIMEOUT', 'retry', pause, again);
   }
   if (reason === 'noRecords') {
-    // Mostly a mistake of the definition: one more attempt, so that it is soon known.
-    return fail('BODY_INVALID', 'retry', 'check records in the definition', { ...again, most: 1 });
+    // Mostly a mistake of the definition, or this listing alone: one more attempt, so that it is soon known.
+    const advice =
+      'check records in the definition, or say in empty what the service has for an empty listing';
+    return fail('BODY_INVALID', 'skip-partition', advice, { ...again, most: 1 });
   }
+  if (reason === 'brokenRecords') return fail('BODY_INVALID', 'skip-partition', pause, again);
   if (reason === 'brokenBody' || reason === 'notJson') return fail('BODY_INVALID', 'retry', pause, again);
   if (reason === 'name') {
     return fail('NETWORK', 'retry', 'check the address and DNS', { ...again, reason: 'name', most: 1 });
@@ -86,6 +89,7 @@ function refused({ reason }: UpstreamFailure, { fail, setAside }: Failures): Cal
       return fail('AUTH_FAILED', 'stop', "check the connector's credentials in the config");
     case 'notJson':
     case 'noRecords':
+    case 'brokenRecords':
     case 'brokenBody':
       return fail('BODY_INVALID', setAside, 'the answer is not used');
     case 'answer':

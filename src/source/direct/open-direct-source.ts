@@ -18,7 +18,7 @@ import { callWithRetries } from '../api/call-with-retries.ts';
 import { checkDeclared } from '../api/check-declared.ts';
 import { checkedBytes, contentTypeOf, downloadFacts } from '../api/download-call.ts';
 import { factsOf, readPaging } from '../api/execute-call.ts';
-import { accountOrigin, type ConnectorOrigin, unnamedOrigin } from '../connector-origin.ts';
+import { accountOrigin, type ConnectorOrigin } from '../connector-origin.ts';
 import { readRecords } from '../page-records.ts';
 import { openServerClock } from '../server-clock.ts';
 import type { DownloadRequest, FileSource, ReceiveFile, Source, SourceOptions } from '../source.ts';
@@ -85,6 +85,8 @@ export interface DirectSource extends Source, FileSource {
 
 /** The account's own limits hold beside these. */
 export interface DirectSourceOptions extends SourceOptions {
+  /** Where the credentials go, as `ConnectorOrigin.baseUrl`. */
+  readonly address: string;
   /**
    * Rate and concurrency that other processes keep too, once the account is known; null: nothing. Disposed with the
    * source.
@@ -144,10 +146,10 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
   const origin = async (signal: AbortSignal): Promise<ConnectorOrigin> => {
     if (known !== null) return known;
     const facts = callFacts('catalog', 'check the credentials');
-    const { identity, name, host, serverTime } = await call(facts, () => account.check(signal), signal);
+    const { identity, name, serverTime } = await call(facts, () => account.check(signal), signal);
     if (serverTime !== null) serverClock.heard(Date.parse(serverTime));
     accountName = name === null || identity === null ? (name ?? identity) : `${name} (${identity})`;
-    known = identity === null ? unnamedOrigin(host) : accountOrigin(definition, identity);
+    known = accountOrigin(options.address, identity);
     shared ??= options.openBudget?.(known) ?? null;
     return known;
   };
@@ -156,16 +158,16 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
     origin,
     accountName: () => accountName,
     connect: async (signal) => void (await origin(signal)),
-    async list({ entity, params, isRoot }, signal) {
-      const { pagination } = checkDeclared(definition, entity, 'list', params);
-      const facts = factsOf({ definition, entity, action: 'list', params, isRoot });
+    async list({ entity, params, isRoot, isLook }, signal) {
+      const declared = checkDeclared(definition, entity, 'list', params);
+      const facts = factsOf({ definition, entity, action: 'list', params, isRoot, isLook });
       const ask = async () => {
         const page = await account.list({ entity, params }, signal);
         const { metadata, serverTime, bytes, bodyBytes } = page;
         budget.count({ bytes });
         if (serverTime !== null) serverClock.heard(Date.parse(serverTime));
         const records = readRecords(page.records);
-        const paging = readPaging({ result: page.records, metadata }, records, pagination, facts);
+        const paging = readPaging({ result: page.records, metadata }, records, declared, facts);
         return { records, ...paging, metadata, serverTime, bytes: bodyBytes };
       };
       return await call(facts, ask, signal);

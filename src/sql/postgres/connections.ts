@@ -20,6 +20,8 @@ export interface ConnectionsOptions {
    * readers, which need not know of a loss.
    */
   readonly areShared?: boolean | undefined;
+  /** For tests: after how long without an answer the server is asked whether it has the question. */
+  readonly silentMs?: number;
 }
 
 /** What statements are given to. */
@@ -32,10 +34,12 @@ export type Connections = ReturnType<typeof openConnections>;
  * any statement may take; a transaction of many (values of a large table that get a column) may take longer.
  */
 const deadlineMs = 150_000;
+/** A firewall that forgets a connection leaves it open. */
+const usualSilentMs = 30_000;
 
 /** Connections to whichever of a server's hosts is no standby. */
 export function openConnections({ connection, direct, connections, ...options }: ConnectionsOptions) {
-  const { onLoss, explain, areShared = false } = options;
+  const { onLoss, explain, areShared = false, silentMs = usualSilentMs } = options;
   const own = areShared ? sharePools(connection) : newPools();
   const { pools } = own;
 
@@ -73,32 +77,34 @@ export function openConnections({ connection, direct, connections, ...options }:
     }
   };
 
+  const connect = async (): Promise<pg.Client> => {
+    const to = direct ?? connection;
+    let why: unknown = noPrimary();
+    for (let tried = 0; tried < to.hosts.length; tried += 1) {
+      const at = to.hosts[(own.current + tried) % to.hosts.length];
+      if (at === undefined) break;
+      const client = new pg.Client(clientConfig(to, at));
+      leaveToQuestions(client);
+      try {
+        await client.connect();
+        if (!(await leadsToStandby(client, to))) return client;
+      } catch (error) {
+        why = error;
+      }
+      await client.end().catch(() => undefined);
+    }
+    throw explain(why);
+  };
+
   return {
     /**
      * Gives `work` a connection, and takes its socket away where nothing was heard of it for too long: `work` calls
      * `heard` with each answer. Rejects with what the client library throws.
      */
     withClient: async <Result>(work: ClientWork<Result>): Promise<Result> =>
-      await lend(await take(), work, onLoss),
+      await lend(await take(), work, { onLoss, connect, silentMs }),
     /** As `Server.connect`. */
-    connect: async (): Promise<pg.Client> => {
-      const to = direct ?? connection;
-      let why: unknown = noPrimary();
-      for (let tried = 0; tried < to.hosts.length; tried += 1) {
-        const at = to.hosts[(own.current + tried) % to.hosts.length];
-        if (at === undefined) break;
-        const client = new pg.Client(clientConfig(to, at));
-        leaveToQuestions(client);
-        try {
-          await client.connect();
-          if (!(await leadsToStandby(client, to))) return client;
-        } catch (error) {
-          why = error;
-        }
-        await client.end().catch(() => undefined);
-      }
-      throw explain(why);
-    },
+    connect,
     end: async (): Promise<void> => {
       own.users -= 1;
       if (own.users > 0) return;
@@ -148,27 +154,49 @@ function leaveToQuestions(client: pg.ClientBase): void {
 
 type ClientWork<Result> = (client: pg.PoolClient, heard: () => void) => Promise<Result>;
 
+interface LendOptions extends Required<Pick<ConnectionsOptions, 'onLoss' | 'silentMs'>> {
+  readonly connect: () => Promise<pg.Client>;
+}
+
 async function lend<Result>(
   client: pg.PoolClient,
   work: ClientWork<Result>,
-  onLoss: () => void,
+  { onLoss, connect, silentMs }: LendOptions,
 ): Promise<Result> {
   let isBroken = false;
+  let answers = 0;
   const onError = (): void => {
     isBroken = true;
   };
   client.on('error', onError);
-  const deadline = setTimeout(() => {
+  const giveUp = (): void => {
     isBroken = true;
     client.release(true);
-  }, deadlineMs);
+  };
+  const deadline = setTimeout(giveUp, deadlineMs);
+  const look = async (): Promise<void> => {
+    const before = answers;
+    const isLost = await isForgotten(client, { connect, silentMs });
+    if (isOver || isBroken) return;
+    if (isLost && answers === before && isAsking(client)) giveUp();
+    else silent.refresh();
+  };
+  const silent = setTimeout(() => void look(), silentMs);
+  let isOver = false;
+  const heard = (): void => {
+    answers += 1;
+    deadline.refresh();
+    silent.refresh();
+  };
   try {
-    return await work(client, () => void deadline.refresh());
+    return await work(client, heard);
   } catch (error) {
     isBroken ||= failingOf(error) === 'connection';
     throw error;
   } finally {
+    isOver = true;
     clearTimeout(deadline);
+    clearTimeout(silent);
     client.off('error', onError);
     if (isBroken) {
       onLoss();
@@ -176,6 +204,36 @@ async function lend<Result>(
     } else {
       client.release();
     }
+  }
+}
+
+/** Whether all of a question was sent, and its answer is waited for. */
+function isAsking(client: pg.ClientBase): boolean {
+  const stream: unknown = Reflect.get(Object(Reflect.get(client, 'connection')), 'stream');
+  const unsent: unknown = Reflect.get(Object(stream), 'writableLength');
+  return Reflect.get(client, 'readyForQuery') === false && unsent === 0;
+}
+
+/**
+ * Whether the server waits for a question on a connection that waits for an answer here: what was sent, or the answer,
+ * is lost. False where that cannot be known, behind a pooler for example.
+ */
+async function isForgotten(
+  client: pg.ClientBase,
+  { connect, silentMs }: Pick<LendOptions, 'connect' | 'silentMs'>,
+): Promise<boolean> {
+  if (!isAsking(client)) return false;
+  const other = await connect().catch(() => null);
+  try {
+    const asked = await other?.query<{ state: string | null }>({
+      text: "SELECT state FROM pg_stat_activity WHERE pid = $1 AND usename = current_user AND state_change < clock_timestamp() - $2 * interval '1 millisecond'",
+      values: [Reflect.get(client, 'processID'), silentMs / 2],
+    });
+    return asked?.rows[0]?.state?.startsWith('idle') === true;
+  } catch {
+    return false; // The deadline remains.
+  } finally {
+    await other?.end().catch(() => undefined);
   }
 }
 

@@ -1,7 +1,7 @@
 import { writeText } from './text.ts';
 
 export type BinaryType =
-  'text' | 'json' | 'bigint' | 'double precision' | 'boolean' | 'bytea' | 'timestamptz';
+  'text' | 'json' | 'integer' | 'bigint' | 'double precision' | 'boolean' | 'bytea' | 'timestamptz';
 /** Booleans are 0 and 1, instants their texts. */
 export type BinaryValue = string | number | bigint | Buffer | null;
 
@@ -9,6 +9,7 @@ export type BinaryValue = string | number | bigint | Buffer | null;
 const oids: Readonly<Record<BinaryType, number>> = {
   text: 25,
   json: 114,
+  integer: 23,
   bigint: 20,
   'double precision': 701,
   boolean: 16,
@@ -98,6 +99,9 @@ class Bytes {
       this.int32(1);
       this.#makeRoom(1);
       this.length = this.#buffer.writeInt8(Number(value) === 0 ? 0 : 1, this.length);
+    } else if (type === 'integer') {
+      this.int32(4);
+      this.int32(Number(value));
     } else if (type === 'double precision') {
       this.int32(8);
       this.#makeRoom(8);

@@ -146,13 +146,19 @@ async function drained(stream: Duplex): Promise<void> {
 
 function boundValue(value: Bound): string | Buffer | null {
   if (value === null || typeof value === 'string' || Buffer.isBuffer(value)) return value;
-  return typeof value === 'object' ? `{${value.map(element).join(',')}}` : String(value);
+  return typeof value === 'object' ? `{${value.map(element).join(',')}}` : textOf(value);
+}
+
+/** An integer with all of its digits: `String` gives only as many as a double needs. */
+function textOf(value: string | number | bigint | boolean): string {
+  const isLong = typeof value === 'number' && Number.isInteger(value) && Math.abs(value) < 1e21;
+  return String(isLong ? BigInt(value) : value);
 }
 
 /** Of an array as the server reads it from a text. */
 function element(value: string | number | Buffer | null): string {
   if (value === null) return 'NULL';
-  const text = Buffer.isBuffer(value) ? `\\x${value.toString('hex')}` : String(value);
+  const text = Buffer.isBuffer(value) ? `\\x${value.toString('hex')}` : textOf(value);
   return typeof value === 'number' ? text : `"${text.replaceAll(/["\\]/g, '\\$&')}"`;
 }
 

@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { usage } from '../../core/usage-error.ts';
 import type { Connections } from './connections.ts';
 import { settingSql } from './session.ts';
 import { readSettingsIn } from './transaction-settings.ts';
@@ -30,15 +31,29 @@ interface QueryOptions {
   readonly signal: AbortSignal;
 }
 
+/** Ten times the longest answer that an agent gets, in the longest characters. */
+const mostAnswerBytes = 16 * 1024 * 1024;
+
+const tooLong =
+  'sql: the answer has more than 16 MiB. Ask for fewer columns, fewer rows, parts of long values.';
+
 const asText = { getTypeParser: () => (text: string) => text };
 
 /**
  * A connection for a statement that a stranger has written, in a transaction that writes nothing and is never
- * committed. Once the signal is aborted the server cancels what runs, and questions reject with the signal's reason.
+ * committed. Once the signal is aborted the server cancels what runs, and questions reject with the signal's reason;
+ * with USAGE where an answer is longer than 16 MiB: the connection ends then.
  */
 export async function openQuerySession(options: QueryOptions): Promise<QuerySession> {
   const { connect, schema, state, timeoutMs, signal } = options;
   const { client, server, end } = await openEnding(connect, signal);
+  // An answer is buffered whole, errors and notices too, which quote values of any length.
+  const { stream } = client.connection;
+  let bytes = 0;
+  stream.on('data', (part: Uint8Array) => {
+    bytes += part.length;
+    if (bytes > mostAnswerBytes) stream.destroy(usage(tooLong));
+  });
   const orAborted = async <Result>(work: Promise<Result>): Promise<Result> => {
     try {
       return await work;
@@ -49,6 +64,7 @@ export async function openQuerySession(options: QueryOptions): Promise<QuerySess
   };
   const ask: QuerySession['ask'] = async (text, values = []) => {
     signal.throwIfAborted();
+    bytes = 0;
     // `types` is not in the types of `pg` with `rowMode`; without values it would use the simple protocol.
     const query = { text, values: [...values], rowMode: 'array', types: asText, queryMode: 'extended' };
     const { fields, rows } = await orAborted(

@@ -17,22 +17,13 @@ export interface SqliteOptions extends ReadSqliteOptions, LockWait {
 
 /** What SQLite answers beyond the port. */
 export interface SqliteDatabase extends Database, ReadableSqlite {
-  transact<Result>(work: (tx: SqliteTx) => Promise<Result>, how?: SqliteHow): Promise<Result>;
+  transact<Result>(work: (tx: SqliteTx) => Promise<Result>, how?: TransactHow): Promise<Result>;
   read<Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result>;
   /**
    * Rewrites the file without what was deleted, and empties the log: no byte of it is in either of them. Waits for
    * readers as for the write lock, and throws as `transact`.
    */
   compact(): Promise<void>;
-}
-
-export interface SqliteHow extends TransactHow {
-  /** Called inside the transaction, in front of its COMMIT: what must be as durable as it. */
-  readonly beforeCommit?: () => void;
-  /** Called when it is stored; must not throw. */
-  readonly committed?: () => void;
-  /** Called when nothing of it is stored; must not throw. */
-  readonly rolledBack?: () => void;
 }
 
 /** Of the memory for what was read. Readers look a little up; the writer looks up every key that comes. */
@@ -51,14 +42,10 @@ export function openSqliteDatabase(options: SqliteOptions): SqliteDatabase {
   if (cacheKiB !== undefined) writer.pragma(`cache_size = -${cacheKiB - Math.ceil(cacheKiB * readersShare)}`);
   let isClosed = false;
 
-  const attempt = async <Result>(
-    work: (tx: SqliteTx) => Promise<Result>,
-    { beforeCommit }: SqliteHow,
-  ): Promise<Result> => {
+  const attempt = async <Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result> => {
     try {
       options.check?.();
       const result = await inTx(statements, work, delay, turns.sinceNow());
-      beforeCommit?.();
       writer.exec('COMMIT');
       return result;
     } catch (error) {
@@ -68,19 +55,15 @@ export function openSqliteDatabase(options: SqliteOptions): SqliteDatabase {
     }
   };
 
-  const transact: SqliteDatabase['transact'] = async (work, how = {}) =>
+  const transact: SqliteDatabase['transact'] = async (work) =>
     await turns.take(async () => {
       if (isClosed) throw new TypeError(`${file} was closed`);
-      let result;
       try {
         await whenUnlocked(options, () => void writer.exec('BEGIN IMMEDIATE'));
-        result = await attempt(work, how);
+        return await attempt(work);
       } catch (error) {
-        how.rolledBack?.();
         throw explain(error);
       }
-      how.committed?.();
-      return result;
     });
 
   return {

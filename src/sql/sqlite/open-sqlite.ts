@@ -10,34 +10,14 @@ const nodeApiOf13 = 10;
 /** better-sqlite3 12, compiled for this Node.js or a later one, ends the process when memory is collected. */
 const firstNodeWithout12 = 24;
 
-/** Functions of SQL that this process computes, by name. */
-export type SqlFunctions = Readonly<
-  Record<
-    string,
-    {
-      readonly how: Database.RegistrationOptions;
-      readonly compute: (...values: unknown[]) => unknown;
-    }
-  >
->;
-
-interface OpenSqliteOptions extends Database.Options {
-  readonly functions?: SqlFunctions | undefined;
-}
-
 /**
  * Throws `SyncError` SQLITE_UNUSABLE where the installed version does not fit this Node.js; otherwise what
  * better-sqlite3 throws.
  */
-export function openSqlite(
-  file: string,
-  { functions = {}, ...options }: OpenSqliteOptions = {},
-): Database.Database {
+export function openSqlite(file: string, options: Database.Options = {}): Database.Database {
   checkVersions();
   try {
-    const db = new Database(file, options);
-    for (const [name, { how, compute }] of Object.entries(functions)) db.function(name, how, compute);
-    return db;
+    return new Database(file, options);
   } catch (error) {
     throw isBinaryMissing(error) ? unusable('holds no binary for', error) : error;
   }

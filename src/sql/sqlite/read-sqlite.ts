@@ -1,5 +1,5 @@
 import PQueue from 'p-queue';
-import { firstRows, lengthOf, wantedLength } from '../batch-size.ts';
+import { firstRows, lengthOf, nextRows, wantedLength } from '../batch-size.ts';
 import type { ReadableDatabase, Cells, Snapshot } from '../database.ts';
 import { explained } from '../explained.ts';
 import { inTx } from './in-tx.ts';
@@ -147,13 +147,15 @@ function openSqliteSnapshot(
       const rows = await ask(async () => statements.iterate(sql, values));
       open.add(rows);
       try {
-        for (;;) {
+        for (let count = firstRows; ;) {
+          const most = count;
           const batch = await ask(async () => {
             await delay?.();
-            return nextBatch(rows);
+            return nextBatch(rows, most);
           });
-          if (batch.length > 0) yield batch;
-          else return;
+          if (batch.length === 0) return;
+          yield batch;
+          count = nextRows(batch);
         }
       } finally {
         open.delete(rows);
@@ -168,9 +170,9 @@ function openSqliteSnapshot(
 }
 
 /** A batch ends with the row that reaches its length. Empty behind the last row. */
-function nextBatch(rows: Iterator<Cells>): readonly Cells[] {
+function nextBatch(rows: Iterator<Cells>, most: number): readonly Cells[] {
   const batch: Cells[] = [];
-  for (let length = 0; batch.length < firstRows && length < wantedLength;) {
+  for (let length = 0; batch.length < most && length < wantedLength;) {
     const { value, done } = rows.next();
     if (done === true) break;
     batch.push(value);

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { limitConnections } from '../../http/connection-limit.ts';
 import { orAborted } from '../../http/or-aborted.ts';
 
 export interface AwaitedRedirect extends AsyncDisposable {
@@ -20,7 +21,8 @@ const headers = {
   'cache-control': 'no-store',
   connection: 'close',
 };
-const maxConnections = 20;
+/** All come from this machine. A browser opens a few, and may hold them. */
+const limits = { maxConnections: 20, maxConnectionsPerClient: 20 };
 
 /**
  * Listens on 127.0.0.1 alone for the browser that comes back (RFC 8252, section 7.3), on the port of `wanted`, or a
@@ -35,7 +37,7 @@ export async function awaitRedirect(wanted: URL): Promise<AwaitedRedirect> {
       respond(response, status, text);
     },
   );
-  server.maxConnections = maxConnections;
+  limitConnections(server, limits);
   const listening = new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen(Number(wanted.port || 0), '127.0.0.1', resolve);
   });

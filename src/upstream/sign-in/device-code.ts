@@ -33,7 +33,9 @@ export async function beginDevice(of: AuthorizationFacts, signal: AbortSignal): 
   const { headers, body, secrets } = clientForm(auth, scope, credentials);
   const request = { url: address, method: 'POST', headers, body, timeoutMs: 30_000 } as const;
   const read = (answer: WireAnswer) =>
-    isSuccess(answer.status) ? readDevice(readJsonAnswer(answer), address) : null;
+    isSuccess(answer.status)
+      ? readDevice(readJsonAnswer(answer, [...credentials.secrets, ...secrets]), address)
+      : null;
   const { deviceCode, ...shown } = await askBeside(facts, request, secrets, read, signal);
   const endsAt = clock.now() + shown.endsInMs;
   return {

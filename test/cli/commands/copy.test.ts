@@ -13,9 +13,7 @@ function copied(name: string, sink: string): EndedCopy {
     deleted: 0,
     entities: 2,
     withoutVersions: name === 'two' ? ['lists' as EntityName] : [],
-    files: 0,
     newestSeq: 17,
-    fromSink: 'id-of-main',
     toSink: 'id-of-pg',
     isPaused: false,
   };

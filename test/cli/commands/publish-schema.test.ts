@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -55,39 +54,6 @@ describe('generated files', () => {
     expect(write('select 2\n')).toBe('written');
   });
 
-  it('are left alone too where they can have no first line: their hash is in a file beside them', () => {
-    const manifest = 'redshift/shop__orders.manifest';
-    const put = (body: string): WrittenFile['outcome'] | undefined =>
-      writeGenerated(folder, [{ path: manifest, from: null, body }])[0]?.outcome;
-    expect(put('{"entries":[1]}\n')).toBe('written');
-    expect(read(manifest)).toBe('{"entries":[1]}\n');
-    expect(read(`${manifest}.sha256`)).toMatch(/^[0-9a-f]{64} {2}shop__orders\.manifest\n$/);
-    expect(put('{"entries":[1]}\n')).toBe('unchanged');
-    expect(put('{"entries":[1,2]}\n')).toBe('written');
-    writeFileSync(join(folder, manifest), '{"entries":["mine"]}\n');
-    expect(put('{"entries":[1,2]}\n')).toBe('edited');
-    expect(put('{"entries":[3]}\n')).toBe('beside');
-    expect(read(manifest)).toBe('{"entries":["mine"]}\n');
-    expect(read(`${manifest}.new`)).toBe('{"entries":[3]}\n');
-    // A person took over the new text.
-    writeFileSync(join(folder, manifest), '{"entries":[3]}\n');
-    expect(put('{"entries":[3]}\n')).toBe('unchanged');
-    expect(put('{"entries":[4]}\n')).toBe('written');
-    // It was killed between the two files: the text is of one of the two that the other one names.
-    const [newHash, oldHash] = ['{"entries":[5]}\n', '{"entries":[4]}\n'].map((text) =>
-      createHash('sha256').update(text).digest('hex'),
-    );
-    const both = `${newHash}  shop__orders.manifest\n${oldHash}  shop__orders.manifest\n`;
-    writeFileSync(join(folder, `${manifest}.sha256`), both);
-    expect(put('{"entries":[4.5]}\n')).toBe('written');
-    expect(read(`${manifest}.sha256`)).toMatch(/^[0-9a-f]{64} {2}shop__orders\.manifest\n$/);
-    expect(put('{"entries":[4]}\n')).toBe('written');
-    // Nothing shows who wrote it.
-    rmSync(join(folder, `${manifest}.sha256`));
-    expect(put('{"entries":[5]}\n')).toBe('beside');
-    expect(read(manifest)).toBe('{"entries":[4]}\n');
-  });
-
   it('are named when they are no longer generated, unless they were edited', () => {
     write('select 1\n');
     const other = { path: name.replace('orders', 'lines'), from: 'shop/lines, schema 1', body: 'select 3\n' };
@@ -128,8 +94,8 @@ connectors:
     expect(dbt).toMatchObject({ code: 0, stderr: '' });
     expect(JSON.parse(dbt.stdout)).toMatchObject({ dialect: 'dbt', target: null, publication: null });
     expect(
-      readFileSync(join(folder, 'analytics/models/connector_sync/my_wiki/stg_my_wiki__pages.sql'), 'utf8'),
-    ).toContain("{{ source('my_wiki', 'pages') }}");
+      readFileSync(join(folder, 'analytics/models/connector_sync/my_wiki/_sources.yml'), 'utf8'),
+    ).toContain('identifier: my_wiki__pages');
     const { stdout } = await schema('--dialect', 'postgres');
     expect(stdout).toContain('create table if not exists connector_sync.newsletter__list_members_g1 (');
     expect(await schema('--dialect', 'dbt')).toMatchObject({

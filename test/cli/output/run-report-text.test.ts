@@ -49,6 +49,12 @@ describe('the text of a run', () => {
     expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 
+  it('says of how many records the change value is no time', () => {
+    expect(runReportText(report({ undated: 2 }), null).join('\n')).toContain(
+      '! email_activity_events: 2 records with a change value that is no time',
+    );
+  });
+
   it('says of an entity that a whole run had no reason to ask for that nothing in it was new', () => {
     const quiet = { counts: noCounts, pages: 0, proofs: { single: 0, seam: 0, token: 0, keyset: 0 } };
     const note = 'nothing new to read';
@@ -194,13 +200,9 @@ describe('the text of a run', () => {
     expect(complete({})).toBe('yes');
     expect(complete({}, {}, true)).toBe('yes (seam)');
     expect(complete({ incremental: 5 })).toBe('changes only');
-    expect(complete({ incremental: 5, unordered: 1 })).toBe('not proven');
-    expect(complete({ setAside: 1, unordered: 1 })).toBe('not yet');
-    expect(complete({ isWhole: false })).toBe('not yet');
-    expect(complete({}, { left: [{ entity: entity('email_activity_events'), partitions: 1 }] })).toBe(
-      'not yet',
-    );
-    expect(complete({ isWhole: false }, { kind: 'backfill' })).toBe('yes');
+    expect(complete({ incremental: 5, completeness: 'unconfirmed' })).toBe('unconfirmed');
+    expect(complete({ completeness: 'part-missing' })).toBe('part missing');
+    expect(complete({ completeness: 'not-yet' })).toBe('not yet');
     // Rows made of an entity's elements have no listings.
     expect(complete({ pages: 0, proofs: { single: 0, seam: 0, token: 0, keyset: 0 } })).toBe('no column');
   });
@@ -235,6 +237,7 @@ function report(more: Partial<EntityReport> = {}): RunReport {
         pages: 12,
         proofs: { single: 0, seam: 12, token: 0, keyset: 0 },
         isWhole: true,
+        completeness: 'complete',
         ...more,
       },
     ],
@@ -247,7 +250,8 @@ function report(more: Partial<EntityReport> = {}): RunReport {
     error: null,
     resumeAt: null,
     left: [],
-    unproven: [],
+    partMissing: [],
+    unconfirmed: [],
     files: [],
   };
 }

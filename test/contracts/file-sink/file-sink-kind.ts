@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { EntityTable } from '../../../src/core/records.ts';
-import { schemaVersion } from '../../../src/sinks/sqlite/schema.ts';
 import { openHistory, openSink } from '../../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
 import type { LedgerRow, SinkKind, StoredEntity } from '../sink/fixture.ts';
@@ -13,7 +12,7 @@ import type { LedgerRow, SinkKind, StoredEntity } from '../sink/fixture.ts';
 export interface FileSinkKind extends SinkKind {
   /** The SQLite file that holds the ledger. */
   readonly ledgerFile: (folder: string) => string;
-  /** Of the ledger's tables. */
+  /** Of its tables. */
   readonly version: number;
 }
 
@@ -23,6 +22,8 @@ export interface FileSinkParts {
   /** As for `SinkKind`; file sinks are read at once. */
   readonly readRows?: (folder: string, connector: string, table: EntityTable) => readonly JsonObject[];
   readonly readChanges?: (folder: string, connector: string, table: EntityTable) => readonly JsonObject[];
+  /** 1 by default. */
+  readonly version?: number;
   /** As of `SinkKind`. */
   readonly ownTables?: readonly string[];
 }
@@ -31,6 +32,7 @@ export interface FileSinkParts {
 export function fileSinkKind({
   options,
   ledgerFile,
+  version = 1,
   readRows = () => [],
   readChanges = () => [],
   ownTables = [],
@@ -38,7 +40,7 @@ export function fileSinkKind({
   return {
     options,
     ledgerFile,
-    version: schemaVersion,
+    version,
     open: (folder, how) => openSink(options(folder), how),
     openHistory: (folder) => openHistory(options(folder)),
     readRows: async (...of) => readRows(...of),

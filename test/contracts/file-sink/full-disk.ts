@@ -3,7 +3,7 @@ import { mkdirSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { SyncError } from '../../../src/core/errors.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import {
   entityReport,
   identity,
@@ -97,11 +97,20 @@ export function fullDisk(kind: SinkKind): void {
     const { bavail, bsize } = statfsSync(folder);
     writeFileSync(join(folder, 'ballast'), Buffer.alloc(bavail * bsize - 256 * 1_024));
     const counts = { fetched: 600, inserted: 600 };
-    await sink.finish(
+    const finishing = sink.finish(
       started.lease,
       started.run,
       report(started, { entities: [entityReport(members, counts)] }),
     );
+    // The run has ended, and the next one writes the lines.
+    if (kind.options('/nowhere').type === 'jsonl') {
+      await expect(finishing).rejects.toMatchObject({
+        code: 'SINK_FULL',
+        message: expect.stringContaining(
+          'the records are stored, and the next sync writes their lines',
+        ) as string,
+      });
+    } else await finishing;
     expect(await kind.readRows(folder, news, membersTable)).toHaveLength(600);
   });
 }

@@ -70,17 +70,31 @@ export function openingFiles(kind: FileSinkKind): void {
     expect(readFileSync(file)).toEqual(before);
   });
 
-  it('refuses a database written by a newer version', async () => {
-    await (await bench().open())[Symbol.asyncDispose]();
-    const file = kind.ledgerFile(bench().folder);
-    const newer = new Database(file);
-    newer.pragma('user_version = 99');
-    newer.close();
-    await expect(bench().open()).rejects.toMatchObject({
-      ...incompatible,
-      message: expect.stringContaining('99') as string,
-    });
-  });
+  // Proves promise 1.7
+  it.each([0, kind.version + 1, 11])(
+    'refuses tables of version %i, says what to do, and changes nothing',
+    async (version) => {
+      await (await bench().open())[Symbol.asyncDispose]();
+      const file = kind.ledgerFile(bench().folder);
+      const other = new Database(file);
+      other.pragma(`user_version = ${version}`);
+      other.pragma('wal_checkpoint(TRUNCATE)');
+      other.close();
+      const before = readFileSync(file);
+      const refused = {
+        ...incompatible,
+        message: expect.stringContaining(
+          `${file} cannot be used as a sink: expected tables of version ${kind.version}, found version ${version}, which another connector-sync wrote. ` +
+            'Nothing in it was changed. Use the connector-sync that wrote it. Or keep it, and sync into a new sink at another place',
+        ) as string,
+      };
+      await expect(bench().open()).rejects.toMatchObject(refused);
+      const access = accessSink(kind.options(bench().folder));
+      await expect(access.openHistory()).rejects.toMatchObject(refused);
+      await expect(access.openRecords()).rejects.toMatchObject(refused);
+      expect(readFileSync(file).equals(before)).toBe(true);
+    },
+  );
 
   it('refuses a file that is no database, and a link', async () => {
     const file = kind.ledgerFile(bench().folder);

@@ -53,8 +53,8 @@ export function committing(kind: SinkKind): void {
       { id, position: { kind: 'offset', offset: 1, keys: ['a', 9_007_199_254_740_993n] } },
     ]);
     const other = await bench().open();
-    const nothingGone = { deleted: 0, missing: 0, unproven: null, files: null };
-    const neverRead = { lastSealedAt: null, lastCompleteReadAt: null };
+    const nothingGone = { deleted: 0, missing: 0, partMissing: null, files: null };
+    const neverRead = { completeness: 'not-yet', lastSealedAt: null, lastCompleteReadAt: null };
     expect((await other.history.connectors())[0]?.entities).toEqual([
       { entity: 'lists', rows: 1, ...nothingGone, partitions: 1, due: 1, quarantined: 0, ...neverRead },
       {

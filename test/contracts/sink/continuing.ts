@@ -3,7 +3,8 @@ import { instant } from '../../../src/core/clock.ts';
 import type { Position } from '../../../src/sinks/partition.ts';
 import type { RunOutcome, RunReport } from '../../../src/sinks/run-report.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
-import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
+import type { RunPlan } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import {
   counts,
   entityReport,
@@ -69,6 +70,7 @@ export function continuing(kind: SinkKind): void {
       due: 2,
       isFull: false,
       earlier: [],
+      wrote: [],
       found: [],
       rawKey: expect.any(String) as string,
     });
@@ -118,6 +120,7 @@ export function continuing(kind: SinkKind): void {
       isFull: false,
       earlier: [{ entity: members, fetched: 1, quarantined: 0, duplicate: 0, depthLimited: 0 }],
       found: [{ entity: members, parent: null, isTree: false, sealed: 0, ready: 1 }],
+      wrote: ['r1'],
       rawKey: expect.any(String) as string,
     });
     const { id, position } = await onlyPartition(sink, next.lease);
@@ -311,6 +314,64 @@ export function continuing(kind: SinkKind): void {
     expect(committed?.newlyDue).toBe(1);
     expect(await sink.nextPartitions(started.lease, 1)).toMatchObject([
       { id: childId, position: null, inject: { list: 'new' } },
+    ]);
+  });
+
+  /** A run that was refused before it began. */
+  const refused = (run: string): RunReport =>
+    report({ run: run as Started['run'] } as Started, {
+      outcome: 'failed',
+      error: { code: 'AUTH_FAILED', recovery: 'stop', message: 'refused' },
+    });
+
+  everywhere('resumes a run across runs that could not begin, and shows these as the newest', async () => {
+    const { sink, started } = await halfRun(bench());
+    const missing = { ...entityReport(members, { fetched: 1, inserted: 1 }), withheld: 3 };
+    await sink.finish(started.lease, started.run, { ...half(started, 'partial'), entities: [missing] });
+    await started.lease[Symbol.asyncDispose]();
+    await sink.enterFailedStart(refused('x1'));
+    const [overview] = await sink.history.overview();
+    expect(overview).toMatchObject({
+      lastRun: { run: 'x1', state: 'failed' },
+      lastEnded: { run: 'x1' },
+      error: { code: 'AUTH_FAILED', message: 'refused' },
+      missing: [{ entity: members, withheld: 3 }],
+    });
+    expect(await sink.history.run('x1' as Started['run'])).toMatchObject({ report: refused('x1') });
+    expect(await sink.history.connectors()).toMatchObject([{ lastRun: { run: 'r1' } }]);
+    expect(await sink.history.scopeChanges(news, 5)).toEqual([]);
+    const lease = await sink.acquire(identity());
+    expect(await sink.startRun(lease, bench().plan('r2'))).toMatchObject(continued);
+  });
+
+  everywhere(
+    'keeps what was read for a connector of which no run could begin: nothing, under no identity',
+    async () => {
+      const sink = await bench().open();
+      await sink.enterFailedStart(refused('x1'));
+      expect(await sink.history.overview()).toMatchObject([
+        { identity: null, lastRun: { run: 'x1' }, rows: 0 },
+      ]);
+      expect(await sink.history.connectors()).toEqual([]);
+      // Neither its address nor its name keeps others from being synced.
+      const alike = { connector: 'ne_ws' as typeof news };
+      await sink.enterFailedStart({ ...refused('x2'), ...alike });
+      const lease = await sink.acquire(identity({ baseUrl: 'https://elsewhere.test' }));
+      expect(await sink.startRun(lease, bench().plan('r1'))).toMatchObject(fresh);
+      expect(await sink.history.connectors()).toMatchObject([{ baseUrl: 'https://elsewhere.test' }]);
+      await expect(sink.enterFailedStart(refused('x3'))).rejects.toMatchObject({ code: 'CONNECTOR_BUSY' });
+    },
+  );
+
+  it('keeps a hundred runs that could not begin, and the runs that others resume', async () => {
+    const { sink, started } = await halfRun(bench());
+    await sink.finish(started.lease, started.run, half(started, 'partial'));
+    await started.lease[Symbol.asyncDispose]();
+    for (let at = 1; at <= 103; at += 1) await sink.enterFailedStart(refused(`x${at}`));
+    const kept = await sink.history.runs({ connector: news, limit: 1_000 });
+    expect(kept.map(({ run }) => run)).toEqual([
+      ...Array.from({ length: 100 }, (_, at) => `x${103 - at}`),
+      'r1',
     ]);
   });
 }

@@ -93,6 +93,22 @@ export function deleting(kind: SinkKind): void {
     expect(await ids()).toEqual(['1', '2']);
   });
 
+  it('tombstones nothing for two walks of which the second missed more, but for four', async () => {
+    const { hand, sweep } = await fourMissing('walk');
+    await hand.finish('degraded');
+    for (const [run, met] of [
+      ['r3', ['2']],
+      ['r4', ['1']],
+    ] as const) {
+      const next = await sweep(run, shows(met, 'walk'));
+      expect(await next.tombstone([members])).toEqual({ members: 0 });
+      await next.finish('degraded');
+    }
+    const fourth = await sweep('r5', shows(['2'], 'walk'));
+    expect(await fourth.tombstone([members])).toEqual({ members: 3 });
+    expect(await ids()).toEqual(['1', '2']);
+  });
+
   it('tombstones only what is allowed where that is asked for, and stays allowed in later runs', async () => {
     const { sink, lease, run, hand, sweep } = await fourMissing('nothing');
     expect(await sink.deletes.tombstone(lease, run, members, 'allowed', 9)).toBe(0);

@@ -1,6 +1,7 @@
 import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
+import type { PreparedRecord } from '../../../src/core/records.ts';
 import type { Doubt } from '../../../src/sinks/partition.ts';
 import {
   blocks,
@@ -34,15 +35,15 @@ export function doubting(kind: SinkKind): void {
       await RunOfLists.start(bench(), sinkOf, run, change);
     const status = async (entity: string) =>
       (await sinkOf.sink.history.connectors())[0]?.entities.find((one) => one.entity === entity);
-    const unproven = async () => await sinkOf.sink.unproven(sinkOf.lease);
-    return { ...sinkOf, begin, status, unproven };
+    const partMissing = async () => await sinkOf.sink.partMissing(sinkOf.lease);
+    return { ...sinkOf, begin, status, partMissing };
   }
 
   // Proves promise 3.1
   everywhere(
     'leaves everything as it was: what is missing, how fresh it is, when it was read, and how the next run reads it',
     async () => {
-      const { sink, lease, begin, status, unproven } = await runs();
+      const { sink, lease, begin, status, partMissing } = await runs();
       const incremental = { reading: readingOf({ lists: { isIncremental: true } }) };
       const absence = 'nothing' as const;
       const first = await begin('r1', incremental);
@@ -57,25 +58,27 @@ export function doubting(kind: SinkKind): void {
       await second.read(null, { records: [list('a')], ...doubted() });
       await second.sweep();
       const found = [{ entity: lists, listings: 1, params: {}, doubt: three, runs: 1 }];
-      expect(await unproven()).toEqual(found);
+      expect(await partMissing()).toEqual(found);
       const entities = [{ ...entityReport(lists, { fetched: 1, unchanged: 1 }), isProven: false }];
       const { run } = second;
-      await sink.finish(lease, run, report({ lease, run }, { entities, unproven: found }));
+      await sink.finish(lease, run, report({ lease, run }, { entities, partMissing: found }));
 
       expect(await status(lists)).toMatchObject({
         rows: 2,
         missing: 0,
-        unproven: { listings: 1, doubt: three },
+        partMissing: { listings: 1, doubt: three },
       });
       expect((await status(lists))?.lastCompleteReadAt).toBe(before?.lastCompleteReadAt);
       expect(await sink.history.freshness(lease.connector)).toEqual(fresh);
-      expect(await sink.history.overview()).toMatchObject([{ unproven: [{ entity: lists, listings: 1 }] }]);
+      expect(await sink.history.overview()).toMatchObject([
+        { partMissing: [{ entity: lists, listings: 1 }] },
+      ]);
       const third = await begin('r3', incremental);
       expect(await third.modes(), 'again in full').toEqual(['lists full']);
       await third.read(null, { records: [list('a')], seal: whole({ absence, watermark }) });
       await third.sweep();
-      expect(await unproven()).toEqual([]);
-      expect(await status(lists)).toMatchObject({ missing: 1, unproven: null });
+      expect(await partMissing()).toEqual([]);
+      expect(await status(lists)).toMatchObject({ missing: 1, partMissing: null });
       const fourth = await begin('r4', incremental);
       expect(await fourth.modes()).toEqual(['lists incremental']);
       await fourth.read(null, doubted());
@@ -86,9 +89,31 @@ export function doubting(kind: SinkKind): void {
     },
   );
 
+  // Proves promise 3
+  it('tells listings that no order and no total proves from those of which part is missing', async () => {
+    const { sink, lease, begin, status } = await runs();
+    const words: string[] = [];
+    const unordered = { kind: 'seam', isOrdered: false } as const;
+    const seals = [{ proof: unordered }, { proof: { ...unordered, isCounted: true } }, {}] as const;
+    for (const [index, seal] of [...seals, { proof: unordered, doubt: three }].entries()) {
+      const run = await begin(`r${index}`);
+      const before = (await status(lists))?.completeness;
+      await run.read(null, { records: [list('a')], seal: whole(seal) });
+      const found = (await sink.unconfirmed(lease)).map(({ listings }) => listings).join();
+      await run.finish();
+      words.push(`${before}, then ${(await status(lists))?.completeness} ${found}`.trim());
+    }
+    expect(words).toEqual([
+      'not-yet, then unconfirmed 1',
+      'not-yet, then complete',
+      'not-yet, then complete',
+      'not-yet, then part-missing',
+    ]);
+  });
+
   // Proves promise 3.1
   it('counts how many runs in a row have found the same', async () => {
-    const { begin, unproven } = await runs();
+    const { begin, partMissing } = await runs();
     const counted: unknown[] = [];
     const other: Doubt = { ...three, shown: 4 };
     for (const [index, doubt] of [three, three, three, other, { kind: 'repeats' } as const].entries()) {
@@ -96,7 +121,7 @@ export function doubting(kind: SinkKind): void {
       await run.read(null, doubted(doubt));
       await run.finish();
       counted.push(...(await (await begin(`look${index}`)).ready()).map(({ mode }) => mode));
-      const [found] = await unproven();
+      const [found] = await partMissing();
       counted.push(found?.runs);
     }
     expect(counted).toEqual(['full', 1, 'full', 2, 'full', 3, 'full', 1, 'full', 1]);
@@ -104,24 +129,24 @@ export function doubting(kind: SinkKind): void {
 
   // Proves promise 3.1
   it('reads a listing below a record again, although nothing has changed there', async () => {
-    const { begin, unproven } = await runs();
+    const { begin, partMissing } = await runs();
     const found = { records: [list('a'), list('b')] };
     const children = ['a', 'b'].map((id) => membersOf(id, settled('m1')));
     const first = await begin('r1');
     await first.read(null, { ...found, children });
     await first.read('a', { records: [member('1')], ...doubted() });
     await first.read('b');
-    expect(await unproven()).toMatchObject([{ entity: members, listings: 1, params: { list_id: 'a' } }]);
+    expect(await partMissing()).toMatchObject([{ entity: members, listings: 1, params: { list_id: 'a' } }]);
     await first.finish();
     const second = await begin('r2');
     await second.read(null, { ...found, children });
     expect(await second.modes()).toEqual(['a full']);
     await second.read('a', { records: [member('1')] });
-    expect(await unproven()).toEqual([]);
+    expect(await partMissing()).toEqual([]);
   });
 
   it('names of several listings the one that was found in the most runs', async () => {
-    const { begin, unproven } = await runs();
+    const { begin, partMissing } = await runs();
     const children = ['a', 'b', 'c'].map((id) => membersOf(id));
     for (const shown of [3, 4]) {
       const run = await begin(`r${shown}`);
@@ -131,19 +156,19 @@ export function doubting(kind: SinkKind): void {
       await run.read('c', doubted({ kind: 'repeats' }));
       const runs = shown === 3 ? 1 : 2;
       const named = shown === 3 ? { kind: 'total', total: 900, shown } : three;
-      expect(await unproven()).toMatchObject([{ entity: members, listings: 3, runs, doubt: named }]);
+      expect(await partMissing()).toMatchObject([{ entity: members, listings: 3, runs, doubt: named }]);
       await run.finish();
     }
   });
 
   it('leaves out a listing of other settings, to which nothing leads now', async () => {
-    const { begin, unproven } = await runs();
+    const { begin, partMissing } = await runs();
     const first = await begin('r1');
     await first.read(null, doubted());
     await first.finish();
     const roots = [partition(lists, { status: 'archived' })];
     await begin('r2', { roots, choices: 'archived' });
-    expect(await unproven()).toEqual([]);
+    expect(await partMissing()).toEqual([]);
   });
 
   // Proves promise 3.1
@@ -167,7 +192,7 @@ export function doubting(kind: SinkKind): void {
         await sink.commit(lease, [page(at, id, [], { entity: blocks, seal })]);
       }
       const params = { block_id: 'page' };
-      expect(await sink.unproven(lease)).toEqual([
+      expect(await sink.partMissing(lease)).toEqual([
         { entity: blocks, listings: 1, params, doubt: three, runs },
       ]);
       const [stored] = await bench().ledger('SELECT sweep_origin, full_at FROM _sync_partitions');
@@ -175,5 +200,132 @@ export function doubting(kind: SinkKind): void {
       await sink.finish(lease, started.run, report(at));
       bench().clock.advance(1_000);
     }
+  });
+
+  /** The listings a and b below lists, which changed when `marker` says so. */
+  async function readBoth(
+    run: RunOfLists,
+    {
+      a,
+      b,
+      marker = 'm1',
+    }: {
+      readonly a: readonly PreparedRecord[];
+      readonly b: readonly PreparedRecord[];
+      readonly marker?: string;
+    },
+  ): Promise<void> {
+    const children = [membersOf('a', settled('m1')), membersOf('b', settled(marker))];
+    await run.read(null, { records: [list('a'), list('b')], children });
+    const ready = (await run.ready()).map(({ params }) => params['list_id']);
+    if (ready.includes('a')) await run.read('a', { records: a, seal: found });
+    if (ready.includes('b')) await run.read('b', { records: b, seal: found });
+  }
+  const found = whole({ absence: 'nothing' });
+
+  // Proves promise 3.2
+  it('finds rows of one key with different content in two listings: neither proves anything', async () => {
+    const { sink, begin, status, partMissing } = await runs();
+    const a = [member('1', 'Ada'), member('2')];
+    const b = [member('1', 'Bob'), member('3')];
+    const first = await begin('r1');
+    await readBoth(first, { a: [...a, member('4')], b: [...b, member('5')] });
+    expect(await first.leftovers(), 'the first is read again').toBe(1);
+    await first.read('a', { records: [...a, member('4')], seal: found });
+    expect(await first.leftovers()).toBe(0);
+    const doubt = { kind: 'collision', key: { list_id: 'a', id: '1' } };
+    const [one] = await partMissing();
+    expect(one).toMatchObject({
+      listings: 2,
+      params: { list_id: 'a' },
+      doubt: { ...doubt, params: { list_id: 'b' } },
+    });
+    await first.sweep();
+    await first.finish();
+
+    const second = await begin('r2');
+    await readBoth(second, { a, b });
+    await second.leftovers();
+    await second.read('a', { records: a, seal: found });
+    await second.sweep();
+    expect(await status(members)).toMatchObject({
+      rows: 5,
+      missing: 0,
+      lastCompleteReadAt: null,
+      partMissing: { doubt },
+    });
+    expect(await partMissing()).toMatchObject([{ listings: 2 }]);
+    expect(await bench().count('_sync_partitions', "entity = 'members' AND full_at IS NULL")).toBe(2);
+    await second.finish();
+    expect(JSON.stringify(await bench().ledger('SELECT proof FROM _sync_partitions'))).not.toContain(
+      'list_id',
+    );
+    expect((await sink.history.connectors())[0]?.entities.length).toBe(2);
+  });
+
+  // Proves promise 3.2
+  it('finds them where the listing that owns the row was not read in this run', async () => {
+    const { begin, partMissing } = await runs();
+    const a = [member('1', 'Ada')];
+    const first = await begin('r1');
+    await readBoth(first, { a, b: [] });
+    await first.sweep();
+    await first.finish();
+    const second = await begin('r2');
+    await readBoth(second, { a, b: [member('1', 'Bob')], marker: 'm2' });
+    expect(await second.leftovers()).toBe(1);
+    expect(await second.modes()).toEqual(['a full']);
+    await second.read('a', { records: a });
+    expect(await partMissing()).toMatchObject([
+      { entity: members, listings: 2, doubt: { kind: 'collision' } },
+    ]);
+  });
+
+  // Proves promise 3.2
+  it('finds them without another read where the owner comes last, and reads one owner of several', async () => {
+    const { begin, partMissing } = await runs();
+    const first = await begin('r1');
+    await readBoth(first, { a: [member('1', 'Ada')], b: [] });
+    await first.finish();
+    const second = await begin('r2', { isFull: true });
+    const children = [membersOf('b'), membersOf('a'), membersOf('c'), membersOf('d')];
+    await second.read(null, { records: ['a', 'b', 'c', 'd'].map(list), children });
+    await second.read('b', { records: [member('1', 'Bob')] });
+    await second.read('a', { records: [member('1', 'Ada')] });
+    await second.read('c', { records: [member('2', 'Ada')] });
+    await second.read('d', { records: [member('2', 'Bob')] });
+    expect(await second.leftovers(), 'what is known of two holds for the others').toBe(0);
+    expect(await partMissing()).toMatchObject([{ entity: members, listings: 4 }]);
+  });
+
+  // Proves promise 3.2
+  it.for([
+    ['moved during the run', [], ['Bob']],
+    ['was edited during the run', ['Bob'], ['Bob']],
+    ['is another one with every answer', ['Cleo'], ['Bob']],
+    ['is equal in several listings', null, ['Ada']],
+  ] as const)('finds nothing where a record %s', async ([, again, [inB]]) => {
+    const { begin, status, partMissing } = await runs();
+    const first = await begin('r1');
+    await readBoth(first, { a: [member('1', 'Ada')], b: [member('1', inB)] });
+    expect(await first.leftovers()).toBe(again === null ? 0 : 1);
+    const records = again?.map((name) => member('1', name)) ?? [];
+    if (again !== null) await first.read('a', { records, seal: found });
+    expect(await first.leftovers()).toBe(0);
+    expect(await partMissing()).toEqual([]);
+    await first.sweep();
+    expect(await status(members)).toMatchObject({ rows: 1, missing: 0, partMissing: null });
+  });
+
+  it('reads no long listing again for a record that moved between runs', async () => {
+    const { begin, partMissing } = await runs();
+    const a = Array.from({ length: 1_001 }, (_, index) => member(`${index}`, 'Ada'));
+    const first = await begin('r1');
+    await readBoth(first, { a, b: [] });
+    await first.finish();
+    const second = await begin('r2');
+    await readBoth(second, { a, b: [member('1', 'Bob')], marker: 'm2' });
+    expect(await second.leftovers()).toBe(0);
+    expect(await partMissing()).toEqual([]);
   });
 }

@@ -1,4 +1,4 @@
-import { expect, it as everywhere } from 'vitest';
+import { expect } from 'vitest';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { EntityName, RunId } from '../../../src/core/names.ts';
 import type {
@@ -12,9 +12,9 @@ import { withEvolved } from '../../../src/engine/prepare/schema-policy.ts';
 import { compilePrepare } from '../../../src/engine/prepare/prepare-record.ts';
 import type { KnownDrift } from '../../../src/sinks/drift.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { RunPlan } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import {
-  counts,
   entityReport,
   hourMs,
   identity,
@@ -29,9 +29,10 @@ import {
   type SinkKind,
   type Started,
 } from './fixture.ts';
+import type { Bench } from './fixture.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
-const drifted = (field: string, change: Partial<FieldDrift> = {}): FieldDrift => ({
+export const drifted = (field: string, change: Partial<FieldDrift> = {}): FieldDrift => ({
   entity: members,
   field,
   kind: 'undeclared',
@@ -52,9 +53,8 @@ function prepared(
   };
 }
 
-export function drifting(kind: SinkKind): void {
-  const bench = useBench(kind);
-  const it = rulesOf(kind);
+/** What runs read, and what is known of their fields then. */
+export function driftOf(bench: () => Bench) {
   const fields = async (sink: Sink): Promise<readonly string[]> =>
     (await sink.history.drift(news)).map(({ field }) => field);
 
@@ -77,12 +77,16 @@ export function drifting(kind: SinkKind): void {
     lease: Lease,
     run: string,
     raws: readonly JsonObject[],
-    how: { readonly table?: EntityTable | undefined; readonly isEvolving: boolean },
+    how: {
+      readonly table?: EntityTable | undefined;
+      readonly isEvolving: boolean;
+      readonly plan?: Partial<RunPlan>;
+    },
   ): Promise<{ readonly counts: PageCounts | undefined; readonly evolved: readonly Column[] }> {
     const started: Started = { lease, run: run as RunId };
     const table = how.table ?? withEvolved(membersTable, (await knownDrift(sink)) ?? { evolved: [] });
     bench().clock.advance(hourMs);
-    await sink.startRun(lease, bench().plan(run, { tables: [table] }));
+    await sink.startRun(lease, bench().plan(run, { tables: [table], ...how.plan }));
     const { id } = await onlyPartition(sink, lease);
     const { records, drift } = prepared(table, raws);
     const [committed] = await sink.commit(lease, [page(started, id, records, { drift, seal: sealed })]);
@@ -95,6 +99,14 @@ export function drifting(kind: SinkKind): void {
     );
     return { counts: counted, evolved };
   }
+
+  return { fields, knownDrift, sync, readAndEvolve };
+}
+
+export function drifting(kind: SinkKind): void {
+  const bench = useBench(kind);
+  const it = rulesOf(kind);
+  const { fields, knownDrift, sync, readAndEvolve } = driftOf(bench);
 
   // Proves promise 7.2
   it('reports each undeclared and misfitting field with its types, and when it came first', async () => {
@@ -201,159 +213,5 @@ export function drifting(kind: SinkKind): void {
     await sink.commit(started.lease, [page(started, id, [], { drift: [refused] })]);
     expect((await knownDrift(sink))?.fields).toEqual(new Set(['nick']));
     expect(await sink.history.drift(news)).toMatchObject([{ field: 'nick', place: 'extra' }]);
-  });
-
-  // Proves promise 7.2
-  everywhere(
-    'adds a column of the one type that a field came as, and counts no record as changed by it',
-    async () => {
-      const raws = [
-        { id: '1', city: 'Kyiv', age: 7, rate: 1, open: true, more: { b: 1, a: [2] }, tags2: ['x'], left: 1 },
-        { id: '2', city: null, rate: 0.5, open: false },
-        { id: '3' },
-      ];
-      const sink = await bench().open();
-      const lease = await sink.acquire(identity());
-      const first = await sync(sink, lease, 'r1', [...raws, { id: '4', left: 'mixed' }]);
-      const types = {
-        age: 'integer',
-        city: 'string',
-        more: 'object',
-        open: 'boolean',
-        rate: 'number',
-        tags2: 'array',
-      };
-      expect(first.evolved).toEqual(
-        Object.entries(types).map(([name, type]) => ({ name, type, isEvolved: true })),
-      );
-      const wider = withEvolved(membersTable, (await knownDrift(sink)) ?? { evolved: [] });
-      const before = await bench().rows(wider);
-      const second = await sync(sink, lease, 'r2', [...raws, { id: '4', left: 'mixed' }]);
-      expect(second).toEqual({ counts: counts({ fetched: 4, unchanged: 4 }), evolved: [] });
-      expect(await bench().rows(wider), 'an unchanged record costs no write').toEqual(before);
-      expect((await sink.history.drift(news)).map(({ field, place }) => [field, place])).toEqual(
-        ['age', 'city', 'left', 'more', 'open', 'rate', 'tags2'].map((field) => [
-          field,
-          field === 'left' ? 'extra' : 'column',
-        ]),
-      );
-    },
-  );
-
-  everywhere('stores what comes from then on in the column, and beside it what does not fit', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
-    await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }]);
-    const next = [
-      { id: '1', city: 'Lviv' },
-      { id: '2', city: 'Odesa' },
-      { id: '3', city: 7, Left: 1 },
-    ];
-    expect((await sync(sink, lease, 'r2', next)).counts).toEqual(
-      counts({ fetched: 3, updated: 1, inserted: 2 }),
-    );
-    const wider = withEvolved(membersTable, { evolved: [{ name: 'city', type: 'string' }] });
-    expect((await bench().rows(wider)).map(({ city, _extra }) => [city, _extra ?? null])).toEqual([
-      ['Lviv', null],
-      ['Odesa', null],
-      [null, { city: 7, Left: 1 }],
-    ]);
-    expect(await sink.history.drift(news)).toMatchObject([
-      { field: 'Left' },
-      { field: 'city', kind: 'undeclared', place: 'column' },
-      { field: 'city', kind: 'misfit', types: ['integer'], place: 'extra' },
-    ]);
-  });
-
-  everywhere.each<[string, JsonObject]>([
-    ['values of two types', { id: '2', nick: 7 }],
-    ['a value of another type that came earlier', { id: '1', nick: true }],
-  ])('adds no column for a field with %s', async (_what, raw) => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
-    const { evolved } = await sync(sink, lease, 'r1', [{ id: '1', nick: 'x' }, raw]);
-    expect(evolved).toEqual([]);
-  });
-
-  it.each(['Nick', '_nick', 'nick name', 'NAME', 'n'.repeat(41), 'größe'])(
-    'adds no column that no definition could declare: %s',
-    async (field) => {
-      const sink = await bench().open();
-      const lease = await sink.acquire(identity());
-      expect((await sync(sink, lease, 'r1', [{ id: '1', [field]: 'x', other: null }])).evolved).toEqual([]);
-    },
-  );
-
-  it('ends the drift of a field that the definition declares by now, without moving anything', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
-    await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }]);
-    const column: Column = { name: 'city', type: 'string' };
-    const declared = { ...membersTable, columns: [...membersTable.columns, column] };
-    await sync(sink, lease, 'r2', [{ id: '1', city: 'Kyiv' }], declared);
-    expect((await knownDrift(sink))?.evolved).toEqual([]);
-    expect(await fields(sink)).toEqual([]);
-    expect(await bench().rows(declared)).toMatchObject([{ city: 'Kyiv' }]);
-  });
-
-  it('refuses a definition that declares the field as something else', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
-    await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }]);
-    const declared: EntityTable = {
-      ...membersTable,
-      columns: [...membersTable.columns, { name: 'city', type: 'integer' }],
-    };
-    await expect(sync(sink, lease, 'r2', [], declared)).rejects.toMatchObject({ code: 'SINK_INCOMPATIBLE' });
-    await expect(sync(sink, lease, 'r3', [{ id: '1', city: 'Kyiv' }])).resolves.toMatchObject({
-      counts: { unchanged: 1 },
-    });
-  });
-
-  everywhere('takes the column of a field that was declared once and is no more', async () => {
-    const city: Column = { name: 'city', type: 'string' };
-    const declared = { ...membersTable, columns: [...membersTable.columns, city] };
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
-    await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }], declared);
-    const { evolved } = await sync(sink, lease, 'r2', [{ id: '1', city: 'Lviv' }], membersTable);
-    expect(evolved).toEqual([{ ...city, isEvolved: true }]);
-    expect((await sync(sink, lease, 'r3', [{ id: '1', city: 'Odesa' }])).counts).toMatchObject({
-      updated: 1,
-    });
-    expect(await bench().rows(declared)).toMatchObject([{ city: 'Odesa' }]);
-  });
-
-  it('stores without the column in a run whose plan lacks it, and fills it in the next run that has it', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
-    await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }]);
-    const untold = await sync(
-      sink,
-      lease,
-      'r2',
-      [
-        { id: '1', city: 'Kyiv' },
-        { id: '2', city: 'Lviv' },
-      ],
-      membersTable,
-    );
-    expect(untold.counts).toMatchObject({ unchanged: 1, inserted: 1 });
-    const again = [
-      { id: '1', city: 'Kyiv' },
-      { id: '2', city: 'Lviv' },
-    ];
-    expect((await sync(sink, lease, 'r3', again)).counts).toMatchObject({ unchanged: 2 });
-  });
-
-  it('refuses to evolve with a lease that another holder has overtaken', async () => {
-    const sink = await bench().open();
-    const old = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, old.lease);
-    await sink.commit(old.lease, [page(old, id, [], { drift: [drifted('city')] })]);
-    await expect(sink.drift.evolve(old.lease, 'r0' as RunId, members)).rejects.toMatchObject({
-      code: 'FENCED',
-    });
-    expect((await knownDrift(sink))?.evolved).toEqual([]);
   });
 }

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { PreparedRecord, RecordFile } from '../../../src/core/records.ts';
 import type { FileFailure, StoredFile, WantedFile } from '../../../src/sinks/files.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import {
   hourMs,
   member,
@@ -192,17 +192,20 @@ export function files(kind: SinkKind): void {
 
   it('of a record that is taken back are wanted again', async () => {
     const sink = await bench().open();
-    const started = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
-    await sink.repair.tombstoneRecord(started.lease, started.run, members, '["a","1"]');
-    expect(await wanted(sink, started)).toEqual([]);
-    await sink.repair.undelete(started.lease, started.run, started.run, 10);
-    expect(keysOf(await wanted(sink, started))).toEqual(['["a","1"]']);
+    const all = { entity: members, after: 0, limit: 10 };
+    const started = await shown(sink, 'r0', [withFile('1', photo('v1'))]);
     await ended(sink, started);
+    const first = await shown(sink, 'r1', []);
+    await sink.repair.tombstoneRecord(first.lease, first.run, members, '["a","1"]');
+    expect(await wanted(sink, first)).toEqual([]);
+    await sink.repair.undo(first.lease, first.run, first.run, all);
+    expect(keysOf(await wanted(sink, first))).toEqual(['["a","1"]']);
+    await ended(sink, first);
 
     // It had lost its file before.
     const second = await shown(sink, 'r2', [withFile('1', null)]);
     await sink.repair.tombstoneRecord(second.lease, second.run, members, '["a","1"]');
-    await sink.repair.undelete(second.lease, second.run, second.run, 10);
+    await sink.repair.undo(second.lease, second.run, second.run, all);
     expect(await wanted(sink, second)).toEqual([]);
     await ended(sink, second);
 

@@ -12,11 +12,11 @@ import {
   type PageCounts,
   type PreparedRecord,
 } from '../../../src/core/records.ts';
-import type { OpenHistory, OpenHow, SinkOptions } from '../../../src/sinks/sink-access.ts';
+import type { OpenHistory, OpenHow, Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import type { FoundPartition, Partition, Proof, Seal } from '../../../src/sinks/partition.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { ConnectorIdentity, Lease } from '../../../src/sinks/lease.ts';
-import type { PageCommit, EntityReading, RunPlan, Sink } from '../../../src/sinks/sink.ts';
+import type { PageCommit, EntityReading, RunPlan } from '../../../src/sinks/sink.ts';
 
 /**
  * What the contract needs to know of a kind of sink: how a test makes one, and how it is read from outside.
@@ -349,7 +349,8 @@ export function report(started: Started, change: Partial<RunReport> = {}): RunRe
     error: null,
     resumeAt: null,
     left: [],
-    unproven: [],
+    partMissing: [],
+    unconfirmed: [],
     files: [],
     ...change,
   };
@@ -363,5 +364,6 @@ export function entityReport(entity: EntityName, change: Partial<PageCounts>): R
     pages: 1,
     proofs: { single: 1, seam: 0, token: 0, keyset: 0 },
     isWhole: true,
+    isProven: true,
   };
 }

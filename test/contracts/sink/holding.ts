@@ -5,7 +5,7 @@ import { afterEach, expect, it } from 'vitest';
 import type { ConnectorId, ConnectorName } from '../../../src/core/names.ts';
 import { ConnectorBusyError, IdentityChangedError } from '../../../src/sinks/acquire-errors.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import {
   counts,
   identity,
@@ -146,18 +146,26 @@ export function holding(kind: SinkKind): void {
     ['base URL', { baseUrl: 'https://other.example.test' }, 'https://other.example.test'],
     ['connector id', { connectorId: 'c-2' as ConnectorId }, 'c-2'],
     ['definition', { definition: 'workspace-notes' }, 'workspace-notes'],
-  ])('refuses another %s under the same name, naming both', async (what, change, given) => {
-    const sink = await bench().open();
-    await (await sink.acquire(identity()))[Symbol.asyncDispose]();
-    const refused = await sink.acquire(identity(change)).catch((error: unknown) => error);
-    expect(refused).toBeInstanceOf(IdentityChangedError);
-    expect(refused).toMatchObject({
-      code: 'IDENTITY_CHANGED',
-      message: expect.stringContaining(given) as string,
-    });
-    expect(String(refused)).toContain(`${what} was `);
-    await expect(sink.acquire(identity()), 'the lock is free again').resolves.toMatchObject({ epoch: 2 });
-  });
+  ])(
+    'refuses another %s under the same name once rows are stored, naming both',
+    async (what, change, given) => {
+      const sink = await bench().open();
+      const empty = await sink.acquire(identity({ ...change, definition: 'other' }));
+      await empty[Symbol.asyncDispose]();
+      const started = await bench().begin(sink, 'r1');
+      const { id } = await onlyPartition(sink, started.lease);
+      await sink.commit(started.lease, [page(started, id, [member('1')])]);
+      await started.lease[Symbol.asyncDispose]();
+      const refused = await sink.acquire(identity(change)).catch((error: unknown) => error);
+      expect(refused).toBeInstanceOf(IdentityChangedError);
+      expect(refused).toMatchObject({
+        code: 'IDENTITY_CHANGED',
+        message: expect.stringContaining(given) as string,
+      });
+      expect(String(refused)).toContain(`${what} was `);
+      await expect(sink.acquire(identity()), 'the lock is free again').resolves.toMatchObject({ epoch: 3 });
+    },
+  );
 
   it('refuses a connector whose tables would be those of another', async () => {
     const sink = await bench().open();

@@ -2,7 +2,8 @@ import { instant } from '../../../src/core/clock.ts';
 import type { FoundPartition, Marker, Partition, Seal, WalkFailure } from '../../../src/sinks/partition.ts';
 import type { RunOutcome } from '../../../src/sinks/run-report.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
-import type { EntityReading, RunPlan, Sink, StartedRun } from '../../../src/sinks/sink.ts';
+import type { EntityReading, RunPlan, StartedRun } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import type { EntityName, RunId } from '../../../src/core/names.ts';
 import { addCounts, noCounts, type PageCounts, type PreparedRecord } from '../../../src/core/records.ts';
 import {

@@ -2,7 +2,8 @@ import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { ConnectorName } from '../../../src/core/names.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
-import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
+import type { RunPlan } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import {
   dayMs,
   entityReport,

@@ -242,6 +242,7 @@ export function resetting(kind: SinkKind): void {
       await sink.purges.purge(news, {
         of: [{ entity: lists, keyTexts: ['["purged"]'] }],
         canReturn: false,
+        targets: [],
         removeFile: () => Promise.reject(new Error('There is no file')),
         signal: AbortSignal.timeout(60_000),
       });

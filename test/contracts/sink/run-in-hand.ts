@@ -4,9 +4,10 @@ import type { EntityName } from '../../../src/core/names.ts';
 import { addCounts, noCounts, type PageCounts, type PreparedRecord } from '../../../src/core/records.ts';
 import type { EntityMissing } from '../../../src/sinks/deletes.ts';
 import type { Absence, FoundPartition, Partition } from '../../../src/sinks/partition.ts';
-import type { RunOutcome } from '../../../src/sinks/run-report.ts';
+import type { RunOutcome, RunReport } from '../../../src/sinks/run-report.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
-import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
+import type { RunPlan } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { entityReport, hourMs, identity, page, proof, report, type Bench, type Started } from './fixture.ts';
 
 /** What one partition shows when it is walked; its walk is one page. */
@@ -103,9 +104,13 @@ export class RunInHand {
     this.#add(entity, counts);
   }
 
-  async finish(outcome: RunOutcome = 'ok'): Promise<void> {
+  async finish(outcome: RunOutcome = 'ok', more: Partial<RunReport> = {}): Promise<void> {
     const entities = [...this.#countsByEntity].map(([entity, counts]) => entityReport(entity, counts));
-    await this.sink.finish(this.started.lease, this.started.run, report(this.started, { outcome, entities }));
+    await this.sink.finish(
+      this.started.lease,
+      this.started.run,
+      report(this.started, { outcome, entities, ...more }),
+    );
   }
 
   #add(entity: EntityName, counts: PageCounts): void {

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { PreparedRecord, PageCounts } from '../../../src/core/records.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import type { RawRecord } from '../../../src/sinks/stored-keys.ts';
 import {
   counts,

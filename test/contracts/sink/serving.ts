@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { healthWords } from '../../../src/core/health.ts';
 import { healthOf, openHealths } from '../../../src/app/connector-health.ts';
 import type { WithRetention } from '../../../src/app/connector-states.ts';
 import { instant } from '../../../src/core/clock.ts';
@@ -7,7 +8,7 @@ import type { ConnectorName } from '../../../src/core/names.ts';
 import { addCounts, noCounts, type PageCounts } from '../../../src/core/records.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
 import { accessSink } from '../../../src/sinks/registry.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
 import {
@@ -67,11 +68,11 @@ export function serving(kind: SinkKind): void {
         seen.add(now.word);
       }
     }
-    expect(seen, 'the acts lead to everything that can be').toEqual(
-      new Set(['ok', 'running', 'waiting', 'incomplete', 'stale', 'failed', 'paused']),
-    );
+    expect(seen, 'the acts lead to everything that can be').toEqual(new Set(healthWords));
   });
 }
+
+const refused: Failure = { code: 'AUTH_FAILED', recovery: 'stop', message: 'the key was revoked' };
 
 interface Held {
   readonly lease: Lease;
@@ -134,6 +135,11 @@ function randomActs(bench: Bench, sink: Sink, random: () => number): () => Promi
     if (random() < 0.2) return `resumed ${connector}: ${(await sink.resume([connector])).size}`;
     const of = held.get(connector);
     if (of === undefined) {
+      if (random() < 0.15) {
+        const failed = { connector, outcome: 'failed', error: refused } as const;
+        await sink.enterFailedStart(report({ run: `x${(runs += 1)}` } as unknown as Started, failed));
+        return `refused ${connector}`;
+      }
       if (random() < 0.8) return await begin(connector);
       const what = { entity: null, tables: [membersTable, opensTable], withData: true };
       return await sink.repair.reset(connector, { ...what, now: instant(bench.clock.now()) }).then(

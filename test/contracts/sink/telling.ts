@@ -3,7 +3,7 @@ import { systemClock } from '../../../src/core/clock.ts';
 import { newForMs } from '../../../src/sinks/drift.ts';
 import type { FoundState, NoticeChanges } from '../../../src/sinks/notices.ts';
 import type { ClaimedMessage, NewMessage } from '../../../src/sinks/outbox.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import {
   entityReport,
   member,

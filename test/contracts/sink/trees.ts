@@ -1,7 +1,8 @@
 import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Absence } from '../../../src/sinks/partition.ts';
-import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
+import type { RunPlan } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import {
   blocks,
   blocksTable,
@@ -194,6 +195,7 @@ export function trees(kind: SinkKind): void {
       due: 1,
       isFull: false,
       earlier: [],
+      wrote: [],
       found: [],
       rawKey: expect.any(String) as string,
     });

@@ -2,7 +2,7 @@ import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { plainService, readPlainFile } from '../../../src/definitions/import/plain-file.ts';
-import { questionsIn, reportText } from '../../../src/definitions/import/report.ts';
+import { reportText } from '../../../src/definitions/import/report.ts';
 import { readServiceFile } from '../../../src/definitions/import/service-file.ts';
 import { parseDefinition } from '../../../src/definitions/load-definitions.ts';
 import { it } from '../../support/it.ts';
@@ -94,7 +94,7 @@ describe('a file that cannot be read', () => {
     const listing = { method: 'post', extractor: '$', more, record: inner } as const;
     const text = JSON.parse(serviceText({ listings: { things: listing } })) as { components: object };
     const file = JSON.stringify({ ...text, components: { ...text.components, schemas } });
-    expect(outcomeOf(importText(folder, file, 'direct'))).toMatch(/^asked: key/);
+    expect(outcomeOf(importText(folder, file, 'direct'))).toMatch(/^todo: key/);
   });
 
   it('of another place is a clear error', ({ folder }) => {
@@ -164,7 +164,7 @@ describe('a hostile part of a file', () => {
   });
 
   const templates: readonly (readonly [string, Listing, RegExp])[] = [
-    ['in a path', { path: '/${HOME}/things', more: onePage }, /^asked: value/],
+    ['in a path', { path: '/${HOME}/things', more: onePage }, /^todo: value/],
     [
       'in a path, with braces',
       { path: "/{{ lookup('file', '/etc/passwd') }}", more: onePage },
@@ -203,8 +203,7 @@ describe('a hostile part of a file', () => {
     const values = Array.from({ length: 100_000 }, (_, at) => `v${at}`);
     const params = { kind: { required: true, schema: { type: 'string', enum: values } } };
     const text = serviceText({ listings: { things: { params, more: onePage } } });
-    const [question] = questionsIn([importText(folder, text, 'direct')]);
-    expect(question?.choices).toHaveLength(20);
+    expect(outcomeOf(importText(folder, text, 'direct')).length).toBeLessThan(300);
     const wide = (inner: object) =>
       Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`p${at}`, { properties: inner }]));
     const file = join(folder, 'openapi.yaml');

@@ -1,7 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
-import { noAnswers, type Answers } from '../../../src/definitions/import/answers.ts';
 import { importService } from '../../../src/definitions/import/import-service.ts';
 import { plainService, readPlainFile } from '../../../src/definitions/import/plain-file.ts';
 import { it } from '../../support/it.ts';
@@ -43,17 +42,27 @@ function file(folder: string, paths: Json, more: Json = {}): string {
   return path;
 }
 
-function imported(folder: string, paths: Json, more: Json = {}, answers: Partial<Answers> = {}) {
+function imported(folder: string, paths: Json, more: Json = {}) {
   const listings = Object.keys(paths).filter((path) => !/\}\/?$/.test(path));
   const service = plainService(readPlainFile(file(folder, paths, more)), listings);
-  return importService(service, 'direct', {
-    answers: { ...noAnswers, ...answers },
-    manifest: null,
-    only: null,
-  });
+  return importService(service, 'direct', null);
 }
 
 describe('the OpenAPI file of a service', () => {
+  it('says what stands for an empty listing where the array of records may be null', ({ folder }) => {
+    const emptyOf = (array: Json): unknown => {
+      const data = { type: 'object', properties: { data: array } };
+      // `as`: what an import writes.
+      const written = writtenIn(imported(folder, { '/tags': get(data) })) as {
+        readonly upstream: { readonly entities: { readonly tags: { readonly list: Json } } };
+      };
+      return written.upstream.entities.tags.list['empty'];
+    };
+    expect(emptyOf({ ...listOf(record), nullable: true })).toEqual([null]);
+    expect(emptyOf({ ...listOf(record), type: ['array', 'null'] })).toEqual([null]);
+    expect(emptyOf(listOf(record))).toBeUndefined();
+  });
+
   it('shows what it lists, wherever in the answers', ({ folder }) => {
     const deep = {
       type: 'object',
@@ -117,8 +126,7 @@ describe('the OpenAPI file of a service', () => {
       ]);
     const paths = { '/users/': flagged([]), '/users/{id}/orders/': flagged(path) };
     const service = plainService(readPlainFile(file(folder, paths)), ['sales=/users/{id}/orders/']);
-    const options = { answers: noAnswers, manifest: null, only: null };
-    expect(writtenIn(importService(service, 'direct', options))).toMatchObject({
+    expect(writtenIn(importService(service, 'direct', null))).toMatchObject({
       entities: {
         users: { pagination: { kind: 'page', sizeParam: 'per_page' } },
         sales: { key: ['user_id', 'id'], parents: [{ entity: 'users', params: { id: 'id' } }] },
@@ -128,42 +136,41 @@ describe('the OpenAPI file of a service', () => {
 
   const optional = { type: 'object', properties: { id: text, email: text } };
   const nullable = { ...record, properties: { id: { type: 'string', nullable: true } } };
-  const asked: readonly (readonly [string, Json, RegExp])[] = [
+  const open: readonly (readonly [string, Json, RegExp])[] = [
     [
       'an id that a record may lack',
       get(listOf(optional), [query('page', number), query('limit', number)]),
-      /key its field id may be absent/,
+      /key .*its field id may be absent/,
     ],
     [
       'an id that may be null',
       get(listOf(nullable), [query('page', number), query('limit', number)]),
-      /key its field id may be null/,
+      /key .*its field id may be null/,
     ],
     [
       'a page that nothing in the answer goes with',
       get(listOf(record), [query('page', number)]),
-      /paging nothing says how it pages/,
+      /pagination .*nothing says how it pages/,
     ],
     [
       'a cursor that no answer has',
       get(listOf(record), [query('cursor')]),
-      /paging nothing says how it pages, and cursor is declared/,
+      /pagination .*nothing says how it pages, and cursor is declared/,
     ],
     [
       'two lists',
       get({ type: 'object', properties: { data: listOf(record), included: listOf(record) } }),
-      /records its answer has several lists: data, included/,
+      /records write which of the lists in an answer has the records: data, included/,
     ],
   ];
 
-  it.for(asked)('is asked about %s', ([, listing, expected], { folder }) => {
+  it.for(open)('has a TODO about %s', ([, listing, expected], { folder }) => {
     expect(outcomeOf(imported(folder, { '/things': listing }), 'things')).toMatch(expected);
   });
 
-  it('takes the answer to where its records are', ({ folder }) => {
+  it('guesses the first of several lists', ({ folder }) => {
     const both = { type: 'object', properties: { data: listOf(record), included: listOf(record) } };
-    const entities = { things: { records: 'data', paging: 'single', values: {} } } as const;
-    expect(writtenIn(imported(folder, { '/things': get(both) }, {}, { entities }))).toMatchObject({
+    expect(writtenIn(imported(folder, { '/things': get(both) }))).toMatchObject({
       upstream: { entities: { things: { list: { records: 'data' } } } },
     });
   });

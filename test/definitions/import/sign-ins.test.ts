@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { writeFileSync } from 'node:fs';
 import { describe, expect } from 'vitest';
-import { noAnswers } from '../../../src/definitions/import/answers.ts';
 import { importService, type Imported } from '../../../src/definitions/import/import-service.ts';
 import { plainService, readPlainFile } from '../../../src/definitions/import/plain-file.ts';
 import { it } from '../../support/it.ts';
@@ -207,7 +206,7 @@ describe('a sign-in by a person', () => {
       }),
     );
     const service = plainService(readPlainFile(path), ['/tickets']);
-    const written = importService(service, 'direct', { answers: noAnswers, manifest: null, only: null });
+    const written = importService(service, 'direct', null);
     expect(authIn(written)).toMatchObject({
       kind: 'authorizationCode',
       tokenUrl: 'https://api.corner-shop.example/oauth/token',

@@ -1,7 +1,4 @@
 import { describe, expect } from 'vitest';
-import { noAnswers } from '../../../src/definitions/import/answers.ts';
-import { questionsIn } from '../../../src/definitions/import/report.ts';
-import { answersText } from '../../../src/definitions/import/write-answers.ts';
 import { it } from '../../support/it.ts';
 import {
   importText,
@@ -40,12 +37,6 @@ describe('an optional parameter that the file links to a parent', () => {
       },
     });
     expect(JSON.stringify(written)).not.toContain('inject');
-  });
-
-  it('takes the value that is answered for it', ({ folder }) => {
-    const written = writtenIn(importText(folder, text, 'direct', { values: { board: 'b1' } }));
-    expect(written).toMatchObject({ entities: { cards: { fixedParams: { board: 'b1' } } } });
-    expect(JSON.stringify(written)).not.toContain('parents');
   });
 });
 
@@ -122,29 +113,25 @@ describe('what a listing leaves out', () => {
     more: { ...onePage, 'x-airbyte-path-override': { path: '/query' } },
   });
 
-  it('by a limit in its default is asked about for each entity', ({ folder }) => {
+  it('by a limit in its default has a TODO in each entity', ({ folder }) => {
     const text = serviceText({ listings: { things: query('Thing'), others: query('Other') } });
     expect(outcomeOf(importText(folder, text, 'direct'))).toMatch(
-      /^asked: ownValue its default lists so many records only \(SELECT Id FROM Thing LIMIT 200\)/,
+      /^todo: value .*its default lists so many records only \(SELECT Id FROM Thing LIMIT 200\)/,
     );
-    const answers = { entities: { things: { values: { q: 'SELECT Id FROM Thing' } } } };
-    const imported = importText(folder, text, 'direct', answers);
-    expect(writtenIn(imported)).toMatchObject({
-      entities: { things: { fixedParams: { q: 'SELECT Id FROM Thing' } } },
-    });
-    expect(outcomeOf(imported, 'others')).toMatch(/^asked: ownValue/);
-    const written = answersText('shop', { ...noAnswers, ...answers }, questionsIn([imported]));
-    expect(written).toContain('  things:\n    values:\n      q: "SELECT Id FROM Thing"\n');
-    expect(written).toMatch(/\n# {3}others:\n# {5}values:\n# .*\n# {7}q: "SELECT Id FROM Other LIMIT 200"\n/);
+    const imported = importText(folder, text, 'direct');
+    expect(outcomeOf(imported, 'others')).toMatch(/^todo: value .*SELECT Id FROM Other LIMIT 200/);
+    expect(imported.definition?.text).toMatch(
+      /# TODO write what to send as q .*\n {4}fixedParams:\n? .*SELECT Id FROM Thing LIMIT 200/,
+    );
   });
 
-  it('because it is a search without a query is asked about', ({ folder }) => {
+  it('because it is a search without a query has a TODO', ({ folder }) => {
     const search: Listing = {
       params: { tql: 'string' },
       more: { ...onePage, 'x-airbyte-action': 'api_search' },
     };
     const imported = importText(folder, serviceText({ listings: { things: search } }), 'direct');
-    expect(outcomeOf(imported)).toMatch(/^asked: ownValue it is a search for what tql says/);
+    expect(outcomeOf(imported)).toMatch(/^todo: value .*it is a search for what tql says/);
   });
 
   const described = (description: string, schema: object = { type: 'string' }) => ({ description, schema });
@@ -169,25 +156,16 @@ describe('what a listing leaves out', () => {
       { state: { schema: { type: 'string', enum: ['all', 'on'], default: 'on' } } },
       '',
     ],
-  ] as const)('by %s is asked about', ([, params, description], { folder }) => {
-    const [name] = Object.keys(params);
+  ] as const)('by %s has a TODO', ([, params, description], { folder }) => {
     expect(outcomeFor(folder, { params, more: { ...onePage, description } })).toMatch(
-      /^asked: ownValue (?:without it records are left out|its default \(on\) lists less than all)/,
+      /^todo: value .*(?:without it records are left out|its default \(on\) lists less than all)/,
     );
-    for (const value of ['all', null]) {
-      const answers = { entities: { things: { values: { [String(name)]: value } } } };
-      const text = serviceText({ listings: { things: { params, more: { ...onePage, description } } } });
-      const written = JSON.stringify(writtenIn(importText(folder, text, 'direct', answers)));
-      expect(written.includes('fixedParams')).toBe(value !== null);
-    }
   });
 
-  it('outside a time that the call names is asked about, where one answer has all of that time', ({
-    folder,
-  }) => {
+  it('outside a time that the call names has a TODO, where one answer has all of that time', ({ folder }) => {
     const params = { start_date: 'string', unit: 'string' };
     const more = { 'x-airbyte-no-pagination': 'A bounded set, scoped to the requested start_date/end_date.' };
-    expect(outcomeFor(folder, { params, more })).toMatch(/^asked: ownValue it bounds what is listed/);
+    expect(outcomeFor(folder, { params, more })).toMatch(/^todo: value .*it bounds what is listed/);
   });
 
   it.for([
@@ -201,20 +179,14 @@ describe('what a listing leaves out', () => {
   });
 
   it.for(['By default only open things are returned.', 'At least one search filter must be provided.'])(
-    'and no parameter is named for it is refused until an answer says what to send: %s',
+    'and no parameter is named for it is refused: %s',
     (description, { folder }) => {
-      const params = { state: 'string' };
-      const listing = { params, more: { ...onePage, description } };
+      const listing = { params: { state: 'string' }, more: { ...onePage, description } };
       expect(outcomeFor(folder, listing)).toMatch(/^refused: it does not list everything by itself/);
-      const answers = { entities: { things: { values: { state: 'all' } } } };
-      const text = serviceText({ listings: { things: listing } });
-      expect(writtenIn(importText(folder, text, 'direct', answers))).toMatchObject({
-        entities: { things: { fixedParams: { state: 'all' } } },
-      });
     },
   );
 
-  it('and only its search can be asked for is asked about, and never sent with the list of an API', ({
+  it('and only its search can be asked for has a TODO, and is never sent with the list of an API', ({
     folder,
   }) => {
     const closed = described('With closed ones (excluded by default)', { type: 'boolean' });
@@ -223,17 +195,12 @@ describe('what a listing leaves out', () => {
     const other = serviceText({ listings: { things: search } });
     const paths = { ...pathsIn(text), ...pathsIn(other) };
     const both = JSON.stringify({ ...(JSON.parse(text) as object), paths });
-    for (const mode of ['direct', 'hosted'] as const) {
-      expect(outcomeOf(importText(folder, both, mode))).toMatch(/^asked: ownValue without it records/);
-    }
-    const answered = (closed: string) => ({ entities: { things: { values: { closed } } } });
-    expect(writtenIn(importText(folder, both, 'direct', answered('true')))).toMatchObject({
-      entities: { things: { fixedParams: { closed: true } } },
-    });
-    expect(outcomeOf(importText(folder, both, 'hosted', answered('true')))).toMatch(
-      /^refused: the API sends no closed with its list/,
-    );
-    expect(outcomeOf(importText(folder, both, 'hosted', answered('null')))).toBe('converted');
+    const direct = importText(folder, both, 'direct');
+    expect(outcomeOf(direct)).toMatch(/^todo: value .*without it records/);
+    expect(writtenIn(direct)).toMatchObject({ entities: { things: { fixedParams: { closed: true } } } });
+    const hosted = importText(folder, both, 'hosted');
+    expect(outcomeOf(hosted)).toMatch(/^todo: actions the list of the API sends no closed/);
+    expect(JSON.stringify(writtenIn(hosted))).not.toContain('fixedParams');
   });
 
   it('because its first page needs a token of another request is refused', ({ folder }) => {
@@ -306,11 +273,11 @@ describe('the check of a definition', () => {
       return { ...one, params: { ...one.params, after: 'string' } };
     };
     const text = serviceText({ listings: { things: withAfter('things'), others: withAfter('others') } });
-    const imported = importText(folder, text, 'direct', { values: { owner: 'ada' } });
+    const imported = importText(folder, text, 'direct');
     expect(writtenIn(imported)).toMatchObject({
       upstream: {
         check: {
-          body: { variables: { login: 'ada', first: 1 } },
+          body: { variables: { login: 'todo', first: 1 } },
           headers: { 'X-Operation': 'list things' },
         },
       },
@@ -326,20 +293,11 @@ describe('the address of a service', () => {
   };
   const text = serviceText({ listings: { things: { more: onePage } }, servers: [server] });
 
-  it('is asked for where a template computes it, with its default as the example', ({ folder }) => {
-    const [question] = questionsOf(importText(folder, text, 'direct'));
-    expect(question).toMatchObject({ kind: 'server', name: 'region', choices: ['na'] });
-  });
-
-  it('is asked for again where the answer can be no part of a host', ({ folder }) => {
-    const [question] = questionsOf(importText(folder, text, 'direct', { server: { region: 'US' } }));
-    expect(question?.why).toContain('"US" can be no part of a host');
-    const imported = importText(folder, text, 'direct', { server: { region: 'eu' } });
-    expect(writtenIn(imported)).toMatchObject({ upstream: { baseUrl: 'https://desk-eu.example.com' } });
+  it('has a TODO where a template computes it, with its default as the example', ({ folder }) => {
+    const imported = importText(folder, text, 'direct');
+    expect(writtenIn(imported)).toMatchObject({ upstream: { baseUrl: 'https://desk-todo.example.com' } });
+    expect(imported.definition?.text).toMatch(
+      /# TODO write the address of the service, .*what stands for region \(such as na\)\?\n {2}baseUrl:/,
+    );
   });
 });
-
-function questionsOf({ outcomes }: ReturnType<typeof importText>) {
-  const outcome = outcomes.get('things');
-  return outcome?.kind === 'asked' ? outcome.questions : [];
-}

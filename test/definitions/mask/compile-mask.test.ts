@@ -65,7 +65,22 @@ describe('a mask', () => {
     ['drops a text where members are expected', { 'a.b': hash }, { a: 'x' }, {}],
     ['drops a text among elements likewise', { 'a.b': hash }, { a: ['x', { b: 'y' }] }, { a: [{ b: '#y' }] }],
     [
-      'keeps a text that only * leads through',
+      'drops a text where * leads on to members',
+      { 'a.*.b': hash },
+      { a: { p: 'x', q: { b: 'y' } } },
+      { a: { q: { b: '#y' } } },
+    ],
+    ['drops a number there, keeps null', { 'a.*.b': hash }, { a: { p: 5, q: null } }, { a: { q: null } }],
+    ['drops texts in arrays there', { 'a.*.b': hash }, { a: { p: ['x', [true]] } }, { a: { p: [[]] } }],
+    [
+      'drops a text in an array where * is a place',
+      { 'a.*.b': hash },
+      { a: ['x', { b: 'y' }] },
+      { a: [{ b: '#y' }] },
+    ],
+    ['drops a text where several * lead on', { 'a.*.*.b': hash }, { a: { p: { q: 'x' } } }, { a: { p: {} } }],
+    [
+      'keeps a field of the record that only * leads through',
       { '*.b': hash },
       { a: 'x', c: { b: 'y' } },
       { a: 'x', c: { b: '#y' } },

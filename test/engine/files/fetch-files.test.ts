@@ -5,7 +5,8 @@ import type { ConnectorName, EntityName, RunId } from '../../../src/core/names.t
 import { fetchFiles } from '../../../src/engine/files/fetch-files.ts';
 import { fileTally, type FileOptions } from '../../../src/engine/files/file-tally.ts';
 import type { Run } from '../../../src/engine/run.ts';
-import type { Files, WantedFile } from '../../../src/sinks/files.ts';
+import type { WantedFile } from '../../../src/sinks/files.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 
 const entity = 'attachments' as EntityName;
 const wanted = (id: number): WantedFile => ({
@@ -23,7 +24,7 @@ it('ends the fetches in flight before it reports that the ledger has failed', as
   let asked = 0;
   let hasEnded = false;
   const failure = new SyncError('locked', { code: 'SINK_FAILED', recovery: 'retry' });
-  const files: Files = {
+  const files: Sink['files'] = {
     next: () => (asked++ === 0 ? Promise.resolve([wanted(1), wanted(2)]) : Promise.reject(failure)),
     stored: () => Promise.resolve(),
     setAside: () => Promise.resolve(),

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../../src/core/json.ts';
-import { compileChangeSpan, timeMs } from '../../../src/engine/prepare/change-span.ts';
+import { timeMs } from '../../../src/core/times.ts';
+import { compileChangeSpan, countUndated } from '../../../src/engine/prepare/change-span.ts';
 
 describe('a time', () => {
   it.each<[JsonValue, string | null]>([
@@ -10,6 +11,10 @@ describe('a time', () => {
     ['2026-05-01 10:00:00', '2026-05-01T10:00:00.000Z'],
     ['2026-05-01T10:00', '2026-05-01T10:00:00.000Z'],
     ['2026-05-01', '2026-05-01T00:00:00.000Z'],
+    ['2026-05-01 10:00:00+00', '2026-05-01T10:00:00.000Z'],
+    ['2026-05-01 10:00:00 UTC', '2026-05-01T10:00:00.000Z'],
+    ['2026-05-01 12:30:00 +0230', '2026-05-01T10:00:00.000Z'],
+    ['2026-04-31', null],
     ['2026-13-01T10:00:00Z', null],
     ['yesterday', null],
     ['', null],
@@ -62,5 +67,14 @@ describe('the change values of a record', () => {
   it('are found in an array of any length', () => {
     const activity = Array.from({ length: 300_000 }, () => ({ at: at(1) }));
     expect(spanOf({ activity })).toEqual({ lowestMs: day(1), highestMs: day(1) });
+  });
+
+  it.each<[string, JsonValue, number]>([
+    ['an empty array', { activity: [] }, 0],
+    ['elements without one', { activity: [{ other: 1 }, { at: null }] }, 0],
+    ['another time', { activity: [{ at: 'never' }] }, 1],
+    ['no object on the way', { activity: 7 }, 1],
+  ])('are counted as no time where there is one: %s', (_what, raw, count) => {
+    expect(countUndated({ field: 'activity.at' }, [raw], [spanOf(raw)])).toBe(count);
   });
 });

@@ -107,7 +107,7 @@ export const addresses: Readonly<Record<string, Vendor>> = {
     base: '/api/0',
     credentials: { auth_token: 'sntrys_1', hostname: 'sentry.io' },
     signed: { Authorization: 'Bearer sntrys_1' },
-    answers: {
+    edits: {
       values: { organization_slug: 'acme', project_slug: 'web' },
       entities: { issues: { values: { query: '' } } },
     },
@@ -156,7 +156,7 @@ export const addresses: Readonly<Record<string, Vendor>> = {
       access_token: 'made-up-access-token',
     },
     signed: { 'x-amz-access-token': 'made-up-access-token' },
-    answers: {
+    edits: {
       server: { region: 'na' },
       values: { MarketplaceIds: 'ATVPDKIKX0DER', marketplaceIds: 'ATVPDKIKX0DER' },
     },

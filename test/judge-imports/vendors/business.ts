@@ -17,7 +17,7 @@ export const business: Readonly<Record<string, Vendor>> = {
         size: { name: 'limit', max: 100, usual: 10, over: 'refuse' },
       }),
     },
-    answers: { entities: { subscriptions: { values: { status: 'all' } } } },
+    edits: { entities: { subscriptions: { values: { status: 'all' } } } },
     entities: {
       ...many('customers invoices charges refunds products balance_transactions payment_intents'),
       ...many('disputes payouts'),
@@ -65,7 +65,7 @@ export const business: Readonly<Record<string, Vendor>> = {
     base: '/wp-json/wc/v3',
     credentials: { api_key: 'ck_1', api_secret: 'cs_1', shop: 'shop.example' },
     signed: { Authorization: basic('ck_1', 'cs_1') },
-    answers: {
+    edits: {
       entities: {
         customers: { values: { role: 'all' } },
         product_reviews: { values: { status: 'all' } },
@@ -165,7 +165,7 @@ export const business: Readonly<Record<string, Vendor>> = {
     base: '',
     credentials: { client_id: 'c', client_secret: 's' },
     signed: { Authorization: 'Bearer made-up-access-token' },
-    answers: {
+    edits: {
       values: { start_date: '2026-10-01T00:00:00Z', end_date: '2026-10-31T00:00:00Z' },
     },
     all: {},
@@ -208,7 +208,7 @@ export const business: Readonly<Record<string, Vendor>> = {
     base: '/3.0',
     credentials: { api_key: 'key-us1', data_center: 'us1' },
     signed: { Authorization: basic('anystring', 'key-us1') },
-    answers: {
+    edits: {
       entities: {
         tags: { key: ['list_id', 'id'], paging: 'single' },
         email_activity: { key: ['campaign_id', 'email_id'] },

@@ -51,7 +51,7 @@ export const marketing: Readonly<Record<string, Vendor>> = {
     base: '/v24.0',
     credentials: { account_key: 'fb-1' },
     signed: { Authorization: 'Bearer fb-1' },
-    answers: {
+    edits: {
       entities: {
         ads_insights: { key: 'none' },
         pixel_stats: { key: 'none', values: { start_time: null, end_time: null, aggregation: null } },
@@ -134,7 +134,7 @@ export const marketing: Readonly<Record<string, Vendor>> = {
     base: '/webmasters/v3',
     credentials: refreshed,
     signed: fresh,
-    answers: { entities: { sitemaps: { key: ['site_url', 'path'] } } },
+    edits: { entities: { sitemaps: { key: ['site_url', 'path'] } } },
     all: { pages: single() },
     entities: {
       sites: { at: 'siteEntry', key: 'siteUrl' },

@@ -30,7 +30,7 @@ export const support: Readonly<Record<string, Vendor>> = {
         hasLink: true,
       }),
     },
-    answers: { entities: { tickets: { values: { updated_since: '1970-01-01T00:00:00Z' } } } },
+    edits: { entities: { tickets: { values: { updated_since: '1970-01-01T00:00:00Z' } } } },
     entities: {
       // Those of the last 30 days otherwise.
       tickets: { whole: { updated_since: /^19/ } },
@@ -144,7 +144,7 @@ export const support: Readonly<Record<string, Vendor>> = {
     base: '',
     credentials: { api_token: 'py-1' },
     signed: { Authorization: 'Bearer py-1' },
-    answers: { values: { start_time: '2026-10-01T00:00:00Z', end_time: '2026-10-30T00:00:00Z' } },
+    edits: { values: { start_time: '2026-10-01T00:00:00Z', end_time: '2026-10-30T00:00:00Z' } },
     all: { at: 'data', pages: pylon },
     entities: {
       issues: { needs: { start_time: /^2026-10-01T/, end_time: /^2026-10-30T/ } },
@@ -158,7 +158,7 @@ export const support: Readonly<Record<string, Vendor>> = {
     base: '',
     credentials: { access_key: 'k', access_key_secret: 's' },
     signed: { Authorization: basic('k', 's') },
-    answers: {
+    edits: {
       entities: {
         settings_scorecards: { key: ['scorecard_id'] },
         settings_trackers: { key: ['tracker_id'] },
@@ -233,7 +233,7 @@ export const support: Readonly<Record<string, Vendor>> = {
     base: '',
     credentials: { api_key: 'sg-1' },
     signed: { Authorization: 'Bearer sg-1' },
-    answers: {
+    edits: {
       entities: {
         bounces: { key: ['email'] },
         blocks: { key: ['email'] },

@@ -82,7 +82,7 @@ export const work: Readonly<Record<string, Vendor>> = {
     base: '',
     credentials: { api_key: 'pk_1' },
     signed: { Authorization: 'pk_1' },
-    answers: {
+    edits: {
       entities: {
         tasks: { paging: { by: 'page', param: 'page', first: 0 }, values: { include_closed: true } },
         view_tasks: { paging: { by: 'page', param: 'page', first: 0 } },
@@ -124,7 +124,7 @@ export const work: Readonly<Record<string, Vendor>> = {
     base: '',
     credentials: { username: 'u', password: 'p', subdomain: 'site' },
     signed: { Authorization: basic('u', 'p') },
-    answers: { entities: { audit: { key: 'none' } } },
+    edits: { entities: { audit: { key: 'none' } } },
     all: { at: 'results', pages: confluence },
     entities: {
       ...many('spaces pages blog_posts'),
@@ -137,7 +137,7 @@ export const work: Readonly<Record<string, Vendor>> = {
     base: '',
     credentials: { username: 'u', password: 'p', subdomain: 'site' },
     signed: { Authorization: basic('u', 'p') },
-    answers: { values: { jql: 'created >= "2000-01-01"' } },
+    edits: { values: { jql: 'created >= "2000-01-01"' } },
     all: {},
     entities: {
       projects: {
@@ -206,7 +206,7 @@ export const work: Readonly<Record<string, Vendor>> = {
     base: '',
     credentials: { token: 'ghp_1' },
     signed: { Authorization: 'Bearer ghp_1' },
-    answers: {
+    edits: {
       values: { username: 'octo', org: 'acme', owner: 'octo', repo: 'tools' },
       // The file has no fields of these.
       entities: Object.fromEntries(

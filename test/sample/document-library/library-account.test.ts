@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import { revisingAccount } from '../../support/revising-account.ts';
-import { createSampleAccount } from '../../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../../src/sample/sample-service.ts';
 import type { SampleAccount, SampleSize } from '../../../src/sample/sample-account.ts';
 import type { ProviderFile } from '../../../src/service/provider.ts';
 import { sampleTruth } from '../../support/sample-truth.ts';

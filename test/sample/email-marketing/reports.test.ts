@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../src/core/json.ts';
-import { createSampleAccount } from '../../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../../src/sample/sample-service.ts';
 import type { SampleAccount } from '../../../src/sample/sample-account.ts';
 import { sampleTruth } from '../../support/sample-truth.ts';
 

@@ -3,9 +3,9 @@ import { sampleTruth } from '../../support/sample-truth.ts';
 import { object, objects, text } from '../../support/service/served-api.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Params } from '../../../src/core/records.ts';
-import { createSampleAccount } from '../../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../../src/sample/sample-service.ts';
 import type { SampleAccount } from '../../../src/sample/sample-account.ts';
-import { revisionTime } from '../../../src/sample/writing.ts';
+import { revisionTime } from '../../../src/sample/sample-values.ts';
 import { isLong } from '../../support/trials.ts';
 
 const revision = 10;

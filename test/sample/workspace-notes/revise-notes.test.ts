@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { sampleTruth, type TruthRecord } from '../../support/sample-truth.ts';
 import { object, text } from '../../support/service/served-api.ts';
 import { isJsonObject, type JsonObject } from '../../../src/core/json.ts';
-import { createSampleAccount } from '../../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../../src/sample/sample-service.ts';
 import type { SampleAccount } from '../../../src/sample/sample-account.ts';
-import { revisionTime } from '../../../src/sample/writing.ts';
+import { revisionTime } from '../../../src/sample/sample-values.ts';
 
 const sizes = ['tiny', 'small'] as const;
 const last = { tiny: 12, small: 6 };

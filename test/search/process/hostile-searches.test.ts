@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import { SyncError } from '../../../src/core/errors.ts';
-import { openSearch, type Search } from '../../../src/search/open-search.ts';
+import { openSearch } from '../../../src/search/open-search.ts';
 import { Bench, news } from '../../contracts/sink/fixture.ts';
 import { sqlite } from '../../support/search/index-world.ts';
 import { listMember, listMembers, sinkOfMembers } from '../../support/search/process-world.ts';
@@ -15,9 +15,10 @@ const deadlineMs = 150;
 const mostMs = 200;
 
 let bench: Bench;
+const { signal } = new AbortController();
 const searched = { connector: news, entity: listMembers };
 
-let open: Search;
+let open: ReturnType<typeof openSearch>;
 
 beforeAll(async () => {
   bench = new Bench(sqlite);
@@ -43,7 +44,7 @@ beforeAll(async () => {
 }, 60_000);
 
 afterAll(async () => {
-  open[Symbol.dispose]();
+  await open[Symbol.asyncDispose]();
   await bench.close();
 });
 
@@ -151,6 +152,6 @@ async function endOf(query: unknown): Promise<string> {
   }
 }
 
-function options(): Parameters<Search['search']>[2] {
-  return { cursorKey: Buffer.alloc(32), scope: 's', clock: systemClock, deadlineMs };
+function options(): Parameters<typeof open.search>[2] {
+  return { cursorKey: Buffer.alloc(32), scope: 's', clock: systemClock, deadlineMs, signal };
 }

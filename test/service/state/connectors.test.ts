@@ -39,6 +39,7 @@ describe('connectors', () => {
       name: 'Newsletter',
       replicationConfig: { start_date: '2024-01-01', deep: [1, { a: null }] },
       account: null,
+      address: null,
       createdAt: '2026-01-01T00:00:00.000Z',
       updatedAt: '2026-01-01T00:00:00.000Z',
     });

@@ -4,7 +4,6 @@ import { afterEach, describe, expect } from 'vitest';
 import { it } from '../../support/it.ts';
 import { createApplications } from '../../../src/service/state/applications.ts';
 import { openStateFile } from '../../../src/service/state/open-state-file.ts';
-import { inMemoryCost } from '../../../src/service/state/secret-hash.ts';
 import { createTokens } from '../../../src/service/state/tokens.ts';
 import type { ServiceState } from '../../../src/service/state/open-service-state.ts';
 import {
@@ -139,7 +138,7 @@ describe('a full disk', () => {
     const clock = manualClock();
     const file = openStateFile(folder, clock);
     kept({ [Symbol.dispose]: () => file.close() });
-    const applications = createApplications(file, { clock, cost: inMemoryCost });
+    const applications = createApplications(file, clock);
     const tokens = createTokens(file, {
       clock,
       tokenTtlSeconds: 900,

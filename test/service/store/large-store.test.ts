@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Provider } from '../../../src/service/provider.ts';
-import { textOf } from '../../../src/sample/writing.ts';
+import { textOf } from '../../../src/sample/sample-values.ts';
 import { execute, never, searchable, storeWorld } from '../../support/service/store-world.ts';
 import { isLong } from '../../support/trials.ts';
 

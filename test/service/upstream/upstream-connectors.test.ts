@@ -289,3 +289,26 @@ it('asks no third party with --samples, and mixes no sample records into a real 
   expect((await again.execute(id, list)).status).toBe(200);
   expect(world.fake.takeRequests()).toHaveLength(1);
 });
+
+// Proves promise 17.1
+it('sends no credentials to another address than they were given for, until they are given again', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'served-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const [world, elsewhere] = [await opened(mailchimpWorld()), await opened(mailchimpWorld())];
+  const before = await serveWorlds([world], { data: folder });
+  const id = await before.connect(world);
+  await before.service.close();
+
+  const served = await serveWorlds([elsewhere], { data: folder, isIndexed: true });
+  const refused = await served.execute(id, list);
+  expect(refusalOf(refused)).toMatchObject({ status: 401, code: 'upstream_unauthorized' });
+  const [was, now] = [world, elsewhere].map(({ fake }) => fake.origin);
+  for (const origin of [was, now]) expect(JSON.stringify(refused.body)).toContain(origin);
+  const check = await served.client.post(`${connectorsPath}/${id}/check`, {});
+  expect(check.body).toMatchObject({ status: 'failed' });
+  expect(elsewhere.fake.takeRequests()).toEqual([]);
+
+  const credentials = firstCredentials(elsewhere);
+  expect((await served.client.put(`${connectorsPath}/${id}`, { credentials })).status).toBe(200);
+  expect((await served.execute(id, list)).status).toBe(200);
+});

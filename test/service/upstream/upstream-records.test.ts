@@ -3,7 +3,7 @@ import type { JsonObject } from '../../../src/core/json.ts';
 import type { Params } from '../../../src/core/records.ts';
 import type { Entity } from '../../../src/definitions/definition.ts';
 import type { SampleAccount } from '../../../src/sample/sample-account.ts';
-import { textOf } from '../../../src/sample/writing.ts';
+import { textOf } from '../../../src/sample/sample-values.ts';
 import { instant } from '../../../src/core/clock.ts';
 import type { UpstreamAccount } from '../../../src/upstream/open-upstream.ts';
 import { type Row, expectedRows } from '../../support/expected-rows.ts';

@@ -19,7 +19,7 @@ describe('a copied connector', () => {
 
   const copy = async (from: Bench, to: Bench): Promise<void> => {
     const source = await from.open();
-    await copyNews(source, await to.open(), from);
+    await copyNews(source, await to.open());
     // They all continue, to be compared.
     await source.copies.reopen(news, identity().holder);
   };

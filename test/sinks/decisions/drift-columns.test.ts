@@ -5,6 +5,7 @@ import {
   chooseColumns,
   mergeDrift,
   newsOf,
+  otherFields,
   rememberDrift,
   type NotedDrift,
 } from '../../../src/sinks/decisions/drift-columns.ts';
@@ -27,6 +28,7 @@ describe('the columns of undeclared fields', () => {
     ['null alone', [of('nick', 'null')], undefined],
     ['refused records alone', [of('nick', 'string', { isRefused: true })], undefined],
     ['a name that no definition could declare', [of('nick name', 'string')], undefined],
+    ['the name of a system column of PostgreSQL', [of('xmax', 'string')], undefined],
     ['a name that is declared', [of('id', 'string')], undefined],
     [
       'a field that was declared once',
@@ -53,6 +55,19 @@ it('notes each field once, and again when it is accepted', () => {
   expect(newsOf(memory, { ...met, isRefused: true })).toBe(null);
 });
 
+it('notes 200 fields of an entity by name, and all others as one', () => {
+  const memory = rememberDrift([]);
+  const noted = Array.from({ length: 202 }, (_, index) =>
+    newsOf(memory, { entity: members, field: `field_${index}`, kind: 'undeclared', type: 'string' }),
+  );
+  expect(noted.slice(198).map((one) => one?.field)).toEqual([
+    'field_198',
+    'field_199',
+    otherFields,
+    undefined,
+  ]);
+});
+
 it('says in one row of a field which types it had, and where its values are', () => {
   const seen = {
     connector: 'news' as ConnectorName,
@@ -60,7 +75,7 @@ it('says in one row of a field which types it had, and where its values are', ()
     firstSeenAt: 't1',
     firstRun: 'r1' as RunId,
   };
-  const one = { ...seen, ...of('nick', 'string'), isEvolved: false };
+  const one = { ...seen, ...of('nick', 'string'), isEvolved: false, canWiden: false };
   const rows = (...all: readonly (typeof one)[]) =>
     mergeDrift(all).map(({ types, place }) => ({ types, place }));
   expect(rows(one, { ...one, type: 'null', firstSeenAt: 't2' })).toEqual([

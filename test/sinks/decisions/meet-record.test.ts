@@ -2,7 +2,6 @@ import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import {
   classifyMet,
-  lostHash,
   meetingPlace,
   staleBefore,
   type MeetingPlace,
@@ -32,12 +31,11 @@ it('updates what has another hash, and what was deleted, before it is a duplicat
   expect(classifyMet(stored, stored, showing)).toEqual({ kind: 'unchanged', isWritten: false });
 });
 
-it('never replaces an exploded row, unless the store has lost it', () => {
+it('never replaces an exploded row', () => {
   const other = { hash: 'b', volatileHash: 'w' };
   const exploded = { ...showing, isInsertOnly: true };
   const old = { ...stored, changedAt: instant(nowMs - 2 * dayMs) };
   expect(classifyMet(old, other, exploded)).toEqual({ kind: 'unchanged', isWritten: false });
-  expect(classifyMet({ ...old, hash: lostHash }, other, exploded).kind).toBe('updated');
 });
 
 it('writes a volatile change once the row was last written a day ago, as what it is otherwise', () => {

@@ -40,22 +40,30 @@ const yesNo = [true, false];
 interface Noted extends NotedMissing {
   /** `get` has found nothing in this run. */
   readonly isGone: boolean;
+  /** The last read of its partition has met all that the one before met. */
+  readonly isAgreed: boolean;
 }
 
 /** Every combination that can be noted, one row each. */
-const noted: readonly Noted[] = (['live', 'ended', 'emptied', 'resting'] as const).flatMap((owner) =>
-  [0, 1, 2, 3].flatMap((missed) =>
-    (['nothing', 'get', 'walk'] as const).flatMap((needs) =>
-      yesNo.flatMap((isAllowed) =>
-        yesNo.flatMap((isVouchedFor) =>
-          yesNo.flatMap((wasAsked) =>
-            yesNo.map((isGone) => ({ owner, missed, needs, isAllowed, isVouchedFor, wasAsked, isGone })),
+const noted: readonly Noted[] = (['live', 'ended', 'emptied', 'resting'] as const)
+  .flatMap((owner) =>
+    [0, 1, 2, 4].flatMap((missed) =>
+      (['nothing', 'get', 'walk'] as const).flatMap((needs) =>
+        yesNo.flatMap((isAllowed) =>
+          yesNo.flatMap((isVouchedFor) =>
+            yesNo.flatMap((wasAsked) =>
+              yesNo.flatMap((isGone) =>
+                yesNo.map((isAgreed) => {
+                  return { owner, missed, needs, isAllowed, isVouchedFor, wasAsked, isGone, isAgreed };
+                }),
+              ),
+            ),
           ),
         ),
       ),
     ),
-  ),
-);
+  )
+  .filter(({ isAgreed, needs, missed }) => !(isAgreed && needs === 'walk' && missed === 1));
 
 function openEmpty(): Database {
   const folder = mkdtempSync(join(tmpdir(), 'missing-rows-'));
@@ -79,13 +87,15 @@ function openEmpty(): Database {
 
 /** The row's number is its place in the list. */
 async function storeAll(tx: Tx): Promise<void> {
-  const owners = Object.entries(standing);
+  const owners = Object.entries(standing).flatMap(([name, gone]) =>
+    yesNo.map((isAgreed) => ({ name: `${name} ${isAgreed}`, gone })),
+  );
   await tx.run(
     `INSERT INTO _sync_partitions (id, connector, entity, params, params_hash, inject, rank, origin, found_at, ready, listed, gone)
      SELECT p.id, 'news', 'members', p.params, p.params_hash, '{}', 0, 1, '', 0, 0, p.gone
      FROM {p: id bigint, params text, params_hash bytea, gone integer} WHERE true`,
     {
-      p: owners.map(([name, gone], id) => ({ id, params: name, paramsHash: Buffer.from(name), gone })),
+      p: owners.map(({ name, gone }, id) => ({ id, params: name, paramsHash: Buffer.from(name), gone })),
     },
   );
   await tx.run(
@@ -98,7 +108,7 @@ async function storeAll(tx: Tx): Promise<void> {
       m: noted.map((one, row) => ({
         ...one,
         row,
-        owner: owners.findIndex(([name]) => name === one.owner),
+        owner: owners.findIndex(({ name }) => name === `${one.owner} ${one.isAgreed}`),
         since: `since ${1000 + row}`,
         askedRun: one.wasAsked ? 'r0' : null,
         goneRun: one.isGone ? run : null,
@@ -111,12 +121,12 @@ const rowsThat = (which: (one: Noted) => boolean): readonly number[] =>
   [...noted.entries()].filter(([, one]) => which(one)).map(([row]) => row);
 
 /** Nothing else must agree before it is deleted, if the guards or a person let it pass. */
-function needsNothingMore({ missed, needs, isGone }: Noted): boolean {
+function needsNothingMore({ missed, needs, isGone, isAgreed }: Noted): boolean {
   switch (needs) {
     case 'nothing':
       return true;
     case 'walk':
-      return missed >= 2;
+      return missed >= 4 || (missed >= 2 && isAgreed);
     case 'get':
       return isGone;
   }

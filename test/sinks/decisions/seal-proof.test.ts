@@ -38,3 +38,9 @@ it('forgets the doubt where the next walk has none', () => {
   const before = { ...proof, doubt: { ...doubt, runs: 3 }, readAt: null };
   expect(ended(seal, before)).toEqual({ ...proof, readAt: at(10) });
 });
+
+it('keeps how far an earlier walk has reached where the next one ends with a doubt', () => {
+  const before = { ...proof, reach: 40, readAt: null };
+  expect(ended({ ...seal, doubt, reach: 3 }, before).reach).toBe(40);
+  expect(ended({ ...seal, reach: 3 }, before).reach).toBe(3);
+});

@@ -51,3 +51,11 @@ it('refuses another key and a column of another type, save for JSON of another k
   const before = declareTable(news, json('array'), first).columns;
   expect(() => declareTable(news, json('object'), before)).not.toThrow();
 });
+
+it('refuses a key of numbers that is declared as text', () => {
+  const numbered = { ...table, columns: [column('id', 'integer'), column('name', 'integer')] };
+  const before = declareTable(news, numbered, undefined).columns;
+  const named = { ...numbered, columns: [column('id', 'integer'), column('name')] };
+  expect(declareTable(news, named, before).retyped).toEqual([column('name', 'integer')]);
+  expect(() => declareTable(news, table, before)).toThrow('column "id" holds integer values');
+});

@@ -4,7 +4,7 @@ import type { Tx } from '../../../src/sql/database.ts';
 import { compileStatement } from '../../../src/sql/statement.ts';
 import { openSqlite } from '../../../src/sql/sqlite/open-sqlite.ts';
 import { sqliteDialect } from '../../../src/sql/sqlite/sqlite-tx.ts';
-import { sqliteLedgerSql } from '../../../src/sinks/sqlite/schema.ts';
+import { tablesSql } from '../../../src/sinks/sqlite/schema.ts';
 import * as notes from '../../../src/sinks/ledger/deletes/noted-rows.ts';
 import * as places from '../../../src/sinks/ledger/deletes/places.ts';
 import * as partitions from '../../../src/sinks/ledger/partitions/read-partitions.ts';
@@ -13,7 +13,7 @@ import { transitions } from '../../../src/sinks/ledger/partitions/transitions.ts
 /** Prepares what it is given, without any rows, and notes how SQLite would do it. */
 function planningTx(): { readonly tx: Tx; readonly plans: string[] } {
   const db = openSqlite(':memory:');
-  db.exec(sqliteLedgerSql);
+  db.exec(tablesSql);
   const plans: string[] = [];
   const plan = (sql: string): void => {
     const { text, parameters } = compileStatement(sql, sqliteDialect);

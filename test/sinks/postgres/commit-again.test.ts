@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import {
   Bench,

@@ -1,8 +1,7 @@
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { openExistingRecords, openSink } from '../../../src/sinks/registry.ts';
-import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import {
   Bench,
   identity,

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { RunId } from '../../../src/core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../../src/core/records.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import {
   Bench,

@@ -4,8 +4,7 @@ import type { RunId } from '../../../src/core/names.ts';
 import { ConnectorBusyError } from '../../../src/sinks/acquire-errors.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
-import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import {
   identity,
   member,

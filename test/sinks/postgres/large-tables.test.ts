@@ -20,6 +20,7 @@ import { transitions } from '../../../src/sinks/ledger/partitions/transitions.ts
 import { openRecordTable } from '../../../src/sinks/postgres/records/open-record-table.ts';
 import { plannedTable, type PlannedTable } from '../../../src/sinks/ledger/planned-table.ts';
 import { openRawRows } from '../../../src/sinks/ledger/raw-rows.ts';
+import { openCollisions } from '../../../src/sinks/decisions/meet-record.ts';
 import { openSeenRows } from '../../../src/sinks/ledger/seen-rows.ts';
 import { readStored, storeRows } from '../../../src/sinks/ledger/store-rows.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
@@ -86,6 +87,7 @@ it(
         ]),
         seen: openSeenRows(news, 1),
         raw: openRawRows(news, now),
+        collisions: openCollisions(),
         purged: null,
         followed: new Map<string, number>(),
       };

@@ -3,7 +3,7 @@ import { afterEach, expect, it, onTestFinished, vi } from 'vitest';
 import type { RunId } from '../../../src/core/names.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { identity, manualClock, news, runPlan } from '../../contracts/sink/fixture.ts';
 import { startPooler } from '../../support/postgres-pooler.ts';
 import { sharedPostgres, startPostgres, type PrivatePostgres } from '../../support/postgres.ts';

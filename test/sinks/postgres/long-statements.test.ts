@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { Bench, entityReport, identity, members, news, report } from '../../contracts/sink/fixture.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import { atPort, PagedRun } from '../../support/sinks/paged-run.ts';

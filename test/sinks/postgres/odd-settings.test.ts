@@ -63,7 +63,7 @@ it('reads and copies numbers to the last digit, whatever the settings of the rol
   await source.commit(started.lease, [page(started, id, records)]);
   await started.lease[Symbol.asyncDispose]();
   expect(await scoresOf(from)).toEqual(numbers);
-  await copyNews(source, target, from);
+  await copyNews(source, target);
   expect(await scoresOf(to)).toEqual(numbers);
 });
 

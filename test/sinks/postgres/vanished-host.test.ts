@@ -6,7 +6,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { SyncError } from '../../../src/core/errors.ts';
 import { ConnectorBusyError } from '../../../src/sinks/acquire-errors.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { Bench } from '../../contracts/sink/fixture.ts';
 import { postgresSinkKind, postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
 import { startPostgresProxy } from '../../support/postgres-proxy.ts';

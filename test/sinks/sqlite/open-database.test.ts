@@ -1,6 +1,8 @@
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { it } from '../../support/it.ts';
+import { checkTemporaryFolder } from '../../../src/files/temporary-folder.ts';
 import { openDatabase } from '../../../src/sinks/sqlite/open-database.ts';
 import { sqliteFormat } from '../../../src/sinks/sqlite/schema.ts';
 import { startScript } from '../../support/run-cli.ts';
@@ -42,6 +44,16 @@ it.each([
     }
   },
 );
+
+it('a sink is not opened for writing without a temporary folder', () => {
+  const file = join(folder, 'file');
+  writeFileSync(file, '');
+  const none = [join(folder, 'none'), file];
+  expect(() => checkTemporaryFolder(none)).toThrow(
+    `Expected a temporary folder that this user can write to, found none (${none.join(', ')}). Mount one at /tmp`,
+  );
+  expect(() => checkTemporaryFolder([...none, folder])).not.toThrow();
+});
 
 it('several processes may make the same file at the same time', async () => {
   const script = testProgram('sinks/sqlite/opening-process.mjs');

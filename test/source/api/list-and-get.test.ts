@@ -139,7 +139,6 @@ describe('a list', () => {
     ['another status', json(200, { status: 'error', result: [] })],
     ['no envelope', json(200, [1, 2])],
     ['an object as result', success({ id: 'a' })],
-    ['null as result', success(null)],
     ['no result', json(200, { status: 'success' })],
     ['text as result', success('rows')],
     [
@@ -151,23 +150,64 @@ describe('a list', () => {
       }),
     ],
     ['an encoding that was not asked for', text(200, '{}', { 'content-encoding': 'br' })],
+    ['a page of a proxy', html(200)],
     ['damaged gzip', text(200, '{}', { 'content-encoding': 'gzip' })],
     ['an endless number', successText('[{"n":1e999999}]')],
   ])('refuses a 200 with %s, after as many attempts as for a failure', async (_title, reply) => {
     const { server, source } = await sourceWith(reply, { limits: { retries: 2 } });
-    expect(await failureOf(list())).toMatchObject({ code: 'BODY_INVALID', recovery: 'retry' });
+    expect(await failureOf(list())).toMatchObject({ code: 'BODY_INVALID' });
     expect(server.calls).toHaveLength(3);
     expect(source.stats()).toMatchObject({ calls: 3, retries: 2 });
+  });
+
+  it('names a page that answers in place of the API', async () => {
+    await sourceWith(html(200), { limits: { retries: 0 } });
+    const { message } = await failureOf(list());
+    expect(message).toContain('expected JSON, got a page (HTML or XML) of the type text/html');
   });
 
   it.each([
     ['no metadata', null],
     ['metadata without the keys', { links: [] }],
     ['a flag that is text', { has_more: 'yes' }],
-    ['a token that is a number', { has_more: true, next_cursor: 5 }],
+    ['a token that is a fraction', { has_more: true, next_cursor: 5.5 }],
   ])('refuses %s where pages are found by token', async (_title, metadata) => {
     await sourceWith(success([], metadata), { limits: { retries: 0 } });
     expect(await failureOf(list(notes))).toMatchObject({ code: 'BODY_INVALID', recovery: 'retry' });
+  });
+
+  it.each<[string, unknown, unknown, object]>([
+    ['null', null, null, { wasNull: true }],
+    ['null in the place of data', { data: null }, null, { wasNull: true }],
+    ['null in the place of hits', { hits: null }, null, { wasNull: true }],
+    ['null that a total of 0 agrees with', null, { total_items: 0 }, { total: 0 }],
+    ['no data, where a total of 0 agrees', { meta: {} }, { total_items: 0 }, { total: 0 }],
+  ])('takes %s for an empty page', async (_what, result, metadata, expected) => {
+    await sourceWith(success(result, metadata), { limits: { retries: 0 } });
+    const page = await list(entityName('tags'), { list_id: 'a' });
+    expect(page).toMatchObject({ records: { length: 0 }, ...expected });
+    expect('wasNull' in page).toBe('wasNull' in expected);
+  });
+
+  it('takes an answer without content for an empty page, and for the last one by token', async () => {
+    await sourceWith(text(204, ''), { limits: { retries: 0 } });
+    expect(await list(notes)).toMatchObject({
+      records: { length: 0 },
+      next: { hasMore: false, token: null },
+    });
+  });
+
+  it.each([
+    ['an object without members', {}],
+    ['false', false],
+    ['an empty text in the place of data', { data: '' }],
+    ['null beside a total of 5', null, { total_items: 5 }],
+  ])('refuses %s as a result, for this listing alone', async (_what, result, metadata: unknown = null) => {
+    await sourceWith(success(result, metadata), { limits: { retries: 0 } });
+    expect(await failureOf(list(entityName('tags'), { list_id: 'a' }))).toMatchObject({
+      code: 'BODY_INVALID',
+      recovery: 'skip-partition',
+    });
   });
 
   it.each(['deep inside … [truncated — use `get` action]', 'x... [truncated — use'])(

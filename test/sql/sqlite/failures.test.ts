@@ -72,31 +72,6 @@ it('survives a disk that is full, where SQLite has rolled back by itself', async
   }
 });
 
-it('shows what ended a transaction: each ends with one call, behind which nothing changes', async ({
-  folder,
-}) => {
-  await using db = openTestSqlite(join(folder, 'test.db'));
-  await makeTable(db);
-  const calls: string[] = [];
-  const how = {
-    beforeCommit: () => void calls.push('before'),
-    committed: () => void calls.push('committed'),
-    rolledBack: () => void calls.push('rolled back'),
-  };
-  const add = 'INSERT INTO t (id) VALUES (1)';
-  await db.transact(async (tx) => await tx.run(add), how);
-  await expect(db.transact(async (tx) => await tx.run(add), how)).rejects.toThrow(/UNIQUE/);
-  const fails = () => {
-    throw new Error('not durable');
-  };
-  const other = 'INSERT INTO t (id) VALUES (2)';
-  await expect(
-    db.transact(async (tx) => await tx.run(other), { ...how, beforeCommit: fails }),
-  ).rejects.toThrow('not durable');
-  expect(calls).toEqual(['before', 'committed', 'rolled back', 'rolled back']);
-  expect(await countIn(db)).toBe(1);
-});
-
 it('writes nothing where its check throws, which has the write lock', async ({ folder }) => {
   const file = join(folder, 'test.db');
   const writer = writerOf(file);

@@ -5,6 +5,7 @@ import { addCounts, noCounts, type PageCounts } from '../../../src/core/records.
 import type { Candidate, Judgement } from '../../../src/sinks/deletes.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
 import type { RunOutcome } from '../../../src/sinks/run-report.ts';
+import type { UndonePlace } from '../../../src/sinks/repair.ts';
 import type { CommittedPage, PageCommit, RunPlan } from '../../../src/sinks/sink.ts';
 import {
   blocksTable,
@@ -345,7 +346,7 @@ export class History {
     await this.#byHand();
   }
 
-  /** Undeletes, and stores and deletes single records, in a run of its own. */
+  /** Undoes runs, and stores and deletes single records, in a run of its own. */
   async #byHand(): Promise<void> {
     const random = this.#random;
     const of = pick(random, this.#finished) ?? ('none' as RunId);
@@ -363,11 +364,15 @@ export class History {
     );
     const counts = new Map<EntityName, PageCounts>();
     if (random() < 0.5) {
-      for (let isDone = false; !isDone;) {
-        ({ isDone = true } = await this.#sides.same(
-          `undelete ${of}`,
-          async ({ sink, lease }) => await sink.repair.undelete(lease, run, of, 3),
-        ));
+      for (const { entity } of plan.tables) {
+        for (let after: number | null = 0; after !== null;) {
+          const place: UndonePlace = { entity, after, limit: 3 };
+          const undone = await this.#sides.same(
+            `undo ${of} ${entity}`,
+            async ({ sink, lease }) => await sink.repair.undo(lease, run, of, place),
+          );
+          after = undone.next;
+        }
       }
     } else {
       const [id, what] = pick(random, [...this.#world.members]) ?? [];

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import { SyncError } from '../../../src/core/errors.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { identity, type Bench } from '../../contracts/sink/fixture.ts';
 
 /** A sink, and the lease on its connector. */

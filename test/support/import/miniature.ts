@@ -1,6 +1,5 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { noAnswers, type Answers } from '../../../src/definitions/import/answers.ts';
 import { importService, type Imported } from '../../../src/definitions/import/import-service.ts';
 import type { ModeName } from '../../../src/definitions/import/modes.ts';
 import type { Outcome } from '../../../src/definitions/import/plan-entity.ts';
@@ -117,16 +116,10 @@ function getOperation(entity: string, path: string, { record = { id, name: text 
 }
 
 /** What becomes of the service in one mode. */
-export function importText(
-  folder: string,
-  text: string,
-  mode: ModeName,
-  answers: Partial<Answers> = {},
-): Imported {
+export function importText(folder: string, text: string, mode: ModeName): Imported {
   const file = join(folder, 'connector.yaml');
   writeFileSync(file, text);
-  const options = { answers: { ...noAnswers, ...answers }, manifest: null, only: null };
-  return importService(readServiceFile(file), mode, options);
+  return importService(readServiceFile(file), mode, null);
 }
 
 /** The same of one listing, `things`. */
@@ -134,20 +127,23 @@ export function importListing(folder: string, listing: Listing, mode: ModeName):
   return importText(folder, serviceText({ listings: { things: listing } }), mode);
 }
 
-/** `refused: why`, `asked: kind why`, or what is written: `converted`. */
+/** `refused: why`, `todo: place what and why`, or what is written: `converted`. */
 export function outcomeOf(imported: Imported, entity = 'things'): string {
   const outcome: Outcome | undefined = imported.outcomes.get(entity);
   switch (outcome?.kind) {
     case undefined:
       return 'left out silently';
-    case 'converted':
-      return 'converted';
+    case 'converted': {
+      const { open } = outcome.plan;
+      const texts = open.map(
+        ({ at, text }) => `${String(at[2] === 'fixedParams' ? 'value' : at.at(-1))} ${text}`,
+      );
+      return open.length === 0 ? 'converted' : `todo: ${texts.join('; ')}`;
+    }
     case 'refused':
       return `refused: ${outcome.why}`;
     case 'notChosen':
       return 'not chosen';
-    case 'asked':
-      return `asked: ${outcome.questions.map(({ kind, why }) => `${kind} ${why}`).join('; ')}`;
   }
 }
 

@@ -117,7 +117,7 @@ export async function useEverything(world: MaskedWorld): Promise<readonly Seen[]
   await run('schema', 'diff', 'newsletter');
   await run('refetch', entity, ...key);
   const [, deletingRun = ''] = /"run":"([^"]+)"[^\n]*"outcome"/.exec(deleting) ?? [];
-  await run('undelete', 'newsletter', '--run', deletingRun, '--json');
+  await run('undo', 'newsletter', '--run', deletingRun, '--json');
   await run('purge', 'newsletter', '--unmasked', '--dry-run');
   seen.push({ place: 'pages', text: await pagesOf(world, { list_id: list, id }) });
   seen.push({ place: 'mcp', text: await agentAnswers(world, { list_id: list, id }) });

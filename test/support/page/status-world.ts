@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { JsonObject } from '../../../src/core/json.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../../src/definitions/load-definitions.ts';
-import { createSampleAccount } from '../../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../../src/sample/sample-service.ts';
 import { listingOf, type SampleAccount, type SampleSize } from '../../../src/sample/sample-account.ts';
 import { ApiError } from '../../../src/service/api-error.ts';
 import { openHistory } from '../../../src/sinks/registry.ts';

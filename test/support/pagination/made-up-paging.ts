@@ -6,10 +6,10 @@ import { keysetPagination } from '../../../src/pagination/keyset.ts';
 import { newestFirstPagination } from '../../../src/pagination/newest-first.ts';
 import { styleOf } from '../../../src/pagination/pagination-of.ts';
 import type { PageLengths } from '../../../src/pagination/page-lengths.ts';
-import { readTotal } from '../../../src/pagination/answer-keys.ts';
+import { readTotal } from '../../../src/definitions/sign-of-more.ts';
 import { type Pagination, timeParam } from '../../../src/pagination/pagination.ts';
 import type { Doubt, Proof } from '../../../src/sinks/partition.ts';
-import { textOf } from '../../../src/sample/writing.ts';
+import { textOf } from '../../../src/sample/sample-values.ts';
 import type { PagedCall } from '../../../src/upstream/build-request.ts';
 import { translatePaging } from '../../../src/upstream/translate-paging.ts';
 import { UpstreamFailure } from '../../../src/upstream/upstream-failure.ts';
@@ -28,6 +28,8 @@ export interface MadeUpPaging {
   readonly after: 'empty' | 'refused' | 'wrap' | 'repeat';
   /** What is wrong with its page tokens; nothing by default. */
   readonly fault?: TokenFault;
+  /** Rows that it leaves out of a page after it has cut it. */
+  readonly hidden?: ReadonlySet<string>;
   /** Numbered pages say whether more follow. */
   readonly isFlagged?: boolean;
   /** What it says of the number of records; null: nothing. */
@@ -43,6 +45,10 @@ export interface Declared {
   readonly growsOnly: boolean;
   /** The entity's `pagination` is the service's own: `page`, or `lastRecord`. */
   readonly isOwn?: boolean;
+  readonly gaps?: 'never';
+  readonly honoursSize?: true;
+  /** Rows of the listing that are known from before. */
+  readonly storedRows?: number;
   /** A walk from a watermark on instead of a full one; `fromRow`: the first row that changed since. */
   readonly incremental?: { readonly kind: 'keyset' | 'newestFirst'; readonly fromRow: number };
 }
@@ -143,11 +149,11 @@ export function walkMadeUp(
 
 function openWalk(
   rules: PaginationRules,
-  { isOrdered, growsOnly, incremental }: Declared,
+  { isOrdered, growsOnly, incremental, storedRows = 0 }: Declared,
   pageLengths: PageLengths,
 ): Pagination {
   const listing = { pageLengths, trustsTotal: true };
-  const full = styleOf(rules).walk({ ...listing, isOrdered, growsOnly, storedRows: 0 });
+  const full = styleOf(rules).walk({ ...listing, isOrdered, growsOnly, storedRows });
   if (incremental === undefined) return full;
   const sinceMs = changedMs(`row-${incremental.fromRow}`);
   return rules.kind === 'offset' || rules.kind === 'page'
@@ -204,7 +210,7 @@ interface MadeUpAnswer extends TokenPage {
 /** Null: there is no such page. */
 function answerOf(
   rows: readonly string[],
-  { kind, cap, size, after, totalOf, fault, isFlagged }: MadeUpPaging,
+  { kind, cap, size, after, totalOf, fault, isFlagged, hidden }: MadeUpPaging,
   { params, query = [] }: PagedCall,
 ): MadeUpAnswer | null {
   const sinceMs = Date.parse(textOf(params['since'] ?? '1970-01-01'));
@@ -226,14 +232,15 @@ function answerOf(
     if (after === 'wrap') start = 0;
     if (after === 'repeat') start = last;
   }
-  const records = found.slice(start, start + length).map((id) => ({ id }));
+  const shown = found.slice(start, start + length).filter((id) => hidden?.has(id) !== true);
+  const records = shown.map((id) => ({ id }));
   const more = start + length < found.length;
   return { records, total, next: null, more: isFlagged === true && more };
 }
 
 function describe(
   { kind, after, totalOf }: MadeUpPaging,
-  { maxSize, isFixed, end, isOwn }: Declared,
+  { maxSize, isFixed, end, isOwn, gaps, honoursSize }: Declared,
 ): { rules: PaginationRules; paging: Paging } {
   const own = { maxSize, flagKeys: ['more'], totalKeys: ['total'] } as const;
   if (isOwn === true && kind === 'lastRecord') {
@@ -253,6 +260,8 @@ function describe(
         first: 1,
         sizeParam,
         ...own,
+        gaps,
+        honoursSize,
         ...(behind === undefined ? {} : { end: behind }),
       },
       paging: { kind: 'none' },
@@ -272,11 +281,19 @@ function describe(
     return { rules, paging: tokenPaging[kind] };
   }
   const total = totalOf(1) === null ? null : ({ kind: 'body', path: ['total'] } as const);
-  const byOffset = { kind: 'offset', offsetParam: 'offset', sizeParam: 'limit', maxSize } as const;
+  const byOffset = {
+    kind: 'offset',
+    offsetParam: 'offset',
+    sizeParam: 'limit',
+    maxSize,
+    gaps,
+    honoursSize,
+    end: end === 'refused' ? { status: 404 } : undefined,
+  } as const;
   const rules: PaginationRules = { ...byOffset, totalKeys: ['total'] };
   if (kind === 'offset') return { rules, paging: { kind, total } };
   return {
-    rules: { ...rules, numbered: { isFixed, endsByRepeat: end === 'repeats' } },
+    rules: { ...rules, numbered: { isFixed, endsByRepeat: end === 'repeats', endStatus: null } },
     paging: {
       kind,
       param: 'page',

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Commits, Told } from './commits.ts';
-import { readLedger, type ListedFile } from './ledger-state.ts';
+import { readLedger, type LedgerState, type ListedFile } from './ledger-state.ts';
 import type { Contents } from './recording.ts';
 
 export interface LeftBehind {
@@ -21,8 +21,6 @@ export interface Examined {
   readonly faults: readonly string[];
   /** Commits at the end that are not there. */
   readonly rolledBack: number;
-  /** Files that lack lines which the ledger counts, as they may without durability. */
-  readonly shortFiles: number;
 }
 
 /** Holds what a loss of power has left against what the sink promises, before any program has repaired it. */
@@ -30,7 +28,7 @@ export function examine(left: LeftBehind): Examined {
   const { contents, ledger, isDurable, commits, count, told } = left;
   const state = readLedger(contents, ledger);
   if (state.integrity !== 'ok') {
-    return { faults: [`ledger: ${state.integrity}`], rolledBack: 0, shortFiles: 0 };
+    return { faults: [`ledger: ${state.integrity}`], rolledBack: 0 };
   }
   const faults = state.miscounted.map((entity) => `miscounted ${entity}`);
   const found = commits.find(state.digest, count);
@@ -42,32 +40,32 @@ export function examine(left: LeftBehind): Examined {
   if (isDurable && unstored.length > 0) {
     faults.push(`pages were reported as committed of ${unstored.join(', ')}`);
   }
-  const listed = state.files.filter(({ isToGo }) => !isToGo);
-  const short = listed.filter((file) => !isWhole(left, file));
-  for (const { path } of short.filter(({ isClosed }) => isDurable || isClosed)) {
-    faults.push(`${path} lacks lines`);
+  for (const file of state.files) {
+    if (isWhole(left, file)) faults.push(...wrongLines(left, file));
+    else faults.push(`${file.path} is not there as it was written`);
   }
-  for (const file of listed.filter((one) => !short.includes(one))) faults.push(...wrongLines(left, file));
   return {
-    faults: [...faults, ...strayFiles(left, state.files)],
+    faults: [...faults, ...strayFiles(left, state)],
     rolledBack: commits.newest(count) - (found ?? -1),
-    shortFiles: short.length,
   };
 }
 
-function contentOf({ contents, lines }: LeftBehind, { path }: ListedFile): Buffer {
+/** The next process that takes the connector gives it its name. */
+function contentOf({ contents, lines }: LeftBehind, { path, hash }: ListedFile): Buffer | undefined {
   const at = `${lines ?? ''}/${path}`;
-  return contents.get(at) ?? contents.get(`${at}.open`) ?? Buffer.alloc(0);
+  return [contents.get(at), contents.get(`${at}.next`)].find(
+    (content): content is Buffer =>
+      Buffer.isBuffer(content) && createHash('sha256').update(content).digest('hex') === hash,
+  );
 }
 
 function isWhole(left: LeftBehind, file: ListedFile): boolean {
-  const committed = contentOf(left, file).subarray(0, file.length);
-  return createHash('sha256').update(committed).digest('hex') === file.hash;
+  return contentOf(left, file)?.length === file.length;
 }
 
 /** Each key has its last line, and no change has two. */
 function wrongLines(left: LeftBehind, file: ListedFile): readonly string[] {
-  const lines = contentOf(left, file).subarray(0, file.length).toString().trimEnd().split('\n');
+  const lines = (contentOf(left, file) ?? '').toString().trimEnd().split('\n');
   const seqs = lines.map((line) => (JSON.parse(line) as JsonObject)['_seq']);
   const known = new Set(seqs);
   const doubled = known.size === seqs.length ? [] : [`${file.path} holds a change twice`];
@@ -75,14 +73,16 @@ function wrongLines(left: LeftBehind, file: ListedFile): readonly string[] {
   return [...doubled, ...missing];
 }
 
-/** Readers take files by their final names alone: each must be closed, and whole to its end, or be about to go. */
-function strayFiles({ contents, lines }: LeftBehind, files: readonly ListedFile[]): readonly string[] {
+/**
+ * Readers take files by their names: each is listed, or its records were dropped. One that is neither would be written
+ * again with other lines.
+ */
+function strayFiles({ contents, lines }: LeftBehind, { files, newest }: LedgerState): readonly string[] {
   if (lines === null) return [];
-  return [...contents].flatMap(([path, content]) => {
-    if (!path.endsWith('.jsonl') || content === null) return [];
-    const file = files.find((one) => `${lines}/${one.path}` === path);
-    return file?.isToGo === true || (file?.isClosed === true && file.length === content.length)
-      ? []
-      : [`${path} has its final name, and the ledger does not count it as closed`];
+  const listed = new Set(files.map(({ path }) => `${lines}/${path}`));
+  return [...contents.keys()].flatMap((path) => {
+    const [, entity = '', number] = /^[^/]+\/(.+)\/(\d+)\.jsonl$/.exec(path) ?? [];
+    const isStray = number !== undefined && !listed.has(path) && (newest.get(entity) ?? 0) >= Number(number);
+    return isStray ? [`${path} has its name, and the ledger does not list it`] : [];
   });
 }

@@ -18,16 +18,15 @@ export interface LedgerState {
   readonly fetched: ReadonlyMap<string, number>;
   /** Of a JSONL sink: the files of lines that belong to it. */
   readonly files: readonly ListedFile[];
+  /** `connector/entity` -> the newest change number of its rows. */
+  readonly newest: ReadonlyMap<string, number>;
 }
 
 export interface ListedFile {
-  /** From the sink's folder; while the file grows, its name has `.open` behind this. */
+  /** From the sink's folder; until the file has its name, `.next` is behind this. */
   readonly path: string;
   readonly length: number;
   readonly hash: string;
-  readonly isClosed: boolean;
-  /** Its records were dropped; the next holder of the connector removes it. */
-  readonly isToGo: boolean;
   /** Change numbers of the keys whose last line is in this file. */
   readonly seqs: readonly number[];
 }
@@ -42,7 +41,7 @@ export function readLedger(contents: Contents, ledger: string): LedgerState {
     return readDatabase(join(folder, ledger));
   } catch (error) {
     const integrity = error instanceof Error ? error.message : 'unreadable';
-    return { digest: '', integrity, miscounted: [], fetched: new Map(), files: [] };
+    return { ...nothing, digest: '', integrity };
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -60,7 +59,7 @@ function readDatabase(file: string): LedgerState {
     const tables = db
       .prepare<[], Table>(`SELECT name, sql FROM sqlite_schema WHERE type = 'table' ORDER BY name`)
       .all();
-    const state = { digest: digestOf(db, tables), integrity, miscounted: [], fetched: new Map(), files: [] };
+    const state = { ...nothing, digest: digestOf(db, tables), integrity };
     if (tables.length === 0) return state;
     const isJsonl = db.prepare('SELECT kind FROM _sync_meta').pluck().get() === 'jsonl';
     return {
@@ -68,11 +67,14 @@ function readDatabase(file: string): LedgerState {
       miscounted: miscountedEntities(db),
       fetched: fetchedByRun(db),
       files: isJsonl ? listedFiles(db) : [],
+      newest: newestChanges(db),
     };
   } finally {
     db.close();
   }
 }
+
+const nothing = { miscounted: [], fetched: new Map(), files: [], newest: new Map() };
 
 interface Table {
   readonly name: string;
@@ -119,35 +121,40 @@ function fetchedByRun(db: Database.Database): ReadonlyMap<string, number> {
   return new Map(counts.raw().all());
 }
 
+function newestChanges(db: Database.Database): ReadonlyMap<string, number> {
+  const tables = db.prepare<[], Owned>('SELECT connector, entity FROM _sync_tables').all();
+  return new Map(
+    tables.map((owner) => {
+      const newest = db
+        .prepare<[], number | null>(`SELECT max(_seq) FROM "${tableOf(owner)}"`)
+        .pluck()
+        .get();
+      return [`${owner.connector}/${owner.entity}`, newest ?? 0];
+    }),
+  );
+}
+
 interface ListedRow extends Owned {
-  readonly epoch: number;
-  readonly number: number;
   readonly length: number;
   readonly hash: string;
-  readonly isClosed: number;
   readonly firstSeq: number;
   readonly lastSeq: number;
 }
 
 function listedFiles(db: Database.Database): readonly ListedFile[] {
   const listed = db.prepare<[], ListedRow>(
-    `SELECT connector, entity, epoch, number, length, hash, is_closed AS isClosed, first_seq AS firstSeq, last_seq AS lastSeq
-     FROM _sync_files`,
+    `SELECT connector, entity, length, hash, first_seq AS firstSeq, last_seq AS lastSeq FROM _sync_files
+     WHERE is_dropped = 0`,
   );
-  return listed.all().map(({ connector, entity, epoch, number, length, hash, isClosed, ...range }) => ({
-    path: `${connector}/${entity}/${epoch}-${number}.jsonl`,
+  return listed.all().map(({ length, hash, firstSeq, lastSeq, ...owner }) => ({
+    path: `${owner.connector}/${owner.entity}/${String(firstSeq).padStart(12, '0')}.jsonl`,
     length,
     hash,
-    isClosed: isClosed === 1,
-    isToGo: isClosed === 2,
-    seqs:
-      isClosed === 2
-        ? []
-        : db
-            .prepare<[number, number], number>(
-              `SELECT _seq FROM "${tableOf({ connector, entity })}" WHERE _seq BETWEEN ? AND ? AND _hash NOT IN ('', '-')`,
-            )
-            .pluck()
-            .all(range.firstSeq, range.lastSeq),
+    seqs: db
+      .prepare<[number, number], number>(
+        `SELECT _seq FROM "${tableOf(owner)}" WHERE _seq BETWEEN ? AND ? AND _hash NOT IN ('', '-')`,
+      )
+      .pluck()
+      .all(firstSeq, lastSeq),
   }));
 }

@@ -5,7 +5,7 @@ import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../../src/definitions/load-definitions.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { ResetScope } from '../../../src/sinks/repair.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { StoppedError, stopAtStep } from '../stop-at-step.ts';
 import { entityNamed, syncOnce } from '../sync-once.ts';
 import { laterMsPerRevision, type RecordedSteps, type ToldLine } from './recorded-steps.ts';

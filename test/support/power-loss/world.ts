@@ -4,7 +4,7 @@ import path from 'node:path';
 import Database from 'better-sqlite3';
 import { systemClock } from '../../../src/core/clock.ts';
 import { revisingAccount } from '../revising-account.ts';
-import { createSampleAccount } from '../../../src/sample/create-sample-account.ts';
+import { createSampleAccount } from '../../../src/sample/sample-service.ts';
 import { serveSamples } from '../serve-samples.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-access.ts';

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 /*
- * What dbt takes of the keys that are generated, made after the published JSON Schemas for files of sources and models:
+ * What dbt takes of the keys that are generated, made after the published JSON Schemas for files of sources:
  * those of dbt Core and of Fusion in dbt-labs/dbt-jsonschema at a9176ae (2026-06-15), where both agree. Nothing else
  * passes.
  */
@@ -9,23 +9,11 @@ import * as z from 'zod';
 const { strictObject } = z;
 const name = z.string().regex(/^[a-z][a-z0-9_]*$/);
 const description = z.string().min(1);
-const severity = strictObject({ severity: z.enum(['warn', 'error']) });
-
-const columnTest = z.union([
-  z.enum(['not_null', 'unique']),
-  strictObject({
-    relationships: strictObject({
-      arguments: strictObject({ to: z.string().regex(/^ref\('[a-z0-9_]+'\)$/), field: z.string() }),
-      config: severity.optional(),
-    }),
-  }),
-]);
-
 const column = strictObject({
   name: z.string().min(1),
   quote: z.boolean().optional(),
   description: description.optional(),
-  data_tests: z.array(columnTest).min(1).optional(),
+  data_tests: z.array(z.literal('not_null')).min(1).optional(),
 });
 
 const period = strictObject({ count: z.int().min(1), period: z.enum(['minute', 'hour', 'day']) });
@@ -55,10 +43,4 @@ export const dbtSources = strictObject({
       ),
     }),
   ),
-});
-
-export const dbtModels = strictObject({
-  version: z.literal(2),
-  models: z.array(strictObject({ name, description, columns: z.array(column) })),
-  data_tests: z.array(strictObject({ name, description, config: severity.optional() })).optional(),
 });

@@ -17,12 +17,18 @@ export const run2 = {
 };
 export const asOf = '2026-03-01T10:00:00.000Z';
 
-export const storedMembers: StoredEntity = { table: membersTable, tableId: 'table-1', asOf };
-export const storedLists: StoredEntity = { table: listsTable, tableId: 'table-2', asOf };
+export const storedMembers: StoredEntity = {
+  table: membersTable,
+  tableId: 'table-1',
+  asOf,
+  isColliding: false,
+};
+export const storedLists: StoredEntity = { table: listsTable, tableId: 'table-2', asOf, isColliding: false };
 
 export function stored(change: Partial<StoredConnector> = {}): StoredConnector {
   return {
     connector: news,
+    doubt: null,
     newestSeq: 10,
     newestRun: run1,
     oldestRunAt: null,

@@ -22,9 +22,9 @@ import type { Target } from '../../../src/publish/target.ts';
 import type { ConnectorSettings } from '../../../src/settings/settings.ts';
 import type { StoredRecord } from '../../../src/sinks/record-reader.ts';
 import { openExistingRecords, openSink } from '../../../src/sinks/registry.ts';
-import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
+import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import type { Seal } from '../../../src/sinks/partition.ts';
-import type { CommittedPage, PageCommit, Sink } from '../../../src/sinks/sink.ts';
+import type { CommittedPage, PageCommit } from '../../../src/sinks/sink.ts';
 import {
   entityReport,
   identity,

@@ -15,7 +15,6 @@ export function smallCatalogue(place: Catalogue['place']): Catalogue {
     schema: 1,
     key: ['id'],
     columns: [],
-    unpacked: [],
     joins: [],
     deletes: 'Records are never deleted.',
     staleAfterMs: null,
@@ -52,9 +51,7 @@ export function smallCatalogue(place: Catalogue['place']): Catalogue {
           {
             columns: ['order'],
             parent: 'orders' as EntityName,
-            parentName: 'shop__orders',
             parentColumns: ['id'],
-            outlivesParent: false,
           },
         ],
         staleAfterMs: 7_200_000,

@@ -10,12 +10,13 @@ import {
   type Started,
 } from '../../contracts/sink/fixture.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
-import { openSearchIndex } from '../../../src/search/index/open-search-index.ts';
-import type { Piece } from '../../../src/search/sql-piece.ts';
-import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
+import { always } from '../../../src/search/sql-piece.ts';
+import { indexTable, isIndexed, rowsWithPart } from '../../../src/search/sqlite-index.ts';
 import type { SearchField, SearchTarget } from '../../../src/search/search-target.ts';
-import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
+import type { RunPlan } from '../../../src/sinks/sink.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { openSqliteSink } from '../../../src/sinks/sqlite/open-ledger.ts';
+import { readSqliteSink } from '../../../src/sinks/sqlite/readers.ts';
 
 const fileIn = (folder: string): string => join(folder, 'main.db');
 
@@ -51,14 +52,6 @@ export const membersTarget: SearchTarget = {
   ),
 };
 
-export interface IndexContents {
-  readonly state: readonly unknown[];
-  readonly rowsOfWords: string;
-  readonly spellings: readonly string[];
-  /** How many, of all spellings. */
-  readonly trigrams: number;
-}
-
 /** The index of a file that no process may be writing. */
 export class IndexFile {
   readonly file: string;
@@ -67,55 +60,46 @@ export class IndexFile {
     this.file = file;
   }
 
-  /** Ids that the index gives for words in a field; null where it cannot tell. */
-  withWord(field: string, ...words: readonly string[]): readonly string[] | null {
-    return this.read((db, target) => idsOf(db, openSearchIndex(db, target).rowsWithWord(field, words)));
+  /** Ids of the rows that a search reads for words that have one of the parts in the field; null: of all rows. */
+  read(field: string, ...parts: readonly string[]): readonly string[] | null {
+    const found = membersTarget.fields.get(field);
+    if (found === undefined) throw new Error(`no field ${field}`);
+    const part = rowsWithPart(membersTarget, found, parts, { after: -1, to: null });
+    if (part === always) return null;
+    return this.look((db) =>
+      db
+        .prepare<unknown[], string>(
+          `SELECT id FROM news__members AS r WHERE ${part.sql} AND _deleted_at IS NULL ORDER BY _row`,
+        )
+        .pluck()
+        .all(...part.values),
+    );
   }
 
-  near(field: string, ...words: readonly string[]): readonly string[] | null {
-    return this.read((db, target) => idsOf(db, openSearchIndex(db, target).rowsNearWords(field, words)));
+  async hasIndex(target = membersTarget): Promise<boolean> {
+    await using db = readSqliteSink(this.file);
+    return await db.read(async (tx) => await isIndexed(tx, target));
   }
 
-  indexedSeq(target = membersTarget): number {
-    return this.read((db) => openSearchIndex(db, target).indexedSeq);
-  }
-
-  read<Result>(look: (db: Database.Database, target: SearchTarget) => Result): Result {
+  look<Result>(look: (db: Database.Database) => Result): Result {
     const db = new Database(this.file, { readonly: true });
     try {
-      return look(db, membersTarget);
+      return look(db);
     } finally {
       db.close();
     }
   }
 
-  /**
-   * Everything that the index says: up to where, which rows have which word in which field, and what is spelled how.
-   */
-  contents(): IndexContents {
-    return this.read((db) => {
-      for (const list of ['words', 'trigrams']) {
-        db.exec(
-          `CREATE VIRTUAL TABLE temp.${list} USING fts5vocab(main, '_search_news__members__${list}', 'instance')`,
-        );
-      }
-      const all = (sql: string): readonly unknown[] => db.prepare(sql).raw().all();
-      return {
-        state: all('SELECT * FROM _search_index'),
-        rowsOfWords: JSON.stringify(all('SELECT term, doc FROM temp.words ORDER BY term, doc')),
-        spellings: db
-          .prepare<[], string>('SELECT word FROM _search_news__members__spellings ORDER BY word')
-          .pluck()
-          .all(),
-        trigrams: all('SELECT 1 FROM temp.trigrams').length,
-      };
+  /** Everything that the index says: which rows have which letters. */
+  contents(): string {
+    return this.look((db) => {
+      db.exec(
+        `CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, '_search_news__members__texts', 'instance')`,
+      );
+      return JSON.stringify(
+        db.prepare('SELECT DISTINCT term, doc FROM temp.terms ORDER BY 1, 2').raw().all(),
+      );
     });
-  }
-
-  write(sql: string): void {
-    const db = new Database(this.file);
-    db.exec(sql);
-    db.close();
   }
 }
 
@@ -157,22 +141,11 @@ export class IndexWorld extends IndexFile {
     await this.store(...Array.from({ length: count }, (_, index) => member(String(index), nameOf(index))));
   }
 
-  async update(target = membersTarget): Promise<number> {
-    return (await updateSearchIndex(this.file, target, { signal: never })).rows;
+  async index(target = membersTarget): Promise<void> {
+    indexTable(this.file, target, await this.hasIndex(target));
   }
 
   async close(): Promise<void> {
     await this.bench.close();
   }
-}
-
-/** Those of live rows: what is tombstoned is not there for a search. */
-function idsOf(db: Database.Database, part: Piece | null): readonly string[] | null {
-  if (part === null) return null;
-  return db
-    .prepare<unknown[], string>(
-      `SELECT id FROM news__members WHERE _row IN (${part.sql}) AND _deleted_at IS NULL ORDER BY _row`,
-    )
-    .pluck()
-    .all(...part.values);
 }

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { FieldType } from '../../../src/core/records.ts';
-import { isNear, wordsOf } from '../../../src/search/words.ts';
+import { slipsAllowed, slipsBetween, wordsOf } from '../../../src/search/words.ts';
 import { thingFields, thingSearchable } from './things.ts';
 
 /**
@@ -11,6 +11,11 @@ export interface PlainRecord {
   readonly row: number;
   /** By searchable field. */
   readonly values: Readonly<Record<string, JsonValue>>;
+}
+
+/** True when `other` is `word` but for the slips that `word` may have. Both are folded words. */
+export function isNear(word: string, other: string): boolean {
+  return slipsBetween(word, other, slipsAllowed(word)) !== null;
 }
 
 type Filter = Readonly<Record<string, unknown>>;
@@ -224,10 +229,13 @@ function compareAny(left: JsonValue, right: JsonValue): number {
  * A time as the instant that it names: its date and time in UTC, then the digits of its fraction that say something.
  */
 function inUtc(text: string): string {
-  const parts = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?([.,]\d+)?(Z|[+-]\d\d(?::?\d\d)?)?$/.exec(text);
+  const parts =
+    /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?([.,]\d+)?(?: ?(Z|UTC|[+-](?:0\d|1[0-4])(?::?\d\d)?))?$/.exec(
+      text,
+    );
   if (parts === null || (parts[3] === undefined && parts[4] !== undefined)) return text;
   const [, date, minute, second = ':00', fraction = '', zone = 'Z'] = parts;
-  const offset = zone === 'Z' ? zone : `${zone.slice(0, 3)}:${zone.slice(3).replace(':', '') || '00'}`;
+  const offset = /Z|UTC/.test(zone) ? 'Z' : `${zone.slice(0, 3)}:${zone.slice(3).replace(':', '') || '00'}`;
   const [asWritten, instant] = ['Z', offset].map((end) => new Date(`${date}T${minute}${second}${end}`));
   if (asWritten?.getTime() !== asWritten?.getTime() || instant?.getTime() !== instant?.getTime()) return text;
   const isReal = asWritten?.toISOString().startsWith(`${date}T${minute}${second}`) === true;

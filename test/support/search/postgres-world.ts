@@ -4,7 +4,7 @@ import { Bench, news, onlyPartition, page, rootOf } from '../../contracts/sink/f
 import { systemClock } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Entity } from '../../../src/definitions/definition.ts';
-import { openPostgresSearch } from '../../../src/search/postgres/open-postgres-search.ts';
+import { openPostgresSearch } from '../../../src/search/postgres-search.ts';
 import type { SearchAnswer } from '../../../src/search/search-request.ts';
 import { sharedPostgres } from '../postgres.ts';
 import { type FoundIds, preparedAs } from './search-world.ts';

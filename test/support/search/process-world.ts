@@ -1,20 +1,19 @@
 import { resolve } from 'node:path';
 import { type Bench, news, onlyPartition, page, record, rootOf } from '../../contracts/sink/fixture.ts';
-import { never, sqlite } from './index-world.ts';
+import { sqlite } from './index-world.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import type { Entity } from '../../../src/definitions/definition.ts';
 import { loadDefinitions } from '../../../src/definitions/load-definitions.ts';
-import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
+import { indexEntity } from '../../../src/search/sqlite-index.ts';
 import {
   openSearchProcesses,
   type SearchCall,
   type SearchProcesses,
   type SearchProcessesOptions,
 } from '../../../src/search/process/open-search-processes.ts';
-import { searchTarget } from '../../../src/search/search-target.ts';
 
 export const listMembers = entityOf('list_members');
 
@@ -37,8 +36,7 @@ export async function sinkOfMembers(
   await sink.commit(started.lease, [page(started, id, members, { entity: listMembers.name })]);
   await bench.closeSinks();
   const file = sqlite.ledgerFile(bench.folder);
-  const target = searchTarget(listMembers, news, () => listMembers.table);
-  if (isIndexed) await updateSearchIndex(file, target, { signal: never });
+  if (isIndexed) await indexEntity(file, news, listMembers);
   return file;
 }
 

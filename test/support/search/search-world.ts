@@ -9,15 +9,14 @@ import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../../src/core/records.ts';
 import type { Entity } from '../../../src/definitions/definition.ts';
 import { compilePrepare } from '../../../src/engine/prepare/prepare-record.ts';
-import { openSearchIndex, type SearchIndex } from '../../../src/search/index/open-search-index.ts';
-import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
-import { readSearchRequest } from '../../../src/search/read-request.ts';
-import { searchFunctions } from '../../../src/search/row-functions.ts';
-import { searchRecords } from '../../../src/search/search-records.ts';
+import { searchState, sqliteSql } from '../../../src/search/open-search.ts';
+import { indexTable } from '../../../src/search/sqlite-index.ts';
 import type { SearchAnswer } from '../../../src/search/search-request.ts';
 import { searchTarget, type SearchTarget } from '../../../src/search/search-target.ts';
+import type { Snapshot } from '../../../src/sql/database.ts';
 import { tableName } from '../../../src/sinks/decisions/stored-table.ts';
 import { openDatabase } from '../../../src/sinks/sqlite/open-database.ts';
+import { readSqliteSink } from '../../../src/sinks/sqlite/readers.ts';
 import { createTableSql } from '../../../src/sinks/sqlite/records/table-sql.ts';
 import { sqliteFormat } from '../../../src/sinks/sqlite/schema.ts';
 import { quoted } from '../../../src/sql/quoted.ts';
@@ -42,31 +41,33 @@ export interface FoundIds {
 }
 
 /** A SQLite sink's file, filled as a sync leaves it, and searches of it. */
-export interface SearchWorld extends Disposable {
+export interface SearchWorld extends AsyncDisposable {
   readonly db: Database.Database;
   readonly target: SearchTarget;
   /** Inserts the record or changes the one of its key; gives its row. */
   store(raw: JsonObject, entity?: EntityName): number;
   tombstone(row: number): void;
-  index(): Promise<void>;
-  search(params: unknown, options?: SearchOptions): SearchAnswer;
+  index(): void;
+  search(params: unknown, options?: SearchOptions): Promise<SearchAnswer>;
   /** Ids and cursors of all pages, each read with the cursor of the one before. */
-  pages(params: Readonly<Record<string, unknown>>, options?: SearchOptions): readonly FoundIds[];
-  ids(params: Readonly<Record<string, unknown>>, options?: SearchOptions): readonly JsonValue[];
+  pages(params: Readonly<Record<string, unknown>>, options?: SearchOptions): Promise<readonly FoundIds[]>;
+  ids(params: Readonly<Record<string, unknown>>, options?: SearchOptions): Promise<readonly JsonValue[]>;
 }
 
 /** `without`: columns that the tables were made without. */
 export function openSearchWorld(entity: Entity, without: readonly string[] = []): SearchWorld {
   const folder = mkdtempSync(join(tmpdir(), 'search-'));
   const file = join(folder, 'store.db');
-  const functions = searchFunctions();
-  const db = openDatabase({
-    file,
-    format: sqliteFormat,
-    durability: 'normal',
-    now,
-    functions: functions.sql,
-  });
+  const db = openDatabase({ file, format: sqliteFormat, durability: 'normal', now });
+  const reader = readSqliteSink(file);
+  /** Of the state since something was stored last. */
+  let snapshot: Snapshot | null = null;
+  let hasIndex = false;
+  const changed = <Result>(result: Result): Result => {
+    void snapshot?.[Symbol.asyncDispose]();
+    snapshot = null;
+    return result;
+  };
   let seq = 0;
   const nextSeq = (): number => (seq += 1);
   const tables = [entity.table, ...(entity.explodedTable === null ? [] : [entity.explodedTable])].map(
@@ -87,26 +88,26 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
     if (writer === undefined) throw new Error(`no table: ${name}`);
     return writer;
   };
-  const search = (params: unknown, options: SearchOptions = {}): SearchAnswer => {
+  const isTableThere = db.prepare<[string]>('SELECT 1 FROM sqlite_schema WHERE name = ?');
+  const search: SearchWorld['search'] = async (params, options = {}) => {
     const searched = options.target ?? target;
-    return db.transaction(() =>
-      searchRecords(db, searched, readSearchRequest(params, searched), {
-        index: options.isIndexed === false ? noIndex : openSearchIndex(db, searched),
-        functions,
-        cursorKey: Buffer.alloc(32, 7),
-        scope: 'shop/things',
-        clock: instantClock(),
-        deadlineMs: 60_000,
-        ...options,
-      }),
-    )();
+    snapshot ??= await reader.openSnapshot();
+    const sql = sqliteSql(searched, hasIndex && options.isIndexed !== false);
+    const isThere = isTableThere.get(searched.table) !== undefined;
+    return await searchState({ snapshot, target: searched, sql, isThere }, params, {
+      cursorKey: Buffer.alloc(32, 7),
+      scope: 'shop/things',
+      clock: instantClock(),
+      deadlineMs: 60_000,
+      ...options,
+    });
   };
-  const pages: SearchWorld['pages'] = (params, options) => {
+  const pages: SearchWorld['pages'] = async (params, options) => {
     const found: FoundIds[] = [];
     let cursor: string | null = null;
     do {
       if (found.length > 10_000) throw new Error('the pages do not end');
-      const { data, meta } = search({ ...params, cursor }, options);
+      const { data, meta } = await search({ ...params, cursor }, options);
       found.push({ ids: data.map(({ id }) => id ?? null), cursor: meta.cursor });
       cursor = meta.cursor;
     } while (cursor !== null);
@@ -115,13 +116,19 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
   return {
     db,
     target,
-    store: (raw, name = main) => writerOf(name).store(raw),
-    tombstone: (row) => writerOf(main).tombstone(row),
-    index: async () => void (await updateSearchIndex(file, target, { signal: new AbortController().signal })),
+    store: (raw, name = main) => changed(writerOf(name).store(raw)),
+    tombstone: (row) => changed(writerOf(main).tombstone(row)),
+    index: () => {
+      indexTable(file, target, hasIndex);
+      hasIndex = true;
+      changed(null);
+    },
     search,
     pages,
-    ids: (params, options) => pages(params, options).flatMap(({ ids }) => ids),
-    [Symbol.dispose]: () => {
+    ids: async (params, options) => (await pages(params, options)).flatMap(({ ids }) => ids),
+    [Symbol.asyncDispose]: async () => {
+      changed(null);
+      await reader[Symbol.asyncDispose]();
       db.close();
       rmSync(folder, { recursive: true });
     },
@@ -173,11 +180,3 @@ export function preparedAs(table: EntityTable, { ignored }: Entity): (raw: JsonO
     return result.record;
   };
 }
-
-/** Nothing was indexed: every row is read. */
-const noIndex: SearchIndex = {
-  indexedSeq: 0,
-  rowsWithWord: () => null,
-  rowsNearWords: () => null,
-  isInOrderAsStored: () => false,
-};

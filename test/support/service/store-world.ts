@@ -4,11 +4,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { definitions } from './served-api.ts';
 import { systemClock } from '../../../src/core/clock.ts';
-import type { JsonObject } from '../../../src/core/json.ts';
+import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { Definition } from '../../../src/definitions/definition.ts';
-import { createSampleAccount } from '../../../src/sample/create-sample-account.ts';
+import { createSampleAccount, sampleProviders } from '../../../src/sample/sample-service.ts';
 import type { SampleAccount, SampleSize } from '../../../src/sample/sample-account.ts';
-import { sampleProviders } from '../../../src/sample/sample-providers.ts';
 import { executeAction, type ExecuteBody } from '../../../src/service/execute/execute-action.ts';
 import type { Provider } from '../../../src/service/provider.ts';
 import type { ContextStores, KeptConnector, StoreStatus } from '../../../src/service/store/context-stores.ts';
@@ -106,7 +105,7 @@ export async function execute(
   stores: ContextStores,
   connector: { readonly connectorId: string; readonly definition: string; readonly provider: Provider },
   body: ExecuteBody,
-): Promise<JsonObject | readonly JsonObject[]> {
+): Promise<JsonObject | readonly JsonValue[]> {
   const answer = await executeAction({
     ...connector,
     definition: definitionNamed(connector.definition),

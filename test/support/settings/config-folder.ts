@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { formatProblem, ProblemsError } from '../../../src/core/problems.ts';
+import { configView } from '../../../src/settings/config-view.ts';
 import { loadSettings } from '../../../src/settings/load-settings.ts';
 import type { Settings } from '../../../src/settings/settings.ts';
 import { it as itWithFolder } from '../it.ts';
@@ -25,6 +26,8 @@ export interface ConfigFolder {
   readonly env: Record<string, string | undefined>;
   readonly write: (name: string, text: string, mode?: number) => string;
   readonly load: (text: string) => Settings;
+  /** What `config show` prints. */
+  readonly view: (text: string) => Readonly<Record<string, unknown>>;
   /** Problems as people read them, without the file's name. */
   readonly problems: (text: string) => readonly string[];
 }
@@ -41,6 +44,7 @@ function configFolder(folder: string): ConfigFolder {
     return file;
   };
   const load = (text: string): Settings => loadSettings({ file: write('config.yaml', text), env });
+  const view = (text: string) => configView({ file: write('config.yaml', text), env });
   const problems = (text: string): readonly string[] => {
     try {
       load(text);
@@ -52,5 +56,5 @@ function configFolder(folder: string): ConfigFolder {
     }
     return [];
   };
-  return { path: folder, env, write, load, problems };
+  return { path: folder, env, write, load, view, problems };
 }

@@ -1,9 +1,10 @@
 import { join } from 'node:path';
-import { copyBetween, type CopyEnd } from '../../../src/app/copy-connector.ts';
+import { afterEach } from 'vitest';
+import type { CopyEnd } from '../../../src/app/copy-connector.ts';
 import type { ConnectorName } from '../../../src/core/names.ts';
-import type { Copies } from '../../../src/sinks/copies.ts';
 import { accessSink } from '../../../src/sinks/registry.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { CopyHow } from '../../../src/sinks/copies.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { fileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import {
   entityReport,
@@ -18,7 +19,8 @@ import {
   partition,
   report,
   sealed,
-  type Bench,
+  Bench,
+  type SinkKind,
 } from '../../contracts/sink/fixture.ts';
 import { hostileText } from './hostile-texts.ts';
 
@@ -32,14 +34,40 @@ export const sqliteKind = fileSinkKind({
   ledgerFile: (folder) => join(folder, 'warehouse.db'),
 });
 
+/** Ways between the two databases: a title, the source and the target. */
+export function copyWays(postgres: SinkKind): readonly (readonly [string, SinkKind, SinkKind])[] {
+  return [
+    ['from SQLite to PostgreSQL', sqliteKind, postgres],
+    ['from PostgreSQL to SQLite', postgres, sqliteKind],
+  ];
+}
+
+/** Makes benches, which are closed after each test. */
+export function useBenches(): (kind: SinkKind) => Bench {
+  const open: Bench[] = [];
+  afterEach(async () => {
+    for (const bench of open.splice(0)) await bench.close();
+  });
+  return (kind) => {
+    const bench = new Bench(kind);
+    open.push(bench);
+    return bench;
+  };
+}
+
 /** From one open sink into another. */
-export async function copyNews(from: Sink, to: Sink, { clock }: Pick<Bench, 'clock'>): Promise<CopyEnd> {
-  return await copyBetween(from, to, {
-    connector: news,
-    from: { name: 'warehouse' },
-    to: { name: 'pg' },
-    clock,
-    onProgress: () => undefined,
+export async function copyNews(
+  from: Sink,
+  to: Pick<Sink, 'copies'>,
+  onProgress: CopyHow['onProgress'] = () => undefined,
+  connector = news,
+): Promise<CopyEnd> {
+  return await from.copies.into(to.copies, {
+    connector,
+    from: 'warehouse',
+    to: 'pg',
+    holder: { ...identity().holder, command: 'connector-sync copy news' },
+    onProgress,
     signal: new AbortController().signal,
   });
 }
@@ -93,49 +121,27 @@ export async function fillWithNews(bench: Bench, rows: number, random: () => num
   await sink.pause([news], { since: '2026-03-01T11:00:00.000Z', reason: 'moving \0 house' });
 }
 
-/** The same sink, whose copies end with `stop` in front of call number `at` of a target, or behind it. */
-export function stoppingSink(sink: Sink, at: number, stop: Error): Sink {
-  let calls = 0;
-  const around = async <Result>(call: () => Promise<Result>): Promise<Result> => {
-    calls += 1;
-    if (calls === at) throw stop;
-    const result = await call();
-    calls += 1;
-    if (calls === at) throw stop;
-    return result;
+/** The same sink. A copy into it ends with `stop` in front of step `at` of its transactions, or behind it. */
+export function stoppingSink({ copies }: Sink, at: number, stop: Error): Pick<Sink, 'copies'> {
+  const { ledger } = copies;
+  let steps = 0;
+  const step = (): void => {
+    steps += 1;
+    if (steps === at) throw stop;
   };
-  const copies: Copies = {
-    openSource: async (connector, holder) => await sink.copies.openSource(connector, holder),
-    openTarget: async (copied, how) => {
-      const target = await sink.copies.openTarget(copied, how);
-      return {
-        state: target.state,
-        progress: target.progress,
-        keepsVersions: target.keepsVersions,
-        [Symbol.asyncDispose]: async () => await target[Symbol.asyncDispose](),
-        storeRecords: async (table, rows) =>
-          await around(async () => {
-            await target.storeRecords(table, rows);
-          }),
-        versionsTo: async (table) => await target.versionsTo(table),
-        storeVersions: async (table, versions) =>
-          await around(async () => {
-            await target.storeVersions(table, versions);
-          }),
-        storeFacts: async (batch) =>
-          await around(async () => {
-            await target.storeFacts(batch);
-          }),
-        finish: async () =>
-          await around(async () => {
-            await target.finish();
-          }),
-      };
-    },
-    discard: async (connector, holder) => await sink.copies.discard(connector, holder),
-    reopen: async (connector, holder) => await sink.copies.reopen(connector, holder),
+  const take: typeof ledger.take = async (...given) => {
+    const taken = await ledger.take(...given);
+    return {
+      ...taken,
+      transact: async (...asked) => {
+        step();
+        const result = await taken.transact(...asked);
+        step();
+        return result;
+      },
+    };
   };
-  return { ...sink, copies };
+  return { copies: { ...copies, ledger: { ...ledger, take } } };
 }
 
 /** By entity. */

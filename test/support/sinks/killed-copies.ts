@@ -1,8 +1,8 @@
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { onTestFinished } from 'vitest';
-import { beforeEachStatement } from '../stored/killed-opening.ts';
 
 /**
  * Does the work, and copies the folder in front of each statement whose number `every` divides: what a kill would leave
@@ -31,4 +31,26 @@ export async function killedCopies(
     restore();
   }
   return copies;
+}
+
+/** Of every connection that is open or will be. Gives what takes it back. */
+function beforeEachStatement(work: () => void): () => void {
+  const memory = new Database(':memory:');
+  const statement = Object.getPrototypeOf(memory.prepare('SELECT 1')) as object;
+  memory.close();
+  const watched: readonly (readonly [object, string])[] = [
+    [Database.prototype, 'exec'],
+    ...['run', 'get', 'all'].map((name) => [statement, name] as const),
+  ];
+  const restores = watched.map(([owner, name]) => {
+    const original = Reflect.get(owner, name) as (...args: unknown[]) => unknown;
+    Reflect.set(owner, name, function (this: unknown, ...args: unknown[]): unknown {
+      work();
+      return original.apply(this, args);
+    });
+    return () => Reflect.set(owner, name, original);
+  });
+  return () => {
+    for (const restore of restores) restore();
+  };
 }

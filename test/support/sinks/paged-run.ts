@@ -1,8 +1,7 @@
 import { expect } from 'vitest';
 import { noCounts } from '../../../src/core/records.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
-import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import {
   entityReport,
   identity,

@@ -1,14 +1,13 @@
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import type { JsonObject } from '../../../src/core/json.ts';
 import type { EntityTable } from '../../../src/core/records.ts';
-import { fileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
+import { fileSinkKind, type FileSinkParts } from '../../contracts/file-sink/file-sink-kind.ts';
 import { byKey, columnValue } from './stored-record.ts';
 
 export const ledgerFile = (folder: string): string => join(folder, 'warehouse.db');
 
-function readTable(folder: string, connector: string, table: EntityTable, where: string) {
-  const db = new Database(ledgerFile(folder), { readonly: true }).defaultSafeIntegers();
+function readTable(file: string, connector: string, table: EntityTable, where: string) {
+  const db = new Database(file, { readonly: true }).defaultSafeIntegers();
   try {
     const name = `${connector.replaceAll('-', '_')}__${table.entity}`;
     const rows = db.prepare<[], Record<string, unknown>>(`SELECT * FROM "${name}" WHERE ${where}`).all();
@@ -25,22 +24,29 @@ function readTable(folder: string, connector: string, table: EntityTable, where:
   }
 }
 
-function readRows(folder: string, connector: string, table: EntityTable): readonly JsonObject[] {
-  const rows = readTable(folder, connector, table, '_deleted_at IS NULL');
-  return byKey(
-    rows.map(({ deletedAt: _deletedAt, ...row }) => row),
-    table.key,
-  );
+/** Rows as tables of a ledger have them. */
+export function tableReaders(
+  fileIn: (folder: string) => string,
+): Pick<FileSinkParts, 'readRows' | 'readChanges'> {
+  return {
+    readRows: (folder, connector, table) => {
+      const rows = readTable(fileIn(folder), connector, table, '_deleted_at IS NULL');
+      return byKey(
+        rows.map(({ deletedAt: _deletedAt, ...row }) => row),
+        table.key,
+      );
+    },
+    readChanges: (folder, connector, table) =>
+      readTable(fileIn(folder), connector, table, '1 ORDER BY _seq').map(({ deletedAt, ...row }) => ({
+        ...row,
+        _op: deletedAt === null ? 'upsert' : 'delete',
+      })),
+  };
 }
 
 /** SQLite as the contract looks at it. */
 export const sqliteKind = fileSinkKind({
   options: (folder) => ({ type: 'sqlite', name: 'warehouse', path: ledgerFile(folder), durability: 'full' }),
   ledgerFile,
-  readRows,
-  readChanges: (folder, connector, table) =>
-    readTable(folder, connector, table, '1 ORDER BY _seq').map(({ deletedAt, ...row }) => ({
-      ...row,
-      _op: deletedAt === null ? 'upsert' : 'delete',
-    })),
+  ...tableReaders(ledgerFile),
 });

@@ -33,7 +33,7 @@ export function testDefinition(errors: readonly ErrorPattern[] = []): Definition
       lifetimeMs: 60_000,
       totalKeys: [],
     }),
-    entity('tags', ['list_id'], null, { kind: 'single', totalKeys: [] }),
+    entity('tags', ['list_id'], null, { kind: 'single', totalKeys: ['total_items'] }),
   ];
   return {
     name: 'test-type',
@@ -41,6 +41,7 @@ export function testDefinition(errors: readonly ErrorPattern[] = []): Definition
     title: 'Test type',
     id: '11111111-2222-3333-4444-555555555555',
     contentHash: '0'.repeat(64),
+    todos: [],
     rateLimit: { requestsPerSecond: 1000, concurrency: 8 },
     errors,
     credentials: [],
@@ -60,6 +61,8 @@ function entity(name: string, list: string[], get: string[] | null, pagination: 
     derived: [],
     rename: new Map(),
     records: null,
+    empty: null,
+    cut: null,
     fields: new Map([['id', 'string']]),
     key: ['id'],
     ignored: new Set(),

@@ -2,7 +2,6 @@ import type { EntityName, RunId } from '../../../src/core/names.ts';
 import { noCounts } from '../../../src/core/records.ts';
 import type {
   Candidate,
-  Deletes,
   EndedPartition,
   EntityMissing,
   Judgement,
@@ -10,6 +9,7 @@ import type {
 } from '../../../src/sinks/deletes.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
 import type { RowsOf } from '../../../src/sinks/run-report.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 
 /** One row that no full walk met. */
 export interface FakeRow {
@@ -24,12 +24,12 @@ export interface FakeRow {
   isFoundGone?: boolean;
 }
 
-export interface FakeDeletes extends Deletes {
+export type FakeDeletes = Sink['deletes'] & {
   /** Every call in order, with what matters of it. */
   readonly calls: string[];
   readonly rows: FakeRow[];
   readonly judged: Judgement[];
-}
+};
 
 /** Deletes of plain objects: what is missing, of entities with so many live rows. */
 export function fakeDeletes(

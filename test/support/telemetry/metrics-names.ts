@@ -21,5 +21,6 @@ export const run = '20260501T120000000Z-0a1b2c3d' as RunId;
 
 /** A connector of which nothing is known, or what a test says. */
 export function sampled(name: ConnectorName, part: Partial<SampledConnector> = {}): SampledConnector {
-  return { name, states: new Set(), endedAt: null, freshness: [], missing: [], unproven: [], ...part };
+  const nothing = { freshness: [], missing: [], partMissing: [], unconfirmed: [] };
+  return { name, words: new Set(), endedAt: null, ...nothing, ...part };
 }

@@ -64,6 +64,7 @@ export function listOf(request: UpstreamRequest, more: Partial<ListRequest> = {}
   return {
     ...request,
     records: recordsPlace('items'),
+    empty: null,
     metadata: new Map(),
     paging: { kind: 'none' },
     ...more,

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { EntityTable } from '../../../src/core/records.ts';
-import { textOf } from '../../../src/sample/writing.ts';
+import { textOf } from '../../../src/sample/sample-values.ts';
 import { expectedRows, type Row } from '../expected-rows.ts';
 import { callCli, jsonLines, type CliResult } from '../run-cli.ts';
 import { sqliteRows } from '../stored-rows.ts';

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../../src/core/json.ts';
+import { isJsonObject, type JsonObject } from '../../../src/core/json.ts';
 import type { Params } from '../../../src/core/records.ts';
 import type { Entity } from '../../../src/definitions/definition.ts';
 import { keyOfToken } from '../../../src/definitions/pagination-file.ts';
@@ -57,7 +57,7 @@ export async function walkAccount(
   const found: TruthRecord[] = [];
   for (const params of listingsOf(entity, world.truth(entityName))) {
     for await (const { records } of pagesOf(account, entity, params, pageSize)) {
-      found.push(...records.map((record) => ({ record, params })));
+      found.push(...records.filter((record) => isJsonObject(record)).map((record) => ({ record, params })));
     }
   }
   return found;

@@ -56,22 +56,12 @@ export async function checkClosedFiles(
 function resultsOf(
   what: string,
   connector: ConnectorName,
-  { files, withoutHash, partial, damaged }: CheckedFiles,
+  { files, damaged }: CheckedFiles,
   program: string,
   isDeep: boolean,
 ): readonly CheckResult[] {
   const all = counted(files, 'closed file');
-  if (damaged.length === 0) {
-    const unproven =
-      isDeep && withoutHash > 0
-        ? `; of ${count(withoutHash)} only the length: an earlier version closed them and recorded no hash`
-        : '';
-    const replaced =
-      partial > 0
-        ? `; ${count(partial)} of them replace damaged ones, with only the newest line of each key`
-        : '';
-    return [passed(what, `${all}, ${isDeep ? 'content' : 'length'} as stored${unproven}${replaced}`)];
-  }
+  if (damaged.length === 0) return [passed(what, `${all}, ${isDeep ? 'content' : 'length'} as stored`)];
   const bad = (detail: string): CheckResult => found({ what, state: 'failed', detail });
   const more = damaged.length - mostNamed;
   return [

@@ -1,17 +1,16 @@
 import type { ConnectorSource, App } from '../../../app/app.ts';
-import { overviewOf, type SinkOverview } from '../../../app/connector-states.ts';
+import { checkAddress, storedOrigin } from '../../../app/connector-address.ts';
 import { type Clock, slept } from '../../../core/clock.ts';
 import { hasCode, ThrottledError } from '../../../core/errors.ts';
+import { refuseTodos } from '../../../definitions/todos.ts';
 import { probePage } from '../../../engine/probe-page.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
 import { identityDifferences, IdentityChangedError } from '../../../sinks/acquire-errors.ts';
 import { type ConnectorSummary, isOfType } from '../../../source/api/catalog-calls.ts';
 import type { ApiClient } from '../../../source/api/open-api-client.ts';
-import { type ConnectorOrigin, isAccount, isUnnamed } from '../../../source/connector-origin.ts';
 import { count, counted, printable } from '../../../telemetry/format.ts';
 import { keylessText } from '../../../wording/keyless-text.ts';
 import { everyWorkspace } from '../../find-in-workspaces.ts';
-import { knownOverviews } from '../../list-page.ts';
 import {
   warning,
   failed,
@@ -35,8 +34,6 @@ const pageMinutes = 2;
 export async function checkConnectors(app: App, hasToken: boolean, context: CheckContext) {
   const { signal, clock } = context;
   const connectors = [...app.settings.connectors.values()];
-  // A sink that cannot be read has a separate line, which says why.
-  const stored = await knownOverviews(connectors);
   using progress = openCheckProgress(context);
   const client = hasToken
     ? await openListingClient(app, connectors, signal, (lists) =>
@@ -52,7 +49,7 @@ export async function checkConnectors(app: App, hasToken: boolean, context: Chec
     // One iterator for all: each takes the next one.
     for (const [index, connector] of waiting) {
       signal.throwIfAborted();
-      const parts = { app, client, stored, clock, isOver: over.signal, signal };
+      const parts = { app, client, clock, isOver: over.signal, signal };
       results[index] = await checkConnector(connector, parts);
       progress.tell(() => `${count(index + 1)} of ${counted(connectors.length, 'connector')} checked`);
     }
@@ -71,7 +68,6 @@ export async function checkConnectors(app: App, hasToken: boolean, context: Chec
 interface CheckParts {
   readonly app: App;
   readonly client: ApiClient | null;
-  readonly stored: ReadonlyMap<string, SinkOverview>;
   readonly clock: Clock;
   /** Aborted when the time for pages is over. */
   readonly isOver: AbortSignal;
@@ -79,33 +75,30 @@ interface CheckParts {
 }
 
 async function checkConnector(connector: ConnectorSettings, parts: CheckParts) {
-  const { app, client, stored, signal } = parts;
+  const { app, client, signal } = parts;
   const what = `connector ${connector.name}`;
-  const { address, definition } = connector;
+  const { address, definition, storedIn } = connector;
   const isDirect = address.kind === 'direct';
-  const identity = overviewOf(stored, connector)?.identity ?? null;
-  /** As a sync would find it: whether the sink holds records of another origin under this name. */
-  const checkIdentity = (origin: { readonly baseUrl: string; readonly connectorId: string }): void => {
-    const given = { ...origin, definition: definition.name };
-    const differences = identity === null ? [] : identityDifferences(identity, given);
-    if (differences.length > 0) throw new IdentityChangedError(connector.name, differences);
-  };
-  const { access } = app.settings;
   let pages: readonly CheckResult[] = [];
   const result = await attempt(what, async () => {
-    // Known without a call, unless only the API knows which account the connector has.
-    if (identity !== null && !isDirect && access !== null && !isAccount(identity)) {
-      const connectorId = address.kind === 'id' ? address.id : identity.connectorId;
-      checkIdentity({ baseUrl: access.baseUrl, connectorId });
-    }
+    refuseTodos(connector.name, definition, connector.entities);
+    const stored = await storedOrigin(storedIn);
+    await checkAddress(connector, app, stored);
     if (client === null && !isDirect) return '';
-    await using source = await app.openSource(connector, signal, client === null ? {} : { client });
+    const known = client === null ? { stored } : { stored, client };
+    await using source = await app.openSource(connector, signal, known);
     const origin = await source.origin(signal);
-    checkIdentity(origin);
+    // As a sync would find it: whether the sink holds records of another origin under this name.
+    const { baseUrl, connectorId } = origin;
+    const given = { baseUrl, connectorId, definition: definition.name };
+    const differences = stored === null ? [] : identityDifferences(stored, given);
+    if (differences.length > 0) throw new IdentityChangedError(connector.name, differences);
     pages = await checkPages(connector, source, parts);
     const entities = counted(connector.entities.size, 'entity', 'entities');
-    const who = isDirect ? accountOf(origin) : origin.connectorId;
-    const notes = [isUnnamed(origin) ? untold : '', keylessText(connector)].filter((note) => note !== '');
+    const isUntold = isDirect && !origin.isAccount;
+    const account = isUntold ? `an account of ${baseUrl}` : `account ${connectorId}`;
+    const who = isDirect ? account : connectorId;
+    const notes = [isUntold ? untold : '', keylessText(connector)].filter((note) => note !== '');
     return [`${printable(who)} answers (${definition.name}, ${entities})`, ...notes].join('; ');
   });
   const isAsked = client !== null || isDirect || result.state !== 'ok';
@@ -114,10 +107,6 @@ async function checkConnector(connector: ConnectorSettings, parts: CheckParts) {
 
 const untold =
   'the definition has no identity, so that credentials of another account there are noticed by its records only';
-
-function accountOf({ baseUrl, connectorId }: ConnectorOrigin): string {
-  return isUnnamed({ baseUrl }) ? `an account of ${baseUrl}` : `account ${connectorId}`;
-}
 
 /**
  * The app's client, which answers for connectors from the lists of their workspaces: a call for each workspace, not one

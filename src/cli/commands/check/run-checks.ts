@@ -1,3 +1,4 @@
+import { readOverview } from '../../../app/connector-states.ts';
 import { readCopies } from '../../../app/copy-connector.ts';
 import { checkWritable, freeBytes, sinkFindings } from '../../../app/locate-sink.ts';
 import { targetStatus, withTarget } from '../../../app/publish-target.ts';
@@ -12,6 +13,7 @@ import type {
 } from '../../../settings/settings.ts';
 import { copiedAwayError, unfinishedCopyError } from '../../../sinks/acquire-errors.ts';
 import { count, counted } from '../../../telemetry/format.ts';
+import { unfinishedPurgeText } from '../../../wording/purged-text.ts';
 import { exitCodes } from '../../output/exit-codes.ts';
 import { openPatientApp } from '../../output/show-run.ts';
 import { checkClosedFiles } from './check-closed-files.ts';
@@ -106,6 +108,7 @@ async function checkSinks(
   const servers: CheckResult[] = [];
   const disks: CheckResult[] = [];
   const files: CheckResult[] = [];
+  const purges: CheckResult[] = [];
   using progress = openCheckProgress(context);
   const all = sinksOf([...settings.connectors.values()]);
   for (const [index, sink] of all.entries()) {
@@ -121,11 +124,16 @@ async function checkSinks(
     }
     disks.push(await attempt(what, () => checkDisk(sink)));
     files.push(...(await checkClosedFiles(context, settings, sink, isDeep)));
+    for (const { connector, purgeWork } of (await readOverview(sink)).connectors.values()) {
+      const text = unfinishedPurgeText(purgeWork, context.program);
+      if (text !== '') purges.push(warning(`purge of ${connector}`, text));
+    }
   }
   return [
     ...summarize(sinks, 'sinks'),
     ...summarize(servers, 'servers'),
     ...summarize(disks, 'disks'),
+    ...summarize(purges, 'purges'),
     ...files,
   ];
 }

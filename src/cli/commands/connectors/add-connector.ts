@@ -20,7 +20,7 @@ const options = {
   '--every <duration>': 'how often the worker runs it: 30m, 1h, 1d',
   '--cron <pattern>': 'the same as five fields, such as "0 4 * * *"',
   '--timezone <name>': 'of --cron, such as Europe/Berlin (default: UTC)',
-  '--fresh-within <duration>': 'how old its data may be before it counts as stale',
+  '--fresh-within <duration>': 'how old its data may be before it counts as late',
   '--file <file>': 'which file of "connectors:" it goes into; a new one too',
 } as const;
 

@@ -1,5 +1,4 @@
 import { relative } from 'node:path';
-import { askReload } from '../../../app/ask-reload.ts';
 import { reachQueues } from '../../../app/reach-queues.ts';
 import {
   removeStored,
@@ -130,12 +129,12 @@ async function remove(context: CommandContext, leaving: Leaving): Promise<void> 
 
 /** Has workers take the config over before the connector is free: one with the old config would read it again. */
 async function reloaded(
-  { clock, signal, terminal }: CommandContext,
+  { signal, terminal }: CommandContext,
   settings: LocalSettings,
 ): Promise<readonly string[]> {
   await using reached = await reachQueues(settings);
   if (reached.queues === null) return [];
-  const { answers, silent } = await askReload(reached.queues, clock, signal);
+  const { answers, silent } = await reached.queues.reload(signal);
   const refused = answers.filter(({ outcome }) => outcome === 'refused');
   for (const { worker, text } of refused) {
     terminal.note(
@@ -208,7 +207,7 @@ function targetLines(leaving: Leaving): readonly string[] {
   if (lines.length === 0) return [];
   return [
     ...lines,
-    'SQL and dbt models that "publish schema" wrote name its tables: write them again afterwards.',
+    'SQL and dbt sources that "publish schema" wrote name its tables: write them again afterwards.',
   ];
 }
 

@@ -9,7 +9,8 @@ import { exitCodes } from '../../output/exit-codes.ts';
 import { marks } from '../check/check-result.ts';
 
 export const checkFiles = command({
-  description: 'Report every mistake of definition files, with line, column and path; needs no config.',
+  description:
+    'Report every mistake of definition files, with line, column and path, and each TODO; needs no config.',
   argument: ['<file...>', 'definition files, or folders of them'],
   help: '\nExample:\n  $ connector-sync definitions check my-definitions/*.yaml',
   run: async ({ terminal, cwd }, _flags, files) => {
@@ -23,7 +24,9 @@ export const checkFiles = command({
     const isSound = checked.every(({ problems }) => problems.length === 0);
     terminal.printJson({
       ok: isSound,
-      files: checked.map(({ file, name, problems }) => ({ file, definition: name, problems })),
+      files: checked.map(({ file, name, problems, definition }) => {
+        return { file, definition: name, problems, todos: definition?.todos ?? [] };
+      }),
     });
     for (const { file, definition, problems } of checked) {
       const shown = byPath.get(file) ?? file;
@@ -32,7 +35,10 @@ export const checkFiles = command({
         terminal.print(...problems.map((one) => `  ${formatWithColumn({ ...one, file: shown })}`));
       } else {
         const entities = counted(definition.entities.size, 'entity', 'entities');
-        terminal.print(`${marks.ok} ${shown}: ${definition.name} (${definition.title}), ${entities}`);
+        const { name, title, todos } = definition;
+        const mark = todos.length === 0 ? marks.ok : marks.warning;
+        terminal.print(`${mark} ${shown}: ${name} (${title}), ${entities}`);
+        terminal.print(...todos.map(({ line, text }) => `  ${shown}:${line}: TODO ${text}`));
       }
     }
     return isSound ? exitCodes.ok : exitCodes.usage;

@@ -1,29 +1,18 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { usage } from '../../../core/usage-error.ts';
-import {
-  noAnswers,
-  placeOfAnswer,
-  readAnswers,
-  type Answers,
-  type AnswersFile,
-  type Question,
-} from '../../../definitions/import/answers.ts';
-import { addressChange, importChanges } from '../../../definitions/import/compare-definitions.ts';
+import type { Definition } from '../../../definitions/definition.ts';
 import { importService, type Imported } from '../../../definitions/import/import-service.ts';
-import { readManifest } from '../../../definitions/import/manifest.ts';
 import type { ModeName } from '../../../definitions/import/modes.ts';
 import { plainService, readPlainFile } from '../../../definitions/import/plain-file.ts';
-import { outcomeText, questionsIn, reportText, totalsOf } from '../../../definitions/import/report.ts';
+import { outcomeText, reportText, totalsOf, wordOf } from '../../../definitions/import/report.ts';
 import { readServiceFile, type ServiceFile } from '../../../definitions/import/service-file.ts';
 import { firstNames } from '../../../definitions/suggest-name.ts';
 import { parseDefinition } from '../../../definitions/load-definitions.ts';
-import { unusedAnswers } from '../../../definitions/import/unused-answers.ts';
-import { answersText } from '../../../definitions/import/write-answers.ts';
+import { fillTemplate } from '../../../definitions/upstream/template.ts';
 import { command, oneOf, type CommandContext } from '../../command.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { writeGenerated, writeWhole } from '../publish/write-generated.ts';
-import { askQuestions } from './ask-questions.ts';
 import { showListings } from './list-operations.ts';
 import { showImports, showNext } from './show-import.ts';
 
@@ -41,21 +30,16 @@ export const importDefinition = command({
     '--mode <mode>':
       'hosted: read through an API; direct: from the service itself; or both, a file for each (default: both; with --from openapi direct)',
     '--only <entities>': 'these entities and their parents, with commas between',
-    '--answers <file>':
-      'answers to what the file leaves open (default: import/<name>.answers.yaml in the folder)',
-    '--with <manifest>': 'take keys and cursor fields from a low-code manifest.yaml of the same service',
-    '--diff <file>':
-      'show what differs from an earlier file or definition: columns, keys, what is read again',
   },
   help: `
-Every entity is converted, asked about, or refused with the reason. On a screen it asks; elsewhere the questions
-stand in the file of answers. Nothing is downloaded, and no template of the file is run.
+Every entity is converted, or refused with the reason. What the file leaves open is a guess under a line with "# TODO" in the
+written definition: write what it asks for and remove the line; until then "sync" refuses the entity. "definitions check" lists
+these lines. Nothing is downloaded, and no template of the file is run.
 
 Examples:
   $ connector-sync definitions import connector.yaml -o my-definitions
   $ connector-sync definitions import openapi.yaml --from openapi
-  $ connector-sync definitions import openapi.yaml --from openapi --path /tickets --path /users/{id}/orders -o my-definitions
-  $ connector-sync definitions import new/connector.yaml --diff old/connector.yaml -o my-definitions`,
+  $ connector-sync definitions import openapi.yaml --from openapi --path /tickets --path /users/{id}/orders -o my-definitions`,
   enter: () => ({ stopping: 'Stopping.' }),
   run: async (context, flags, file) => await runImport(context, flags, file),
 });
@@ -66,9 +50,6 @@ export interface ImportFlags {
   readonly path: readonly string[];
   readonly mode: string | undefined;
   readonly only: string | undefined;
-  readonly answers: string | undefined;
-  readonly with: string | undefined;
-  readonly diff: string | undefined;
 }
 
 async function runImport(context: CommandContext, flags: ImportFlags, file: string): Promise<ExitCode> {
@@ -82,36 +63,14 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
   const modes = modesOf(flags, from);
   if (from === 'openapi' && flags.path.length === 0) return showListings(context, file);
   if (flags.output === undefined) throw usage('Expected -o <folder>, the folder of definitions to write to.');
-  const read = (path: string): ServiceFile =>
-    from === 'openapi' ? plainService(readPlainFile(path), flags.path) : readServiceFile(path);
-  const service = read(resolve(cwd, file));
+  const path = resolve(cwd, file);
+  const service = from === 'openapi' ? plainService(readPlainFile(path), flags.path) : readServiceFile(path);
   const folder = resolve(cwd, flags.output);
-  const answersFile = join(folder, 'import', `${service.name}.answers.yaml`);
-  const answersAt = flags.answers === undefined ? answersFile : resolve(cwd, flags.answers);
-  const { answers: given, refuse } = answersOf(answersAt, flags.answers);
-  const unused = unusedAnswers(given, service);
-  if (unused.length > 0) refuse(unused);
-  const manifest = flags.with === undefined ? null : readManifest(resolve(cwd, flags.with));
   const only = flags.only === undefined ? null : chosenEntities(service, flags.only);
-  const importWith = (answers: Answers, of: ServiceFile = service): readonly Imported[] =>
-    modes.map((one) => importService(of, one, { answers, manifest, only }));
-  const { answers, imports, isChanged } = await answered(context, given, importWith);
-  const questions = questionsIn(imports);
-  const wrong = questions.filter(({ isWrong }) => isWrong === true);
-  if (wrong.length > 0) {
-    if (isChanged) writeWhole(answersAt, answersText(service.name, answers, questions));
-    refuse(wrong.map((question) => ({ at: placeOfAnswer(question), why: question.why })));
-  }
+  const imports = modes.map((one) => importService(service, one, only));
   const replaced = replacedDefinitions(folder, imports);
   const written = writeGenerated(folder, definitionFiles(service, imports, replaced));
   writeWhole(join(folder, 'import', `${service.name}.report.md`), reportText(service, imports));
-  if (isChanged || (questions.length > 0 && !existsSync(answersAt))) {
-    writeWhole(answersAt, answersText(service.name, answers, questions));
-  }
-  const changes =
-    flags.diff === undefined
-      ? null
-      : importChanges(resolve(cwd, flags.diff), imports, (old) => importWith(answers, read(old)));
   terminal.printJson({
     service: { name: service.name, version: service.version, sha256: service.sha256 },
     imports: imports.map((one) => ({
@@ -121,20 +80,16 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
       entities: Object.fromEntries(
         [...one.outcomes].map(([entity, outcome]) => [
           entity,
-          { outcome: outcome.kind, details: outcomeText(outcome) },
+          { outcome: wordOf(outcome), details: outcomeText(outcome) },
         ]),
       ),
     })),
-    questions,
     files: written,
-    changes,
   });
-  showImports(context, service, imports, changes);
-  const refused = refusedThough([...(only ?? []), ...Object.keys(answers.entities)], imports);
-  const notes = [...replaced.flatMap(replacedText), ...refused];
-  showNext(context, folder, answersAt, imports, written, notes, questions);
-  const isFailed = refused.length > 0 || (written.length === 0 && questions.length === 0);
-  return isFailed ? exitCodes.failed : exitCodes.ok;
+  showImports(context, service, imports);
+  const refused = refusedThough(only ?? [], imports);
+  showNext(context, folder, imports, written, [...replaced.flatMap(replacedText), ...refused]);
+  return refused.length > 0 || written.length === 0 ? exitCodes.failed : exitCodes.ok;
 }
 
 /** A definition of an earlier import, as this one would leave it. */
@@ -159,13 +114,21 @@ function replacedDefinitions(folder: string, imports: readonly Imported[]): read
   });
 }
 
+/** The service's own address, to which credentials are sent; null: it is the same, or one of them names none. */
+function addressChange(before: Definition, after: Definition) {
+  const [from, to] = [before, after].map(({ upstream }) =>
+    upstream === null ? null : fillTemplate(upstream.baseUrl, (name) => `{${name}}`),
+  );
+  return typeof from !== 'string' || typeof to !== 'string' || from === to ? null : { from, to };
+}
+
 function replacedText({ name, gone, address }: Replaced): readonly string[] {
   const lost = `${name}.yaml had ${firstNames(gone)}, and this import leaves them out; what is stored of them stays.`;
   const moved = `${name}.yaml stays as it is: its address would change from ${address?.from} to ${address?.to}, and credentials would be sent there. If that is right, put ${name}.yaml.new in its place.`;
   return [...(gone.length === 0 ? [] : [`! ${lost}`]), ...(address === null ? [] : [`! ${moved}`])];
 }
 
-/** Entities that a person has chosen or answered for, and that are refused in every mode. */
+/** Entities that a person has chosen, and that are refused in every mode. */
 function refusedThough(entities: readonly string[], imports: readonly Imported[]): readonly string[] {
   return [...new Set(entities)].flatMap((entity) => {
     const outcomes = imports.map(({ outcomes: all }) => all.get(entity));
@@ -184,46 +147,12 @@ function modesOf({ mode }: ImportFlags, from: 'connector' | 'openapi'): readonly
   );
 }
 
-/** Answers in a file that is named must be there; in the usual place they may be. */
-function answersOf(file: string, flag: string | undefined): AnswersFile {
-  if (flag !== undefined || existsSync(file)) return readAnswers(file);
-  const refuse: AnswersFile['refuse'] = (wrong) => {
-    throw new TypeError(`no answer was given, and one is wrong: ${wrong[0]?.why}`);
-  };
-  return { answers: noAnswers, refuse };
-}
-
 function chosenEntities({ operations }: ServiceFile, text: string): readonly string[] {
   const chosen = text.split(',').map((name) => name.trim());
   const known = new Set(operations.map(({ entity }) => entity));
   const unknown = chosen.find((name) => !known.has(name));
   if (unknown === undefined) return chosen;
   throw usage(`--only: the file has no entity "${unknown}"; it has ${[...known].join(', ')}.`);
-}
-
-/** On a screen, asks until nothing new is to be asked. */
-async function answered(
-  context: CommandContext,
-  given: Answers,
-  importWith: (answers: Answers) => readonly Imported[],
-) {
-  let [answers, imports] = [given, importWith(given)];
-  const { terminal } = context;
-  if (terminal.isJson || terminal.columns() === null || context.input().isTTY !== true) {
-    return { answers, imports, isChanged: false };
-  }
-  const problemOf = (question: Question, tried: Answers): string | null => {
-    const place = placeOfAnswer(question).join(' ');
-    const found = questionsIn(importWith(tried)).find((one) => placeOfAnswer(one).join(' ') === place);
-    return found?.isWrong === true ? found.why : null;
-  };
-  await using asking = askQuestions(context);
-  for (;;) {
-    const next = await asking.ask(questionsIn(imports), answers, problemOf);
-    if (next === answers) return { answers, imports, isChanged: answers !== given };
-    answers = next;
-    imports = importWith(answers);
-  }
 }
 
 function definitionFiles(

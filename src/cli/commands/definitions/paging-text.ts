@@ -1,6 +1,7 @@
 import type { Entity } from '../../../definitions/definition.ts';
 import type { TriedCall, TriedStep } from '../../../engine/try-listing.ts';
 import { count, printableWithin } from '../../../telemetry/format.ts';
+import { doubtText } from '../../../wording/completeness-text.ts';
 
 /** What was decided about the next page, and what the answer has about it. */
 export function pagingText(entity: Entity, { page, commit, next }: TriedCall): string {
@@ -8,9 +9,10 @@ export function pagingText(entity: Entity, { page, commit, next }: TriedCall): s
   const facts = page === null || commit === null ? [] : factsOf(entity, page, commit.fetched);
   const { kind } = entity.pagination;
   const isSaid = page?.next?.hasMore === true;
+  const isCut = page?.isCut === true && !isSaid;
   const why =
     next.kind === 'call' && next.restartedBecause === null
-      ? continuing[isSaid ? 'pageToken' : kind]
+      ? continuing[isCut ? 'cut' : isSaid ? 'pageToken' : kind]
       : stepText(next);
   return [why, ...facts].join('; ');
 }
@@ -22,6 +24,7 @@ const continuing = {
   offset: unsaid,
   page: unsaid,
   lastRecord: unsaid,
+  cut: 'the answer says that the service ended the listing early: it is read on from its other end',
   single: 'the answer counts more records than it has, so it is asked for once more',
 } as const;
 
@@ -44,14 +47,11 @@ export function stepText(next: TriedStep): string {
 type Seal = Extract<TriedStep, { kind: 'end' }>['seal'];
 
 function endText({ proof, lastPage, doubt }: Seal): string {
-  if (doubt !== undefined) {
-    return doubt.kind === 'total'
-      ? `the end, not proven: the API counts ${count(doubt.total)} records, and ${count(doubt.shown)} came`
-      : 'the end, not proven: the last page came again';
-  }
+  if (doubt !== undefined) return `the end, part missing: ${doubtText(doubt)}`;
   const short =
     lastPage === undefined ? '' : `, because ${count(lastPage.records)} of ${count(lastPage.size)} came`;
-  const order = proof.isOrdered || proof.isCounted === true ? '' : ', in an order that is not known';
+  const order =
+    proof.isOrdered || proof.isCounted === true ? '' : ', unconfirmed: in an order that is not known';
   switch (proof.kind) {
     case 'single':
       return `the end: the first page has everything${short}`;

@@ -1,10 +1,11 @@
+import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import type { Question } from '../../../definitions/import/answers.ts';
 import type { Imported } from '../../../definitions/import/import-service.ts';
 import type { ModeName } from '../../../definitions/import/modes.ts';
 import { furtherListings, unlistedEntities } from '../../../definitions/import/listings.ts';
 import { kindText, outcomeText, totalsOf, totalsText } from '../../../definitions/import/report.ts';
 import type { ServiceFile } from '../../../definitions/import/service-file.ts';
+import { parseDefinition } from '../../../definitions/load-definitions.ts';
 import { firstNames } from '../../../definitions/suggest-name.ts';
 import { counted } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command.ts';
@@ -16,7 +17,6 @@ export function showImports(
   { terminal }: CommandContext,
   service: ServiceFile,
   imports: readonly Imported[],
-  changes: readonly string[] | null,
 ): void {
   const width = terminal.columns();
   for (const one of imports) {
@@ -34,18 +34,15 @@ export function showImports(
   const further = firstNames(furtherListings(service).map(({ entity }) => entity));
   if (unlisted !== '') terminal.print(...wrapped(`Not listable, by the file: ${unlisted}.`, width));
   if (further !== '') terminal.print(...wrapped(`With a further list that is not read: ${further}.`, width));
-  if (changes !== null) terminal.print('Changes:', ...changes.map((line) => `  ${line}`), '');
 }
 
 /** What was written, and what a person does next. */
 export function showNext(
   { terminal, cwd, program }: CommandContext,
   folder: string,
-  answersAt: string,
   imports: readonly Imported[],
   written: readonly WrittenFile[],
   notes: readonly string[],
-  questions: readonly Question[],
 ): void {
   const shown = (path: string): string => relative(cwd, path) || '.';
   for (const { path, outcome } of written) {
@@ -57,18 +54,18 @@ export function showNext(
     terminal.print(`${file}: ${what}`);
   }
   for (const note of notes) terminal.print(...wrapped(note, terminal.columns()));
-  if (questions.length > 0) {
-    const where = `${counted(questions.length, 'question')} ${questions.length === 1 ? 'is' : 'are'} open: answer in`;
-    terminal.print(...wrapped(`${where} ${shown(answersAt)} and import again.`, terminal.columns()));
-  }
   if (written.length === 0) {
-    terminal.print('No definition was written: no entity is converted yet.');
+    terminal.print('No definition was written: no entity is converted.');
     return;
   }
   for (const { mode, definition, outcomes } of imports) {
     if (definition === null) continue;
     const path = shown(join(folder, `${definition.name}.yaml`));
     const [entity = ''] = [...outcomes].find(([, { kind }]) => kind === 'converted') ?? [];
+    const kept = readFileSync(join(folder, `${definition.name}.yaml`), 'utf8');
+    for (const { line, text } of parseDefinition(path, kept).definition?.todos ?? []) {
+      terminal.print(...wrapped(`! ${path}:${line}: TODO ${text}`, terminal.columns()));
+    }
     const lines =
       mode === 'hosted'
         ? [`definitions show ${path}`, `definitions check ${path}`, 'init --base-url <address of the API>']

@@ -45,13 +45,19 @@ export function chooseConnector(
 ): Chosen {
   const own = config ?? environmentSettings(context);
   const settings = { ...own, allowUpstreamHosts: [...own.allowUpstreamHosts, ...allowHosts] };
-  const chosen = (address: ConnectorSettings['address'], masks: Masks = new Map()): Chosen => ({
-    connector: triedConnector(definition, address, masks),
+  const chosen = (
+    address: ConnectorSettings['address'],
+    { masks, storedIn }: Pick<ConnectorSettings, 'masks' | 'storedIn'> | typeof untold = untold,
+  ): Chosen => ({
+    connector: {
+      ...triedConnector(definition, address, masks ?? masksOfType(settings, definition)),
+      storedIn,
+    },
     settings: { ...settings, access: address.kind === 'direct' ? null : withParts(settings, 'api').api },
   });
   if (name !== null) {
     const entry = isConnectorName(name) ? settings.connectors.get(name) : undefined;
-    if (entry !== undefined) return chosen(addressOf(entry, definition, settings), entry.masks);
+    if (entry !== undefined) return chosen(addressOf(entry, definition, settings), entry);
     if (settings.parts.api === null || !isConnectorId(name)) connectorNamed(settings, name);
     if (isConnectorId(name)) return chosen({ kind: 'id', id: name });
   }
@@ -63,6 +69,22 @@ export function chooseConnector(
   const { scopedToWorkspace } = settings.parts.api;
   const workspace = scopedToWorkspace ?? configuredWorkspaces(settings)[0] ?? defaultWorkspace;
   return chosen({ kind: 'workspace', workspace });
+}
+
+/** Credentials that no connector of the config has. */
+const untold = { masks: null, storedIn: null } as const;
+
+/** Of the config's connectors of this type. Throws USAGE where they mask an entity in several ways. */
+function masksOfType({ connectors }: LocalSettings, { id, name }: Definition): Masks {
+  const ofType = [...connectors.values()].filter(({ definition }) => definition.id === id);
+  const masks = new Map(ofType.flatMap((connector) => [...connector.masks]));
+  for (const [entity, { mask }] of ofType.flatMap((connector) => [...connector.masks])) {
+    if (masks.get(entity)?.mask.fingerprint === mask.fingerprint) continue;
+    throw usage(
+      `The connectors of the type ${name} mask ${entity} in several ways. Name the one whose masks you mean with --connector.`,
+    );
+  }
+  return masks;
 }
 
 /** Without a config: the API that the environment names, if any. */
@@ -105,7 +127,7 @@ function triedConnector(
   definition: Definition,
   address: ConnectorSettings['address'],
   masks: Masks,
-): ReadConnector {
+): Omit<ReadConnector, 'storedIn'> {
   const { name, rateLimit } = definition;
   if (!isConnectorName(name)) throw new TypeError(`expected the name of a checked definition, got ${name}`);
   return {

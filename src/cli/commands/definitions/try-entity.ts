@@ -2,6 +2,7 @@ import type { App } from '../../../app/app.ts';
 import { fieldValue } from '../../../app/stored-fields.ts';
 import { hasCode, SyncError } from '../../../core/errors.ts';
 import { readJson } from '../../../core/json-text.ts';
+import { Secret } from '../../../core/secret.ts';
 import { usage } from '../../../core/usage-error.ts';
 import type { Params, EntityTable, PreparedRecord } from '../../../core/records.ts';
 import { checkParams, convertParams, missingParams } from '../../../definitions/check-params.ts';
@@ -119,6 +120,9 @@ async function runTrial(context: CommandContext, app: App, trial: Trial): Promis
     clock,
     signal,
     onCall: (call) => {
+      const token = call.page?.next?.token ?? null;
+      // Texts of errors and problems may quote it.
+      if (entity.mask !== null && token !== null) context.scrubber.register(new Secret(token));
       const seen = withoutTokens(entity, { ...call, exchanges: exchanges.splice(0) });
       calls.push(seen);
       terminal.print(...text.call(seen));

@@ -1,10 +1,13 @@
-import { targetStatus, withTarget } from '../../../app/publish-target.ts';
+import { targetWork } from '../../../app/erasures.ts';
+import { ordinaryPublication, targetStatus, withTarget } from '../../../app/publish-target.ts';
+import { heldBackTexts } from '../../../publish/plan-publication.ts';
 import type { PrunedTarget } from '../../../publish/target.ts';
 import { chosenTargets, isStillPublished } from '../../../settings/chosen-targets.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
 import { formatDuration } from '../../../settings/parse-unit.ts';
 import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
 import { printable, count, counted, longAgo, toTheMinute, sizeText } from '../../../telemetry/format.ts';
+import { unfinishedPurgeText } from '../../../wording/purged-text.ts';
 import { command, type CommandContext } from '../../command.ts';
 import {
   errorDocument,
@@ -16,7 +19,7 @@ import {
 } from '../../output/exit-codes.ts';
 import { picked } from '../../output/json-text.ts';
 import { leftColumns, rightColumns, indentedTable } from '../../output/text-table.ts';
-import { heldBackTexts } from './show-publication.ts';
+import { showPublication } from './show-publication.ts';
 
 export const stopping = 'Stopping: what is not published yet stays out. Ctrl-C again quits now.';
 
@@ -30,6 +33,8 @@ export const publishStatus = command({
     const { terminal, clock } = context;
     return await ofEachTarget(context, names, async (target) => {
       const { newest, isUpToDate, newGeneration, heldBack, refusal } = await targetStatus(target, context);
+      const work = await targetWork(target);
+      const unfinished = work.length === 0 ? [] : [unfinishedPurgeText(work, context.program)];
       const code = refusal === null ? exitCodes.ok : exitCodeOfError(refusal);
       const manifest = newest?.manifest ?? null;
       terminal.printJson({
@@ -43,6 +48,7 @@ export const publishStatus = command({
         isUpToDate,
         newGeneration,
         heldBack,
+        unfinishedPurges: work,
         error: refusal === null ? null : errorDocument(refusal),
         entities: (manifest?.entities ?? []).map((one) => ({
           ...picked(one, 'connector', 'entity', 'generation', 'schema', 'base', 'through', 'asOf'),
@@ -53,6 +59,7 @@ export const publishStatus = command({
         target.when.kind === 'every' ? `every ${formatDuration(target.when.everyMs)}` : target.when.kind;
       if (manifest === null) {
         terminal.print(`${target.name} (${target.type}, ${when}): nothing was published yet`);
+        terminal.print(...unfinished.map((line) => `  ! ${line}`));
         return exitCodes.ok;
       }
       const { publication, createdAt, entities } = manifest;
@@ -65,7 +72,7 @@ export const publishStatus = command({
       if (newGeneration !== null) {
         terminal.print(`  ! The next publication has all rows again, because ${newGeneration}`);
       }
-      for (const line of heldBackTexts(heldBack)) terminal.print(`  ! ${line}`);
+      for (const line of [...unfinished, ...heldBackTexts(heldBack)]) terminal.print(`  ! ${line}`);
       const followed = entities.filter((one) => isStillPublished(target, one));
       const known = followed.flatMap(({ asOf }) => (asOf === null ? [] : [asOf])).toSorted();
       const [oldest] = known;
@@ -149,17 +156,21 @@ export const publishCheck = command({
 
 const mostProblems = 20;
 
-/** Removes what need not be kept, or says what that is. What killed publishers left is removed when it is a day old. */
+/** Removes what need not be kept, or says what that is. Where a purge is not finished, it is finished instead. */
 export const publishPrune = command({
   description:
-    'Remove publications older than "keep" of the config, and day-old leftovers of killed publishers.',
+    'Remove publications older than "keep" of the config, and leftovers of killed publishers; finish purges.',
   argument: targets,
   options: { '--dry-run': 'say what would be removed, remove nothing' },
   enter: () => ({ stopping }),
   run: async (context, { dryRun: isDryRun }, names) => {
     const { terminal, clock } = context;
-    return await ofEachTarget(context, names, async (target) => {
+    return await ofEachTarget(context, names, async (target, settings) => {
       const { name, keepMs } = target;
+      if ((await targetWork(target)).length > 0 && !isDryRun) {
+        const { cleaned } = await showPublication(context, settings, target, ordinaryPublication);
+        return (cleaned?.problem ?? null) === null ? exitCodes.ok : exitCodes.degraded;
+      }
       const keepFromMs = keepMs === null ? null : clock.now() - keepMs;
       const pruned = await withTarget(target, context, (opened) => opened.prune(keepFromMs, isDryRun));
       terminal.printJson({ kind: 'target-pruned', target: name, isDryRun, ...pruned });
@@ -176,7 +187,7 @@ function prunedText(
 ): string {
   // Killed publishers left them, or one that is at work has just written them.
   const young = `${counted(waiting.files, 'file')}, ${sizeText(waiting.bytes)}`;
-  const later = `${young} that no publication names ${waiting.files === 1 ? 'goes when it is' : 'go when they are'} a day old`;
+  const later = `${young} that no publication names ${waiting.files === 1 ? 'goes when it is' : 'go when they are'} a day old, or with the next publication`;
   const because = keepMs === null ? ' (its settings keep every publication)' : '';
   if (publications + files === 0) {
     return waiting.files > 0 ? `nothing to remove yet: ${later}` : `nothing to remove${because}`;

@@ -13,7 +13,7 @@ import { command, type CommandContext } from '../../command.ts';
 import { writeGenerated, type WrittenFile } from './write-generated.ts';
 
 export const publishSchema = command({
-  description: 'Write dbt models, or statements that make and load tables, for what a target holds.',
+  description: 'Write dbt sources, or statements that make and load tables, for what a target holds.',
   argument: ['[target]', 'a name below "publish:" in the config; may be left out where there is one'],
   options: {
     '--dialect <name>': { text: dialectNames.join(', '), isRequired: true },
@@ -32,7 +32,9 @@ Examples:
       throw usage(`--dialect: expected one of ${dialectNames.join(', ')}, got "${dialect}".`);
     }
     if (dialect === 'dbt' && output === undefined) {
-      throw usage('--dialect dbt makes many files: name the folder of the dbt project with --output.');
+      throw usage(
+        '--dialect dbt makes a file for each connector: name the folder of the dbt project with --output.',
+      );
     }
     const settings = await context.settings();
     const target = targetOf(settings, name);
@@ -41,9 +43,7 @@ Examples:
     const files = generate(catalogue, dialect);
     const head = { dialect, target: target?.name ?? null, publication: catalogue.publication };
     if (output === undefined) {
-      const texts = files
-        .filter(({ from }) => from !== null)
-        .map((file) => ({ path: file.path, text: generatedText(file) }));
+      const texts = files.map((file) => ({ path: file.path, text: generatedText(file) }));
       context.terminal.printJson({ ...head, files: texts });
       if (!context.terminal.isJson) {
         await context.terminal.printRecords(texts.map(({ text }) => text).join('\n'));

@@ -1,7 +1,12 @@
-import { type AskedPublication, ordinaryPublication, publishTarget } from '../../../app/publish-target.ts';
+import {
+  type AskedPublication,
+  ordinaryPublication,
+  publishTarget,
+  type TargetEnd,
+} from '../../../app/publish-target.ts';
 import { openNotifier } from '../../../notify/open-notifier.ts';
 import type { Manifest, PublishedEntity } from '../../../publish/manifest.ts';
-import type { HeldBack } from '../../../publish/plan-publication.ts';
+import { heldBackTexts } from '../../../publish/plan-publication.ts';
 import type { NewGeneration, PublishEnd } from '../../../publish/publish-once.ts';
 import { isStillPublished } from '../../../settings/chosen-targets.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
@@ -16,6 +21,7 @@ import {
   toTheMinute,
 } from '../../../telemetry/format.ts';
 import { showLive } from '../../../telemetry/show-progress.ts';
+import { cleanedText } from '../../../wording/purged-text.ts';
 import type { CommandContext } from '../../command.ts';
 import { picked } from '../../output/json-text.ts';
 import { indentedTable, leftColumns, rightColumns } from '../../output/text-table.ts';
@@ -32,7 +38,7 @@ export async function showPublication(
   settings: LocalSettings,
   target: PublishSettings,
   asked: AskedPublication | 'after-sync',
-): Promise<PublishEnd> {
+): Promise<TargetEnd> {
   const { terminal, clock, signal } = context;
   checkTargets(settings, [target]);
   const startedMs = clock.now();
@@ -63,12 +69,13 @@ export async function showPublication(
   terminal.print(...publicationText(target, end, ms, context, isAfterSync));
   const warnings = end.kind === 'published' ? end.warnings : [];
   for (const warning of warnings) terminal.note(`${target.name}: ${warning}`);
+  if (end.cleaned !== null) terminal.print(`  ${cleanedText(end.cleaned)}`);
   return end;
 }
 
 /** How a publication ended, for programs. */
-export function publicationDocument({ name }: PublishSettings, end: PublishEnd, ms: number) {
-  const head = { kind: 'publication', target: name, ms } as const;
+export function publicationDocument({ name }: PublishSettings, end: TargetEnd, ms: number) {
+  const head = { kind: 'publication', target: name, ms, cleaned: end.cleaned } as const;
   switch (end.kind) {
     case 'nothing-stored':
       return { ...head, result: end.kind };
@@ -148,14 +155,6 @@ function generationTexts(generations: readonly NewGeneration[]): readonly string
   return [...namesByReason].map(
     ([reason, names]) => `${whoText(names)}: all rows published again, because ${reason}`,
   );
-}
-
-/** None or one line. */
-export function heldBackTexts(entities: readonly HeldBack[]): readonly string[] {
-  const names = entities.map(({ connector, entity }) => `${connector}/${entity}`);
-  return names.length === 0
-    ? []
-    : [`${whoText(names)}: as published before, until the next sync has read all of it again`];
 }
 
 function whoText(names: readonly string[]): string {

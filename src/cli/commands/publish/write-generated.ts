@@ -45,17 +45,10 @@ function writeOne(folder: string, file: GeneratedFile): WrittenFile['outcome'] {
   return explained(place, () => {
     const text = generatedText(file);
     const there = readThere(place);
-    const stated = there === null ? null : statedOf(place, file, there);
-    if (there === text) {
-      // A person may have put the new text there.
-      if (file.from === null && stated?.isEdited !== false) writeHash(place, text);
-      return 'unchanged';
-    }
+    const stated = there === null ? null : readGenerated(there);
+    if (there === text) return 'unchanged';
     if (there === null || stated?.isEdited === false) {
-      // Whichever of the two texts is there when this is killed, its hash is known.
-      if (file.from === null) writeHash(place, text, ...(stated === null ? [] : [stated.sha256]));
       replace(place, text);
-      if (file.from === null) writeHash(place, text);
       return 'written';
     }
     // What was edited was this same text.
@@ -63,30 +56,6 @@ function writeOne(folder: string, file: GeneratedFile): WrittenFile['outcome'] {
     replace(`${place}.new`, text);
     return 'beside';
   });
-}
-
-/**
- * What is known of the text that was written last: from its first line or, where it can have none, from a file beside
- * it.
- */
-function statedOf(place: string, { from }: GeneratedFile, there: string): ReturnType<typeof readGenerated> {
-  if (from !== null) return readGenerated(there);
-  const stated: readonly string[] = (readThere(hashFile(place)) ?? '').match(/^[0-9a-f]{64}/gm) ?? [];
-  const own = sha256(there);
-  const [newest] = stated;
-  return newest === undefined
-    ? null
-    : { sha256: stated.includes(own) ? own : newest, isEdited: !stated.includes(own) };
-}
-
-function hashFile(place: string): string {
-  return `${place}.sha256`;
-}
-
-/** As `sha256sum --check` reads it. */
-function writeHash(place: string, text: string, ...others: readonly string[]): void {
-  const lines = [sha256(text), ...others].map((hash) => `${hash}  ${path.basename(place)}\n`);
-  replace(hashFile(place), lines.join(''));
 }
 
 /** Null where there is none. Line ends are as they were written, whatever a version control made of them. */

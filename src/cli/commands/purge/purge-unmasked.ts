@@ -1,9 +1,10 @@
-import { cleanTargets, type CleanedTarget } from '../../../app/clean-targets.ts';
 import { lookAtUnmasked, maskStored } from '../../../app/mask-stored.ts';
+import { cleanTargets } from '../../../app/publish-target.ts';
+import { targetsOfConnector } from '../../../settings/chosen-targets.ts';
 import type { ConnectorSettings, LocalSettings } from '../../../settings/settings.ts';
 import type { RewrittenOf } from '../../../sinks/masks.ts';
-import type { LeftStep } from '../../../sinks/purges.ts';
 import { count, counted } from '../../../telemetry/format.ts';
+import { cleanedText, leftText } from '../../../wording/purged-text.ts';
 import type { CommandContext } from '../../command.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { indentedTable, leftColumns, rightColumns } from '../../output/text-table.ts';
@@ -12,27 +13,25 @@ interface Asked {
   readonly settings: LocalSettings;
   readonly connector: ConnectorSettings;
   readonly isDryRun: boolean;
-  readonly leftText: (left: LeftStep, program: string) => string;
-  readonly targetText: (target: CleanedTarget) => string;
 }
 
 /** `purge --unmasked`: what is stored from before the masks of the config. */
 export async function purgeUnmasked(
-  { terminal, clock, signal, program }: CommandContext,
-  { settings, connector, isDryRun, leftText, targetText }: Asked,
+  { terminal, clock, signal }: CommandContext,
+  { settings, connector, isDryRun }: Asked,
 ): Promise<ExitCode> {
   const { name } = connector;
+  const names = targetsOfConnector(settings, name).map((one) => one.name);
+  const how = { clock, signal, targets: names };
   if (isDryRun) {
-    const entities = await lookAtUnmasked(connector, { clock, signal });
+    const entities = await lookAtUnmasked(connector, how);
     terminal.printJson({ connector: name, isDone: false, entities });
     terminal.print(`${name}: this would be rewritten as its masks say`, ...table(entities));
     terminal.print('Nothing was changed.');
     return exitCodes.ok;
   }
-  const { entities, left } = await maskStored(connector, { clock, signal });
-  // Also where nothing was rewritten: files of earlier publications may hold what a sync has rewritten since.
-  const of = { connector: name, entities: entities.map(({ entity }) => entity) };
-  const targets = await cleanTargets(settings, of, { clock, signal });
+  const { entities, left } = await maskStored(connector, how);
+  const targets = await cleanTargets(settings, connector, { clock, signal });
   terminal.printJson({
     connector: name,
     isDone: true,
@@ -42,8 +41,8 @@ export async function purgeUnmasked(
   });
   const rows = entities.reduce((sum, one) => sum + one.rows + one.versions, 0);
   terminal.print(`${name}: ${counted(rows, 'row')} rewritten as its masks say`, ...table(entities));
-  for (const one of left) terminal.print(leftText(one, program));
-  terminal.print(...targets.map(targetText));
+  for (const one of left) terminal.print(leftText(one));
+  terminal.print(...targets.map(cleanedText));
   terminal.note('Out of reach: copies that readers have made, backups and logs from before the masks.');
   const isDone = left.length === 0 && targets.every(({ problem }) => problem === null);
   return isDone ? exitCodes.ok : exitCodes.degraded;

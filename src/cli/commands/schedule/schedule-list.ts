@@ -7,6 +7,7 @@ import { chosenConnectors } from '../../../settings/chosen-connectors.ts';
 import { workerTargets, type WorkerTarget } from '../../../settings/chosen-targets.ts';
 import type { ConnectorSettings, LocalSettings } from '../../../settings/settings.ts';
 import { toTheSecond } from '../../../telemetry/format.ts';
+import { reasonLine } from '../../../wording/trouble-text.ts';
 import { command } from '../../command.ts';
 import { listOptions, openListPage } from '../../list-page.ts';
 import { picked } from '../../output/json-text.ts';
@@ -34,15 +35,17 @@ export const listSchedules = command({
       const failure = queued.failure('connectors', sink.name, name);
       const isNews = failure !== null && failure.at > (lastRun?.finishedAt ?? '');
       const next = queued.next('connectors', sink.name, name);
-      return { connector, next, paused, lastRun, givenUp: isNews ? failure : null };
+      const health = page.healthOf(connector);
+      return { connector, health, next, paused, lastRun, givenUp: isNews ? failure : null };
     });
     const shownTargets = targets.map((target) => ({
       target,
       next: queued.next('targets', target.sink, target.name),
       failure: queued.failure('targets', target.sink, target.name),
     }));
+    const style = { program, nowMs: clock.now() };
     terminal.printJson({
-      connectors: shown.map(documentOf),
+      connectors: shown.map((one) => documentOf(one, style)),
       ...page.sums,
       targets: shownTargets.map(({ target: { name, sink, everyMs }, next, failure }) => ({
         target: name,
@@ -60,7 +63,7 @@ export const listSchedules = command({
       })),
       redis: { isReachable: problem === null, problem },
     });
-    const list = { shown, targets: shownTargets, backlogBySink, problem, nowMs: clock.now(), program };
+    const list = { shown, targets: shownTargets, backlogBySink, problem, ...style };
     terminal.print(...scheduleLines(list, terminal.columns()));
     terminal.note(...scheduleRemarks(list), ...page.remarks);
     return page.exitCode;
@@ -130,10 +133,15 @@ async function readQueued(
   };
 }
 
-function documentOf({ connector, next, paused, lastRun, givenUp }: ShownSchedule) {
+function documentOf(
+  { connector, health, next, paused, lastRun, givenUp }: ShownSchedule,
+  style: Parameters<typeof reasonLine>[2],
+) {
   return {
     connector: connector.name,
     sink: connector.sink.name,
+    health: health.word,
+    reason: reasonLine(health, connector.name, style),
     schedule: connector.schedule,
     next: next === null ? null : toTheSecond(next),
     paused: paused === null ? null : picked(paused, 'since', 'reason'),

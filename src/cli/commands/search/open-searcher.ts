@@ -54,7 +54,7 @@ async function searchServer(
   sink: Server,
   known: { readonly cursorKey: Buffer; readonly scope: string },
 ): Promise<Searcher> {
-  const { openPostgresSearch } = await import('../../../search/postgres/open-postgres-search.ts');
+  const { openPostgresSearch } = await import('../../../search/postgres-search.ts');
   const opened = await openPostgresSearch(sink);
   const options = { ...known, clock, signal, deadlineMs };
   return {
@@ -78,7 +78,7 @@ export async function wordIndexes(
       `--index-sql is for a sink of type postgres; ${name} is in sink ${sink.name} of type ${sink.type}.`,
     );
   }
-  const { openPostgresSearch } = await import('../../../search/postgres/open-postgres-search.ts');
+  const { openPostgresSearch } = await import('../../../search/postgres-search.ts');
   await using opened = await openPostgresSearch(sink);
   return await opened.indexSql({ connector: connector.name, entity }, signal);
 }

@@ -3,7 +3,6 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../../core/clock.ts';
 import { SyncError } from '../../../core/errors.ts';
-import { isWeakSecret } from '../../../core/hide-secrets.ts';
 import { Secret } from '../../../core/secret.ts';
 import { usage } from '../../../core/usage-error.ts';
 import {
@@ -25,6 +24,8 @@ export type ChosenApplication =
   | { readonly kind: 'given' | 'made-up'; readonly clientId: string; readonly clientSecret: Secret }
   | { readonly kind: 'there'; readonly clientId: string };
 
+/** The stored hash of a shorter one could be guessed against. */
+const shortestSecret = 16;
 /** So long a start waits for a service that is just ending. */
 const patienceMs = 3_000;
 const betweenLooksMs = 100;
@@ -48,9 +49,9 @@ function givenApplication(env: CommandContext['env']): ChosenApplication | null 
       'Expected both CONNECTOR_SYNC_CLIENT_ID and CONNECTOR_SYNC_CLIENT_SECRET, or neither; one is not set.',
     );
   }
-  if (clientId !== '' && isWeakSecret(clientSecret)) {
+  if (clientId !== '' && clientSecret.length < shortestSecret) {
     throw usage(
-      'CONNECTOR_SYNC_CLIENT_SECRET: expected at least 8 characters, and more than a word or a number; "openssl rand -base64 24" makes one.',
+      `CONNECTOR_SYNC_CLIENT_SECRET: expected at least ${shortestSecret} random characters; "openssl rand -base64 24" makes them.`,
     );
   }
   return clientId === '' ? null : { kind: 'given', clientId, clientSecret: new Secret(clientSecret) };

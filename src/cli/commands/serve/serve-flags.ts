@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { usage } from '../../../core/usage-error.ts';
 import type { SampleSize } from '../../../sample/sample-account.ts';
-import { maxSampleRevision } from '../../../sample/writing.ts';
+import { maxSampleRevision } from '../../../sample/sample-values.ts';
 import { shortestTokenSeconds } from '../../../service/server-limits.ts';
 import { durationOf, type FlagsOf, hostOf, oneOf, wholeNumber } from '../../command.ts';
 import { defaultDataFolder } from './choose-application.ts';

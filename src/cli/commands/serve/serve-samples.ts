@@ -1,10 +1,10 @@
-import { createSampleAccount } from '../../../sample/create-sample-account.ts';
-import type { SampleAccountOptions } from '../../../sample/sample-account.ts';
 import {
+  createSampleAccount,
+  type SampleAccountOptions,
   isSampleCredentials,
   sampleProviders,
   type SampleProvidersOptions,
-} from '../../../sample/sample-providers.ts';
+} from '../../../sample/sample-service.ts';
 import type { ProvidedConnector, Providers } from '../../../service/provider.ts';
 import type { ServedConnector } from '../../../service/seed-state.ts';
 import { upstreamProviders, type UpstreamProvidersOptions } from '../../../service/upstream-providers.ts';

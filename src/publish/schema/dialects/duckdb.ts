@@ -4,7 +4,7 @@ import { columnsOf } from '../own-columns.ts';
 import { heading, rootOf, schemaName, usualTypes, viewIn, warehouseSql } from './warehouse-sql.ts';
 import type { DialectText } from './warehouse-sql.ts';
 
-const sql = warehouseSql('duckdb', usualTypes);
+const sql = warehouseSql(usualTypes);
 
 /**
  * Run: the newest publication as tables, all in one state. It follows the manifests, so it stays right when more is

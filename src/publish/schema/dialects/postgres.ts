@@ -5,14 +5,14 @@ import type { DialectText } from './warehouse-sql.ts';
 
 const types = { ...usualTypes, string: 'text', number: 'double precision' };
 
-const sql = warehouseSql('postgres', types);
+const sql = warehouseSql(types);
 
 /** Run. A target of type postgres does all of it by itself; this is for CSV files that have to go another way. */
 export const postgres: DialectText = {
   makeTable: (table) => `${sql.makeKeyed(table)}
 );
 ${sql.addColumns(table)}drop view if exists ${viewIn(table)};
-${sql.view(table, { create: 'create view' })}`,
+${sql.view(table)}`,
   load: ({ place, publication, tables }) => {
     if (place.format !== 'csv' || place.type !== 'files') {
       return '-- PostgreSQL reads CSV files of this machine: publish with "type: files" and "format: csv", or into a target of type postgres.\n';

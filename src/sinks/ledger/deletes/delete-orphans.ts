@@ -28,8 +28,8 @@ const partitionsAtOnce = 500;
 
 /**
  * Up to `limit` steps (a row or a partition each) of deleting what lies below deleted records, at any depth, which was
- * judged with them. A batch that only found new owners, or rows to ask for, says so with 0 rows: empty means that none
- * is left.
+ * judged with them. Rows that may have moved are noted as orphans, for a `get`; they go when it has found nothing. A
+ * batch that only found new owners, or rows to ask for, says so with 0 rows: empty means that none is left.
  */
 export async function deleteOrphans(commit: Commit, limit: number): Promise<readonly RowsOf[]> {
   const { held, current, tx } = commit;

@@ -73,7 +73,10 @@ async function noteJudged(commit: Commit, entity: EntityName, going: readonly Go
   noteInDay(tx, held.connector, 'deleted', deleted, stamp.now);
 }
 
-/** Deletes up to `limit` missing rows that were judged or allowed and need nothing more; gives how many. */
+/**
+ * Deletes up to `limit` missing rows that were judged or allowed and need nothing more; gives how many (0: none is
+ * left).
+ */
 export async function deleteMissing(
   commit: Commit,
   entity: EntityName,

@@ -6,7 +6,7 @@ import { textHash } from '../../../sql/text-hash.ts';
 import { weighRows } from '../../decisions/add-up.ts';
 import { countMissing } from '../../decisions/missing-rows.ts';
 import { standing } from '../../decisions/standing.ts';
-import type { Candidate, Deletes, EndedPartition, EntityMissing, Judgement } from '../../deletes.ts';
+import type { Candidate, EndedPartition, EntityMissing, Judgement } from '../../deletes.ts';
 import { parseParams } from '../../stored-json.ts';
 import { addCounts } from '../counts.ts';
 import { dayChanges } from '../day-account.ts';
@@ -32,9 +32,13 @@ import {
 import { rowsAlong, tableOf } from './rows-below.ts';
 import { sweepRows } from './sweep-rows.ts';
 
-/** `Deletes`: what a run's full walks did not meet, and what becomes of it. */
-export function ledgerDeletes({ deletedAtOnce }: Pick<Ledger, 'deletedAtOnce'>, inLease: InLease): Deletes {
+/**
+ * Rows that a run's full walks did not meet, and what becomes of them, after the walks. Facts only: the engine judges
+ * what they mean. Every call may be repeated after a kill; a run that resumes another resumes its sweep.
+ */
+export function ledgerDeletes({ deletedAtOnce }: Pick<Ledger, 'deletedAtOnce'>, inLease: InLease) {
   return {
+    /** The best number of rows for a call: it takes some tens of milliseconds. */
     batchRows: deletedAtOnce,
     sweep: inLease(sweepRows, long),
     suspectParents: inLease(suspectParents, long),
@@ -42,8 +46,13 @@ export function ledgerDeletes({ deletedAtOnce }: Pick<Ledger, 'deletedAtOnce'>, 
       async ({ held: { connector }, current: { run }, tx }) => await endedBelow(tx, { connector, run }),
     ),
     missing: inLease(weighMissing, long),
+    /**
+     * A person lets the deletes of this entity pass: what is missing now is no longer withheld, by this run or a later
+     * one.
+     */
     allow: inLease(
-      async ({ held: { connector }, tx }, entity) => void (await allowMissing(tx, { connector, entity })),
+      async ({ held: { connector }, tx }, entity: EntityName): Promise<void> =>
+        void (await allowMissing(tx, { connector, entity })),
       long,
     ),
     toConfirm: inLease(candidates),
@@ -55,14 +64,19 @@ export function ledgerDeletes({ deletedAtOnce }: Pick<Ledger, 'deletedAtOnce'>, 
 
 type OfRun = { readonly connector: ConnectorName; readonly run: RunId };
 
-/** What this run has set aside and is below a tombstoned record now. */
+/**
+ * Partitions that this run has set aside and whose parent has turned out to be deleted: nothing is wrong with them.
+ */
 const endedBelow = ask<
   OfRun,
   EndedPartition
 >(`SELECT id, entity FROM _sync_partitions {index _sync_partitions_set_aside}
      WHERE connector = :connector AND set_aside_run = :run AND gone > ${standing.live} ORDER BY id`);
 
-/** `Deletes.toConfirm`. */
+/**
+ * Missing rows that a `get` must judge, never asked ones first, then those asked longest ago. Handed out, a row counts
+ * as asked: no other call of this run gives it again.
+ */
 export async function candidates(
   { held, current, stamp, tx }: Commit,
   entity: EntityName,
@@ -82,8 +96,8 @@ export async function candidates(
 
 /**
  * Stores what `get` returned for missing rows, and gives counts of the records that were stored. What it did not find
- * is noted, for the guards to judge. A row that is not, or no longer, missing is skipped, so that judgements may be
- * repeated.
+ * is noted, for the guards to judge, and needs nothing more to be tombstoned in this run. A row that is not, or no
+ * longer, missing is skipped, so that judgements may be repeated.
  *
  * A row that exists stays noted, as vouched for: the next full walk that misses it asks again and is not withdrawn. A
  * walk that missed an existing record, which listings are not known to leave out, has proved nothing.
@@ -140,7 +154,10 @@ const notFoundBelow = ask<
      WHERE connector = :connector AND set_aside_run = :run AND parent_key IS NOT NULL AND gone = ${standing.live}
        AND failure_code = 'NOT_FOUND' ORDER BY parent_entity, parent_key`);
 
-/** `Deletes.suspectParents`. */
+/**
+ * Notes as missing the records whose children do not exist according to the API, where `get` can judge them: listings
+ * of changes would not show it for days.
+ */
 async function suspectParents(
   { held: { connector }, current, stamp, tx }: Commit,
   confirmable: readonly EntityName[],
@@ -166,7 +183,7 @@ const rowsAtOnce = 1_000;
 /**
  * What the deletes of the missing rows would come to, for every entity of the plan that has some and for every entity
  * of which rows would go along. What lies below records that are already deleted is neither missing nor live: it has
- * been judged.
+ * been judged. Before the sweep is done: of what is noted so far.
  */
 async function weighMissing(commit: Commit): Promise<readonly EntityMissing[]> {
   const { held, current, tx } = commit;

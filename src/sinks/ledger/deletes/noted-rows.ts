@@ -161,6 +161,15 @@ export async function askForRows(
   return picked;
 }
 
+/**
+ * Reads of a listing in unknown order agree that a row is gone. A record that leaves while such a listing is read moves
+ * the next one out of sight; so two reads agree only where the second one has met all that the first one met. So many
+ * in a row need not.
+ */
+const enoughReads = 4;
+export const readsAgree = `m.needs = 'walk' AND (m.missed >= ${enoughReads} OR m.missed >= 2 AND NOT EXISTS (
+  SELECT 1 FROM _sync_missing AS o WHERE o.partition = m.partition AND o.needs = 'walk' AND o.missed = 1))`;
+
 /** Rows that need nothing more in this run. */
 export async function readyRows(
   tx: Tx,
@@ -169,7 +178,7 @@ export async function readyRows(
 ): Promise<readonly NotedRow[]> {
   return await tx.rows<NotedRow>(
     `SELECT ${columns} FROM ${ofEntity} AND ${isMissing}
-       AND (m.needs = 'nothing' OR m.needs = 'walk' AND m.missed >= 2 OR m.needs = 'get' AND m.gone_run = :run)
+       AND (m.needs = 'nothing' OR ${readsAgree} OR m.needs = 'get' AND m.gone_run = :run)
        AND m.is_allowed >= :allowed AND m.missed >= :missed
      ORDER BY m.row LIMIT :limit`,
     { ...which, allowed: choice === 'allowed' ? 1 : 0, missed: choice === 'missed-twice' ? 2 : 1 },

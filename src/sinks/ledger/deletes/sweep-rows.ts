@@ -40,8 +40,9 @@ const nextUnswept = ask<
 const partitionsAtOnce = 500;
 
 /**
- * Looks for the rows that this chain's full walks did not meet, up to `limit` steps: a row each, and each partition
- * twice (for its own rows, and for what it has shown of others'). Done when every partition of the chain is through.
+ * Notes as missing the rows that this chain's full walks did not meet, up to `limit` steps: a row each, and each
+ * partition twice (for its own rows, and for what it has shown of others'). Done when every partition of the chain is
+ * through.
  */
 export async function sweepRows(commit: Commit, limit: number): Promise<{ readonly isDone: boolean }> {
   const { held, current, tx } = commit;

@@ -1,6 +1,8 @@
 import type { Instant } from '../../../core/clock.ts';
 import { knownOrMade } from '../../../core/known-or-made.ts';
 import type { ConnectorName } from '../../../core/names.ts';
+import type { JsonType } from '../../../core/records.ts';
+import { heldBy } from '../../decisions/drift-columns.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { newsName, type FieldNews } from '../../drift.ts';
 import { parseColumns } from '../../stored-json.ts';
@@ -17,9 +19,9 @@ export async function readFieldNews(
   only?: readonly ConnectorName[],
 ): Promise<readonly FieldNews[]> {
   const found = await tx.rows<
-    Omit<FieldNews, 'hasColumn'> & Readonly<Record<'declared' | 'evolved', string>>
+    Omit<FieldNews, 'hasColumn' | 'canWiden'> & Readonly<Record<'declared' | 'evolved' | 'types', string>>
   >(
-    `SELECT d.connector, d.entity, d.field, d.kind, min(d.first_seen_at) AS since, t.declared, t.evolved
+    `SELECT d.connector, d.entity, d.field, d.kind, min(d.first_seen_at) AS since, string_agg(d.type, ' ') AS types, t.declared, t.evolved
      FROM _sync_drift AS d JOIN _sync_runs AS run ON run.run = d.first_run
        JOIN _sync_tables AS t ON t.connector = d.connector AND t.entity = d.entity
      WHERE d.first_seen_at >= :since ${only === undefined ? '' : 'AND d.connector IN {only text}'}
@@ -31,10 +33,16 @@ export async function readFieldNews(
      ORDER BY d.connector, d.entity, d.field, d.kind`,
     { since, ...(only === undefined ? {} : { only }) },
   );
-  return found.flatMap(({ declared, evolved, ...news }) => {
-    const isIn = (columns: string): boolean => parseColumns(columns).some(({ name }) => name === news.field);
-    const hasColumn = isIn(evolved);
-    return news.kind === 'undeclared' && !hasColumn && isIn(declared) ? [] : [{ ...news, hasColumn }];
+  return found.flatMap(({ declared, evolved, types, ...news }) => {
+    const columns = parseColumns(evolved);
+    // `as`: they are what `noteDrift` has written.
+    const held = types.split(' ').map((type) => heldBy(columns, { ...news, type: type as JsonType }));
+    const hasColumn = held.every(({ isEvolved }) => isEvolved);
+    const canWiden = held.some((one) => one.canWiden);
+    const isIn = (text: string): boolean => parseColumns(text).some(({ name }) => name === news.field);
+    return news.kind === 'undeclared' && !hasColumn && isIn(declared)
+      ? []
+      : [{ ...news, hasColumn, canWiden }];
   });
 }
 

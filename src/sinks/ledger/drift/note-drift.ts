@@ -1,20 +1,28 @@
-import type { EntityName, OfEntities } from '../../../core/names.ts';
-import type { FieldDrift } from '../../../core/records.ts';
+import type { ConnectorName, EntityName, OfEntities, OfEntity } from '../../../core/names.ts';
+import type { Column, FieldDrift } from '../../../core/records.ts';
+import { quoted } from '../../../sql/quoted.ts';
 import {
   newsOf,
   rememberDrift,
   type DriftMemory,
   type NotedDrift,
   chooseColumns,
-  knownDrift,
+  chooseWider,
   widerTable,
+  withWidened,
+  knownDrift,
 } from '../../decisions/drift-columns.ts';
 import type { Commit, CurrentRun, InLease, Ledger } from '../ledger.ts';
 import { grouped } from '../../../core/grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
-import type { Drift } from '../../drift.ts';
+import type { KnownDrift } from '../../drift.ts';
+import { versionsName } from '../../records/version-names.ts';
+import type { RecordTables } from '../driver.ts';
+import type { TablePlace } from '../record-table.ts';
 import { keptVersions } from '../versions/versions.ts';
-import { addEvolved, knownTable, knownTables } from '../tables.ts';
+import { noteAction } from '../actions.ts';
+import { repairing } from '../acquire.ts';
+import { addEvolved, knownTable, knownTables, noteWidened, renewTable } from '../tables.ts';
 import { knownOrMade } from '../../../core/known-or-made.ts';
 
 /** What is noted of these entities, by field, kind and first meeting. Entities without drift are left out. */
@@ -80,10 +88,18 @@ function newest(added: readonly EntityDrift[]): readonly EntityDrift[] {
   ];
 }
 
-/** What a sink knows of undeclared fields, and the columns that it gives them. */
-export function ledgerDrift({ db, records }: Ledger, inLease: InLease): Drift {
+/** Fields that the definition does not declare, values that do not fit the column it declares, and columns for them. */
+export function ledgerDrift(ledger: Ledger, inLease: InLease) {
+  const { db } = ledger;
   return {
-    known: async (connector, entities) =>
+    /**
+     * What is known of the undeclared fields of these entities, each of which is in the answer, and the columns that
+     * were added for them.
+     */
+    known: async (
+      connector: ConnectorName,
+      entities: readonly EntityName[],
+    ): Promise<ReadonlyMap<EntityName, KnownDrift>> =>
       await db.read(async (tx) => {
         const drift = await driftOf(tx, { connector, entities });
         const tables = await knownTables(tx, { connector, entities });
@@ -94,26 +110,66 @@ export function ledgerDrift({ db, records }: Ledger, inLease: InLease): Drift {
           }),
         );
       }),
-    evolve: inLease(
-      async ({ held: { connector }, tx, stamp }, entity) => {
-        const table = await knownTable(tx, { connector, entity });
-        const drift = (await driftOf(tx, { connector, entities: [entity] })).get(entity) ?? [];
-        const wanted = table === undefined ? [] : chooseColumns(drift, table);
-        if (table === undefined || wanted.length === 0) return [];
-        // A service that invents fields stops no run: those without room for a column stay in `_extra`.
-        const { key, stored } = table;
-        const before = { connector, table: { entity, key, columns: stored }, stored };
-        const columns = await records.fitting(tx, before, wanted);
-        if (columns.length === 0) return [];
-        await addEvolved(tx, { connector, entity }, columns);
-        const kept = await keptVersions(tx, { connector, entity });
-        const place = { connector, table: widerTable(entity, table, columns), stored, ...kept };
-        await records.ensure(tx, place);
-        await records.fill(tx, place, columns, stamp);
-        await records.renewViews(tx, connector);
-        return columns;
-      },
-      { isLong: true },
-    ),
+    evolve: inLease(evolve, { isLong: true }),
+    /**
+     * Lets an added column of numbers or booleans hold texts: the next run that has the entity makes it one of texts
+     * when it begins. Takes the lock. Throws `ConnectorBusyError`, and USAGE for any other column.
+     */
+    widen: async (of: OfEntity, field: string) =>
+      await repairing(ledger, of.connector, async (tx) => {
+        await noteWidened(tx, of, withWidened(of, field, await knownTable(tx, of)));
+        noteAction(tx, ledger, { action: 'widen-column', ...of, detail: { field } });
+      }),
   };
+}
+
+/**
+ * Adds typed columns for undeclared fields whose values all fit one, and moves the values over. Gives them. Last before
+ * the run is finished: no record is prepared for them.
+ */
+async function evolve(
+  { ledger: { records }, held: { connector }, tx, stamp }: Commit,
+  entity: EntityName,
+): Promise<readonly Column[]> {
+  const of = { connector, entity };
+  const known = await knownTable(tx, of);
+  if (known === undefined) return [];
+  const { key, stored } = known;
+  const drift = (await driftOf(tx, { connector, entities: [entity] })).get(entity) ?? [];
+  const kept = await keptVersions(tx, of);
+  const place: TablePlace = { connector, table: { entity, key, columns: stored }, stored, ...kept };
+  const wider = await exactColumns(tx, records, place, chooseWider(drift, known));
+  // A service that invents fields stops no run: those without room for a column stay in `_extra`.
+  const wanted = chooseColumns(drift, known);
+  const added = wanted.length === 0 ? [] : await records.fitting(tx, place, wanted);
+  const columns = [...added, ...wider.map((column): Column => ({ ...column, type: 'number' }))];
+  if (columns.length === 0) return [];
+  if (wider.length > 0) {
+    await records.retype(tx, place, wider, 'number');
+    await renewTable(tx, of);
+  }
+  const table = widerTable(entity, await addEvolved(tx, of, known, columns));
+  await records.ensure(tx, { ...place, table });
+  await records.fill(tx, { ...place, table }, columns, stamp);
+  await records.renewViews(tx, connector);
+  return columns;
+}
+
+/** Those of the columns of integers whose values are all exact as doubles, in versions too. */
+async function exactColumns(
+  tx: Tx,
+  records: RecordTables,
+  { connector, table, versions }: TablePlace,
+  columns: readonly Column[],
+): Promise<readonly Column[]> {
+  const rows = records.tableName(connector, table.entity);
+  const exact: Column[] = [];
+  for (const column of columns) {
+    const inexact = [rows, ...(versions === undefined ? [] : [versionsName(rows)])].map(
+      (name) =>
+        `SELECT 1 AS found FROM ${quoted(name)} WHERE ${quoted(column.name)} NOT BETWEEN -9007199254740992 AND 9007199254740992`,
+    );
+    if ((await tx.first(`${inexact.join(' UNION ALL ')} LIMIT 1`)) === undefined) exact.push(column);
+  }
+  return exact;
 }

@@ -1,29 +1,34 @@
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import { entityStatuses, toUnproven, type EntityFacts } from '../../decisions/complete-reads.ts';
+import { entityStatuses, toPartMissing, type EntityFacts } from '../../decisions/complete-reads.ts';
 import { parseHolder } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { ConnectorStatus, FileStatus } from '../../ledger-reader.ts';
 import type { StoredIdentity } from '../../lease.ts';
+import type { RecordTables } from '../driver.ts';
 import type { Tx, Values } from '../../../sql/database.ts';
+import { hasIdentity } from '../connectors.ts';
+import { hasBegun } from '../runs/runs.ts';
 import { newestRunsSql, runColumns, runSummary, type RunRow } from './read-runs.ts';
-import { readUnproven } from './read-unproven.ts';
+import { readDoubted, readUnconfirmed } from './doubted-listings.ts';
 
 /** Of all connectors, or of those named; a statement for each kind of fact, however many there are. */
 export async function readConnectors(
   tx: Tx,
   only?: readonly ConnectorName[],
+  records?: RecordTables,
 ): Promise<readonly ConnectorStatus[]> {
   const named: Values = only === undefined ? {} : { only };
   const which = (column: string): string => (only === undefined ? '1 = 1' : `${column} IN {only text}`);
   const known = await tx.rows<ConnectorRow>(
     `SELECT connector, definition, connector_id, base_url, holder FROM _sync_connectors
-     WHERE ${which('connector')} ORDER BY connector`,
+     WHERE ${which('connector')} AND ${hasIdentity} ORDER BY connector`,
     named,
   );
   const entities = new Map<ConnectorName, EntityFacts[]>(known.map(({ connector }) => [connector, []]));
-  const unproven = new Map(
-    (await readUnproven(tx, { only })).map((found) => [`${found.connector}/${found.entity}`, found]),
-  );
+  const placeOf = (found: { connector: ConnectorName; entity: EntityName }): string =>
+    `${found.connector}/${found.entity}`;
+  const doubted = new Map((await readDoubted(tx, { only, records })).map((found) => [placeOf(found), found]));
+  const unconfirmed = new Set((await readUnconfirmed(tx, { only })).map(placeOf));
   for (const row of await tx.rows<EntityRow>(entityStatusSql(which), named)) {
     const { stored, bytes, wanted, failed } = row;
     const files = row.hasFiles ? { stored, bytes, wanted, failed } : null;
@@ -31,10 +36,11 @@ export async function readConnectors(
       ...row,
       parents: (row.parents?.split(',') ?? []) as EntityName[],
       files,
-      unproven: toUnproven(unproven.get(`${row.connector}/${row.entity}`)),
+      partMissing: toPartMissing(doubted.get(placeOf(row))),
+      isUnordered: unconfirmed.has(placeOf(row)),
     });
   }
-  const lastRunsSql = `${newestRunsSql(`${runColumns}, report`)} WHERE ${which('known.connector')}`;
+  const lastRunsSql = `${newestRunsSql(`${runColumns}, report`, `AND ${hasBegun}`)} WHERE ${which('known.connector')}`;
   const newest = await tx.rows<RunRow>(lastRunsSql, named);
   const lastRuns = new Map(newest.map((run) => [run.connector, runSummary(run)]));
   return known.map(({ holder, ...row }): ConnectorStatus => ({
@@ -49,7 +55,8 @@ interface ConnectorRow extends StoredIdentity, Pick<ConnectorStatus, 'connector'
   readonly holder: string;
 }
 
-interface EntityRow extends Omit<EntityFacts, 'files' | 'parents' | 'unproven'>, FileStatus {
+interface EntityRow
+  extends Omit<EntityFacts, 'files' | 'parents' | 'partMissing' | 'isUnordered'>, FileStatus {
   readonly connector: ConnectorName;
   /** Their names with commas in between. */
   readonly parents: string | null;

@@ -14,7 +14,9 @@ import type { RunReport } from '../../run-report.ts';
 import { grouped } from '../../../core/grouped.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 import { readAcknowledged, readFieldNews } from '../drift/field-news.ts';
+import { readPurgeWork } from '../purges/complete-steps.ts';
 import { readWithheld } from '../purges/retained.ts';
+import { hasBegun } from '../runs/runs.ts';
 import { newestRunsSql, runColumns } from './read-runs.ts';
 
 interface Of {
@@ -23,12 +25,13 @@ interface Of {
 
 type Reported = Pick<
   ConnectorOverview,
-  'missing' | 'unproven' | 'error' | 'failures' | 'quarantined' | 'resumeAt'
+  'missing' | 'partMissing' | 'unconfirmed' | 'error' | 'failures' | 'quarantined' | 'resumeAt'
 >;
 
 const nothingReported: Reported = {
   missing: [],
-  unproven: [],
+  partMissing: [],
+  unconfirmed: [],
   error: null,
   failures: [],
   quarantined: 0,
@@ -49,7 +52,12 @@ export async function readOverview(
     `SELECT connector, definition, connector_id, base_url FROM _sync_connectors ${which}`,
     of,
   );
-  const identityOf = byConnector(identities.map(({ connector, ...identity }) => ({ connector, identity })));
+  const identityOf = byConnector(
+    identities.map(({ connector, ...identity }) => ({
+      connector,
+      identity: identity.baseUrl === '' ? null : identity,
+    })),
+  );
   const pauses = byConnector(await readPauses(tx, only));
   const { lastRuns, ended } = await readNewestRuns(tx, only);
   const tables = grouped(
@@ -70,6 +78,7 @@ export async function readOverview(
     ({ connector }) => connector,
   );
   const withheldByAge = await readWithheld(tx, only);
+  const purgeWork = await readPurgeWork(tx, only);
   return [...new Set([...identityOf.keys(), ...pauses.keys()])]
     .toSorted()
     .map((connector): ConnectorOverview => {
@@ -85,6 +94,7 @@ export async function readOverview(
         ...(reported.get(connector) ?? nothingReported),
         newFields: newFields.get(connector) ?? [],
         withheldByAge: withheldByAge.get(connector) ?? [],
+        purgeWork: purgeWork.filter((one) => one.connector === connector),
       };
     });
 }
@@ -121,7 +131,8 @@ async function readNewestRuns(tx: Tx, asked: readonly ConnectorName[] | undefine
   return { lastRuns, ended: new Map([...ended, ...byConnector(earlier)]) };
 }
 
-const isWorthReading = `(run.state <> 'ok' OR run.report LIKE '%"unproven":[{%'
+const isWorthReading = `(run.state <> 'ok' OR run.report LIKE '%"partMissing":[{%'
+  OR run.report LIKE '%"unconfirmed":[{%'
   OR replace(run.report, '"withheld":0', '') LIKE '%"withheld":%'
   OR replace(run.report, '"pending":0', '') LIKE '%"pending":%'
   OR replace(run.report, '"quarantined":0', '') LIKE '%"quarantined":%')`;
@@ -132,19 +143,32 @@ async function readReports(
   only: readonly ConnectorName[] | undefined,
 ): Promise<ReadonlyMap<ConnectorName, Reported>> {
   const which = only === undefined ? '' : 'AND known.connector IN {only text}';
-  const reports = await tx.rows<Of & { readonly report: string }>(
-    `${newestRunsSql('run.connector, run.report', 'AND one.report IS NOT NULL')} WHERE ${isWorthReading} ${which}`,
-    only === undefined ? {} : { only },
-  );
-  return new Map(reports.map(({ connector, report }) => [connector, reportedIn(parseReport(report))]));
+  const of = only === undefined ? {} : { only };
+  const reported = new Map<ConnectorName, Reported>();
+  const newest = (among: string, where: string) =>
+    tx.rows<Of & { readonly report: string }>(
+      `${newestRunsSql('run.connector, run.report', `AND one.report IS NOT NULL ${among}`)} WHERE ${where} ${which}`,
+      of,
+    );
+  for (const { connector, report } of await newest(`AND ${hasBegun}`, isWorthReading)) {
+    reported.set(connector, reportedIn(parseReport(report)));
+  }
+  // A run that could not begin says nothing of the records: what the one before it found still holds.
+  for (const { connector, report } of await newest('', `NOT ${hasBegun}`)) {
+    const { error } = parseReport(report);
+    const before = reported.get(connector) ?? nothingReported;
+    reported.set(connector, { ...before, error, failures: [], resumeAt: null });
+  }
+  return reported;
 }
 
-function reportedIn({ entities, unproven, error, failures, resumeAt }: RunReport): Reported {
+function reportedIn({ entities, partMissing, unconfirmed, error, failures, resumeAt }: RunReport): Reported {
   return {
     missing: entities
       .map(({ entity, withheld, pending }): EntityMissing => ({ entity, withheld, pending }))
       .filter(({ withheld, pending }) => withheld + pending > 0),
-    unproven: unproven.map(({ entity, listings }) => ({ entity, listings })),
+    partMissing: partMissing.map(({ entity, listings }) => ({ entity, listings })),
+    unconfirmed,
     error,
     failures: [...new Map(failures.map(({ code, recovery }) => [code, { code, recovery }])).values()],
     quarantined: entities.reduce((sum, { counts }) => sum + counts.quarantined, 0),
@@ -168,6 +192,7 @@ export async function readPause(tx: Tx, connector: ConnectorName): Promise<Pause
   return (await tx.first<PausedConnector>(sql, { connector })) ?? null;
 }
 
+/** How old each entity's records are at most; entities that were never begun are left out. */
 export async function readFreshness(tx: Tx, connector: ConnectorName): Promise<readonly EntityFreshness[]> {
   const sql = `SELECT entity, as_of FROM _sync_tables WHERE connector = :connector ORDER BY entity`;
   return await tx.rows(sql, { connector });

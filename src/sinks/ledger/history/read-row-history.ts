@@ -7,6 +7,7 @@ import { parseFailure, parseParams } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { MissingRow, PartitionHistory, RowHistory, RowVersion } from '../../row-history.ts';
 import { grouped } from '../../../core/grouped.ts';
+import { readsAgree } from '../deletes/noted-rows.ts';
 import type { RecordTables } from '../driver.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { openStoredTable, storedTable } from '../tables.ts';
@@ -67,7 +68,7 @@ async function readPartition(tx: Tx, id: number): Promise<PartitionHistory | nul
   };
 }
 
-/** Rows that seem deleted. */
+/** Rows that seem deleted upstream and are not tombstoned, by entity; at most `limit`. */
 export async function readMissing(
   tx: Tx,
   records: RecordTables,
@@ -100,7 +101,7 @@ function missingRow({ entity, missingSince, needs, missedWalks }: NotedRow, keyT
 
 function missingSql(): string {
   return `SELECT m.entity, m.row, m.since AS missing_since, m.missed AS missed_walks,
-      CASE WHEN m.needs = 'walk' AND m.missed >= 2 THEN 'nothing' ELSE m.needs END AS needs
+      CASE WHEN ${readsAgree} THEN 'nothing' ELSE m.needs END AS needs
     FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
     WHERE m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied})`;
 }

@@ -1,38 +1,45 @@
-import { instant, type Instant } from '../../../core/clock.ts';
+import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName } from '../../../core/names.ts';
 import { usage } from '../../../core/usage-error.ts';
 import type { Tx } from '../../../sql/database.ts';
-import type { Masking, MaskRequest, RewrittenOf } from '../../masks.ts';
-import { noRun } from '../acquire.ts';
+import type { MaskEnd, MaskRequest, RewrittenOf } from '../../masks.ts';
 import { noteAction } from '../actions.ts';
 import { storedIdentity } from '../connectors.ts';
-import { wholeTables } from '../copies/copy-out.ts';
+import { wholeTables } from '../tables.ts';
 import type { Taken } from '../driver.ts';
-import { long, type Ledger } from '../ledger.ts';
+import { outsideRun, type Ledger } from '../ledger.ts';
 import { nothingOlder, readMasks } from '../masks.ts';
 import { completeSteps, noteSteps } from '../purges/complete-steps.ts';
-import { holding } from '../purges/ledger-purges.ts';
+import { purging } from '../purges/ledger-purges.ts';
 import { maskLines } from './mask-lines.ts';
 import { maskRows, maskVersions } from './mask-rows.ts';
 import { hideTexts } from './hide-texts.ts';
 import { maskFiles, maskQuarantined } from './mask-notes.ts';
 import type { Rewriting } from './rewriting.ts';
 
-/** `Masking` of a sink. */
-export function ledgerMasking(ledger: Ledger): Masking {
+/** Brings what is stored from before a mask under it, wherever that is and whether a read reaches it or not. */
+export function ledgerMasking(ledger: Ledger) {
   return {
-    look: async (connector, asked) => await rewriteAll(lookingAt(ledger, connector, asked), asked, ledger),
-    rewrite: async (connector, asked) =>
-      await holding(ledger, connector, async (taken) => {
+    /** What `rewrite` would rewrite. Takes no lock and writes nothing. Throws USAGE as `rewrite`. */
+    look: async (connector: ConnectorName, asked: MaskRequest) =>
+      await rewriteAll(lookingAt(ledger, connector, asked), asked, ledger),
+    /**
+     * Rewrites rows, versions, quarantine, names of files, lines and reports, batch by batch, each in one transaction.
+     * Change numbers and times stay. Repeated after a kill it rewrites the rest. Takes the connector. Throws
+     * `ConnectorBusyError`, and USAGE where the sink holds nothing of the connector or no sync has used one of the
+     * masks yet.
+     */
+    rewrite: async (connector: ConnectorName, asked: MaskRequest): Promise<MaskEnd> =>
+      await purging(ledger, connector, async (taken) => {
         const entities = await rewriteAll(holdingIt(ledger, taken, asked), asked, ledger);
-        await taken.inTurn(
-          async () =>
-            await taken.transact(noRun, async (tx) => {
-              await nothingOlder(tx, connector, asked.masks);
-              const rows = entities.reduce((sum, one) => sum + one.rows + one.versions, 0);
-              noteAction(tx, ledger, { action: 'purge', connector, detail: { isUnmasked: true, rows } });
-            }),
-        );
+        await outsideRun(taken, async (tx) => {
+          await nothingOlder(tx, connector, asked.masks);
+          const rows = entities.reduce((sum, one) => sum + one.rows + one.versions, 0);
+          noteAction(tx, ledger, { action: 'purge', connector, detail: { isUnmasked: true, rows } });
+          // Also where nothing was rewritten: what was published may be from before.
+          const masked = asked.masks.map(({ entity }) => entity);
+          await noteSteps(tx, ledger, { connector, entities: masked, targets: asked.targets });
+        });
         return { entities, left: await completeSteps(ledger, taken) };
       }),
   };
@@ -46,17 +53,16 @@ function lookingAt(ledger: Ledger, connector: ConnectorName, { signal }: MaskReq
     signal,
     read: async (work) => await ledger.db.read(work),
     step: async (find) => await ledger.db.read(find),
-    lines: async (rewritten) => (await lines?.rewrite(rewritten, null)) ?? 0,
+    lines: async (rewritten) => (await lines?.rewrite(rewritten, null))?.changed ?? 0,
     renameFile: () => Promise.resolve(),
   };
 }
 
-function holdingIt(ledger: Ledger, taken: Taken, { signal, renameFile }: MaskRequest): Rewriting {
+function holdingIt(ledger: Ledger, taken: Taken, { signal, renameFile, targets }: MaskRequest): Rewriting {
   const { records, lines } = ledger;
   const { connector } = taken;
-  const since = instant(ledger.clock.now());
   const transact = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> =>
-    await taken.inTurn(async () => await taken.transact(noRun, work, long));
+    await outsideRun(taken, work);
   return {
     connector,
     records,
@@ -67,10 +73,10 @@ function holdingIt(ledger: Ledger, taken: Taken, { signal, renameFile }: MaskReq
         const found = await find(tx);
         if (found.count === 0) return found;
         await write(tx, found);
-        await noteSteps(tx, ledger, { connector, entities: [entity], since }, ['space']);
+        await noteSteps(tx, ledger, { connector, entities: [entity], targets }, ['space']);
         return found;
       }),
-    lines: async (rewritten) => (await lines?.rewrite(rewritten, transact)) ?? 0,
+    lines: async (rewritten) => (await lines?.rewrite(rewritten, taken))?.changed ?? 0,
     renameFile,
   };
 }

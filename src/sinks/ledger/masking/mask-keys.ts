@@ -2,12 +2,12 @@ import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { cellOf } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
-import type { CopiedTable } from '../../copies.ts';
 import type { EntityMasking } from '../../masks.ts';
+import { readRows, rowsTable, type ReplacedRow } from '../../records/whole-rows.ts';
 import type { RunPlan } from '../../sink.ts';
-import { wholeTables } from '../copies/copy-out.ts';
+import { wholeTables, type WholeTable } from '../tables.ts';
 import type { PurgingTx } from '../purges/find-below.ts';
-import { keyReader, rewriteRows, type ChangedRow } from './mask-rows.ts';
+import { keyReader, rewriteRows } from './mask-rows.ts';
 import { rowsAtOnce } from './rewriting.ts';
 
 /**
@@ -36,7 +36,7 @@ export async function maskKeys(
 }
 
 /** Parts of the key, and how the hashes begin that the mask makes of them. */
-function hashesOf({ key }: CopiedTable, masking: EntityMasking | undefined): ReadonlyMap<string, string> {
+function hashesOf({ key }: WholeTable, masking: EntityMasking | undefined): ReadonlyMap<string, string> {
   return new Map(
     key.flatMap((name) => {
       const after = masking?.row({ [name]: probe })[name];
@@ -54,7 +54,7 @@ const hashPattern = `hmac-${'_'.repeat(8)}-${'_'.repeat(hexDigits)}`;
 
 async function refuseOtherHashes(
   { tx, records, connector }: PurgingTx,
-  { entity, key, stored }: CopiedTable,
+  { entity, key, stored }: WholeTable,
   hashes: ReadonlyMap<string, string>,
 ): Promise<void> {
   const texts = key.filter((name) =>
@@ -74,14 +74,15 @@ async function refuseOtherHashes(
   }
 }
 
-async function rewriteKeys(purging: PurgingTx, table: CopiedTable, masking: EntityMasking): Promise<void> {
+async function rewriteKeys(purging: PurgingTx, table: WholeTable, masking: EntityMasking): Promise<void> {
   const { tx, records, connector } = purging;
   const { entity, stored, key } = table;
   const keyOf = keyReader(table);
   const places = key.map((name) => ({ name, at: stored.findIndex((column) => column.name === name) }));
   for (let from: number | undefined = 0; from !== undefined;) {
-    const rows = await records.readWhole(tx, connector, table, from, rowsAtOnce);
-    const changed = rows.flatMap((was): ChangedRow[] => {
+    const whole = rowsTable(records, connector, table);
+    const rows = await readRows(tx, whole, { after: from, limit: rowsAtOnce });
+    const changed = rows.flatMap((was): ReplacedRow[] => {
       const members = Object.fromEntries(places.map(({ name, at }) => [name, was.values[at] ?? null]));
       const after = masking.row(members);
       const values = was.values.map((value, index) => {
@@ -89,14 +90,13 @@ async function rewriteKeys(purging: PurgingTx, table: CopiedTable, masking: Enti
         const masked = name === undefined ? value : after[name];
         return typeof masked === 'string' ? masked : value;
       });
-      const row = { ...was, values };
-      return keyOf(row) === keyOf(was) ? [] : [{ was, row }];
+      return keyOf({ values }) === keyOf(was) ? [] : [{ was, now: { values } }];
     });
     if (changed.length > 0) {
       await refusePurged(purging, entity);
       await rewriteRows(purging, table, changed);
     }
-    from = rows.at(-1)?.row;
+    from = rows.at(-1)?.number;
   }
 }
 

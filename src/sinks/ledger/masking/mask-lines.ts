@@ -3,13 +3,14 @@ import type { Masked, Rewriting } from './rewriting.ts';
 
 /** Lines of a JSONL sink, those with a key that the mask changes among them; gives how many change. */
 export async function maskLines(
-  { connector, lines }: Rewriting,
+  { connector, lines, signal }: Rewriting,
   { masking, table }: Masked,
 ): Promise<number> {
   const { entity, stored, key } = table;
   return await lines({
     connector,
     table: { entity, columns: stored, key },
+    signal,
     line: (line) => maskedLine(line, masking),
   });
 }

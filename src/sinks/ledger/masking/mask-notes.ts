@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { JsonValue } from '../../../core/json.ts';
-import { readJson, writeJson } from '../../../core/json-text.ts';
+import { readJsonIfWhole, writeJson } from '../../../core/json-text.ts';
 import { hiddenWords } from '../../../core/record-mask.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { safeFileName } from '../../files/safe-file-name.ts';
@@ -43,12 +43,8 @@ export async function maskQuarantined(
 
 /** Null where it was cut, so that it cannot be read. */
 function maskedText(text: string, masked: (value: JsonValue) => JsonValue): string | null {
-  let value: JsonValue;
-  try {
-    value = readJson(text);
-  } catch {
-    return null;
-  }
+  const value = readJsonIfWhole(text);
+  if (value === undefined) return null;
   const after = writeJson(masked(value));
   return after === writeJson(value) ? text : after;
 }

@@ -1,116 +1,103 @@
 import { keyTextOf, type ColumnValue } from '../../../core/records.ts';
-import type { CopiedRecord, CopiedTable, CopiedVersion } from '../../copies.ts';
+import {
+  readRows,
+  replaceRows,
+  rowsTable,
+  versionsTable,
+  type ReplacedRow,
+} from '../../records/whole-rows.ts';
 import type { PurgingTx } from '../purges/find-below.ts';
 import { removeRows } from '../purges/remove-found.ts';
 import { emptyRaw } from '../raw-rows.ts';
-import { renewTable } from '../tables.ts';
+import { renewTable, type WholeTable } from '../tables.ts';
 import { rowsAtOnce, type Masked, type Rewriting } from './rewriting.ts';
 
 /** Gives how many rows change or go. */
-export async function maskRows(rewriting: Rewriting, { masking, table }: Masked): Promise<number> {
-  const { connector, records, signal, step } = rewriting;
-  const { entity, stored } = table;
-  return await inBatches(signal, (from) =>
-    step(
-      async (tx) => {
-        const rows = await records.readWhole(tx, connector, table, from, rowsAtOnce);
-        const changed = rows.flatMap((was): ChangedRow[] => {
-          const cells = masking.cells(stored, was);
-          return cells === null ? [] : [{ was, row: { ...was, ...cells, volatileHash: null } }];
-        });
-        return { last: rows.at(-1)?.row, changed, count: changed.length };
-      },
-      async (tx, { changed }) => {
-        await rewriteRows({ tx, records, connector }, table, changed);
-      },
-      entity,
-    ),
-  );
+export async function maskRows(rewriting: Rewriting, masked: Masked): Promise<number> {
+  const { connector, records } = rewriting;
+  const rows = rowsTable(records, connector, masked.table);
+  return await maskTable(rewriting, masked, rows, async (purging, changed) => {
+    await rewriteRows(purging, masked.table, changed);
+  });
 }
 
-export interface ChangedRow {
-  readonly was: CopiedRecord;
-  readonly row: CopiedRecord;
+/** The same of closed versions. */
+export async function maskVersions(rewriting: Rewriting, masked: Masked): Promise<number> {
+  const { connector, records } = rewriting;
+  const { table } = masked;
+  const versions = versionsTable(records, connector, table);
+  return await maskTable(rewriting, masked, versions, async ({ tx }, changed) => {
+    await replaceRows(tx, records, versions, changed);
+    await renewTable(tx, { connector, entity: table.entity });
+  });
+}
+
+async function maskTable(
+  { connector, records, signal, step }: Rewriting,
+  { masking, table: { entity, stored } }: Masked,
+  rows: ReturnType<typeof rowsTable>,
+  write: (purging: PurgingTx, changed: readonly ReplacedRow[]) => Promise<void>,
+): Promise<number> {
+  let count = 0;
+  for (let after: number | undefined = 0; after !== undefined;) {
+    signal.throwIfAborted();
+    const span = { after, limit: rowsAtOnce };
+    const found = await step(
+      async (tx) => {
+        const read = await readRows(tx, rows, span);
+        const changed = read.flatMap((was): ReplacedRow[] => {
+          const cells = masking.cells(stored, was);
+          return cells === null ? [] : [{ was, now: { values: cells.values, others: cells } }];
+        });
+        return { last: read.at(-1)?.number, changed, count: changed.length };
+      },
+      async (tx, { changed }) => {
+        await write({ tx, records, connector }, changed);
+      },
+      entity,
+    );
+    count += found.count;
+    after = found.last;
+  }
+  return count;
 }
 
 /** A row whose new key another one has goes: that one is of the same record. */
 export async function rewriteRows(
-  purging: PurgingTx,
-  table: CopiedTable,
-  changed: readonly ChangedRow[],
+  { tx, records, connector }: PurgingTx,
+  table: WholeTable,
+  changed: readonly ReplacedRow[],
 ): Promise<void> {
-  const { tx, records, connector } = purging;
   const { entity, stored, key } = table;
   const of = { connector, entity };
   const keyOf = keyReader(table);
   const columns = { entity, columns: stored, key };
-  const moving = changed.flatMap(({ was, row }) => (keyOf(was) === keyOf(row) ? [] : [keyOf(row)]));
-  const taken = new Set(
-    (await records.open({ connector, table: columns, stored }).rowsOf(tx, [...new Set(moving)])).keys(),
-  );
-  const kept: CopiedRecord[] = [];
-  const gone = new Map<number, CopiedRecord & { readonly keyText: string }>();
-  for (const { was, row } of changed) {
-    const keyText = keyOf(row);
-    const isTaken = keyOf(was) !== keyText && taken.has(keyText);
-    if (isTaken) gone.set(was.row, { ...was, keyText: keyOf(was) });
+  const opened = records.open({ connector, table: columns, stored });
+  const moving = changed.flatMap(({ was, now }) => (keyOf(was) === keyOf(now) ? [] : [keyOf(now)]));
+  const taken = new Set((await opened.rowsOf(tx, [...new Set(moving)])).keys());
+  const kept: ReplacedRow[] = [];
+  const gone: number[] = [];
+  for (const row of changed) {
+    const keyText = keyOf(row.now);
+    if (keyOf(row.was) !== keyText && taken.has(keyText)) gone.push(row.was.number);
     else kept.push(row);
     taken.add(keyText);
   }
-  await records.rewriteWhole(tx, connector, table, kept);
+  const rows = new Map(await opened.rows(tx, gone));
+  await replaceRows(tx, records, rowsTable(records, connector, table), kept);
   await emptyRaw(
     tx,
     of,
-    kept.map(({ row }) => row),
+    kept.map(({ was }) => was.number),
   );
-  await removeRows(purging, { entity, table: columns, rows: gone, moved: [] });
+  await removeRows({ tx, records, connector }, { entity, table: columns, rows, moved: [] });
   await renewTable(tx, of);
-}
-
-/** The same of closed versions. */
-export async function maskVersions(
-  { connector, records, signal, step }: Rewriting,
-  { masking, table }: Masked,
-): Promise<number> {
-  const { entity, stored } = table;
-  return await inBatches(signal, (from) =>
-    step(
-      async (tx) => {
-        const versions = await records.readVersions(tx, connector, table, from, rowsAtOnce);
-        const changed = versions.flatMap((version): CopiedVersion[] => {
-          const cells = masking.cells(stored, version);
-          return cells === null ? [] : [{ ...version, ...cells }];
-        });
-        return { last: versions.at(-1)?.seqTo, changed, count: changed.length };
-      },
-      async (tx, { changed }) => {
-        await records.writeVersions(tx, connector, table, changed);
-        await renewTable(tx, { connector, entity });
-      },
-      entity,
-    ),
-  );
-}
-
-/** `next` takes the rows behind a number, and gives the last number of its batch; undefined: there were none. */
-async function inBatches(
-  signal: AbortSignal,
-  next: (from: number) => Promise<{ readonly last: number | undefined; readonly count: number }>,
-): Promise<number> {
-  let count = 0;
-  for (let from: number | undefined = 0; from !== undefined;) {
-    signal.throwIfAborted();
-    const batch = await next(from);
-    count += batch.count;
-    from = batch.last;
-  }
-  return count;
 }
 
 export function keyReader({
   key,
   stored,
-}: CopiedTable): (row: { readonly values: readonly ColumnValue[] }) => string {
+}: WholeTable): (row: { readonly values: readonly ColumnValue[] }) => string {
   const indexes = key.map((name) => stored.findIndex((column) => column.name === name));
   return ({ values }) => keyTextOf(indexes.map((index) => values[index] ?? null));
 }

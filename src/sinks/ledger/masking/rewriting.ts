@@ -1,9 +1,9 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
-import type { CopiedTable } from '../../copies.ts';
 import type { EntityMasking, MaskRequest } from '../../masks.ts';
 import type { RecordTables, RewrittenLines } from '../driver.ts';
+import type { WholeTable } from '../tables.ts';
 
 /** How what is stored is brought under masks: for good, or, of a look, without writing anything. */
 export interface Rewriting {
@@ -25,7 +25,7 @@ export interface Rewriting {
 /** One table with its mask. */
 export interface Masked {
   readonly masking: EntityMasking;
-  readonly table: CopiedTable;
+  readonly table: WholeTable;
   /** What was stored before may not have the mask. */
   readonly since: Instant;
 }

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { grouped } from '../../../core/grouped.ts';
 import type { ConnectorName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
-import type { NoticeChanges, Notices, Condition, FoundState } from '../../notices.ts';
+import type { NoticeChanges, Condition, FoundState } from '../../notices.ts';
+import type { Claimed, ClaimedMessage, ClaimHow, NewMessage } from '../../outbox.ts';
 import { readFieldNews } from '../drift/field-news.ts';
 import { readOverview } from '../history/read-overview.ts';
 import type { Ledger } from '../ledger.ts';
@@ -24,25 +25,37 @@ CREATE TABLE _sync_conditions (
 );
 ${outboxSql}`;
 
-/** `Notices` of a sink. */
-export function ledgerNotices({ db, clock, alone }: Pick<Ledger, 'db' | 'clock' | 'alone'>): Notices {
+/** What is wrong with a sink's connectors and targets, as found last, and an outbox of messages about it. */
+export function ledgerNotices({ db, clock, alone }: Pick<Ledger, 'db' | 'clock' | 'alone'>) {
   const inTurn = async <Result>(work: (tx: Tx, nowMs: number) => Promise<Result>): Promise<Result> =>
     await db.transact(async (tx) => await work(tx, await alone(tx, '_sync_outbox')));
   return {
-    update: async (connectors, decide) => {
+    /**
+     * Compares what is wrong now with what was found last: `decide` gets both, and may be called again. What it decides
+     * is stored in one transaction, which no other process makes at the same time, so that each change is found once.
+     */
+    update: async (
+      connectors: readonly ConnectorName[],
+      decide: (found: FoundState) => NoticeChanges | null,
+    ): Promise<void> => {
       const before = await db.read(async (tx) => await readFound(tx, connectors, clock.now()));
       // Most comparisons find nothing new: they write nothing, and keep no other process waiting.
       if (decide(before) === null) return;
       await inTurn(async (tx, nowMs) => {
-        const changes: NoticeChanges | null = decide(await readFound(tx, connectors, nowMs));
+        const changes = decide(await readFound(tx, connectors, nowMs));
         if (changes === null) return;
         writeConditions(tx, changes);
         putMessages(tx, changes.messages, nowMs);
       });
     },
-    put: async (messages) =>
+    /** Puts messages into the outbox that are about no change. */
+    put: async (messages: readonly NewMessage[]) =>
       await inTurn(async (tx, nowMs) => Promise.resolve(putMessages(tx, messages, nowMs))),
-    claim: async (channel, { leaseMs, keepMs }) => {
+    /**
+     * The oldest message of a channel, which no other process sends meanwhile: it has `leaseMs` to say what became of
+     * it. What was put into the outbox before `keepMs` is given up, and shown for another month.
+     */
+    claim: async (channel: string, { leaseMs, keepMs }: ClaimHow): Promise<Claimed> => {
       if ((await db.read(async (tx) => await headOf(tx, channel))) === undefined) return { kind: 'none' };
       return await inTurn(async (tx, nowMs) => {
         giveUpOld(tx, nowMs, keepMs);
@@ -56,9 +69,10 @@ export function ledgerNotices({ db, clock, alone }: Pick<Ledger, 'db' | 'clock' 
         return { kind: 'message', message: { ...message, claim, attempts: message.attempts + 1 } };
       });
     },
-    delivered: async (message) =>
+    delivered: async (message: ClaimedMessage) =>
       await db.transact(async (tx) => Promise.resolve(dropDelivered(tx, message))),
-    failed: async (message, error, pauseMs) =>
+    /** `pauseMs` null: it is given up. */
+    failed: async (message: ClaimedMessage, error: string, pauseMs: number | null) =>
       await inTurn(async (tx, nowMs) => Promise.resolve(noteFailed(tx, message, { error, pauseMs, nowMs }))),
   };
 }

@@ -1,7 +1,6 @@
 import { instant } from '../../../core/clock.ts';
 import type { Tx } from '../../../sql/database.ts';
 import type { ClaimedMessage, NewMessage, OutboxRow } from '../../outbox.ts';
-import { hasTable } from '../has-table.ts';
 
 /**
  * `_sync_outbox`: messages that were not delivered yet, those of a channel in the order of their `id`. Times in
@@ -100,9 +99,8 @@ export function noteFailed(
   );
 }
 
-/** `LedgerReader.outbox`. */
+/** Messages that were not delivered yet and those that were given up, oldest first. */
 export async function readOutbox(tx: Tx, limit: number): Promise<readonly OutboxRow[]> {
-  if (!(await hasTable(tx, '_sync_outbox'))) return [];
   return await tx.rows<OutboxRow>(
     `SELECT notice, channel, connector, kind, at, attempts, last_error, given_up_at FROM _sync_outbox
      ORDER BY id LIMIT :limit`,

@@ -16,7 +16,7 @@ import type { PageCommit } from '../../sink.ts';
 import type { Commit } from '../ledger.ts';
 import { dueById, type PartitionRow } from './read-partitions.ts';
 import { ask, put, write } from '../../../sql/database.ts';
-import { anyLive, transition } from './states.ts';
+import { anyDue, anyLive, transition } from './states.ts';
 import { walking, type Ids } from './walking.ts';
 
 type Moved = Pick<PageCommit, 'position' | 'seal' | 'followed'>;
@@ -102,8 +102,11 @@ async function sealWalks(commit: Commit, ended: readonly EndedListing[]): Promis
     if (last === undefined) return [];
     const absence = weakestAbsence([tree.absence, ...absencesOf(innerAbsences)]);
     const watermark = last.partition.tree === null ? last.seal.watermark : null;
-    const doubted = innerDoubt === null ? {} : { innerDoubt: parseDoubt(innerDoubt) };
-    const proof = sealProof(parseProof(tree.proof), { mode: tree.mode, now, ...doubted });
+    const collision = current.collisions.doubts.get(id);
+    const inner = innerDoubt === null ? collision : parseDoubt(innerDoubt);
+    const ended = { ...parseProof(tree.proof), ...(collision === undefined ? {} : { readAt: null }) };
+    const doubted = inner === undefined ? {} : { innerDoubt: inner };
+    const proof = sealProof(ended, { mode: tree.mode, now, ...doubted });
     const isDoubted = proof.doubt !== undefined;
     const conclusion = concludeWalk(tree, { isDoubted, absence, watermark, chainStartedAt });
     const scope = current.reading.get(last.partition.entity)?.scope ?? null;
@@ -231,6 +234,16 @@ export const sealing = {
         watermark = NULL, proof = NULL, last_page_size = NULL, last_page_records = NULL, absence = NULL, full_at = NULL,
         full_origin = nullif(full_origin, :origin), sweep_origin = NULL, swept_to = 0
       WHERE id IN {ids bigint}`,
+    ),
+  }),
+  doubt: transition({
+    what: 'another listing shows records of its keys with other content: what it proved no longer counts, and the next walk is full',
+    from: anyLive,
+    to: ['idle', ...anyDue],
+    run: write<{ origin: number; doubted: readonly Pick<WholeTree, 'id' | 'proof'>[] }>(
+      `UPDATE _sync_partitions AS one SET proof = doubted.proof, watermark = NULL, marker = NULL, full_at = NULL,
+        full_origin = nullif(one.full_origin, :origin), sweep_origin = NULL, swept_to = 0
+      FROM {doubted: id bigint, proof text} WHERE one.id = doubted.id`,
     ),
   }),
 } as const;

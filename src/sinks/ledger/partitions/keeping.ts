@@ -1,9 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { OfEntities, OfEntity } from '../../../core/names.ts';
 import { standing } from '../../decisions/standing.ts';
-import { insertFacts } from '../copies/insert-facts.ts';
 import { write } from '../../../sql/database.ts';
-import { textHash } from '../../../sql/text-hash.ts';
 import { inScope, type Scope } from './read-partitions.ts';
 import { anyDue, anyKnown, anyLive, transition } from './states.ts';
 import type { Ids } from './walking.ts';
@@ -171,15 +169,5 @@ export const keeping = {
     run: write<{ connector: string; atOnce: number }>(
       `DELETE FROM _sync_partitions WHERE id IN (SELECT id FROM _sync_partitions WHERE connector = :connector LIMIT :atOnce)`,
     ),
-  }),
-  /** With the ids given. */
-  copyIn: transition({
-    what: 'a copy from another sink: as it is there',
-    from: ['unknown'],
-    to: anyKnown,
-    run: insertFacts('partitions', [
-      { name: 'params_hash', of: ({ params }) => textHash(String(params)) },
-      { name: 'parent_hash', of: ({ parent_key: key }) => (typeof key === 'string' ? textHash(key) : null) },
-    ]),
   }),
 } as const;

@@ -7,10 +7,14 @@ import type { CurrentRun, HeldConnector, Commit } from '../ledger.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { fullOrigins, leftWork, partitionsById, readLeftovers, type Leftover } from './read-partitions.ts';
 import { decideMode, standingOfParent, type ParentStanding } from '../../decisions/becoming-due.ts';
+import { readOwnersAgain } from './collisions.ts';
 import { beginWalks } from './find-partitions.ts';
 import { transitions } from './transitions.ts';
 
-/** `Sink.nextPartitions`: costs `limit` rows, however many are due. */
+/**
+ * Due partitions of the plan's entities that this run has not set aside: deepest first, in a budgeted run those read
+ * longest ago. May repeat ones being walked or just ended. Costs `limit` rows, however many are due.
+ */
 export async function nextPartitions(held: HeldConnector, limit: number): Promise<readonly Partition[]> {
   return await held.read(async (tx) => {
     const { connector, run } = held;
@@ -30,7 +34,7 @@ export async function nextPartitions(held: HeldConnector, limit: number): Promis
   });
 }
 
-/** `Sink.left`: what is due and was not read, by entity. */
+/** What is due and was not read, by entity: what a run that ends early leaves. */
 export async function left(held: HeldConnector): Promise<readonly LeftWork[]> {
   return await held.read(async (tx) => {
     const { connector, run } = held;
@@ -68,19 +72,21 @@ async function storedRows(
   return counts;
 }
 
-function readPartition({ proof, ...row }: ReadyRow, rows: number): Partition {
+function readPartition({ proof: stored, ...row }: ReadyRow, rows: number): Partition {
+  const proof = stored === null ? null : parseProof(stored);
   return {
     ...row,
     params: parseParams(row.params),
     inject: parseParams(row.inject),
     position: row.position === null ? null : parsePosition(row.position),
-    storedRows: rows,
-    clockDifferences: proof === null ? [] : (parseProof(proof).clockDifferences ?? []),
+    storedRows: row.mode === 'full' ? Math.max(rows, proof?.reach ?? 0) : 0,
+    clockDifferences: proof?.clockDifferences ?? [],
   };
 }
 
 /**
- * Makes ready what is due below parents that this chain did not have to read; gives how many. What lies below a parent
+ * Once nothing is ready: makes ready what is due below parents that this chain did not have to read; gives how many (0
+ * ends the walking). What lies below a parent
  * that seems deleted waits, and what nothing leads to now is no longer due.
  */
 export async function findLeftovers(commit: Commit): Promise<number> {
@@ -104,7 +110,7 @@ export async function findLeftovers(commit: Commit): Promise<number> {
       after = batch.at(-1)?.id;
     }
   }
-  return count;
+  return count + (count > 0 ? 0 : await readOwnersAgain(commit));
 }
 
 /** By the partition's id. */
@@ -135,7 +141,10 @@ async function parentsOf(
   return standings;
 }
 
-/** `Sink.setAside`: leaves a partition to a later run. A tree with such a listing stays due, as does the listing. */
+/**
+ * Leaves a partition to a later run: its position is kept (or dropped with `dropPosition`). A tree with such a listing
+ * stays due, as does the listing.
+ */
 export async function setWalkAside(
   { held, current, tx }: Commit,
   partition: number,

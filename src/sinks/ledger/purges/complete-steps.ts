@@ -1,50 +1,50 @@
-import type { Instant } from '../../../core/clock.ts';
+import { instant } from '../../../core/clock.ts';
 import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
-import { purgedName, type LeftStep, type PurgeStep } from '../../purges.ts';
-import { noRun } from '../acquire.ts';
+import type { LeftStep, PurgeRequest, PurgeStep, PurgeWork } from '../../purges.ts';
 import type { RewrittenLines, Taken } from '../driver.ts';
-import { hasTable } from '../has-table.ts';
-import { long, type Ledger } from '../ledger.ts';
+import { noRun, type Ledger } from '../ledger.ts';
 import { storedTable } from '../tables.ts';
 import { versionedEntities } from '../versions/versions.ts';
 import { versionsName } from '../../records/version-names.ts';
-import { ensureSeal, readNotes } from './purge-notes.ts';
+import { ensureMac, readNotes } from './purge-notes.ts';
 
-interface StepRow {
-  readonly step: PurgeStep;
-  readonly entity: EntityName;
-  readonly since: Instant;
-}
-
-/** What purges of the connector have left to do. */
-export async function readSteps(tx: Tx, connector: ConnectorName): Promise<readonly StepRow[]> {
-  if (!(await hasTable(tx, '_sync_purge_work'))) return [];
-  return await tx.rows<StepRow>(
-    `SELECT step, entity, since FROM _sync_purge_work WHERE connector = :connector ORDER BY step, entity`,
-    { connector },
+/** What purges have left to do, of all connectors or of `only` these. */
+export async function readPurgeWork(tx: Tx, only?: readonly ConnectorName[]): Promise<readonly PurgeWork[]> {
+  return await tx.rows<PurgeWork>(
+    `SELECT connector, step, entity, since FROM _sync_purge_work
+     ${only === undefined ? '' : 'WHERE connector IN {only text}'} ORDER BY connector, step, entity`,
+    only === undefined ? {} : { only },
   );
 }
 
-/** In the transaction that removes the rows of these entities. */
+/** Of the connector, what the sink itself still has to do. */
+export async function readSteps(tx: Tx, connector: ConnectorName): Promise<readonly PurgeWork[]> {
+  return (await readPurgeWork(tx, [connector])).filter(({ step }) => step === 'lines' || step === 'space');
+}
+
+interface NotedOf extends Pick<PurgeRequest, 'targets'> {
+  readonly connector: ConnectorName;
+  readonly entities: readonly EntityName[];
+}
+
+/** In the transaction that removes the rows of these entities: what follows from it is noted with it. */
 export async function noteSteps(
   tx: Tx,
-  ledger: Pick<Ledger, 'lines'>,
-  {
-    connector,
-    entities,
-    since,
-  }: { readonly connector: ConnectorName; readonly entities: readonly EntityName[]; readonly since: Instant },
-  steps: readonly PurgeStep[] = ledger.lines === undefined ? ['space'] : ['lines', 'space'],
+  { clock }: Pick<Ledger, 'clock'>,
+  { connector, targets, ...of }: NotedOf,
+  own: readonly PurgeStep[] = [],
 ): Promise<void> {
-  const v = steps.flatMap((step) => entities.map((entity) => ({ step, entity })));
+  const since = instant(clock.now());
+  const steps = [...own, ...targets.map((name): PurgeStep => `target:${name}`)];
+  const v = steps.flatMap((step) => of.entities.map((entity) => ({ step, entity })));
   if (v.length === 0) return;
   await tx.run(
     `INSERT INTO _sync_purge_work (connector, step, entity, since)
      SELECT CAST(:connector AS text), v.step, v.entity, CAST(:since AS text)
      FROM {v: step text, entity text, n} ORDER BY v.n
-     ON CONFLICT (connector, step, entity) DO NOTHING`,
+     ON CONFLICT (connector, step, entity) DO UPDATE SET since = excluded.since`,
     { connector, since, v },
   );
 }
@@ -52,13 +52,10 @@ export async function noteSteps(
 /** Lines first: their removal writes to the database whose space is given back. What fails stays noted. */
 export async function completeSteps(ledger: Ledger, taken: Taken): Promise<readonly LeftStep[]> {
   const { connector } = taken;
+  const lines = await removeNotedLines(ledger, taken);
   const steps = await taken.read(async (tx) => await readSteps(tx, connector));
-  for (const one of steps.filter(({ step }) => step === 'lines')) {
-    await removeLines(ledger, taken, one.entity);
-    await done(taken, [one]);
-  }
   const space = steps.filter(({ step }) => step === 'space');
-  if (space.length === 0) return [];
+  if (space.length === 0) return lines;
   try {
     const versioned = await taken.read(async (tx) => await versionedEntities(tx, connector));
     const tables = space.flatMap(({ entity }) => {
@@ -67,48 +64,73 @@ export async function completeSteps(ledger: Ledger, taken: Taken): Promise<reado
     });
     await ledger.giveBack(tables);
     await done(taken, space);
-    return [];
+    return lines;
   } catch (error) {
     if (!(error instanceof SyncError)) throw error;
-    return space.map((one) => ({ ...one, why: error.message }));
+    return [...lines, ...space.map((one) => ({ ...one, why: error.message }))];
   }
 }
 
-async function done(taken: Taken, steps: readonly StepRow[]): Promise<void> {
-  const { connector } = taken;
-  await taken.inTurn(
-    async () =>
-      await taken.transact(noRun, async (tx) => {
-        for (const { step, entity } of steps) {
-          await tx.run(
-            `DELETE FROM _sync_purge_work WHERE connector = :connector AND step = :step AND entity = :entity`,
-            { connector, step, entity },
-          );
-        }
-      }),
+/** Removes lines of rows that a purge, or retention, has removed; gives the steps of which some may be left. */
+export async function removeNotedLines(
+  ledger: Ledger,
+  taken: Taken,
+  signal?: AbortSignal,
+): Promise<readonly LeftStep[]> {
+  const left: LeftStep[] = [];
+  const steps = await taken.read(async (tx) => await readSteps(tx, taken.connector));
+  for (const one of steps.filter(({ step }) => step === 'lines')) {
+    if ((await removeLines(ledger, taken, one.entity, signal)) === 0) await done(taken, [one]);
+    else left.push({ ...one, why: unsureWhy(taken.connector) });
+  }
+  return left;
+}
+
+async function done(taken: Taken, work: readonly PurgeWork[]): Promise<void> {
+  await taken.inTurn(async () => await taken.transact(noRun, async (tx) => await dropWork(tx, work)));
+}
+
+/** As it was read: work that was noted again meanwhile stays. */
+export async function dropWork(tx: Tx, work: readonly PurgeWork[]): Promise<void> {
+  for (const one of work) {
+    await tx.run(
+      `DELETE FROM _sync_purge_work
+       WHERE connector = :connector AND step = :step AND entity = :entity AND since = :since`,
+      { ...one },
+    );
+  }
+}
+
+function unsureWhy(connector: ConnectorName): string {
+  return (
+    'a mask is younger than some of them, whose keys may be in clear. First: ' +
+    `connector-sync purge ${connector} --unmasked.`
   );
 }
 
-/** File by file, each in one transaction. */
-async function removeLines(ledger: Ledger, taken: Taken, entity: EntityName): Promise<void> {
+/** Lines of purged records, and of records whose rows are gone; gives how many may be of such, and stay. */
+async function removeLines(
+  ledger: Ledger,
+  taken: Taken,
+  entity: EntityName,
+  signal?: AbortSignal,
+): Promise<number> {
   const { connector } = taken;
   const { lines } = ledger;
-  if (lines === undefined) return;
-  const { table, seal, notes } = await taken.inTurn(
+  if (lines === undefined) return 0;
+  const { table, macOf, notes } = await taken.inTurn(
     async () =>
       await taken.transact(noRun, async (tx) => ({
         table: await storedTable(tx, { connector, entity }),
-        seal: await ensureSeal(tx, connector),
+        macOf: await ensureMac(tx, connector),
         notes: await readNotes(tx, connector),
       })),
   );
-  if (table === undefined) return;
+  if (table === undefined) return 0;
   const seqs = new Map(
     notes.flatMap((note) => (note.entity === entity ? [[note.mac.toString('hex'), note.seq] as const] : [])),
   );
   const line: RewrittenLines['line'] = (written, { keyText, seq }) =>
-    seq <= (seqs.get(seal.sign(purgedName(entity, keyText))) ?? -1) ? null : written;
-  await lines.rewrite({ connector, table, line }, async (work) => {
-    await taken.inTurn(async () => await taken.transact(noRun, work, long));
-  });
+    seq <= (seqs.get(macOf(entity, keyText)) ?? -1) ? null : written;
+  return (await lines.rewrite({ connector, table, line, signal }, taken)).unsure;
 }

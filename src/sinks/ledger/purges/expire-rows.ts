@@ -5,14 +5,13 @@ import { quoted } from '../../../sql/quoted.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import type { DueOf, ExpiredOf, ExpireRequest } from '../../purges.ts';
 import type { Taken } from '../driver.ts';
-import { noRun } from '../acquire.ts';
-import type { Ledger } from '../ledger.ts';
-import { emptyRaw } from '../raw-rows.ts';
+import { outsideRun, type Ledger } from '../ledger.ts';
 import type { KeyedRow } from '../record-table.ts';
 import { storedTable } from '../tables.ts';
-import { countVersions, deleteVersionsOf } from '../versions/closed-versions.ts';
-import { versionedEntities } from '../versions/versions.ts';
+import { countVersions } from '../versions/closed-versions.ts';
+import { noteSteps, removeNotedLines } from './complete-steps.ts';
 import { countOldVersions, removeOldVersions, type Expiring } from './expire-versions.ts';
+import { removeForGood } from './remove-found.ts';
 import { noteChecked, noteCompleteAfter, readCheckedAt } from './retained.ts';
 
 const rowsAtOnce = 500;
@@ -62,8 +61,10 @@ export async function expireRows(
 ): Promise<readonly ExpiredOf[]> {
   const { connector } = taken;
   const expired: ExpiredOf[] = [];
+  // Before its row goes, a delete becomes a line that readers of files find.
+  await ledger.lines?.write(taken);
   const transact = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> =>
-    await taken.inTurn(async () => await taken.transact(noRun, work));
+    await outsideRun(taken, work, {});
   for (const retention of entities) {
     const { entity, quarantinedBefore } = retention;
     const table = await taken.read(async (tx) => await storedTable(tx, { connector, entity }));
@@ -106,6 +107,7 @@ export async function expireRows(
     });
     expired.push(counts);
   }
+  await removeNotedLines(ledger, taken, signal);
   return expired;
 }
 
@@ -173,22 +175,14 @@ async function removeRows(tx: Tx, of: Expiring, rows: readonly KeyedRow[]): Prom
   const highest = await cellOf<number>(tx, `SELECT max(_seq) FROM ${name} WHERE _row IN {numbers bigint}`, {
     numbers,
   });
-  await tx.run(`DELETE FROM ${name} WHERE _row IN {numbers bigint}`, { numbers });
-  // A later purge would not find them without their row.
-  if ((await versionedEntities(tx, connector)).has(entity)) {
-    await deleteVersionsOf(tx, ledger.records, { connector, entity }, numbers);
-  }
-  await emptyRaw(tx, { connector, entity }, numbers);
+  await removeForGood({ tx, records: ledger.records, connector }, entity, rows);
   await tx.run(
     `DELETE FROM _sync_downloads WHERE connector = :connector AND entity = :entity AND key_hash IN {keyHashes bytea}`,
     { connector, entity, keyHashes: rows.map(({ keyText }) => textHash(keyText)) },
   );
-  await tx.run(
-    `UPDATE _sync_tables SET rows = rows - :gone, deleted = deleted - :gone
-     WHERE connector = :connector AND entity = :entity`,
-    { connector, entity, gone: rows.length },
-  );
   await noteCompleteAfter(tx, { connector, entity }, highest ?? 0);
+  const steps = { connector, entities: [entity], targets: [] };
+  await noteSteps(tx, ledger, steps, ledger.lines === undefined ? [] : ['lines']);
 }
 
 interface OldFile {

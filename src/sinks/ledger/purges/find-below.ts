@@ -1,5 +1,6 @@
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { EntityTable } from '../../../core/records.ts';
+import type { PurgedKeys } from '../../purges.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { textHash } from '../../../sql/text-hash.ts';
@@ -28,6 +29,8 @@ export interface FoundOf {
   readonly listings: FoundListing[];
   /** Rows that another listing shows too: they stay, and belong to that. */
   readonly moved: RowOwner[];
+  /** As `PurgedKeys`. */
+  readonly isRefusedMeant: PurgedKeys['isRefusedMeant'];
 }
 
 export interface FoundListing {
@@ -46,8 +49,7 @@ export interface FoundRecords {
  */
 export async function findBelow(
   purging: PurgingTx,
-  entity: EntityName,
-  keyTexts: readonly string[],
+  { entity, keyTexts, isRefusedMeant }: PurgedKeys,
 ): Promise<FoundRecords> {
   const { tx, records, connector } = purging;
   const joins = await readJoinsBelow(tx, connector);
@@ -63,6 +65,7 @@ export async function findBelow(
       keyTexts: new Set<string>(),
       listings: [],
       moved: [],
+      isRefusedMeant: name === entity ? isRefusedMeant : undefined,
     };
     found.set(name, made);
     return made;

@@ -1,12 +1,19 @@
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../../core/json.ts';
-import { keyPartsOf, readJson } from '../../../core/json-text.ts';
+import { keyPartsOf, readJsonIfWhole, writeJson } from '../../../core/json-text.ts';
 import type { ColumnValue } from '../../../core/records.ts';
+import { refusedName } from '../../purges.ts';
 import type { FoundOf, FoundRecords, PurgingTx } from './find-below.ts';
 
 const rowsAtOnce = 500;
 
+/** A record in quarantine that goes. `name`: what it is noted by; null: its key is noted. */
+export interface FoundRefused {
+  readonly id: number;
+  readonly name: string | null;
+}
+
 /**
- * Records in quarantine that are, or belong to, records that go, by number. A refused record may lack a part of its
+ * Records in quarantine that are meant, or are, or belong to, records that go. A refused record may lack a part of its
  * key that its listing fills in: it is recognized by the parts that it has. One that cannot be read is taken where it
  * holds all texts of a key.
  */
@@ -14,7 +21,7 @@ export async function findQuarantined(
   purging: PurgingTx,
   { of, joins }: FoundRecords,
   one: FoundOf,
-): Promise<readonly number[]> {
+): Promise<readonly FoundRefused[]> {
   const { tx, connector } = purging;
   const key = one.table?.key ?? [];
   const wanted = [
@@ -23,12 +30,14 @@ export async function findQuarantined(
       .filter((join) => join.entity === one.entity)
       .map(({ parent, columns }) => matcherOf(columns, of.get(parent)?.keyTexts ?? new Set())),
   ];
+  const isKnown = (value: JsonValue | undefined): boolean =>
+    isJsonObject(value) && key.every((name) => typeof (memberOf(value, name) ?? {}) !== 'object');
   const texts = [...one.keyTexts].map((text) =>
     (keyPartsOf(text, key.length) ?? []).map((part) =>
       typeof part === 'string' ? JSON.stringify(part) : String(part),
     ),
   );
-  const found: number[] = [];
+  const found: FoundRefused[] = [];
   for (let after = 0; ;) {
     const rows = await tx.rows<{ readonly id: number; readonly record: string }>(
       `SELECT id, record FROM _sync_quarantine
@@ -36,11 +45,12 @@ export async function findQuarantined(
       { connector, entity: one.entity, after, limit: rowsAtOnce },
     );
     for (const { id, record } of rows) {
-      const value = readable(record);
+      const value = readJsonIfWhole(record);
       const isFound = isJsonObject(value)
         ? wanted.some((matches) => matches(value))
         : texts.some((parts) => parts.length > 0 && parts.every((part) => record.includes(part)));
-      if (isFound) found.push(id);
+      if (isFound) found.push({ id, name: isKnown(value) ? null : refusedName(record) });
+      else if (one.isRefusedMeant?.(record) === true) found.push({ id, name: refusedName(record) });
     }
     const last = rows.at(-1);
     if (last === undefined || rows.length < rowsAtOnce) return found;
@@ -76,14 +86,12 @@ function matcherOf(
 }
 
 function textOf(parts: readonly (ColumnValue | JsonValue)[]): string {
-  return JSON.stringify(parts.map(String));
+  return JSON.stringify(parts.map(partText));
 }
 
-/** Undefined where the text was cut. */
-function readable(text: string): JsonValue | undefined {
-  try {
-    return readJson(text);
-  } catch {
-    return undefined;
-  }
+/** A refused record may have an object in its key, which a person gives as JSON. */
+function partText(part: ColumnValue | JsonValue): string {
+  const isWritten = typeof part === 'string' && /^\s*[[{]/.test(part);
+  const value = isWritten ? (readJsonIfWhole(part) ?? part) : part;
+  return typeof value === 'object' && value !== null ? writeJson(value) : String(value);
 }

@@ -4,155 +4,170 @@ import { instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { usage } from '../../../core/usage-error.ts';
 import type { Tx } from '../../../sql/database.ts';
-import {
-  purgedName,
-  type PurgedKeys,
-  type PurgedOf,
-  type PurgedRecord,
-  type PurgeEnd,
-  type PurgeRequest,
-  type Purges,
-} from '../../purges.ts';
-import { checkWhole, noRun } from '../acquire.ts';
+import type { ExpireRequest, PurgedKeys, PurgedOf, PurgeEnd, PurgeRequest, PurgeWork } from '../../purges.ts';
+import { checkWhole, holding } from '../acquire.ts';
 import { noteAction } from '../actions.ts';
 import { storedIdentity } from '../connectors.ts';
 import type { Taken } from '../driver.ts';
-import { long, type Ledger } from '../ledger.ts';
-import { completeSteps, noteSteps, readSteps } from './complete-steps.ts';
+import { long, noRun, type Ledger } from '../ledger.ts';
+import { completeSteps, dropWork, noteSteps, readSteps } from './complete-steps.ts';
 import { countExpired, expireRows } from './expire-rows.ts';
 import { findBelow, type FoundOf, type FoundRecords } from './find-below.ts';
-import { ensureSeal, writeNotes } from './purge-notes.ts';
+import { ensureMac, writeNotes, type RecordMac } from './purge-notes.ts';
 import { countFound, filesOf, removeFound } from './remove-found.ts';
 
 /** Records that a transaction removes, without those below them. */
 const keysAtOnce = 500;
 
-/** `Purges` of a sink. */
-export function ledgerPurges(ledger: Ledger): Purges {
+/** Removes records for good, with all that the sink holds of them and of the records below them. */
+export function ledgerPurges(ledger: Ledger) {
   return {
-    look: async (connector, of) => {
+    /** What a purge of these records would remove. Takes no lock and writes nothing. */
+    look: async (connector: ConnectorName, of: PurgeRequest['of']): Promise<readonly PurgedOf[]> => {
       const counts: PurgedOf[] = [];
       const counted: Counted = new Map();
-      for (const { entity, keyTexts } of of) {
-        for (const batch of batchesOf(keyTexts)) {
+      for (const asked of of) {
+        for (const batch of batchesOf(asked)) {
           counts.push(
             ...(await ledger.db.read(async (tx) => {
               const purging = { tx, records: ledger.records, connector };
-              const found = await findBelow(purging, entity, batch);
-              return await countFound(purging, withoutCounted(found, counted));
+              const found = await findBelow(purging, batch);
+              return shownOf(await countFound(purging, withoutCounted(found, counted)), batch);
             })),
           );
         }
       }
       return addUpPurged(counts);
     },
-    purge: async (connector, request) =>
-      await holding(ledger, connector, async (taken) => await purge(ledger, taken, request)),
-    complete: async (connector) => {
+    /**
+     * Removes the records, batch by batch, each in one transaction with the notes that keep the next sync from storing
+     * them again. Repeated after a kill it removes the rest. Takes the connector. Throws `ConnectorBusyError`, and
+     * USAGE where the sink holds nothing of the connector.
+     */
+    purge: async (connector: ConnectorName, request: PurgeRequest) =>
+      await purging(ledger, connector, async (taken) => await purge(ledger, taken, request)),
+    /**
+     * Does what a purge has left to do: rewrites lines, gives freed space back. Gives the steps that could not be done
+     * now, with the reason. Takes the connector only where there is something to do.
+     */
+    complete: async (connector: ConnectorName) => {
       const left = await ledger.db.read(async (tx) => await readSteps(tx, connector));
       if (left.length === 0) return [];
-      return await holding(ledger, connector, async (taken) => await completeSteps(ledger, taken));
+      return await purging(ledger, connector, async (taken) => await completeSteps(ledger, taken));
     },
-    expired: async (connector, asked) => await countExpired(ledger, connector, asked),
-    expire: async (connector, asked) =>
-      await holding(ledger, connector, async (taken) => await expireRows(ledger, taken, asked)),
+    /** Notes that this work is done. What a purge has noted meanwhile stays. Takes no lock. */
+    noteDone: async (work: readonly PurgeWork[]) =>
+      await ledger.db.transact(async (tx) => await dropWork(tx, work)),
+    /** What `expire` would remove. Takes no lock and writes nothing. */
+    expired: async (connector: ConnectorName, asked: Pick<ExpireRequest, 'entities' | 'isAsked'>) =>
+      await countExpired(ledger, connector, asked),
+    /** Removes what is too old. Takes the connector. Throws `ConnectorBusyError`. */
+    expire: async (connector: ConnectorName, asked: ExpireRequest) =>
+      await purging(ledger, connector, async (taken) => await expireRows(ledger, taken, asked)),
   };
 }
 
-/** Holds the connector meanwhile; files that a killed run left open are closed first. */
-export async function holding<Result>(
+/** Holds the connector meanwhile. */
+export async function purging<Result>(
   ledger: Ledger,
   connector: ConnectorName,
   work: (taken: Taken) => Promise<Result>,
 ): Promise<Result> {
   const since = instant(ledger.clock.now());
   const holder = { pid: process.pid, host: hostname(), command: `purge of ${connector}`, since };
-  const taken = await ledger.take(connector, holder, async (tx) => {
+  const check = async (tx: Tx): Promise<void> => {
     await checkWhole(tx, connector);
-    await ledger.lines?.recover(tx, connector);
-  });
-  try {
-    return await work(taken);
-  } finally {
-    await taken.release();
-  }
+    await ledger.lines?.check(tx, connector);
+  };
+  return await holding(ledger, connector, { holder, check }, work);
 }
 
 async function purge(ledger: Ledger, taken: Taken, request: PurgeRequest): Promise<PurgeEnd> {
   const { connector } = taken;
   const { who } = ledger;
   const at = instant(ledger.clock.now());
-  const seal = await taken.inTurn(
+  const macOf = await taken.inTurn(
     async () =>
       await taken.transact(noRun, async (tx) => {
         if ((await storedIdentity(tx, connector)) === undefined) throw nothingStored(connector);
-        return await ensureSeal(tx, connector);
+        return await ensureMac(tx, connector);
       }),
   );
   const counts: PurgedOf[] = [];
-  const purged = new Map<string, PurgedRecord>();
+  const noted = new Set<string>();
   for (const asked of request.of) {
-    if (asked.keyTexts.length === 0) continue;
-    const of = await purgeOf(ledger, taken, { ...request, ...asked, at, seal });
+    const of = await purgeOf(ledger, taken, { ...request, ...asked, at, macOf });
     counts.push(...of.counts);
-    for (const one of of.records) purged.set(one.hmac, one);
+    for (const mac of of.noted) noted.add(mac);
   }
+  // Also where nothing was stored: what was published may hold it.
+  const entities = [
+    ...new Set([...request.of.map(({ entity }) => entity), ...counts.map((one) => one.entity)]),
+  ];
+  const steps = { connector, entities, targets: request.targets };
+  await taken.inTurn(
+    async () => await taken.transact(noRun, async (tx) => await noteSteps(tx, ledger, steps)),
+  );
   const left = await completeSteps(ledger, taken);
-  return { at, who, entities: addUpPurged(counts), records: [...purged.values()], left, seal };
+  return { at, who, entities: addUpPurged(counts), records: noted.size, left };
 }
 
-type Asked = PurgedKeys & Omit<PurgeRequest, 'of'> & Pick<PurgeEnd, 'at' | 'seal'>;
+type Asked = PurgedKeys & Omit<PurgeRequest, 'of'> & Pick<PurgeEnd, 'at'> & { readonly macOf: RecordMac };
 
 /** Of one entity, with what lies below; what follows the rows is noted as work. */
 async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
   const { connector } = taken;
   const { records, who } = ledger;
-  const { entity, keyTexts, canReturn, at, seal } = request;
+  const { entity, keyTexts, canReturn, at, macOf } = request;
   const transact = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> =>
     await taken.inTurn(async () => await taken.transact(noRun, work, long));
   const counts: PurgedOf[] = [];
-  const purged = new Map<string, PurgedRecord>();
+  const noted = new Set<string>();
   const asked = new Set(keyTexts);
-  for (const batch of batchesOf(keyTexts)) {
+  for (const batch of batchesOf(request)) {
     request.signal.throwIfAborted();
     // Before the rows: while they are there, a purge that is repeated finds the files.
     const files = await taken.read(async (tx) => {
       const purging = { tx, records, connector };
-      return await allFiles(purging, await findBelow(purging, entity, batch));
+      return await allFiles(purging, await findBelow(purging, batch));
     });
     for (const { entity: of, file } of files) await request.removeFile(of, file);
     const removed = await transact(async (tx) => {
       const purging = { tx, records, connector };
-      const found = await findBelow(purging, entity, batch);
+      const found = await findBelow(purging, batch);
       const of = await removeFound(purging, found);
-      const notes = [...found.of.values()].flatMap((one) =>
-        [...one.keyTexts].map((keyText) => ({
-          entity: one.entity,
-          mac: Buffer.from(seal.sign(purgedName(one.entity, keyText)), 'hex'),
-          asked: Number(one.entity === entity && asked.has(keyText)),
-        })),
+      const named = [...found.of.values()].flatMap((one) =>
+        [...one.keyTexts].map((name) => ({ entity: one.entity, name, isAsked: asked.has(name) })),
       );
+      const refused = of.flatMap((one) =>
+        one.refused.map((name) => ({ entity: one.entity, name, isAsked: true })),
+      );
+      const notes = [...named, ...refused].map((one) => ({
+        entity: one.entity,
+        mac: Buffer.from(macOf(one.entity, one.name), 'hex'),
+        asked: Number(one.entity === entity && one.isAsked),
+      }));
       const seq = await ledger.newestSeq(tx, connector);
       await writeNotes(tx, { connector, notes, seq, at, who, canReturn });
       const touched = of.filter(
         ({ rows, quarantined, listings, files }) => rows + quarantined + listings + files > 0,
       );
-      await noteSteps(tx, ledger, { connector, entities: touched.map((one) => one.entity), since: at });
+      const { targets } = request;
+      const steps = { connector, entities: touched.map((one) => one.entity), targets };
+      await noteSteps(tx, ledger, steps, ledger.lines === undefined ? ['space'] : ['lines', 'space']);
       return { of, notes };
     });
-    counts.push(...removed.of);
-    for (const { entity: of, mac } of removed.notes) {
-      const hmac = mac.toString('hex');
-      purged.set(hmac, { entity: of, hmac });
-    }
+    counts.push(...shownOf(removed.of, batch));
+    for (const { mac } of removed.notes) noted.add(mac.toString('hex'));
   }
   const rows = counts.reduce((sum, one) => sum + one.rows, 0);
-  const detail = { records: purged.size, rows, canReturn };
+  const detail = { records: noted.size, rows, canReturn };
+  if (noted.size === 0) return { counts, noted };
   await transact(async (tx) => {
     noteAction(tx, ledger, { action: 'purge', connector, entity, detail });
     return Promise.resolve();
   });
-  return { counts, records: purged.values() };
+  return { counts, noted };
 }
 
 /** By entity what was found before: keys of records, and listings. */
@@ -201,8 +216,18 @@ function addUpPurged(counts: readonly PurgedOf[]): readonly PurgedOf[] {
   });
 }
 
-function* batchesOf(keyTexts: readonly string[]): Generator<readonly string[]> {
-  for (let at = 0; at < keyTexts.length; at += keysAtOnce) yield keyTexts.slice(at, at + keysAtOnce);
+/** Nothing of an entity of which nothing was chosen. */
+function shownOf(counts: readonly PurgedOf[], { keyTexts }: PurgedKeys): readonly PurgedOf[] {
+  return keyTexts.length > 0 ? counts : counts.filter(({ quarantined }) => quarantined > 0);
+}
+
+/** What is meant in quarantine belongs to the first. */
+function* batchesOf({ entity, keyTexts, isRefusedMeant }: PurgedKeys): Generator<PurgedKeys> {
+  const end = Math.max(keyTexts.length, isRefusedMeant === undefined ? 0 : 1);
+  for (let at = 0; at < end; at += keysAtOnce) {
+    const some = keyTexts.slice(at, at + keysAtOnce);
+    yield { entity, keyTexts: some, isRefusedMeant: at === 0 ? isRefusedMeant : undefined };
+  }
 }
 
 function nothingStored(connector: ConnectorName) {

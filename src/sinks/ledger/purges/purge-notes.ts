@@ -2,8 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
-import { purgedName, type PurgeNote, type PurgeNotes, type PurgeSeal } from '../../purges.ts';
-import { hasTable } from '../has-table.ts';
+import type { PurgeNote, PurgeNotes } from '../../purges.ts';
 
 /**
  * `_sync_purged`: a record that was purged, by the HMAC of its entity and key; `seq` is the newest change number at
@@ -26,9 +25,8 @@ CREATE TABLE _sync_purged (
 
 CREATE TABLE _sync_purge_keys (
   connector TEXT NOT NULL,
-  key_id TEXT NOT NULL,
   secret TEXT NOT NULL,
-  PRIMARY KEY (connector, key_id)
+  PRIMARY KEY (connector)
 );
 
 CREATE TABLE _sync_purge_work (
@@ -40,36 +38,29 @@ CREATE TABLE _sync_purge_work (
 );
 `;
 
-interface StoredKey {
-  readonly keyId: string;
-  readonly secret: string;
-}
+/** Gives the HMAC-SHA-256 of a record's entity and key, in hex. Without the secret it does not give the key away. */
+export type RecordMac = (entity: EntityName, keyText: string) => string;
 
 /** Null where nothing of the connector was ever purged. */
-async function readSeal(tx: Tx, connector: ConnectorName): Promise<PurgeSeal | null> {
-  const sql = 'SELECT key_id, secret FROM _sync_purge_keys WHERE connector = :connector ORDER BY key_id';
-  const found = await tx.first<StoredKey>(sql, { connector });
-  return found === undefined ? null : sealOf(found);
+async function readMac(tx: Tx, connector: ConnectorName): Promise<RecordMac | null> {
+  const sql = 'SELECT secret FROM _sync_purge_keys WHERE connector = :connector';
+  const found = await tx.first<{ readonly secret: string }>(sql, { connector });
+  return found === undefined ? null : macWith(found.secret);
 }
 
 /** Makes the secret with the first purge of the connector. */
-export async function ensureSeal(tx: Tx, connector: ConnectorName): Promise<PurgeSeal> {
-  const found = await readSeal(tx, connector);
+export async function ensureMac(tx: Tx, connector: ConnectorName): Promise<RecordMac> {
+  const found = await readMac(tx, connector);
   if (found !== null) return found;
-  const made = { keyId: randomBytes(4).toString('hex'), secret: randomBytes(32).toString('hex') };
-  await tx.run(
-    'INSERT INTO _sync_purge_keys (connector, key_id, secret) VALUES (:connector, :keyId, :secret)',
-    {
-      connector,
-      ...made,
-    },
-  );
-  return sealOf(made);
+  const secret = randomBytes(32).toString('hex');
+  const sql = 'INSERT INTO _sync_purge_keys (connector, secret) VALUES (:connector, :secret)';
+  await tx.run(sql, { connector, secret });
+  return macWith(secret);
 }
 
-function sealOf({ keyId, secret }: StoredKey): PurgeSeal {
+function macWith(secret: string): RecordMac {
   const key = Buffer.from(secret, 'hex');
-  return { keyId, sign: (text) => createHmac('sha256', key).update(text).digest('hex') };
+  return (entity, keyText) => createHmac('sha256', key).update(`${entity}\n${keyText}`).digest('hex');
 }
 
 export interface NoteRow extends PurgeNote {
@@ -78,11 +69,10 @@ export interface NoteRow extends PurgeNote {
   readonly seq: number;
 }
 
-/** Null where nothing of the connector was ever purged. All notes are held in memory. */
+/** Which records of the connector were purged; null where none ever was. All notes are held in memory. */
 export async function readPurgeNotes(tx: Tx, connector: ConnectorName): Promise<PurgeNotes | null> {
-  if (!(await hasTable(tx, '_sync_purge_keys'))) return null;
-  const seal = await readSeal(tx, connector);
-  return seal === null ? null : notesOf(seal, await readNotes(tx, connector));
+  const mac = await readMac(tx, connector);
+  return mac === null ? null : notesOf(mac, await readNotes(tx, connector));
 }
 
 export async function readNotes(tx: Tx, connector: ConnectorName): Promise<readonly NoteRow[]> {
@@ -92,16 +82,15 @@ export async function readNotes(tx: Tx, connector: ConnectorName): Promise<reado
   );
 }
 
-function notesOf(seal: PurgeSeal, rows: readonly NoteRow[]): PurgeNotes {
+function notesOf(macOf: RecordMac, rows: readonly NoteRow[]): PurgeNotes {
   const byEntity = new Map<EntityName, Map<string, PurgeNote>>();
   for (const { entity, mac, at, who, canReturn } of rows) {
     const notes = byEntity.get(entity) ?? new Map<string, PurgeNote>();
     byEntity.set(entity, notes.set(mac.toString('hex'), { at, who, canReturn }));
   }
   return {
-    seal,
     count: rows.length,
-    noteOf: (entity, keyText) => byEntity.get(entity)?.get(seal.sign(purgedName(entity, keyText))) ?? null,
+    noteOf: (entity, keyText) => byEntity.get(entity)?.get(macOf(entity, keyText)) ?? null,
   };
 }
 

@@ -1,16 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { isJsonArray, isJsonObject, type JsonValue } from '../../../core/json.ts';
-import { readJson, writeJson } from '../../../core/json-text.ts';
+import { writeJson } from '../../../core/json-text.ts';
 import type { EntityName } from '../../../core/names.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import type { PurgedOf } from '../../purges.ts';
+import { parseReport } from '../../stored-json.ts';
 import { emptyRaw } from '../raw-rows.ts';
+import type { KeyedRow } from '../record-table.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { deleteVersionsOf } from '../versions/closed-versions.ts';
 import { versionedEntities } from '../versions/versions.ts';
 import type { FoundOf, FoundRecords, PurgingTx } from './find-below.ts';
-import { findQuarantined } from './find-quarantined.ts';
+import { findQuarantined, type FoundRefused } from './find-quarantined.ts';
 
 /** Files of records that go: names in the folder of downloads. */
 export async function filesOf(
@@ -30,7 +31,7 @@ export async function countFound(purging: PurgingTx, found: FoundRecords): Promi
 }
 
 async function lookAt(purging: PurgingTx, found: FoundRecords) {
-  const looks: { readonly counts: PurgedOf; readonly quarantined: readonly number[] }[] = [];
+  const looks: { readonly counts: PurgedOf; readonly quarantined: readonly FoundRefused[] }[] = [];
   for (const one of found.of.values()) {
     const quarantined = await findQuarantined(purging, found, one);
     const counts = {
@@ -46,10 +47,14 @@ async function lookAt(purging: PurgingTx, found: FoundRecords) {
 }
 
 /**
- * Removes what was found, with all that the ledger holds of it; gives how much. The table gets another id: what follows
+ * Removes what was found, with all that the ledger holds of it; gives how much, and what refused records without a
+ * known key are noted by. The table gets another id: what follows
  * its rows by their numbers would never hear of those that are removed.
  */
-export async function removeFound(purging: PurgingTx, found: FoundRecords): Promise<readonly PurgedOf[]> {
+export async function removeFound(
+  purging: PurgingTx,
+  found: FoundRecords,
+): Promise<readonly (PurgedOf & { readonly refused: readonly string[] })[]> {
   const looks = await lookAt(purging, found);
   const { tx, connector } = purging;
   for (const one of found.of.values()) {
@@ -64,7 +69,7 @@ export async function removeFound(purging: PurgingTx, found: FoundRecords): Prom
   }
   await tx.run('DELETE FROM _sync_quarantine WHERE connector = :connector AND id IN {ids bigint}', {
     connector,
-    ids: looks.flatMap(({ quarantined }) => quarantined),
+    ids: looks.flatMap(({ quarantined }) => quarantined.map(({ id }) => id)),
   });
   const listings = [...found.of.values()].flatMap((one) => one.listings);
   const ids = listings.map(({ id }) => id);
@@ -74,20 +79,21 @@ export async function removeFound(purging: PurgingTx, found: FoundRecords): Prom
     ids,
   });
   await transitions.purge(tx, { ids });
-  await clearTexts(purging, found);
-  return looks.map(({ counts }) => counts);
+  await forgetNames(purging, found);
+  return looks.map(({ counts, quarantined }) => ({
+    ...counts,
+    refused: quarantined.flatMap(({ name }) => name ?? []),
+  }));
 }
 
-/** The rows alone, with their versions. */
+/** The rows alone, with their versions. The table gets another id. */
 export async function removeRows(
   { tx, records, connector }: PurgingTx,
   one: Pick<FoundOf, 'entity' | 'table' | 'rows' | 'moved'>,
 ): Promise<void> {
   const { entity, table, moved } = one;
-  const rows = [...one.rows.values()];
   if (table === null) return;
   const of = { connector, entity };
-  const numbers = rows.map(({ row }) => row);
   records.open({ connector, table, stored: table.columns }).setOwners(tx, moved);
   for (const { row, owner } of moved) {
     await tx.run(
@@ -95,7 +101,22 @@ export async function removeRows(
       { ...of, row, owner },
     );
   }
-  if (numbers.length === 0) return;
+  if (one.rows.size === 0) return;
+  await removeForGood({ tx, records, connector }, entity, [...one.rows.values()]);
+  await tx.run(
+    `UPDATE _sync_tables SET table_id = :tableId WHERE connector = :connector AND entity = :entity`,
+    { ...of, tableId: randomUUID() },
+  );
+}
+
+/** Rows of an entity, tombstoned or not, with their versions and all that is noted of them by their numbers. */
+export async function removeForGood(
+  { tx, records, connector }: PurgingTx,
+  entity: EntityName,
+  rows: readonly Pick<KeyedRow, 'row' | 'deletedAt'>[],
+): Promise<void> {
+  const of = { connector, entity };
+  const numbers = rows.map(({ row }) => row);
   await tx.run(`DELETE FROM ${quoted(records.tableName(connector, entity))} WHERE _row IN {numbers bigint}`, {
     numbers,
   });
@@ -105,67 +126,40 @@ export async function removeRows(
       { ...of, numbers },
     );
   }
+  // A later purge would not find the versions without their row.
   if ((await versionedEntities(tx, connector)).has(entity)) {
     await deleteVersionsOf(tx, records, of, numbers);
   }
   await emptyRaw(tx, of, numbers);
   await tx.run(
-    `UPDATE _sync_tables SET rows = rows - :rows, deleted = deleted - :deleted, table_id = :tableId
+    `UPDATE _sync_tables SET rows = rows - :rows, deleted = deleted - :deleted
      WHERE connector = :connector AND entity = :entity`,
-    {
-      ...of,
-      rows: rows.length,
-      deleted: rows.filter(({ deletedAt }) => deletedAt !== null).length,
-      tableId: randomUUID(),
-    },
+    { ...of, rows: rows.length, deleted: rows.filter(({ deletedAt }) => deletedAt !== null).length },
   );
 }
 
-/** Takes keys of the records, and the listings below them, out of reports of runs and of what people did. */
-async function clearTexts({ tx, connector }: PurgingTx, { of }: FoundRecords): Promise<void> {
-  const keys = new Map<EntityName, ReadonlySet<string>>();
-  const params = new Set<string>();
-  for (const { entity, keyTexts, listings } of of.values()) {
-    keys.set(entity, keyTexts);
-    for (const listing of listings) params.add(writeJson(readJson(listing.params)));
-  }
-  const actions = await tx.rows<{
-    readonly id: number;
-    readonly entity: EntityName;
-    readonly detail: string;
-  }>(
-    `SELECT id, entity, detail FROM _sync_actions
+/** Keys in notes of refetches and in reports of failed listings: those of other records go with them. */
+async function forgetNames({ tx, connector }: PurgingTx, { of }: FoundRecords): Promise<void> {
+  await tx.run(
+    `UPDATE _sync_actions SET detail = '{}'
      WHERE connector = :connector AND action = 'refetch' AND entity IN {entities text}`,
-    { connector, entities: [...keys.keys()] },
+    { connector, entities: [...of.keys()] },
   );
-  for (const { id, entity, detail } of actions) {
-    const value = readJson(detail);
-    const key = isJsonObject(value) ? value['key'] : null;
-    if (typeof key !== 'string' || keys.get(entity)?.has(key) !== true) continue;
-    await tx.run(`UPDATE _sync_actions SET detail = '{}' WHERE id = :id`, { id });
-  }
-  if (params.size === 0) return;
-  const failed = await tx.rows<{ readonly run: string; readonly report: string }>(
+  if ([...of.values()].every(({ listings }) => listings.length === 0)) return;
+  const reports = await tx.rows<{ readonly run: string; readonly report: string }>(
     `SELECT run, report FROM _sync_runs WHERE connector = :connector AND report LIKE '%"params":{"%'`,
     { connector },
   );
-  for (const { run, report } of failed) {
-    const cleared = writeJson(withoutParams(readJson(report), params));
-    if (cleared === report) continue;
-    await tx.run('UPDATE _sync_runs SET report = :cleared WHERE run = :run', { run, cleared });
+  for (const { run, report: text } of reports) {
+    const report = parseReport(text);
+    const failures = report.failures.filter(({ params }) => Object.keys(params).length === 0);
+    const nameless = {
+      ...report,
+      failures,
+      failuresOmitted: report.failuresOmitted + report.failures.length - failures.length,
+      partMissing: report.partMissing.map((one) => ({ ...one, params: {} })),
+    };
+    const sql = 'UPDATE _sync_runs SET report = :report WHERE run = :run';
+    await tx.run(sql, { run, report: writeJson(nameless) });
   }
-}
-
-/** What is reported of a listing that goes: nothing that names it. */
-function withoutParams(value: JsonValue, params: ReadonlySet<string>): JsonValue {
-  if (isJsonArray(value)) return value.map((one) => withoutParams(one, params));
-  if (!isJsonObject(value)) return value;
-  const isGone = isJsonObject(value['params']) && params.has(writeJson(value['params']));
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => {
-      if (isGone && name === 'params') return [name, {}];
-      if (isGone && name === 'message') return [name, 'of a record that was purged'];
-      return [name, withoutParams(member, params)];
-    }),
-  );
 }

@@ -3,7 +3,6 @@ import { grouped } from '../../../core/grouped.ts';
 import type { ConnectorName, EntityName, OfEntity } from '../../../core/names.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 import type { WithheldOf } from '../../purges.ts';
-import { hasTable } from '../has-table.ts';
 
 /**
  * `_sync_retained`: what became of an entity's old rows. Deletes up to the change number `complete_after` may have been
@@ -21,23 +20,21 @@ CREATE TABLE _sync_retained (
 );
 `;
 
-/** `LedgerReader.completeAfter`. */
+/** Deletes of the entity up to this change number may have been removed; 0: none was. */
 export async function readCompleteAfter(
   tx: Tx,
   connector: ConnectorName,
   entity: EntityName,
 ): Promise<number> {
-  if (!(await hasTable(tx, '_sync_retained'))) return 0;
   const sql = `SELECT complete_after FROM _sync_retained WHERE connector = :connector AND entity = :entity`;
   return (await cellOf<number>(tx, sql, { connector, entity })) ?? 0;
 }
 
-/** `LedgerReader.withheldByAge`, of all connectors or of `only` these. */
+/** `ConnectorOverview.withheldByAge`, of all connectors or of `only` these. */
 export async function readWithheld(
   tx: Tx,
   only?: readonly ConnectorName[],
 ): Promise<ReadonlyMap<ConnectorName, readonly WithheldOf[]>> {
-  if (!(await hasTable(tx, '_sync_retained'))) return new Map();
   const found = await tx.rows<WithheldOf & { readonly connector: ConnectorName }>(
     `SELECT connector, entity, withheld FROM _sync_retained
      WHERE withheld > 0 ${only === undefined ? '' : 'AND connector IN {only text}'} ORDER BY connector, entity`,

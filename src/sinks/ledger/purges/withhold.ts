@@ -1,6 +1,7 @@
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { keyTextOf, type PreparedRecord } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
+import { refusedName } from '../../purges.ts';
 import type { RowsOf } from '../../run-report.ts';
 import type { RunPlan, PageCommit } from '../../sink.ts';
 import { readPurgeNotes } from './purge-notes.ts';
@@ -64,7 +65,9 @@ export function withoutPurged(purged: Withholding | null, page: PageCommit): Wit
     return { entity, records: kept };
   });
   const refused = page.refused.filter(
-    ({ entity, keyText }) => keyText === undefined || !purged.isNoted(entity, keyText),
+    ({ entity, keyText, record }) =>
+      (keyText === undefined || !purged.isNoted(entity, keyText)) &&
+      !purged.isNoted(entity, refusedName(record)),
   );
   for (const { entity } of page.refused.filter((one) => !refused.includes(one))) {
     withheld.push({ entity, rows: 1 });

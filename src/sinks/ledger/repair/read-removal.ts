@@ -1,7 +1,6 @@
 import type { ConnectorName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
 import type { UnfinishedRemoval } from '../../repair.ts';
-import { hasTable } from '../has-table.ts';
 
 /**
  * Connectors that are being removed with their data: `entities` are those that had a table, `rows` how many rows those
@@ -17,13 +16,8 @@ CREATE TABLE _sync_removals (
 );
 `;
 
-/** Null where no removal of the connector was begun. Of a sink that is open for writing. */
-export async function storedRemoval(tx: Tx, connector: ConnectorName): Promise<UnfinishedRemoval | null> {
+/** A removal of the connector that is not complete; null where there is none. */
+export async function readRemoval(tx: Tx, connector: ConnectorName): Promise<UnfinishedRemoval | null> {
   const sql = `SELECT connector, since, rows FROM _sync_removals WHERE connector = :connector`;
   return (await tx.first<UnfinishedRemoval>(sql, { connector })) ?? null;
-}
-
-/** `LedgerReader.removal`. */
-export async function readRemoval(tx: Tx, connector: ConnectorName): Promise<UnfinishedRemoval | null> {
-  return (await hasTable(tx, '_sync_removals')) ? await storedRemoval(tx, connector) : null;
 }

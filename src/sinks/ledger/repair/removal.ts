@@ -2,12 +2,10 @@ import { instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 import type { Holder } from '../../lease.ts';
-import type { OpenRemoval } from '../../repair.ts';
 import { parseNames } from '../../stored-json.ts';
 import { noteAction } from '../actions.ts';
-import { dropFacts } from '../copies/copy-in.ts';
-import { noRun } from '../acquire.ts';
-import { long, type Ledger } from '../ledger.ts';
+import { dropFacts } from '../copies/copied-tables.ts';
+import { outsideRun, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { knownEntities } from '../tables.ts';
 
@@ -37,32 +35,43 @@ const smallTables = [
   '_sync_removals',
 ] as const;
 
-/** `Repair.remove`: from here on nothing uses what is stored, and it goes in transactions of a bounded size. */
-export async function openRemoval(
-  ledger: Ledger,
-  connector: ConnectorName,
-  holder: Holder,
-): Promise<OpenRemoval> {
+/**
+ * Removes the connector with everything that is stored of it, but for what people did to it and the number of its
+ * newest change: from here on nothing uses what is stored (`SyncError` REMOVAL_UNFINISHED), and it goes in transactions
+ * of a bounded size. Holds it until it is disposed; one that ends early is resumed by the next. Throws
+ * `ConnectorBusyError`.
+ */
+export async function openRemoval(ledger: Ledger, connector: ConnectorName, holder: Holder) {
   const { records } = ledger;
   const taken = await ledger.take(connector, holder, async () => undefined);
   const transact = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> =>
-    await taken.inTurn(async () => await taken.transact(noRun, work, long));
+    await outsideRun(taken, work);
   try {
     const { entities, rows } = await transact(async (tx) => await begin(tx, ledger, connector));
     let areTablesDropped = false;
     return {
-      dropSome: async () => {
+      /**
+       * A bounded part, in one transaction; gives how many rows that were. Null: only what `finish` removes remains.
+       */
+      dropSome: async (): Promise<number | null> => {
         const dropped = await transact(async (tx) => await dropSome(tx, ledger, connector, entities));
         if (dropped > 0 || areTablesDropped) return dropped > 0 ? dropped : null;
-        // Before the mark goes: what the commit leads to, such as removing files, is made up for after a kill.
+        // Before the mark goes, so that the next removal repeats it after a kill.
         await transact(async (tx) => await records.drop(tx, connector, entities));
+        await ledger.lines?.tidy(taken, null);
         areTablesDropped = true;
         return 0;
       },
+      /** In one transaction: the connector is one that was never there. */
       finish: async () =>
         await transact(async (tx) => {
           await records.drop(tx, connector, entities);
-          await dropFacts(tx, connector, ['actions', 'purged', 'purge_keys']);
+          await dropFacts(tx, connector, [
+            '_sync_actions',
+            '_sync_purged',
+            '_sync_purge_keys',
+            '_sync_purge_work',
+          ]);
           for (const table of smallTables) {
             await tx.run(`DELETE FROM ${table} WHERE connector = :connector`, { connector });
           }

@@ -8,7 +8,7 @@ import {
   mostKept,
 } from '../../decisions/end-run.ts';
 import { writeJson } from '../../../core/json-text.ts';
-import type { RunReport } from '../../run-report.ts';
+import { withoutKey, type RunReport } from '../../run-report.ts';
 import { pruneActions } from '../actions.ts';
 import { pruneDay } from '../day-account.ts';
 import { maskedWhole } from '../masks.ts';
@@ -19,7 +19,7 @@ import { countsOfRun } from '../counts.ts';
 import { dropSeen } from '../seen-rows.ts';
 import { dropProgress } from '../shown-progress.ts';
 import { agreed, wasRead } from '../stored-rows.ts';
-import { endRun, forbidContinuing } from './runs.ts';
+import { endRun, forbidContinuing, hasBegun } from './runs.ts';
 import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
 import { standing } from '../../decisions/standing.ts';
@@ -28,8 +28,8 @@ import { grouped } from '../../../core/grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 
 /**
- * Ends the run: stores the report, prunes. When the report's counts are not those of the ledger the run is stored as
- * `failed`, and that is the error given.
+ * Ends the run: stores the report, prunes what is past its retention. When the report's counts are not
+ * those of the ledger the run is stored as `failed`, and that is the error given.
  */
 export async function finishRun(commit: Commit, report: RunReport): Promise<RunReport['error']> {
   const { held, current, tx, stamp } = commit;
@@ -38,8 +38,9 @@ export async function finishRun(commit: Commit, report: RunReport): Promise<RunR
   const stored = wrong === null ? report : { ...report, outcome: 'failed' as const, error: wrong };
   const { outcome: state, finishedAt, resumeAt } = stored;
   await noteDepthLimited(commit, stored);
-  commit.ledger.lines?.end(connector);
-  endRun(tx, current.run, { state, finishedAt, resumeAt, report: writeJson(stored) });
+  // A purge, or a mask, would have to look for keys in all reports.
+  const kept = { ...stored, partMissing: stored.partMissing.map(withoutKey) };
+  endRun(tx, current.run, { state, finishedAt, resumeAt, report: writeJson(kept) });
   if (isChainOver(stored)) {
     dropSeen(tx, connector, current.window);
     if (current.kind === 'sync') {
@@ -85,7 +86,7 @@ async function endWindow(
 }
 
 async function noteWhole(
-  { ledger, held: { connector }, current, tx, stamp }: Commit,
+  { held: { connector }, current, tx, stamp }: Commit,
   report: RunReport,
 ): Promise<void> {
   const { run, isFull, tables, entities } = current;
@@ -97,13 +98,16 @@ async function noteWhole(
   );
   const whole = readWhole(report, tables.keys(), entities);
   wasRead(tx, connector, run, whole);
-  const read = whole.map(({ entity }) => entity);
-  maskedWhole(tx, connector, read, stamp.now);
-  await ledger.lines?.giveUpLost(tx, { connector, entities: read });
+  maskedWhole(
+    tx,
+    connector,
+    whole.map(({ entity }) => entity),
+    stamp.now,
+  );
 }
 
 const newestSync = `WITH newest_sync AS MATERIALIZED (
-  SELECT number, origin FROM _sync_runs WHERE connector = :connector AND kind = 'sync' ORDER BY number DESC LIMIT 1)`;
+  SELECT number, origin FROM _sync_runs WHERE connector = :connector AND kind = 'sync' AND ${hasBegun} ORDER BY number DESC LIMIT 1)`;
 const oldestKept = `SELECT number FROM _sync_runs WHERE connector = :connector ORDER BY number DESC LIMIT 1 OFFSET :kept`;
 const isForgotten = `connector = :connector AND (number < coalesce((${oldestKept}), 0) OR started_at < :before)
   AND number <> (SELECT max(number) FROM _sync_runs WHERE connector = :connector)

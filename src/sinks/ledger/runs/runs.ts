@@ -2,7 +2,8 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
 import type { EarlierRun, NewRun } from '../../decisions/resume-run.ts';
 import type { Pause } from '../../lease.ts';
-import type { RunOutcome } from '../../run-report.ts';
+import { writeJson } from '../../../core/json-text.ts';
+import type { RunOutcome, RunReport } from '../../run-report.ts';
 import { cellOf, columnOf, type Tx } from '../../../sql/database.ts';
 
 export async function newestRun(
@@ -59,6 +60,24 @@ export function endRun(
     `UPDATE _sync_runs SET state = :state, finished_at = :finishedAt, resume_at = :resumeAt, report = :report
      WHERE run = :run`,
     { run, ...end },
+  );
+}
+
+/** `chain` of runs that could not begin: no plan has it, so no run resumes them, and no chain of runs knows of them. */
+const notBegun = '-';
+export const hasBegun = `chain <> '${notBegun}'`;
+/** Of a connector: a schedule that fails every minute must not push out the runs that have read something. */
+const mostNotBegun = 100;
+
+export async function insertFailedStart(tx: Tx, report: RunReport): Promise<void> {
+  const { run, connector, kind, startedAt, finishedAt, outcome: state } = report;
+  await insertRun(tx, { run, connector, kind, window: notBegun, isFull: false, startedAt, scope: '' }, null);
+  endRun(tx, run, { state, finishedAt, resumeAt: null, report: writeJson(report) });
+  tx.put(
+    `DELETE FROM _sync_runs WHERE connector = :connector AND NOT ${hasBegun} AND number <= (
+       SELECT number FROM _sync_runs WHERE connector = :connector AND NOT ${hasBegun}
+       ORDER BY number DESC LIMIT 1 OFFSET :kept)`,
+    { connector, kept: mostNotBegun },
   );
 }
 

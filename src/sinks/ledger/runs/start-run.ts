@@ -7,6 +7,7 @@ import {
   type EarlierRun,
   type NewRun,
 } from '../../decisions/resume-run.ts';
+import { openCollisions } from '../../decisions/meet-record.ts';
 import type { RunPlan, StartedRun } from '../../sink.ts';
 import { noteAction } from '../actions.ts';
 import type { Commit, CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
@@ -16,7 +17,7 @@ import { transitions } from '../partitions/transitions.ts';
 import { maskKeys } from '../masking/mask-keys.ts';
 import { noteMasks } from '../masks.ts';
 import { storedRawKey } from '../connectors.ts';
-import { countsOfChain } from '../counts.ts';
+import { countsOfChain, runsThatWrote } from '../counts.ts';
 import { plannedTable, type PlannedTable } from '../planned-table.ts';
 import { readWithholding } from '../purges/withhold.ts';
 import { openRawRows } from '../raw-rows.ts';
@@ -26,8 +27,8 @@ import { switchVersions } from '../versions/versions.ts';
 import { chainStartedAt, insertRun, interruptRunning, newestRun } from './runs.ts';
 
 /**
- * Makes the plan's tables and begins the run: resumes the newest run of its window where that was left unfinished,
- * or starts afresh with the plan's roots.
+ * Creates missing tables and columns, then begins the run: resumes the newest run of its window where that was left
+ * unfinished and the plan allows it, or starts afresh with the plan's roots.
  */
 export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): Promise<StartedRun> {
   return await held.inTurn(async () => {
@@ -77,6 +78,7 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
       due: await countReady(tx, { connector, window: plan.window }),
       isFull,
       earlier: earlier === null ? [] : await countsOfChain(tx, connector, origin),
+      wrote: (await runsThatWrote(tx, { connector, origin })).map(({ run }) => run),
       found: earlier === null ? [] : await partitionsOfChain(tx, { ...scope, origin }),
       rawKey: await storedRawKey(tx, connector),
     },
@@ -105,7 +107,7 @@ async function ensureTables({
     const ofRows = kept.get(table.entity);
     const place = { connector, table, stored, ...(ofRows === undefined ? {} : { versions: ofRows }) };
     await records.ensure(tx, place);
-    if (retyped.length > 0) await records.retype(tx, place, retyped);
+    if (retyped.length > 0) await records.retype(tx, place, retyped, 'string');
     await records.fill(tx, place, filled, stamp);
     planned.set(table.entity, plannedTable(records.open(place), table.columns.length));
   }
@@ -150,6 +152,7 @@ async function beginRun(
     tables,
     seen: openSeenRows(connector, origin),
     raw: openRawRows(connector, startedAtFirst),
+    collisions: openCollisions(),
     purged: await readWithholding(tx, connector, plan.tables),
     followed: new Map(),
   };

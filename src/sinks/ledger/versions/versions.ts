@@ -1,7 +1,6 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName, OfEntities, OfEntity } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
-import { hasTable } from '../has-table.ts';
 import type { KeptVersions } from '../record-table.ts';
 
 /**
@@ -30,7 +29,6 @@ export async function versionedEntities(
   tx: Tx,
   connector: ConnectorName,
 ): Promise<ReadonlyMap<EntityName, VersionedEntity>> {
-  if (!(await hasTable(tx, '_sync_versions'))) return new Map();
   const rows = await tx.rows<VersionedEntity>(
     `SELECT entity, since, ended_at FROM _sync_versions WHERE connector = :connector ORDER BY entity`,
     { connector },

@@ -1,3 +1,4 @@
+import { timeForm } from '../../../core/times.ts';
 import type { DerivedKind } from '../../../core/described-table.ts';
 
 /** What a derived column is in PostgreSQL. */
@@ -15,7 +16,7 @@ export const derivedTypes: Readonly<Record<DerivedKind, string>> = {
 /** A number as JSON writes it, of a size that a cast can take. */
 const isNumber = String.raw`'^\s*-?(0|[1-9][0-9]{0,250})(\.[0-9]{1,250})?([eE][+-]?[0-9]{1,3})?\s*$'`;
 const isInteger = String.raw`'^\s*-?(0|[1-9][0-9]{0,18})\s*$'`;
-const isTime = String.raw`'^(?!0000)[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,30})?)?([Zz]|[+-](0[0-9]|1[0-4]):[0-5][0-9])?)?$'`;
+const isTime = `'^(${timeForm})$'`;
 
 /**
  * `text` as a value of a type; null where it is none. A cast that fails would fail the whole statement: each is made
@@ -35,7 +36,7 @@ export function convertText(text: string, as: Exclude<DerivedKind, 'texts'>): st
     case 'timestamp':
       return `CASE WHEN ${text} ~ ${isTime} THEN CASE
         WHEN substr(${text}, 9, 2)::integer <= extract(day FROM (substr(${text}, 1, 7) || '-01')::date + interval '1 month -1 day')
-        THEN (${text} || CASE WHEN ${text} ~ '.{11}([Zz]|[+-].....)$' THEN '' ELSE ' UTC' END)::timestamptz END END`;
+        THEN (replace(${text}, ',', '.') || CASE WHEN ${text} ~ '.{16}.*([ZzCT]|[+-].{2,5})$' THEN '' ELSE ' UTC' END)::timestamptz END END`;
     case 'unix':
       return fromSeconds(numeric);
     case 'unixMs':

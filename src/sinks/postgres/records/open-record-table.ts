@@ -18,20 +18,21 @@ import {
   type StoredCells,
 } from '../../records/mark-rows.ts';
 import { newestRows, type NewestRow } from '../../records/newest-rows.ts';
-import { wholeColumns } from '../../records/whole-rows.ts';
+import { columnsWithoutVersions } from '../../records/whole-rows.ts';
 import { binaryType, canonicalKey } from '../column-types.ts';
 import { versionsName } from '../../records/version-names.ts';
 import { quotedTable, tableName } from './names.ts';
-import { rowsInto } from './rows-into.ts';
+import { keyColumn, rowsInto } from './rows-into.ts';
 
 export function openRecordTable(place: TablePlace): RecordTable {
   const { connector, table } = place;
   const name = quotedTable(connector, table.entity);
-  const close = closeVersionsOf(name, quoted(versionsName(tableName(connector, table.entity))), place);
+  const versions = quoted(versionsName(tableName(connector, table.entity)));
+  const close = closeVersionsOf(name, versions, place);
   return {
     ...findAndWrite(name, place, close),
     ...findRows(name, table),
-    ...markRows(name, table, close),
+    ...markRows(name, versions, place, close),
   };
 }
 
@@ -120,7 +121,7 @@ type Writing = (tx: Tx, rows: readonly NewestRow[], stamp: Stamp) => void;
 
 /** The keys are new, and no other process may add any. */
 function insertOf(name: string, table: EntityTable): Writing {
-  const put = rowsInto(name, ['_key', ...wholeColumns], table.columns);
+  const put = rowsInto(name, [keyColumn, ...columnsWithoutVersions(table.columns)]);
   return (tx, rows, { now, run }) => {
     if (rows.length > 0) put(tx, cellsOf(rows, now, run));
   };

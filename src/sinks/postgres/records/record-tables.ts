@@ -10,13 +10,11 @@ import { dropOwnViews, dropViewsOf, renewCurrentViews } from '../../records/curr
 import { fillFromExtra, fittingColumns, type MovedRow } from '../../records/fill-from-extra.ts';
 import { rowFactsSql } from '../../records/mark-rows.ts';
 import { retypeColumns } from '../../records/retype-columns.ts';
-import { readVersions, readWhole, removeRows, removeVersions } from '../../records/whole-rows.ts';
 import { binaryType, canonicalKey, sqlType } from '../column-types.ts';
 import { viewsIn } from './current-views.ts';
-import { versionsName } from '../../records/version-names.ts';
 import { indexSuffixes, quotedTable, tableName } from './names.ts';
 import { fromArrays, openRecordTable } from './open-record-table.ts';
-import { versionsInto, wholeRowsInto } from './rows-into.ts';
+import { insertRows } from './rows-into.ts';
 import { checkRoom, columnsThatFit, usedColumns } from './row-limits.ts';
 import { addColumns, createViews, dropVersions, dropViews, ensureVersions } from './version-tables.ts';
 
@@ -42,11 +40,11 @@ export function postgresTables(schema: string): RecordTables {
       }
       ensureVersions(tx, schema, place);
     },
-    retype: async (tx, { connector, table, stored, versions }, columns) => {
+    retype: async (tx, { connector, table, stored, versions }, columns, to) => {
       const name = tableName(connector, table.entity);
       await dropViewsOf(tx, views, [name]);
       dropViews(tx, name);
-      await retypeColumns(tx, { name, isVersioned: versions !== undefined }, columns, sqlType.string);
+      await retypeColumns(tx, { name, isVersioned: versions !== undefined }, columns, sqlType[to]);
       if (versions === undefined) return;
       createViews(tx, schema, name, {
         columns: [...stored, ...columnsMissingIn(table.columns, stored)],
@@ -84,23 +82,9 @@ export function postgresTables(schema: string): RecordTables {
       const sql = rowFactsSql(quotedTable(connector, table.entity), '_key = :key');
       return await tx.first(sql, { key: textHash(canonical) });
     },
-    readWhole: async (tx, connector, table, after, limit) =>
-      await readWhole(tx, quotedTable(connector, table.entity), table, { after, limit }),
-    writeWhole: async (tx, connector, table, rows, shift) =>
-      wholeRowsInto(tx, quotedTable(connector, table.entity), table, rows, shift),
-    rewriteWhole: async (tx, connector, table, rows) => {
-      await removeRows(tx, tableName(connector, table.entity), rows);
-      wholeRowsInto(tx, quotedTable(connector, table.entity), table, rows, 0);
-    },
-    readVersions: async (tx, connector, table, after, limit) =>
-      await readVersions(tx, quoted(versionsName(tableName(connector, table.entity))), table, {
-        after,
-        limit,
-      }),
-    writeVersions: async (tx, connector, { entity, stored }, versions) => {
-      const name = versionsName(tableName(connector, entity));
-      await removeVersions(tx, name, versions);
-      versionsInto(tx, quoted(name), stored, versions);
+    insertRows: async (tx, table, rows) => {
+      insertRows(tx, table, rows);
+      return Promise.resolve();
     },
   };
 }

@@ -94,6 +94,11 @@ const time = "'%Y-%m-%d %H:%M:%f'";
 const seconds = (value: string): string =>
   `(SELECT CASE WHEN n BETWEEN -62135596800 AND 253402300799 THEN strftime(${time}, n, 'unixepoch') END FROM (SELECT ${value} AS n))`;
 
+/** A time as strftime takes it: an offset with minutes behind a colon, and no word for a zone. */
+const spelled = `(SELECT CASE WHEN z GLOB '????????????????*[+-][0-9][0-9]' THEN z || ':00'
+      WHEN z GLOB '????????????????*[+-][0-9][0-9][0-9][0-9]' THEN substr(z, 1, length(z) - 2) || ':' || substr(z, -2) ELSE z END
+    FROM (SELECT replace(replace(replace(v, ',', '.'), 'UTC', 'Z'), 'GMT', 'Z') AS z))`;
+
 /** Times in UTC as texts with milliseconds, which SQLite's own functions take and compare. */
 const converted: Readonly<Record<Exclude<DerivedKind, 'texts'>, string>> = {
   string: 'CAST(v AS TEXT)',
@@ -103,7 +108,7 @@ const converted: Readonly<Record<Exclude<DerivedKind, 'texts'>, string>> = {
   // strftime takes more than ISO 8601, and of a day that its month does not have it makes another one.
   timestamp: `CASE WHEN v GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*' AND v NOT GLOB '0000*' AND v NOT GLOB '* '
     AND (length(v) = 10 OR v GLOB '??????????[T ][0-2][0-9]:*' AND substr(v, 12, 2) < '24')
-    AND strftime('%Y-%m-%d', substr(v, 1, 10)) = substr(v, 1, 10) THEN strftime(${time}, v) END`,
+    AND strftime('%Y-%m-%d', substr(v, 1, 10)) = substr(v, 1, 10) THEN strftime(${time}, ${spelled}) END`,
   unix: seconds(number),
   unixMs: seconds(`(${number}) / 1000.0`),
 };

@@ -12,8 +12,9 @@ import { ownerIndexName, keyCondition, keyValues } from './table-sql.ts';
 
 export function openRecordTable(place: TablePlace): RecordTable {
   const name = tableName(place.connector, place.table.entity);
-  const close = closeVersionsOf(quoted(name), quoted(versionsName(name)), place);
-  const marks = markRows(quoted(name), place.table, close);
+  const versions = quoted(versionsName(name));
+  const close = closeVersionsOf(quoted(name), versions, place);
+  const marks = markRows(quoted(name), versions, place, close);
   return { ...findAndWrite(place, close), ...findRows(name, place.table, marks), ...marks };
 }
 

@@ -1,27 +1,14 @@
 import type { Column } from '../../../core/records.ts';
-import type { Tx } from '../../../sql/database.ts';
+import { cellOf, type Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { sqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
-import type { CopiedRecord } from '../../copies.ts';
 import { columnsMissingIn, tableName } from '../../decisions/stored-table.ts';
 import type { RecordTables } from '../../ledger/driver.ts';
-import { hasTable } from '../../ledger/has-table.ts';
 import type { Stamp } from '../../ledger/record-table.ts';
 import { dropOwnViews, dropViewsOf, renewCurrentViews } from '../../records/current-views.ts';
 import { fillFromExtra, fittingColumns, type MovedRow } from '../../records/fill-from-extra.ts';
 import { rowFactsSql } from '../../records/mark-rows.ts';
 import { retypeColumns } from '../../records/retype-columns.ts';
-import {
-  readVersions,
-  readWhole,
-  removeRows,
-  removeVersions,
-  versionCells,
-  versionColumns,
-  wholeCells,
-  wholeColumnsOf,
-  type OwnColumn,
-} from '../../records/whole-rows.ts';
 import { views } from './current-views.ts';
 import { openRecordTable } from './open-record-table.ts';
 import { versionsName } from '../../records/version-names.ts';
@@ -44,11 +31,11 @@ export const sqliteTables: RecordTables = {
     for (const statement of statements) tx.put(statement);
     ensureVersions(tx, name, place);
   },
-  retype: async (tx, { connector, table, stored, versions }, columns) => {
+  retype: async (tx, { connector, table, stored, versions }, columns, to) => {
     const name = tableName(connector, table.entity);
     await dropViewsOf(tx, views, [name]);
     dropViews(tx, name);
-    await retypeColumns(tx, { name, isVersioned: versions !== undefined }, columns, sqlType.string);
+    await retypeColumns(tx, { name, isVersioned: versions !== undefined }, columns, sqlType[to]);
     if (versions === undefined) return;
     createViews(tx, name, [...stored, ...columnsMissingIn(table.columns, stored)]);
   },
@@ -70,7 +57,7 @@ export const sqliteTables: RecordTables = {
       [versionsName(name), '_seq_to'],
       [name, '_row'],
     ] as const) {
-      if (!(await hasTable(tx, table))) continue;
+      if (!(await isTable(tx, table))) continue;
       const some = `SELECT ${key} FROM ${quoted(table)} LIMIT :limit`;
       const dropped = await tx.run(`DELETE FROM ${quoted(table)} WHERE ${key} IN (${some})`, { limit });
       if (dropped > 0) return dropped;
@@ -95,26 +82,13 @@ export const sqliteTables: RecordTables = {
       Object.fromEntries(parts.map((part, index) => [`k${index}`, part])),
     );
   },
-  readWhole: async (tx, connector, table, after, limit) =>
-    await readWhole(tx, quoted(tableName(connector, table.entity)), table, { after, limit }),
-  writeWhole: async (tx, connector, table, rows, shift) =>
-    await insertCells(
-      tx,
-      tableName(connector, table.entity),
-      [wholeColumnsOf(table), table.stored],
-      rows,
-      (row) => wholeCells(row, table, shift),
-    ),
-  rewriteWhole: async (tx, connector, table, rows) => {
-    await removeRows(tx, tableName(connector, table.entity), rows);
-    await sqliteTables.writeWhole(tx, connector, table, rows, 0);
-  },
-  readVersions: async (tx, connector, table, after, limit) =>
-    await readVersions(tx, quoted(versionsName(tableName(connector, table.entity))), table, { after, limit }),
-  writeVersions: async (tx, connector, { entity, stored }, versions) => {
-    const name = versionsName(tableName(connector, entity));
-    await removeVersions(tx, name, versions);
-    await insertCells(tx, name, [versionColumns, stored], versions, versionCells);
+  insertRows: async (tx, { name, columns }, rows) => {
+    if (rows.length === 0) return;
+    const statement = await sqliteTx(tx).prepared(
+      `INSERT INTO ${quoted(name)} (${columns.map((column) => quoted(column.name)).join(', ')})
+       VALUES (${columns.map(() => '?').join(', ')})`,
+    );
+    for (const cells of rows) statement.run(cells);
   },
 };
 
@@ -139,18 +113,7 @@ async function writeMoved(
   }
 }
 
-/** `cells`: those of the sink's own columns; the record's values follow. */
-async function insertCells<Row extends Pick<CopiedRecord, 'values'>>(
-  tx: Tx,
-  name: string,
-  [own, stored]: readonly [readonly OwnColumn[], readonly Column[]],
-  rows: readonly Row[],
-  cells: (row: Row) => readonly unknown[],
-): Promise<void> {
-  if (rows.length === 0) return;
-  const columns = [...own, ...stored.map((column) => quoted(column.name))];
-  const statement = await sqliteTx(tx).prepared(
-    `INSERT INTO ${quoted(name)} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`,
-  );
-  for (const row of rows) statement.run(cells(row), row.values);
+/** Tables of versions are made where versions are kept. */
+async function isTable(tx: Tx, name: string): Promise<boolean> {
+  return (await cellOf(tx, 'SELECT 1 FROM sqlite_schema WHERE name = :name', { name })) !== undefined;
 }

@@ -44,15 +44,16 @@ function callersOf(transition: string): readonly string[] {
 }
 
 describe('partitions as a state machine', () => {
-  it('writes _sync_partitions only by named transitions', () => {
+  it('writes _sync_partitions only by named transitions, and by copies', () => {
     const writers = sources.filter(({ name, text }) => !makers.test(name) && countWrites(text) > 0);
+    const named = ['deleting', 'end-walk', 'keeping', 'walking'].map((name) => `partitions/${name}`);
     expect(writers.map(({ name }) => name)).toEqual(
-      ['deleting', 'end-walk', 'keeping', 'walking'].map((name) => `${room}partitions/${name}.ts`),
+      ['copies/copied-tables', ...named].map((name) => `${room}${name}.ts`),
     );
   });
 
   it('draws the states of rows in the decision that the guide names', () => {
-    const decision = 'internals/decisions/0010-how-a-record-counts-as-deleted.md';
+    const decision = 'internals/decisions/0009-a-delete-needs-a-walk-a-confirmation-and-a-limit.md';
     const [drawn] = /```mermaid[^`]*```/.exec(readFileSync(path.join('docs', decision), 'utf8')) ?? [];
     expect(drawn).toContain('live --> missing');
     expect(readFileSync('docs/guides/deletes.md', 'utf8')).toContain(`../${decision}#states-of-a-row`);

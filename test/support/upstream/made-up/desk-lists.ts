@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '../../../../src/core/json.ts';
-import { textOf } from '../../../../src/sample/writing.ts';
+import { textOf } from '../../../../src/sample/sample-values.ts';
 import { type Answer, AnswerInstead, jsonAnswer } from '../answer.ts';
 import type { FakeRequest } from '../fake-request.ts';
 import type { DeskCursors, DeskEntity } from './desk-rows.ts';

@@ -1,6 +1,5 @@
 import type { JsonObject } from '../../../../src/core/json.ts';
-import { personAt } from '../../../../src/sample/people.ts';
-import { textOf } from '../../../../src/sample/writing.ts';
+import { personAt, textOf } from '../../../../src/sample/sample-values.ts';
 
 /** Kinds of records of the help desk, each listed in another way. */
 export const deskEntities = [

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../../../src/core/json.ts';
-import { createSampleAccount } from '../../../../src/sample/create-sample-account.ts';
-import { textOf } from '../../../../src/sample/writing.ts';
+import { createSampleAccount } from '../../../../src/sample/sample-service.ts';
+import { textOf } from '../../../../src/sample/sample-values.ts';
 import { sampleTruth } from '../../sample-truth.ts';
 import { type Answer, jsonAnswer } from '../answer.ts';
 import {

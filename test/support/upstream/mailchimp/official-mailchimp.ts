@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type { JsonObject, JsonValue } from '../../../../src/core/json.ts';
-import { textOf } from '../../../../src/sample/writing.ts';
+import { textOf } from '../../../../src/sample/sample-values.ts';
 import type { TruthRecord } from '../../sample-truth.ts';
 import { mailchimpRoutes } from './mailchimp-routes.ts';
 

@@ -1,7 +1,7 @@
 import { hash, randomUUID } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../../src/core/json.ts';
 import type { SampleAccount } from '../../../../src/sample/sample-account.ts';
-import { textOf } from '../../../../src/sample/writing.ts';
+import { textOf } from '../../../../src/sample/sample-values.ts';
 import { ApiError } from '../../../../src/service/api-error.ts';
 import { type Answer, AnswerInstead, jsonAnswer } from '../answer.ts';
 import { type CredentialState, type FakeRequest, tokenOf } from '../fake-request.ts';

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../../src/core/json.ts';
 import type { SampleAccount } from '../../../../src/sample/sample-account.ts';
-import { textOf } from '../../../../src/sample/writing.ts';
+import { textOf } from '../../../../src/sample/sample-values.ts';
 import { allOf } from '../wire-account.ts';
 import { expected, refuseOthers } from './notion-checks.ts';
 import type { NotionListing } from './notion-pages.ts';

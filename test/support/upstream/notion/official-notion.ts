@@ -1,6 +1,6 @@
 import { Client, collectPaginatedAPI, LogLevel } from '@notionhq/client';
 import type { JsonObject } from '../../../../src/core/json.ts';
-import { textOf } from '../../../../src/sample/writing.ts';
+import { textOf } from '../../../../src/sample/sample-values.ts';
 import type { TruthRecord } from '../../sample-truth.ts';
 
 /** Notion's own client. `origin`: it adds `/v1` itself. */

@@ -1,0 +1,203 @@
+import { writeJson } from '../core/json-text.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import { valueAt } from './field-value.ts';
+import { comparable } from './instants.ts';
+import { conditionMatcher, wordMatcher } from './match-condition.ts';
+import { nativeColumn, type NativeColumn } from './narrowing.ts';
+import type { Condition, FieldCondition, Scalar, SearchRequest } from './search-request.ts';
+import type { SearchTarget } from './search-target.ts';
+
+/** The order of a search's rows: by the keys in turn, then by row number. */
+export interface OrderRule {
+  readonly keys: readonly KeyRule[];
+  readonly rows: Direction;
+}
+
+type Direction = 'asc' | 'desc';
+
+export interface KeyRule {
+  readonly direction: Direction;
+  readonly keyOf: (record: JsonObject) => OrderKey;
+  /** The column by which a database sorts, times among them as texts; null: it does not. */
+  readonly by: { readonly field: string; readonly column: NativeColumn } | null;
+}
+
+/**
+ * The sort key of a record: bytes, a character each, that sort as values of any type do. Booleans, numbers, texts by
+ * code point (times as instants), then objects and arrays by their JSON text. Null is before all of them.
+ */
+export type OrderKey = string | null;
+
+/** A row's place in the order. */
+export interface Position {
+  /** For each key of the rule. */
+  readonly keys: readonly OrderKey[];
+  readonly row: number;
+}
+
+/** By `sort`; without it the best match of the filter's words first, else in the order of arrival. */
+export function orderRule(
+  { filter, sort }: Pick<SearchRequest, 'filter' | 'sort'>,
+  { fields }: Pick<SearchTarget, 'fields'>,
+): OrderRule {
+  const score = sort.length > 0 || filter === null ? null : filterScore(filter);
+  if (score !== null) {
+    const keyOf = (record: JsonObject): OrderKey => orderKey(score(record));
+    return { keys: [{ direction: 'desc', keyOf, by: null }], rows: 'asc' };
+  }
+  const keys = sort.map(({ path, direction }): KeyRule => {
+    const find = valueAt(path);
+    const [name = ''] = path;
+    const field = fields.get(name);
+    const column = path.length === 1 && field !== undefined ? nativeColumn(field) : null;
+    // Of flags there are two: they divide nothing.
+    const by = column === null || column.kind === 'boolean' ? null : { field: name, column };
+    return { direction, keyOf: (record) => orderKey(find(record)), by };
+  });
+  return { keys, rows: keys.at(-1)?.direction ?? 'asc' };
+}
+
+/** Says which of two rows comes first. */
+export function positionOrder({ keys, rows }: OrderRule): (left: Position, right: Position) => number {
+  const signs = keys.map(({ direction }) => (direction === 'asc' ? 1 : -1));
+  const rowSign = rows === 'asc' ? 1 : -1;
+  return (left, right) => {
+    for (const [index, sign] of signs.entries()) {
+      const difference = compareKeys(left.keys[index] ?? null, right.keys[index] ?? null);
+      if (difference !== 0) return difference * sign;
+    }
+    return (left.row - right.row) * rowSign;
+  };
+}
+
+/** Ascending. */
+export function compareKeys(left: OrderKey, right: OrderKey): number {
+  if (left === null || right === null) return Number(right === null) - Number(left === null);
+  return left < right ? -1 : Number(left > right);
+}
+
+// --- Keys
+
+/** So many bytes of a key count; of a text, therefore, about its first 500. Memory and cursors stay small. */
+const maxBytes = 512;
+
+function orderKey(value: JsonValue): OrderKey {
+  if (value === null) return null;
+  return keyBytes(value).subarray(0, maxBytes).toString('latin1');
+}
+
+function keyBytes(value: NonNullable<JsonValue>): Buffer {
+  if (typeof value === 'boolean') return Buffer.from([1, Number(value)]);
+  if (typeof value === 'number') {
+    return Buffer.concat([Buffer.from([2]), doubleBytes(value), Buffer.from([exact])]);
+  }
+  if (typeof value === 'bigint') return Buffer.concat([Buffer.from([2]), integerBytes(value)]);
+  return typeof value === 'string' ? textBytes(3, comparable(value)) : textBytes(4, writeJson(value));
+}
+
+function textBytes(kind: number, text: string): Buffer {
+  // A character takes a byte at least, so nothing further can count.
+  return Buffer.from(String.fromCharCode(kind) + text.slice(0, maxBytes));
+}
+
+/** Behind a double: the number is that double. */
+const exact = 0x80;
+
+/** IEEE 754 as bytes that sort: the sign turned, and of negative numbers everything. */
+function doubleBytes(value: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeDoubleBE(value === 0 ? 0 : value);
+  if (value < 0) return Buffer.from(bytes.map((byte) => byte ^ 0xff));
+  bytes.writeUInt8(bytes.readUInt8() ^ 0x80);
+  return bytes;
+}
+
+/**
+ * The nearest double, then by how much the integer is above or below it: as many digits as that has, and the digits.
+ */
+function integerBytes(value: bigint): Buffer {
+  const nearest = Number(value);
+  const distance = Number.isFinite(nearest) ? value - BigInt(nearest) : value;
+  const digits = (distance < 0n ? -distance : distance).toString(16);
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(digits.length);
+  const size = Buffer.concat([length, Buffer.from(digits)]);
+  if (distance === 0n) return Buffer.concat([doubleBytes(nearest), Buffer.from([exact])]);
+  return distance > 0n
+    ? Buffer.concat([doubleBytes(nearest), Buffer.from([0x81]), size])
+    : Buffer.concat([doubleBytes(nearest), Buffer.from([0x7f]), size.map((byte) => byte ^ 0xff)]);
+}
+
+/** The number or text that a key was made of, a time in UTC; null where it does not have all of that. */
+export function valueOfKey(key: string): NonNullable<Scalar> | null {
+  const [kind, ...bytes] = Buffer.from(key, 'latin1');
+  if (kind === 3) return key.length < maxBytes ? Buffer.from(bytes).toString() : null;
+  if (kind !== 2 || bytes.length !== 9 || bytes[8] !== exact) return null;
+  const isNegative = ((bytes[0] ?? 0) & 0x80) === 0;
+  const double = Buffer.from(isNegative ? bytes.map((byte) => byte ^ 0xff) : bytes);
+  if (!isNegative) double.writeUInt8(double.readUInt8() ^ 0x80);
+  return double.readDoubleBE();
+}
+
+// --- Rank: how well a record meets the words of a filter
+
+/** More than all slips that one search can have: a word more always outweighs them. */
+const pointsPerWord = 10_000;
+
+type Score = (value: JsonValue) => number;
+
+/**
+ * Higher for a better match, and made of the record alone. Null where every record that meets the filter would have
+ * the same. What stands under `not` counts nothing.
+ */
+function filterScore(filter: Condition): Score | null {
+  const ranked = rankedIn(filter);
+  const [first] = ranked;
+  if (first === undefined || (ranked.length === 1 && isSameForAll(first, filter))) return null;
+  return sumOf(ranked);
+}
+
+function sumOf(ranked: readonly FieldCondition[]): Score {
+  const parts = ranked.map((condition) => ({ find: valueAt(condition.path), score: fieldScore(condition) }));
+  return (value) => parts.reduce((sum, { find, score }) => sum + score(find(value)), 0);
+}
+
+/** Conditions on fields that look for words, `any` with such inside among them. */
+function rankedIn(condition: Condition): readonly FieldCondition[] {
+  const { kind } = condition;
+  if (kind === 'and' || kind === 'or') return condition.conditions.flatMap(rankedIn);
+  if (kind === 'keyword' || kind === 'fuzzy') return [condition];
+  return kind === 'any' && rankedIn(condition.condition).length > 0 ? [condition] : [];
+}
+
+/** A single word, which every row that meets the filter must have. */
+function isSameForAll(condition: FieldCondition, filter: Condition): boolean {
+  return condition.kind === 'keyword' && condition.words.length === 1 && isNeeded(condition, filter);
+}
+
+function isNeeded(wanted: Condition, condition: Condition): boolean {
+  if (condition.kind === 'and') return condition.conditions.some((inner) => isNeeded(wanted, inner));
+  return condition === wanted;
+}
+
+/** Of an array the best element that meets the condition counts. */
+function fieldScore(condition: FieldCondition): Score {
+  if (condition.kind === 'keyword' || condition.kind === 'fuzzy') {
+    const match = wordMatcher(condition);
+    return (value) => {
+      const { found, slips } = match(value) ?? { found: 0, slips: 0 };
+      return found * pointsPerWord - slips;
+    };
+  }
+  if (condition.kind !== 'any') return () => 0;
+  const meets = conditionMatcher(condition.condition);
+  const score = sumOf(rankedIn(condition.condition));
+  return (value) => {
+    let best = 0;
+    if (!Array.isArray(value)) return best;
+    for (const element of value as readonly JsonValue[]) {
+      if (meets(element)) best = Math.max(best, score(element));
+    }
+    return best;
+  };
+}

@@ -1,0 +1,102 @@
+import path from 'node:path';
+import * as z from 'zod';
+import { gatherConnectors, readWritten } from './gather-connectors.ts';
+import { settingsFile } from './settings-file.ts';
+import type { NotifySettings } from './settings.ts';
+
+interface ConfigPlace {
+  readonly file: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/**
+ * A valid config as plain data for people, in the words of the file: with the defaults of its schema and of `defaults`;
+ * secrets never, nor what is missing here.
+ */
+export function configView({ file, env }: ConfigPlace): Readonly<Record<string, unknown>> {
+  const config = gatherConnectors(readWritten(file, undefined, env), env);
+  const { defaults: _, ...written } = config.data as Members;
+  const unresolved = config.files.flatMap((one) => one.unresolved.map(({ at }) => at.join('.')));
+  // `as`: the schema of an object shows an object.
+  const shown = shownValue(written, z.toJSONSchema(settingsFile, { io: 'input' }) as Shape, {
+    at: '',
+    missing: new Set(unresolved),
+  }) as Members;
+  return { file: path.resolve(file), ...shown };
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+/** The part of a JSON Schema that decides what is shown. */
+interface Shape {
+  readonly type?: string;
+  readonly const?: unknown;
+  readonly default?: unknown;
+  /** A secret. */
+  readonly writeOnly?: boolean;
+  readonly required?: readonly string[];
+  readonly properties?: Readonly<Record<string, Shape>>;
+  readonly additionalProperties?: Shape | false;
+  readonly items?: Shape;
+  readonly anyOf?: readonly Shape[];
+  readonly oneOf?: readonly Shape[];
+}
+
+interface Place {
+  readonly at: string;
+  /** Dotted paths of values that nothing could be put into. */
+  readonly missing: ReadonlySet<string>;
+}
+
+/** Undefined where nothing is written and the schema has no default. */
+function shownValue(value: unknown, shape: Shape, { at, missing }: Place): unknown {
+  const given = value ?? shape.default ?? undefined;
+  if (missing.has(at)) return '[missing]';
+  if (given === undefined) return undefined;
+  if (shape.writeOnly === true) return '[secret]';
+  const shapes = shape.anyOf ?? shape.oneOf;
+  if (shapes !== undefined) {
+    return shownValue(given, shapes.find((one) => fits(given, one)) ?? {}, { at, missing });
+  }
+  if (Array.isArray(given)) {
+    return given.map((one, index) => shownValue(one, shape.items ?? {}, { at: `${at}.${index}`, missing }));
+  }
+  if (typeof given === 'string') return withoutUser(given);
+  if (!isMembers(given)) return given;
+  const { properties = {}, additionalProperties } = shape;
+  const names = new Set([...Object.keys(properties), ...Object.keys(given)]);
+  const entries = [...names].map((name) => {
+    const place = { at: at === '' ? name : `${at}.${name}`, missing };
+    const known = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    return [name, shownValue(given[name], known ?? (additionalProperties || {}), place)] as const;
+  });
+  return Object.fromEntries(entries.filter(([, one]) => one !== undefined));
+}
+
+function isMembers(value: unknown): value is Members {
+  return typeof value === 'object' && value !== null;
+}
+
+function fits(value: unknown, { type, required = [], properties = {} }: Shape): boolean {
+  if (!isMembers(value)) return type === (Number.isInteger(value) ? 'integer' : typeof value);
+  const kind = properties['type']?.const;
+  return (
+    type === 'object' && required.every((name) => name in value) && (kind ?? value['type']) === value['type']
+  );
+}
+
+/** An address without what may be secret in it: user, password and options. */
+function withoutUser(text: string): string {
+  return text.replace(
+    /^\s*([a-z][a-z0-9+.-]*:\/\/)([^/?#]*@)?([^?#]*).*$/is,
+    (_, scheme: string, user: string | undefined, place: string) =>
+      `${scheme}${user === undefined ? '' : '[secret]@'}${place}`,
+  );
+}
+
+/** Where a channel of `notify` leads, without what may be secret in its address. */
+export function shownPlace(channel: NotifySettings): string {
+  if (channel.type === 'email') return `${channel.server} to ${channel.to.join(', ')}`;
+  const text = channel.url.reveal();
+  return text === '' ? '[missing]' : `${new URL(text).origin}/[secret]`;
+}

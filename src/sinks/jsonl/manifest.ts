@@ -1,0 +1,210 @@
+import { createHash, hash as hashOf } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { hasCode } from '../../files/private-file.ts';
+import { cellOf, type Tx } from '../../sql/database.ts';
+import type { DamagedFile } from '../closed-files.ts';
+import type { LedgerFormat } from '../sqlite/open-database.ts';
+import { sqliteMigrations, tablesSql } from '../sqlite/schema.ts';
+
+/**
+ * The manifest: a row for each file of lines. A file has the lines of changes from `first_seq`, which is its name, up
+ * to `last_seq`; changes above the highest `last_seq` of an entity are in no file yet. A file with `is_dropped` is to
+ * be removed.
+ */
+const filesSql = `
+CREATE TABLE _sync_files (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  first_seq INTEGER NOT NULL,
+  last_seq INTEGER NOT NULL,
+  length INTEGER NOT NULL,
+  hash TEXT NOT NULL,
+  is_dropped INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (connector, entity, first_seq)
+) STRICT, WITHOUT ROWID;
+`;
+
+/** The ledger of a JSONL sink. Version 1 listed files that grew. */
+export const jsonlFormat: LedgerFormat = {
+  kind: 'jsonl',
+  sql: `${tablesSql}${filesSql}`,
+  firstVersion: 2,
+  migrations: sqliteMigrations,
+};
+
+export interface ListedFile {
+  readonly entity: EntityName;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+  /** In bytes. */
+  readonly length: number;
+  /** SHA-256, in hex. */
+  readonly hash: string;
+}
+
+export interface KnownFile extends ListedFile {
+  readonly isDropped: boolean;
+}
+
+/** Its name sorts as its lines do: by their change numbers. */
+export function closedName({ firstSeq }: Pick<ListedFile, 'firstSeq'>): string {
+  return `${String(firstSeq).padStart(12, '0')}.jsonl`;
+}
+
+/** The name of a whole file until the manifest has it, and of one that is being written. */
+export const temporaryEndings = { whole: '.next', partial: '.part' } as const;
+/** The ending of a file that no row knows: its ledger was lost, or replaced by an older one. */
+export const unlistedEnding = '.unlisted';
+
+/**
+ * Names of this sink: `closed` is the name that the file has, or is to have. Null for another name: files of other
+ * programs are not touched.
+ */
+export function readFileName(name: string): { readonly closed: string; readonly ending: string } | null {
+  const [, closed, ending = ''] = /^(\d{12,16}\.jsonl)(\.next|\.part|\.unlisted)?$/.exec(name) ?? [];
+  return closed === undefined ? null : { closed, ending };
+}
+
+export function entityDirectory(directory: string, connector: ConnectorName, entity: EntityName): string {
+  return join(directory, connector, entity);
+}
+
+export async function knownFiles(tx: Tx, connector: ConnectorName): Promise<readonly KnownFile[]> {
+  return await tx.rows<KnownFile>(
+    `SELECT entity, first_seq, last_seq, length, hash, is_dropped FROM _sync_files
+     WHERE connector = :connector ORDER BY entity, first_seq`,
+    { connector },
+  );
+}
+
+/** Files that are part of the sink, in the order of their lines. */
+export async function listedFiles(tx: Tx, connector: ConnectorName): Promise<readonly ListedFile[]> {
+  return (await knownFiles(tx, connector)).filter(({ isDropped }) => !isDropped);
+}
+
+/** The highest change number of which the entity's files have the line; 0 where they have none. */
+export async function lastSeq(tx: Tx, connector: ConnectorName, entity: EntityName): Promise<number> {
+  const sql = `SELECT last_seq FROM _sync_files
+    WHERE connector = :connector AND entity = :entity AND is_dropped = 0 ORDER BY first_seq DESC LIMIT 1`;
+  return (await cellOf<number>(tx, sql, { connector, entity })) ?? 0;
+}
+
+/** Lists a file, or what it holds since it was written again. */
+export function listFile(tx: Tx, connector: ConnectorName, file: ListedFile): void {
+  tx.put(
+    `INSERT INTO _sync_files (connector, entity, first_seq, last_seq, length, hash)
+     VALUES (:connector, :entity, :firstSeq, :lastSeq, :length, :hash)
+     ON CONFLICT (connector, entity, first_seq) DO UPDATE SET
+       last_seq = excluded.last_seq, length = excluded.length, hash = excluded.hash, is_dropped = 0`,
+    { ...file, connector },
+  );
+}
+
+/** The file is no part of the sink from now on; the holder of the connector removes it after the commit. */
+export function dropFile(tx: Tx, connector: ConnectorName, { entity, firstSeq }: ListedFile): void {
+  tx.put(
+    `UPDATE _sync_files SET is_dropped = 1
+     WHERE connector = :connector AND entity = :entity AND first_seq = :firstSeq`,
+    { connector, entity, firstSeq },
+  );
+}
+
+/** The same of all files of these entities. */
+export async function dropFiles(
+  tx: Tx,
+  connector: ConnectorName,
+  entities: readonly EntityName[],
+): Promise<void> {
+  await tx.run(
+    `UPDATE _sync_files SET is_dropped = 1 WHERE connector = :connector AND entity IN {entities text}`,
+    { connector, entities },
+  );
+}
+
+/** Once they are removed. */
+export function forgetDropped(tx: Tx, connector: ConnectorName): void {
+  tx.put(`DELETE FROM _sync_files WHERE connector = :connector AND is_dropped = 1`, { connector });
+}
+
+/* A file against what the manifest says of it. */
+
+const chunkBytes = 1024 * 1024;
+
+/**
+ * Between the commit that lists a file and its renaming, the file has its temporary name; another process may rename it
+ * between the attempts.
+ */
+function pathsOf(directory: string, file: ListedFile): readonly [string, ...string[]] {
+  const closed = join(directory, closedName(file));
+  return [closed, `${closed}${temporaryEndings.whole}`, closed];
+}
+
+function sizeOf(path: string): number | null {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? null;
+}
+
+/** For a file that does not hold what it should. */
+export function damageOf(directory: string, file: ListedFile): DamagedFile {
+  const [path] = pathsOf(directory, file);
+  return { entity: file.entity, path, length: file.length, found: sizeOf(path) };
+}
+
+/** By its length alone; null where it is the right one. `directory`: of the file's entity. */
+export function findWrongLength(directory: string, file: ListedFile): DamagedFile | null {
+  const isThere = pathsOf(directory, file).some((path) => sizeOf(path) === file.length);
+  return isThere ? null : damageOf(directory, file);
+}
+
+/** By its hash, piece by piece. Rejects with the signal's reason. */
+export async function findOtherContent(
+  directory: string,
+  file: ListedFile,
+  how: ReadHow = {},
+): Promise<DamagedFile | null> {
+  for (const path of pathsOf(directory, file)) {
+    if (sizeOf(path) === file.length && (await hashAt(path, how)) === file.hash) return null;
+  }
+  return damageOf(directory, file);
+}
+
+interface ReadHow {
+  readonly signal?: AbortSignal | undefined;
+  readonly onRead?: (bytes: number) => void;
+}
+
+/** Null where there is no such file by now. */
+async function hashAt(path: string, { signal, onRead }: ReadHow): Promise<string | null> {
+  const hash = createHash('sha256');
+  const buffer = Buffer.allocUnsafe(chunkBytes);
+  await using handle = await open(path, 'r').catch(ignoreMissing);
+  if (handle === null) return null;
+  let bytes = 0;
+  do {
+    signal?.throwIfAborted();
+    ({ bytesRead: bytes } = await handle.read(buffer, 0, buffer.length, null));
+    hash.update(buffer.subarray(0, bytes));
+    onRead?.(bytes);
+  } while (bytes > 0);
+  return hash.digest('hex');
+}
+
+/** All that a file holds; null where that is not what the manifest says. */
+export function readListed(directory: string, file: ListedFile): Buffer | null {
+  for (const path of pathsOf(directory, file)) {
+    try {
+      const bytes = readFileSync(path);
+      if (hashOf('sha256', bytes, 'hex') === file.hash) return bytes;
+    } catch (error) {
+      ignoreMissing(error);
+    }
+  }
+  return null;
+}
+
+function ignoreMissing(error: unknown): null {
+  if (hasCode(error, 'ENOENT')) return null;
+  throw error;
+}

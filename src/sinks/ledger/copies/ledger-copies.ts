@@ -1,0 +1,376 @@
+import { hash } from 'node:crypto';
+import { instant } from '../../../core/clock.ts';
+import { writeJson } from '../../../core/json-text.ts';
+import { SyncError } from '../../../core/errors.ts';
+import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import { usage } from '../../../core/usage-error.ts';
+import { cellOf, type Cells, type Snapshot, type Tx } from '../../../sql/database.ts';
+import { alreadyHeldError, sharedTablesError } from '../../acquire-errors.ts';
+import type { CopyHow } from '../../copies.ts';
+import type { Holder, StoredIdentity } from '../../lease.ts';
+import { parseNames } from '../../stored-json.ts';
+import { checkWhole, holding, holdingOnce } from '../acquire.ts';
+import { noteAction } from '../actions.ts';
+import {
+  hasIdentity,
+  holdConnector,
+  noteCopiedTo,
+  noteHolder,
+  rivalOf,
+  storedIdentity,
+} from '../connectors.ts';
+import type { RecordTables, Taken } from '../driver.ts';
+import { outsideRun, type Ledger } from '../ledger.ts';
+import { wholeTables, type WholeTable } from '../tables.ts';
+import { countVersions } from '../versions/closed-versions.ts';
+import {
+  clearTable,
+  copiedTables,
+  dropFacts,
+  isOfFacts,
+  lastTables,
+  movedCells,
+  selectCells,
+  type CopiedTable,
+  type Shift,
+} from './copied-tables.ts';
+
+/** Raised with every change of what a copy stores: one that another version of the program began starts again. */
+const copyVersion = 6;
+
+/**
+ * Copies a connector with all that a sink knows of it into another sink, table by table. Both sinks hold it meanwhile.
+ * A table counts as copied once what is stored of it was read back and compared; a copy that ended early resumes with
+ * the table of records it was at. What it has stored is used for nothing else before the last transaction.
+ */
+export function ledgerCopies(ledger: Ledger) {
+  return {
+    ledger,
+    /**
+     * Throws `ConnectorBusyError`; USAGE where nothing of the connector is stored, or the other sink holds it already;
+     * SINK_INCOMPATIBLE where that cannot take it; the signal's reason.
+     */
+    into: async (target: { readonly ledger: Ledger }, how: CopyHow) =>
+      await copyInto(ledger, target.ledger, how),
+    /** Removes what an unfinished copy has stored; false where there is none. Throws `ConnectorBusyError`. */
+    discard: async (connector: ConnectorName, holder: Holder) =>
+      await holdingOnce(ledger, connector, holder, async (tx) => {
+        const known = await readMarker(tx, connector);
+        if (known === undefined || known.finishedAt !== null) return false;
+        await dropCopy(tx, ledger.records, connector, known);
+        noteAction(tx, ledger, { action: 'copy-discarded', connector });
+        return true;
+      }),
+    /** Allows runs again of a connector that was copied away; false where it was not. Throws `ConnectorBusyError`. */
+    reopen: async (connector: ConnectorName, holder: Holder) =>
+      await holdingOnce(ledger, connector, holder, async (tx) => {
+        const wasAway = await noteCopiedTo(tx, connector, null);
+        if (wasAway) noteAction(tx, ledger, { action: 'copy-reopened', connector });
+        return wasAway;
+      }),
+  };
+}
+
+async function copyInto(source: Ledger, target: Ledger, how: CopyHow) {
+  const { connector, from, to, holder, signal } = how;
+  const check = async (tx: Tx): Promise<void> => {
+    await checkWhole(tx, connector);
+    // A lease names its holder, the lock of a file does not.
+    if (tx.dialect.name === 'sqlite') await noteHolder(tx, connector, holder);
+  };
+  return await holding(source, connector, { holder, check }, async (reading) => {
+    await using snapshot = await source.db.openSnapshot(signal);
+    const copied = await describe(snapshot, source, connector);
+    const free = { holder, check: async () => undefined };
+    const state = await holding(target, connector, free, async (writing) => {
+      const begun = await outsideRun(writing, async (tx) => await begin(tx, target, copied, how));
+      if (begun.state !== 'done') {
+        await copyTables({ source, target, snapshot, writing, how }, copied.tables, begun);
+        signal.throwIfAborted();
+        // Once the source is held no longer, it may have changed since.
+        await reading.read(async () => Promise.resolve());
+        await outsideRun(writing, async (tx) => {
+          await holdConnector(tx, { ...copied.identity, connector, holder }, writing.epoch);
+          await finish(tx, target, copied, begun, how);
+        });
+      }
+      await outsideRun(reading, async (tx) => {
+        const copiedTo = writeJson({ from, to, at: instant(source.clock.now()) });
+        const isNew = await noteCopiedTo(tx, connector, copiedTo);
+        if (isNew) noteAction(tx, source, { action: 'copy-to', connector, detail: { to } });
+      });
+      await target.lines?.write(writing);
+      return begun.state;
+    });
+    const { tables, newestSeq, last } = copied;
+    const lost = tables.filter(({ hasVersions }) => hasVersions && !target.records.keepsVersions);
+    return {
+      connector,
+      /** `done`: an earlier copy was complete, and nothing has changed in the source since. */
+      state,
+      rows: tables.reduce((sum, { rows }) => sum + rows, 0),
+      deleted: tables.reduce((sum, { deleted }) => sum + deleted, 0),
+      entities: tables.length,
+      /** Entities whose earlier versions the target does not take. */
+      withoutVersions: lost.map(({ entity }) => entity),
+      /** Id of the target: `export` gives it. */
+      toSink: target.sinkId,
+      /** The highest change number of the source; later changes get higher ones in the target. */
+      newestSeq,
+      isPaused: last.some(({ table, rows }) => table.name === '_sync_pauses' && rows.length > 0),
+    };
+  });
+}
+
+/** The connector as the source has it. */
+interface Copied {
+  readonly identity: StoredIdentity & { readonly definitionHash: string };
+  /** Changes as soon as any record or table may have changed. */
+  readonly state: string;
+  readonly tables: readonly WholeTable[];
+  /** Rows of `lastTables`. */
+  readonly last: readonly { readonly table: CopiedTable; readonly rows: readonly Cells[] }[];
+  /** Every change number that a reader can have seen is at most this one. */
+  readonly newestSeq: number;
+  /** The highest numbers that the connector's rows may name. */
+  readonly highest: Shift;
+}
+
+async function describe(snapshot: Snapshot, ledger: Ledger, connector: ConnectorName): Promise<Copied> {
+  const found = await snapshot.read(
+    async (tx) =>
+      await tx.first<Copied['identity'] & { readonly epoch: number }>(
+        `SELECT base_url, connector_id, definition, definition_hash, epoch FROM _sync_connectors
+         WHERE connector = :connector AND ${hasIdentity}`,
+        { connector },
+      ),
+  );
+  if (found === undefined) {
+    throw usage(`The sink at ${ledger.db.place} holds nothing of connector "${connector}".`);
+  }
+  const { epoch, ...identity } = found;
+  const last: Copied['last'][number][] = [];
+  for (const table of lastTables) {
+    const rows: Cells[] = [];
+    for await (const batch of snapshot.batches(selectCells(table, table.name), { connector })) {
+      rows.push(...batch);
+    }
+    last.push({ table, rows });
+  }
+  const newestRun = 'SELECT max(number) FROM _sync_runs WHERE connector = :connector';
+  return await snapshot.read(async (tx) => {
+    const tables = await wholeTables(tx, connector);
+    // What changes records takes the connector for a run first, which notes its epoch; a reset with data drops tables.
+    const parts: unknown[] = [copyVersion, ledger.sinkId, epoch, last[0]?.rows];
+    // Versions may expire alone.
+    for (const { entity } of tables.filter(({ hasVersions }) => hasVersions)) {
+      parts.push([entity, await countVersions(tx, ledger.records, { connector, entity })]);
+    }
+    return {
+      identity,
+      state: hash('sha256', JSON.stringify(parts), 'hex'),
+      last,
+      tables,
+      newestSeq: await ledger.newestSeq(tx, connector),
+      highest: {
+        runs: (await cellOf<number | null>(tx, newestRun, { connector })) ?? 0,
+        partitions: await ledger.highestPartition(tx),
+      },
+    };
+  });
+}
+
+/** What a target notes of a copy; the numbers of its shift are added to those of the source. */
+interface Marker extends Shift {
+  readonly state: string;
+  /** JSON: the entities whose tables it has made. */
+  readonly entities: string;
+  /** How many of its tables are copied. */
+  readonly done: number;
+  readonly finishedAt: string | null;
+}
+
+type Begun = Shift & { readonly done: number; readonly state: 'begun' | 'resumed' | 'done' };
+
+async function readMarker(tx: Tx, connector: ConnectorName): Promise<Marker | undefined> {
+  const sql =
+    'SELECT state, entities, runs, partitions, done, finished_at FROM _sync_copies WHERE connector = :connector';
+  return await tx.first<Marker>(sql, { connector });
+}
+
+/** Resumes the unfinished copy of the same state of the same source; one of another state begins again. */
+async function begin(
+  tx: Tx,
+  ledger: Ledger,
+  { tables, state, highest }: Copied,
+  { connector, from, to, holder }: CopyHow,
+): Promise<Begun> {
+  const { records } = ledger;
+  const rival = await rivalOf(tx, connector);
+  if (rival !== undefined) throw sharedTablesError(connector, rival);
+  const known = await readMarker(tx, connector);
+  const isSame = known?.state === state;
+  if ((await storedIdentity(tx, connector)) !== undefined) {
+    if (isSame && known.finishedAt !== null) return { ...known, state: 'done' };
+    throw alreadyHeldError(connector, to);
+  }
+  const runs = await ledger.reserveNumbers(tx, 'runs', highest.runs);
+  const names = { connector, from, to, holder: writeJson(holder), runs };
+  await dropFacts(tx, connector);
+  if (isSame && known.finishedAt === null) {
+    await tx.run(
+      `UPDATE _sync_copies SET holder = :holder, source_name = :from, target_name = :to, runs = :runs
+       WHERE connector = :connector`,
+      names,
+    );
+    return { ...known, runs, state: 'resumed' };
+  }
+  if (known !== undefined) await dropCopy(tx, records, connector, known);
+  for (const table of tables) await makeTable(tx, records, connector, table);
+  const partitions = await ledger.reserveNumbers(tx, 'partitions', highest.partitions);
+  const entities = JSON.stringify(tables.map(({ entity }) => entity));
+  await tx.run(
+    `INSERT INTO _sync_copies (connector, source_name, target_name, state, entities, runs, partitions, done, holder, since)
+     VALUES (:connector, :from, :to, :state, :entities, :runs, :partitions, 0, :holder, :since)`,
+    { ...names, partitions, state, entities, since: instant(ledger.clock.now()) },
+  );
+  return { runs, partitions, done: 0, state: 'begun' };
+}
+
+async function makeTable(
+  tx: Tx,
+  records: RecordTables,
+  connector: ConnectorName,
+  { entity, key, stored, hasVersions }: WholeTable,
+): Promise<void> {
+  const table = { entity, key, columns: stored };
+  const kept = hasVersions && records.keepsVersions ? { versions: { isNew: true, isOn: true } } : {};
+  await records.ensure(tx, { connector, table, stored: [], ...kept });
+}
+
+async function dropCopy(
+  tx: Tx,
+  records: RecordTables,
+  connector: ConnectorName,
+  { entities }: Marker,
+): Promise<void> {
+  // `as`: as `begin` has written them.
+  await records.drop(tx, connector, parseNames(entities) as readonly EntityName[]);
+  await dropFacts(tx, connector);
+  await tx.run('DELETE FROM _sync_copies WHERE connector = :connector', { connector });
+}
+
+interface Copying {
+  readonly source: Ledger;
+  readonly target: Ledger;
+  readonly snapshot: Snapshot;
+  readonly writing: Taken;
+  readonly how: CopyHow;
+}
+
+async function copyTables(copying: Copying, tables: readonly WholeTable[], begun: Begun): Promise<void> {
+  const { source, target, writing, how } = copying;
+  const { connector } = how;
+  const allRows = tables.reduce((sum, { rows }) => sum + rows, 0);
+  let before = 0;
+  for (const [index, table] of copiedTables(source.records, target.records, connector, tables).entries()) {
+    const { whole } = table;
+    if (index >= begun.done || isOfFacts(table)) {
+      await outsideRun(writing, async (tx) => {
+        const sql = 'UPDATE _sync_copies SET done = :index WHERE connector = :connector';
+        await tx.run(sql, { connector, index });
+        // What an earlier attempt has left.
+        if (whole === null) return await clearTable(tx, table, connector);
+        await target.records.drop(tx, connector, [whole.entity]);
+        await makeTable(tx, target.records, connector, whole);
+      });
+      const rows = before;
+      await copyTable(copying, table, begun, async (stored) => {
+        const entity = whole?.entity ?? null;
+        await how.onProgress({ entity, rows: entity === null ? rows : rows + stored, allRows });
+      });
+    }
+    before += whole?.rows ?? 0;
+  }
+}
+
+/** Throws SINK_FAILED where the target does not hold what was read. */
+async function copyTable(
+  { snapshot, target, writing, how }: Copying,
+  table: CopiedTable,
+  shift: Shift,
+  onStored: (rows: number) => Promise<void>,
+): Promise<void> {
+  const { connector, signal } = how;
+  let read = noRows;
+  await onStored(0);
+  for await (const batch of snapshot.batches(selectCells(table, table.from), { connector })) {
+    signal.throwIfAborted();
+    const rows = batch.map((cells) => movedCells(table, cells, shift));
+    read = withRows(read, rows);
+    await outsideRun(writing, async (tx) => await target.records.insertRows(tx, table, rows));
+    await onStored(read.rows);
+  }
+  if (read.rows === 0) return;
+  await using written = await target.db.openSnapshot(signal);
+  let stored = noRows;
+  for await (const batch of written.batches(selectCells(table, table.name), { connector })) {
+    stored = withRows(stored, batch);
+  }
+  if (stored.rows === read.rows && stored.digest === read.digest) return;
+  const found = `${stored.rows} rows with digest ${stored.digest.toString(16)}`;
+  const expected = `${read.rows} rows with digest ${read.digest.toString(16)}`;
+  throw new SyncError(
+    `Table ${table.name} of sink ${how.to} holds ${found}; ${expected} were copied. Another process may have written to it: copy again.`,
+    { code: 'SINK_FAILED', recovery: 'stop', context: { connector, table: table.name } },
+  );
+}
+
+/** Of rows in any order: databases sort texts in different ways. */
+const noRows = { rows: 0, digest: 0n };
+
+function withRows({ rows, digest }: typeof noRows, batch: readonly Cells[]): typeof noRows {
+  let sum = digest;
+  for (const cells of batch) {
+    const texts = cells.map((cell) => {
+      if (typeof cell === 'boolean') return Number(cell);
+      if (typeof cell === 'bigint') return String(cell);
+      return Buffer.isBuffer(cell) ? cell.toString('base64') : cell;
+    });
+    sum += BigInt(`0x${hash('sha256', JSON.stringify(texts), 'hex').slice(0, 32)}`);
+  }
+  return { rows: rows + batch.length, digest: BigInt.asUintN(128, sum) };
+}
+
+/** From here on the connector is as in the source. */
+async function finish(
+  tx: Tx,
+  ledger: Ledger,
+  { tables, last, newestSeq }: Copied,
+  shift: Shift,
+  { connector, from }: CopyHow,
+): Promise<void> {
+  const { records } = ledger;
+  for (const { table, rows } of last) {
+    if (rows.length > 0) await clearTable(tx, table, connector);
+    await records.insertRows(
+      tx,
+      table,
+      rows.map((cells) => movedCells(table, cells, shift)),
+    );
+  }
+  for (const { entity } of tables) {
+    await tx.run(
+      'UPDATE _sync_tables SET name = :name, current_view = NULL WHERE connector = :connector AND entity = :entity',
+      { connector, entity, name: records.tableName(connector, entity) },
+    );
+  }
+  // Change numbers continue above those of the source, and of an earlier connector of that name.
+  await ledger.raiseSeq(tx, connector, newestSeq);
+  await records.renewViews(tx, connector);
+  noteAction(tx, ledger, { action: 'copy-from', connector, detail: { from } });
+  await tx.run('UPDATE _sync_copies SET finished_at = :now WHERE connector = :connector', {
+    connector,
+    now: instant(ledger.clock.now()),
+  });
+}

@@ -1,0 +1,115 @@
+import * as z from 'zod';
+import { readJson } from '../../../core/json-text.ts';
+import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import { cellOf, type Tx } from '../../../sql/database.ts';
+import type { ResetCounts, ResetScope } from '../../repair.ts';
+import { dropFacts } from '../copies/copied-tables.ts';
+import type { RecordTables } from '../driver.ts';
+import { transitions } from '../partitions/transitions.ts';
+import { forbidContinuing } from '../runs/runs.ts';
+import { knownEntities } from '../tables.ts';
+
+/** One connector in a transaction that holds it. */
+export interface Resetting {
+  readonly tx: Tx;
+  readonly records: RecordTables;
+  readonly connector: ConnectorName;
+  readonly what: Pick<ResetScope, 'withData' | 'now'>;
+}
+
+export async function resetEntity(
+  resetting: Resetting,
+  entities: readonly EntityName[],
+): Promise<ResetCounts> {
+  const partitions = await readAgain(resetting, entities);
+  return { partitions, rows: resetting.what.withData ? await dropRecords(resetting, entities) : 0 };
+}
+
+export async function resetConnector(
+  resetting: Resetting,
+  entities: readonly EntityName[],
+): Promise<ResetCounts> {
+  const { tx, connector, what } = resetting;
+  const partitions = await readAgain(resetting, entities);
+  await deleteOf(resetting, ['_sync_windows']);
+  await forbidContinuing(tx, connector);
+  if (!what.withData) return { partitions, rows: 0 };
+  const rows = await dropRecords(resetting, entities);
+  // The rest of the connector. A pause stays: it is a person's request, not progress; so does what people did, and what
+  // they purged stays away.
+  await dropFacts(tx, connector, ['_sync_actions', '_sync_purge_keys', '_sync_purged', '_sync_purge_work']);
+  await deleteOf(resetting, ['_sync_tables', '_sync_connectors', '_sync_copies', '_sync_progress']);
+  return { partitions, rows };
+}
+
+/**
+ * Nothing is stored of the connector: it begins as one that was never there, whatever was tried before under its name.
+ */
+export async function beginAfresh(
+  of: Pick<Resetting, 'tx' | 'records' | 'connector'> & Pick<ResetScope, 'now'>,
+) {
+  const { now, ...where } = of;
+  const resetting: Resetting = { ...where, what: { withData: false, now } };
+  const entities = await knownEntities(of.tx, of.connector);
+  await resetConnector(resetting, entities);
+  await dropRecords(resetting, entities);
+}
+
+/**
+ * Makes the living partitions of the entities due from their start, and gives how many; their progress is discarded.
+ * They are ready where an unfinished chain reads the entity, so that a run that resumes it walks them too.
+ */
+export async function readAgain(resetting: Resetting, entities: readonly EntityName[]): Promise<number> {
+  const { tx, connector, what } = resetting;
+  await transitions.dropUnfinished(tx, { connector, entities });
+  await deleteOf(resetting, ['_sync_missing', '_sync_seen', '_sync_raw'], entities);
+  const newest = await cellOf<string>(
+    tx,
+    `SELECT scope FROM _sync_runs WHERE connector = :connector AND chain = '' ORDER BY number DESC LIMIT 1`,
+    { connector },
+  );
+  const reading = newest === undefined ? [] : readScope.parse(readJson(newest)).entities;
+  return await transitions.readAgain(tx, { connector, entities, now: what.now, reading });
+}
+
+const readScope = z.object({ entities: z.array(z.string()) });
+
+const tablesOfRecords = [
+  '_sync_tables',
+  '_sync_versions',
+  '_sync_hours',
+  '_sync_days',
+  '_sync_also',
+  '_sync_quarantine',
+  '_sync_drift',
+  '_sync_downloads',
+  '_sync_retained',
+  '_sync_masks',
+];
+
+/** The records and what the ledger says of them; gives how many there were. The partitions stay. */
+async function dropRecords(resetting: Resetting, entities: readonly EntityName[]): Promise<number> {
+  const { tx, records, connector } = resetting;
+  if (entities.length === 0) return 0;
+  const stored = await cellOf<number | null>(
+    tx,
+    `SELECT CAST(sum(rows) AS bigint) FROM _sync_tables WHERE connector = :connector AND entity IN {entities text}`,
+    { connector, entities },
+  );
+  await records.drop(tx, connector, entities);
+  await deleteOf(resetting, tablesOfRecords, entities);
+  return stored ?? 0;
+}
+
+/** Every statement names the connector: nothing of another one is touched. Of all its entities where none are named. */
+async function deleteOf(
+  { tx, connector }: Resetting,
+  tables: readonly string[],
+  entities: readonly EntityName[] | null = null,
+): Promise<void> {
+  for (const table of tables) {
+    const from = `DELETE FROM ${table} WHERE connector = :connector`;
+    if (entities === null) await tx.run(from, { connector });
+    else await tx.run(`${from} AND entity IN {entities text}`, { connector, entities });
+  }
+}
