@@ -3,7 +3,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openHistory } from '../../src/sinks/registry.ts';
 import { instantClock } from '../support/instant-clock.ts';
-import { openStatusWorld, script, type StatusWorld } from '../support/page/status-world.ts';
+import { noRedis, openStatusWorld, script, type StatusWorld } from '../support/page/status-world.ts';
 import { openActor, type Actor } from '../support/page/actor.ts';
 import { eventually } from '../support/jobs/worker-bench.ts';
 import { serveWorkerPages } from '../support/page/worker-pages.ts';
@@ -25,8 +25,10 @@ beforeAll(async () => {
   world = await openStatusWorld();
   config = path.join(world.folder, 'with-tokens.yaml');
   redis = await startRedis();
-  const slow = (await world.configText()).replace(/(leads: .*requestsPerSecond: )1000/, '$110');
-  await writeFile(config, `http: ${http}\nredis: { url: "${redis.url}" }\n${slow}`);
+  const slow = (await world.configText())
+    .replace(noRedis, redis.url)
+    .replace(/(leads: .*requestsPerSecond: )1000/, '$110');
+  await writeFile(config, `http: ${http}\n${slow}`);
   ui = await serveUi({ config });
   anna = await openActor(ui, 'token-of-anna-0123');
 });
@@ -175,7 +177,7 @@ describe('a person with a token that may act', () => {
 
   it('reads that Redis is missing where a worker has to act, and acts without it where none has to', async () => {
     const lost = path.join(world.folder, 'without-redis.yaml');
-    await writeFile(lost, (await readFile(config, 'utf8')).replace(redis.url, 'redis://127.0.0.1:1'));
+    await writeFile(lost, (await readFile(config, 'utf8')).replace(redis.url, noRedis));
     await using alone = await serveUi({ config: lost });
     const actor = await openActor(alone, 'token-of-anna-0123');
     const addresses = ['/act/run-now?connector=newsletter', '/act/publish-now?target=lake'];

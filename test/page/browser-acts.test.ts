@@ -5,7 +5,7 @@ import { chromium, type Browser, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/jobs/worker-bench.ts';
 import { findChromium } from '../support/page/find-chromium.ts';
-import { openStatusWorld, type StatusWorld } from '../support/page/status-world.ts';
+import { noRedis, openStatusWorld, type StatusWorld } from '../support/page/status-world.ts';
 import { serveWorkerPages } from '../support/page/worker-pages.ts';
 import { startRedis, type PrivateRedis } from '../support/redis.ts';
 import { callCli } from '../support/run-cli.ts';
@@ -24,11 +24,10 @@ describe.skipIf(!isLong || program === null)('the actions of the pages in a brow
     world = await openStatusWorld();
     redis = await startRedis();
     config = path.join(world.folder, 'with-worker.yaml');
-    const slow = (await world.configText()).replace(/(leads: .*requestsPerSecond: )1000/, '$11');
-    await writeFile(
-      config,
-      `http: { tokens: { anna: { token: token-of-anna-0123, may: act } } }\nredis: { url: "${redis.url}" }\n${slow}`,
-    );
+    const slow = (await world.configText())
+      .replace(noRedis, redis.url)
+      .replace(/(leads: .*requestsPerSecond: )1000/, '$11');
+    await writeFile(config, `http: { tokens: { anna: { token: token-of-anna-0123, may: act } } }\n${slow}`);
     worker = await serveWorkerPages(config, ['members', 'newsletter', 'new-shop']);
     // Tests run as root in containers, where Chromium's sandbox does not start.
     browser = await chromium.launch({ executablePath: program ?? '', args: ['--no-sandbox'] });
