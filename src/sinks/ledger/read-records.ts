@@ -10,7 +10,7 @@ import type { LedgerDriver, RecordTables } from './driver.ts';
 import { ledgerReader } from './history/history.ts';
 import { beganAt, beganWith } from '../records/close-versions.ts';
 import { columnValue } from '../records/mark-rows.ts';
-import { versionsName } from '../records/version-names.ts';
+import { versionsName } from '../records/own-names.ts';
 import { storedTable } from './tables.ts';
 import { versionedEntities } from './versions/versions.ts';
 

@@ -4,7 +4,7 @@ import type { Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { columnsMissingIn } from '../decisions/stored-table.ts';
 import type { TablePlace } from '../ledger/record-table.ts';
-import { versionOwn } from './version-names.ts';
+import { versionOwn } from './own-names.ts';
 
 /** A row that is about to change. */
 export interface ChangingRow {

@@ -8,18 +8,25 @@ import { isJsonColumn } from '../decisions/stored-table.ts';
 import { parseColumns, parseDescribed } from '../stored-json.ts';
 
 /** How a database makes views. */
-export interface Views<Found extends FoundName> {
+export interface Views {
   readonly tableName: (connector: ConnectorName, entity: EntityName) => string;
   /** What has these names, by the names that were asked for. */
-  readonly find: (tx: Tx, names: readonly string[]) => Promise<ReadonlyMap<string, Found>>;
-  /** Whether this program made it. A view of another person is left alone. */
-  readonly isOwn: (found: Found) => boolean;
+  readonly findViews: (tx: Tx, names: readonly string[]) => Promise<ReadonlyMap<string, FoundView>>;
   /** Makes the view, or brings it up to date with its table. */
-  readonly put: (tx: Tx, view: ShownView, found: Found | undefined) => void;
+  readonly putView: (tx: Tx, view: ShownView, found: FoundView | undefined) => void;
 }
 
-export interface FoundName {
+/** What has the name of a view: a view or something else. */
+export interface FoundView {
   readonly name: string;
+  /** Whether this program made it. A view of another person is left alone. */
+  readonly isOwn: boolean;
+  /** Says how it was made. */
+  readonly text: string;
+  /** Those that cannot be changed; absent: all can. */
+  readonly columns?: readonly Readonly<Record<'name' | 'type', string>>[];
+  /** Whether another view is made of it: then it cannot be dropped. */
+  readonly isUsed?: boolean;
 }
 
 export interface ShownView {
@@ -34,15 +41,15 @@ export interface ShownView {
  * Makes and renews the views of the connector's tables: rows that are not deleted, without the sink's own columns.
  * Nothing is written where nothing has changed. Where something else has the name there is no view.
  */
-export async function renewCurrentViews<Found extends FoundName>(
+export async function renewCurrentViews(
   tx: Tx,
-  { tableName, find, isOwn, put }: Views<Found>,
+  { tableName, findViews, putView }: Views,
   connector: ConnectorName,
 ): Promise<void> {
   const tables = await viewedTables(tx, connector);
   const names = new Set(tables.map(({ entity }) => tableName(connector, entity)));
   const namesOf = (entity: EntityName): readonly string[] => viewNames(tableName(connector, entity), names);
-  const found = await find(
+  const found = await findViews(
     tx,
     tables.flatMap(({ entity }) => namesOf(entity)),
   );
@@ -50,12 +57,11 @@ export async function renewCurrentViews<Found extends FoundName>(
     const existing = namesOf(entity).map((name) => ({ name, view: found.get(name) }));
     // A view of an earlier name stays where it is still right.
     const chosen =
-      existing.find(({ view }) => view !== undefined && isOwn(view)) ??
-      existing.find(({ view }) => view === undefined);
+      existing.find(({ view }) => view?.isOwn === true) ?? existing.find(({ view }) => view === undefined);
     if (chosen !== undefined) {
       const columns = parseColumns(stored);
       const derived = shownDerived(parseDescribed(described).derived, columns);
-      put(tx, { name: chosen.name, connector, entity, columns, derived }, chosen.view);
+      putView(tx, { name: chosen.name, connector, entity, columns, derived }, chosen.view);
     }
     const name = chosen?.name ?? null;
     if (name !== currentView) await noteView(tx, { connector, entity, view: name });
@@ -63,19 +69,20 @@ export async function renewCurrentViews<Found extends FoundName>(
 }
 
 /** Before their tables are dropped, or a table takes the name. Fails where another view is made of one. */
-export async function dropOwnViews<Found extends FoundName>(
+export async function dropOwnViews(
   tx: Tx,
-  { find, isOwn }: Views<Found>,
+  { findViews }: Pick<Views, 'findViews'>,
   names: readonly string[],
 ): Promise<void> {
-  const found = await find(tx, names);
-  for (const view of found.values()) if (isOwn(view)) tx.put(`DROP VIEW ${quoted(view.name)}`);
+  for (const { name, isOwn } of (await findViews(tx, names)).values()) {
+    if (isOwn) tx.put(`DROP VIEW ${quoted(name)}`);
+  }
 }
 
-/** The same of the views that these tables may have. */
-export async function dropViewsOf<Found extends FoundName>(
+/** Drops the views that these tables may have, in the same way. */
+export async function dropViewsOf(
   tx: Tx,
-  views: Views<Found>,
+  views: Pick<Views, 'findViews'>,
   tables: readonly string[],
 ): Promise<void> {
   const names = tables.flatMap((table) => viewNames(table, new Set()));
@@ -104,4 +111,9 @@ function shownDerived(
       return { ...column, from: column.from.filter((name) => usable.has(name)) };
     })
     .filter(({ from }) => from.length > 0);
+}
+
+/** The columns that a derived one is made of, as one expression. */
+export function sourceOf({ from }: DerivedColumn): string {
+  return from.length === 1 ? from.map(quoted).join('') : `coalesce(${from.map(quoted).join(', ')})`;
 }

@@ -4,7 +4,7 @@ import type { Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { Stamp, TablePlace } from '../ledger/record-table.ts';
 import { closeVersionsOf } from './close-versions.ts';
-import { versionsName } from './version-names.ts';
+import { versionsName } from './own-names.ts';
 
 /** Rows held at once. */
 const batchRows = 1_000;

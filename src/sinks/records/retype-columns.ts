@@ -4,7 +4,7 @@ import type { Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { isJsonColumn } from '../decisions/stored-table.ts';
 import { columnValue } from './mark-rows.ts';
-import { versionsName } from './version-names.ts';
+import { versionsName } from './own-names.ts';
 
 /** Rows held at once. */
 const batchRows = 1_000;

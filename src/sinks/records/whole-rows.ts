@@ -3,30 +3,10 @@ import type { Column, ColumnValue } from '../../core/records.ts';
 import { wantedLength } from '../../sql/batch-size.ts';
 import type { Cells, Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
-import type { CellColumn, CellTable, RecordTables } from '../ledger/driver.ts';
+import type { CellTable, RecordTables } from '../ledger/driver.ts';
 import type { WholeTable } from '../ledger/tables.ts';
 import { columnValue } from './mark-rows.ts';
-import { versionOwn, versionsName } from './version-names.ts';
-
-/** The sink's own columns that every database has. */
-const own: readonly CellColumn[] = [
-  { name: '_row', type: 'integer' },
-  { name: '_extra', type: 'any' },
-  { name: '_first_seen_at', type: 'time' },
-  { name: '_changed_at', type: 'time' },
-  { name: '_run_id', type: 'string' },
-  { name: '_seq', type: 'integer' },
-  { name: '_hash', type: 'string' },
-  { name: '_volatile_hash', type: 'string' },
-  { name: '_deleted_at', type: 'time' },
-  { name: '_partition', type: 'integer' },
-];
-
-const ownWithVersions: readonly CellColumn[] = [
-  ...own,
-  { name: '_valid_from', type: 'time' },
-  { name: '_valid_seq', type: 'integer' },
-];
+import { rowOwn, versionedOwn, versionOwn, versionsName } from './own-names.ts';
 
 /** A table of an entity's rows, or of their closed versions: the sink's own columns, then those of records. */
 interface RowsTable extends CellTable {
@@ -40,7 +20,7 @@ type OfTable = Pick<WholeTable, 'entity' | 'key' | 'stored' | 'hasVersions'>;
 
 export function rowsTable(records: Names, connector: ConnectorName, table: OfTable): RowsTable {
   const { entity, key, stored, hasVersions } = table;
-  const columns = [...(hasVersions ? ownWithVersions : own), ...stored];
+  const columns = [...rowOwn, ...(hasVersions ? versionedOwn : []), ...stored];
   return { name: records.tableName(connector, entity), key, columns, stored, number: '_row' };
 }
 
@@ -48,11 +28,6 @@ export function versionsTable(records: Names, connector: ConnectorName, table: O
   const { entity, stored } = table;
   const name = versionsName(records.tableName(connector, entity));
   return { name, key: null, columns: [...versionOwn, ...stored], stored, number: '_seq_to' };
-}
-
-/** Columns of a table whose rows have no versions. */
-export function columnsWithoutVersions(stored: readonly Column[]): readonly CellColumn[] {
-  return [...own, ...stored];
 }
 
 export interface WholeRow {

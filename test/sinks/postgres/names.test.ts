@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { isConnectorName, isDeclaredName, maxNameLength } from '../../../src/core/names.ts';
-import { indexSuffixes, tableName } from '../../../src/sinks/postgres/records/names.ts';
+import { tableName } from '../../../src/sinks/postgres/records/names.ts';
+import { indexSuffixes } from '../../../src/sinks/records/own-names.ts';
 import { quoted } from '../../../src/sql/quoted.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { repeats, startSeed } from '../../support/trials.ts';

@@ -17,7 +17,8 @@ import type { Snapshot } from '../../../src/sql/database.ts';
 import { tableName } from '../../../src/sinks/decisions/stored-table.ts';
 import { openDatabase } from '../../../src/sinks/sqlite/open-database.ts';
 import { readSqliteSink } from '../../../src/sinks/sqlite/readers.ts';
-import { createTableSql } from '../../../src/sinks/sqlite/records/table-sql.ts';
+import { createTableSql } from '../../../src/sinks/records/record-tables.ts';
+import { sqliteTableDialect } from '../../../src/sinks/sqlite/records/record-tables.ts';
 import { sqliteFormat } from '../../../src/sinks/sqlite/schema.ts';
 import { quoted } from '../../../src/sql/quoted.ts';
 
@@ -147,7 +148,8 @@ function tableWriter(
   nextSeq: () => number,
 ): TableWriter {
   const name = quoted(tableName(connector, table.entity));
-  for (const sql of createTableSql(tableName(connector, table.entity), table)) db.exec(sql);
+  const statements = createTableSql(sqliteTableDialect, tableName(connector, table.entity), table);
+  for (const sql of statements) db.exec(sql);
   const own = ['_extra', '_hash', '_volatile_hash', '_changed_at', '_run_id', '_seq'];
   const written = [...table.columns.map((column) => column.name), ...own].map(quoted);
   const write = db

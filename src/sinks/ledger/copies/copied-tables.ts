@@ -1,7 +1,7 @@
 import type { ConnectorName } from '../../../core/names.ts';
 import type { Cells, Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
-import { versionsName } from '../../records/version-names.ts';
+import { versionsName } from '../../records/own-names.ts';
 import { rowsTable, versionsTable } from '../../records/whole-rows.ts';
 import type { CellColumn, CellTable, CellType, numbered, RecordTables } from '../driver.ts';
 import { transitions } from '../partitions/transitions.ts';

@@ -16,7 +16,7 @@ import type { Commit, CurrentRun, InLease, Ledger } from '../ledger.ts';
 import { grouped } from '../../../core/grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 import type { KnownDrift } from '../../drift.ts';
-import { versionsName } from '../../records/version-names.ts';
+import { versionsName } from '../../records/own-names.ts';
 import type { RecordTables } from '../driver.ts';
 import type { TablePlace } from '../record-table.ts';
 import { keptVersions } from '../versions/versions.ts';

@@ -2,7 +2,7 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName, OfEntity } from '../../../core/names.ts';
 import type { EntityTable, Column } from '../../../core/records.ts';
 import { quoted } from '../../../sql/quoted.ts';
-import { historyName } from '../../records/version-names.ts';
+import { historyName } from '../../records/own-names.ts';
 import { parseFailure, parseParams } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { MissingRow, PartitionHistory, RowHistory, RowVersion } from '../../row-history.ts';

@@ -7,7 +7,7 @@ import type { RewrittenLines, Taken } from '../driver.ts';
 import { noRun, type Ledger } from '../ledger.ts';
 import { storedTable } from '../tables.ts';
 import { versionedEntities } from '../versions/versions.ts';
-import { versionsName } from '../../records/version-names.ts';
+import { versionsName } from '../../records/own-names.ts';
 import { ensureMac, readNotes } from './purge-notes.ts';
 
 /** What purges have left to do, of all connectors or of `only` these. */

@@ -2,7 +2,7 @@ import type { Instant } from '../../../core/clock.ts';
 import type { OfEntity } from '../../../core/names.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
-import { versionsName } from '../../records/version-names.ts';
+import { versionsName } from '../../records/own-names.ts';
 import type { RecordTables } from '../driver.ts';
 
 type Names = Pick<RecordTables, 'tableName'>;

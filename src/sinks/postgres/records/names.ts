@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
 import { quoted } from '../../../sql/quoted.ts';
+import { indexSuffixes } from '../../records/own-names.ts';
 
 /** PostgreSQL truncates longer names, and only raises a notice. */
 const mostBytes = 63;
-/** The suffixes of an entity's index names, after the table's name. */
-export const indexSuffixes = { key: '__key', seq: '__seq', owner: '__partition' } as const;
 const mostTableBytes = mostBytes - indexSuffixes.owner.length;
 const hashLength = 10;
 

@@ -1,11 +1,17 @@
 import type { Instant } from '../../../core/clock.ts';
-import type { EntityTable } from '../../../core/records.ts';
-import type { Tx } from '../../../sql/database.ts';
-import { encodeArray, type BinaryType, type BinaryValue } from '../../../sql/postgres/encode-binary.ts';
+import { keyTextOf, type ColumnValue, type EntityTable } from '../../../core/records.ts';
+import type { Cells, Tx } from '../../../sql/database.ts';
+import {
+  encodeArray,
+  encodeRows,
+  type BinaryType,
+  type BinaryValue,
+} from '../../../sql/postgres/encode-binary.ts';
 import { postgresTx } from '../../../sql/postgres/session.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import { columnsMissingIn } from '../../decisions/stored-table.ts';
+import type { CellColumn, CellTable, CellType } from '../../ledger/driver.ts';
 import type { OwnedRow, RecordTable, Stamp, TablePlace } from '../../ledger/record-table.ts';
 import { closeVersionsOf, type CloseVersions } from '../../records/close-versions.ts';
 import {
@@ -18,11 +24,9 @@ import {
   type StoredCells,
 } from '../../records/mark-rows.ts';
 import { newestRows, type NewestRow } from '../../records/newest-rows.ts';
-import { columnsWithoutVersions } from '../../records/whole-rows.ts';
 import { binaryType, canonicalKey } from '../column-types.ts';
-import { versionsName } from '../../records/version-names.ts';
+import { rowOwn, versionsName } from '../../records/own-names.ts';
 import { quotedTable, tableName } from './names.ts';
-import { keyColumn, rowsInto } from './rows-into.ts';
 
 export function openRecordTable(place: TablePlace): RecordTable {
   const { connector, table } = place;
@@ -121,7 +125,7 @@ type Writing = (tx: Tx, rows: readonly NewestRow[], stamp: Stamp) => void;
 
 /** The keys are new, and no other process may add any. */
 function insertOf(name: string, table: EntityTable): Writing {
-  const put = rowsInto(name, [keyColumn, ...columnsWithoutVersions(table.columns)]);
+  const put = rowsInto(name, [keyColumn, ...rowOwn, ...table.columns]);
   return (tx, rows, { now, run }) => {
     if (rows.length > 0) put(tx, cellsOf(rows, now, run));
   };
@@ -185,4 +189,46 @@ export function fromArrays<Row>(columns: readonly ArrayOf<Row>[]) {
     valuesOf: (rows: readonly Row[]): Readonly<Record<string, Buffer>> =>
       Object.fromEntries(columns.map(({ type, of }, n) => [`c${n}`, encodeArray(type, rows.map(of))])),
   };
+}
+
+const cellTypes: Readonly<Record<CellType, BinaryType>> = {
+  ...binaryType,
+  time: 'timestamptz',
+  flag: 'integer',
+  bytes: 'bytea',
+};
+
+/** By which rows of records are found. */
+export const keyColumn = { name: '_key', type: 'bytes' } as const;
+
+/** Puts rows straight into a table, with cells in the order of the columns. */
+function rowsInto(
+  name: string,
+  columns: readonly CellColumn[],
+): (tx: Tx, rows: Iterable<readonly BinaryValue[]>) => void {
+  const names = columns.map((column) => quoted(column.name));
+  const types = columns.map(({ type }) => cellTypes[type]);
+  const copy = `COPY ${name} (${names.join(', ')}) FROM STDIN (FORMAT binary)`;
+  return (tx, rows) => postgresTx(tx).put(copy, {}, encodeRows(types, rows));
+}
+
+/** `RecordTables.insertRows`. */
+export async function insertRows(
+  tx: Tx,
+  { name, columns, key }: CellTable,
+  given: readonly Cells[],
+): Promise<void> {
+  // `as`: as the columns say.
+  const rows = given as readonly (readonly BinaryValue[])[];
+  if (key === null) {
+    rowsInto(quoted(name), columns)(tx, rows);
+    return;
+  }
+  const indexes = key.map((part) => columns.findIndex((column) => column.name === part));
+  const keyOf = (cells: Cells): Buffer =>
+    textHash(keyTextOf(indexes.map((index) => (cells[index] ?? null) as ColumnValue)));
+  rowsInto(quoted(name), [keyColumn, ...columns])(
+    tx,
+    rows.map((cells) => [keyOf(cells), ...cells]),
+  );
 }

@@ -1,123 +1,60 @@
-import type { Column, EntityTable } from '../../../core/records.ts';
+import type { Column } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
 import type { BinaryType, BinaryValue } from '../../../sql/postgres/encode-binary.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { textHash } from '../../../sql/text-hash.ts';
-import { columnsMissingIn } from '../../decisions/stored-table.ts';
 import type { RecordTables } from '../../ledger/driver.ts';
 import type { Stamp } from '../../ledger/record-table.ts';
-import { dropOwnViews, dropViewsOf, renewCurrentViews } from '../../records/current-views.ts';
-import { fillFromExtra, fittingColumns, type MovedRow } from '../../records/fill-from-extra.ts';
-import { rowFactsSql } from '../../records/mark-rows.ts';
-import { retypeColumns } from '../../records/retype-columns.ts';
+import type { MovedRow } from '../../records/fill-from-extra.ts';
+import { asOfName, historyName } from '../../records/own-names.ts';
+import { recordTables } from '../../records/record-tables.ts';
 import { binaryType, canonicalKey, sqlType } from '../column-types.ts';
-import { viewsIn } from './current-views.ts';
-import { indexSuffixes, quotedTable, tableName } from './names.ts';
-import { fromArrays, openRecordTable } from './open-record-table.ts';
-import { insertRows } from './rows-into.ts';
+import { findViews, putView } from './current-views.ts';
+import { tableName } from './names.ts';
+import { fromArrays, insertRows, keyColumn, openRecordTable } from './open-record-table.ts';
 import { checkRoom, columnsThatFit, usedColumns } from './row-limits.ts';
-import { addColumns, createViews, dropVersions, dropViews, ensureVersions } from './version-tables.ts';
 
 /** Tables of records in the schema of the transaction. */
 export function postgresTables(schema: string): RecordTables {
-  const views = viewsIn(schema);
-  return {
+  return recordTables({
     tableName,
-    keepsVersions: true,
+    findViews,
+    putView: putView(schema),
+    types: { ...sqlType, time: 'timestamptz', flag: 'integer', bytes: 'bytea' },
+    tableEnding: '',
+    // The hash of the key's text.
+    moreOwn: [{ ...keyColumn, isRequired: true }],
+    keyColumns: () => [keyColumn.name],
+    ownerIndexEnding: ' WHERE _deleted_at IS NULL',
+    replacesViews: true,
     open: openRecordTable,
-    ensure: async (tx, place) => {
-      const { connector, table, stored } = place;
-      const name = quotedTable(connector, table.entity);
-      const missing = columnsMissingIn(table.columns, stored);
-      if (missing.length > 0 || place.versions?.isNew === true) {
-        checkRoom(place, missing, await usedColumns(tx, name));
-      }
-      if (stored.length > 0) {
-        addColumns(tx, name, missing);
-      } else {
-        await dropOwnViews(tx, views, [tableName(connector, table.entity)]);
-        createTable(tx, tableName(connector, table.entity), table);
-      }
-      ensureVersions(tx, schema, place);
+    asOfSql: (name) => {
+      const history = quoted(historyName(name));
+      return `CREATE FUNCTION ${quoted(asOfName(name))}(moment timestamptz) RETURNS SETOF ${history} LANGUAGE sql STABLE AS $$
+    SELECT h.* FROM ${quoted(schema)}.${history} AS h
+    WHERE h._valid_from <= moment AND (h._valid_to > moment OR h._valid_to IS NULL) AND h._deleted_at IS NULL $$`;
     },
-    retype: async (tx, { connector, table, stored, versions }, columns, to) => {
-      const name = tableName(connector, table.entity);
-      await dropViewsOf(tx, views, [name]);
-      dropViews(tx, name);
-      await retypeColumns(tx, { name, isVersioned: versions !== undefined }, columns, sqlType[to]);
-      if (versions === undefined) return;
-      createViews(tx, schema, name, {
-        columns: [...stored, ...columnsMissingIn(table.columns, stored)],
-        isNew: true,
-      });
+    dropAsOfSql: (name) => `DROP FUNCTION IF EXISTS ${quoted(asOfName(name))}(timestamptz)`,
+    // It waits for every reader of the table, and later readers wait for it: therefore several short attempts.
+    addColumns: (tx, name, definitions) => {
+      tx.put(`SET LOCAL lock_timeout = '5s'`);
+      tx.put(`ALTER TABLE ${name} ${definitions.map((definition) => `ADD COLUMN ${definition}`).join(', ')}`);
+      tx.put(`SET LOCAL lock_timeout = '10s'`);
     },
-    fitting: async (tx, { connector, table, stored }, columns) => {
-      const name = quotedTable(connector, table.entity);
-      const fitting = await fittingColumns(tx, name, columns);
-      const missing = columnsMissingIn(fitting, stored);
-      const added = new Set(columnsThatFit(stored, missing, await usedColumns(tx, name)));
-      return fitting.filter((column) => added.has(column) || !missing.includes(column));
-    },
-    fill: async (tx, place, columns, stamp) =>
-      await fillFromExtra(
-        tx,
-        tableName(place.connector, place.table.entity),
-        place,
-        columns,
-        stamp,
-        writeMoved,
-      ),
-    renewViews: async (tx, connector) => await renewCurrentViews(tx, views, connector),
-    clear: async () => Promise.resolve(0),
-    drop: async (tx, connector, entities) => {
-      if (entities.length === 0) return;
-      const names = entities.map((entity) => tableName(connector, entity));
-      await dropViewsOf(tx, views, names);
-      for (const name of names) dropVersions(tx, name);
-      await tx.run(`DROP TABLE IF EXISTS ${names.map(quoted).toSorted().join(', ')}`);
-    },
-    row: async (tx, connector, table, keyText) => {
+    atKey: (table, keyText) => {
       const canonical = canonicalKey(table, keyText);
-      if (canonical === null) return undefined;
-      const sql = rowFactsSql(quotedTable(connector, table.entity), '_key = :key');
-      return await tx.first(sql, { key: textHash(canonical) });
+      return canonical === null ? null : { condition: '_key = :key', values: { key: textHash(canonical) } };
     },
-    insertRows: async (tx, table, rows) => {
-      insertRows(tx, table, rows);
-      return Promise.resolve();
+    room: {
+      check: async (tx, place, name, added) => checkRoom(place, added, await usedColumns(tx, quoted(name))),
+      fitting: async (tx, { stored }, name, added) =>
+        columnsThatFit(stored, added, await usedColumns(tx, quoted(name))),
     },
-  };
-}
-
-/**
- * Columns beside the declared ones. A declared name never starts with `_`. `_row` is the row number in the seen rows,
- * `_key` the hash of the key's text, by which rows are found; `_partition` is the row's owner.
- */
-const ownColumns = `
-  _key bytea NOT NULL,
-  _extra json,
-  _first_seen_at timestamptz NOT NULL,
-  _changed_at timestamptz NOT NULL,
-  _run_id text COLLATE "C" NOT NULL,
-  _seq bigint NOT NULL,
-  _hash text COLLATE "C" NOT NULL,
-  _volatile_hash text COLLATE "C",
-  _deleted_at timestamptz,
-  _partition bigint`;
-
-function createTable(tx: Tx, plain: string, table: EntityTable): void {
-  const name = quoted(plain);
-  const columns = table.columns.map(
-    ({ name: column, type }) =>
-      `${quoted(column)} ${sqlType[type]}${table.key.includes(column) ? ' NOT NULL' : ''}`,
-  );
-  const index = (suffix: string): string => quoted(`${plain}${suffix}`);
-  tx.put(`CREATE TABLE ${name} (_row bigint PRIMARY KEY, ${[...columns, ownColumns].join(', ')})`);
-  tx.put(`CREATE UNIQUE INDEX ${index(indexSuffixes.key)} ON ${name} (_key)`);
-  tx.put(`CREATE INDEX ${index(indexSuffixes.seq)} ON ${name} (_seq)`);
-  tx.put(
-    `CREATE INDEX ${index(indexSuffixes.owner)} ON ${name} (_partition, _row) WHERE _deleted_at IS NULL`,
-  );
+    // Dropping takes no time, whatever is in a table.
+    clear: async () => Promise.resolve(0),
+    insertRows,
+    writeMoved,
+  });
 }
 
 async function writeMoved(

@@ -2,32 +2,27 @@ import type { DerivedColumn, DerivedKind } from '../../../core/described-table.t
 import type { FieldType } from '../../../core/records.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { tableName, isJsonColumn } from '../../decisions/stored-table.ts';
-import type { FoundName, ShownView, Views } from '../../records/current-views.ts';
+import { sourceOf, type ShownView, type Views } from '../../records/current-views.ts';
 
-interface FoundSql extends FoundName {
-  /** Empty for what SQLite makes by itself. */
-  readonly sql: string;
-}
-
-export const views: Views<FoundSql> = {
+export const sqliteViews: Views = {
   tableName,
-  find: async (tx, names) => {
-    const found = await tx.rows<FoundSql>(
-      `SELECT name, coalesce(sql, '') AS sql FROM sqlite_schema WHERE lower(name) IN {names text}`,
+  findViews: async (tx, names) => {
+    const found = await tx.rows<{ readonly name: string; readonly text: string }>(
+      `SELECT name, coalesce(sql, '') AS text FROM sqlite_schema WHERE lower(name) IN {names text}`,
       { names: names.map(lowered) },
     );
     const byLowered = new Map(found.map((one) => [lowered(one.name), one]));
     return new Map(
       names.flatMap((name) => {
         const one = byLowered.get(lowered(name));
-        return one === undefined ? [] : [[name, one]];
+        if (one === undefined) return [];
+        return [[name, { ...one, isOwn: one.text.startsWith('CREATE VIEW ') && one.text.includes(made) }]];
       }),
     );
   },
-  isOwn: ({ sql }) => sql.startsWith('CREATE VIEW ') && sql.includes(made),
-  put: (tx, view, found) => {
+  putView: (tx, view, found) => {
     const sql = createViewSql(view);
-    if (found?.sql === sql) return;
+    if (found?.text === sql) return;
     if (found !== undefined) tx.put(`DROP VIEW ${quoted(found.name)}`);
     tx.put(sql);
   },
@@ -56,7 +51,7 @@ function createViewSql({ name, connector, entity, columns, derived }: ShownView)
 function derivedSql(column: DerivedColumn, types: ReadonlyMap<string, FieldType>): string {
   const { from, path, as } = column;
   const [first = ''] = from;
-  const source = from.length === 1 ? quoted(first) : `coalesce(${from.map(quoted).join(', ')})`;
+  const source = sourceOf(column);
   if (as === 'texts') {
     const { found, type, rows } = stepsInto(source, path);
     return `(SELECT group_concat(found, '') FROM (SELECT ${found} AS found ${rows} AND ${type} = 'text'))`;

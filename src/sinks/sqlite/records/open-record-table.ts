@@ -1,3 +1,4 @@
+import { keyPartsOf } from '../../../core/json-text.ts';
 import type { ColumnValue, EntityTable } from '../../../core/records.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { sqliteTx, type SqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
@@ -7,8 +8,7 @@ import type { FoundBy, OwnedRow, KeyedRow, RecordTable, TablePlace } from '../..
 import { closeVersionsOf, type CloseVersions } from '../../records/close-versions.ts';
 import { markRows, storedColumns, storedRow, type StoredCells } from '../../records/mark-rows.ts';
 import { newestRows } from '../../records/newest-rows.ts';
-import { versionsName } from '../../records/version-names.ts';
-import { ownerIndexName, keyCondition, keyValues } from './table-sql.ts';
+import { indexSuffixes, versionsName } from '../../records/own-names.ts';
 
 export function openRecordTable(place: TablePlace): RecordTable {
   const name = tableName(place.connector, place.table.entity);
@@ -143,7 +143,7 @@ function findRows(
   { rows }: Pick<RecordTable, 'rows'>,
 ): Pick<RecordTable, 'liveRows' | 'countLive' | 'rowsOf'> {
   const name = quoted(plain);
-  const isInOwner = `FROM ${name} INDEXED BY ${quoted(ownerIndexName(plain))}
+  const isInOwner = `FROM ${name} INDEXED BY ${quoted(`${plain}${indexSuffixes.owner}`)}
     WHERE _partition = ? AND _row > ? AND _deleted_at IS NULL`;
   return {
     liveRows: async (tx, owners, limit) => {
@@ -182,4 +182,20 @@ function findRows(
       return new Map([...byRow].map(([row, one]): [string, KeyedRow] => [textOfRow.get(row) ?? '', one]));
     },
   };
+}
+
+/** A row by its key, with `?` for each part. */
+function keyCondition({ key }: EntityTable): string {
+  return key.map((column) => `${quoted(column)} = ?`).join(' AND ');
+}
+
+/**
+ * What `keyCondition` compares with; null for a text that is no key of the table, such as one with an integer beyond 64
+ * bits.
+ */
+export function keyValues({ key }: EntityTable, keyText: string): readonly ColumnValue[] | null {
+  const parts = keyPartsOf(keyText, key.length);
+  const isStorable = (part: ColumnValue): boolean =>
+    typeof part !== 'bigint' || BigInt.asIntN(64, part) === part;
+  return parts?.every(isStorable) === true ? parts : null;
 }

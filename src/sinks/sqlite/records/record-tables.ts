@@ -2,55 +2,56 @@ import type { Column } from '../../../core/records.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { sqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
-import { columnsMissingIn, tableName } from '../../decisions/stored-table.ts';
-import type { RecordTables } from '../../ledger/driver.ts';
 import type { Stamp } from '../../ledger/record-table.ts';
-import { dropOwnViews, dropViewsOf, renewCurrentViews } from '../../records/current-views.ts';
-import { fillFromExtra, fittingColumns, type MovedRow } from '../../records/fill-from-extra.ts';
-import { rowFactsSql } from '../../records/mark-rows.ts';
-import { retypeColumns } from '../../records/retype-columns.ts';
-import { views } from './current-views.ts';
-import { openRecordTable } from './open-record-table.ts';
-import { versionsName } from '../../records/version-names.ts';
-import { addColumnSql, createTableSql, keyValues, sqlType } from './table-sql.ts';
-import { createViews, dropViews, ensureVersions } from './version-tables.ts';
+import type { MovedRow } from '../../records/fill-from-extra.ts';
+import { asOfName, historyName, versionsName } from '../../records/own-names.ts';
+import { recordTables, type TableDialect } from '../../records/record-tables.ts';
+import { sqliteViews } from './current-views.ts';
+import { keyValues, openRecordTable } from './open-record-table.ts';
 
-/** Tables of records in the file that has the ledger. */
-export const sqliteTables: RecordTables = {
-  tableName,
+const { tableName } = sqliteViews;
+
+export const sqliteTableDialect: TableDialect = {
+  ...sqliteViews,
+  types: {
+    string: 'TEXT',
+    integer: 'INTEGER',
+    number: 'REAL',
+    boolean: 'INTEGER',
+    object: 'TEXT',
+    array: 'TEXT',
+    any: 'TEXT',
+    time: 'TEXT',
+    flag: 'INTEGER',
+    bytes: 'BLOB',
+  },
+  tableEnding: ' STRICT',
+  moreOwn: [],
+  keyColumns: ({ key }) => key,
+  ownerIndexEnding: '',
+  replacesViews: false,
   open: openRecordTable,
-  keepsVersions: true,
-  ensure: async (tx, place) => {
-    const { connector, table, stored } = place;
-    const name = tableName(connector, table.entity);
-    if (stored.length === 0) await dropOwnViews(tx, views, [name]);
-    const statements =
-      stored.length === 0
-        ? createTableSql(name, table)
-        : columnsMissingIn(table.columns, stored).map((column) => addColumnSql(name, column));
-    for (const statement of statements) tx.put(statement);
-    ensureVersions(tx, name, place);
+  // `WHERE _as_of = unixepoch('2026-03-01')`: a view has no parameters, but a function in it takes what a query
+  // compares its hidden column with.
+  asOfSql: (name) => {
+    const moment = `strftime('%Y-%m-%dT%H:%M:%fZ', at.value, 'unixepoch')`;
+    return `CREATE VIEW ${quoted(asOfName(name))} AS
+    SELECT h.*, at.json AS _as_of FROM json_each AS at CROSS JOIN ${quoted(historyName(name))} AS h
+    WHERE h._valid_from <= ${moment} AND (h._valid_to > ${moment} OR h._valid_to IS NULL) AND h._deleted_at IS NULL`;
   },
-  retype: async (tx, { connector, table, stored, versions }, columns, to) => {
-    const name = tableName(connector, table.entity);
-    await dropViewsOf(tx, views, [name]);
-    dropViews(tx, name);
-    await retypeColumns(tx, { name, isVersioned: versions !== undefined }, columns, sqlType[to]);
-    if (versions === undefined) return;
-    createViews(tx, name, [...stored, ...columnsMissingIn(table.columns, stored)]);
+  dropAsOfSql: (name) => `DROP VIEW IF EXISTS ${quoted(asOfName(name))}`,
+  addColumns: (tx, name, definitions) => {
+    for (const definition of definitions) tx.put(`ALTER TABLE ${name} ADD COLUMN ${definition}`);
   },
-  fitting: async (tx, { connector, table }, columns) =>
-    await fittingColumns(tx, quoted(tableName(connector, table.entity)), columns),
-  fill: async (tx, place, columns, stamp) =>
-    await fillFromExtra(
-      tx,
-      tableName(place.connector, place.table.entity),
-      place,
-      columns,
-      stamp,
-      writeMoved,
-    ),
-  renewViews: async (tx, connector) => await renewCurrentViews(tx, views, connector),
+  atKey: (table, keyText) => {
+    const parts = keyValues(table, keyText);
+    return (
+      parts && {
+        condition: table.key.map((column, index) => `${quoted(column)} = :k${index}`).join(' AND '),
+        values: Object.fromEntries(parts.map((part, index) => [`k${index}`, part])),
+      }
+    );
+  },
   clear: async (tx, connector, entity, limit) => {
     const name = tableName(connector, entity);
     for (const [table, key] of [
@@ -64,24 +65,6 @@ export const sqliteTables: RecordTables = {
     }
     return 0;
   },
-  drop: async (tx, connector, entities) => {
-    const names = entities.map((entity) => tableName(connector, entity));
-    await dropViewsOf(tx, views, names);
-    for (const name of names) {
-      dropViews(tx, name);
-      tx.put(`DROP TABLE IF EXISTS ${quoted(versionsName(name))}`);
-      await tx.run(`DROP TABLE IF EXISTS ${quoted(name)}`);
-    }
-  },
-  row: async (tx, connector, table, keyText) => {
-    const parts = keyValues(table, keyText);
-    if (parts === null) return undefined;
-    const condition = table.key.map((column, index) => `${quoted(column)} = :k${index}`).join(' AND ');
-    return await tx.first(
-      rowFactsSql(quoted(tableName(connector, table.entity)), condition),
-      Object.fromEntries(parts.map((part, index) => [`k${index}`, part])),
-    );
-  },
   insertRows: async (tx, { name, columns }, rows) => {
     if (rows.length === 0) return;
     const statement = await sqliteTx(tx).prepared(
@@ -90,7 +73,11 @@ export const sqliteTables: RecordTables = {
     );
     for (const cells of rows) statement.run(cells);
   },
+  writeMoved,
 };
+
+/** Tables of records in the file that has the ledger. */
+export const sqliteTables = recordTables(sqliteTableDialect);
 
 async function writeMoved(
   tx: Tx,

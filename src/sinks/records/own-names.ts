@@ -1,0 +1,60 @@
+import type { CellColumn } from '../ledger/driver.ts';
+
+/* Beside the table of an entity. No entity has two underscores in its name; no index of a table has a longer suffix. */
+
+/** The table of closed versions. */
+export function versionsName(table: string): string {
+  return `${table}__versions`;
+}
+
+/** The view of all versions. */
+export function historyName(table: string): string {
+  return `${table}__history`;
+}
+
+/** What shows the rows as they were at a moment. */
+export function asOfName(table: string): string {
+  return `${table}__as_of`;
+}
+
+/** The suffixes of an entity's index names, after the table's name. */
+export const indexSuffixes = { key: '__key', seq: '__seq', owner: '__partition' } as const;
+
+/** A column of the sink's own, beside those of records, whose names never start with `_`. */
+export interface OwnColumn extends CellColumn {
+  readonly isKey?: true;
+  readonly isRequired?: boolean;
+}
+
+/** `_row` is the row's number in the seen rows, `_partition` its owner. */
+export const rowOwn: readonly OwnColumn[] = [
+  { name: '_row', type: 'integer', isKey: true },
+  { name: '_extra', type: 'any' },
+  { name: '_first_seen_at', type: 'time', isRequired: true },
+  { name: '_changed_at', type: 'time', isRequired: true },
+  { name: '_run_id', type: 'string', isRequired: true },
+  { name: '_seq', type: 'integer', isRequired: true },
+  { name: '_hash', type: 'string', isRequired: true },
+  { name: '_volatile_hash', type: 'string' },
+  { name: '_deleted_at', type: 'time' },
+  { name: '_partition', type: 'integer' },
+];
+
+/** Added to a table when its rows get versions. */
+export const versionedOwn: readonly OwnColumn[] = [
+  { name: '_valid_from', type: 'time' },
+  { name: '_valid_seq', type: 'integer' },
+];
+
+/** Columns of closed versions. */
+export const versionOwn: readonly OwnColumn[] = [
+  { name: '_seq_to', type: 'integer', isKey: true },
+  { name: '_row', type: 'integer', isRequired: true },
+  { name: '_seq', type: 'integer', isRequired: true },
+  { name: '_valid_from', type: 'time', isRequired: true },
+  { name: '_valid_to', type: 'time', isRequired: true },
+  { name: '_run_id', type: 'string', isRequired: true },
+  { name: '_deleted_at', type: 'time' },
+  { name: '_hash', type: 'string', isRequired: true },
+  { name: '_extra', type: 'any' },
+];

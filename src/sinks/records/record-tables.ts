@@ -1,0 +1,177 @@
+import type { Column, EntityTable } from '../../core/records.ts';
+import type { Tx, Values } from '../../sql/database.ts';
+import { quoted } from '../../sql/quoted.ts';
+import { columnsMissingIn } from '../decisions/stored-table.ts';
+import type { CellType, RecordTables } from '../ledger/driver.ts';
+import type { Stamp, TablePlace } from '../ledger/record-table.ts';
+import { historySelect } from './close-versions.ts';
+import { dropOwnViews, dropViewsOf, renewCurrentViews, type Views } from './current-views.ts';
+import { fillFromExtra, fittingColumns, type MovedRow } from './fill-from-extra.ts';
+import { rowFactsSql } from './mark-rows.ts';
+import {
+  historyName,
+  indexSuffixes,
+  rowOwn,
+  versionedOwn,
+  versionOwn,
+  versionsName,
+  type OwnColumn,
+} from './own-names.ts';
+import { retypeColumns } from './retype-columns.ts';
+
+type SqlTypes = Readonly<Record<CellType, string>>;
+
+/** How a database defines tables of records. Everything else about them is the same everywhere. */
+export interface TableDialect extends Views, Pick<RecordTables, 'open' | 'insertRows' | 'clear'> {
+  readonly types: SqlTypes;
+  /** Stands behind the columns of a new table. */
+  readonly tableEnding: string;
+  /** Own columns of rows that this database alone has. */
+  readonly moreOwn: readonly OwnColumn[];
+  /** Columns by which rows are found. */
+  readonly keyColumns: (table: EntityTable) => readonly string[];
+  /** Stands behind the columns of the index on owners. */
+  readonly ownerIndexEnding: string;
+  /** Whether a view is replaced with more columns while others stand on it; else it is made anew. */
+  readonly replacesViews: boolean;
+  /** Makes what shows rows as they were at a moment, out of the view of all versions. */
+  readonly asOfSql: (name: string) => string;
+  readonly dropAsOfSql: (name: string) => string;
+  /** Adds columns that may be null. */
+  readonly addColumns: (tx: Tx, quotedName: string, definitions: readonly string[]) => void;
+  /** The condition for the row of a key; null for a text that is no key of the table. */
+  readonly atKey: (table: EntityTable, keyText: string) => AtKey | null;
+  /** Stores moved rows, whose versions have ended by then. */
+  readonly writeMoved: (
+    tx: Tx,
+    quotedName: string,
+    columns: readonly Column[],
+    moved: readonly MovedRow[],
+    stamp: Stamp,
+  ) => Promise<void>;
+  /** The limits of a table; absent: there are none that count. */
+  readonly room?: {
+    /** Throws `SyncError` SINK_INCOMPATIBLE where these columns have no room. */
+    check(tx: Tx, place: TablePlace, name: string, added: readonly Column[]): Promise<void>;
+    /** As many of the columns as there is room for, from the first on. */
+    fitting(tx: Tx, place: TablePlace, name: string, added: readonly Column[]): Promise<readonly Column[]>;
+  };
+}
+
+interface AtKey {
+  readonly condition: string;
+  readonly values: Values;
+}
+
+export function recordTables(dialect: TableDialect): RecordTables {
+  const { types, room } = dialect;
+  const nameOf = ({ connector, table }: TablePlace): string => dialect.tableName(connector, table.entity);
+  const addColumns = (tx: Tx, name: string, columns: readonly OwnColumn[]): void => {
+    if (columns.length > 0) dialect.addColumns(tx, quoted(name), definitions(columns, types));
+  };
+  const showVersions = (tx: Tx, name: string, columns: readonly Column[], isNew: boolean): void => {
+    const [history, versions] = [quoted(historyName(name)), quoted(versionsName(name))];
+    const { replacesViews } = dialect;
+    if (!replacesViews) hideVersions(tx, name);
+    const make = replacesViews ? 'CREATE OR REPLACE' : 'CREATE';
+    tx.put(`${make} VIEW ${history} AS ${historySelect(quoted(name), versions, columns)}`);
+    if (isNew || !replacesViews) tx.put(dialect.asOfSql(name));
+  };
+  const hideVersions = (tx: Tx, name: string): void => {
+    tx.put(dialect.dropAsOfSql(name));
+    tx.put(`DROP VIEW IF EXISTS ${quoted(historyName(name))}`);
+  };
+  const ensureVersions = (tx: Tx, place: TablePlace, missing: readonly Column[]): void => {
+    const { stored, versions } = place;
+    if (versions === undefined || (!versions.isNew && missing.length === 0)) return;
+    const name = nameOf(place);
+    const closed = versionsName(name);
+    const columns = [...stored, ...missing];
+    if (versions.isNew) {
+      addColumns(tx, name, versionedOwn);
+      const declared = definitions([...versionOwn, ...columns], types);
+      tx.put(`CREATE TABLE ${quoted(closed)} (${declared.join(', ')})${dialect.tableEnding}`);
+      tx.put(`CREATE UNIQUE INDEX ${quoted(`${name}__version`)} ON ${quoted(closed)} (_row, _seq)`);
+    } else addColumns(tx, closed, missing);
+    showVersions(tx, name, columns, versions.isNew);
+  };
+  return {
+    ...dialect,
+    keepsVersions: true,
+    ensure: async (tx, place) => {
+      const { table, stored, versions } = place;
+      const name = nameOf(place);
+      const missing = columnsMissingIn(table.columns, stored);
+      if (missing.length > 0 || versions?.isNew === true) await room?.check(tx, place, name, missing);
+      if (stored.length > 0) {
+        addColumns(tx, name, missing);
+      } else {
+        await dropOwnViews(tx, dialect, [name]);
+        for (const sql of createTableSql(dialect, name, table)) tx.put(sql);
+      }
+      ensureVersions(tx, place, missing);
+    },
+    retype: async (tx, place, columns, to) => {
+      const { table, stored, versions } = place;
+      const name = nameOf(place);
+      const isVersioned = versions !== undefined;
+      await dropViewsOf(tx, dialect, [name]);
+      hideVersions(tx, name);
+      await retypeColumns(tx, { name, isVersioned }, columns, types[to]);
+      if (isVersioned) showVersions(tx, name, [...stored, ...columnsMissingIn(table.columns, stored)], true);
+    },
+    fitting: async (tx, place, columns) => {
+      const name = nameOf(place);
+      const fitting = await fittingColumns(tx, quoted(name), columns);
+      if (room === undefined) return fitting;
+      const missing = columnsMissingIn(fitting, place.stored);
+      const added = new Set(await room.fitting(tx, place, name, missing));
+      return fitting.filter((column) => added.has(column) || !missing.includes(column));
+    },
+    fill: async (tx, place, columns, stamp) =>
+      await fillFromExtra(tx, nameOf(place), place, columns, stamp, dialect.writeMoved),
+    renewViews: async (tx, connector) => await renewCurrentViews(tx, dialect, connector),
+    drop: async (tx, connector, entities) => {
+      const names = entities.map((entity) => dialect.tableName(connector, entity)).toSorted();
+      await dropViewsOf(tx, dialect, names);
+      for (const name of names) {
+        hideVersions(tx, name);
+        tx.put(`DROP TABLE IF EXISTS ${quoted(versionsName(name))}`);
+        tx.put(`DROP TABLE IF EXISTS ${quoted(name)}`);
+      }
+    },
+    row: async (tx, connector, table, keyText) => {
+      const at = dialect.atKey(table, keyText);
+      if (at === null) return undefined;
+      const name = quoted(dialect.tableName(connector, table.entity));
+      return await tx.first(rowFactsSql(name, at.condition), at.values);
+    },
+  };
+}
+
+/** The statements that make an entity's table. */
+export function createTableSql(
+  { types, moreOwn, tableEnding, keyColumns, ownerIndexEnding }: TableDialect,
+  name: string,
+  table: EntityTable,
+): readonly string[] {
+  const declared = table.columns.map((column) => ({
+    ...column,
+    isRequired: table.key.includes(column.name),
+  }));
+  const columns = definitions([...rowOwn.slice(0, 1), ...declared, ...moreOwn, ...rowOwn.slice(1)], types);
+  const index = (suffix: string): string => `INDEX ${quoted(`${name}${suffix}`)} ON ${quoted(name)}`;
+  return [
+    `CREATE TABLE ${quoted(name)} (${columns.join(', ')})${tableEnding}`,
+    `CREATE UNIQUE ${index(indexSuffixes.key)} (${keyColumns(table).map(quoted).join(', ')})`,
+    `CREATE ${index(indexSuffixes.seq)} (_seq)`,
+    `CREATE ${index(indexSuffixes.owner)} (_partition, _row)${ownerIndexEnding}`,
+  ];
+}
+
+function definitions(columns: readonly OwnColumn[], types: SqlTypes): readonly string[] {
+  return columns.map(({ name, type, isKey, isRequired }) => {
+    const ending = isKey === true ? ' PRIMARY KEY' : isRequired === true ? ' NOT NULL' : '';
+    return `${quoted(name)} ${types[type]}${ending}`;
+  });
+}
