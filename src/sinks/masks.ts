@@ -59,6 +59,16 @@ export interface EntityMasking {
   readonly hidesVersions: boolean;
 }
 
+/** What is, or would be, removed of an entity: its stored keys are not those of the masks. */
+export interface RemovedOf {
+  readonly entity: EntityName;
+  /** Deleted ones included. */
+  readonly rows: number;
+  /** No read brings these again, nor versions. */
+  readonly deleted: number;
+  readonly versions: number;
+}
+
 /** What is, or would be, rewritten of an entity. */
 export interface RewrittenOf {
   readonly entity: EntityName;
@@ -70,11 +80,13 @@ export interface RewrittenOf {
   readonly files: number;
   /** Lines of a JSONL sink. */
   readonly lines: number;
-  /** Of listings and runs: positions, messages of failures. */
-  readonly texts: number;
 }
 
 export interface MaskEnd {
+  /** Where it is not empty, nothing was rewritten so far. */
+  readonly removed: readonly RemovedOf[];
   readonly entities: readonly RewrittenOf[];
+  /** Of listings and runs: positions, messages of failures. */
+  readonly texts: number;
   readonly left: readonly LeftStep[];
 }

@@ -42,7 +42,8 @@ async function openCopies(sink: SinkKind, { more = '' }: { readonly more?: strin
   onTestFinished(() => clear[Symbol.asyncDispose]());
   const { world, marks } = clear;
   clear.mask();
-  await world.cli('sync', 'newsletter', '--max-calls', '2');
+  await world.cli('purge', 'newsletter', '--unmasked', '--yes');
+  await world.cli('sync', 'newsletter');
   let made = 0;
   return {
     /** `port`: of a proxy in front of the server. */

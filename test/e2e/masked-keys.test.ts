@@ -19,15 +19,9 @@ async function recordsOf(world: CliWorld) {
   return Object.fromEntries(await Promise.all(found));
 }
 
-/** Of the report at the end. */
-function countsOf(stdout: string, entity: string): unknown {
-  const all = [...stdout.matchAll(new RegExp(`"entity":"${entity}","counts":({[^}]*})`, 'g'))];
-  return JSON.parse(all.at(-1)?.[1] ?? 'null');
-}
-
 // Proves promise 10.8
 it.each(triedSinks)(
-  'rows of a %s sink get the keys of a new mask before they are read: none is lost, doubled or seems deleted',
+  'a sync into a %s sink refuses a mask of a key until what is stored in clear was counted, and removed',
   { timeout: 300_000 },
   async (sink) => {
     const more = `publish:\n  lake: { type: files, directory: ./lake, format: jsonl, connectors: [newsletter] }\n`;
@@ -38,15 +32,30 @@ it.each(triedSinks)(
     expect(before['segment_members']?.deleted).toBeGreaterThan(0);
 
     clear.mask();
-    const { stdout } = await world.cli('sync', 'newsletter', '--json');
+    const advice = expect.stringContaining('purge newsletter --unmasked') as string;
+    expect(await world.cli('sync', 'newsletter')).toMatchObject({ code: 2, stderr: advice });
+    const unsure = await world.cli('purge', 'newsletter', '--unmasked', '--json');
+    expect(unsure.code).toBe(2);
+    const removed = expect.arrayContaining(
+      Object.entries(before).map(([entity, { live, deleted }]): unknown =>
+        expect.objectContaining({ entity, rows: live + deleted, deleted }),
+      ),
+    ) as unknown;
+    expect(jsonLines(unsure)).toMatchObject([{ isDone: false, removed }]);
+    expect(await recordsOf(world)).toEqual(before);
+
+    const sure = await world.cli('purge', 'newsletter', '--unmasked', '--yes', '--json');
+    expect(jsonLines(sure)).toMatchObject([{ isDone: true, removed, left: [] }]);
+    await world.cli('sync', 'newsletter');
     const after = await recordsOf(world);
-    for (const [entity, { live, deleted }] of Object.entries(before)) {
-      expect(after[entity], entity).toEqual({ live, deleted, hashed: live + deleted });
-      expect(countsOf(stdout, entity), entity).toMatchObject({ inserted: 0 });
+    for (const [entity, { live }] of Object.entries(before)) {
+      const now = after[entity];
+      expect(now, entity).toMatchObject({ deleted: 0, hashed: now?.live });
+      // The service refuses one of the campaigns.
+      if (entity !== 'email_activity') expect(now?.live, entity).toBe(live);
     }
     const status = await world.cli('status', 'newsletter');
     expect(status.stdout).not.toContain('look deleted');
-
     await world.json('purge', 'newsletter', '--unmasked');
     expect(await recordsOf(world)).toEqual(after);
     expect(await world.json('publish', 'check', 'lake')).toMatchObject([{ problems: [] }]);
@@ -55,10 +64,8 @@ it.each(triedSinks)(
       .filter(({ place }) => /^\/.*main.*segment_members.*\.jsonl$/.test(place))
       .flatMap(({ bytes }) => bytes.toString().trim().split('\n'))
       .map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(lines).toHaveLength(before['segment_members']?.live ?? 0);
     expect(lines.filter((line) => !String(line['id']).startsWith('hmac-'))).toEqual([]);
-    const keys = new Set(lines.map((line) => `${String(line['segment_id'])}/${String(line['id'])}`));
-    const { live = 0, deleted = 0 } = before['segment_members'] ?? {};
-    expect(keys.size).toBe(live + deleted);
   },
 );
 
@@ -86,11 +93,11 @@ it('a sync refuses keys that are hashes of another key or of a mask that is gone
   const { world } = newsletter;
   newsletter.mask();
   await world.json('sync', 'newsletter');
-  const refused = { code: 2, stderr: expect.stringContaining('id is stored as hashes') as string };
+  const refused = (why: string) => ({ code: 2, stderr: expect.stringContaining(why) as string });
   newsletter.otherKey();
-  expect(await world.cli('sync', 'newsletter')).toMatchObject(refused);
+  expect(await world.cli('sync', 'newsletter')).toMatchObject(refused('as hashes of another mask.key'));
   newsletter.unmask();
-  expect(await world.cli('sync', 'newsletter')).toMatchObject(refused);
+  expect(await world.cli('sync', 'newsletter')).toMatchObject(refused('id is stored as hashes'));
   await world.json('reset', 'newsletter/segment_members', '--data', '--yes');
   expect((await world.json('sync', 'newsletter')).at(-1)).toMatchObject({ report: { outcome: 'ok' } });
 });
@@ -104,11 +111,9 @@ it('a sync refuses a mask of a key of which records were purged: they would be s
   const key = ['segment_id', 'id'].flatMap((name) => ['--key', `${name}=${String(first?.[name])}`]);
   await world.json('purge', 'newsletter/segment_members', ...key);
   newsletter.mask();
-  const refused = await world.cli('sync', 'newsletter');
-  expect(refused).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining('1 of its records were purged') as string,
-  });
+  const stderr = expect.stringContaining('1 of its records were purged') as string;
+  expect(await world.cli('sync', 'newsletter')).toMatchObject({ code: 2, stderr });
+  expect(await world.cli('purge', 'newsletter', '--unmasked', '--yes')).toMatchObject({ code: 2, stderr });
   newsletter.unmask();
   await world.json('sync', 'newsletter', '--full');
   const stored = jsonLines(await world.cli('export', 'newsletter/segment_members'));

@@ -29,6 +29,7 @@ it.each(triedSinks)(
     expect((await find()).length).toBeGreaterThan(200);
 
     clear.mask();
+    await world.cli('purge', 'newsletter', '--unmasked', '--yes');
     const early = await world.cli('purge', 'newsletter', '--unmasked');
     expect(early).toMatchObject({ code: 2, stderr: expect.stringContaining('not in use yet') as string });
     expect((await world.cli('sync', 'newsletter', '--allow-deletes')).code).toBe(3);

@@ -1,3 +1,4 @@
+import { maskStored } from '../../app/mask-stored.ts';
 import { cleanTargets } from '../../app/publish-target.ts';
 import {
   lookAtPurge,
@@ -11,14 +12,14 @@ import { usage } from '../../core/usage-error.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import { targetsOfConnector } from '../../settings/chosen-targets.ts';
 import { connectorTargets, entityTarget } from '../../settings/entity-target.ts';
-import type { LocalSettings } from '../../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
+import type { MaskEnd } from '../../sinks/masks.ts';
 import type { PurgedOf } from '../../sinks/purges.ts';
 import { count, counted } from '../../telemetry/format.ts';
 import { cleanedText, leftText } from '../../wording/purged-text.ts';
 import { command, type CommandContext, type FlagsOf } from '../command.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
-import { purgeUnmasked } from './purge/purge-unmasked.ts';
 import { readFilter } from './search/read-query.ts';
 
 const options = {
@@ -27,6 +28,7 @@ const options = {
     'all records that a filter of search finds, deleted and quarantined ones too; @file reads a file',
   '--quarantine': 'all that is in quarantine, with or without a key',
   '--unmasked': 'of a connector: rewrite as its masks say what is stored from before them',
+  '--yes': 'with --unmasked: remove entities whose keys are stored as they were before a mask',
   '--dry-run': 'only show what would be removed',
   '--allow-return': 'the next sync may store the records again',
 } as const;
@@ -55,8 +57,9 @@ Examples:
         );
       }
       const connector = connectorNamed(settings, name);
-      return await purgeUnmasked(context, { settings, connector, isDryRun: flags.dryRun });
+      return await purgeUnmasked(context, settings, connector, flags);
     }
+    if (flags.yes) throw usage('--yes belongs to --unmasked.');
     const target = purgeTarget(settings, name, flags);
     const choice = await choiceOf(context, target, flags);
     if (flags.dryRun) return await showWhatWouldGo(context, target, choice);
@@ -160,4 +163,55 @@ const columns = [...leftColumns('entity'), ...rightColumns('rows', 'quarantined'
 
 function rowOf({ entity, rows, quarantined, files, listings }: PurgedOf): readonly string[] {
   return [entity, count(rows), count(quarantined), count(files), count(listings)];
+}
+
+/** `purge --unmasked`: what is stored from before the masks of the config. */
+async function purgeUnmasked(
+  { terminal, clock, signal, program }: CommandContext,
+  settings: LocalSettings,
+  connector: ConnectorSettings,
+  { dryRun, yes }: Pick<PurgeFlags, 'dryRun' | 'yes'>,
+): Promise<ExitCode> {
+  const { name } = connector;
+  const how = { clock, signal, targets: targetsOfConnector(settings, name).map((one) => one.name) };
+  const look = await maskStored(connector, { ...how, isLook: true });
+  const isUnsure = look.removed.length > 0 && !yes;
+  if (dryRun || isUnsure) {
+    terminal.printJson({ connector: name, isDone: false, ...look });
+    terminal.print(...unmaskedTexts(name, look, 'would be'), 'Nothing was changed.');
+    if (isUnsure) terminal.print(`To remove them: ${program} purge ${name} --unmasked --yes`);
+    return dryRun ? exitCodes.ok : exitCodes.usage;
+  }
+  const end = await maskStored(connector, how);
+  const targets = await cleanTargets(settings, connector, { clock, signal });
+  terminal.printJson({ connector: name, isDone: true, ...end, targets });
+  terminal.print(...unmaskedTexts(name, end, 'were'), ...end.left.map(leftText), ...targets.map(cleanedText));
+  if (end.removed.length > 0) {
+    terminal.print(`Next: ${program} sync ${name}, then purge --unmasked again for what has no other key.`);
+  }
+  terminal.note('Out of reach: copies that readers have made, backups and logs from before the masks.');
+  const isDone = end.left.length === 0 && targets.every(({ problem }) => problem === null);
+  return isDone ? exitCodes.ok : exitCodes.degraded;
+}
+
+function unmaskedTexts(name: string, { removed, entities, texts }: MaskEnd, verb: string): readonly string[] {
+  if (removed.length > 0) {
+    const rows = removed.map((one) => [one.entity, count(one.rows), count(one.deleted), count(one.versions)]);
+    const title = `${name}: a mask covers their keys, so these ${verb} removed; deleted rows, versions and what the API no longer has do not come back`;
+    return [
+      title,
+      ...indentedTable([...leftColumns('entity'), ...rightColumns('rows', 'deleted', 'versions')], rows),
+    ];
+  }
+  const rows = entities.map((one) => [
+    one.entity,
+    ...[one.rows, one.versions, one.quarantined, one.files, one.lines].map((each) => count(each)),
+  ]);
+  const rewritten = rightColumns('rows', 'versions', 'quarantined', 'files', 'lines');
+  return [
+    `${name}: these ${verb} rewritten as its masks say, and ${counted(texts, 'position or message', 'positions and messages')}`,
+    ...(rows.length === 0
+      ? ['  nothing is older than the masks']
+      : indentedTable([...leftColumns('entity'), ...rewritten], rows)),
+  ];
 }

@@ -11,9 +11,8 @@ import { explained } from '../../sql/explained.ts';
 import { openTurns } from '../../sql/turns.ts';
 import { damageAdvice, damageText, type DamagedFile } from '../closed-files.ts';
 import { writeWholeFile } from '../files/write-whole-file.ts';
-import type { LedgerDriver, LineCounts, Lines, RewrittenLines, Taken } from '../ledger/driver.ts';
+import type { LedgerDriver, Lines, RewrittenLines, Taken } from '../ledger/driver.ts';
 import { outsideRun, type Ledger } from '../ledger/ledger.ts';
-import { readMasks } from '../ledger/masks.ts';
 import { knownEntities, knownTables } from '../ledger/tables.ts';
 import { toSinkError } from '../sqlite/sink-error.ts';
 import {
@@ -185,31 +184,26 @@ export function lineFiles(
     await publish(taken, written);
   };
 
-  const rewrite = async (of: RewrittenLines, taken: Taken | null): Promise<LineCounts> => {
+  const rewrite = async (of: RewrittenLines, taken: Taken | null): Promise<number> => {
     const { connector, table, signal } = of;
     const folder = folderOf(connector, table.entity);
     const read: Taken['read'] = async (work) => await (taken ?? ledger.db).read(work);
     const files = await read(async (tx) => await listedFiles(tx, connector));
-    const masks = await read(async (tx) => await readMasks(tx, connector));
-    // Of any entity: its tables of elements have no row there.
-    const isMasking = masks.some(({ since }) => since !== null);
     let changed = 0;
-    let unsure = 0;
     for (const file of files.filter(({ entity }) => entity === table.entity)) {
       signal?.throwIfAborted();
       const bytes = readListed(folder, file);
       // Without the lease another process may have written it again.
       if (bytes === null && taken === null) continue;
       if (bytes === null) throw damagedError(connector, damageOf(folder, file));
-      const lines = await rewrittenLines(bytes, of, { records: ledger.records, read, isMasking });
+      const lines = await rewrittenLines(bytes, of, { records: ledger.records, read });
       changed += lines.changed;
-      unsure += lines.unsure;
       if (lines.changed === 0 || taken === null) continue;
       if (lines.kept.length === 0) await drop(taken, file);
       else await publish(taken, [{ ...file, ...(await write(connector, file, yielded(lines.kept))) }]);
     }
     if (taken !== null) await tidy(taken, [table.entity]);
-    return { changed, unsure };
+    return changed;
   };
 
   const mend = async (taken: Taken, entities: readonly EntityName[] | null): Promise<void> => {

@@ -4,29 +4,24 @@ import { readJson, writeJson } from '../../core/json-text.ts';
 import { keyTextOf, type ColumnValue, type EntityTable, type FieldType } from '../../core/records.ts';
 import type { Tx } from '../../sql/database.ts';
 import { isJsonColumn } from '../decisions/stored-table.ts';
-import type { LineCounts, RecordTables, RewrittenLines, Taken } from '../ledger/driver.ts';
+import type { RecordTables, RewrittenLines, Taken } from '../ledger/driver.ts';
 
 const newline = 10;
 const linesAtOnce = 500;
 
-interface Rewritten extends LineCounts {
-  readonly kept: readonly Buffer[];
-}
-
 /**
- * Lines of a file as they are to be. A line of a record whose row is gone goes (kept while `isMasking`), as does one
+ * Lines of a file as they are to be, and how many change or go. A line of a record whose row is gone goes, as does one
  * that `line` removes.
  */
 export async function rewrittenLines(
   bytes: Buffer,
   { connector, table, line }: RewrittenLines,
-  { records, read, isMasking }: { readonly records: RecordTables; isMasking: boolean } & Pick<Taken, 'read'>,
-): Promise<Rewritten> {
+  { records, read }: { readonly records: RecordTables } & Pick<Taken, 'read'>,
+) {
   const rows = records.open({ connector, table, stored: table.columns });
   const keyTextIn = keyReader(table);
   const kept: Buffer[] = [];
   let changed = 0;
-  let unsure = 0;
   for (const some of batchesOf(bytes)) {
     const parsed = some.map((was) => {
       const value = readJson(was.toString('utf8', 0, was.length - 1));
@@ -37,15 +32,13 @@ export async function rewrittenLines(
     const keyTexts = parsed.flatMap(({ after }) => (after === null ? [] : [keyTextIn(after)]));
     const stored = await read(async (tx: Tx) => await rows.rowsOf(tx, [...new Set(keyTexts)]));
     for (const { was, value, after } of parsed) {
-      const isStored = after !== null && stored.has(keyTextIn(after));
-      const isKept = after !== null && (isStored || isMasking);
-      if (isKept && !isStored) unsure += 1;
+      const isKept = after !== null && stored.has(keyTextIn(after));
       if (!isKept || after !== value) changed += 1;
       if (isKept) kept.push(after === value ? was : Buffer.from(lineText(after)));
     }
     await setImmediate();
   }
-  return { kept, changed, unsure };
+  return { kept, changed };
 }
 
 function* batchesOf(bytes: Buffer): Generator<readonly Buffer[]> {

@@ -65,9 +65,10 @@ export interface Lines {
   write(taken: Taken, how?: { readonly isDueOnly?: boolean }): Promise<void>;
   /**
    * Writes files of the table again in which a line changes; with null as `taken` it only counts. Lines of rows that
-   * are gone go too. Called again after a kill it writes the rest. Throws SINK_DAMAGED, and the signal's reason.
+   * are gone go too. Gives how many lines change or go. Called again after a kill it writes the rest. Throws
+   * SINK_DAMAGED, and the signal's reason.
    */
-  rewrite(lines: RewrittenLines, taken: Taken | null): Promise<LineCounts>;
+  rewrite(lines: RewrittenLines, taken: Taken | null): Promise<number>;
   /** Writes damaged files of these entities (null: of all) again, as far as rows say what they held. */
   mend(taken: Taken, entities: readonly EntityName[] | null): Promise<void>;
   /**
@@ -75,16 +76,6 @@ export interface Lines {
    * (null: of all) that is not listed.
    */
   tidy(taken: Taken, purged: readonly EntityName[] | null): Promise<void>;
-}
-
-export interface LineCounts {
-  /** Changed or gone. */
-  readonly changed: number;
-  /**
-   * Without a row, and kept: while a mask may be younger than lines, their rows may have other keys than they
-   * (`StoredMask.since`).
-   */
-  readonly unsure: number;
 }
 
 export interface RewrittenLines {

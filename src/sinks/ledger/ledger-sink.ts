@@ -18,7 +18,7 @@ import { ledgerDrift } from './drift/note-drift.ts';
 import { ledgerReader } from './history/history.ts';
 import { readDoubted, readUnconfirmed, type OfListings } from './history/doubted-listings.ts';
 import { long, type Commit, type HeldConnector, type InLease, type Ledger } from './ledger.ts';
-import { ledgerMasking } from './masking/ledger-masking.ts';
+import { ledgerMasking } from './masking.ts';
 import { ledgerNotices } from './notices/ledger-notices.ts';
 import { findLeftovers, left, nextPartitions, setWalkAside } from './partitions/next-partitions.ts';
 import { ledgerPurges } from './purges/ledger-purges.ts';

@@ -73,10 +73,7 @@ export async function readRows(
 
 export interface ReplacedRow {
   readonly was: WholeRow;
-  readonly now: Pick<WholeRow, 'values'> & {
-    /** Absent: what is not a value stays as it is. */
-    readonly others?: { readonly extra: string | null; readonly hash: string };
-  };
+  readonly now: Pick<WholeRow, 'values' | 'extra'> & { readonly hash: string };
 }
 
 /** Replaces rows, by their numbers. Nothing else about them changes, and no line is written. */
@@ -91,9 +88,12 @@ export async function replaceRows(
   const names = columns.slice(0, columns.length - stored.length).map((column) => column.name);
   const numbers = rows.map(({ was }) => was.number);
   await tx.run(`DELETE FROM ${quoted(name)} WHERE ${number} IN {numbers bigint}`, { numbers });
-  const cellsOf = ({ was, now: { values, others } }: ReplacedRow): Cells => {
-    const changed: Readonly<Record<string, string | null>> =
-      others === undefined ? {} : { _extra: others.extra, _hash: others.hash, _volatile_hash: null };
+  const cellsOf = ({ was, now: { values, extra, hash } }: ReplacedRow): Cells => {
+    const changed: Readonly<Record<string, string | null>> = {
+      _extra: extra,
+      _hash: hash,
+      _volatile_hash: null,
+    };
     return [...names.map((one, index) => (one in changed ? changed[one] : was.cells[index])), ...values];
   };
   await records.insertRows(tx, table, rows.map(cellsOf));

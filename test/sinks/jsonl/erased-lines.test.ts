@@ -1,10 +1,8 @@
-import { hash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect } from 'vitest';
 import type { RunId } from '../../../src/core/names.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
-import type { EntityMasking } from '../../../src/sinks/masks.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -118,35 +116,4 @@ it('a purge does not take a damaged file for a sound one', async () => {
   }
   await using lease = await sink.acquire(identity());
   expect(lease.connector).toBe(news);
-});
-
-const hashed = (id: string): string => `hmac-00000000-${hash('sha256', id, 'hex')}`;
-const hashesIds: EntityMasking = {
-  entity: members,
-  of: members,
-  row: (row) => {
-    const { id } = row;
-    return typeof id !== 'string' || id.startsWith('hmac-') ? row : { ...row, id: hashed(id) };
-  },
-  record: (value) => value,
-  cells: () => null,
-  file: (said) => said,
-  hidesVersions: false,
-};
-
-// Proves promise 21.1
-it('lines from before a mask of the key stay with their rows, and a purge is done when they have the mask', async () => {
-  await ended('r1', [member('1'), member('2')]);
-  const masks = [{ entity: members, mask: 'm1', keyId: 'k1' }];
-  await ended('r2', [], { masks, maskings: [hashesIds] });
-  const { left, entities } = await purge(JSON.stringify(['a', hashed('2')]));
-  expect(entities).toMatchObject([{ entity: members, rows: 1 }]);
-  expect(left).toMatchObject([
-    { step: 'lines', entity: members, why: expect.stringContaining('purge news --unmasked') as unknown },
-  ]);
-  expect(idsInFile()).toEqual(['1', '2']);
-  const asked = { masks, maskings: [hashesIds], targets: [], signal, renameFile: () => Promise.resolve() };
-  const masked = await sink.masking.rewrite(news, asked);
-  expect(masked.left).toEqual([]);
-  expect(idsInFile()).toEqual([hashed('1')]);
 });

@@ -100,9 +100,9 @@ export const keeping = {
   forgetClear: transition({
     what: 'its entity has a mask, and its position is from before it: its walk begins again',
     from: anyKnown,
-    run: write<OfEntity>(
+    run: write<OfEntities>(
       `UPDATE _sync_partitions SET position = NULL
-      WHERE connector = :connector AND entity = :entity AND ${isClearPosition}`,
+      WHERE connector = :connector AND entity IN {entities text} AND ${isClearPosition}`,
     ),
   }),
   hideFailure: transition({

@@ -52,10 +52,10 @@ export async function noteSteps(
 /** Lines first: their removal writes to the database whose space is given back. What fails stays noted. */
 export async function completeSteps(ledger: Ledger, taken: Taken): Promise<readonly LeftStep[]> {
   const { connector } = taken;
-  const lines = await removeNotedLines(ledger, taken);
+  await removeNotedLines(ledger, taken);
   const steps = await taken.read(async (tx) => await readSteps(tx, connector));
   const space = steps.filter(({ step }) => step === 'space');
-  if (space.length === 0) return lines;
+  if (space.length === 0) return [];
   try {
     const versioned = await taken.read(async (tx) => await versionedEntities(tx, connector));
     const tables = space.flatMap(({ entity }) => {
@@ -64,26 +64,20 @@ export async function completeSteps(ledger: Ledger, taken: Taken): Promise<reado
     });
     await ledger.giveBack(tables);
     await done(taken, space);
-    return lines;
+    return [];
   } catch (error) {
     if (!(error instanceof SyncError)) throw error;
-    return [...lines, ...space.map((one) => ({ ...one, why: error.message }))];
+    return space.map((one) => ({ ...one, why: error.message }));
   }
 }
 
-/** Removes lines of rows that a purge, or retention, has removed; gives the steps of which some may be left. */
-export async function removeNotedLines(
-  ledger: Ledger,
-  taken: Taken,
-  signal?: AbortSignal,
-): Promise<readonly LeftStep[]> {
-  const left: LeftStep[] = [];
+/** Removes lines of rows that a purge, or retention, has removed. */
+export async function removeNotedLines(ledger: Ledger, taken: Taken, signal?: AbortSignal): Promise<void> {
   const steps = await taken.read(async (tx) => await readSteps(tx, taken.connector));
   for (const one of steps.filter(({ step }) => step === 'lines')) {
-    if ((await removeLines(ledger, taken, one.entity, signal)) === 0) await done(taken, [one]);
-    else left.push({ ...one, why: unsureWhy(taken.connector) });
+    await removeLines(ledger, taken, one.entity, signal);
+    await done(taken, [one]);
   }
-  return left;
 }
 
 async function done(taken: Taken, work: readonly PurgeWork[]): Promise<void> {
@@ -101,23 +95,16 @@ export async function dropWork(tx: Tx, work: readonly PurgeWork[]): Promise<void
   }
 }
 
-function unsureWhy(connector: ConnectorName): string {
-  return (
-    'a mask is younger than some of them, whose keys may be in clear. First: ' +
-    `connector-sync purge ${connector} --unmasked.`
-  );
-}
-
-/** Lines of purged records, and of records whose rows are gone; gives how many may be of such, and stay. */
+/** Lines of purged records, and of records whose rows are gone. */
 async function removeLines(
   ledger: Ledger,
   taken: Taken,
   entity: EntityName,
   signal?: AbortSignal,
-): Promise<number> {
+): Promise<void> {
   const { connector } = taken;
   const { lines } = ledger;
-  if (lines === undefined) return 0;
+  if (lines === undefined) return;
   const { table, macOf, notes } = await taken.inTurn(
     async () =>
       await taken.transact(noRun, async (tx) => ({
@@ -126,11 +113,11 @@ async function removeLines(
         notes: await readNotes(tx, connector),
       })),
   );
-  if (table === undefined) return 0;
+  if (table === undefined) return;
   const seqs = new Map(
     notes.flatMap((note) => (note.entity === entity ? [[note.mac.toString('hex'), note.seq] as const] : [])),
   );
   const line: RewrittenLines['line'] = (written, { keyText, seq }) =>
     seq <= (seqs.get(macOf(entity, keyText)) ?? -1) ? null : written;
-  return (await lines.rewrite({ connector, table, line, signal }, taken)).unsure;
+  await lines.rewrite({ connector, table, line, signal }, taken);
 }

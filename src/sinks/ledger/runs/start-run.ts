@@ -14,7 +14,7 @@ import type { Commit, CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
 import { findPartitions, meetFound } from '../partitions/find-partitions.ts';
 import { countReady, isLeft, partitionsOfChain, type Scope } from '../partitions/read-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';
-import { maskKeys } from '../masking/mask-keys.ts';
+import { checkKeys } from '../masking.ts';
 import { noteMasks } from '../masks.ts';
 import { storedRawKey } from '../connectors.ts';
 import { countsOfChain, runsThatWrote } from '../counts.ts';
@@ -53,8 +53,8 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
   const scope: Scope = { connector, window: plan.window, entities: plan.entities };
   await interruptRunning(tx, connector);
   const otherMasks = await noteMasks(tx, connector, plan, stamp.now);
+  await checkKeys(tx, ledger, connector, plan, otherMasks);
   const tables = await ensureTables(starting);
-  await maskKeys({ tx, records: ledger.records, connector }, plan, otherMasks);
   await describeTables(tx, connector, plan.described ?? []);
   await ledger.records.renewViews(tx, connector);
   const earlier = await unfinishedRun(starting, scope);
