@@ -34,11 +34,6 @@ const fileNames = (): readonly string[] => {
   return existsSync(directory) ? readdirSync(directory).sort() : [];
 };
 const file = (name = '000000000001.jsonl'): string => join(folder, 'news', members, name);
-const idsInFile = (): readonly unknown[] =>
-  readFileSync(file(), 'utf8')
-    .split('\n')
-    .slice(0, -1)
-    .map((line) => (JSON.parse(line) as { id: unknown }).id);
 
 async function ended(
   run: string,
