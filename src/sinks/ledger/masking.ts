@@ -255,8 +255,9 @@ async function removeEntities(
       ),
   );
   for (const { entity, ...one } of files) {
-    for (const file of [one.file, one.replaced])
+    for (const file of [one.file, one.replaced]) {
       if (file !== null) await asked.renameFile(entity, file, null);
+    }
   }
   await outsideRun(taken, async (tx) => {
     const now = instant(ledger.clock.now());
@@ -504,9 +505,9 @@ async function hideTexts(tx: Tx, { connector, entities, since }: Hiding, isLook 
       if (text === writeJson(value)) continue;
       count += 1;
       if (isLook) continue;
-      if (table === '_sync_partitions')
+      if (table === '_sync_partitions') {
         await transitions.hideFailure(tx, { id: Number(one.id), failure: text });
-      else {
+      } else {
         const kind = table === '_sync_conditions' ? `AND ${which}` : '';
         const sql = `UPDATE ${table} SET ${column} = :text WHERE connector = :connector AND ${id} = :id ${kind}`;
         await tx.run(sql, { connector, id: one.id, text });
