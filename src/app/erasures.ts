@@ -1,6 +1,6 @@
 import { SyncError } from '../core/errors.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
-import type { PublishEnd } from '../publish/publish-once.ts';
+import type { PublishEnd } from '../publish/publication.ts';
 import type { Target } from '../publish/target.ts';
 import type { PublishSettings } from '../settings/settings.ts';
 import type { PurgeWork } from '../sinks/purges.ts';

@@ -3,9 +3,7 @@ import { hasCode } from '../core/errors.ts';
 import type { RunPublication } from '../jobs/worker-context.ts';
 import type { Notifier } from '../notify/notifier.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
-import type { TargetState } from '../publish/target-state.ts';
-import type { PublishEnd, PublishRequest } from '../publish/publish-once.ts';
-import type { PublishProgress } from '../publish/write-entity.ts';
+import type { PublishEnd, PublishProgress, PublishRequest, TargetState } from '../publish/publication.ts';
 import type { Target } from '../publish/target.ts';
 import { targetNamed, targetsOfConnector } from '../settings/chosen-targets.ts';
 import { usage } from '../core/usage-error.ts';
@@ -46,7 +44,7 @@ export async function publishTarget(
   { notifier, ...request }: TargetRequest,
 ): Promise<TargetEnd> {
   // Loaded only here: a sync that publishes nothing needs none of it.
-  const { publishOnce } = await import('../publish/publish-once.ts');
+  const { publishOnce } = await import('../publish/publication.ts');
   const by = { program: `connector-sync ${programVersion()}`, host: hostname() };
   let end: TargetEnd;
   try {
@@ -103,7 +101,7 @@ const goneAdvice = 'Name it in the config again until the purge is finished ther
 
 /** Changes nothing. Rejects as `publishTarget` does where a publication would be refused. */
 export async function targetStatus(settings: PublishSettings, how: OpenTarget): Promise<TargetState> {
-  const { readTargetState } = await import('../publish/target-state.ts');
+  const { readTargetState } = await import('../publish/publication.ts');
   return await withTarget(settings, how, (target) => readTargetState(target, { settings, clock: how.clock }));
 }
 

@@ -3,7 +3,7 @@ import { ordinaryPublication, publishTarget } from '../app/publish-target.ts';
 import { systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import { openNotifier } from '../notify/open-notifier.ts';
-import type { PublishEnd } from '../publish/publish-once.ts';
+import type { PublishEnd } from '../publish/publication.ts';
 import { chosenConnectors, sinkNamed } from '../settings/chosen-connectors.ts';
 import { chosenTargets } from '../settings/chosen-targets.ts';
 import { checkTargets, withParts } from '../settings/load-settings.ts';

@@ -68,19 +68,22 @@ export async function search<Types extends ConnectorTypes, const Target extends 
   { filter, sort, limit = 1_000, cursor, signal = new AbortController().signal }: SearchQuery = {},
 ): Promise<Found<ShapeAt<Types, Target>>> {
   // Loaded only here: most programs search nothing.
-  const { openLocalSearcher } = await import('../cli/commands/search/open-searcher.ts');
-  const context = { clock: systemClock, signal };
-  await using searcher = await openLocalSearcher(context, entityTarget(settingsIn(app), target), {
+  const { openSearches } = await import('../app/stored-search.ts');
+  const once = { deadlineMs: 60_000, processes: 1, maxWaiting: 1 };
+  await using searches = openSearches({ clock: systemClock, ...once });
+  const asked = { query: { filter, sort }, limit, cursor };
+  const { data, meta } = await searches.search({
+    target: entityTarget(settingsIn(app), target),
+    // As JSON: without what is undefined, and with numbers as they are.
+    params: parseJsonText(JSON.stringify(asked)) as JsonObject,
+    signal,
     ofType: (directory) => `Read the lines in ${directory}.`,
     ofNothing: 'Sync it first.',
   });
-  const asked = { query: { filter, sort }, limit, cursor };
-  // As JSON: without what is undefined, and with numbers as they are.
-  const found = await searcher.search(parseJsonText(JSON.stringify(asked)) as JsonObject);
   return {
     // `as`: the searchable fields of the target, which its shape has.
-    records: JSON.parse(jsonText(found.records)) as Found<ShapeAt<Types, Target>>['records'],
-    cursor: found.hasMore ? found.cursor : null,
+    records: JSON.parse(jsonText(data)) as Found<ShapeAt<Types, Target>>['records'],
+    cursor: meta.has_more ? meta.cursor : null,
   };
 }
 

@@ -1,17 +1,225 @@
-import type { Writable } from 'node:stream';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { Readable, type Writable } from 'node:stream';
+import type { McpServer } from '@modelcontextprotocol/server';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { openSearches, type Searches } from '../app/stored-search.ts';
 import type { Clock } from '../core/clock.ts';
+import { usage } from '../core/usage-error.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
+import { openTokenCheck, tokensOf } from '../monitor/check-token.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
+import { isLoopback, openHttpServer } from '../monitor/open-http-server.ts';
+import { isFromHere } from '../monitor/page-access.ts';
 import type { HttpSettings, LocalSettings } from '../settings/settings.ts';
 import { openMcpMetrics } from '../telemetry/mcp-metrics.ts';
-import { loadPackage } from './load-package.ts';
-import { mcpServer, type Offer } from './mcp-server.ts';
-import { openSearches, type Searches } from './open-searches.ts';
-import { runCalls } from './run-calls.ts';
-import { serveHttp } from './serve-http.ts';
-import { serveStdio, taken } from './serve-stdio.ts';
+import { loadPackage, mcpServer, type Offer, runCalls } from './mcp-server.ts';
 import { connectorsOf, shownEntities } from './shown-entities.ts';
 import { openSql } from './sql/open-sql.ts';
+
+const limits = {
+  maxConnections: 256,
+  /** Of one message. */
+  maxBodyBytes: 256 * 1024,
+  /** To send it. */
+  requestTimeoutMs: 30_000,
+};
+/** Streams of clients that wait for news, of which there are none. */
+const mostSubscriptions = 16;
+
+interface HttpOptions {
+  readonly listen: ListenAddress;
+  readonly http: HttpSettings;
+  readonly open: () => McpServer;
+  readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
+  readonly log: JobLog;
+  readonly clock: Clock;
+}
+
+/**
+ * Serves clients at `/mcp`, each call with a token, and metrics at `/metrics`. Throws USAGE for an address that other
+ * machines reach, and where the config has no token.
+ */
+export async function serveHttp(
+  { createMcpHandler }: Awaited<ReturnType<typeof loadPackage>>,
+  { listen, http, open, metrics, log, clock }: HttpOptions,
+) {
+  if (!isLoopback(listen)) {
+    throw usage(
+      '--http: expected an address of this machine alone, such as 9402 or 127.0.0.1:9402. For other machines put a proxy with TLS in front of it, and its name in http.hosts.',
+    );
+  }
+  const tokens = tokensOf(http);
+  if (tokens.length === 0) {
+    throw usage('mcp --http needs a token that clients send: set http.token or http.tokens in the config.');
+  }
+  const handler = createMcpHandler(open, {
+    onerror: (error) => log.warn({ err: error }, 'a message could not be served'),
+    maxSubscriptions: mostSubscriptions,
+    maxRequestBodySize: limits.maxBodyBytes,
+  });
+  const sessions = openSessions();
+  const server = await openHttpServer(
+    { listen, log, limits },
+    {
+      hosts: http.hosts,
+      formRoutes: new Set(['/mcp']),
+      routes: (routed, { wrongTries, wrongTriesMs }) => {
+        const { judge } = openTokenCheck({ tokens, clock, wrongTries, wrongTriesMs });
+        routed.route({
+          method: ['GET', 'POST'],
+          url: '/mcp',
+          handler: async (request, reply) => {
+            if (!isFromHere(request)) return await reply.code(403).send({ message: notFromPages });
+            const verdict = judge(request.headers.authorization);
+            if (verdict === 'too-many') {
+              reply.header('retry-after', String(Math.ceil(wrongTriesMs / 1000)));
+              return await reply.code(429).send({ message: 'Too many wrong tokens. Wait, then try again.' });
+            }
+            if (typeof verdict === 'string') {
+              reply.header('www-authenticate', 'Bearer');
+              return await reply.code(401).send({ message: needsToken });
+            }
+            return await passOn(request, reply, sessions, handler.fetch);
+          },
+        });
+        routed.get('/metrics', async (_request, reply) => {
+          const { contentType, text } = await metrics();
+          return await reply.header('content-type', contentType).send(text);
+        });
+      },
+    },
+  );
+  return {
+    url: `${server.url}/mcp`,
+    [Symbol.asyncDispose]: async () => {
+      await handler.close();
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+const notFromPages = 'Pages of other sites may not ask.';
+const needsToken =
+  'Expected the header "Authorization: Bearer <token>", with http.token or one of http.tokens.';
+
+/**
+ * Clients of the protocol of 2025 cancel a call by another request, which knows it by their session. The session is a
+ * name that they send along, and nothing else: no request needs one.
+ */
+function openSessions() {
+  const running = new Map<string, AbortController>();
+  return {
+    /** Notes a call while it runs; ends another one where the request cancels that. */
+    begin: ({ headers, body }: FastifyRequest, reply: FastifyReply, call: AbortController): void => {
+      const { id, method, params } = messageOf(body);
+      if (method === 'initialize') reply.header('mcp-session-id', randomUUID());
+      const session = headers['mcp-session-id'];
+      if (typeof session !== 'string') return;
+      const nameOf = (request: unknown): string => JSON.stringify([session, request]);
+      if (method === 'notifications/cancelled') running.get(nameOf(params?.requestId))?.abort();
+      if (method !== 'tools/call') return;
+      running.set(nameOf(id), call);
+      reply.raw.once('close', () => running.delete(nameOf(id)));
+    },
+  };
+}
+
+interface Message {
+  readonly id?: unknown;
+  readonly method?: unknown;
+  readonly params?: { readonly requestId?: unknown } | null;
+}
+
+/** What is no message is judged by the protocol's handler. */
+function messageOf(body: unknown): Message {
+  return typeof body === 'object' && body !== null ? body : {};
+}
+
+/** To the protocol's handler, which takes and gives what browsers know as requests and responses. */
+async function passOn(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  sessions: ReturnType<typeof openSessions>,
+  fetch: (request: Request, more: { readonly parsedBody?: unknown }) => Promise<Response>,
+): Promise<FastifyReply> {
+  const gone = new AbortController();
+  reply.raw.once('close', () => gone.abort());
+  sessions.begin(request, reply, gone);
+  const { method, body } = request;
+  const asked = new Request('http://localhost/mcp', {
+    method,
+    headers: headersOf(request),
+    signal: gone.signal,
+    ...(method === 'POST' ? { body: JSON.stringify(body) } : {}),
+  });
+  const response = await fetch(asked, method === 'POST' ? { parsedBody: body } : {});
+  reply.code(response.status);
+  for (const [name, value] of response.headers) reply.header(name, value);
+  return await reply.send(response.body === null ? '' : Readable.fromWeb(response.body));
+}
+
+/** What the protocol reads; the token is not passed on. */
+function headersOf({ headers }: FastifyRequest): Headers {
+  const passed = Object.entries(headers).flatMap(([name, value]) =>
+    /^(?:accept|content-type|last-event-id|mcp-.*)$/.test(name) && typeof value === 'string'
+      ? [[name, value] as [string, string]]
+      : [],
+  );
+  return new Headers(passed);
+}
+
+/** Of one message. A longer one ends the connection. */
+const mostMessageBytes = 1024 * 1024;
+
+interface StdioOptions {
+  readonly input: AsyncIterable<string | Uint8Array>;
+  /** Protocol, and nothing else. */
+  readonly output: Writable;
+  readonly open: () => McpServer;
+  readonly log: JobLog;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Serves the client at the other end of input and output until it closes one of them, or until the signal is aborted.
+ * While the client does not read its answers, its requests are not read either, so that memory stays bounded.
+ */
+export async function serveStdio(
+  { serveStdio: serve, StdioServerTransport }: Awaited<ReturnType<typeof loadPackage>>,
+  { input, output, open, log, signal }: StdioOptions,
+): Promise<void> {
+  const gated = Readable.from(asLongAsRead(input, output), { objectMode: false });
+  const onAbort = (): void => void gated.destroy();
+  signal.addEventListener('abort', onAbort, { once: true });
+  output.once('error', onAbort);
+  const ended = new Promise((resolve) => gated.once('close', resolve));
+  const served = serve(open, {
+    transport: new StdioServerTransport(gated, output, { maxBufferSize: mostMessageBytes }),
+    onerror: (error) => log.warn({ err: error }, 'a message could not be served'),
+  });
+  await ended;
+  signal.removeEventListener('abort', onAbort);
+  await served.close();
+}
+
+/** Resolves when the reader of an output takes more. */
+export async function taken(output: Writable): Promise<void> {
+  if (output.writableNeedDrain) await once(output, 'drain');
+}
+
+async function* asLongAsRead(
+  input: AsyncIterable<string | Uint8Array>,
+  output: Writable,
+): AsyncGenerator<string | Uint8Array> {
+  for await (const chunk of input) {
+    yield chunk;
+    await taken(output);
+  }
+}
+
+/** A search is ended after so long. More may wait than there are calls at a time. */
+const searchLimits = { deadlineMs: 20_000, processes: 2, maxWaiting: 16 };
 
 interface McpOptions {
   /** The config, which is read once. */
@@ -38,7 +246,7 @@ interface StdioMcpOptions extends McpOptions {
 export async function mcpOverStdio(options: StdioMcpOptions): Promise<void> {
   const { input, output, log, clock, signal } = options;
   const library = await loadPackage();
-  await using searches = openSearches(clock);
+  await using searches = openSearches({ clock, ...searchLimits });
   const runCall = runCalls({ clock, log, ready: () => taken(output) });
   const open = () => mcpServer(library, offerOf(options, searches), runCall);
   await serveStdio(library, { input, output, open, log, signal });
@@ -53,7 +261,7 @@ interface HttpMcpOptions extends McpOptions {
 export async function mcpOverHttp(options: HttpMcpOptions) {
   const { http, listen, log, clock } = options;
   const library = await loadPackage();
-  const searches = openSearches(clock);
+  const searches = openSearches({ clock, ...searchLimits });
   const metrics = openMcpMetrics();
   const runCall = runCalls({ clock, log, onCall: metrics.onCall });
   const offer = offerOf(options, searches);

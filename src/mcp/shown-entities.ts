@@ -1,10 +1,16 @@
+import { SyncError } from '../core/errors.ts';
 import { isLikeGlob } from '../core/glob.ts';
 import type { Column, EntityTable } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
+import { describeTables } from '../definitions/describe-tables.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
-import { targetsOf, type EntityTarget } from '../settings/entity-target.ts';
 import type { Exclusion } from '../settings/build-mcp.ts';
-import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
+import { sinksOf } from '../settings/chosen-connectors.ts';
+import { type EntityTarget, targetsOf } from '../settings/entity-target.ts';
+import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
+import type { ConnectorOverview, ConnectorStatus } from '../sinks/ledger-reader.ts';
+import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
+import { readState, stateOf } from './entity-states.ts';
 
 /** A connector that agents may see. */
 export type ShownConnector = ConnectorSettings & {
@@ -110,4 +116,95 @@ function shownEntity(target: EntityTarget, exclude: readonly Exclusion[]): Shown
 /** The stored columns that are shown. */
 export function columnsOf({ only }: ShownEntity, stored: EntityTable): readonly Column[] {
   return only === null ? stored.columns : stored.columns.filter(({ name }) => only.has(name));
+}
+
+/**
+ * An entity in one state of its sink, whichever process writes. The caller disposes it. `reader` and `stored` are null
+ * where nothing is stored. Throws COPY_UNFINISHED, and what reading the sink throws.
+ */
+export async function openEntity(shown: ShownEntity) {
+  const { connector, table } = shown.target;
+  const reader = await openExistingRecords(connector.sink);
+  try {
+    if (reader !== null) await checkCopied(reader.history, connector.name);
+    return {
+      reader,
+      stored: (await reader?.table(connector.name, table.entity)) ?? null,
+      state: reader === null ? stateOf(shown, null, []) : await readState(reader.history, shown),
+      [Symbol.asyncDispose]: async () => await reader?.[Symbol.asyncDispose](),
+    };
+  } catch (error) {
+    await reader?.[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+/** How a connector stands in its sink. */
+export interface StoredConnector {
+  /** Null: nothing is stored. */
+  readonly status: ConnectorStatus | null;
+  readonly freshness: ConnectorOverview['freshness'];
+  /** Why it cannot be read; null: it can. */
+  readonly problem: string | null;
+}
+
+/** Each sink is read in one state. One that cannot be read does not hide the others. By the name of a connector. */
+export async function readConnectors(
+  connectors: readonly ShownConnector[],
+): Promise<ReadonlyMap<string, StoredConnector>> {
+  const found = new Map<string, StoredConnector>();
+  for (const sink of sinksOf(connectors)) {
+    const within = connectors.filter((one) => one.sink.name === sink.name);
+    try {
+      await readSink(sink, within, found);
+    } catch (error) {
+      if (!(error instanceof SyncError)) throw error;
+      for (const { name } of within) found.set(name, { status: null, freshness: [], problem: error.message });
+    }
+  }
+  return found;
+}
+
+async function readSink(
+  sink: SinkSettings,
+  within: readonly ShownConnector[],
+  found: Map<string, StoredConnector>,
+): Promise<void> {
+  await using reader = await openExistingRecords(sink);
+  const copies = await reader?.history.copies();
+  const statuses = (await reader?.history.connectors(within.map(({ name }) => name))) ?? [];
+  for (const { name } of within) {
+    const isCopying = copies?.unfinished.has(name) === true;
+    found.set(name, {
+      status: statuses.find(({ connector }) => connector === name) ?? null,
+      freshness: (await reader?.history.freshness(name)) ?? [],
+      problem: isCopying ? 'Only a part of it is stored: it is being copied from another sink.' : null,
+    });
+  }
+}
+
+/** What an entity is, for those who read it. `stored`: its table as the sink has it; null: nothing is stored. */
+export function describeEntity(shown: ShownEntity, stored: EntityTable | null) {
+  const { connector, entity, table } = shown.target;
+  const parents = entity.parents
+    .map((parent) => parent.entity)
+    .filter((parent) => connector.entities.has(parent));
+  const described = describeTables(entity, parents).find((one) => one.entity === table.entity);
+  const columns = columnsOf(shown, stored ?? table);
+  const isShown = (name: string): boolean => columns.some((column) => column.name === name);
+  return {
+    about:
+      described?.description ??
+      (shown.target.isExploded ? `elements of ${entity.explode?.field ?? ''} of ${entity.name}` : null),
+    key: table.key,
+    /** `list_id is lists.id`: which record of another entity a row belongs to. */
+    joins: (described?.joins ?? [])
+      .filter((join) => join.columns.every(isShown))
+      .map((join) =>
+        join.columns
+          .map((column, index) => `${column} is ${join.parent}.${join.parentColumns[index] ?? ''}`)
+          .join(', '),
+      ),
+    fields: columns.map(({ name, type }) => ({ name, type, about: described?.columns[name] ?? '' })),
+  };
 }

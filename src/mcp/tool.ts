@@ -1,8 +1,8 @@
 import * as z from 'zod';
+import type { Searches } from '../app/stored-search.ts';
 import type { Clock } from '../core/clock.ts';
 import { usage } from '../core/usage-error.ts';
 import type { Answer } from './answer.ts';
-import type { Searches } from './open-searches.ts';
 import type { ShownEntities } from './shown-entities.ts';
 import type { Sql } from './sql/open-sql.ts';
 

@@ -1,7 +1,7 @@
 import { html } from '@remix-run/html-template';
 import { targetStatus } from '../app/publish-target.ts';
 import type { Clock } from '../core/clock.ts';
-import { heldBackTexts } from '../publish/plan-publication.ts';
+import { heldBackTexts } from '../publish/publication.ts';
 import { isStillPublished } from '../settings/chosen-targets.ts';
 import { checkTargets } from '../settings/load-settings.ts';
 import { formatDuration } from '../settings/parse-unit.ts';

@@ -1,11 +1,194 @@
 import { randomBytes } from 'node:crypto';
-import { constants } from 'node:fs';
-import { link, lstat, mkdir, open, rename, unlink } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { constants, type Dirent, type Stats } from 'node:fs';
+import { type FileHandle, link, lstat, mkdir, open, readdir, rename, unlink } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { SyncError } from '../core/errors.ts';
+import { noSpaceText, saysFull } from '../files/full-disk.ts';
 import { createNamedDirectory, hasCode } from '../files/private-file.ts';
-import { explained, incompatible, notFolder } from './folder-files.ts';
-import { leftPartials, listFiles, readFile, removeFile, sizeOf, streamFile, synced } from './folder-files.ts';
-import type { ObjectStore } from './object-store.ts';
+import type { Leftover, ListedObject, ObjectStore } from './object-store.ts';
+
+/** A file that is being written: no glob over the files of a kind finds it. */
+const partialName = /^\..+\.partial$/;
+
+/** How a staged file is named after the one that it is to become. */
+const stagedName = /\.([^/]+)\.staged\.partial$/;
+
+/** A manifest of ten thousand entities has a tenth of it. */
+const maxTextBytes = 64 * 1024 * 1024;
+
+const readOnly = constants.O_RDONLY | constants.O_NOFOLLOW;
+
+export async function readFile(root: string, path: string): Promise<Buffer | null> {
+  await using handle = await openExisting(root, path);
+  if (handle === null) return null;
+  const { size } = await handle.stat();
+  if (size > maxTextBytes) {
+    throw incompatible(path, `has ${size} bytes, expected a manifest of at most 64 MiB`);
+  }
+  return await handle.readFile();
+}
+
+/** Nothing where it is not there. */
+export async function* streamFile(root: string, path: string): AsyncGenerator<Uint8Array> {
+  await using handle = await explained(path, async () => await openExisting(root, path));
+  if (handle === null) return;
+  const buffer = Buffer.allocUnsafe(1024 * 1024);
+  for (;;) {
+    const { bytesRead } = await explained(path, async () => await handle.read(buffer));
+    if (bytesRead === 0) return;
+    yield Uint8Array.from(buffer.subarray(0, bytesRead));
+  }
+}
+
+/** Of a file below the root; null where there is none. */
+export async function sizeOf(root: string, path: string): Promise<number | null> {
+  const stats = await nullWithout(checkFolders(root, dirname(path)).then(async () => await lstat(path)));
+  return stats?.isFile() === true ? stats.size : null;
+}
+
+/** Null where it is not there. Refuses links on the way below the root, and what is no file. */
+async function openExisting(root: string, path: string): Promise<FileHandle | null> {
+  return await nullWithout(
+    checkFolders(root, dirname(path)).then(async () => {
+      if (!(await lstat(path)).isFile()) throw incompatible(path, 'is a link or a folder, expected a file');
+      return await open(path, readOnly);
+    }),
+  );
+}
+
+/**
+ * What a link leads to is not the target's: it is neither read nor removed. Rejects with ENOENT where a folder is not
+ * there.
+ */
+async function checkFolders(root: string, last: string): Promise<void> {
+  for (let folder = last; folder.length > root.length; folder = dirname(folder)) {
+    if (!(await lstat(folder)).isDirectory()) throw notFolder(folder);
+  }
+}
+
+/** False: it is not there. */
+export async function removeFile(root: string, path: string): Promise<boolean> {
+  const removed = await nullWithout(
+    checkFolders(root, dirname(path)).then(async () => {
+      await unlink(path);
+      return true;
+    }),
+  );
+  return removed === true;
+}
+
+/**
+ * In the order of the names, as a bucket lists them. Links and devices are left out, files that are being written too.
+ */
+export async function* listFiles(root: string, prefix: string, after: string): AsyncGenerator<ListedObject> {
+  const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1);
+  const place = join(root, prefix.slice(0, Math.max(0, folder.length - 1)));
+  await explained(place, async () => await nullWithout(checkFolders(root, place)));
+  for await (const { name, stats } of walk(root, folder, prefix)) {
+    if (partialName.test(basename(name)) || name <= after) continue;
+    yield { name, bytes: stats.size, modifiedAtMs: stats.mtimeMs };
+  }
+}
+
+/**
+ * Every file below `folder`, which is empty or ends with `/`, whose name begins with `prefix`. A file that is missing
+ * when its facts are read was removed meanwhile.
+ */
+async function* walk(
+  root: string,
+  folder: string,
+  prefix: string,
+): AsyncGenerator<{ readonly name: string; readonly stats: Stats }> {
+  const entries = await explained(join(root, folder), async () => await entriesOf(join(root, folder)));
+  const all = entries.map((entry) => ({
+    entry,
+    name: `${folder}${entry.name}${entry.isDirectory() ? '/' : ''}`,
+  }));
+  const names = all.filter(({ name }) => name.startsWith(prefix));
+  for (const { entry, name } of names.toSorted((left, right) => (left.name < right.name ? -1 : 1))) {
+    if (entry.isDirectory()) yield* walk(root, name, prefix);
+    if (!entry.isFile()) continue;
+    const stats = await explained(join(root, name), async () => await nullWithout(lstat(join(root, name))));
+    if (stats !== null) yield { name, stats };
+  }
+}
+
+async function entriesOf(path: string): Promise<readonly Dirent[]> {
+  try {
+    return await readdir(path, { withFileTypes: true });
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return [];
+    throw hasCode(error, 'ENOTDIR') ? notFolder(path) : error;
+  }
+}
+
+async function nullWithout<Result>(asked: Promise<Result>): Promise<Result | null> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return null;
+    throw error;
+  }
+}
+
+export async function leftPartials(root: string): Promise<readonly Leftover[]> {
+  const partials: Leftover[] = [];
+  for await (const { name, stats } of walk(root, '', '')) {
+    if (!partialName.test(basename(name))) continue;
+    const path = join(root, name);
+    const remove = async (): Promise<void> =>
+      void (await explained(path, async () => await removeFile(root, path)));
+    const facts = { files: 1, bytes: stats.size, modifiedAtMs: stats.mtimeMs };
+    partials.push({ name: name.replace(stagedName, '$1'), ...facts, remove });
+  }
+  return partials;
+}
+
+/** The file, or the names in a folder, survive a power loss. */
+export async function synced(path: string): Promise<void> {
+  await using handle = await open(path, constants.O_RDONLY);
+  await handle.sync();
+}
+
+export async function explained<Result>(path: string, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    throw hasCode(error, 'ENOTDIR') ? notFolder(dirname(path)) : toFileError(error, path);
+  }
+}
+
+export function incompatible(path: string, what: string): SyncError {
+  return new SyncError(`${path} ${what}. Remove it, or publish to another folder.`, {
+    code: 'TARGET_INCOMPATIBLE',
+    recovery: 'stop',
+    context: { file: path },
+  });
+}
+
+export function notFolder(path: string): SyncError {
+  return incompatible(path, 'is a link or a file, expected a folder');
+}
+
+/**
+ * Says what a failure of the file system means for a file that is published: `SyncError` TARGET_FAILED. Anything else
+ * is given back as it came.
+ */
+export function toFileError(error: unknown, file: string): unknown {
+  if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error;
+  const code = String(error.code);
+  const context = { file, cause: code };
+  if (saysFull(code)) {
+    return new SyncError(
+      `${noSpaceText(file, code)}; nothing of this publication is visible. Free space and publish again.`,
+      { code: 'TARGET_FAILED', recovery: 'retry', context, cause: error },
+    );
+  }
+  return new SyncError(
+    `${file} could not be read or written (${code} in ${String(error.syscall)}). Check the folder, its owner and the disk, and publish again.`,
+    { code: 'TARGET_FAILED', recovery: 'stop', context, cause: error },
+  );
+}
 
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
 

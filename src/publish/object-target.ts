@@ -1,23 +1,533 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { unlink } from 'node:fs/promises';
-import { instant, type Clock } from '../core/clock.ts';
+import { type Clock, instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
+import { type LinearPattern, linearPattern } from '../definitions/linear-pattern.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
-import { checkObjects, lostObjects, probeObjects } from './check-objects.ts';
 import {
-  latestName,
-  latestText,
-  manifestName,
-  partName,
-  readManifests,
-  readNewest,
-  type PartName,
-} from './object-manifests.ts';
-import { manifestText, type PublishedFile } from './manifest.ts';
-import type { ObjectStore } from './object-store.ts';
-import { pruneObjects } from './prune-objects.ts';
-import type { FileFormat, RowFileWriters } from './open-row-file-writers.ts';
-import type { OpenPublication, PlannedEntity, Target } from './target.ts';
+  entityName,
+  filesOf,
+  manifestText,
+  missingPublications,
+  neededFiles,
+  otherVersionAdvice,
+  readManifest,
+} from './manifest.ts';
+import type { PublishedEntity, PublishedFile, StoredManifest } from './manifest.ts';
+import { type Leftover, type ObjectStore, removeOld, sumOf } from './object-store.ts';
+import type { FileFormat, RowFileWriters } from './row-files.ts';
+import type { OpenPublication, PlannedEntity, PrunedTarget, Target, TargetCheck } from './target.ts';
+
+const folder = '_publications/';
+/** Says which publication is the newest, for people and sensors; those that count are found by their names. */
+export const latestName = '_latest.json';
+
+export function manifestName(publication: number): string {
+  return `${folder}${String(publication).padStart(20, '0')}.json`;
+}
+
+export function latestText(publication: number): string {
+  return `${JSON.stringify({ publication, manifest: manifestName(publication) })}\n`;
+}
+
+/** Numbers of the publications behind `after`, rising. What else lies beside their manifests is left alone. */
+export async function* publicationNumbers(store: ObjectStore, after: number): AsyncGenerator<number> {
+  for await (const { name } of store.list(folder, after > 0 ? manifestName(after) : undefined)) {
+    const number = publicationOf(name);
+    if (number !== null && number > after) yield number;
+  }
+}
+
+/** Of a manifest by its name; null for any other name. */
+export function publicationOf(name: string): number | null {
+  const [, digits] = /^_publications\/(\d{20})\.json$/.exec(name) ?? [];
+  const number = Number(digits);
+  return Number.isSafeInteger(number) ? number : null;
+}
+
+/** From publication `first` on, in order. */
+export async function* readManifests(store: ObjectStore, first: number): AsyncGenerator<StoredManifest> {
+  for await (const number of publicationNumbers(store, first - 1)) {
+    const stored = await readStored(store, number);
+    // Pruned since it was listed.
+    if (stored !== null) yield stored;
+  }
+}
+
+/**
+ * Lists from the one on that `_latest.json` names. Throws `SyncError` TARGET_INCOMPATIBLE where that one is missing:
+ * numbers that readers know would be given again, and they would not read them.
+ */
+export async function readNewest(store: ObjectStore): Promise<StoredManifest | null> {
+  const noted = await notedNumber(store);
+  let number: number | null = null;
+  for await (const one of publicationNumbers(store, (noted ?? 1) - 1)) number = one;
+  if (number === null && noted !== null && (await store.read(manifestName(noted))) === null) {
+    throw new SyncError(
+      `The newest manifest ${manifestName(noted)} is gone, and ${latestName} names it. Restore it from a backup; without one, remove ${latestName} and publish with --new-generation, after which readers must start again.`,
+      { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { publication: noted } },
+    );
+  }
+  if (number === null) return null;
+  const stored = await readStored(store, number);
+  if (stored !== null) return stored;
+  throw new SyncError(
+    `The newest manifest ${manifestName(number)} was listed and is gone. If nothing else removes files there, publish again.`,
+    { code: 'TARGET_FAILED', recovery: 'retry', context: { publication: number } },
+  );
+}
+
+/** What `_latest.json` names, at least 1; null where it is not there or says nothing useful. It may lag. */
+export async function notedNumber(store: ObjectStore): Promise<number | null> {
+  const text = (await store.read(latestName))?.toString() ?? '';
+  const [, digits] = /"publication":\s*(\d{1,15})/.exec(text) ?? [];
+  return digits === undefined ? null : Math.max(1, Number(digits));
+}
+
+export async function readStored(store: ObjectStore, publication: number): Promise<StoredManifest | null> {
+  const name = manifestName(publication);
+  const bytes = await store.read(name);
+  if (bytes === null) return null;
+  try {
+    const stored = readManifest(bytes.toString());
+    if (stored.manifest.publication === publication) return stored;
+    throw new Error(`it says that it is publication ${stored.manifest.publication}`);
+  } catch (error) {
+    throw new SyncError(
+      `${name} is not a manifest that this version reads: ${error instanceof Error ? error.message : String(error)}. ` +
+        `${otherVersionAdvice} Else restore it from a backup; without one, remove it and ${latestName}, and publish with --new-generation, after which readers must start again.`,
+      { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { manifest: name }, cause: error },
+    );
+  }
+}
+
+/** What the name of a published file says. */
+export interface PartName extends Pick<PublishedEntity, 'connector' | 'entity' | 'generation'> {
+  readonly kind: 'changes' | 'snapshot';
+  /** The day, UTC, on which the publication was begun. */
+  readonly date: string;
+  readonly publication: number;
+  readonly part: number;
+}
+
+const placeholder = /\{([a-z]+)\}/g;
+
+/** How each is written in a name; `digits`: as many at least. */
+const parts: Readonly<Record<keyof PartName, { readonly shape: string; readonly digits?: number }>> = {
+  connector: { shape: '[a-z0-9_-]+' },
+  entity: { shape: '[a-z0-9_]+' },
+  generation: { shape: '\\d+' },
+  kind: { shape: '(?:changes|snapshot)' },
+  date: { shape: '\\d{4}-\\d\\d-\\d\\d' },
+  publication: { shape: '\\d{8,}', digits: 8 },
+  part: { shape: '\\d{4,}', digits: 4 },
+};
+
+/** `layout` with its placeholders filled in, then 8 hex digits of the attempt: no name comes twice. */
+export function partName(layout: string, part: PartName, attempt: string, format: FileFormat): string {
+  const name = layout.replaceAll(placeholder, (_found, what: keyof PartName) =>
+    String(part[what]).padStart(parts[what].digits ?? 0, '0'),
+  );
+  return `${name}-${attempt}.${format}`;
+}
+
+/**
+ * Matches what `partName` makes of this layout, and no file that another program may have put there. Its groups:
+ * `publication` and `attempt`.
+ */
+export function partNamePattern(layout: string): LinearPattern {
+  const pattern = layout
+    .replaceAll('.', '\\.')
+    .replace('{publication}', `(?<publication>${parts.publication.shape})`)
+    .replaceAll(placeholder, (_found, what: keyof PartName) => parts[what].shape);
+  return linearPattern(`${pattern}-(?<attempt>[0-9a-f]{8})\\.(?:parquet|jsonl|csv)`);
+}
+
+/** Two writes of one name: a server that lets the second through would let one publication overwrite another. */
+export async function probeObjects(store: ObjectStore): Promise<void> {
+  const name = `_publications/probe-${randomBytes(4).toString('hex')}.json`;
+  await store.create(name, '{"probe":1}\n');
+  const second = await store.create(name, '{"probe":2}\n');
+  await store.remove([name]);
+  if (second === 'exists') return;
+  throw new SyncError(
+    `The target overwrote ${name} although it was asked to create it only if it is not there: two publishers would overwrite each other's publications. Use a store with conditional writes.`,
+    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop' },
+  );
+}
+
+/** No person would read more. */
+const mostProblems = 100;
+
+/** Each time it was overtaken by a prune, which comes once a day. */
+const mostTries = 5;
+
+/**
+ * Reads every manifest and every file that one names. The oldest manifest that remains may follow one that was pruned;
+ * from it on there is no gap, every manifest has the hash that the next one names, and every entity continues where it
+ * ended. What goes while it is read is no damage: it begins again then.
+ */
+export async function checkObjects(store: ObjectStore, signal: AbortSignal): Promise<TargetCheck> {
+  for (let tried = 1; tried <= mostTries; tried += 1) {
+    const check = await checkOnce(store, signal);
+    if (check !== null) return check;
+  }
+  throw new SyncError(
+    'Publications of the target were removed again and again while they were read. Check it again when nothing removes them.',
+    { code: 'TARGET_FAILED', recovery: 'retry' },
+  );
+}
+
+/** Null where a publication was pruned meanwhile: then those before it were too, because the oldest go first. */
+async function checkOnce(store: ObjectStore, signal: AbortSignal): Promise<TargetCheck | null> {
+  const counts = { publications: 0, files: 0, rows: 0, bytes: 0 };
+  const problems: string[] = [];
+  const isFull = (): boolean => problems.length >= mostProblems;
+  let before: StoredManifest | null = null;
+  let oldest: number | null = null;
+  for await (const stored of readManifests(store, 1)) {
+    const { publication } = stored.manifest;
+    oldest ??= publication;
+    counts.publications += 1;
+    const gaps = isFull() ? [] : gapsBetween(before, stored);
+    if (gaps.length > 0 && before !== null && !(await isKept(store, before))) return null;
+    problems.push(...gaps);
+    for (const file of filesOf(stored.manifest)) {
+      signal.throwIfAborted();
+      counts.files += 1;
+      counts.rows += file.rows;
+      counts.bytes += file.bytes;
+      const problem = await fileProblem(store, file);
+      if (problem === null || isFull()) continue;
+      if (!(await isKept(store, stored))) return null;
+      problems.push(`publication ${publication}: ${problem}`);
+    }
+    before = stored;
+  }
+  problems.push(...lostBases(before, oldest), ...(await lostNewest(store, before)));
+  return { ...counts, problems: problems.slice(0, mostProblems) };
+}
+
+/** A prune removes the manifest before its files. */
+async function isKept(store: ObjectStore, { manifest }: StoredManifest): Promise<boolean> {
+  return (await store.read(manifestName(manifest.publication))) !== null;
+}
+
+function lostBases(newest: StoredManifest | null, oldest: number | null): readonly string[] {
+  const entities = newest?.manifest.entities ?? [];
+  return entities
+    .filter(({ base }) => oldest !== null && base < oldest)
+    .map(
+      ({ base, ...entity }) =>
+        `${entityName(entity)} is read from publication ${base} on, and ${oldest} is the oldest that remains`,
+    );
+}
+
+/** Of the newest manifest no other one has the hash; but the file that names it is written after it. */
+async function lostNewest(store: ObjectStore, newest: StoredManifest | null): Promise<readonly string[]> {
+  const last = newest?.manifest.publication ?? 0;
+  const noted = await notedNumber(store);
+  // It may have been published since the others were read.
+  if (noted === null || noted <= last || (await store.read(manifestName(noted))) !== null) return [];
+  return [`${missingPublications(last + 1, noted)}: ${latestName} names ${noted} as the newest`];
+}
+
+function gapsBetween(before: StoredManifest | null, stored: StoredManifest): readonly string[] {
+  const { publication, previous } = stored.manifest;
+  if (before === null) {
+    return publication > 1 && previous === null ? [`publication ${publication} names none before it`] : [];
+  }
+  const last = before.manifest.publication;
+  // Where entities should continue is in what is missing.
+  if (publication !== last + 1) return [missingPublications(last + 1, publication - 1)];
+  return [...changedBefore(before, stored), ...continuationGaps(before, stored)];
+}
+
+/** Every change is in exactly one publication: an entity continues where it ended, or starts from the beginning. */
+function continuationGaps(
+  { manifest: before }: StoredManifest,
+  { manifest: { publication, entities } }: StoredManifest,
+): readonly string[] {
+  const lastByName = new Map(before.entities.map((one) => [entityName(one), one]));
+  return entities.flatMap(({ generation, after, ...entity }) => {
+    const name = entityName(entity);
+    const last = lastByName.get(name);
+    const expected = last?.generation === generation ? last.through : 0;
+    if (after === expected) return [];
+    return [`publication ${publication}: ${name} continues after change ${after}, expected ${expected}`];
+  });
+}
+
+async function fileProblem(
+  store: ObjectStore,
+  { path, bytes, sha256 }: PublishedFile,
+): Promise<string | null> {
+  const hash = createHash('sha256');
+  let read = 0;
+  for await (const chunk of store.stream(path)) {
+    hash.update(chunk);
+    read += chunk.byteLength;
+    if (read > bytes) break;
+  }
+  if (read === 0 && bytes > 0 && (await store.read(path)) === null) return `${path} is missing`;
+  if (read !== bytes) {
+    return `${path} has ${read > bytes ? 'more than ' : ''}${Math.min(read, bytes)} bytes, expected ${bytes}`;
+  }
+  return hash.digest('hex') === sha256 ? null : `${path} has another content than was published`;
+}
+
+/** Manifests that are read for one publication: of a longer chain another part each time. */
+const mostRead = 50;
+const readAtOnce = 8;
+
+/**
+ * What readers of these entities need, from the `base` of each up to `newest`, and do not find: manifests by their
+ * names and hashes, files by their names and lengths. All names of manifests are compared each time; the files of a
+ * chain of more than 50 publications with those of the next few. In words.
+ */
+export async function lostObjects(
+  store: ObjectStore,
+  newest: StoredManifest,
+  entities: readonly PublishedEntity[],
+): Promise<readonly string[]> {
+  const last = newest.manifest.publication;
+  const first = Math.min(last, ...entities.map(({ base }) => base));
+  const gaps = await missingNumbers(store, first, last);
+  const lost = gaps.length > 0 ? gaps : await lostFiles(store, newest, first, entities);
+  if (lost.length === 0) return [];
+  // Others may have published a snapshot meanwhile, and removed what came before it.
+  return (await readNewest(store))?.sha256 === newest.sha256 ? lost : [];
+}
+
+async function missingNumbers(store: ObjectStore, first: number, last: number): Promise<readonly string[]> {
+  const missing: string[] = [];
+  let expected = first;
+  for await (const number of publicationNumbers(store, first - 1)) {
+    if (number > last) break;
+    if (number > expected) missing.push(missingPublications(expected, number - 1));
+    expected = number + 1;
+  }
+  if (expected <= last) missing.push(missingPublications(expected, last));
+  return missing;
+}
+
+async function lostFiles(
+  store: ObjectStore,
+  newest: StoredManifest,
+  first: number,
+  entities: readonly PublishedEntity[],
+): Promise<readonly string[]> {
+  const last = newest.manifest.publication;
+  const parts = Math.ceil((last - first) / mostRead);
+  const from = first + (parts === 0 ? 0 : last % parts) * mostRead;
+  const numbers = Array.from({ length: Math.min(mostRead, last - from) }, (_none, index) => from + index);
+  const lost: string[] = [];
+  const bytesByPath = new Map(neededOf(newest, entities));
+  let before: StoredManifest | null = null;
+  for (let at = 0; at < numbers.length; at += readAtOnce) {
+    const some = numbers.slice(at, at + readAtOnce);
+    const read = await Promise.all(some.map(async (number) => await readStored(store, number)));
+    for (const [index, stored] of read.entries()) {
+      if (stored === null) return [missingPublications(some[index] ?? 0, some[index] ?? 0)];
+      lost.push(...changedBefore(before, stored));
+      for (const [path, bytes] of neededOf(stored, entities)) bytesByPath.set(path, bytes);
+      before = stored;
+    }
+  }
+  if (from + numbers.length === last) lost.push(...changedBefore(before, newest));
+  const sizes = await store.sizes([...bytesByPath.keys()]);
+  for (const [path, bytes] of bytesByPath) {
+    const found = sizes.get(path);
+    if (found === undefined) lost.push(`${path} is missing`);
+    else if (found !== bytes) lost.push(`${path} has ${found} bytes, expected ${bytes}`);
+  }
+  return lost;
+}
+
+/** With their bytes. */
+function neededOf(
+  { manifest: { publication, entities } }: StoredManifest,
+  followed: readonly PublishedEntity[],
+): readonly (readonly [path: string, bytes: number])[] {
+  return entities.flatMap((one) => {
+    const base = followed.find((other) => entityName(other) === entityName(one))?.base;
+    if (base === undefined || publication < base) return [];
+    return neededFiles(publication, base, one).map(({ path, bytes }) => [path, bytes] as const);
+  });
+}
+
+function changedBefore(before: StoredManifest | null, { manifest }: StoredManifest): readonly string[] {
+  if (before === null || manifest.previous?.sha256 === before.sha256) return [];
+  const { publication } = before.manifest;
+  return [`${manifestName(publication)} was changed after publication ${publication + 1} named its hash`];
+}
+
+const dayMs = 24 * 3_600_000;
+
+interface Prune {
+  readonly layout: string;
+  readonly clock: Clock;
+  /** Null: every publication stays. */
+  readonly keepFromMs: number | null;
+  /** Counts what it would remove. */
+  readonly isDryRun: boolean;
+}
+
+/**
+ * Removes the oldest publications, up to those that a reader of any that was the newest at `keepFromMs` or later needs;
+ * then files and leftovers of this layout that no manifest names: at once where their number was published, because no
+ * attempt ends with a number that is taken, and else when they are a day old by the store's own clock. Manifests go
+ * first, from the oldest on: at no time one names a file that was removed. Where every publication stays, there may be
+ * any number of manifests: those alone are read whose number more than one attempt has.
+ */
+export async function pruneObjects(
+  store: ObjectStore,
+  { layout, clock, keepFromMs, isDryRun }: Prune,
+): Promise<PrunedTarget> {
+  const remove = async (names: readonly string[]): Promise<void> => {
+    if (!isDryRun) await store.remove(names);
+  };
+  const manifests: Kept[] = [];
+  if (keepFromMs !== null) {
+    for await (const stored of readManifests(store, 1)) manifests.push(keptOf(stored));
+  }
+  const first = keepFromMs === null ? 0 : firstNeeded(manifests, keepFromMs);
+  const old = manifests.filter(({ publication }) => publication < first);
+  for (const { publication } of old) await remove([manifestName(publication)]);
+  const kept = manifests.slice(old.length);
+  const named = new Set(kept.flatMap(({ files }) => [...files.keys()]));
+  const files = new Map(old.flatMap((one) => [...one.files]).filter(([name]) => !named.has(name)));
+  await remove([...files.keys()]);
+  const newest = manifests.at(-1)?.publication ?? 0;
+  const all = keepFromMs === null ? null : { named: new Set([...named, ...files.keys()]), newest };
+  // Listed first: the manifests that are read later include any that was made meanwhile.
+  const pattern = partNamePattern(layout);
+  const leftovers = await store.leftovers();
+  const { unnamed, newestMs, newest: newestNow } = await findUnnamed(store, pattern, all);
+  const ages = {
+    ageMs: dayMs,
+    now: async () => (isDryRun ? Math.max(newestMs, clock.now()) : await timeOfStore(store, newestNow)),
+    isDryRun,
+  };
+  const left = [...unnamed, ...leftovers].flatMap((one): Leftover[] => {
+    const groups = pattern.groups(one.name ?? '');
+    if (groups === null && one.isShared === true) return [];
+    return [{ ...one, isOver: Number(groups?.['publication'] ?? Infinity) <= newestNow }];
+  });
+  const { removed, waiting } = await removeOld(left, ages);
+  const published = [...files.values()].map((bytes) => ({ files: 1, bytes }));
+  return { publications: old.length, ...sumOf([removed, ...published]), waiting };
+}
+
+/** By the store's clock, from a file that is written for it: times of all other files may be anything. */
+async function timeOfStore(store: ObjectStore, newest: number): Promise<number> {
+  if (newest > 0) return await timeOf(store, latestName, latestText(newest));
+  // Without a publication there is nothing that `_latest.json` could name.
+  const name = '.prune';
+  try {
+    return await timeOf(store, name, '{}\n');
+  } finally {
+    await store.remove([name]);
+  }
+}
+
+/** 0, at which nothing is old, where the list does not show it. */
+async function timeOf(store: ObjectStore, name: string, text: string): Promise<number> {
+  await store.replace(name, text);
+  for await (const object of store.list(name)) if (object.name === name) return object.modifiedAtMs;
+  return 0;
+}
+
+type Kept = ReturnType<typeof keptOf>;
+
+/** What is needed of a manifest to choose: thousands may be there. */
+function keptOf({ manifest }: StoredManifest) {
+  const { publication, createdAt, entities } = manifest;
+  return {
+    publication,
+    createdMs: Date.parse(createdAt),
+    /** The oldest publication that a reader of this one needs. */
+    base: Math.min(publication, ...entities.map(({ base }) => base)),
+    files: new Map(filesOf(manifest).map(({ path, bytes }) => [path, bytes])),
+  };
+}
+
+/** A publication was the newest until the next one came. */
+function firstNeeded(manifests: readonly Kept[], keepFromMs: number): number {
+  const readable = manifests.filter(
+    (_one, index) => (manifests[index + 1]?.createdMs ?? Infinity) >= keepFromMs,
+  );
+  return Math.min(...readable.map(({ base }) => base));
+}
+
+interface Found extends Leftover {
+  readonly name: string;
+  readonly publication: number;
+  readonly attempt: string;
+}
+
+/**
+ * What attempts left that were killed, or that are under way; the newest time of a file that a publisher wrote; the
+ * newest publication meanwhile. Null: nothing is known of the manifests.
+ */
+async function findUnnamed(
+  store: ObjectStore,
+  pattern: LinearPattern,
+  all: Awaited<ReturnType<typeof knownOf>> | null,
+) {
+  const found: Found[] = [];
+  const numbers = new Set<number>();
+  let newestMs = 0;
+  for await (const { name, bytes, modifiedAtMs } of store.list('')) {
+    const number = publicationOf(name);
+    if (number !== null) numbers.add(number);
+    const groups = pattern.groups(name);
+    if (name === latestName || groups !== null) newestMs = Math.max(newestMs, modifiedAtMs);
+    if (groups === null) continue;
+    const { publication, attempt } = groups;
+    found.push({
+      name,
+      files: 1,
+      bytes,
+      modifiedAtMs,
+      publication: Number(publication),
+      attempt: attempt ?? '',
+      remove: async () => await store.remove([name]),
+    });
+  }
+  const { named, newest } = all ?? (await knownOf(store, found, numbers));
+  let newestNow = newest;
+  // Published since the manifests were read.
+  for await (const { manifest } of readManifests(store, newest + 1)) {
+    newestNow = manifest.publication;
+    for (const { path } of filesOf(manifest)) named.add(path);
+  }
+  return { unnamed: found.filter(({ name }) => !named.has(name)), newestMs, newest: newestNow };
+}
+
+/**
+ * The newest publication, and the names that are no leftovers. A publication is of one attempt: where all files with
+ * its number are of the same one, these are its files.
+ */
+async function knownOf(store: ObjectStore, found: readonly Found[], numbers: ReadonlySet<number>) {
+  const attempts = new Map<number, string>();
+  const several = new Set<number>();
+  for (const { publication, attempt } of found) {
+    if ((attempts.get(publication) ?? attempt) !== attempt) several.add(publication);
+    attempts.set(publication, attempt);
+  }
+  const named = new Set<string>();
+  for (const number of several) {
+    const stored = numbers.has(number) ? await readStored(store, number) : null;
+    for (const { path } of stored === null ? [] : filesOf(stored.manifest)) named.add(path);
+  }
+  for (const { name, publication } of found) {
+    if (numbers.has(publication) && !several.has(publication)) named.add(name);
+  }
+  let newest = 0;
+  for (const number of numbers) newest = Math.max(newest, number);
+  return { named, newest };
+}
 
 interface ObjectTargetOptions {
   readonly store: ObjectStore;

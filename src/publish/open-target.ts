@@ -40,6 +40,6 @@ async function openFiles(
   { clock }: OpenTarget,
 ): Promise<Target> {
   const { openObjectTarget } = await import('./object-target.ts');
-  const { openRowFileWriters } = await import('./open-row-file-writers.ts');
+  const { openRowFileWriters } = await import('./row-files.ts');
   return openObjectTarget({ store, writers: openRowFileWriters(), format, layout, clock });
 }

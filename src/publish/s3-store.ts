@@ -1,14 +1,453 @@
 import { createHash } from 'node:crypto';
-import { mkdir, open, readdir, rm, stat } from 'node:fs/promises';
+import { once, setMaxListeners } from 'node:events';
+import { type FileHandle, mkdir, open, readdir, rm, stat } from 'node:fs/promises';
+import http from 'node:http';
+import https from 'node:https';
+import { isIPv6, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { addAbortSignal, type Duplex, Readable } from 'node:stream';
+import { connect as connectTls } from 'node:tls';
+import type * as Sdk from '@aws-sdk/client-s3';
+import type { CompletedPart, GetObjectCommandOutput, ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
+import { type Recovery, SyncError } from '../core/errors.ts';
 import { checkTemporaryFolder, makeTemporaryFolder } from '../files/temporary-folder.ts';
-import type { ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
-import { SyncError } from '../core/errors.ts';
-import { listFiles, removeFile } from './folder-files.ts';
-import { removeEach, type Leftover, type ObjectStore } from './object-store.ts';
-import { nullIfAbsent, openS3Client, type OpenS3Client, type S3Place } from './s3-client.ts';
-import { checksumOf, leftUploads, readObject, readRange, streamObject, uploadInParts } from './s3-objects.ts';
+import { orAborted } from '../http/or-aborted.ts';
+import { hasProxies, proxyFor } from '../http/proxies.ts';
+import type { PublishPlace } from '../settings/settings.ts';
+import { listFiles, removeFile } from './folder-store.ts';
+import { type Leftover, type ObjectStore, removeEach } from './object-store.ts';
+
+export type S3Place = Pick<
+  Extract<PublishPlace, { type: 's3' }>,
+  'bucket' | 'prefix' | 'region' | 'endpoint' | 'credentials'
+>;
+
+type Verb = 'read' | 'write' | 'list' | 'remove';
+
+/**
+ * Rejects with the signal's reason, and with TARGET_FAILED: its context has the `status` and the `code` of the answer.
+ */
+type Ask = <Input extends Sdk.ServiceInputTypes, Output extends Sdk.ServiceOutputTypes>(
+  verb: Verb,
+  command: Sdk.$Command<
+    Input,
+    Output,
+    Sdk.S3ClientResolvedConfig,
+    Sdk.ServiceInputTypes,
+    Sdk.ServiceOutputTypes
+  >,
+) => Promise<Output>;
+
+export type OpenS3Client = Awaited<ReturnType<typeof openS3Client>>;
+
+/** With those that the SDK makes itself, with a growing wait between them. */
+const attempts = 5;
+
+/** Until the first byte of an answer, the request's body included: 8 MiB at 70 kB/s. */
+const answerMs = 120_000;
+
+export async function openS3Client(
+  place: S3Place,
+  { signal, idleTimeoutMs }: { readonly signal: AbortSignal; readonly idleTimeoutMs: number },
+) {
+  const sdk = await loadSdk();
+  const { region, endpoint, credentials } = place;
+  const client = new sdk.S3Client({
+    // A compatible server takes any; AWS's own is found where the SDK finds its settings.
+    ...(region === null ? (endpoint === null ? {} : { region: 'us-east-1' }) : { region }),
+    ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
+    ...(credentials === null
+      ? {}
+      : {
+          credentials: {
+            accessKeyId: credentials.accessKeyId,
+            secretAccessKey: credentials.secretAccessKey.reveal(),
+          },
+        }),
+    // Older servers refuse the checksums that the SDK adds; those that matter are given with their requests.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    retryMode: 'standard',
+    maxAttempts: attempts,
+    requestHandler: {
+      ...agents(),
+      connectionTimeout: 10_000,
+      socketTimeout: idleTimeoutMs,
+      requestTimeout: answerMs,
+      throwOnRequestTimeout: true,
+    },
+  });
+  const ended = new AbortController();
+  // Each request that is under way listens to it.
+  setMaxListeners(100, ended.signal);
+  const end = (): void => ended.abort(signal.reason);
+  signal.addEventListener('abort', end, { once: true });
+  if (signal.aborted) end();
+  const how = { abortSignal: ended.signal };
+  const ask: Ask = async (verb, command) => {
+    const { Prefix = '', Key = Prefix } = command.input as { Key?: string; Prefix?: string };
+    ended.signal.throwIfAborted();
+    try {
+      // Not every version of the SDK checks the signal while it waits for the next attempt.
+      return await orAborted(client.send(command, how), ended.signal);
+    } catch (error) {
+      ended.signal.throwIfAborted();
+      throw toTargetError(error, verb, Key, place);
+    }
+  };
+  return {
+    sdk,
+    client,
+    ask,
+    /** Aborted with the publication, and by `close`. */
+    signal: ended.signal,
+    toError: (error: unknown, verb: Verb, key: string): SyncError => toTargetError(error, verb, key, place),
+    close: (): void => {
+      signal.removeEventListener('abort', end);
+      ended.abort(new SyncError('The target is closed.', { code: 'INTERRUPTED', recovery: 'stop' }));
+      client.destroy();
+    },
+  };
+}
+
+/** For clients of Node's own, where the environment names a proxy. */
+function agents() {
+  return hasProxies() ? { httpAgent: tunnelAgent('http:'), httpsAgent: tunnelAgent('https:') } : {};
+}
+
+/** Makes each connection through the proxy of its host: a bucket may have one of its own, below that of the server. */
+function tunnelAgent(protocol: 'http:' | 'https:'): http.Agent {
+  const isTls = protocol === 'https:';
+  const agent = new (isTls ? https : http).Agent({ keepAlive: true, maxSockets: 50 });
+  const direct = agent.createConnection.bind(agent);
+  return Object.assign(agent, {
+    createConnection: (to: Target, made: (error: Error | null, socket?: Duplex) => void) => {
+      const host = isIPv6(to.host) ? `[${to.host}]` : to.host;
+      const proxy = proxyFor(new URL(`${protocol}//${host}:${to.port}`));
+      if (proxy === null) return direct(to, made);
+      openTunnel(proxy, to).then(
+        (socket) => made(null, isTls ? connectTls({ ...to, port: Number(to.port), socket }) : socket),
+        (error: unknown) => made(error instanceof Error ? error : new Error(String(error))),
+      );
+      return undefined;
+    },
+  });
+}
+
+interface Target {
+  readonly host: string;
+  readonly port: number | string;
+}
+
+async function openTunnel(proxy: URL, { host, port }: Target): Promise<Socket> {
+  const isTls = proxy.protocol === 'https:';
+  const [user, password] = [proxy.username, proxy.password].map(decodeURIComponent);
+  const credentials = Buffer.from(`${user}:${password}`).toString('base64');
+  const asked = (isTls ? https : http).request({
+    host: proxy.hostname.replace(/^\[|\]$/g, ''),
+    port: proxy.port || (isTls ? 443 : 80),
+    method: 'CONNECT',
+    path: `${host}:${port}`,
+    agent: false,
+    headers: user === '' ? {} : { 'proxy-authorization': `Basic ${credentials}` },
+  });
+  asked.setTimeout(10_000, () => asked.destroy(Object.assign(new Error('timeout'), { code: 'ETIMEDOUT' })));
+  asked.end();
+  // `as`: what the event brings.
+  const [{ statusCode }, socket] = (await once(asked, 'connect')) as [{ statusCode: number }, Socket];
+  socket.setTimeout(0);
+  if (statusCode === 200) return socket;
+  socket.destroy();
+  throw Object.assign(new Error('the proxy refused the tunnel'), { code: `PROXY_HTTP_${statusCode}` });
+}
+
+async function loadSdk(): Promise<typeof Sdk> {
+  try {
+    return await import('@aws-sdk/client-s3');
+  } catch (cause) {
+    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ERR_MODULE_NOT_FOUND';
+    if (!isMissing) throw cause;
+    throw new SyncError(
+      'A target of type s3 needs the package @aws-sdk/client-s3, which is not installed. Install it beside this program: `npm install @aws-sdk/client-s3`.',
+      { code: 'PACKAGE_MISSING', recovery: 'stop' },
+    );
+  }
+}
+
+/** The SDK's texts and objects stay out: a server can write into them what it likes, and headers have signatures. */
+function toTargetError(error: unknown, verb: string, key: string, place: S3Place): SyncError {
+  if (error instanceof SyncError) return error;
+  const { status, code, region } = factsOf(error);
+  const { text, recovery } = failureOf(status, code, region, place);
+  const server = place.endpoint === null ? '' : ` at ${new URL(place.endpoint).host}`;
+  return new SyncError(`Could not ${verb} s3://${place.bucket}/${key}${server}: ${text}`, {
+    code: 'TARGET_FAILED',
+    recovery,
+    context: { status, code },
+  });
+}
+
+function factsOf(error: unknown) {
+  const of = (value: unknown, name: string): unknown =>
+    typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+  const wordOf = (...values: readonly unknown[]): string | undefined =>
+    values.find((value): value is string => typeof value === 'string' && /^[\w-]{2,64}$/.test(value));
+  const status = of(of(error, '$metadata'), 'httpStatusCode');
+  const headers = of(of(error, '$response'), 'headers');
+  return {
+    /** 0: no answer came. */
+    status: typeof status === 'number' ? status : 0,
+    // An error of the network has its kind in `code`, one of S3 in `name`.
+    code: wordOf(of(error, 'code'), of(error, 'Code'), of(error, 'name')) ?? 'unknown',
+    region: wordOf(of(headers, 'x-amz-bucket-region'), of(error, 'Region')) ?? null,
+  };
+}
+
+const rights = 's3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject and s3:AbortMultipartUpload';
+const refusesKey = /^(?:InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken)$/;
+const brokeOff = /^(?:ECONN\w+|EPIPE|ETIMEDOUT|TimeoutError|ERR_STREAM_PREMATURE_CLOSE)$/;
+const refusesCertificate = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL|EPROTO/;
+
+function failureOf(
+  status: number,
+  code: string,
+  region: string | null,
+  { bucket, endpoint }: S3Place,
+): { readonly text: string; readonly recovery: Recovery } {
+  const stop = (text: string): ReturnType<typeof failureOf> => ({ text, recovery: 'stop' });
+  const answer = `the server answered ${status} ${code}`;
+  if (code === 'NoSuchBucket') {
+    return stop(`there is no bucket "${bucket}". Create it, or correct \`bucket\`.`);
+  }
+  if ([301, 307, 308].includes(status) || (status === 400 && region !== null)) {
+    const where = region === null ? 'in another region' : `in the region ${region}`;
+    return stop(
+      `the bucket is ${where}. Set \`region\` of the target${region === null ? '' : ` to ${region}`}.`,
+    );
+  }
+  if (code === 'CredentialsProviderError' || code === 'TokenProviderError') {
+    return stop(
+      'no credentials were found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role for this machine, or `accessKeyId` and `secretAccessKey` of the target.',
+    );
+  }
+  if (code === 'RequestTimeTooSkewed') return stop(`${answer}: the clock of this machine is wrong.`);
+  if (refusesKey.test(code)) {
+    return stop(`${answer}. Check the access key of the target, and that it is one of this service.`);
+  }
+  if (status === 401 || status === 403) {
+    return stop(`${answer}. The access key needs ${rights} on the bucket.`);
+  }
+  if (status === 0 && refusesCertificate.test(code)) {
+    return stop(`the server's certificate was refused (${code}). Name its authority in NODE_EXTRA_CA_CERTS.`);
+  }
+  // With a status the answer broke off: what it was to say is not known.
+  if (status === 0 || brokeOff.test(code)) {
+    const server = endpoint === null ? 'AWS' : new URL(endpoint).host;
+    return { text: `${server} gave no answer in ${attempts} attempts (${code}).`, recovery: 'retry' };
+  }
+  if (passes(status, code)) {
+    return { text: `${answer} after up to ${attempts} attempts.`, recovery: 'retry' };
+  }
+  return stop(`${answer}${status === 200 ? ', but not as S3 does' : ''}. Check \`endpoint\` and \`bucket\`.`);
+}
+
+/** Whether the same request may succeed later. */
+function passes(status: number, code: string): boolean {
+  // The answer to an upload's end was lost, and the server has forgotten the upload: the next publication makes
+  // another.
+  if (code === 'NoSuchUpload') return true;
+  if (status === 400) return /Digest|Timeout|Incomplete/.test(code);
+  return [408, 409, 412, 429].includes(status) || (status >= 500 && status !== 501);
+}
+
+/** For `catch`: null where the server says that there is no such object. */
+export function nullIfAbsent(error: unknown): null {
+  const isAbsent =
+    error instanceof SyncError &&
+    error.context['status'] === 404 &&
+    (error.context['code'] === 'NoSuchKey' || error.context['code'] === 'NotFound');
+  if (isAbsent) return null;
+  throw error;
+}
+
+interface ObjectPlace {
+  readonly Bucket: string;
+  readonly Key: string;
+}
+
+/** Connections in a row that may end without a byte. */
+const maxEmpty = 3;
+
+const endedEarly = `${maxEmpty} answers ended before the object did.`;
+const noLength =
+  'the answer does not say how long the object is (Content-Length). Check `endpoint`, and whether a proxy on the way changes answers.';
+const notAsAsked =
+  'expected the bytes that were asked for and their number, got something else. Check `endpoint`.';
+
+/** An object, piece by piece; nothing where there is none. Rejects with TARGET_FAILED. */
+export async function* streamObject(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8Array> {
+  try {
+    yield* piecesOf(s3, at);
+  } catch (error) {
+    nullIfAbsent(error);
+  }
+}
+
+/**
+ * A connection that breaks is made again from the next byte on, of the same object. Where there is none, it rejects.
+ */
+async function* piecesOf(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8Array> {
+  const { sdk, ask, signal } = s3;
+  let read = 0;
+  let bytes = Infinity;
+  let etag: string | undefined;
+  for (let empty = 0; read < bytes;) {
+    const from = read === 0 ? {} : { Range: `bytes=${read}-`, IfMatch: etag };
+    const input = new sdk.GetObjectCommand({ ...at, ...from });
+    const { Body, ContentLength, ETag }: GetObjectCommandOutput = await ask('read', input);
+    // How much is missing when a connection breaks could not be known.
+    if (ContentLength === undefined) throw unreadable(at, noLength, 'stop');
+    if (read === 0) [bytes, etag] = [ContentLength, ETag];
+    if (!(Body instanceof Readable) || ContentLength !== bytes - read) {
+      throw unreadable(at, notAsAsked, 'stop');
+    }
+    addAbortSignal(signal, Body);
+    empty += 1;
+    let failure: unknown = unreadable(at, endedEarly, 'retry');
+    try {
+      for await (const piece of Body as AsyncIterable<Uint8Array>) {
+        read += piece.length;
+        if (piece.length > 0) empty = 0;
+        yield piece;
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      failure = error;
+    }
+    if (read < bytes && empty === maxEmpty) throw s3.toError(failure, 'read', at.Key);
+  }
+}
+
+/** What is read into memory as a whole is a text of this program. */
+const maxTextBytes = 64 * 1024 * 1024;
+
+export async function readObject(s3: OpenS3Client, at: ObjectPlace): Promise<Buffer | null> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    for await (const piece of piecesOf(s3, at)) {
+      bytes += piece.length;
+      if (bytes > maxTextBytes) throw tooLong(at);
+      pieces.push(piece);
+    }
+  } catch (error) {
+    return nullIfAbsent(error);
+  }
+  return Buffer.concat(pieces);
+}
+
+function unreadable({ Bucket, Key }: ObjectPlace, why: string, recovery: 'retry' | 'stop'): SyncError {
+  return new SyncError(`Could not read s3://${Bucket}/${Key}: ${why}`, { code: 'TARGET_FAILED', recovery });
+}
+
+function tooLong({ Bucket, Key }: ObjectPlace): SyncError {
+  return new SyncError(
+    `Expected at most ${maxTextBytes} bytes in s3://${Bucket}/${Key}, got more: this program did not write it. Remove it, or choose another \`prefix\`.`,
+    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop' },
+  );
+}
+
+interface Upload {
+  readonly at: ObjectPlace;
+  readonly file: FileHandle;
+  readonly bytes: number;
+  readonly partBytes: number;
+}
+
+/** Parts that S3 takes of one object; those of a file that would have more are longer. */
+const maxParts = 10_000;
+
+/** Uploads a file in parts, each with its checksum, two at a time. If it fails, the parts are removed again. */
+export async function uploadInParts(
+  { sdk, client, ask }: OpenS3Client,
+  { at, file, bytes, partBytes }: Upload,
+): Promise<void> {
+  const length = Math.max(partBytes, Math.ceil(bytes / maxParts));
+  const count = Math.ceil(bytes / length);
+  const begin = new sdk.CreateMultipartUploadCommand({ ...at, ChecksumAlgorithm: 'SHA256' });
+  const { UploadId } = await ask('write', begin);
+  const id = { ...at, UploadId };
+  const sendPart = async (number: number): Promise<CompletedPart> => {
+    const first = (number - 1) * length;
+    const body = await readRange(file, first, Math.min(length, bytes - first));
+    const part = { PartNumber: number, ChecksumSHA256: checksumOf(body) };
+    const input = new sdk.UploadPartCommand({ ...id, ...part, Body: body, ContentLength: body.length });
+    const { ETag } = await ask('write', input);
+    return { ...part, ETag };
+  };
+  try {
+    const parts: CompletedPart[] = [];
+    for (let number = 1; number <= count; number += 2) {
+      parts.push(...(await Promise.all([number, number + 1].filter((each) => each <= count).map(sendPart))));
+    }
+    const end = new sdk.CompleteMultipartUploadCommand({ ...id, MultipartUpload: { Parts: parts } });
+    await ask('write', end);
+  } catch (error) {
+    // The answer to the last request may be lost. A name is given once: what has it, and this length, is this file.
+    const found = await ask('read', new sdk.HeadObjectCommand(at)).catch(() => null);
+    if (found?.ContentLength === bytes) return;
+    // The signal may be why it failed, so this has a deadline instead. Parts that stay are not seen by any reader.
+    const inTime = { abortSignal: AbortSignal.timeout(5_000) };
+    await client.send(new sdk.AbortMultipartUploadCommand(id), inTime).catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Uploads that were begun and never ended, a page of them. The lengths of their parts are not known. */
+export async function leftUploads(
+  { sdk, ask, signal }: OpenS3Client,
+  below: { readonly Bucket: string; readonly Prefix: string },
+): Promise<readonly Leftover[]> {
+  // It needs a right that nothing else does, and not every server has it: the bucket may have a rule that removes them.
+  const page = await ask('list', new sdk.ListMultipartUploadsCommand(below)).catch(() => null);
+  signal.throwIfAborted();
+  return (page?.Uploads ?? []).flatMap(({ Key = '', UploadId, Initiated }) => {
+    if (!Key.startsWith(below.Prefix) || Initiated === undefined) return [];
+    const upload = new sdk.AbortMultipartUploadCommand({ Bucket: below.Bucket, Key, UploadId });
+    const remove = async (): Promise<void> => void (await ask('remove', upload).catch(ignoreGone));
+    const name = Key.slice(below.Prefix.length);
+    // In a bucket without a prefix it may be another program's.
+    const isShared = below.Prefix === '';
+    return [{ name, isShared, files: 1, bytes: 0, modifiedAtMs: Initiated.getTime(), remove }];
+  });
+}
+
+/** Another prune has removed the upload meanwhile. */
+function ignoreGone(error: unknown): void {
+  if (!(error instanceof SyncError) || error.context['code'] !== 'NoSuchUpload') throw error;
+}
+
+/** Rejects with TARGET_FAILED where the file is shorter. */
+export async function readRange(file: FileHandle, first: number, length: number): Promise<Buffer> {
+  const body = Buffer.allocUnsafe(length);
+  for (let read = 0; read < length;) {
+    const { bytesRead } = await file.read(body, read, length - read, first + read);
+    if (bytesRead === 0) {
+      throw new SyncError(
+        `A file to upload should have at least ${first + length} bytes, but has ${first + read}: something else changes the folder of temporary files. Publish again.`,
+        { code: 'TARGET_FAILED', recovery: 'retry' },
+      );
+    }
+    read += bytesRead;
+  }
+  return body;
+}
+
+/** As S3 has it in its headers. */
+export function checksumOf(body: Buffer): string {
+  return createHash('sha256').update(body).digest('base64');
+}
 
 export interface S3StoreOptions {
   readonly signal: AbortSignal;

@@ -1,15 +1,8 @@
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { JsonObject } from '../core/json.ts';
-import {
-  accountOf,
-  entityOf,
-  remembered,
-  type SampleAccount,
-  type SampleEntity,
-  type SampleSize,
-} from './sample-account.ts';
-import { type Thing, Things } from './sample-things.ts';
+import { accountOf, entityOf, remembered, Things } from './sample-account.ts';
+import type { SampleAccount, SampleEntity, SampleSize, Thing } from './sample-account.ts';
 import {
   dayMs,
   dayOf,
@@ -145,10 +138,7 @@ function recordOf(library: Things, thing: Thing, checksumOf: (attachment: Thing)
     id,
     text,
     parent: parent?.id ?? null,
-    person: {
-      name,
-      email,
-    },
+    person: { name, email },
     created: isoSeconds(createdAt),
     updated: isoSeconds(editedAt),
     color: dice.chance(30) ? null : dice.pick(['#0a7ea4', '#e07a5f', '#81b29a']),
@@ -159,12 +149,7 @@ function recordOf(library: Things, thing: Thing, checksumOf: (attachment: Thing)
     tags: tags.filter(() => dice.chance(30)),
     until: isoSeconds(createdAt + dice.below(900) * dayMs).slice(0, 10),
     files: library.of('attachments', thing).map((file) => fileFields(library, file)),
-    ...(kind === 'attachments'
-      ? {
-          ...fileFields(library, thing),
-          checksum: checksumOf(thing),
-        }
-      : {}),
+    ...(kind === 'attachments' ? { ...fileFields(library, thing), checksum: checksumOf(thing) } : {}),
   };
   return template(kind, values, dice);
 }

@@ -1,57 +1,503 @@
+import { hash } from 'node:crypto';
 import type { JsonObject } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import { notFound } from '../service/api-error.ts';
-import {
-  departureOf,
-  findMember,
-  indexCount,
-  isInterested,
-  type MailingList,
-  mailingTime,
-  memberId,
-  memberListing,
-  memberRecord,
-  membersOf,
-  mergeFields,
-  optedInAt,
-  personOf,
-  slotOf,
-  stateOf,
-  statusIn,
-  traitsOf,
-} from './mailing-members.ts';
-import {
-  campaignTitles,
-  categoryTitles,
-  eventNames,
-  linked,
-  listNames,
-  tagNames,
-  template,
-} from './mailing-templates.ts';
 import {
   accountOf,
   computedListing,
   entityOf,
   knownThing,
-  type Listing,
   remembered,
-  type SampleAccount,
-  type SampleSize,
+  Things,
   timeTest,
 } from './sample-account.ts';
-import { type Thing, Things } from './sample-things.ts';
+import type { Listing, SampleAccount, SampleEntity, SampleSize, Thing } from './sample-account.ts';
 import {
   dayMs,
   dayOf,
-  type Dice,
   diceFor,
   hourMs,
+  isoSeconds,
+  personAt,
   revisionTime,
   sampleStart,
+  templatesOf,
   textOf,
   titleAt,
 } from './sample-values.ts';
+import type { Dice, Person } from './sample-values.ts';
+
+/** A mailing list whose members are computed from (seed, index, revision) when they are asked for. */
+export interface MailingList {
+  readonly seed: number;
+  readonly revision: number;
+  readonly index: number;
+  readonly id: string;
+  /** Members that were there from the beginning, and the number of the first one's person; the others follow. */
+  readonly memberCount: number;
+  readonly firstPerson: number;
+  /** The first of those whom a revision brings moves on to the next list with the next revision. */
+  readonly isPassedThrough: boolean;
+  /** When the first members came, all at once, and within what time the others did. */
+  readonly importedAt: number;
+  readonly spanMs: number;
+  /** A tag sits on the members of its slots. */
+  readonly tags: readonly { readonly id: number; readonly name: string; readonly slots: readonly number[] }[];
+  /** Every `stride`-th member is interested. */
+  readonly interests: readonly {
+    readonly id: string;
+    readonly categoryId: string;
+    readonly stride: number;
+  }[];
+}
+
+const slotCount = 20;
+const statuses = (
+  'subscribed '.repeat(13) + 'unsubscribed unsubscribed cleaned pending transactional archived subscribed'
+).split(' ');
+/** Changes that revisions make to members, in turns. A deleted member comes back two revisions later. */
+const fates = ['edited', 'unsubscribed', 'deleted', 'archived', 'edited'];
+
+/** Decides status and tags of a member. Revisions bring members without one. */
+export function slotOf({ memberCount, index: list }: MailingList, index: number): number | null {
+  return index < memberCount ? (index * 7 + list) % slotCount : null;
+}
+
+/** Every so many-th member is touched by a revision; 0: none, as in short lists. */
+function gapOf({ memberCount }: MailingList): number {
+  return memberCount < 10 ? 0 : memberCount < 100 ? 4 : memberCount < 500 ? 20 : 100;
+}
+
+function fateIn(list: MailingList, index: number, revision: number): string {
+  const gap = gapOf(list);
+  return fates[(Math.floor(index / gap) + Math.floor(revision / gap)) % fates.length] ?? '';
+}
+
+/** `changedIn`: the revision that changed the member last; 0: none. */
+export function stateOf(list: MailingList, index: number) {
+  const { revision } = list;
+  const slot = slotOf(list, index);
+  if (slot === null) {
+    const { joinedIn, place } = newcomerAt(list, index);
+    const hasLeft = list.isPassedThrough && place === 0 && joinedIn < revision;
+    return { isThere: !hasLeft, status: 'subscribed', changedIn: joinedIn, isEdited: false };
+  }
+  const gap = gapOf(list);
+  const touchedIn = gap === 0 ? 0 : Math.max(0, revision - ((((revision - index) % gap) + gap) % gap));
+  const fate = touchedIn === 0 ? '' : fateIn(list, index, touchedIn);
+  const isBack = fate === 'deleted' && revision >= touchedIn + 2;
+  return {
+    isThere: fate !== 'deleted' || isBack,
+    status: fate === 'unsubscribed' || fate === 'archived' ? fate : statusIn(list, index),
+    changedIn: isBack ? touchedIn + 2 : touchedIn,
+    isEdited: fate === 'edited',
+  };
+}
+
+function changedAt(list: MailingList, index: number): number {
+  if (index >= list.memberCount) return optedInAt(list, index);
+  const { changedIn } = stateOf(list, index);
+  return changedIn === 0 ? list.importedAt + elapsedMs(list, index) : touchedAt(list, index, changedIn);
+}
+
+/** Two members share a time. */
+function touchedAt(list: MailingList, index: number, revision: number): number {
+  return revisionTime(revision) + (1 + Math.floor(index / gapOf(list) / 2)) * 2_000;
+}
+
+/** Grows with the index, at any revision. */
+export function optedInAt(list: MailingList, index: number): number {
+  if (index < list.memberCount) return list.importedAt + Math.floor(elapsedMs(list, index) / 2_000) * 1_000;
+  const { joinedIn, place } = newcomerAt(list, index);
+  return revisionTime(joinedIn) + 7 * hourMs + Math.floor(place / 2) * 1_000;
+}
+
+/**
+ * The first members came with one import: they share one time, more of them than fit into a page where the list is long
+ * enough. The others follow in groups of three to a second.
+ */
+function elapsedMs({ memberCount, spanMs }: MailingList, index: number): number {
+  const imported = Math.min(1_100, Math.floor(memberCount * 0.6));
+  if (index < imported) return 0;
+  const groups = Math.max(1, Math.ceil((memberCount - imported) / 3));
+  return (Math.floor((index - imported) / 3) + 1) * Math.max(1, Math.floor(spanMs / 1_000 / groups)) * 1_000;
+}
+
+function newcomersEach({ memberCount }: MailingList): number {
+  return memberCount < 10 ? 0 : Math.max(1, Math.round(memberCount / 500));
+}
+
+function newcomerAt(list: MailingList, index: number) {
+  const each = newcomersEach(list);
+  const number = index - list.memberCount;
+  return { joinedIn: Math.floor(number / each) + 1, place: number % each };
+}
+
+/** One and the same person may be in several lists; the first newcomer of a revision was in the list before. */
+export function personOf(list: MailingList, index: number): Person {
+  const { seed, memberCount, firstPerson, index: place } = list;
+  if (index < memberCount) return personAt(seed, firstPerson + index);
+  const newcomer = newcomerAt(list, index);
+  const isPassedOn = newcomer.place === 0 && newcomer.joinedIn > place;
+  const own = 20_000_000 + place * 2_000_000 + index - memberCount;
+  return personAt(seed, isPassedOn ? 50_000_000 + newcomer.joinedIn - place : own);
+}
+
+/** One more than the highest index that was ever given out. */
+export function indexCount(list: MailingList): number {
+  return list.memberCount + list.revision * newcomersEach(list);
+}
+
+/** Indexes of those who are in the list, as they joined: four bytes each. */
+export const membersOf = remembered((list: MailingList) =>
+  Uint32Array.from({ length: indexCount(list) }, (_, index) => index).filter(
+    (index) => stateOf(list, index).isThere,
+  ),
+);
+
+/** The same by their last change: an edited member stands behind all that were not edited since. */
+const changedMembersOf = remembered((list: MailingList) => {
+  const touched = membersOf(list).filter((index) => stateOf(list, index).changedIn > 0);
+  const times = new Map(Array.from(touched, (index) => [index, changedAt(list, index)]));
+  touched.sort((left, right) => (times.get(left) ?? 0) - (times.get(right) ?? 0) || left - right);
+  return Uint32Array.from([...membersOf(list).filter((index) => !times.has(index)), ...touched]);
+});
+
+/** The first time that a revision made a member unsubscribe, if one did. */
+export function departureOf(list: MailingList, index: number): readonly { index: number; at: number }[] {
+  const gap = gapOf(list);
+  if (gap === 0) return [];
+  for (let revision = index % gap || gap; revision <= list.revision; revision += gap) {
+    if (fateIn(list, index, revision) === 'unsubscribed') {
+      return [{ index, at: touchedAt(list, index, revision) }];
+    }
+  }
+  return [];
+}
+
+/** Before all revisions. */
+export function statusIn(list: MailingList, index: number): string {
+  return statuses[slotOf(list, index) ?? 0] ?? '';
+}
+
+/** The members that a list was last asked for: the next pages are of the same ones. */
+const lastAsked = new WeakMap<MailingList, { readonly name: string; readonly members: Uint32Array }>();
+
+/** The members of a list: as they joined, or sorted. Only the records of a page are made. */
+export function memberListing(list: MailingList, params: Params): Listing {
+  const name = JSON.stringify({ ...params, offset: null, count: null });
+  const last = lastAsked.get(list);
+  const members = last?.name === name ? last.members : selectMembers(list, params);
+  lastAsked.set(list, { name, members });
+  return computedListing(members.length, (position) => memberRecord(list, members[position] ?? 0));
+}
+
+function selectMembers(list: MailingList, params: Params): Uint32Array {
+  const { sort_field: field, sort_dir: direction } = params;
+  const tests = memberTests(list, params);
+  const sorted = field === 'last_changed' ? changedMembersOf(list) : membersOf(list);
+  let members = sorted.filter((index) => tests.every((test) => test(index)));
+  if (field === 'timestamp_signup') {
+    // Members without a signup time have "", which sorts before every time.
+    const timed = (wanted: boolean) => members.filter((index) => traitsOf(list, index).isForm === wanted);
+    members = Uint32Array.from([...timed(false), ...timed(true)]);
+  }
+  return field !== undefined && direction === 'DESC' ? members.reverse() : members;
+}
+
+/** The filters that parameters ask for. */
+function memberTests(list: MailingList, params: Params): readonly ((index: number) => boolean)[] {
+  const { status, email_type: type, vip_only: isVipOnly, unique_email_id: uniqueId } = params;
+  const times = Object.entries(params).flatMap(([name, value]) => {
+    const timeOf = name.endsWith('_last_changed') ? changedAt : name.endsWith('_opt') ? optedInAt : null;
+    if (timeOf === null) return [];
+    const passes = timeTest(name, value);
+    return [(index: number) => passes(timeOf(list, index))];
+  });
+  return [
+    ...(status === undefined ? [] : [(index: number) => stateOf(list, index).status === status]),
+    ...(type === undefined ? [] : [(index: number) => (type === 'text') === traitsOf(list, index).isText]),
+    ...(isVipOnly === true ? [(index: number) => traitsOf(list, index).isVip] : []),
+    ...(uniqueId === undefined ? [] : [(index: number) => diceOf(list, index).hex(10) === uniqueId]),
+    ...interestTests(list, params),
+    ...times,
+  ];
+}
+
+/** `interest_ids` are separated by commas and must be in the category; `interest_match` is `any` unless it is given. */
+function interestTests(list: MailingList, params: Params): readonly ((index: number) => boolean)[] {
+  const { interest_category_id: category, interest_ids: ids, interest_match: match } = params;
+  if (category === undefined && ids === undefined) return [];
+  const wanted = typeof ids === 'string' ? ids.split(',').map((id) => id.trim()) : null;
+  const interests = list.interests.filter(
+    ({ id, categoryId }) =>
+      (category === undefined || categoryId === category) && (wanted === null || wanted.includes(id)),
+  );
+  if (interests.length === 0) return [() => false];
+  return [
+    (index) => {
+      const has = interests.map(({ stride }) => isInterested(list, index, stride));
+      return match === 'all' ? has.every(Boolean) : has.some(Boolean) === (match !== 'none');
+    },
+  ];
+}
+
+export function traitsOf({ memberCount }: MailingList, index: number) {
+  const isOld = index < memberCount;
+  // Imported members have no time of a form.
+  return {
+    isForm: isOld && index % 4 === 1,
+    isVip: isOld && index % 50 === 7,
+    isText: isOld && index % 10 === 4,
+  };
+}
+
+export function isInterested({ memberCount }: MailingList, index: number, stride: number): boolean {
+  return index < memberCount && index % stride === 0;
+}
+
+/** MD5 of the lower-case address: what the third party calls the subscriber hash. */
+export function memberId(email: string): string {
+  return hash('md5', email.toLowerCase());
+}
+
+/** As the email service writes times: `2022-12-27T08:12:59+00:00`. */
+export function mailingTime(ms: number): string {
+  return isoSeconds(ms, '+00:00');
+}
+
+/** The unique email id is the first throw: it can be had without the record. */
+function diceOf(list: MailingList, index: number): Dice {
+  return diceFor(list.seed, 2, list.index, index);
+}
+
+export function memberRecord(list: MailingList, index: number): JsonObject {
+  const dice = diceOf(list, index);
+  const person = personOf(list, index);
+  const { status, isEdited, changedIn } = stateOf(list, index);
+  const slot = slotOf(list, index);
+  const tags = list.tags.filter(({ slots }) => slot !== null && slots.includes(slot));
+  const optedIn = mailingTime(optedInAt(list, index));
+  const { isForm, isVip, isText } = traitsOf(list, index);
+  return {
+    id: memberId(person.email),
+    email_address: person.email,
+    unique_email_id: dice.hex(10),
+    contact_id: dice.hex(32),
+    full_name: person.name,
+    web_id: 546_000_000 + index,
+    email_type: isText ? 'text' : 'html',
+    status,
+    ...(status === 'unsubscribed' ? { unsubscribe_reason: 'N/A (Unsubscribed by admin)' } : {}),
+    consents_to_one_to_one_messaging: index % 6 !== 5,
+    merge_fields: { ...mergeFields(person, dice), ...(isEdited ? { PHONE: `555-0${200 + changedIn}` } : {}) },
+    interests: Object.fromEntries(
+      list.interests.map(({ id, stride }) => [id, isInterested(list, index, stride)]),
+    ),
+    stats: {
+      avg_open_rate: dice.below(101) / 100,
+      avg_click_rate: dice.below(101) / 100,
+      ...(index % 8 === 3
+        ? { ecommerce_data: { total_revenue: 12.5, number_of_orders: 2, currency_code: 'USD' } }
+        : {}),
+    },
+    ip_signup: isForm ? `192.0.2.${dice.below(256)}` : '',
+    timestamp_signup: isForm ? optedIn : '',
+    ip_opt: `198.51.100.${dice.below(256)}`,
+    timestamp_opt: optedIn,
+    member_rating: 1 + dice.below(5),
+    last_changed: mailingTime(changedAt(list, index)),
+    language: dice.pick(['', '', 'en', 'de', 'ja']),
+    vip: isVip,
+    email_client: dice.pick(['', 'Gmail', 'Apple Mail', 'Outlook 365']),
+    location: dice.pick(locations),
+    source: isForm ? 'Embed Form' : 'Import',
+    tags_count: tags.length,
+    tags: tags.map(({ id, name }) => ({ id, name })),
+    list_id: list.id,
+    ...rareFields(index, optedIn),
+  };
+}
+
+const nowhere = {
+  latitude: 0,
+  longitude: 0,
+  gmtoff: 0,
+  dstoff: 0,
+  country_code: '',
+  timezone: '',
+  region: '',
+};
+const place = { latitude: 40.7, longitude: -74.1, gmtoff: -5, dstoff: -4, country_code: 'US', region: 'NY' };
+const locations = [nowhere, { ...place, timezone: 'America/New_York' }] as const;
+
+/** ADDRESS is "" or an object, as the third party sends it. */
+export function mergeFields({ first, last }: Person, dice: Dice): JsonObject {
+  const city = dice.pick(['Gary', 'Kyiv', 'Łódź', '大阪']);
+  const street = { addr1: `${1 + dice.below(300)} Main St`, addr2: '' };
+  return {
+    FNAME: first,
+    LNAME: last,
+    ADDRESS: dice.chance(40) ? { ...street, city, state: 'IN', zip: '46401', country: 'US' } : '',
+    PHONE: dice.chance(30) ? `555-01${10 + dice.below(90)}` : '',
+    BIRTHDAY: dice.chance(30) ? `0${1 + dice.below(9)}/1${dice.below(10)}` : '',
+  };
+}
+
+/** Fields that the third party sends where there is something to say. */
+function rareFields(index: number, since: string): JsonObject {
+  const phone = { sms_phone_number: `+1555010${100 + (index % 900)}`, sms_subscription_status: 'subscribed' };
+  switch (index % 16) {
+    case 3:
+      return { marketing_permissions: [{ marketing_permission_id: 'a1b2c3', text: 'Email', enabled: true }] };
+    case 5:
+      return { last_note: { note_id: index, created_at: since, created_by: 'Editor', note: 'Called back' } };
+    case 9:
+      return { ...phone, sms_subscription_last_updated: since };
+    default:
+      return {};
+  }
+}
+
+/** The first four bytes of each member's id. */
+const idPrefixes = remembered((list: MailingList) =>
+  Uint32Array.from({ length: indexCount(list) }, (_, index) =>
+    prefixOf(memberId(personOf(list, index).email)),
+  ),
+);
+
+function prefixOf(id: string): number {
+  return Number.parseInt(id.slice(0, 8), 16);
+}
+
+/**
+ * Finds a member by the hash of its address; null: there is none. A hash cannot be turned round: the first look-up in a
+ * list computes the hashes of all its members and keeps four bytes of each, 4 MB and about a second for a million.
+ */
+export function findMember(list: MailingList, id: string): JsonObject | null {
+  const wanted = id.toLowerCase();
+  const prefixes = idPrefixes(list);
+  const prefix = prefixOf(wanted);
+  for (let index = prefixes.indexOf(prefix); index >= 0; index = prefixes.indexOf(prefix, index + 1)) {
+    if (memberId(personOf(list, index).email) === wanted) {
+      return stateOf(list, index).isThere ? memberRecord(list, index) : null;
+    }
+  }
+  return null;
+}
+
+export const listNames =
+  'Customers|Новости и скидки|Frühaufsteher & Freunde|読者の会|Beta testers 🚀|Press contacts'.split('|');
+export const eventNames = 'Open house guests|Webinar in March|Trade fair contacts|Raffle at the fair'.split(
+  '|',
+);
+export const tagNames = '2022|Influencer|VIP|Müde Leser|常連'.split('|');
+export const categoryTitles = [
+  'Product Preferences|Donating|Volunteering|Événements',
+  'How often?|Weekly|Monthly',
+  '言語|日本語|English|Українська|Français|Türkçe',
+];
+/** The second of every twelve campaigns is a draft, and drafts often have no name yet. */
+export const campaignTitles = (
+  'Thank you for joining us|Untitled|Spring sale: 20 % off|Привет, весна!|What we planned for the summer|New in May 🎉|' +
+  'Five recipes for short evenings|Gift guide|春のお知らせ|Your orders planted 1,000 trees|' +
+  'Last call: free shipping ends tonight|Two questions about your last order|Meet the people behind your coffee|' +
+  'Untitled|Back to school|Neu im Sortiment: Räder für Łódź|Autumn menu|How we pack without plastic|' +
+  'Black Friday starts early|Holiday opening hours|Our year in numbers|Winter sale: last sizes|Neuigkeiten im Februar|' +
+  'A date for your calendar: open house'
+).split('|');
+
+/** Templates of the records, except those of members, which are made by the thousand. See `templatesOf`. */
+export const template = templatesOf(`
+lists: { id: $id, web_id: <900000, name: $text, contact: { company: Example, address1: 1 Main St, address2: "",
+  city: Kyiv | Łódź | São Paulo, state: "30", zip: "04200", country: UA, phone: "" }, permission_reminder: $reminder,
+  use_archive_bar: true, campaign_defaults: { from_name: Editor, from_email: editor@example.test, subject: "",
+  language: en }, notify_on_subscribe: "", notify_on_unsubscribe: "", date_created: $created, list_rating: <6,
+  email_type_option: maybe, subscribe_url_short: "http://example.test/$id",
+  subscribe_url_long: "https://example.test/subscribe?id=$id", beamer_address: us10-$id@inbound.example.test,
+  visibility: prv | pub, double_optin: false, has_welcome: maybe, marketing_permissions: false, modules: [], stats: $stats }
+stats: { member_count: $subscribed, total_contacts: $contacts, unsubscribe_count: $unsubscribed, cleaned_count: $cleaned,
+  member_count_since_send: 0, unsubscribe_count_since_send: 1, cleaned_count_since_send: 0, campaign_count: $campaigns,
+  campaign_last_sent: $sent, merge_field_count: 5, avg_sub_rate: 0, avg_unsub_rate: 1, target_sub_rate: 1,
+  open_rate: 64.7, click_rate: 33.3, last_sub_date: $joined, last_unsub_date: $left }
+segments: { id: $number, name: $text, member_count: $members, type: $type, created_at: $created, updated_at: $updated,
+  options: { match: any, conditions: [$condition] }, list_id: $list }
+static: { condition_type: StaticSegment, field: static_segment, op: static_is, value: $number }
+saved: { condition_type: Aim, field: aim, op: open, value: any }
+interest_categories: { list_id: $list, id: $id, title: $text, display_order: $place, type: checkboxes | radio | dropdown }
+interests: { category_id: $category, list_id: $list, id: $id, name: $text, subscriber_count: $count, display_order: $place }
+automations: { id: $id, create_time: $created, start_time: $started, status: $status, emails_sent: $sent,
+  recipients: { list_id: $list, list_is_active: true, list_name: $listName, store_id: "" },
+  settings: { title: Welcome | Willkommen! | Happy birthday 🎂 | Come back, from_name: Editor, to_name: "",
+  reply_to: editor@example.test, use_conversation: false, authenticate: true, auto_footer: false, inline_css: false },
+  tracking: { opens: true, html_clicks: true, text_clicks: false, goal_tracking: false, ecomm360: maybe,
+  google_analytics: "", clicktale: "" }, report_summary: { opens: $sent, unique_opens: $sent, open_rate: $rate,
+  clicks: 0, subscriber_clicks: 0, click_rate: 0 }, trigger_settings: { workflow_type: emailSeries,
+  workflow_title: Email series, workflow_emails_count: 1 } }
+campaigns: { id: $id, web_id: $number, type: $type, create_time: $created, archive_url: "http://example.test/$id",
+  long_archive_url: "https://us10.example.test/?id=$id", status: $status, emails_sent: $sent, send_time: $sentAt,
+  content_type: multichannel | template | html, needs_block_refresh: false, resendable: $isOut,
+  recipients: { list_id: $list, list_is_active: true, list_name: $listName, segment_text: "",
+  recipient_count: $recipients }, settings: { subject_line: $subject, preview_text: $preview, from_name: $from,
+  reply_to: $replyTo, title: $title, use_conversation: false, to_name: "", folder_id: $folder, authenticate: true,
+  auto_footer: false, inline_css: false, auto_tweet: false, fb_comments: true, timewarp: false, template_id: <40,
+  drag_and_drop: maybe }, tracking: { opens: true, html_clicks: true, text_clicks: false, goal_tracking: false,
+  ecomm360: maybe, google_analytics: "", clicktale: "" }, social_card: { image_url: "https://cdn.example.test/banner.png",
+  description: "", title: "" }, report_summary: $summary, delivery_status: $delivery }
+summary: { opens: $opens, unique_opens: $openers, open_rate: $openRate, clicks: $clicks, subscriber_clicks: $clickers,
+  click_rate: $clickRate, ecommerce: { total_orders: $orders, total_spent: $orders, total_revenue: $orders } }
+delivery: { enabled: true, can_cancel: true, status: delivering, emails_sent: $sent, emails_canceled: 0 }
+campaigns rss: { parent_campaign_id: hex10, rss_opts: { feed_url: "https://example.test/feed.xml", frequency: daily,
+  schedule: { hour: 6, daily_send: { monday: true, sunday: false } }, last_sent: $created, constrain_rss_img: true } }
+campaigns absplit: { ab_split_opts: { split_test: subject, pick_winner: opens, wait_units: 3600, wait_time: 2,
+  split_size: 50, subject_a: $title A, subject_b: $title B } }
+campaigns variate: { variate_settings: { winner_criteria: opens, wait_time: 60, test_size: 10,
+  subject_lines: [$title 1, $title 2], combinations: [{ id: "$id-1", subject_line: 0, recipients: 10 }] } }
+reports: { id: $id, campaign_title: $title, type: $type, list_id: $list, list_is_active: true, list_name: $listName,
+  subject_line: $title, preview_text: $preview, emails_sent: $sent, abuse_reports: <2, unsubscribed: $left,
+  send_time: $sentAt, bounces: { hard_bounces: $hard, soft_bounces: $soft, syntax_errors: 0 },
+  forwards: { forwards_count: <3, forwards_opens: <3 }, opens: { opens_total: $opens, unique_opens: $openers,
+  open_rate: $openRate, last_open: $lastOpen }, clicks: { clicks_total: $clicks, unique_clicks: $links,
+  unique_subscriber_clicks: $clickers, click_rate: $clickRate, last_click: $lastClick }, facebook_likes: {
+  recipient_likes: 0, unique_likes: 0, facebook_likes: 0 }, industry_stats: { type: Software and Web App,
+  open_rate: 0.2129, click_rate: 0.0245, bounce_rate: 0.0098, unopen_rate: 0.7773, unsub_rate: 0.0037,
+  abuse_rate: 0.0002 }, list_stats: { sub_rate: 0, unsub_rate: 1, open_rate: 64.7, click_rate: 33.3 },
+  timeseries: $hours, share_report: { share_url: "https://us10.example.test/reports/summary?u=$id", share_password: "" },
+  ecommerce: { total_orders: $orders, total_spent: $orders, total_revenue: $orders, currency_code: USD },
+  delivery_status: $delivery }
+reports rss: { rss_last_send: $sentAt }
+reports absplit: { ab_split: { a: { bounces: <3, abuse_reports: 0, unsubs: <3, recipient_clicks: <30, opens: <60,
+  last_open: $sentAt }, b: { bounces: <3, abuse_reports: 0, unsubs: <3, recipient_clicks: <30, opens: <60,
+  last_open: $sentAt } } }
+reports variate: { timewarp: [{ gmt_offset: -5, opens: <30, last_open: $sentAt, unique_opens: <20, clicks: <9,
+  bounces: 0 }] }
+other: {}
+`);
+
+/** The entity with the links that the third party puts beside lists and into records. */
+export function linked(path: string, entity: SampleEntity): SampleEntity {
+  const link = (params: Params, id = ''): JsonObject => {
+    const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => textOf(params[name]));
+    return { rel: 'self', href: `https://us10.api.example.test/3.0${filled}${id}`, method: 'GET' };
+  };
+  const withLink = (record: JsonObject, params: Params): JsonObject => {
+    const id = textOf(record['id'] ?? record['email_id']);
+    return { ...record, _links: [link(params, `/${id}`)] };
+  };
+  return {
+    list: (params) => {
+      const listed = entity.list(params);
+      return {
+        slice: (offset, limit) => listed.slice(offset, limit).map((record) => withLink(record, params)),
+        metadata: { links: [link(params)] },
+      };
+    },
+    get: (params) => {
+      const record = entity.get?.(params);
+      return record === undefined ? undefined : withLink(record, params);
+    },
+  };
+}
 
 /** The account behind an email-marketing connector. */
 export function openMailingAccount(seed: number, size: SampleSize, revision: number): SampleAccount {
@@ -127,11 +573,7 @@ export function openMailingAccount(seed: number, size: SampleSize, revision: num
       `${list}/segments`,
       'segments',
       (one) => segmentRecord(things, one, membersIn(one).length),
-      {
-        id: 'segment_id',
-        below,
-        filters: ['type', 'created_at', 'updated_at'],
-      },
+      { id: 'segment_id', below, filters: ['type', 'created_at', 'updated_at'] },
     ),
     segment_members: linked(`${list}/segments/{segment_id}/members`, {
       list: (params) => segmentMemberListing(listIn(params), membersIn(segmentIn(params))),
@@ -264,11 +706,7 @@ function mailingList(things: Things, list: Thing): MailingList {
     isPassedThrough: madeIn === 0 && Number(next?.type ?? 0) >= 10,
     importedAt: createdAt + (madeIn === 0 ? dayMs : 6e4),
     spanMs: madeIn === 0 ? 900 * dayMs : 2e3,
-    tags: tags.map((tag) => ({
-      id: Number(tag.id),
-      name: tag.text,
-      slots: slotsIn(things, tag),
-    })),
+    tags: tags.map((tag) => ({ id: Number(tag.id), name: tag.text, slots: slotsIn(things, tag) })),
   };
 }
 
@@ -506,11 +944,7 @@ const activityCounts = remembered((campaign: Campaign) => {
         unique_opens: openers.filter(isNow).length,
         recipients_clicks: clickers.filter(isNow).length,
       };
-      return {
-        timestamp,
-        emails_sent: hour === 0 ? campaign.sent : 0,
-        ...counts,
-      };
+      return { timestamp, emails_sent: hour === 0 ? campaign.sent : 0, ...counts };
     }),
   };
 });

@@ -2,19 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import { notFound } from '../service/api-error.ts';
-import { accountOf, listingOf, type SampleAccount, type SampleSize } from './sample-account.ts';
-import { firstAdded, type Thing, Things } from './sample-things.ts';
-import {
-  dayMs,
-  dayOf,
-  Dice,
-  diceFor,
-  personAt,
-  templatesOf,
-  textOf,
-  titleAt,
-  type Values,
-} from './sample-values.ts';
+import { accountOf, firstAdded, listingOf, Things } from './sample-account.ts';
+import type { SampleAccount, SampleSize, Thing } from './sample-account.ts';
+import { dayMs, dayOf, Dice, diceFor, personAt, templatesOf, textOf, titleAt } from './sample-values.ts';
+import type { Values } from './sample-values.ts';
 
 /** The workspace behind a workspace-notes connector. It is made when something is first asked for. */
 export function openNotesAccount(seed: number, size: SampleSize, revision: number): SampleAccount {
@@ -229,50 +220,14 @@ function valuesOf(notes: Things, thing: Thing) {
     database: databaseId(notes, thing),
     second: notes.idOf('pages', 1),
     description: richText(description),
-    original:
-      text === ''
-        ? null
-        : {
-            type: 'block_id',
-            block_id: text,
-          },
+    original: text === '' ? null : { type: 'block_id', block_id: text },
     slug: (text.match(/[A-Za-z0-9]+/g) ?? []).map((word) => `${word}-`).join(''),
-    cover:
-      index % 6 === 1
-        ? {
-            type: 'file',
-            file,
-          }
-        : null,
-    icon:
-      index % 4 === 1
-        ? {
-            type: 'emoji',
-            emoji: '📌',
-          }
-        : index % 7 === 2
-          ? {
-              type: 'file',
-              file,
-            }
-          : null,
-    link:
-      index === 1
-        ? {
-            type: 'external',
-            external: { url: 'https://cdn.example.test/cover.png' },
-          }
-        : null,
+    cover: index % 6 === 1 ? { type: 'file', file } : null,
+    icon: index % 4 === 1 ? { type: 'emoji', emoji: '📌' } : index % 7 === 2 ? { type: 'file', file } : null,
+    link: index === 1 ? { type: 'external', external: { url: 'https://cdn.example.test/cover.png' } } : null,
     public: index % 9 === 8 ? `https://public.example.test/${bare}` : null,
     discussion: parent === null ? null : notes.dice(parent, 1).uuid(),
-    attachments: id.startsWith('1')
-      ? [
-          {
-            category: 'image',
-            file,
-          },
-        ]
-      : undefined,
+    attachments: id.startsWith('1') ? [{ category: 'image', file }] : undefined,
     avatar: index % 3 === 1 ? null : `https://static.example.test/${6246757 + index}.png`,
     email: index === 2 ? undefined : personAt(notes.seed, 5e6 + index).email,
   };

@@ -1,9 +1,198 @@
 import type { JsonValue } from '../core/json.ts';
+import { readTime } from '../core/times.ts';
 import { valueAt } from './field-value.ts';
-import { comparable } from './instants.ts';
-import { isLike, likePattern } from './like-pattern.ts';
 import type { Condition, FieldCondition, Ordering, Scalar, WordCondition } from './search-request.ts';
-import { slipsAllowed, slipsBetween, textsIn, wordsOf } from './words.ts';
+
+/**
+ * How a text is compared: a time as the same instant in UTC, spelled so that equal instants are equal texts and earlier
+ * ones come first by code point (`2026-03-01T09:00:00.5`); any other text as it is. A date without a time of day names
+ * no instant.
+ */
+export function comparable(text: string): string {
+  return instantOf(text) ?? text;
+}
+
+/** Whether the text is a time, and so compared as an instant. */
+export function isTime(text: string): boolean {
+  return instantOf(text) !== null;
+}
+
+function instantOf(text: string): string | null {
+  // Most texts are no times; this is called for every value that a search reads.
+  if (text.length < 16 || text[10] !== 'T') return null;
+  const time = readTime(text);
+  if (time === null) return null;
+  const utc = new Date(time.ms).toISOString();
+  // Years before 0000 and after 9999 are written with a sign: they would not sort.
+  if (utc.length !== 24) return null;
+  const digits = time.fraction.replace(/0+$/, '');
+  return digits === '' ? utc.slice(0, 19) : `${utc.slice(0, 19)}.${digits}`;
+}
+
+/**
+ * A range of texts, without `to` itself: those outside of it are on the same side of the bound, whether they are
+ * compared as they stand or as instants. `none`: the order of times does not depend on the bound. Null: unknown.
+ */
+export function rangeAround(bound: string) {
+  if (!/^\d/.test(bound)) return 'none';
+  const [, year, month = '01', day = '01'] =
+    /^(\d{4})(?:-(\d\d)(?:-(\d\d)[^]*)?)?$/.exec(comparable(bound)) ?? [];
+  const date = `${year}-${month}-${day}`;
+  const midnight = Date.parse(`${date}T00:00:00Z`);
+  const isDate = !Number.isNaN(midnight) && new Date(midnight).toISOString().startsWith(date);
+  if (!isDate || year === '0000' || year === '9999') return null;
+  // An offset is less than a day.
+  return { from: dayText(midnight - dayMs), to: dayText(midnight + 2 * dayMs) };
+}
+
+const dayMs = 86_400_000;
+
+function dayText(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10);
+}
+
+/** One sign of a pattern: a character as it is, any one (`_`), or any run (`%`). */
+type Sign = { readonly kind: 'literal'; readonly text: string } | { readonly kind: 'one' | 'run' };
+
+/** A `like` pattern taken apart. */
+export type LikePattern = ReturnType<typeof likePattern>;
+
+/** `\` takes the next sign as it is; at the end it stands for itself. Runs of `%` are one. */
+export function likePattern(pattern: string) {
+  const signs: Sign[] = [];
+  /** Between signs for anything. */
+  const literals = [''];
+  const characters = Array.from(pattern);
+  for (let index = 0; index < characters.length; index += 1) {
+    const character = characters[index] ?? '';
+    if (character === '%' || character === '_') {
+      const isAgain = character === '%' && signs.at(-1)?.kind === 'run';
+      if (!isAgain) signs.push({ kind: character === '%' ? 'run' : 'one' });
+      literals.push('');
+    } else {
+      if (character === '\\') index += 1;
+      const text = characters[index] ?? character;
+      signs.push({ kind: 'literal', text });
+      literals.push(`${literals.pop() ?? ''}${text}`);
+    }
+  }
+  return {
+    signs,
+    /** Every text that matches begins with it. */
+    prefix: literals[0] ?? '',
+    /** The prefix is the only text that matches. */
+    isExact: literals.length === 1,
+    /** Longest text that every text that matches has in it. */
+    longest: literals.reduce((longest, one) => (one.length > longest.length ? one : longest)),
+  };
+}
+
+/** Without regular expressions: two marks that only move forward, so the work is bounded by both lengths. */
+export function isLike({ signs }: LikePattern, text: string): boolean {
+  const characters = Array.from(text);
+  let at = 0;
+  let sign = 0;
+  let runAt = -1;
+  let retryAt = 0;
+  while (at < characters.length) {
+    const wanted = signs[sign];
+    if (wanted?.kind === 'run') {
+      runAt = sign;
+      retryAt = at;
+      sign += 1;
+    } else if (wanted !== undefined && (wanted.kind === 'one' || textOf(wanted) === characters[at])) {
+      at += 1;
+      sign += 1;
+    } else if (runAt >= 0) {
+      retryAt += 1;
+      at = retryAt;
+      sign = runAt + 1;
+    } else {
+      return false;
+    }
+  }
+  return signs.slice(sign).every(({ kind }) => kind === 'run');
+}
+
+function textOf(sign: Sign): string {
+  return sign.kind === 'literal' ? sign.text : '';
+}
+
+const plainText = /^[\0-\x7f]*$/;
+const plainWord = /[a-z0-9]+/g;
+/** Marks of one script alone (vowel signs, say) are as good as letters; those that go with any script are accents. */
+const word = /[\p{L}\p{N}\p{M}]+/gu;
+const accents = /(?=\p{M})\p{Script=Inherited}/gu;
+
+/**
+ * The words of a text, in its order: runs of letters and digits, folded so that case, accents and ways of writing a
+ * sign (`ﬁ`, `①`, full width) make no difference. The folded word of a folded word is itself.
+ */
+export function wordsOf(text: string): readonly string[] {
+  return plainText.test(text)
+    ? (text.toLowerCase().match(plainWord) ?? [])
+    : (folded(text).match(word) ?? []);
+}
+
+/** By way of the upper case, which knows more (`ß` is `ss`); the two small sigmas are one. */
+function folded(text: string): string {
+  const plain = text.normalize('NFKD').replaceAll(accents, '').toLowerCase();
+  const cased = plain.toUpperCase().toLowerCase();
+  return cased.normalize('NFKD').replaceAll(accents, '').replaceAll('ς', 'σ');
+}
+
+/** Every text in a value, in its order, at any depth; names of members are none. What has words has them from these. */
+export function textsIn(value: JsonValue): readonly string[] {
+  const texts: string[] = [];
+  const waiting: JsonValue[] = [value];
+  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+    if (typeof next === 'string') texts.push(next);
+    // One by one: an array may have more elements than a call can have arguments.
+    else if (typeof next === 'object' && next !== null) {
+      for (const inner of Object.values<JsonValue>(next).toReversed()) waiting.push(inner);
+    }
+  }
+  return texts;
+}
+
+/** How many slips of the pen a word may have. A number with a slip is another number: it may have none. */
+export function slipsAllowed(word: string): 0 | 1 | 2 {
+  if (/^\p{N}+$/u.test(word)) return 0;
+  const letters = Array.from(word).length;
+  if (letters <= 3) return 0;
+  return letters <= 7 ? 1 : 2;
+}
+
+/**
+ * The slips that make one word of the other: letters left out, put in, taken for another, or two neighbours swapped (a
+ * letter takes part in one slip only). Null: more than `most`.
+ */
+export function slipsBetween(word: string, other: string, most: number): number | null {
+  if (word === other) return 0;
+  // A letter has one or two code units.
+  if (most === 0 || other.length > 2 * (word.length + most)) return null;
+  const left = Array.from(word);
+  const right = Array.from(other);
+  if (Math.abs(left.length - right.length) > most) return null;
+  let before: readonly number[] = [];
+  let above: readonly number[] = right.map((_, column) => column).concat(right.length);
+  for (const [row, letter] of left.entries()) {
+    const slips = [row + 1];
+    for (const [column, against] of right.entries()) {
+      const replaced = (above[column] ?? 0) + (letter === against ? 0 : 1);
+      const dropped = (above[column + 1] ?? 0) + 1;
+      const added = (slips[column] ?? 0) + 1;
+      const isSwapped = row > 0 && column > 0 && letter === right[column - 1] && left[row - 1] === against;
+      const swapped = isSwapped ? (before[column - 1] ?? 0) + 1 : replaced;
+      slips.push(Math.min(replaced, dropped, added, swapped));
+    }
+    if (Math.min(...slips) > most && Math.min(...above) > most) return null;
+    before = above;
+    above = slips;
+  }
+  const total = above.at(-1) ?? 0;
+  return total <= most ? total : null;
+}
 
 /** Makes the function that says whether a value (an object, for its paths to lead anywhere) meets the condition. */
 export function conditionMatcher(condition: Condition): (value: JsonValue) => boolean {

@@ -4,7 +4,7 @@ import type { ColumnValue, EntityTable } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { fieldReader } from './field-value.ts';
 import { conditionMatcher } from './match-condition.ts';
-import { readFilter } from './read-filter.ts';
+import { readFilter } from './read-request.ts';
 import { everyColumn, searchTarget } from './search-target.ts';
 
 /** A row as readers of a sink get it: `values` in the order of the table's columns. */

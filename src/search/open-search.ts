@@ -1,20 +1,269 @@
+import type { Clock } from '../core/clock.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
 import { startDeadline } from '../http/start-deadline.ts';
 import { tableName } from '../sinks/decisions/stored-table.ts';
 import { ledgerReader } from '../sinks/ledger/history/history.ts';
+import { columnValue } from '../sinks/records/mark-rows.ts';
 import { readSqliteSink } from '../sinks/sqlite/readers.ts';
 import { sqliteTables } from '../sinks/sqlite/records/record-tables.ts';
-import type { Clock } from '../core/clock.ts';
-import type { ReadableDatabase, Tx } from '../sql/database.ts';
-import type { SearchSql } from './narrowing.ts';
+import type { ReadableDatabase, Snapshot, Tx } from '../sql/database.ts';
+import { fromSql, openPage, projection, rowReader } from './field-value.ts';
+import { conditionMatcher } from './match-condition.ts';
+import { allOf, always, compared, narrow, never, piece } from './narrowing.ts';
+import type { Piece, RowRange, SearchSql } from './narrowing.ts';
+import {
+  compareKeys,
+  cursorSeal,
+  orderRule,
+  positionOrder,
+  readCursor,
+  valueOfKey,
+  writeCursor,
+} from './ordering.ts';
+import type { OrderKey, OrderRule, Position } from './ordering.ts';
 import { readSearchRequest } from './read-request.ts';
-import { cursorSeal, readCursor, writeCursor } from './search-cursor.ts';
-import { type Searching, searchPage } from './search-page.ts';
-import { tooSlow } from './search-problem.ts';
-import type { SearchAnswer } from './search-request.ts';
-import type { SearchTarget, TableName } from './search-target.ts';
-import { allOf, always, never, piece } from './sql-piece.ts';
+import { tooSlow } from './search-request.ts';
+import type { Condition, Scalar, SearchAnswer, SearchRequest } from './search-request.ts';
+import { readTarget, searchedState } from './search-target.ts';
+import type { Searched, SearchTarget, StatedAnswer, TableName } from './search-target.ts';
 import { isIndexed, rowsWithPart } from './sqlite-index.ts';
-import { readTarget, type Searched, searchedState, type StatedAnswer } from './stored-target.ts';
+
+export interface Searching {
+  readonly snapshot: Snapshot;
+  readonly sql: SearchSql;
+  readonly target: SearchTarget;
+  readonly request: SearchRequest;
+  /** Throws when the time is up. */
+  readonly checkTime: () => void;
+}
+
+/**
+ * One page. SQL says which rows may meet the filter; each of them is read, checked and put in its place here. `next`:
+ * the last record's place where more follow.
+ */
+export async function searchPage(search: Searching, after: Position | null) {
+  const rule = orderRule(search.request, search.target);
+  const best =
+    rule.keys.length === 0 ? await firstArrived(search, after) : await firstSorted(search, rule, after);
+  return await readRecords(search, best);
+}
+
+const allRows: RowRange = { after: -1, to: null };
+
+/** Rows of the first stretch. Each further one is so many times as long, and the fifth one has no end. */
+const firstStretch = 2_000;
+const growth = 8;
+const stretches = 5;
+
+/** In the order of arrival: a page is often full after the first range of row numbers. */
+async function firstArrived(search: Searching, after: Position | null): Promise<readonly Position[]> {
+  const most = search.request.limit + 1;
+  const best = bestRows({ keys: [], rows: 'asc' }, most);
+  const candidates = openCandidates(search, []);
+  let from = after?.row ?? -1;
+  let length = Math.max(firstStretch, 2 * most);
+  for (let stretch = 1; best.rows.length < most; stretch += 1) {
+    const first = await firstRow(search, from);
+    if (first === null) break;
+    const to = stretch === stretches ? null : first + length;
+    for await (const position of candidates({ after: from, to }, null)) best.add(position);
+    if (to === null) break;
+    from = to;
+    length *= growth;
+  }
+  return best.rows;
+}
+
+async function firstRow({ snapshot, target, checkTime }: Searching, after: number): Promise<number | null> {
+  checkTime();
+  const sql = `SELECT min(r._row) AS row FROM ${fromSql({ ...target, parent: null })} WHERE r._row > :after`;
+  const found = await snapshot.read(async (tx) => await tx.first<{ row: number | null }>(sql, { after }));
+  return found?.row ?? null;
+}
+
+/**
+ * In another order every row may be among the first. A database that compares the values says how far a page probably
+ * reaches, and only the rows up to there are read; where they were too few, so are the others.
+ */
+async function firstSorted(
+  search: Searching,
+  rule: OrderRule,
+  after: Position | null,
+): Promise<readonly Position[]> {
+  const candidates = openCandidates(search, rule.keys);
+  const read = async (last: OrderKey): Promise<readonly Position[]> => {
+    const best = bestRows(rule, search.request.limit + 1);
+    for await (const position of candidates(allRows, boundsOf(rule, after, last))) {
+      if (after === null || best.compare(position, after) > 0) best.add(position);
+    }
+    return best.rows;
+  };
+  const last = await probablyLast(search, rule, after);
+  if (last === null) return await read(null);
+  const near = await read(last);
+  const [worst = null] = near[search.request.limit]?.keys ?? [];
+  const sign = rule.keys[0]?.direction === 'desc' ? -1 : 1;
+  // All rows up to `last` were read, so none of the others comes before these.
+  if (near.length > search.request.limit && compareKeys(worst, last) * sign <= 0) return near;
+  return await read(worst);
+}
+
+/** The first key of a row behind the page, as the database sorts. Null: unknown, or there is none. */
+async function probablyLast(
+  { snapshot, sql, target, request, checkTime }: Searching,
+  { keys: [first] }: OrderRule,
+  after: Position | null,
+): Promise<OrderKey> {
+  if (first === undefined || first.by === null) return null;
+  checkTime();
+  const {
+    keyOf,
+    direction,
+    by: { field, column },
+  } = first;
+  const begin = valueOf(after);
+  const where = allOf([
+    piece('r._deleted_at IS NULL'),
+    piece(`${column.sql} IS NOT NULL`),
+    request.filter === null ? always : narrow(request.filter, { target, sql, rows: allRows }),
+    begin === null ? always : compared(column, direction === 'asc' ? '>=' : '<=', begin),
+  ]);
+  // Some more: of those that the database finds not every one meets the filter, or is behind the place.
+  const offset = 2 * request.limit;
+  const named = withNames({
+    ...where,
+    sql: `SELECT ${column.sql} AS value FROM ${fromSql(target)} WHERE ${where.sql}
+      ORDER BY ${column.sql} ${direction} LIMIT 1 OFFSET ${offset}`,
+  });
+  const found = await snapshot.read(
+    async (tx) => await tx.first<{ readonly value: JsonValue }>(named.sql, named.values),
+  );
+  return found === undefined ? null : keyOf({ [field]: found.value });
+}
+
+function valueOf(position: Position | null): NonNullable<Scalar> | null {
+  const key = position?.keys[0] ?? null;
+  return key === null ? null : valueOfKey(key);
+}
+
+/** Reads the rows of a range that meet the filter, in any order. */
+function openCandidates({ snapshot, sql, target, request, checkTime }: Searching, keys: OrderRule['keys']) {
+  const { filter, sort } = request;
+  const asked = new Set([...sort.map(({ path: [name = ''] }) => name), ...fieldsOf(filter)]);
+  const fields = [...asked].flatMap((name) => target.fields.get(name) ?? []);
+  const { columns, read } = rowReader(fields);
+  const meets = filter === null ? () => true : conditionMatcher(filter);
+  return async function* (rows: RowRange, bounds: Condition | null): AsyncGenerator<Position> {
+    const narrowed = [filter, bounds].map((one) =>
+      one === null ? always : narrow(one, { target, sql, rows }),
+    );
+    const where = allOf([piece('r._deleted_at IS NULL'), sql.isInRange(rows), ...narrowed]);
+    const text = `SELECT ${['r._row', ...columns].join(', ')} FROM ${fromSql(target)} WHERE ${where.sql}`;
+    const named = withNames({ ...where, sql: text });
+    for await (const batch of snapshot.batches(named.sql, named.values)) {
+      for (const [row, ...stored] of batch) {
+        checkTime();
+        const values = read(stored.map(columnValue));
+        const record = Object.create(null) as Record<string, JsonValue>;
+        for (const [index, { name }] of fields.entries()) record[name] = values[index] ?? null;
+        if (meets(record)) yield { row: Number(row), keys: keysOf(keys, record) };
+      }
+    }
+  };
+}
+
+function keysOf(keys: OrderRule['keys'], record: JsonObject): readonly OrderKey[] {
+  return keys.map(({ keyOf }) => keyOf(record));
+}
+
+function fieldsOf(condition: Condition | null): readonly string[] {
+  if (condition === null) return [];
+  if (condition.kind === 'and' || condition.kind === 'or') return condition.conditions.flatMap(fieldsOf);
+  return condition.kind === 'not' ? fieldsOf(condition.condition) : condition.path.slice(0, 1);
+}
+
+/** Keeps the first rows of an order among those that are given, at most so many. */
+function bestRows(rule: OrderRule, most: number) {
+  const compare = positionOrder(rule);
+  const rows: Position[] = [];
+  return {
+    compare,
+    /** In their order. */
+    rows: rows as readonly Position[],
+    add: (position: Position): void => {
+      let [from, to] = [0, rows.length];
+      while (from < to) {
+        const middle = (from + to) >> 1;
+        const other = rows[middle];
+        if (other !== undefined && compare(other, position) < 0) from = middle + 1;
+        else to = middle;
+      }
+      if (from === most) return;
+      rows.splice(from, 0, position);
+      if (rows.length > most) rows.pop();
+    },
+  };
+}
+
+/** What a row from `after` up to the first key `last` meets by that key, in the language of searches. */
+function boundsOf({ keys }: OrderRule, after: Position | null, last: OrderKey): Condition | null {
+  const [first] = keys;
+  if (first === undefined || first.by === null) return null;
+  const path = [first.by.field];
+  const isUpwards = first.direction === 'asc';
+  const conditions = [
+    bound(path, isUpwards ? 'gte' : 'lte', valueOf(after)),
+    bound(path, isUpwards ? 'lte' : 'gte', last === null ? null : valueOfKey(last)),
+  ].filter((one) => one !== null);
+  return conditions.length === 0 ? null : { kind: 'and', conditions };
+}
+
+/** No value comes before all others ascending, and behind them descending: on the side of `lte` in both. */
+function bound(
+  path: readonly string[],
+  kind: 'gte' | 'lte',
+  value: NonNullable<Scalar> | null,
+): Condition | null {
+  if (value === null) return null;
+  const compares: Condition = { kind, path, value };
+  if (kind === 'gte') return compares;
+  return { kind: 'or', conditions: [compares, { kind: 'eq', path, value: null }] };
+}
+
+async function readRecords(
+  { snapshot, target, request, checkTime }: Searching,
+  positions: readonly Position[],
+) {
+  const shown = projection(target, request.fields);
+  const page = openPage(shown, request.limit);
+  if (positions.length > 0) {
+    const columns = ['r._row', ...shown.columns].join(', ');
+    const sql = `SELECT ${columns} FROM {wanted: row bigint, n} CROSS JOIN ${fromSql(target)}
+      WHERE r._row = wanted.row ORDER BY wanted.n`;
+    const wanted = positions.map(({ row }) => ({ row }));
+    reading: for await (const batch of snapshot.batches(sql, { wanted })) {
+      for (const [, ...stored] of batch) {
+        checkTime();
+        if (page.isFull()) break reading;
+        page.add(stored.map(columnValue));
+      }
+    }
+  }
+  const { data } = page;
+  return { data, next: data.length < positions.length ? (positions[data.length - 1] ?? null) : null };
+}
+
+/** A statement's `?` as the names that the port gives values. */
+function withNames({ sql, values }: Piece) {
+  let at = 0;
+  const named = sql.replaceAll(/'(?:[^']|'')*'|"(?:[^"]|"")*"|\?/g, (found) =>
+    found === '?' ? `:v${(at += 1)}` : found,
+  );
+  return {
+    sql: named,
+    values: Object.fromEntries(values.map((value, index) => [`v${index + 1}`, value])),
+  };
+}
 
 export interface SearchOptions {
   /** Authenticates cursors. */

@@ -5,11 +5,10 @@ import type { Tx } from '../sql/database.ts';
 import { hasEscape } from '../sql/postgres/text.ts';
 import { quoted } from '../sql/quoted.ts';
 import { sourceSql } from './field-value.ts';
-import { hasTexts, inRange, type SearchSql } from './narrowing.ts';
+import { hasTexts, inRange, oneOf, type Piece, piece, type SearchSql } from './narrowing.ts';
 import { searchOf, type SearchOptions } from './open-search.ts';
-import { type FieldSource, type SearchField, type SearchTarget } from './search-target.ts';
-import { oneOf, piece, type Piece } from './sql-piece.ts';
-import { readTarget, type Searched, type StatedAnswer } from './stored-target.ts';
+import { readTarget } from './search-target.ts';
+import type { FieldSource, Searched, SearchField, SearchTarget, StatedAnswer } from './search-target.ts';
 
 /**
  * Searches of a sink in a schema of PostgreSQL, which write nothing. Throws `NoSinkYetError` where there is none, and

@@ -6,10 +6,8 @@ import { openIndexedSink, readSqliteSink } from '../sinks/sqlite/readers.ts';
 import { toSinkError } from '../sinks/sqlite/sink-error.ts';
 import type { Tx } from '../sql/database.ts';
 import { quoted } from '../sql/quoted.ts';
-import { hasTexts, inRange, type RowRange } from './narrowing.ts';
-import type { FieldSource, SearchField, SearchTarget } from './search-target.ts';
-import { always, never, piece, type Piece } from './sql-piece.ts';
-import { readTarget } from './stored-target.ts';
+import { always, hasTexts, inRange, never, type Piece, piece, type RowRange } from './narrowing.ts';
+import { type FieldSource, readTarget, type SearchField, type SearchTarget } from './search-target.ts';
 
 /*
  * The index of a table in SQLite: FTS5 knows for each three letters in a row which rows have them, and triggers of the

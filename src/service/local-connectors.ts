@@ -1,18 +1,51 @@
 import { randomUUID } from 'node:crypto';
+import { SyncError } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
-import type { Definition } from '../definitions/definition.ts';
+import type { EntityName } from '../core/names.ts';
+import type { Definition, Entity } from '../definitions/definition.ts';
 import { placesOfCredentials } from '../upstream/address-of.ts';
 import { unusable } from '../upstream/credentials.ts';
-import { notFound, type ApiError } from './api-error.ts';
-import { hostedDefinition } from './hosted-definition.ts';
-import { maskedProvider } from './masked-provider.ts';
-import { askProvider } from './provider.ts';
+import { type ApiError, notFound } from './api-error.ts';
+import { askProvider, maskedProvider } from './provider.ts';
 import type { ProvidedConnector, Provider, ProviderCheck, Providers } from './provider.ts';
-import type { Principal } from './state/tokens.ts';
-import type { ServiceState } from './state/open-service-state.ts';
+import type { Principal } from './state/applications.ts';
 import type { StoredConnector } from './state/connectors.ts';
+import type { ServiceState } from './state/open-service-state.ts';
 import type { Workspace } from './state/workspaces.ts';
 import type { ContextStores, StoreStatus } from './store/context-stores.ts';
+
+/** The definition that a connector is served by. `definitions`: those of the service, which do not go while it runs. */
+export function hostedDefinition(
+  definitions: ReadonlyMap<string, Definition>,
+  stored: Pick<StoredConnector, 'id' | 'definition' | 'account'>,
+): Definition {
+  const definition = definitions.get(stored.definition);
+  if (definition !== undefined) return stored.account === null ? definition : callable(definition);
+  throw new SyncError(
+    `Expected the definition ${stored.definition} of connector ${stored.id} among ${[...definitions.keys()].join(', ')}.`,
+    { code: 'USAGE', recovery: 'stop' },
+  );
+}
+
+/** Thousands of connectors may have one definition. */
+const made = new WeakMap<Definition, Definition>();
+
+/** Without entities that a real account cannot be asked for: only an API has them, or all of their parents. */
+function callable(definition: Definition): Definition {
+  const requests = definition.upstream?.entities;
+  if (requests === undefined || requests.size === definition.entities.size) return definition;
+  const known = made.get(definition);
+  if (known !== undefined) return known;
+  const entities = new Map<EntityName, Entity>();
+  for (const [name, entity] of definition.entities) {
+    const parents = entity.parents.filter((parent) => parent.entity === name || entities.has(parent.entity));
+    const isFound = parents.length > 0 || entity.parents.length === 0;
+    if (requests.has(name) && isFound) entities.set(name, { ...entity, parents });
+  }
+  const found = { ...definition, entities };
+  made.set(definition, found);
+  return found;
+}
 
 /** A connector that the service answers for. */
 export interface LocalConnector {
@@ -174,9 +207,7 @@ export function workspaceByName(state: ServiceState, principal: Principal, name:
 export function ensureWorkspace(state: ServiceState, principal: Principal, name: string): Workspace {
   const known = state.workspaces.byName(principal.organizationId, name);
   if (known !== null || principal.kind === 'scoped') return seen(principal, known);
-  const made = state.workspaces.ensure(principal.organizationId, name);
-  state.audit.note(principal, 'workspace.created', made.id, ['name']);
-  return made;
+  return state.workspaces.ensure(principal.organizationId, name);
 }
 
 function seen(principal: Principal, workspace: Workspace | null): Workspace {

@@ -1,26 +1,109 @@
 import type { FastifyInstance } from 'fastify';
 import { type Clock, systemClock } from '../core/clock.ts';
-import { servedDefinition } from '../definitions/definition.ts';
+import { usage } from '../core/usage-error.ts';
+import { type Definition, servedDefinition } from '../definitions/definition.ts';
 import { maskedDefinition, type Masks } from '../definitions/mask/masked-definition.ts';
-import { guardRequests, knownPrincipalOf } from './guard-requests.ts';
+import { derivedKey } from '../files/sealer.ts';
 import { openLocalConnectors } from './local-connectors.ts';
-import { openServer, type ServerOptions } from './open-server.ts';
+import { guardRequests, knownPrincipalOf, openServer, type ServerOptions } from './open-server.ts';
 import type { Providers } from './provider.ts';
 import { openApiDocument } from './reference/open-api-document.ts';
-import { apiEndpoints } from './routes/api-endpoints.ts';
-import { publicPathsOf, registerEndpoints, trackCalls } from './routes/register-endpoints.ts';
-import { type SeedOptions, seedState } from './seed-state.ts';
-import {
-  defaultScopedTokenSeconds,
-  defaultServerLimits,
-  defaultTokenSeconds,
-  type ServerLimits,
-} from './server-limits.ts';
-import { openServiceState } from './state/open-service-state.ts';
-import { derivedKey } from '../files/sealer.ts';
+import { apiEndpoints, publicPathsOf, registerEndpoints, trackCalls } from './routes/api-endpoints.ts';
+import { connectorConfig } from './routes/new-connector.ts';
+import { defaultScopedTokenSeconds, defaultServerLimits, defaultTokenSeconds } from './server-limits.ts';
+import type { ServerLimits } from './server-limits.ts';
+import type { Application } from './state/applications.ts';
+import { openServiceState, type ServiceState } from './state/open-service-state.ts';
 import { loadServiceKey } from './state/service-key.ts';
-import type { ServiceState } from './state/open-service-state.ts';
 import { openContextStores } from './store/open-context-stores.ts';
+
+/** A connector that is there from the start. */
+export interface ServedConnector {
+  readonly connectorId: string;
+  readonly definitionName: string;
+  readonly workspace: string;
+}
+
+export interface SeedOptions {
+  /** The application of the organization `default`; may be left out where the state has one. */
+  readonly clientId?: string;
+  readonly clientSecret?: string;
+  /** By name: the catalog that the service offers, and what parameters are checked against. */
+  readonly definitions: ReadonlyMap<string, Definition>;
+  /** Connectors that are there from the start; one that was made here before is left as it is. */
+  readonly connectors: readonly ServedConnector[];
+}
+
+/** The organization of what names none. */
+const defaultOrganization = 'default';
+
+/**
+ * Puts what the service was started with into its state: the application with its secret, and the connectors with their
+ * workspaces. What already exists stays as it is. Returns the organization of the application.
+ *
+ * Throws `SyncError` USAGE for a connector whose definition is unknown, for an id that is given twice or belongs to
+ * another kind of connector, and where neither the options nor the state have an application of `default`.
+ */
+export function seedState(
+  state: ServiceState,
+  { clientId, clientSecret, connectors, definitions }: SeedOptions,
+): string {
+  const { organizationId } =
+    clientId === undefined || clientSecret === undefined
+      ? storedApplication(state)
+      : state.applications.put({ organizationName: defaultOrganization, clientId, clientSecret });
+  const seen = new Set<string>();
+  for (const connector of connectors) {
+    if (seen.has(connector.connectorId)) throw usage(`Two connectors have the id ${connector.connectorId}.`);
+    seen.add(connector.connectorId);
+    seedConnector(state, organizationId, connector, knownDefinition(definitions, connector.definitionName));
+  }
+  for (const { definition } of state.connectors.all()) knownDefinition(definitions, definition);
+  return organizationId;
+}
+
+/** Where none is given: one that was made before. */
+function storedApplication(state: ServiceState): Application {
+  const found = state.applications
+    .list()
+    .find(({ organizationName }) => organizationName === defaultOrganization);
+  if (found !== undefined) return found;
+  throw usage(
+    `Expected a client id and a client secret, or data with an application of the organization ${defaultOrganization}.`,
+  );
+}
+
+function seedConnector(
+  state: ServiceState,
+  organizationId: string,
+  { connectorId, workspace: workspaceName }: ServedConnector,
+  { name, title }: Definition,
+): void {
+  const present = state.connectors.byId(organizationId, connectorId);
+  if (present === null) {
+    const workspace = state.workspaces.ensure(organizationId, workspaceName);
+    // Throws for an id that another organization's connector has.
+    state.connectors.create({
+      id: connectorId,
+      organizationId,
+      workspaceId: workspace.id,
+      definition: name,
+      name: `${title} (${workspaceName})`,
+      replicationConfig: connectorConfig.parse({}),
+      credentials: null,
+    });
+  } else if (present.definition !== name) {
+    throw usage(
+      `Expected connector ${connectorId} to be of the definition ${name}; the service's data has it as ${present.definition}.`,
+    );
+  }
+}
+
+function knownDefinition(definitions: ReadonlyMap<string, Definition>, name: string): Definition {
+  const definition = definitions.get(name);
+  if (definition !== undefined) return definition;
+  throw usage(`Expected one of the definitions ${[...definitions.keys()].join(', ')}, got ${name}.`);
+}
 
 export interface ServiceOptions extends SeedOptions, ServerOptions {
   /** Address to bind, default 127.0.0.1. */

@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 import { linearPattern } from '../../src/definitions/linear-pattern.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { partNamePattern } from '../../src/publish/object-manifests.ts';
+import { partNamePattern } from '../../src/publish/object-target.ts';
 import { it } from '../support/it.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { startSeed } from '../support/trials.ts';

@@ -5,7 +5,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
 import { type EntityTable, keyTextOf } from '../../src/core/records.ts';
 import { openTarget } from '../../src/publish/open-target.ts';
-import { publishOnce } from '../../src/publish/publish-once.ts';
+import { publishOnce } from '../../src/publish/publication.ts';
 import type { ConnectorSettings, PublishPlace, PublishSettings } from '../../src/settings/settings.ts';
 import type { SinkOptions } from '../../src/sinks/sink-access.ts';
 import { openExistingRecords } from '../../src/sinks/registry.ts';

@@ -10,7 +10,7 @@ import { networkFaultOf } from '../../src/http/network-fault.ts';
 import { hasProxies, proxyFor, proxySecrets } from '../../src/http/proxies.ts';
 import { testNotice, type MessageChannel } from '../../src/notify/notice.ts';
 import { openReceivers } from '../../src/notify/send-webhook.ts';
-import { openS3Client } from '../../src/publish/s3-client.ts';
+import { openS3Client } from '../../src/publish/s3-store.ts';
 import { openCallGate } from '../../src/upstream/call-gate.ts';
 import { openAuthorization } from '../../src/upstream/sign-in/open-authorization.ts';
 import { openUpstreamTransport } from '../../src/upstream/upstream-transport.ts';

@@ -141,9 +141,7 @@ describe('long rows in a DuckDB file', () => {
       await expect(publishModel(target, model)).rejects.toMatchObject({
         code: 'TARGET_FAILED',
         recovery: 'stop',
-        message: expect.stringMatching(
-          /too long: it holds 2,048.*news\.pages has one of 3,145,7\d\d characters.*files, s3 or postgres/s,
-        ),
+        message: expect.stringMatching(/Rows are too long, as it holds 2,048.*files, s3 or postgres/s),
       });
       expect(readdirSync(folder).toSorted()).toEqual(['desk.duckdb', 'desk.duckdb.lock']);
       expect(await lengths(fileOf(folder))).toEqual([1, 10, 10]);
@@ -185,7 +183,6 @@ describe('long rows in a DuckDB file', () => {
     const tooLong = toDuckdbError(
       await failed("CREATE TABLE pages AS SELECT repeat('x', 3_000_000) AS body FROM range(30)"),
       'desk.duckdb',
-      { table: 'news.pages', chars: 3_000_000 },
     );
     expect(tooLong).toMatchObject({ recovery: 'stop', message: expect.stringContaining('too long') });
     await db.run("SET max_temp_directory_size = '1MB'");

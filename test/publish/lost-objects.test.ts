@@ -1,16 +1,15 @@
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { lostObjects } from '../../src/publish/check-objects.ts';
+import { lostObjects, manifestName } from '../../src/publish/object-target.ts';
 import {
   manifestText,
   readManifest,
   type Manifest,
   type StoredManifest,
 } from '../../src/publish/manifest.ts';
-import { manifestName } from '../../src/publish/object-manifests.ts';
 import type { ObjectStore } from '../../src/publish/object-store.ts';
-import { readTargetState } from '../../src/publish/target-state.ts';
+import { readTargetState } from '../../src/publish/publication.ts';
 import type { Target } from '../../src/publish/target.ts';
 import { connectorOf, openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
 import { lakeManifests, readLake, seqsOf } from '../support/publish/read-lake.ts';

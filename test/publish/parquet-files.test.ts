@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, vi } from 'vitest';
 import type { ColumnValue } from '../../src/core/records.ts';
-import { openRowFileWriters } from '../../src/publish/open-row-file-writers.ts';
+import { openRowFileWriters } from '../../src/publish/row-files.ts';
 import { testProgram } from '../support/ensure-built.ts';
 import { it } from '../support/it.ts';
 import { duckdb, duckdbLists, literal } from '../support/publish/duckdb.ts';

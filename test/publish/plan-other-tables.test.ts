@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { oldestBase } from '../../src/publish/plan-publication.ts';
-import type { StoredConnector } from '../../src/publish/stored-state.ts';
+import { oldestBase, type StoredConnector } from '../../src/publish/publication.ts';
 import { lists, members, news } from '../contracts/sink/fixture.ts';
 import {
   asOf,

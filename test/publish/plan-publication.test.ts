@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Column, EntityTable } from '../../src/core/records.ts';
 import type { Manifest } from '../../src/publish/manifest.ts';
-import type { StoredConnector, StoredEntity } from '../../src/publish/stored-state.ts';
+import type { StoredConnector, StoredEntity } from '../../src/publish/publication.ts';
 import { lists, listsTable, members, membersTable, news } from '../contracts/sink/fixture.ts';
 import {
   asOf,

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { PublishEnd, PublishRequest } from '../../src/publish/publish-once.ts';
+import type { PublishEnd, PublishRequest } from '../../src/publish/publication.ts';
 import type { Target } from '../../src/publish/target.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../src/sinks/sink-access.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { historyName } from '../../src/core/names.ts';
-import type { PublishEnd } from '../../src/publish/publish-once.ts';
+import type { PublishEnd } from '../../src/publish/publication.ts';
 import { members } from '../contracts/sink/fixture.ts';
 import {
   connectorOf,

@@ -2,8 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
-import { openRowFileWriters } from '../../src/publish/open-row-file-writers.ts';
-import type { FileFormat, RowFilesOptions } from '../../src/publish/open-row-file-writers.ts';
+import { type FileFormat, openRowFileWriters, type RowFilesOptions } from '../../src/publish/row-files.ts';
 import { it } from '../support/it.ts';
 import { changedAt, filesIn, thing, writeRowFiles } from '../support/publish/write-row-files.ts';
 

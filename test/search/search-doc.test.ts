@@ -4,7 +4,7 @@ import * as z from 'zod';
 import { openSearchWorld } from '../support/search/search-world.ts';
 import { entityName } from '../support/source/test-definition.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { searchLimits } from '../../src/search/search-problem.ts';
+import { searchLimits } from '../../src/search/search-request.ts';
 
 const document = readFileSync('docs/search.md', 'utf8');
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { slipsAllowed, slipsBetween, textsIn, wordsOf } from '../../src/search/words.ts';
+import { slipsAllowed, slipsBetween, textsIn, wordsOf } from '../../src/search/match-condition.ts';
 import { isNear } from '../support/search/plain-search.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 

@@ -124,6 +124,13 @@ describe('tokens', () => {
     applications.delete(credentials.clientId);
     expect((await api.call(definitionsPath, { headers })).status).toBe(401);
   });
+
+  it('is of the organization that has its client id, and of no other', async () => {
+    const { applications } = (await serve()).service.state;
+    expect(() => applications.put({ organizationName: 'others', ...credentials })).toThrow(
+      /belongs to another organization/,
+    );
+  });
 });
 
 describe('authorization', () => {

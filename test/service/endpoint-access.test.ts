@@ -24,8 +24,8 @@ beforeAll(async () => {
   api = await serveApi({
     limits: { tokensPerSecond: 1_000 },
     clock: { now: () => time, sleep: () => Promise.resolve() },
-    applications: [{ organization: 'strangers', ...strangers }],
   });
+  api.service.state.applications.put({ organizationName: 'strangers', ...strangers });
   const { body } = await api.call('/api/v1/workspaces');
   known = { connector: mailing, workspace: textIn(objects(body['data'])[0] ?? {}, 'id') };
 });

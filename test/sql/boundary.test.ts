@@ -19,7 +19,7 @@ const besideTheLedger: Readonly<Record<string, { tables: readonly string[]; why:
     why: 'whose file it is; the change counter; the newest commits',
   },
   'src/sinks/jsonl/manifest.ts': { tables: ['_sync_files'], why: 'the files of lines' },
-  'src/publish/postgres/target-schema.ts': {
+  'src/publish/postgres/postgres-target.ts': {
     tables: ['_sync_meta'],
     why: 'tells the schema of a sink from one of a target',
   },

@@ -1,9 +1,8 @@
 import { resolve, dirname } from 'node:path';
 import type { EntityTable } from '../../core/records.ts';
 import { usage } from '../../core/usage-error.ts';
-import { csvFormat } from '../../export/csv-format.ts';
+import { csvFormat, jsonlFormat, type RecordFormat } from '../../export/record-format.ts';
 import { checkSince, openChanges, type EntityChanges, type ExportEnd } from '../../export/open-changes.ts';
-import { jsonlFormat, type RecordFormat } from '../../export/record-format.ts';
 import { createPrivateDirectory } from '../../files/private-file.ts';
 import { entityTarget } from '../../settings/entity-target.ts';
 import { counted } from '../../telemetry/format.ts';

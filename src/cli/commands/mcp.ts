@@ -16,7 +16,7 @@ Examples:
   $ connector-sync mcp grant > role.sql`,
   run: async (context) => {
     const settings = await context.settings();
-    const { grantSql } = await import('../../mcp/sql/grant-sql.ts');
+    const { grantSql } = await import('../../mcp/sql/open-sql.ts');
     context.terminal.print(...(await grantSql(settings)));
   },
 });

@@ -1,19 +1,318 @@
-import type { AskedPublication } from '../../app/publish-target.ts';
-import type { PublishEnd } from '../../publish/publish-once.ts';
-import { formatDuration } from '../../settings/parse-unit.ts';
-import type { PublishSettings } from '../../settings/settings.ts';
-import { command, type CommandContext, durationOf } from '../command.ts';
-import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import path from 'node:path';
+import { targetWork } from '../../app/erasures.ts';
 import {
-  ofEachTarget,
-  publishCheck,
-  publishPrune,
-  publishStatus,
-  stopping,
-  targets,
-} from './publish/inspect-targets.ts';
-import { publishSchema } from './publish/schema.ts';
+  type AskedPublication,
+  ordinaryPublication,
+  targetStatus,
+  withTarget,
+} from '../../app/publish-target.ts';
+import { command, type CommandContext, durationOf } from '../command.ts';
+import {
+  errorDocument,
+  type ExitCode,
+  exitCodeOfError,
+  exitCodes,
+  gravestExitCode,
+  reportFailureOf,
+} from '../output/exit-codes.ts';
+import { picked } from '../output/json-text.ts';
+import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
+import { usage } from '../../core/usage-error.ts';
+import { openTarget } from '../../publish/open-target.ts';
+import { heldBackTexts, type PublishEnd } from '../../publish/publication.ts';
+import { catalogueOf, type PublishedState, readPublished } from '../../publish/schema/catalogue.ts';
+import { dialectNames, generate } from '../../publish/schema/generate.ts';
+import type { PrunedTarget } from '../../publish/target.ts';
+import { chosenConnectors } from '../../settings/chosen-connectors.ts';
+import { chosenTargets, isStillPublished, targetNamed } from '../../settings/chosen-targets.ts';
+import { checkTargets } from '../../settings/load-settings.ts';
+import { formatDuration } from '../../settings/parse-unit.ts';
+import type { LocalSettings, PublishSettings } from '../../settings/settings.ts';
+import { count, counted, longAgo, printable, sizeText, toTheMinute } from '../../telemetry/format.ts';
+import { unfinishedPurgeText } from '../../wording/purged-text.ts';
 import { showPublication, staleEntities, staleText } from './publish/show-publication.ts';
+import { generatedText, writeGenerated, type WrittenFile } from './publish/write-generated.ts';
+
+export const stopping = 'Stopping: what is not published yet stays out. Ctrl-C again quits now.';
+
+export const targets = ['[target...]', 'names from the config (default: all)'] as const;
+
+/** What each target holds, and whether something newer is stored; each entity of the targets that were named. */
+export const publishStatus = command({
+  description: 'Show what each target holds, and whether something newer is stored.',
+  argument: targets,
+  run: async (context, _flags, names) => {
+    const { terminal, clock } = context;
+    return await ofEachTarget(context, names, async (target) => {
+      const { newest, isUpToDate, newGeneration, heldBack, refusal } = await targetStatus(target, context);
+      const work = await targetWork(target);
+      const unfinished = work.length === 0 ? [] : [unfinishedPurgeText(work, context.program)];
+      const code = refusal === null ? exitCodes.ok : exitCodeOfError(refusal);
+      const manifest = newest?.manifest ?? null;
+      terminal.printJson({
+        kind: 'target',
+        target: target.name,
+        type: target.type,
+        when: target.when,
+        publication: manifest?.publication ?? null,
+        createdAt: manifest?.createdAt ?? null,
+        sha256: newest?.sha256 ?? null,
+        isUpToDate,
+        newGeneration,
+        heldBack,
+        unfinishedPurges: work,
+        error: refusal === null ? null : errorDocument(refusal),
+        entities: (manifest?.entities ?? []).map((one) => ({
+          ...picked(one, 'connector', 'entity', 'generation', 'schema', 'base', 'through', 'asOf'),
+          isInConfig: isStillPublished(target, one),
+        })),
+      });
+      const when =
+        target.when.kind === 'every' ? `every ${formatDuration(target.when.everyMs)}` : target.when.kind;
+      if (manifest === null) {
+        terminal.print(`${target.name} (${target.type}, ${when}): nothing was published yet`);
+        terminal.print(...unfinished.map((line) => `  ! ${line}`));
+        return exitCodes.ok;
+      }
+      const { publication, createdAt, entities } = manifest;
+      const isPlain = refusal === null && newGeneration === null;
+      const state = isUpToDate ? ', up to date' : isPlain ? ', something newer is stored' : '';
+      terminal.print(
+        `${target.name} (${target.type}, ${when}): publication ${publication} of ${longAgo(createdAt, clock.now())}${state}`,
+      );
+      if (refusal !== null) terminal.print(`  ! ${printable(refusal.message)}`);
+      if (newGeneration !== null) {
+        terminal.print(`  ! The next publication has all rows again, because ${newGeneration}`);
+      }
+      for (const line of [...unfinished, ...heldBackTexts(heldBack)]) terminal.print(`  ! ${line}`);
+      const followed = entities.filter((one) => isStillPublished(target, one));
+      const known = followed.flatMap(({ asOf }) => (asOf === null ? [] : [asOf])).toSorted();
+      const [oldest] = known;
+      const never = followed.length - known.length;
+      const left = entities.length - followed.length;
+      const parts = [
+        counted(entities.length, 'entity', 'entities'),
+        ...(oldest === undefined
+          ? []
+          : [
+              `${never === 0 ? '' : `${count(known.length)} of them `}complete as of ${longAgo(oldest, clock.now())} or later`,
+            ]),
+        ...(never === 0 ? [] : [`${count(never)} never read completely`]),
+        ...(left === 0 ? [] : [`${count(left)} no longer in the config`]),
+      ];
+      terminal.print(`  ${parts.join(', ')}`);
+      if (names.length === 0) return code;
+      const rows = entities.map(({ connector, entity, generation, base, through, asOf }) => [
+        `${connector}/${entity}`,
+        String(generation),
+        String(base),
+        String(through),
+        !isStillPublished(target, { connector, entity })
+          ? 'no longer in the config'
+          : asOf === null
+            ? 'never'
+            : toTheMinute(asOf),
+      ]);
+      terminal.print(...indentedTable(statusColumns, rows));
+      return code;
+    });
+  },
+});
+
+const statusColumns = [
+  ...leftColumns('entity'),
+  ...rightColumns('generation', 'read from', 'through _seq'),
+  ...leftColumns('complete as of'),
+];
+
+/** Reads each target back. */
+export const publishCheck = command({
+  description:
+    'Read targets back: every file with its hash and rows, no gap in the numbers. Changes nothing.',
+  argument: targets,
+  enter: () => ({ stopping }),
+  run: async (context, _flags, names) => {
+    const { terminal, program } = context;
+    return await ofEachTarget(context, names, async (target) => {
+      const { name } = target;
+      const check = await withTarget(target, context, (opened) => opened.check(context.signal));
+      const { publications, files, rows, bytes, problems } = check;
+      terminal.printJson({ kind: 'target-check', target: name, ...check });
+      const parts = [
+        counted(publications, 'publication'),
+        ...(files === 0 ? [] : [counted(files, 'file'), sizeText(bytes)]),
+        counted(rows, 'row'),
+      ];
+      if (publications === 0 && problems.length === 0) {
+        terminal.print(`${name}: nothing was published yet`);
+        return exitCodes.ok;
+      }
+      terminal.print(
+        `${name}: ${parts.join(', ')}: ${problems.length === 0 ? 'all as published' : counted(problems.length, 'problem')}`,
+      );
+      const more = problems.length - mostProblems;
+      for (const problem of problems.slice(0, mostProblems)) terminal.print(`  ! ${printable(problem)}`);
+      if (more > 0) terminal.print(`  ! and ${count(more)} more`);
+      if (problems.length > 0) {
+        terminal.note(
+          `  Restore what is wrong from a backup, or publish all rows again: "${program} publish ${name} --new-generation".` +
+            (files === 0
+              ? ''
+              : ' Earlier publications stay as they are: what they lack is reported as long as they are kept.'),
+        );
+      }
+      return problems.length === 0 ? exitCodes.ok : exitCodes.failed;
+    });
+  },
+});
+
+const mostProblems = 20;
+
+/** Removes what need not be kept, or says what that is. Where a purge is not finished, it is finished instead. */
+export const publishPrune = command({
+  description:
+    'Remove publications older than "keep" of the config, and leftovers of killed publishers; finish purges.',
+  argument: targets,
+  options: { '--dry-run': 'say what would be removed, remove nothing' },
+  enter: () => ({ stopping }),
+  run: async (context, { dryRun: isDryRun }, names) => {
+    const { terminal, clock } = context;
+    return await ofEachTarget(context, names, async (target, settings) => {
+      const { name, keepMs } = target;
+      if ((await targetWork(target)).length > 0 && !isDryRun) {
+        const { cleaned } = await showPublication(context, settings, target, ordinaryPublication);
+        return (cleaned?.problem ?? null) === null ? exitCodes.ok : exitCodes.degraded;
+      }
+      const keepFromMs = keepMs === null ? null : clock.now() - keepMs;
+      const pruned = await withTarget(target, context, (opened) => opened.prune(keepFromMs, isDryRun));
+      terminal.printJson({ kind: 'target-pruned', target: name, isDryRun, ...pruned });
+      terminal.print(`${name}: ${prunedText(pruned, isDryRun, keepMs)}`);
+      return exitCodes.ok;
+    });
+  },
+});
+
+function prunedText(
+  { publications, files, bytes, waiting }: PrunedTarget,
+  isDryRun: boolean,
+  keepMs: number | null,
+): string {
+  // Killed publishers left them, or one that is at work has just written them.
+  const young = `${counted(waiting.files, 'file')}, ${sizeText(waiting.bytes)}`;
+  const later = `${young} that no publication names ${waiting.files === 1 ? 'goes when it is' : 'go when they are'} a day old, or with the next publication`;
+  const because = keepMs === null ? ' (its settings keep every publication)' : '';
+  if (publications + files === 0) {
+    return waiting.files > 0 ? `nothing to remove yet: ${later}` : `nothing to remove${because}`;
+  }
+  const what = `${counted(publications, 'publication')}${because}, ${counted(files, 'file')}, ${sizeText(bytes)}`;
+  return `${isDryRun ? 'would remove' : 'removed'} ${what}${waiting.files > 0 ? `; ${later}` : ''}`;
+}
+
+/** A target that fails does not keep the others from their turn. */
+export async function ofEachTarget(
+  context: CommandContext,
+  names: readonly string[],
+  work: (target: PublishSettings, settings: LocalSettings) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const settings = await context.settings();
+  const codes: ExitCode[] = [];
+  for (const target of chosenTargets(settings, names)) {
+    context.signal.throwIfAborted();
+    try {
+      checkTargets(settings, [target]);
+      codes.push(await work(target, settings));
+    } catch (error) {
+      context.signal.throwIfAborted();
+      const { name } = target;
+      codes.push(reportFailureOf(context, name, error, { kind: 'publication-error', target: name }));
+    }
+  }
+  return gravestExitCode(codes);
+}
+
+export const publishSchema = command({
+  description: 'Write dbt sources, or statements that make and load tables, for what a target holds.',
+  argument: ['[target]', 'a name below "publish:" in the config; may be left out where there is one'],
+  options: {
+    '--dialect <name>': { text: dialectNames.join(', '), isRequired: true },
+    '--output <folder>': 'write files there; needed for dbt',
+  },
+  help: `
+Names, columns and files are those of the newest publication, or of the connector types where nothing is published. The files
+are meant to be committed: your umask decides who can read them. A file that was edited is left alone, and the new text is written
+beside it as <file>.new.
+
+Examples:
+  $ connector-sync publish schema --dialect dbt --output ./analytics
+  $ connector-sync publish schema --dialect duckdb lake | duckdb lake.duckdb`,
+  run: async (context, { dialect, output }, name) => {
+    if (!dialectNames.includes(dialect)) {
+      throw usage(`--dialect: expected one of ${dialectNames.join(', ')}, got "${dialect}".`);
+    }
+    if (dialect === 'dbt' && output === undefined) {
+      throw usage(
+        '--dialect dbt makes a file for each connector: name the folder of the dbt project with --output.',
+      );
+    }
+    const settings = await context.settings();
+    const target = targetOf(settings, name);
+    const published = target === null ? null : await publishedOf(target, context);
+    const catalogue = catalogueOf(target?.connectors ?? chosenConnectors(settings, []), target, published);
+    const files = generate(catalogue, dialect);
+    const head = { dialect, target: target?.name ?? null, publication: catalogue.publication };
+    if (output === undefined) {
+      const texts = files.map((file) => ({ path: file.path, text: generatedText(file) }));
+      context.terminal.printJson({ ...head, files: texts });
+      if (!context.terminal.isJson) {
+        await context.terminal.printRecords(texts.map(({ text }) => text).join('\n'));
+      }
+      return;
+    }
+    const folder = path.resolve(context.cwd, output);
+    const written = writeGenerated(folder, files);
+    tell(context, folder, written);
+    context.terminal.printJson({ ...head, folder, files: written });
+  },
+});
+
+async function publishedOf(
+  target: PublishSettings,
+  { clock, signal }: CommandContext,
+): Promise<PublishedState | null> {
+  await using opened = await openTarget(target, { clock, signal });
+  return await readPublished(opened);
+}
+
+/** Null where the config has none. Throws USAGE, naming those that there are. */
+function targetOf(settings: LocalSettings, name: string | undefined): PublishSettings | null {
+  const [only = null, ...others] = settings.publish.values();
+  if (name === undefined && others.length > 0) {
+    throw usage(
+      `Expected one of the targets ${[...settings.publish.keys()].join(', ')}: the config has several.`,
+    );
+  }
+  const target = name === undefined ? only : targetNamed(settings, name);
+  if (target !== null) checkTargets(settings, [target]);
+  return target;
+}
+
+function tell({ terminal }: CommandContext, folder: string, files: readonly WrittenFile[]): void {
+  const count = (outcome: WrittenFile['outcome']): number =>
+    files.filter((file) => file.outcome === outcome).length;
+  terminal.print(`${folder}: ${count('written')} written, ${count('unchanged')} unchanged`);
+  for (const { path: file, outcome } of files) {
+    const remark = remarks[outcome];
+    if (remark !== null) terminal.note(`${file} ${remark.replace('<file>', file)}`);
+  }
+}
+
+const remarks: Readonly<Record<WrittenFile['outcome'], string | null>> = {
+  written: null,
+  unchanged: null,
+  beside: 'was edited and is left as it is; the new text is in <file>.new',
+  edited: 'was edited and is left as it is; nothing in it is out of date',
+  stale: 'was generated earlier and is no longer part of it: remove it',
+};
 
 const help = `
 A publication is atomic, and holds what changed since the one before, deletes included. It reads what

@@ -1,22 +1,75 @@
-import { SyncError } from '../../core/errors.ts';
-import { type JsonValue, isJsonObject, type JsonObject } from '../../core/json.ts';
-import { usage } from '../../core/usage-error.ts';
-import type { Entity } from '../../definitions/definition.ts';
-import { entityTarget } from '../../settings/entity-target.ts';
-import { withParts } from '../../settings/load-settings.ts';
-import { printable, counted, duration } from '../../telemetry/format.ts';
+import { openSearches } from '../../app/stored-search.ts';
 import { command, type CommandContext, type FlagsOf, oneOf } from '../command.ts';
 import { jsonText, versioned } from '../output/json-text.ts';
-import { wrapped } from '../output/text-table.ts';
-import { answerTable } from './search/answer-table.ts';
-import {
-  openLocalSearcher,
-  openRemoteSearcher,
-  wordIndexes,
-  type FoundPage,
-  type Searcher,
-} from './search/open-searcher.ts';
+import { openPatientApp } from '../output/show-run.ts';
+import { columnGap, cutToWidth, displayWidth, textTable, wrapped } from '../output/text-table.ts';
+import { SyncError } from '../../core/errors.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { usage } from '../../core/usage-error.ts';
+import type { Entity } from '../../definitions/definition.ts';
+import { type EntityTarget, entityTarget } from '../../settings/entity-target.ts';
+import { withParts } from '../../settings/load-settings.ts';
+import type { SettingsWith } from '../../settings/settings.ts';
+import { resolveConnector } from '../../source/api/resolve-connector.ts';
+import { searchCall } from '../../source/api/search-call.ts';
+import { counted, duration, printable } from '../../telemetry/format.ts';
 import { readQuery } from './search/read-query.ts';
+
+const widestCell = 40;
+/** Of a longer one nothing more would be seen. */
+const longestCell = 1_000;
+
+/**
+ * Found records as a table within `width` (null: every column): long values are cut, and columns without room left out.
+ * First come the fields of `first`, in that order, then plain values, then objects and arrays.
+ */
+export function answerTable(records: readonly JsonValue[], width: number | null, first: readonly string[]) {
+  const widest = Math.min(widestCell, width ?? widestCell);
+  const columns = namesOf(records, first).flatMap((name) => {
+    const cells = records.map((record) =>
+      cutToWidth(printable(cellText(record, name).slice(0, longestCell)), widest),
+    );
+    const title = cutToWidth(printable(name), widest);
+    const isEmpty = cells.every((cell) => cell === '');
+    return isEmpty ? [] : [{ name, title, cells, width: Math.max(...[title, ...cells].map(displayWidth)) }];
+  });
+  let room = width ?? Infinity;
+  const shown = columns.filter((column, index) => {
+    const needed = column.width + (index === 0 ? 0 : columnGap);
+    if (needed > room) return false;
+    room -= needed;
+    return true;
+  });
+  const titles = shown.map(({ title }) => ({ title, align: 'left' }) as const);
+  const rows = records.map((_, at) => shown.map(({ cells }) => cells[at] ?? ''));
+  return {
+    lines: textTable(titles, rows),
+    /** Names of fields that have values and no room. */
+    omitted: columns.filter((column) => !shown.includes(column)).map(({ name }) => name),
+  };
+}
+
+function namesOf(records: readonly JsonValue[], first: readonly string[]): readonly string[] {
+  const names = [...new Set(records.flatMap((record) => (isJsonObject(record) ? Object.keys(record) : [])))];
+  const others = names.filter((name) => !first.includes(name));
+  const isPlain = (name: string): boolean =>
+    records.every((record) => typeof (valueOf(record, name) ?? '') !== 'object');
+  return [
+    ...new Set(first.filter((name) => names.includes(name))),
+    ...others.filter(isPlain),
+    ...others.filter((name) => !isPlain(name)),
+  ];
+}
+
+function cellText(record: JsonValue, name: string): string {
+  const value = valueOf(record, name);
+  if (value === null) return '';
+  return typeof value === 'string' ? value : jsonText(value);
+}
+
+function valueOf(record: JsonValue, name: string): JsonValue {
+  return isJsonObject(record) && Object.hasOwn(record, name) ? (record[name] ?? null) : null;
+}
 
 type Format = 'table' | 'json' | 'jsonl';
 
@@ -60,10 +113,7 @@ Examples:
     const params = await readQuery(context, target.entity, flags, limit);
     await using searcher = flags.remote
       ? await openRemoteSearcher(context, withParts(settings, 'api', 'access'), target)
-      : await openLocalSearcher(context, target, {
-          ofType: (directory) => `Ask the API instead (--remote), or read the lines in ${directory}.`,
-          ofNothing: `Run "${context.program} sync ${target.connector.name}" first, or ask the API (--remote).`,
-        });
+      : openLocalSearcher(context, target);
     if (flags.all) return await writeAllPages(context, searcher, params);
     const page = await searcher.search(params);
     await show(context, page, format, firstColumns(target.entity, flags, params['query'] ?? null));
@@ -74,6 +124,120 @@ Examples:
     context.terminal.note(`${counted(records.length, 'record')}${took}${more}`);
   },
 });
+
+/** Where a search runs. `params`: query, limit, cursor, fields. */
+interface Searcher extends AsyncDisposable {
+  /** Throws `SyncError`: SEARCH_INVALID for what cannot be asked. */
+  search(params: JsonObject): Promise<FoundPage>;
+}
+
+/** One page of a search, wherever it was made. */
+interface FoundPage {
+  readonly records: readonly JsonValue[];
+  readonly hasMore: boolean;
+  readonly cursor: string | null;
+  /** Milliseconds; null where it is not known. */
+  readonly tookMs: number | null;
+}
+
+const deadlineMs = 60_000;
+
+/** Its searches throw USAGE where there is nothing to search. */
+function openLocalSearcher({ clock, signal, program }: CommandContext, target: EntityTarget): Searcher {
+  const searches = openSearches({ clock, deadlineMs, processes: 1, maxWaiting: 1 });
+  return {
+    search: async (params) => {
+      const { data, meta } = await searches.search({
+        target,
+        params,
+        signal,
+        ofType: (directory) => `Ask the API instead (--remote), or read the lines in ${directory}.`,
+        ofNothing: `Run "${program} sync ${target.connector.name}" first, or ask the API (--remote).`,
+      });
+      return { records: data, hasMore: meta.has_more, cursor: meta.cursor, tookMs: meta.took_ms };
+    },
+    [Symbol.asyncDispose]: () => searches[Symbol.asyncDispose](),
+  };
+}
+
+/** Statements that make indexes for `keyword` and `fuzzy`. Throws USAGE where they are for no PostgreSQL sink. */
+async function wordIndexes(
+  { signal }: CommandContext,
+  { name, connector, entity }: EntityTarget,
+): Promise<readonly string[]> {
+  const { sink } = connector;
+  if (sink.type !== 'postgres') {
+    throw usage(
+      `--index-sql is for a sink of type postgres; ${name} is in sink ${sink.name} of type ${sink.type}.`,
+    );
+  }
+  const { openPostgresSearch } = await import('../../search/postgres-search.ts');
+  await using opened = await openPostgresSearch(sink);
+  return await opened.indexSql({ connector: connector.name, entity }, signal);
+}
+
+/**
+ * Asks the API's indexed store. Throws USAGE for an entity that is not in it, and what finding the connector throws.
+ */
+async function openRemoteSearcher(
+  context: CommandContext,
+  settings: SettingsWith<'access'>,
+  { name, connector, entity }: EntityTarget,
+): Promise<Searcher> {
+  const { definition, address } = connector;
+  if (address.kind === 'direct') {
+    throw usage(
+      `${connector.name} is read directly, and only an API has an indexed store. Without --remote the stored records are searched.`,
+    );
+  }
+  if (!entity.actions.has('context_store_search')) {
+    const searchable = [...definition.entities.values()].filter(({ actions }) =>
+      actions.has('context_store_search'),
+    );
+    const names = searchable.map((one) => one.name).join(', ');
+    throw usage(
+      `${name} cannot be searched at the API; ${names === '' ? 'no entity of the connector can' : `these can: ${names}`}. Without --remote the stored records are searched.`,
+    );
+  }
+  if (entity.mask !== null) {
+    throw usage(
+      `${name} has a mask, and the API's indexed store answers with clear values. Without --remote the stored records are searched.`,
+    );
+  }
+  const { signal } = context;
+  const app = await openPatientApp(context, settings, 'search');
+  try {
+    const id = await resolveConnector(app.client, definition, address, signal);
+    const budget = app.client.openBudget({ concurrency: 1, requestsPerSecond: connector.requestsPerSecond });
+    return {
+      search: async (params) => {
+        const call = searchCall({ connector: id, definition, entity, params });
+        try {
+          return await app.client.call(call, budget, () => undefined, signal);
+        } catch (error) {
+          throw aboutSearch(error);
+        }
+      },
+      [Symbol.asyncDispose]: () => app[Symbol.asyncDispose](),
+    };
+  } catch (error) {
+    await app[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+/** The service says "no" to a query in the same way as to everything else it cannot use. */
+function aboutSearch(error: unknown): unknown {
+  if (!(error instanceof SyncError) || error.code !== 'REQUEST_REFUSED') return error;
+  const { context } = error;
+  if (/not[_ ]ready|building preview|loading/i.test(error.message)) {
+    return new SyncError(
+      'The indexed store of this connector is not ready: the service is still filling it. Try again later; without --remote the stored records are searched.',
+      { code: 'UPSTREAM', recovery: 'retry', context, cause: error },
+    );
+  }
+  return new SyncError(error.message, { code: 'SEARCH_INVALID', recovery: 'stop', context, cause: error });
+}
 
 function formatOf({ format, all }: SearchFlags, { terminal }: CommandContext): Format {
   const otherwise = all ? 'jsonl' : terminal.isJson ? 'json' : 'table';

@@ -1,23 +1,17 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makeTemporaryFolder } from '../../files/temporary-folder.ts';
 import { startChild } from '../../child/start-child.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
+import { makeTemporaryFolder } from '../../files/temporary-folder.ts';
 import { orAborted } from '../../http/or-aborted.ts';
 import { startDeadline } from '../../http/start-deadline.ts';
+import { connectorsOf, type ShownEntities, shownEntities } from '../shown-entities.ts';
 import { sinksOf } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings, SinkSettings } from '../../settings/settings.ts';
 import type { OfferedTable, OfferedView } from '../../sinks/records/offered-views.ts';
-import type { ShownEntities } from '../shown-entities.ts';
-import {
-  deadlineMs,
-  fittingRows,
-  mostColumns,
-  mostOfCell,
-  readStates,
-  type QueryAnswer,
-} from './query-limits.ts';
+import { deadlineMs, fittingRows, mostColumns, mostOfCell, readStates } from './query-limits.ts';
+import type { QueryAnswer } from './query-limits.ts';
 import type { SqlCalls } from './sql-process.ts';
 
 export type Sql = ReturnType<typeof openSql>;
@@ -164,4 +158,24 @@ function died(how: string): SyncError {
     `The query was ended because it needed too much memory, or its process ended (${how}). Ask for less: shorter values, fewer rows to sort.`,
     { code: 'SEARCH_TOO_SLOW', recovery: 'stop', context: { how } },
   );
+}
+
+const defaultUser = 'connector_sync_agents';
+
+/**
+ * Statements that make the role with which agents query PostgreSQL sinks, for a person to run: it reads what agents
+ * see, and nothing else. Throws USAGE where there is no such sink, and what opening a sink throws.
+ */
+export async function grantSql(settings: LocalSettings): Promise<readonly string[]> {
+  const shown = shownEntities(connectorsOf(settings));
+  const { listViews, grantViews, makeRole } = await import('../../sinks/postgres/query-views.ts');
+  const user = settings.mcp.sqlRole?.user ?? defaultUser;
+  const grants: string[] = [];
+  for (const sink of sinksOf(shown.connectors)) {
+    if (sink.type !== 'postgres') continue;
+    const offered = offeredIn(sink, shown);
+    grants.push(...grantViews(user, sink.schema, await listViews(sink, offered)));
+  }
+  if (grants.length > 0) return [...makeRole(user), ...grants];
+  throw usage('mcp grant is for PostgreSQL sinks, and no connector that agents see is stored in one.');
 }

@@ -1,21 +1,255 @@
 import { constants } from 'node:fs';
 import { chmod, copyFile, rm, stat } from 'node:fs/promises';
+import type { DuckDBAppender } from '@duckdb/node-api';
 import { SyncError } from '../../core/errors.ts';
+import { synced } from '../folder-store.ts';
+import {
+  checkTables,
+  keepNewest,
+  lostTables,
+  planTable,
+  publicationsOf,
+  sameKey,
+} from '../tables/target-tables.ts';
+import type { EntityName, PublicationText, TargetTables } from '../tables/target-tables.ts';
+import { nothingChecked, type TargetCheck } from '../target.ts';
 import { quoted } from '../../sql/quoted.ts';
-import { synced } from '../folder-files.ts';
-import { publicationsOf, type PublicationText } from '../tables/table-publications.ts';
-import { charsOf, type BuiltEntity, type BuiltRow } from './fields.ts';
-import { openTable, type BuiltTable } from './merge-table.ts';
 import {
   allowMoreMemory,
   catalogOf,
+  charsOf,
+  fieldsOf,
+  fieldTypes,
+  incompatible,
   longChars,
   openDuckdb,
+  ownTypes,
   quotedText,
-  type Duckdb,
-  type LongRow,
 } from './open-duckdb.ts';
-import { isTarget } from './read-file.ts';
+import type { BuiltEntity, BuiltRow, Duckdb } from './open-duckdb.ts';
+
+/** The tables of an open file. */
+export async function duckdbTables(db: Duckdb, path: string): Promise<TargetTables> {
+  const catalog = await catalogOf(db);
+  const sqlName = ({ connector, entity }: EntityName): string =>
+    [catalog, connector, entity].map(quoted).join('.');
+  return {
+    db,
+    at: 'main.',
+    valueMark: '$',
+    typeOf: (type) => fieldTypes[type].sql,
+    ownTypes,
+    nameOf: ({ connector, entity }) => `${connector}.${entity}`,
+    sqlName,
+    typesThere: async (entity) => await typesThere(db, entity),
+    keyProblem: () => Promise.resolve(null),
+    lostWith: () => Promise.resolve([]),
+    isOwnView: () => Promise.resolve(false),
+    // With a sum of a column its blocks are read, and their checksums compared: to count, DuckDB reads none.
+    countSql: (entity) => `SELECT count(*) AS live, sum(_seq) AS sum FROM ${sqlName(entity)}`,
+    mostCounted: null,
+    order: 'connector, entity',
+    placeName: 'path',
+    isReplaced: true,
+    incompatible: (found, advice) => incompatible(path, found, advice),
+  };
+}
+
+async function typesThere(
+  db: Duckdb,
+  { connector, entity }: EntityName,
+): Promise<ReadonlyMap<string, string> | null> {
+  const columns = await db.rows<{ readonly name: string; readonly type: string }>(
+    `SELECT column_name AS name, data_type AS type FROM duckdb_columns()
+     WHERE database_name = current_database() AND schema_name = $connector AND table_name = $entity`,
+    { connector, entity },
+  );
+  if (columns.length === 0) return null;
+  return new Map(
+    columns.map(({ name, type }) => [name, type.replace('TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ')]),
+  );
+}
+
+/** A table beside one that has rows already, where the next ones come to. It ends with the connection. */
+const stage = 'temp.main.stage';
+
+/** DuckDB's vectors hold as many. */
+const chunkRows = 2_048;
+/** What an appender holds is beside DuckDB's memory, and what is merged at once may be held twice in it. */
+const heldChars = 32 * 1024 * 1024;
+
+export type BuiltTable = Awaited<ReturnType<typeof openTable>>;
+
+/**
+ * The table of an entity that rows are coming for: makes it, or adds the columns that it lacks. Throws `SyncError`
+ * TARGET_INCOMPATIBLE as `planTable` does, and for a name that DuckDB has for itself.
+ */
+export async function openTable(db: Duckdb, path: string, entity: BuiltEntity) {
+  const { connector, entity: name, key } = entity;
+  if (connector === 'information_schema' || connector === 'pg_catalog') {
+    throw incompatible(
+      path,
+      `DuckDB has a schema ${connector} of its own`,
+      'Give the connector another name.',
+    );
+  }
+  const tables = await duckdbTables(db, path);
+  const { kind, added } = await planTable(tables, entity);
+  const table = tables.sqlName(entity);
+  const fields = fieldsOf(entity);
+  const columnsSql = fields
+    .map((field) => `${quoted(field.name)} ${field.sql}${key.includes(field.name) ? ' NOT NULL' : ''}`)
+    .join(', ');
+  /** It holds nothing of earlier publications. */
+  const isNew = kind !== 'keep';
+  const { connection, library } = db;
+  // Filled again and again: what it holds outside of the heap is seen by no garbage collection.
+  const chunk = library.DuckDBDataChunk.create(fields.map(({ type }) => type(library)));
+
+  /** An empty one, in place of the one before. */
+  const openStage = async (): Promise<DuckDBAppender> => {
+    await connection.run(`CREATE OR REPLACE TEMPORARY TABLE stage (${columnsSql})`);
+    return await connection.createAppender('stage', 'main', 'temp');
+  };
+  const openNew = async (): Promise<DuckDBAppender> => {
+    const catalog = await catalogOf(db);
+    await db.run(`CREATE SCHEMA IF NOT EXISTS ${quoted(catalog)}.${quoted(connector)}`);
+    await db.run(`CREATE OR REPLACE TABLE ${table} (${columnsSql})`);
+    return await connection.createAppender(name, connector, catalog);
+  };
+  for (const { name: column, type } of added) {
+    await db.run(`ALTER TABLE ${table} ADD COLUMN ${quoted(column)} ${tables.typeOf(type)}`);
+  }
+  /** Appends rows: to a new table itself, else to the stage. */
+  let appender = isNew ? await openNew() : await openStage();
+  /** Characters of the rows that it holds. */
+  let chars = 0;
+
+  /** The rows that have come so far; a new stage is there for the next ones. */
+  const mergeStage = async (): Promise<void> => {
+    appender.closeSync();
+    await keepNewest(db, stage, key);
+    const same = sameKey(key);
+    const columns = fields.map((field) => quoted(field.name)).join(', ');
+    await db.run(`DELETE FROM ${table} AS t USING ${stage} AS s WHERE ${same} AND t._seq < s._seq`);
+    await db.run(
+      `DELETE FROM ${stage} AS s WHERE _deleted OR EXISTS (SELECT 1 FROM ${table} AS t WHERE ${same})`,
+    );
+    // Without a join, which would hold long rows.
+    await db.run(`INSERT INTO ${table} (${columns}) SELECT ${columns} FROM ${stage}`);
+    appender = await openStage();
+  };
+
+  return {
+    append: async (rows: readonly BuiltRow[]): Promise<void> => {
+      for (let first = 0; first < rows.length; first += chunkRows) {
+        const some = rows.slice(first, first + chunkRows);
+        chunk.reset();
+        chunk.setColumns(
+          fields.map(({ read }, index) =>
+            some.map((row) => {
+              const value = row[index] ?? null;
+              return value === null ? null : read(value, library);
+            }),
+          ),
+        );
+        appender.appendDataChunk(chunk);
+      }
+      for (const row of rows) chars += charsOf(row);
+      if (chars < heldChars) return;
+      if (isNew) appender.flushSync();
+      else await mergeStage();
+      chars = 0;
+    },
+    /** The newest `_seq` of each key wins; deleted rows go. */
+    merge: async (): Promise<void> => {
+      if (isNew) {
+        appender.closeSync();
+        await keepNewest(db, table, key);
+        await db.run(`DELETE FROM ${table} WHERE _deleted`);
+      } else {
+        await mergeStage();
+        appender.closeSync();
+        await db.run(`DROP TABLE ${stage}`);
+      }
+      await noteTable(db, entity, table);
+    },
+  };
+}
+
+async function noteTable(
+  db: Duckdb,
+  { connector, entity, generation, key, columns }: BuiltEntity,
+  table: string,
+): Promise<void> {
+  await db.run('DELETE FROM main._published_tables WHERE connector = $connector AND entity = $entity', {
+    connector,
+    entity,
+  });
+  await db.run(
+    `INSERT INTO main._published_tables
+     SELECT $connector, $entity, $generation, $key, $columns, (SELECT count(*) FROM ${table})`,
+    {
+      connector,
+      entity,
+      generation,
+      key: JSON.stringify(key),
+      columns: JSON.stringify(columns.map(({ name }) => name)),
+    },
+  );
+}
+
+interface FileGiven {
+  readonly path: string;
+}
+
+/** Manifests of a file that is there, as `publicationsOf` gives them. */
+export async function readPublications({
+  path,
+  first,
+  limit,
+}: FileGiven & { readonly first: number | null; readonly limit: number }): Promise<
+  readonly PublicationText[]
+> {
+  using db = await openDuckdb(path, 'read');
+  return (await isTarget(db, path)) ? await publicationsOf({ db, at: 'main.' }, first, limit) : [];
+}
+
+/**
+ * False for a file without any table. Throws `SyncError` TARGET_INCOMPATIBLE for one with tables, and none of a
+ * publication.
+ */
+export async function isTarget(db: Duckdb, path: string): Promise<boolean> {
+  const tables = await db.rows<{ readonly schema: string; readonly name: string }>(
+    'SELECT schema_name AS schema, table_name AS name FROM duckdb_tables() WHERE NOT internal AND NOT temporary',
+  );
+  if (tables.some(({ schema, name }) => schema === 'main' && name === '_publications')) return true;
+  if (tables.length === 0) return false;
+  throw incompatible(
+    path,
+    `it holds ${tables.length} tables of another program, and no publication`,
+    'Name another path.',
+  );
+}
+
+/** Compares the tables with what was published. */
+export async function checkFile({ path }: FileGiven): Promise<TargetCheck> {
+  using db = await openDuckdb(path, 'read');
+  const { size: bytes } = await stat(path);
+  const checked = (await isTarget(db, path))
+    ? await checkTables(await duckdbTables(db, path))
+    : nothingChecked;
+  return { ...checked, files: 1, bytes };
+}
+
+/** What a publication that continues these entities would miss. */
+export async function lostInFile({
+  path,
+  entities,
+}: FileGiven & { readonly entities: readonly EntityName[] }): Promise<readonly string[]> {
+  using db = await openDuckdb(path, 'read');
+  return await lostTables(await duckdbTables(db, path), entities);
+}
 
 interface BuiltPublication extends PublicationText {
   readonly createdAt: string;
@@ -62,7 +296,6 @@ export async function buildFile({ from, to, isErasing }: BuiltFiles) {
        key JSON NOT NULL, columns JSON NOT NULL, live_rows BIGINT NOT NULL)`,
   );
   let table: BuiltTable | null = null;
-  let longest: LongRow | null = null;
   return {
     /** Prepares the table of an entity. */
     entity: async (entity: BuiltEntity): Promise<void> => {
@@ -72,8 +305,7 @@ export async function buildFile({ from, to, isErasing }: BuiltFiles) {
     /** Rows of that entity. */
     rows: async (rows: readonly BuiltRow[]): Promise<void> => {
       if (table === null || rows.length === 0) return;
-      longest = longestOf(longest, table.entity, rows);
-      if (longest.chars >= longChars) await allowMoreMemory(db);
+      if (rows.some((row) => charsOf(row) >= longChars)) await allowMoreMemory(db);
       await table.append(rows);
     },
     /** They have all come. */
@@ -96,18 +328,7 @@ export async function buildFile({ from, to, isErasing }: BuiltFiles) {
       await synced(to);
       return 'done';
     },
-    /** Of all rows so far; null: none came. */
-    longest: (): LongRow | null => longest,
   };
-}
-
-function longestOf(
-  before: LongRow | null,
-  { connector, entity }: BuiltEntity,
-  rows: readonly BuiltRow[],
-): LongRow {
-  const chars = Math.max(...rows.map(charsOf));
-  return before !== null && before.chars >= chars ? before : { table: `${connector}.${entity}`, chars };
 }
 
 /** While it is copied, the old file is open for reading, so that no other process writes to it. */

@@ -1,8 +1,8 @@
 import { answerParent } from '../../child/answer-parent.ts';
 import type { SyncError } from '../../core/errors.ts';
-import { buildFile, type BuiltFiles, type FileBuild } from './build-file.ts';
+import { buildFile, checkFile, lostInFile, readPublications } from './build-file.ts';
+import type { BuiltFiles, FileBuild } from './build-file.ts';
 import { toDuckdbError } from './open-duckdb.ts';
-import { checkFile, lostInFile, readPublications } from './read-file.ts';
 
 /** The entry point of the process that uses DuckDB. */
 process.umask(0o077);
@@ -32,7 +32,7 @@ answerParent(calls, { explain, end: 'kill' });
 
 function explain(error: unknown, _name: string, given: unknown): SyncError {
   const { path = build?.path ?? '', to = path } = Object(given) as { path?: string; to?: string };
-  return toDuckdbError(error, to.replace(/\.new-[0-9a-f]{8}$/, ''), build?.longest());
+  return toDuckdbError(error, to.replace(/\.new-[0-9a-f]{8}$/, ''));
 }
 
 function opened(): FileBuild {

@@ -1,5 +1,9 @@
 import type * as duckdb from '@duckdb/node-api';
+import type { DuckDBType, DuckDBValue } from '@duckdb/node-api';
 import { SyncError } from '../../core/errors.ts';
+import type { ColumnValue, FieldType } from '../../core/records.ts';
+import { withoutHalves } from '../row-files.ts';
+import type { PlannedEntity } from '../target.ts';
 import { rowColumns, rowOf } from '../../sql/statement.ts';
 
 export type Library = typeof duckdb;
@@ -97,18 +101,11 @@ async function loadLibrary(): Promise<Library> {
   }
 }
 
-/** The longest row of a publication. */
-export interface LongRow {
-  readonly table: string;
-  /** Of all its texts. */
-  readonly chars: number;
-}
-
 /**
  * What a failure of DuckDB means for the target at `path`; a `SyncError` is given back as it came. A message that may
- * quote values is left out. `longest`: of what was given to DuckDB.
+ * quote values is left out.
  */
-export function toDuckdbError(error: unknown, path: string, longest: LongRow | null = null): SyncError {
+export function toDuckdbError(error: unknown, path: string): SyncError {
   if (error instanceof SyncError) return error;
   const whole = error instanceof Error ? error.message : String(error);
   const kind = /^(\w[\w ]*) Error:/.exec(whole)?.[1] ?? 'unknown';
@@ -129,13 +126,16 @@ export function toDuckdbError(error: unknown, path: string, longest: LongRow | n
   }
   const memory = /(?:failed to (?:pin|allocate)|could not allocate)[^\n]*/.exec(whole)?.[0];
   const isDisk = /failed to offload|max_temp_directory_size|no space left|disk full/i.test(whole);
-  if (!isDisk && (memory !== undefined || kind === 'Out of Memory')) {
-    return tooLittleMemory(path, memory ?? said, longest, context);
-  }
   if (isDisk) {
     return new SyncError(
       `There is not enough space to build ${path} (${said}); nothing of this publication is there. Free space on its disk and publish again.`,
       { code: 'TARGET_FAILED', recovery: 'retry', context },
+    );
+  }
+  if (memory !== undefined || kind === 'Out of Memory') {
+    return new SyncError(
+      `DuckDB's memory (${largerLimit}) does not do for ${path} (${(memory ?? said).slice(0, 200)}); nothing of this publication is there. Rows are too long, as it holds 2,048 of a table at once, or a table has hundreds of columns. Name only the other connectors in this target's \`connectors\`, and publish this one to a target of type files, s3 or postgres.`,
+      { code: 'TARGET_FAILED', recovery: 'stop', context },
     );
   }
   return new SyncError(
@@ -157,22 +157,6 @@ function withoutValues(error: unknown): string {
   return text.length < error.message.length ? `${text} …` : text;
 }
 
-function tooLittleMemory(
-  path: string,
-  said: string,
-  longest: LongRow | null,
-  context: SyncError['context'],
-): SyncError {
-  const why =
-    longest === null || longest.chars < longChars
-      ? 'A table with hundreds of columns may need more than it may have.'
-      : `Rows are too long: it holds 2,048 of a table at once, and ${longest.table} has one of ${longest.chars.toLocaleString('en')} characters.`;
-  return new SyncError(
-    `DuckDB's memory (${largerLimit}) does not do for ${path} (${said.slice(0, 200)}); nothing of this publication is there. ${why} Name only the other connectors in this target's \`connectors\`, and publish this one to a target of type files, s3 or postgres.`,
-    { code: 'TARGET_FAILED', recovery: 'stop', context },
-  );
-}
-
 /**
  * The name of the open file, which statements put in front of a schema: alone, the schema's name may be the file's too.
  */
@@ -192,4 +176,83 @@ export function incompatible(path: string, found: string, advice: string): SyncE
     recovery: 'stop',
     context: { path },
   });
+}
+
+export type BuiltEntity = Pick<
+  PlannedEntity,
+  'connector' | 'entity' | 'generation' | 'key' | 'columns' | 'isNewGeneration'
+>;
+
+/** The values of the columns, then `_extra`, `_seq`, `_changed_at`, `_run_id` and `_deleted` (0 or 1). */
+export type BuiltRow = readonly ColumnValue[];
+
+/** Of its texts together. */
+export function charsOf(row: BuiltRow): number {
+  let chars = 0;
+  for (const value of row) if (typeof value === 'string') chars += value.length;
+  return chars;
+}
+
+/** A column of a table: its type, and how a value becomes one of DuckDB. */
+export interface Field {
+  readonly name: string;
+  readonly sql: string;
+  readonly type: (library: Library) => DuckDBType;
+  readonly read: (value: Exclude<ColumnValue, null>, library: Library) => DuckDBValue;
+}
+
+const text = { sql: 'VARCHAR', type: ({ VARCHAR }: Library) => VARCHAR, read: String };
+const integer = {
+  sql: 'BIGINT',
+  type: ({ BIGINT }: Library) => BIGINT,
+  read: (value: string | number | bigint) => BigInt(value),
+};
+const boolean = {
+  sql: 'BOOLEAN',
+  type: ({ BOOLEAN }: Library) => BOOLEAN,
+  read: (value: string | number | bigint) => Number(value) !== 0,
+};
+/**
+ * Its text, as it came, without `\ud83d` alone: DuckDB's functions on JSON fail on it, for all rows that a query
+ * reads.
+ */
+const json = {
+  sql: 'JSON',
+  type: ({ VARCHAR }: Library) => VARCHAR,
+  read: (value: string | number | bigint) => {
+    const text = String(value);
+    return /\\u[dD][89a-fA-F]/.test(text) ? withoutHalves(text, '\\ufffd') : text;
+  },
+};
+const instant = {
+  sql: 'TIMESTAMPTZ',
+  type: ({ TIMESTAMPTZ }: Library) => TIMESTAMPTZ,
+  read: (value: string | number | bigint, { DuckDBTimestampTZValue }: Library) =>
+    new DuckDBTimestampTZValue(BigInt(Date.parse(String(value))) * 1_000n),
+};
+
+export const fieldTypes: Readonly<Record<FieldType, Omit<Field, 'name'>>> = {
+  string: text,
+  integer,
+  number: { sql: 'DOUBLE', type: ({ DOUBLE }) => DOUBLE, read: Number },
+  boolean,
+  object: json,
+  array: json,
+  any: json,
+};
+
+const ownFields: readonly Field[] = [
+  { name: '_extra', ...json },
+  { name: '_seq', ...integer },
+  { name: '_changed_at', ...instant },
+  { name: '_run_id', ...text },
+  { name: '_deleted', ...boolean },
+  { name: '_deleted_at', ...instant },
+];
+
+export const ownTypes = ownFields.map(({ name, sql }) => [name, sql] as const);
+
+/** In the order of a `BuiltRow`, but for `_deleted_at`, which comes of the values in front of it. */
+export function fieldsOf({ columns }: Pick<BuiltEntity, 'columns'>): readonly Field[] {
+  return [...columns.map(({ name, type }) => ({ name, ...fieldTypes[type] })), ...ownFields];
 }

@@ -3,9 +3,8 @@ import { explainedAs } from '../../child/channel.ts';
 import type { Instant } from '../../core/clock.ts';
 import type { RunId } from '../../core/names.ts';
 import type { ColumnValue } from '../../core/records.ts';
-import type { RowsOfFile } from '../row-text.ts';
-import type { RecordColumn } from './parquet-columns.ts';
-import { createParquetFile, type ParquetFile } from './parquet-file.ts';
+import type { RowsOfFile } from '../row-files.ts';
+import { createParquetFile, type ParquetFile, type RecordColumn } from './parquet-file.ts';
 
 /** A `StoredRecord` without the names of its members: with them it takes a process twice the time to receive one. */
 export type SentRow = readonly [

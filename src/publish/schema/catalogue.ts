@@ -1,13 +1,13 @@
 import type { DescribedTable, TableJoin } from '../../core/described-table.ts';
-import { entityOfHistory, type EntityName } from '../../core/names.ts';
+import { type EntityName, entityOfHistory } from '../../core/names.ts';
 import { describeTables } from '../../definitions/describe-tables.ts';
+import { entityName, neededFiles, type PublishedColumn, type PublishedEntity } from '../manifest.ts';
+import type { Target } from '../target.ts';
 import { nextSlots } from '../../settings/cron.ts';
 import { defaultLayout } from '../../settings/publish-file.ts';
 import type { ConnectorSettings, PublishPlace, Schedule } from '../../settings/settings.ts';
 import { historyTable } from '../../sinks/decisions/history-table.ts';
 import { tableName } from '../../sinks/postgres/records/names.ts';
-import { entityName, type PublishedColumn, type PublishedEntity } from '../manifest.ts';
-import type { PublishedState, StateFile } from './read-published.ts';
 
 /** What generated text is about: the tables of one target, or those that the definitions would give. */
 export type Catalogue = Readonly<ReturnType<typeof catalogueOf>>;
@@ -178,4 +178,81 @@ function longestGapMs(schedule: Schedule): number {
   if (schedule.kind === 'every') return schedule.everyMs;
   const slots = nextSlots(schedule, fixedMs, 50);
   return Math.max(0, ...slots.slice(1).map((slot, index) => slot - (slots[index] ?? slot)));
+}
+
+export type OwnType = 'json' | 'integer' | 'time' | 'string' | 'boolean';
+
+/** What the program adds to each row, behind the record's columns. */
+export const ownColumns: readonly {
+  readonly name: string;
+  readonly type: OwnType;
+  readonly description: string;
+}[] = [
+  {
+    name: '_extra',
+    type: 'json',
+    description: 'What the record has and no column takes: a JSON object, as text',
+  },
+  {
+    name: '_seq',
+    type: 'integer',
+    description: 'Number of the newest change of the row: later changes have higher ones',
+  },
+  { name: '_changed_at', type: 'time', description: 'When that change was stored' },
+  { name: '_run_id', type: 'string', description: 'The sync that stored it' },
+  { name: '_deleted', type: 'boolean', description: 'The record is gone at the source' },
+  { name: '_deleted_at', type: 'time', description: 'When that was found' },
+];
+
+/** All columns of a table as a warehouse has them, keys as NOT NULL. */
+export function columnsOf({ columns, key }: CatalogueTable) {
+  return [
+    ...columns.map(({ name, type }) => ({
+      name,
+      type: type === 'object' || type === 'array' || type === 'any' ? ('json' as const) : type,
+      isRequired: key.includes(name),
+    })),
+    ...ownColumns.map(({ name, type }) => ({
+      name,
+      type,
+      isRequired: ['_seq', '_changed_at', '_deleted'].includes(name),
+    })),
+  ];
+}
+
+/** A file of an entity's state at the newest publication. */
+export interface StateFile {
+  /** Relative to the root of the target, with `/`. */
+  readonly path: string;
+  readonly bytes: number;
+  /** Without the program's own. */
+  readonly columns: readonly string[];
+}
+
+export type PublishedState = NonNullable<Awaited<ReturnType<typeof readPublished>>>;
+
+/**
+ * The newest publication, and the files that it consists of, by `entityName`; without files where the target keeps
+ * tables. Null before the first publication. Rejects as the target does.
+ */
+export async function readPublished(target: Target) {
+  const newest = (await target.newest())?.manifest ?? null;
+  if (newest === null) return null;
+  if (target.layout === null) return { newest, files: null };
+  const files = new Map<string, StateFile[]>(newest.entities.map((entity) => [entityName(entity), []]));
+  const first = Math.min(newest.publication, ...newest.entities.map(({ base }) => base));
+  for await (const { manifest } of target.manifests(first)) {
+    if (manifest.publication > newest.publication) break;
+    for (const { generation, base, ...entity } of newest.entities) {
+      if (manifest.publication < base) continue;
+      const published = manifest.entities.find(
+        (one) => entityName(one) === entityName(entity) && one.generation === generation,
+      );
+      if (published === undefined) continue;
+      const columns = published.columns.map(({ name }) => name);
+      const needed = neededFiles(manifest.publication, base, published);
+      files.get(entityName(entity))?.push(...needed.map(({ path, bytes }) => ({ path, bytes, columns })));
+    }
+  }
+  return { newest, files };
 }

@@ -9,9 +9,9 @@ import { withoutMask } from '../../definitions/mask/masked-definition.ts';
 import { orAborted } from '../../http/or-aborted.ts';
 import { startDeadline } from '../../http/start-deadline.ts';
 import { takeSlot } from '../../http/take-slot.ts';
-import { tooSlow } from '../search-problem.ts';
+import { tooSlow } from '../search-request.ts';
 import type { SearchOptions } from '../open-search.ts';
-import type { StatedAnswer } from '../stored-target.ts';
+import type { StatedAnswer } from '../search-target.ts';
 
 /** What is searched, and for what. */
 export interface SearchCall {

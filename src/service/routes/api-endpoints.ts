@@ -1,12 +1,132 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
-import { createConnector, deleteConnector, updateConnector } from './change-connectors.ts';
-import { checkConnector, checkNewConnector } from './check-connectors.ts';
-import { definitionEndpoints } from './definition-endpoints.ts';
-import { type Endpoint, endpoint } from './endpoint.ts';
-import { execute } from './execute-endpoint.ts';
-import { inspectConnector, listConnectors, showConnector } from './show-connectors.ts';
-import { tokenEndpoints } from './token-endpoints.ts';
+import { ApiError, fromFramework, notFound } from '../api-error.ts';
+import { executeAction, executeBody, sendFile } from '../execution.ts';
+import { principalOf } from '../open-server.ts';
+import type { Principal } from '../state/applications.ts';
+import type { Workspace } from '../state/workspaces.ts';
+import { definitionEndpoints, tokenEndpoints } from './catalog-endpoints.ts';
+import {
+  checkConnector,
+  checkNewConnector,
+  createConnector,
+  deleteConnector,
+  inspectConnector,
+  listConnectors,
+  showConnector,
+  updateConnector,
+} from './connector-endpoints.ts';
+import { endpoint, json, jsonObject, ofConnector } from './endpoint.ts';
+import type { Access, Answer, ApiParts, Call, Endpoint } from './endpoint.ts';
 import { workspaceEndpoints } from './workspace-endpoints.ts';
+
+const search = z
+  .object({
+    data: z.array(jsonObject),
+    meta: z.object({
+      has_more: z.boolean(),
+      cursor: z.string().nullable().describe('`params.cursor` of the next page.'),
+      took_ms: z.number().nullable(),
+    }),
+  })
+  .meta({ id: 'SearchResult' });
+
+const envelope = z
+  .object({
+    status: z.literal('success'),
+    result: z
+      .union([z.array(z.unknown()).readonly(), search, jsonObject])
+      .describe(
+        'list: an array of records: objects, and what else the third party has among them. get: the record. ' +
+          'context_store_search: data and meta.',
+      ),
+    connector_metadata: jsonObject
+      .nullable()
+      .describe(
+        "The connector's paging state; its keys depend on the connector type. Null where there is none.",
+      ),
+    execution_metadata: z.object({
+      connector_instance_id: z.string().describe('`source_id:` and the connector id.'),
+      execution_time_ms: z.int(),
+    }),
+  })
+  .meta({ id: 'ExecuteAnswer' });
+
+export const execute = endpoint({
+  method: 'POST',
+  path: '/api/v1/integrations/connectors/{id}/execute',
+  operationId: 'execute',
+  tag: 'Execute',
+  summary: 'Run an action of an entity',
+  description:
+    '`list` and `get` ask the third party. `context_store_search` (or `search`) asks the indexed store, with `params`: query {filter, ' +
+    'sort}, limit, cursor, fields. `download` answers with the bytes of a file.\n\n' +
+    'Which entities, actions and parameters there are depends on the connector type. A parameter that the type does not know is ignored, ' +
+    'but for `cursor`: a connector that pages otherwise would start from the beginning forever.',
+  access: 'workspace',
+  request: { ...ofConnector.request, body: executeBody.meta({ id: 'ExecuteRequest' }) },
+  success: {
+    status: 200,
+    description: 'The envelope.',
+    body: envelope,
+    others: {
+      '*/*':
+        'download: the bytes, with Content-Type and Content-Disposition. No bytes: there is no such file.',
+    },
+  },
+  refusals: {
+    400:
+      'The entity, the action or a parameter is not what the connector type offers; the indexed store is not ready ' +
+      '(`context_store_not_ready`); the search cannot be asked (`search_invalid`) or takes too long (`search_too_slow`); the third party ' +
+      'refuses the request (`upstream_refused`) or its page token (`upstream_stale_token`).',
+    401: 'The third party does not take the credentials of the connector (`upstream_unauthorized`; of a sample account `third_party_unauthorized`).',
+    402: 'The plan of the account at the third party allows no more calls (`upstream_quota`).',
+    403:
+      'The workspace of the connector is inactive (`workspace_inactive`); the credentials may not read this at the third party ' +
+      '(`upstream_forbidden`).',
+    404: 'There is no such connector, no such record, or nothing to list at the third party (`upstream_not_found`).',
+    429: 'The third party wants fewer calls (`upstream_throttled`).',
+    502:
+      'The third party failed (`upstream_unavailable`), its answer is too large (`upstream_too_large`), or it cannot be reached or ' +
+      'understood, which another attempt would not change (`upstream_unusable`).',
+    504: 'The third party did not answer in time (`upstream_timeout`, `third_party_timeout`); a smaller page may take less.',
+  },
+  example: {
+    ...ofConnector.example,
+    body: { entity: 'campaigns', action: 'list', params: { count: 10 } },
+  },
+  async handle({ path, body }, { principal, signal }, { connectors, clock, latencyMs }) {
+    const startedAt = clock.now();
+    const connector = connectors.byId(principal, path.id);
+    checkActive(connector.workspace);
+    if (latencyMs > 0) await clock.sleep(latencyMs, signal);
+    const answer = await executeAction({
+      connectorId: connector.stored.id,
+      definition: connector.definition,
+      provider: connectors.provider(connector),
+      stores: connectors.stores,
+      body,
+      signal,
+    });
+    if (answer.kind === 'file') return answer;
+    return json({
+      status: 'success',
+      result: answer.result,
+      connector_metadata: answer.connectorMetadata,
+      execution_metadata: {
+        connector_instance_id: `source_id:${connector.stored.id}`,
+        execution_time_ms: Math.max(0, Math.round(clock.now() - startedAt)),
+      },
+    });
+  },
+});
+
+function checkActive({ status }: Workspace): void {
+  if (status === 'active') return;
+  throw new ApiError(403, 'The workspace of this connector is inactive; its connectors are disabled.', {
+    errorCode: 'workspace_inactive',
+  });
+}
 
 const neverStale = { 'cache-control': 'no-cache', 'x-content-type-options': 'nosniff' };
 
@@ -69,3 +189,131 @@ export const apiEndpoints: readonly Endpoint[] = [
   showDocument,
   showStartPage,
 ];
+
+/**
+ * Routes requests to the endpoints. Before one is parsed, its token is held against the endpoint's access: 403 for a
+ * token of the wrong kind. What lies in other organizations and workspaces is for the handlers: they find nothing
+ * there. HEAD is answered wherever GET is; another method of a path that is there with 405, which names those it has.
+ */
+export function registerEndpoints(
+  server: FastifyInstance,
+  endpoints: readonly Endpoint[],
+  parts: { readonly api: ApiParts; readonly calls: OpenCalls },
+): void {
+  for (const endpoint of endpoints) {
+    server.route({
+      method: endpoint.method,
+      url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+      exposeHeadRoute: endpoint.method === 'GET',
+      handler: async (request, reply) => {
+        if (endpoint.access !== 'public') checkAccess(endpoint.access, principalOf(request));
+        if (lacksBody(endpoint, request)) throw fromFramework({ statusCode: 400 });
+        const call = parts.calls.open(reply);
+        const raw = { path: request.params, query: request.query, body: request.body };
+        const answer = await endpoint
+          .answer(raw, callOf(request, call), parts.api)
+          .catch((error: unknown) => {
+            // A failure after the client has disconnected is not reported: everything may be closed by then.
+            throw call.aborted ? call.reason : error;
+          });
+        return await send(reply.code(endpoint.success.status), answer, call);
+      },
+    });
+  }
+  server.setNotFoundHandler((request) => {
+    const allowed = methodsOf(endpoints, request.url.split('?', 1)[0] ?? '');
+    if (allowed === '') throw notFound('There is no such endpoint.');
+    throw new ApiError(405, `This path does not take ${request.method}; it takes ${allowed}.`, {
+      errorCode: 'method_not_allowed',
+      headers: { allow: allowed },
+    });
+  });
+}
+
+/** It says what its body is and sends none, where there must be one. */
+function lacksBody({ request: { body } }: Endpoint, request: FastifyRequest): boolean {
+  const isGiven = request.body !== undefined || request.headers['content-type'] === undefined;
+  return !isGiven && body?.safeParse(undefined).success === false;
+}
+
+/** As the header Allow has them; empty where there is no such path. */
+function methodsOf(endpoints: readonly Endpoint[], path: string): string {
+  const parts = path.split('/');
+  const methods = endpoints
+    .filter((endpoint) => {
+      const declared = endpoint.path.split('/');
+      return (
+        declared.length === parts.length &&
+        declared.every((part, index) => (part.startsWith('{') ? parts[index] !== '' : part === parts[index]))
+      );
+    })
+    .flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]));
+  return [...new Set(methods)].join(', ');
+}
+
+/** Paths that need no token. */
+export function publicPathsOf(endpoints: readonly Endpoint[]): ReadonlySet<string> {
+  return new Set(endpoints.filter(({ access }) => access === 'public').map(({ path }) => path));
+}
+
+function checkAccess(access: Exclude<Access, 'public'>, { kind }: Principal): void {
+  if (access === 'workspace' || access === kind) return;
+  throw access === 'application'
+    ? new ApiError(403, 'This endpoint needs an application token; the token is scoped to a workspace.', {
+        errorCode: 'application_token_required',
+      })
+    : new ApiError(403, 'This endpoint needs a scoped token; the token is one of the application.', {
+        errorCode: 'scoped_token_required',
+      });
+}
+
+function callOf(request: FastifyRequest, signal: AbortSignal): Call {
+  return {
+    get principal() {
+      return principalOf(request);
+    },
+    signal,
+    baseUrl: `${request.protocol === 'https' ? 'https' : 'http'}://${request.headers.host ?? ''}`,
+  };
+}
+
+async function send(reply: FastifyReply, answer: Answer, signal: AbortSignal): Promise<FastifyReply> {
+  switch (answer.kind) {
+    case 'json':
+      return reply.headers(answer.headers).send(answer.body);
+    case 'text':
+      return reply.headers(answer.headers).send(answer.text);
+    case 'file':
+      return await sendFile(reply, answer.file, signal);
+  }
+}
+
+type OpenCalls = ReturnType<typeof trackCalls>;
+
+/** The calls that are being answered, each with its own signal. */
+export function trackCalls() {
+  const controllers = new Set<AbortController>();
+  let closed: ApiError | null = null;
+  return {
+    /**
+     * The signal is aborted when the client goes away before it has the whole answer, or by `abortAll`: no failure of
+     * the service.
+     */
+    open(reply: FastifyReply): AbortSignal {
+      const controller = new AbortController();
+      if (closed !== null) controller.abort(closed);
+      controllers.add(controller);
+      // 'close' comes after every answer, sent or cut off; only the second is worth a signal.
+      reply.raw.once('close', () => {
+        controllers.delete(controller);
+        if (!reply.raw.writableFinished) controller.abort(new ApiError(499, 'The client has disconnected.'));
+      });
+      return controller.signal;
+    },
+    /** Ends every call that is open, and every later one at once: the service is closing. */
+    abortAll(): void {
+      closed = new ApiError(503, 'The local service is closing.');
+      for (const controller of controllers) controller.abort(closed);
+    },
+  };
+}

@@ -2,12 +2,12 @@ import * as z from 'zod';
 import { hasAtMostCharacters } from '../../core/characters.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Definition } from '../../definitions/definition.ts';
-import { parseRequest } from '../answer-errors.ts';
+import { parseRequest } from '../api-error.ts';
 import type { LocalConnectors } from '../local-connectors.ts';
 import type { ProviderFile } from '../provider.ts';
-import type { Principal } from '../state/tokens.ts';
+import type { Principal } from '../state/applications.ts';
 import type { ServiceState } from '../state/open-service-state.ts';
-import { isPlainName, maxNameLength, plainNameRule } from '../state/plain-name.ts';
+import { isPlainName, maxNameLength, plainNameRule } from '../state/open-state-file.ts';
 
 /**
  * Who may call an endpoint. `application`: the whole organization, a scoped token is refused with 403. `scoped`: the

@@ -3,7 +3,7 @@ import type { JsonObject, JsonValue } from '../../core/json.ts';
 import { credentialProblems } from '../../definitions/credential-problems.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { ApiError } from '../api-error.ts';
-import { templateId } from './definition-endpoints.ts';
+import { templateId } from './catalog-endpoints.ts';
 import { givenName } from './endpoint.ts';
 
 const maxConfigDepth = 32;
@@ -119,9 +119,9 @@ function namedDefinition(all: readonly Definition[], body: NewConnectorBody): De
   return definition;
 }
 
-/** The fields of a body that were given, for the audit log. */
-export function givenFields(body: Readonly<Record<string, unknown>>): readonly string[] {
-  return Object.keys(body).filter((name) => body[name] !== null && body[name] !== undefined);
+/** Whether a change names anything: null, like absent, leaves what it stands for. */
+export function givesSomething(change: object): boolean {
+  return Object.values(change).some((value) => value !== null && value !== undefined);
 }
 
 /** What may be changed of a connector, or checked before it is. Null, like absent, leaves it as it is. */

@@ -3,7 +3,7 @@ import { ApiError, notFound } from '../api-error.ts';
 import type { Workspace } from '../state/workspaces.ts';
 import { type Endpoint, endpoint, json, givenName, shownAs, time } from './endpoint.ts';
 import { workspaceById } from '../local-connectors.ts';
-import { givenFields } from './new-connector.ts';
+import { givesSomething } from './new-connector.ts';
 
 const { shape: workspace, show: toWorkspace } = shownAs<Workspace>()('Workspace', {
   id: [z.guid(), ({ id }) => id],
@@ -158,15 +158,13 @@ const updateWorkspace = endpoint({
   example: { path: { id: '00000000-0000-4000-8000-000000000000' }, body: { cache_enabled: false } },
   async handle({ path, body }, { principal }, { state, connectors }) {
     const before = workspaceById(state, principal, path.id.toLowerCase());
-    const fields = givenFields(body);
-    if (fields.length === 0) return json(toWorkspace(before));
+    if (!givesSomething(body)) return json(toWorkspace(before));
     const after = state.workspaces.update(before.organizationId, before.id, {
       ...(body.name ? { name: body.name } : {}),
       ...(body.status ? { status: body.status } : {}),
       ...(typeof body.cache_enabled === 'boolean' ? { isCacheEnabled: body.cache_enabled } : {}),
     });
     if (after === null) throw notFound('There is no such workspace in the organization.');
-    state.audit.note(principal, 'workspace.updated', after.id, fields);
     if (keepsStores(before) !== keepsStores(after)) {
       for (const { stored } of connectors.inWorkspace(after, null)) await connectors.settleStore(stored);
     }
@@ -201,11 +199,9 @@ const deleteWorkspace = endpoint({
     const found = workspaceById(state, principal, path.id.toLowerCase());
     for (const { stored } of connectors.inWorkspace(found, null)) {
       await connectors.delete(stored);
-      state.audit.note(principal, 'connector.deleted', stored.id);
     }
     const deletedAt = state.workspaces.delete(found.organizationId, found.id);
     if (deletedAt === null) throw notFound('There is no such workspace in the organization.');
-    state.audit.note(principal, 'workspace.deleted', found.id);
     return json({ id: found.id, deleted_at: deletedAt });
   },
 });

@@ -6,8 +6,7 @@ import { isJsonObject, type JsonObject } from '../../core/json.ts';
 import { isConnectorId } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
 import { ApiError, notFound } from '../api-error.ts';
-import type { StateFile } from './open-state-file.ts';
-import { checkPlainName } from './plain-name.ts';
+import { checkPlainName, type StateFile } from './open-state-file.ts';
 import type { Sealer } from '../../files/sealer.ts';
 
 export interface StoredConnector {
@@ -47,22 +46,37 @@ type ConnectorRow = Omit<StoredConnector, 'replicationConfig'> & { readonly repl
 /** Of one organization. */
 const maxConnectors = 10_000;
 
-/** Each look-up names the organization first. */
-export function createConnectors(
-  file: StateFile,
-  { sealer, clock }: { readonly sealer: Sealer; readonly clock: Clock },
-) {
-  const found = findConnectors(file);
-  const { seal, put, ...credentials } = sealedCredentials(file, sealer);
-  return { ...found, ...changeConnectors(file, found, { seal, put }, clock), ...credentials };
-}
-
 const select = `SELECT id, organization_id, workspace_id, definition, name, replication_config, account, address, created_at, updated_at
   FROM connectors`;
 const ofOne = 'WHERE organization_id = :organizationId AND id = :id';
 
-function findConnectors({ ask }: StateFile) {
+/** Each look-up names the organization first. */
+export function createConnectors(
+  { ask, run, write }: StateFile,
+  { sealer, clock }: { readonly sealer: Sealer; readonly clock: Clock },
+) {
+  const seal = (credentials: JsonObject | null, organizationId: string, id: string): Buffer | null =>
+    credentials === null ? null : sealer.seal(writeJson(credentials), ownerOf(organizationId, id));
+  /**
+   * Opened with the key of this service; null: none were given. Throws `SyncError` SINK_INCOMPATIBLE under another key.
+   */
+  const credentials = (organizationId: string, id: string): JsonObject | null => {
+    const stored = `SELECT credentials FROM connectors ${ofOne}`;
+    const row = ask<{ credentials: Buffer | null }>(stored, { organizationId, id }).first;
+    const sealed = row?.credentials ?? null;
+    return sealed === null ? null : readObject(sealer.open(sealed, ownerOf(organizationId, id)));
+  };
+  const put = (credentials: JsonObject | null, organizationId: string, id: string): void => {
+    const sealed = seal(credentials, organizationId, id);
+    run(`UPDATE connectors SET credentials = :sealed ${ofOne}`, { sealed, organizationId, id });
+  };
+  const byId = (organizationId: string, id: string): StoredConnector | null => {
+    const row = ask<ConnectorRow>(`${select} ${ofOne}`, { organizationId, id }).first;
+    return row === undefined ? null : connectorOf(row);
+  };
   return {
+    byId,
+    credentials,
     /** In the order of their creation. */
     list: (
       organizationId: string,
@@ -74,23 +88,9 @@ function findConnectors({ ask }: StateFile) {
          ORDER BY sequence`,
         { workspaceId: null, definition: null, ...filter, organizationId },
       ).all.map(connectorOf),
-    byId: (organizationId: string, id: string): StoredConnector | null => {
-      const row = ask<ConnectorRow>(`${select} ${ofOne}`, { organizationId, id }).first;
-      return row === undefined ? null : connectorOf(row);
-    },
     /** Of every organization: for the stores. */
     all: (): readonly StoredConnector[] =>
       ask<ConnectorRow>(`${select} ORDER BY sequence`).all.map(connectorOf),
-  };
-}
-
-function changeConnectors(
-  { ask, run, write }: StateFile,
-  { byId }: ReturnType<typeof findConnectors>,
-  { seal, put }: Pick<ReturnType<typeof sealedCredentials>, 'seal' | 'put'>,
-  clock: Clock,
-) {
-  return {
     /** Throws `SyncError` USAGE for an id that is taken. */
     create: (connector: NewConnector): StoredConnector =>
       write(() => {
@@ -151,35 +151,6 @@ function changeConnectors(
     /** False: there is none. */
     delete: (organizationId: string, id: string): boolean =>
       run(`DELETE FROM connectors ${ofOne}`, { organizationId, id }) > 0,
-  };
-}
-
-function sealedCredentials({ ask, run, write }: StateFile, sealer: Sealer) {
-  const seal = (credentials: JsonObject | null, organizationId: string, id: string): Buffer | null =>
-    credentials === null ? null : sealer.seal(writeJson(credentials), ownerOf(organizationId, id));
-  /**
-   * Opened with the key of this service; null: none were given. Throws `SyncError` SINK_INCOMPATIBLE under another key.
-   */
-  const credentials = (organizationId: string, id: string): JsonObject | null => {
-    const row = ask<{ credentials: Buffer | null }>(`SELECT credentials FROM connectors ${ofOne}`, {
-      organizationId,
-      id,
-    }).first;
-    const sealed = row?.credentials ?? null;
-    return sealed === null ? null : readObject(sealer.open(sealed, ownerOf(organizationId, id)));
-  };
-  const put = (credentials: JsonObject | null, organizationId: string, id: string): void => {
-    run(`UPDATE connectors SET credentials = :credentials ${ofOne}`, {
-      credentials: seal(credentials, organizationId, id),
-      organizationId,
-      id,
-    });
-  };
-
-  return {
-    seal,
-    put,
-    credentials,
     /** Replaces the credentials, if they still are `before`: sealed, and on the disk when it returns. */
     renewCredentials: (organizationId: string, id: string, before: JsonObject, renewed: JsonObject): void =>
       write(() => {

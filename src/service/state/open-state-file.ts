@@ -1,16 +1,112 @@
+import { randomUUID } from 'node:crypto';
 import { chmodSync, existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Clock, instant } from '../../core/clock.ts';
+import { hasAtMostCharacters } from '../../core/characters.ts';
+import { type Clock, type Instant, instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { noSpaceText } from '../../files/full-disk.ts';
-import { storageFailure } from '../../sql/sqlite/sqlite-error.ts';
-import { type Lock, takeLock } from '../../sql/sqlite/lock.ts';
-import { openSqlite, type Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { createPrivateDirectory, createPrivateFile } from '../../files/private-file.ts';
-import type { Values } from '../../sql/database.ts';
-import { statementsOn } from '../../sql/sqlite/sqlite-tx.ts';
+import { ApiError } from '../api-error.ts';
 import { unknownVersion } from '../../sinks/stored-version.ts';
-import { createState, stateApplicationId, stateVersion } from './state-schema.ts';
+import type { Values } from '../../sql/database.ts';
+import { type Lock, takeLock } from '../../sql/sqlite/lock.ts';
+import { type Connection, openSqlite } from '../../sql/sqlite/open-sqlite.ts';
+import { storageFailure } from '../../sql/sqlite/sqlite-error.ts';
+import { statementsOn } from '../../sql/sqlite/sqlite-tx.ts';
+
+/**
+ * Marks a SQLite file as the data of a service ("CSV2"); any other value in a file that has tables is a foreign
+ * database, or of a development version.
+ */
+export const stateApplicationId = 0x43_53_56_32;
+
+/** The only version that is read. After the first release, a change of the tables raises it and needs a migration. */
+export const stateVersion = 1;
+
+/**
+ * `sequence` is the order of creation and is never used again. `folded_name`: for look-ups in any case. `tokens.hash`,
+ * `applications.secret`: SHA-256; `expires_at`: milliseconds. `connectors.account`: which account at the third party
+ * the connector belongs to; NULL: a sample account. `connectors.address`: where its credentials go. `gone_workspaces`
+ * keeps the places of deleted workspaces for pages that begin behind them.
+ */
+export function createState(db: Connection, now: Instant): void {
+  db.exec(`
+CREATE TABLE service (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  id TEXT NOT NULL,
+  created_at TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE organizations (
+  id TEXT PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  created_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE applications (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  client_id TEXT NOT NULL UNIQUE,
+  organization_id TEXT NOT NULL REFERENCES organizations (id),
+  secret BLOB NOT NULL,
+  created_at TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE workspaces (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  organization_id TEXT NOT NULL REFERENCES organizations (id),
+  name TEXT NOT NULL,
+  folded_name TEXT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('active', 'inactive')),
+  is_cache_enabled INTEGER NOT NULL CHECK (is_cache_enabled IN (0, 1)),
+  created_at TEXT NOT NULL,
+  updated_at TEXT NOT NULL,
+  UNIQUE (organization_id, name),
+  UNIQUE (id, organization_id)
+) STRICT;
+CREATE INDEX workspaces_in_order ON workspaces (organization_id, sequence);
+
+CREATE TABLE gone_workspaces (
+  id TEXT PRIMARY KEY,
+  organization_id TEXT NOT NULL REFERENCES organizations (id),
+  sequence INTEGER NOT NULL,
+  deleted_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX gone_workspaces_by_age ON gone_workspaces (deleted_at);
+
+CREATE TABLE connectors (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  organization_id TEXT NOT NULL,
+  workspace_id TEXT NOT NULL,
+  definition TEXT NOT NULL,
+  name TEXT NOT NULL,
+  replication_config TEXT NOT NULL,
+  credentials BLOB,
+  created_at TEXT NOT NULL,
+  updated_at TEXT NOT NULL,
+  account TEXT,
+  address TEXT,
+  FOREIGN KEY (workspace_id, organization_id) REFERENCES workspaces (id, organization_id)
+) STRICT;
+CREATE INDEX connectors_in_order ON connectors (organization_id, sequence);
+CREATE INDEX connectors_by_workspace ON connectors (workspace_id, organization_id);
+
+CREATE TABLE tokens (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  hash BLOB NOT NULL UNIQUE,
+  kind TEXT NOT NULL CHECK (kind IN ('application', 'scoped')),
+  client_id TEXT NOT NULL REFERENCES applications (client_id) ON DELETE CASCADE,
+  workspace_id TEXT REFERENCES workspaces (id) ON DELETE CASCADE,
+  expires_at INTEGER NOT NULL,
+  CHECK ((kind = 'scoped') = (workspace_id IS NOT NULL))
+) STRICT;
+CREATE INDEX tokens_by_client ON tokens (client_id, sequence);
+CREATE INDEX tokens_by_workspace ON tokens (workspace_id);
+CREATE INDEX tokens_by_expiry ON tokens (expires_at);
+`);
+  db.prepare('INSERT INTO service (one, id, created_at) VALUES (1, ?, ?)').run(randomUUID(), now);
+}
 
 /** The database behind the parts of the state. Errors of SQLite leave it as `SyncError`s. */
 export type StateFile = ReturnType<typeof openStateFile>;
@@ -178,4 +274,38 @@ export function toStateError(error: unknown, file: string): unknown {
     `The service's data in ${file} could not be read or written (${reason}). Check the file, its folder and the disk.`,
     { code: 'SINK_FAILED', recovery: 'stop', context, cause: error },
   );
+}
+
+export const maxNameLength = 255;
+
+// Controls, line and paragraph separators, and what changes the reading order or cannot be seen.
+// oxlint-disable-next-line no-control-regex
+const unseen = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
+
+/** What a name may be, for messages. */
+export const plainNameRule = `1 to ${maxNameLength} characters that can be seen, none of them at the ends a space`;
+
+/** True for a name that looks like what it is, wherever it is shown, and is stored as it came. */
+export function isPlainName(text: string): boolean {
+  return (
+    text.length > 0 &&
+    hasAtMostCharacters(text, maxNameLength) &&
+    text.trim() === text &&
+    text.isWellFormed() &&
+    !unseen.test(text)
+  );
+}
+
+/** Throws `ApiError` 400. */
+export function checkPlainName(thing: 'workspace' | 'connector', name: string): void {
+  if (isPlainName(name)) return;
+  throw new ApiError(400, `Expected as the name of a ${thing} ${plainNameRule}.`, {
+    field: 'name',
+    errorCode: 'invalid_name',
+  });
+}
+
+/** For look-ups in any case. */
+export function foldedName(text: string): string {
+  return text.normalize('NFC').toLowerCase();
 }

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Clock, type Instant, instant } from '../../core/clock.ts';
 import { ApiError } from '../api-error.ts';
-import type { StateFile } from './open-state-file.ts';
-import { checkPlainName, foldedName } from './plain-name.ts';
+import { checkPlainName, foldedName, type StateFile } from './open-state-file.ts';
 
 export interface Workspace {
   /** UUID. */
@@ -30,12 +29,7 @@ export interface WorkspaceQuery {
 const maxWorkspaces = 10_000;
 const dayMs = 86_400_000;
 
-export function createWorkspaces(file: StateFile, clock: Clock) {
-  const found = findWorkspaces(file);
-  return { ...found, ...changeWorkspaces(file, found, clock) };
-}
-
-function findWorkspaces({ ask }: StateFile) {
+export function createWorkspaces({ ask, run, write }: StateFile, clock: Clock) {
   const select = `SELECT id, organization_id, name, status, is_cache_enabled, created_at, updated_at
     FROM workspaces WHERE organization_id = :organizationId`;
   const byId = (organizationId: string, id: string): Workspace | null =>
@@ -86,15 +80,6 @@ function findWorkspaces({ ask }: StateFile) {
     byId,
     byName,
     stats,
-  };
-}
-
-function changeWorkspaces(
-  { ask, run, write }: StateFile,
-  { byId, byName, stats }: ReturnType<typeof findWorkspaces>,
-  clock: Clock,
-) {
-  return {
     /** The workspace of this name, made where there is none. Names are unique within an organization, case counts. */
     ensure: (organizationId: string, name: string): Workspace =>
       write(() => {

@@ -1,16 +1,433 @@
+import { setMaxListeners } from 'node:events';
 import PQueue from 'p-queue';
-import type { Clock } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
+import { startChild } from '../../child/start-child.ts';
+import type { Clock, Instant } from '../../core/clock.ts';
+import { type ErrorCode, SyncError } from '../../core/errors.ts';
 import type { JsonObject } from '../../core/json.ts';
+import type { Definition } from '../../definitions/definition.ts';
+import { withoutMasks } from '../../definitions/mask/masked-definition.ts';
+import { takeSlot } from '../../http/take-slot.ts';
 import { openSearchProcesses, type SearchProcesses } from '../../search/process/open-search-processes.ts';
 import type { SearchAnswer } from '../../search/search-request.ts';
+import { answerText, ApiError } from '../api-error.ts';
+import { executeAction, executeBody } from '../execution.ts';
+import { tooLate } from '../provider.ts';
+import type { RunOutcome } from '../../sinks/run-report.ts';
 import { isSinkThere } from '../../sinks/sqlite/open-database.ts';
-import { ApiError } from '../api-error.ts';
-import type { ContextStores, KeptConnector } from './context-stores.ts';
-import { keepStore, type KeptStore } from './keep-store.ts';
-import { removeStore, storeConnector, storeFile } from './store-file.ts';
-import { emptyLedger, isUnusable } from './store-ledger.ts';
-import { isSearchable, statusOf } from './store-record.ts';
+import type { ContextStores, EntityStatus, KeptConnector, Readiness, StoreStatus } from './context-stores.ts';
+import {
+  emptyLedger,
+  failedWith,
+  isUnusable,
+  readStoreLedger,
+  rebuilding,
+  removeStore,
+  searchableEntities,
+  storeConnector,
+  storeFile,
+  type StoreLedger,
+  storeOrigin,
+} from './store-ledger.ts';
+
+/** As it would come over HTTP. */
+export interface CallAnswer {
+  readonly status: number;
+  readonly text: string;
+  readonly retryAfter: string | null;
+}
+
+/**
+ * Answers a `list` or a `get` of a store's sync from the connector's provider: `body` is that of an execute call. Never
+ * rejects: what fails is an answer too. Resolves in bounded time, also where the provider does not listen to its
+ * signal.
+ */
+export async function answerCall(
+  connector: KeptConnector,
+  body: string,
+  signal: AbortSignal,
+): Promise<CallAnswer> {
+  try {
+    const call = executeBody.parse(JSON.parse(body));
+    const answer = await executeAction({ ...connector, stores, body: call, signal });
+    if (answer.kind === 'file') throw new TypeError('a sync of a store downloads nothing');
+    const { result, connectorMetadata } = answer;
+    const text = answerText({ status: 'success', result, connector_metadata: connectorMetadata });
+    return { status: 200, text, retryAfter: null };
+  } catch (error) {
+    return failure(signal.aborted ? tooLate() : error);
+  }
+}
+
+/** A store is filled from the third party alone. */
+const stores = {
+  search: (): Promise<never> => Promise.reject(new TypeError('a sync of a store searches nothing')),
+};
+
+function failure(error: unknown): CallAnswer {
+  if (!(error instanceof ApiError)) {
+    // As over HTTP, internals are not disclosed.
+    return { status: 500, text: '{"message":"The server failed to answer this request."}', retryAfter: null };
+  }
+  const [, retryAfter = null] =
+    Object.entries(error.headers).find(([name]) => name.toLowerCase() === 'retry-after') ?? [];
+  return { status: error.status, text: JSON.stringify(error.body), retryAfter };
+}
+
+const firstBackOffMs = 1_000;
+const maxBackOffMs = 15 * 60_000;
+
+/** Whether a sync came as far as it can: what it left out, a later one would leave out too. */
+export function isSettled(end: StoreProcessEnd, readiness: Readiness): boolean {
+  if (end.kind !== 'run') return false;
+  return end.outcome === 'ok' || (end.outcome === 'degraded' && readiness === 'Ready');
+}
+
+/**
+ * When the next sync of a store is due: in milliseconds since the epoch; null: not before a request. One that did not
+ * settle is followed by another after a back-off that doubles; `failures` counts those in a row.
+ */
+export function nextSyncAt(
+  end: StoreProcessEnd,
+  context: {
+    readonly readiness: Readiness;
+    readonly failures: number;
+    readonly refreshEveryMs: number | null;
+    readonly nowMs: number;
+  },
+): number | null {
+  const { readiness, failures, refreshEveryMs, nowMs } = context;
+  if (end.kind === 'run' && end.resumeAt !== null) return Math.max(nowMs, Date.parse(end.resumeAt));
+  const refreshAt = refreshEveryMs === null ? null : nowMs + refreshEveryMs;
+  if (isSettled(end, readiness)) return refreshAt;
+  const retryAt = nowMs + Math.min(maxBackOffMs, firstBackOffMs * 2 ** Math.max(0, failures - 1));
+  return refreshAt === null ? retryAt : Math.min(retryAt, refreshAt);
+}
+
+/** The same for a store that is found at the start of the service. */
+export function firstSyncAt(
+  ledger: StoreLedger,
+  context: { readonly readiness: Readiness; readonly refreshEveryMs: number | null; readonly nowMs: number },
+): number | null {
+  const { readiness, refreshEveryMs, nowMs } = context;
+  if (readiness !== 'Ready' || ledger.endedAt === null || ledger.problem !== null) return nowMs;
+  // A clock that was ahead when the last sync ended puts nothing off for longer than this.
+  return refreshEveryMs === null ? null : Math.min(nowMs, Date.parse(ledger.endedAt)) + refreshEveryMs;
+}
+
+interface StoreProcessOptions {
+  readonly job: StoreJob;
+  /** Never rejects. The signal is aborted when the process has ended. */
+  readonly answer: (body: string, signal: AbortSignal) => Promise<CallAnswer>;
+  readonly onLedger: (ledger: StoreLedger) => void;
+  /** Aborted: the process is killed. */
+  readonly signal: AbortSignal;
+}
+
+/** `died`: it was killed, or broke down; `how` is its signal or exit code. */
+export type StoreProcessEnd = StoreSyncEnd | { readonly kind: 'died'; readonly how: string };
+
+/** Far more than a sync takes; one that goes beyond ends instead of the machine's memory. */
+const maxHeapMiB = 1_024;
+
+/**
+ * Runs one sync of a store in a child process. Resolves when the process has exited, for whatever reason; never
+ * rejects.
+ */
+export async function runStoreProcess(options: StoreProcessOptions): Promise<StoreProcessEnd> {
+  const { job, answer, onLedger, signal } = options;
+  if (signal.aborted) return { kind: 'died', how: 'not begun' };
+  const gone = new AbortController();
+  // Every call that is being answered listens: many of them are no leak.
+  setMaxListeners(0, gone.signal);
+  const own: ServiceCalls = { call: (body) => answer(body, gone.signal), ledger: onLedger };
+  const module = 'service/store/store-process';
+  const child = startChild<StoreCalls>({ module, maxHeapMiB, own, signal, died: (how) => new Error(how) });
+  const end = await child.ask('sync', job).catch(() => null);
+  // The process ends when the channel closes. If it ended by itself, its answer could be lost.
+  if (end === null) child.kill();
+  else child.disconnect();
+  const how = await child.ended;
+  gone.abort(new Error('The process that asked has ended.'));
+  return end ?? { kind: 'died', how };
+}
+
+/** One sync of one store, as its process gets it. */
+export interface StoreJob {
+  readonly file: string;
+  /** See `storeOrigin`. */
+  readonly origin: string;
+  readonly connectorId: string;
+  readonly definition: Definition;
+  /** The service's time, which continues from there in the process. Milliseconds since the epoch. */
+  readonly nowMs: number;
+}
+
+/** What the process of a sync answers. */
+export type StoreCalls = { readonly sync: (job: StoreJob) => Promise<StoreSyncEnd> };
+
+/** What the process of a sync asks the service. */
+export type ServiceCalls = {
+  /** An execute call, by its body as JSON text: what the third party answered, as it would come over HTTP. */
+  readonly call: (body: string) => Promise<CallAnswer>;
+  /** What is stored by now: after the first records, every now and then, and at the end. */
+  readonly ledger: (ledger: StoreLedger) => void;
+};
+
+/** What a sync of a store came to. */
+export type StoreSyncEnd =
+  /** `resumeAt`: the third party asked for quiet until then. */
+  | { readonly kind: 'run'; readonly outcome: RunOutcome; readonly resumeAt: Instant | null }
+  /** The file holds something else, another connector's records, or is damaged: nothing can be stored in it. */
+  | { readonly kind: 'unusable'; readonly code: ErrorCode }
+  /** No run could be begun, or its end could not be stored. */
+  | { readonly kind: 'error'; readonly code: ErrorCode };
+
+/** What the service knows of one store: read from its file once, then updated by its syncs. */
+export function storeRecord(file: string, definition: () => Definition) {
+  let ledger = emptyLedger;
+  let problem: string | null = null;
+  let isSyncing = false;
+  let isUseless = false;
+
+  /** The file turned out to be of no use. */
+  const damaged = (code: SyncError['code']): void => {
+    isUseless = true;
+    ledger = emptyLedger;
+    problem = rebuilding(code);
+  };
+  /** Reads the file, which no sync is at work on. Never rejects: what it finds is in the status. */
+  const read = async (): Promise<void> => {
+    try {
+      ledger = await readStoreLedger(file, definition(), storeOrigin(definition()));
+      ({ problem } = ledger);
+    } catch (error) {
+      // What SQLite reads well may still be no account of ours: a bit of a text that has changed, for example.
+      if (!(error instanceof SyncError)) damaged('SINK_FAILED');
+      else if (isUnusable(error)) damaged(error.code);
+      else problem = failedWith(error.code);
+    }
+  };
+
+  return {
+    ledger: (): StoreLedger => ledger,
+    status: (): StoreStatus => statusOf(definition(), ledger, { isSyncing, problem }),
+    /** The file is of no use and must go before the next sync. */
+    mustRebuild: (): boolean => isUseless,
+    read,
+    /** A sync begins; a file that had to be removed is removed. */
+    begun(): void {
+      isSyncing = true;
+      isUseless = false;
+    },
+    stored(told: StoreLedger): void {
+      // A search may have found meanwhile that it cannot be read.
+      if (!isUseless) ledger = told;
+    },
+    async ended(end: StoreProcessEnd): Promise<void> {
+      isSyncing = false;
+      switch (end.kind) {
+        case 'run':
+          if (!isUseless) ({ problem } = ledger);
+          return;
+        case 'unusable':
+          damaged(end.code);
+          return;
+        case 'error':
+          problem = failedWith(end.code);
+          return;
+        case 'died':
+          if (isUseless) return;
+          await read();
+          problem ??= `The process of the last sync ended too early (${end.how}); the next one resumes.`;
+      }
+    },
+    damaged,
+  };
+}
+
+/** See `Readiness`. A connector without anything to search is `Ready` as it is. */
+function readinessOf(definition: Definition, ledger: StoreLedger): Readiness {
+  const whole = new Set(ledger.entities.filter(({ isWhole }) => isWhole).map(({ entity }) => entity));
+  if (searchableEntities(definition).every(({ name }) => whole.has(name))) return 'Ready';
+  if (ledger.entities.every(({ records }) => records === 0)) return 'Loading';
+  return ledger.hasEnded ? 'Preview' : 'Building Preview';
+}
+
+export function isSearchable(readiness: Readiness): boolean {
+  return readiness === 'Preview' || readiness === 'Ready';
+}
+
+/** `isSyncing`: a process is at work on the store. */
+export function statusOf(
+  definition: Definition,
+  ledger: StoreLedger,
+  now: { readonly isSyncing: boolean; readonly problem: string | null },
+): StoreStatus {
+  const readiness = readinessOf(definition, ledger);
+  return {
+    readiness,
+    entities: searchableEntities(definition).map(({ name }) =>
+      entityStatus(name, ledger, isSearchable(readiness), now.isSyncing),
+    ),
+    syncedAt: ledger.endedAt,
+    problem: now.problem,
+  };
+}
+
+function entityStatus(
+  entity: string,
+  ledger: StoreLedger,
+  isStoreSearchable: boolean,
+  isSyncing: boolean,
+): EntityStatus {
+  const stored = ledger.entities.find((one) => one.entity === entity);
+  // Without a table it was declared since the last sync.
+  if (stored === undefined || !isStoreSearchable) {
+    const status = (stored?.records ?? 0) === 0 ? 'Initializing' : 'Building Preview';
+    return { entity, status, isSearchable: false, records: null, updatedAt: null };
+  }
+  const { records, isWhole, updatedAt } = stored;
+  const status = isSyncing ? 'Updating' : isWhole ? 'Ready' : 'Preview';
+  return { entity, status, isSearchable: true, records, updatedAt };
+}
+
+interface KeepStoreOptions {
+  readonly folder: string;
+  readonly connector: KeptConnector;
+  readonly clock: Clock;
+  readonly refreshEveryMs: number | null;
+  /** Lets only so many syncs run at a time. */
+  readonly slots: PQueue;
+  /** Of the reads of what stores hold: each has files open. */
+  readonly reads: PQueue;
+  /** What must be over before the file is touched; null: nothing. Never rejects. */
+  readonly after: Promise<void> | null;
+}
+
+export type KeptStore = ReturnType<typeof keepStore>;
+
+/**
+ * The store of one connector: its syncs, one after the other, and what is known of it. Disposed, it leaves no process.
+ * Throws `SyncError` USAGE for a connector id that makes no file name.
+ */
+export function keepStore(options: KeepStoreOptions) {
+  const { clock, slots, reads, refreshEveryMs } = options;
+  let { connector } = options;
+  const file = storeFile(options.folder, connector.connectorId);
+  const closing = new AbortController();
+  setMaxListeners(0, closing.signal);
+  const pause = openPause(clock);
+  const record = storeRecord(file, () => connector.definition);
+
+  const syncOnce = async (): Promise<StoreProcessEnd> => {
+    if (record.mustRebuild()) await removeStore(file);
+    record.begun();
+    const { connectorId, definition } = connector;
+    return await runStoreProcess({
+      job: {
+        file,
+        origin: storeOrigin(definition),
+        connectorId,
+        definition: withoutMasks(definition),
+        nowMs: clock.now(),
+      },
+      // The connector as it is when the call comes: its credentials may have changed.
+      answer: (body, signal) => answerCall(connector, body, signal),
+      onLedger: (ledger) => record.stored(ledger),
+      signal: closing.signal,
+    });
+  };
+
+  const work = async (): Promise<void> => {
+    await reads.add(record.read);
+    // At once: clear values that masks hide by now do not wait on the disk for a slot.
+    if (record.mustRebuild()) await removeStore(file);
+    let { readiness } = record.status();
+    let dueAt = firstSyncAt(record.ledger(), { readiness, refreshEveryMs, nowMs: clock.now() });
+    let failures = 0;
+    for (;;) {
+      await pause.until(dueAt);
+      const giveBack = await takeSlot(slots, closing.signal);
+      // What it is woken for from here on is another sync.
+      pause.clear();
+      const end = await syncOnce().catch(storageFailure).finally(giveBack);
+      await record.ended(end);
+      ({ readiness } = record.status());
+      failures = isSettled(end, readiness) ? 0 : failures + 1;
+      dueAt = nextSyncAt(end, { readiness, failures, refreshEveryMs, nowMs: clock.now() });
+    }
+  };
+
+  const start = async (): Promise<void> => {
+    if (options.after !== null) await options.after;
+    // Where there is nothing to search, there is nothing to store.
+    if (searchableEntities(connector.definition).length > 0) await work();
+  };
+  const working = start().catch(() => {
+    if (!closing.signal.aborted) void record.ended({ kind: 'error', code: 'INTERNAL' });
+  });
+
+  return {
+    file,
+    get connector(): KeptConnector {
+      return connector;
+    },
+    /** Takes the connector as it is now, with other credentials for example, and syncs at once. */
+    change(changed: KeptConnector): void {
+      connector = changed;
+      pause.wake();
+    },
+    status: (): StoreStatus => record.status(),
+    /** The file cannot be read: it is made again from nothing. */
+    damaged(code: ErrorCode): void {
+      record.damaged(code);
+      pause.wake();
+    },
+    async [Symbol.asyncDispose](): Promise<void> {
+      closing.abort();
+      pause.wake();
+      await working;
+    },
+  };
+}
+
+/** A file that cannot be removed, a process that cannot be started: it may pass. */
+function storageFailure(error: unknown): StoreProcessEnd {
+  if (error instanceof Error && 'syscall' in error) return { kind: 'error', code: 'SINK_FAILED' };
+  throw error;
+}
+
+/** Timers take no longer time than this: it is waited for in parts. */
+const longestMs = 2 ** 31 - 1;
+
+/** A wait that can be cut short from outside. */
+function openPause(clock: Clock) {
+  let isWoken = false;
+  let cutShort: AbortController | null = null;
+  return {
+    /** Resolves at `ms` (null: never) or when it is woken; at once where it was woken since `clear`. Never rejects. */
+    async until(ms: number | null): Promise<void> {
+      for (;;) {
+        const leftMs = ms === null ? longestMs : ms - clock.now();
+        if (isWoken || leftMs <= 0) return;
+        const sleeping = new AbortController();
+        cutShort = sleeping;
+        await clock.sleep(Math.min(longestMs, leftMs), sleeping.signal).catch((error: unknown) => {
+          // Woken: the next turn sees it.
+          if (!sleeping.signal.aborted) throw error;
+        });
+      }
+    },
+    wake(): void {
+      isWoken = true;
+      cutShort?.abort(new Error('woken'));
+    },
+    /** What it was woken for is being done. */
+    clear(): void {
+      isWoken = false;
+    },
+  };
+}
 
 export interface ContextStoresOptions {
   /** Where the stores lie, below it in `stores/`. Null: none are kept, every connector stays `Loading`. */

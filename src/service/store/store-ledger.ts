@@ -1,5 +1,11 @@
-import { SyncError, type ErrorCode } from '../../core/errors.ts';
-import type { Definition } from '../../definitions/definition.ts';
+import { hash } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type ErrorCode, SyncError } from '../../core/errors.ts';
+import { isConnectorId, isConnectorName } from '../../core/names.ts';
+import type { ConnectorId, ConnectorName, EntityName } from '../../core/names.ts';
+import type { Definition, Entity } from '../../definitions/definition.ts';
+import type { ChosenEntities } from '../../engine/chosen-entities.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { readConnectors } from '../../sinks/ledger/history/read-connectors.ts';
 import { readFreshness } from '../../sinks/ledger/history/read-overview.ts';
@@ -8,8 +14,113 @@ import type { RunReport } from '../../sinks/run-report.ts';
 import { isSinkThere } from '../../sinks/sqlite/open-database.ts';
 import { readSqliteSink } from '../../sinks/sqlite/readers.ts';
 import type { Tx } from '../../sql/database.ts';
-import { searchableEntities } from './store-entities.ts';
-import { storeConnector } from './store-file.ts';
+
+/**
+ * Root entities are read in full by every sync: they are small, and only so is it seen what was deleted. What lies
+ * below is read when its parent changed, or by what changed in it, and in full once a day.
+ */
+const fullEveryMs = 24 * 60 * 60 * 1000;
+
+/** What can be searched, in the definition's order. */
+export function searchableEntities(definition: Definition): readonly Entity[] {
+  return [...definition.entities.values()].filter(({ actions }) => actions.has('context_store_search'));
+}
+
+/** What a store's sync reads: what can be searched, and the entities through which that is found. */
+export function storeEntities(definition: Definition): ChosenEntities {
+  const wanted = new Set<EntityName>();
+  const want = (entity: Entity): void => {
+    wanted.add(entity.name);
+    for (const name of parentsOf(entity)) {
+      const parent = definition.entities.get(name);
+      if (parent !== undefined && !wanted.has(name)) want(parent);
+    }
+  };
+  for (const entity of searchableEntities(definition)) want(entity);
+  return new Map(
+    [...definition.entities.values()]
+      .filter(({ name }) => wanted.has(name))
+      .map((entity) => [
+        entity.name,
+        {
+          variants: [{}],
+          parents: parentsOf(entity),
+          fullEveryMs: entity.parents.length === 0 ? 0 : fullEveryMs,
+          onSchemaChange: 'keepExtra',
+        },
+      ]),
+  );
+}
+
+/**
+ * The definition as a store's sync reads it. What a search shows is no longer `volatile`: a change of it alone would
+ * otherwise be stored a day late.
+ */
+export function storeDefinition(definition: Definition): Definition {
+  const entities = [...definition.entities].map(([name, entity]): [EntityName, Entity] => {
+    const shown = new Set(['*', ...[...entity.searchable.values()].flatMap(({ from }) => from)]);
+    // A search of an entity without searchable fields shows every column.
+    const isAllShown = entity.searchable.size === 0 && entity.actions.has('context_store_search');
+    const volatile = isAllShown ? [] : entity.volatile.filter(([field = '*']) => !shown.has(field));
+    return [name, { ...entity, volatile }];
+  });
+  return { ...definition, entities: new Map(entities) };
+}
+
+function parentsOf({ parents }: Entity): readonly EntityName[] {
+  return parents.filter(({ byDefault }) => byDefault).map(({ entity }) => entity);
+}
+
+/** A store's file holds one connector: this one, whatever it is called outside. */
+export const storeConnector: ConnectorName = nameOf('store');
+
+/**
+ * What a store's file says of where its records come from: with other masks it is another store, and one that was
+ * filled before is of no use.
+ */
+export function storeOrigin({ entities }: Definition): string {
+  const masks = [...entities].flatMap(([name, { mask }]) =>
+    mask === null ? [] : [[name, mask.fingerprint]],
+  );
+  return `context-store:${masks.length === 0 ? '' : hash('sha256', JSON.stringify(masks), 'hex')}`;
+}
+
+/** The SQLite file of a connector's store. Throws `SyncError` USAGE for an id that makes no file name. */
+export function storeFile(folder: string, connectorId: string): string {
+  return join(folder, 'stores', `${checkedId(connectorId)}.db`);
+}
+
+/** The id as the other rooms know it. Throws as `storeFile` does. */
+export function checkedId(connectorId: string): ConnectorId {
+  if (isConnectorId(connectorId)) return connectorId;
+  throw new SyncError(
+    `Expected a connector id of letters, digits, "_" and "-", at most 128, got ${JSON.stringify(connectorId.slice(0, 140))}.`,
+    { code: 'USAGE', recovery: 'stop' },
+  );
+}
+
+/**
+ * Removes a store with what SQLite and the lock keep beside it. No process may be writing it. A missing file is no
+ * error; rejects with the system's error for what cannot be removed.
+ */
+export async function removeStore(file: string): Promise<void> {
+  // The file last: while it exists, the others are found again with it.
+  for (const beside of [
+    '-wal',
+    '-shm',
+    '-journal',
+    `.${storeConnector}.lock`,
+    `.${storeConnector}.lock-journal`,
+  ]) {
+    await rm(`${file}${beside}`, { force: true });
+  }
+  await rm(file, { force: true });
+}
+
+function nameOf(text: string): ConnectorName {
+  if (isConnectorName(text)) return text;
+  throw new TypeError(`${text} is no name for a connector`);
+}
 
 /** What a store's own account says of it. Small, so that it can be sent from process to process. */
 export type StoreLedger = Awaited<ReturnType<typeof readIn>>;

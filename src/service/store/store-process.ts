@@ -3,7 +3,7 @@ import { explainedAs } from '../../child/channel.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { orAborted } from '../../http/or-aborted.ts';
 import type { HttpTransport } from '../../source/api/http-transport.ts';
-import type { ServiceCalls, StoreCalls } from './run-store-process.ts';
+import type { ServiceCalls, StoreCalls } from './open-context-stores.ts';
 import { syncStore } from './sync-store.ts';
 
 /**

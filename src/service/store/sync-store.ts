@@ -16,10 +16,17 @@ import { recordCalls } from '../../source/api/execute-call.ts';
 import type { HttpTransport } from '../../source/api/http-transport.ts';
 import { redactMessage } from '../../http/redact-message.ts';
 import type { Source } from '../../source/source.ts';
-import type { StoreJob, StoreSyncEnd } from './run-store-process.ts';
-import { searchableEntities, storeDefinition, storeEntities } from './store-entities.ts';
-import { checkedId, storeConnector } from './store-file.ts';
-import { isUnusable, readStoreLedger, type StoreLedger } from './store-ledger.ts';
+import type { StoreJob, StoreSyncEnd } from './open-context-stores.ts';
+import {
+  checkedId,
+  isUnusable,
+  readStoreLedger,
+  searchableEntities,
+  storeConnector,
+  storeDefinition,
+  storeEntities,
+  type StoreLedger,
+} from './store-ledger.ts';
 
 interface SyncStoreOptions {
   readonly job: StoreJob;

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { ownColumns as publishedColumns } from '../../../src/publish/row-text.ts';
-import type { FilesPlace } from '../../../src/publish/schema/catalogue.ts';
+import { ownColumns as publishedColumns } from '../../../src/publish/row-files.ts';
+import { type FilesPlace, ownColumns } from '../../../src/publish/schema/catalogue.ts';
 import { generate } from '../../../src/publish/schema/generate.ts';
-import { ownColumns } from '../../../src/publish/schema/own-columns.ts';
 import { defaultLayout } from '../../../src/settings/publish-file.ts';
 import { dbtSources } from '../../support/publish/dbt-shapes.ts';
 import { smallCatalogue } from '../../support/publish/small-catalogue.ts';
@@ -37,6 +36,10 @@ describe('generated text', () => {
     expect(orders?.description).toBe('What people ordered: { { hostile } }. Records are never deleted.');
     const total = orders?.columns.find(({ name }) => name === 'total');
     expect(total?.description).toBe('In euros; { { hostile } } { # words # }');
-    expect(lines?.columns.filter(({ quote }) => quote).map(({ name }) => name)).toEqual(['order', "it's"]);
+    expect(lines?.columns.filter(({ quote }) => quote).map(({ name }) => name)).toEqual([
+      'order',
+      'id',
+      "it's",
+    ]);
   });
 });

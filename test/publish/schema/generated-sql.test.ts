@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import type { Catalogue } from '../../../src/publish/schema/catalogue.ts';
 import { generate } from '../../../src/publish/schema/generate.ts';
-import { isPlainName, quoteName, quoteText } from '../../../src/publish/schema/quote-name.ts';
+import { quoted } from '../../../src/sql/quoted.ts';
 import { blocksOf as blocksIn } from '../../support/document-commands.ts';
 import { dbtSources } from '../../support/publish/dbt-shapes.ts';
 import {
@@ -141,43 +141,6 @@ describe('the guides', () => {
   });
 });
 
-describe('names', () => {
-  it('are quoted where a dialect would take them for words: those that DuckDB and PostgreSQL name are all known', async () => {
-    await using duckdb = await openDuckdb();
-    await using postgres = await openPostgres();
-    const found = [
-      ...(await duckdb.run(
-        "select keyword_name as word from duckdb_keywords() where keyword_category = 'reserved'",
-      )),
-      ...(await postgres.run("select word from pg_get_keywords() where catcode in ('R', 'T')")),
-    ].map(({ word }) => String(word));
-    expect(found.length).toBeGreaterThan(100);
-    expect(found.filter(isPlainName)).toEqual([]);
-  });
-
-  it('of any kind come back from DuckDB and PostgreSQL as they went in', async () => {
-    const names = [
-      'order',
-      'language',
-      'Mixed Case',
-      'a"b',
-      "it's",
-      'a`b',
-      '1st',
-      'naïve',
-      '{{ x }}',
-      'back\\slash',
-    ];
-    await using duckdb = await openDuckdb();
-    await using postgres = await openPostgres();
-    for (const database of [duckdb, postgres]) {
-      const columns = names.map((name) => `${quoteText(name)} as ${quoteName(name)}`);
-      const [row] = await database.run(`select ${columns.join(', ')}`);
-      expect(row).toEqual(Object.fromEntries(names.map((name) => [name, name])));
-    }
-  });
-});
-
 describe('after a snapshot', () => {
   // Proves promise 20.8
   it('what was generated before begins with it in DuckDB', async () => {
@@ -232,7 +195,7 @@ function sourcesOf(target: string) {
 
 function keyOf(target: string, table: string): string {
   const found = catalogueOf(target).tables.find(({ name }) => name === table);
-  return (found?.key ?? []).map(quoteName).join(', ');
+  return (found?.key ?? []).map(quoted).join(', ');
 }
 
 function catalogueOf(target: string): Catalogue {

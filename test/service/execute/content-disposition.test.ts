@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { contentDisposition } from '../../../src/service/execute/send-file.ts';
+import { contentDisposition } from '../../../src/service/execution.ts';
 
 /** As a client reads it: the extended name where there is one. */
 function namesIn(header: string): { readonly plain: string; readonly exact: string } {

@@ -4,10 +4,9 @@ import { once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { trackCalls } from '../../../src/service/routes/register-endpoints.ts';
-import { answerErrors } from '../../../src/service/answer-errors.ts';
-import { ApiError } from '../../../src/service/api-error.ts';
-import { sendFile } from '../../../src/service/execute/send-file.ts';
+import { trackCalls } from '../../../src/service/routes/api-endpoints.ts';
+import { answerErrors, ApiError } from '../../../src/service/api-error.ts';
+import { sendFile } from '../../../src/service/execution.ts';
 import type { ProviderFile } from '../../../src/service/provider.ts';
 
 const chunkSize = 65_536;

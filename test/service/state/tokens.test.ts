@@ -2,9 +2,8 @@ import Database from 'better-sqlite3';
 import { join } from 'node:path';
 import { afterEach, describe, expect } from 'vitest';
 import { it } from '../../support/it.ts';
-import { createApplications } from '../../../src/service/state/applications.ts';
+import { createApplications, createTokens } from '../../../src/service/state/applications.ts';
 import { openStateFile } from '../../../src/service/state/open-state-file.ts';
-import { createTokens } from '../../../src/service/state/tokens.ts';
 import type { ServiceState } from '../../../src/service/state/open-service-state.ts';
 import {
   addApplication,

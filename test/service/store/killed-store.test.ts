@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Provider } from '../../../src/service/provider.ts';
-import { storeEntities } from '../../../src/service/store/store-entities.ts';
+import { storeEntities } from '../../../src/service/store/store-ledger.ts';
 import { sampleTruth } from '../../support/sample-truth.ts';
 import { expectedRows } from '../../support/expected-rows.ts';
 import { instantClock } from '../../support/instant-clock.ts';

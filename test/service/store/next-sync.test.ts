@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { firstSyncAt, nextSyncAt } from '../../../src/service/store/next-sync.ts';
-import type { StoreProcessEnd } from '../../../src/service/store/run-store-process.ts';
+import {
+  firstSyncAt,
+  nextSyncAt,
+  type StoreProcessEnd,
+} from '../../../src/service/store/open-context-stores.ts';
 import { emptyLedger } from '../../../src/service/store/store-ledger.ts';
 
 const nowMs = Date.parse('2026-01-01T00:00:00Z');

@@ -3,7 +3,7 @@ import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { Provider } from '../../../src/service/provider.ts';
 import { revisingAccount } from '../../support/revising-account.ts';
 import { textOf } from '../../../src/sample/sample-values.ts';
-import { searchableEntities } from '../../../src/service/store/store-entities.ts';
+import { searchableEntities } from '../../../src/service/store/store-ledger.ts';
 import { object, objects } from '../../support/service/served-api.ts';
 import { asTexts, expectedRecords } from '../../support/service/expected-search.ts';
 import {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { sampleTruth } from '../../support/sample-truth.ts';
 import { asTexts, expectedRecords, pairs } from '../../support/service/expected-search.ts';
-import { searchableEntities } from '../../../src/service/store/store-entities.ts';
+import { searchableEntities } from '../../../src/service/store/store-ledger.ts';
 import {
   definitionNamed,
   execute,

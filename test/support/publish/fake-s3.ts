@@ -8,7 +8,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 export type S3Operation =
   'put' | 'get' | 'head' | 'list' | 'uploads' | 'delete' | 'begin' | 'part' | 'complete' | 'abort';
 import { Secret } from '../../../src/core/secret.ts';
-import type { S3Place } from '../../../src/publish/s3-client.ts';
+import type { S3Place } from '../../../src/publish/s3-store.ts';
 
 /**
  * What happens to a request. `cut-before`: the connection breaks and nothing was done; `cut-after`: it was done, and

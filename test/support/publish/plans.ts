@@ -1,8 +1,12 @@
 import type { RunId } from '../../../src/core/names.ts';
 import type { Column } from '../../../src/core/records.ts';
 import type { Manifest, PublishedEntity } from '../../../src/publish/manifest.ts';
-import { planPublication, type PublicationPlan } from '../../../src/publish/plan-publication.ts';
-import type { StoredConnector, StoredEntity } from '../../../src/publish/stored-state.ts';
+import {
+  planPublication,
+  type PublicationPlan,
+  type StoredConnector,
+  type StoredEntity,
+} from '../../../src/publish/publication.ts';
 import { lists, listsTable, members, membersTable, news } from '../../contracts/sink/fixture.ts';
 
 export const run1 = {

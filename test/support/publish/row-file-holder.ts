@@ -1,4 +1,4 @@
-import { openRowFileWriters } from '../../../src/publish/open-row-file-writers.ts';
+import { openRowFileWriters } from '../../../src/publish/row-files.ts';
 import { filesIn, thing } from './write-row-files.ts';
 
 /** A program that has begun a Parquet file in the folder that is its argument, says so, and waits. */

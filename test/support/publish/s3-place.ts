@@ -2,8 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { onTestFinished } from 'vitest';
 import { Secret } from '../../../src/core/secret.ts';
 import type { ObjectStore } from '../../../src/publish/object-store.ts';
-import type { S3Place } from '../../../src/publish/s3-client.ts';
-import { openS3Store, type S3StoreOptions } from '../../../src/publish/s3-store.ts';
+import { openS3Store, type S3Place, type S3StoreOptions } from '../../../src/publish/s3-store.ts';
 import { fakePlace, startFakeS3, type FakeS3 } from './fake-s3.ts';
 
 /** Both closed when the test ends. */

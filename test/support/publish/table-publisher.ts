@@ -1,6 +1,6 @@
 import { systemClock } from '../../../src/core/clock.ts';
 import { openTarget } from '../../../src/publish/open-target.ts';
-import { publishOnce } from '../../../src/publish/publish-once.ts';
+import { publishOnce } from '../../../src/publish/publication.ts';
 import type { OpenPublication, Target } from '../../../src/publish/target.ts';
 import type { PublishPlace, PublishSettings } from '../../../src/settings/settings.ts';
 import { connectorOf } from './publish-world.ts';

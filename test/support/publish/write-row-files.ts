@@ -1,8 +1,12 @@
 import { join } from 'node:path';
 import type { EntityName, RunId } from '../../../src/core/names.ts';
 import type { EntityTable } from '../../../src/core/records.ts';
-import { openRowFileWriters } from '../../../src/publish/open-row-file-writers.ts';
-import type { FileFormat, RowFilesOptions, WrittenFile } from '../../../src/publish/open-row-file-writers.ts';
+import {
+  type FileFormat,
+  openRowFileWriters,
+  type RowFilesOptions,
+  type WrittenFile,
+} from '../../../src/publish/row-files.ts';
 import type { StoredRecord } from '../../../src/sinks/record-reader.ts';
 
 export const things: EntityTable = {

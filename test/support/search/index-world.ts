@@ -10,7 +10,7 @@ import {
   type Started,
 } from '../../contracts/sink/fixture.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
-import { always } from '../../../src/search/sql-piece.ts';
+import { always } from '../../../src/search/narrowing.ts';
 import { indexTable, isIndexed, rowsWithPart } from '../../../src/search/sqlite-index.ts';
 import type { SearchField, SearchTarget } from '../../../src/search/search-target.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';

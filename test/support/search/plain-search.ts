@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { FieldType } from '../../../src/core/records.ts';
-import { slipsAllowed, slipsBetween, wordsOf } from '../../../src/search/words.ts';
+import { slipsAllowed, slipsBetween, wordsOf } from '../../../src/search/match-condition.ts';
 import { thingFields, thingSearchable } from './things.ts';
 
 /**

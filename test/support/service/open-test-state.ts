@@ -3,8 +3,7 @@ import {
   type ServiceStateOptions,
   type ServiceState,
 } from '../../../src/service/state/open-service-state.ts';
-import type { Application } from '../../../src/service/state/applications.ts';
-import type { Principal } from '../../../src/service/state/tokens.ts';
+import type { Application, Principal } from '../../../src/service/state/applications.ts';
 
 export const testKey = Buffer.alloc(32, 7);
 

@@ -8,7 +8,7 @@ import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { Definition } from '../../../src/definitions/definition.ts';
 import { createSampleAccount, sampleProviders } from '../../../src/sample/sample-service.ts';
 import type { SampleAccount, SampleSize } from '../../../src/sample/sample-account.ts';
-import { executeAction, type ExecuteBody } from '../../../src/service/execute/execute-action.ts';
+import { executeAction, type ExecuteBody } from '../../../src/service/execution.ts';
 import type { Provider } from '../../../src/service/provider.ts';
 import type { ContextStores, KeptConnector, StoreStatus } from '../../../src/service/store/context-stores.ts';
 import {

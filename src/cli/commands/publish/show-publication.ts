@@ -6,8 +6,7 @@ import {
 } from '../../../app/publish-target.ts';
 import { openNotifier } from '../../../notify/open-notifier.ts';
 import type { Manifest, PublishedEntity } from '../../../publish/manifest.ts';
-import { heldBackTexts } from '../../../publish/plan-publication.ts';
-import type { NewGeneration, PublishEnd } from '../../../publish/publish-once.ts';
+import { heldBackTexts, type NewGeneration, type PublishEnd } from '../../../publish/publication.ts';
 import { isStillPublished } from '../../../settings/chosen-targets.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';

@@ -6,9 +6,13 @@ import {
   type SampleProvidersOptions,
 } from '../../../sample/sample-service.ts';
 import type { ProvidedConnector, Providers } from '../../../service/provider.ts';
-import type { ServedConnector } from '../../../service/seed-state.ts';
+import {
+  type ServedConnector,
+  type Service,
+  type ServiceOptions,
+  startService,
+} from '../../../service/start-service.ts';
 import { upstreamProviders, type UpstreamProvidersOptions } from '../../../service/upstream-providers.ts';
-import { startService, type Service, type ServiceOptions } from '../../../service/start-service.ts';
 
 /** A connector that is served from the start, and the sample account behind it. */
 export interface ServedAccount extends ServedConnector, SampleAccountOptions {}

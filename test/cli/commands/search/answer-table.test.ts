@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { answerTable } from '../../../../src/cli/commands/search/answer-table.ts';
+import { answerTable } from '../../../../src/cli/commands/search.ts';
 
 const record = {
   id: 'a1',

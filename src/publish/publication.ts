@@ -1,0 +1,916 @@
+import path from 'node:path';
+import { type Clock, type Instant, instant } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import { entityOfHistory, historyName } from '../core/names.ts';
+import type { ConnectorName, OfEntity, RunId } from '../core/names.ts';
+import type { EntityTable } from '../core/records.ts';
+import type { ConnectorSettings, PublishSettings } from '../settings/settings.ts';
+import type { StoredRecord } from '../sinks/record-reader.ts';
+import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
+import type { RecordReader } from '../sinks/sink-access.ts';
+import { entityName, manifestFormat, manifestText, readManifest } from './manifest.ts';
+import type { Manifest, PublishedEntity, PublishedFile, StoredManifest } from './manifest.ts';
+import { nameColumns } from './row-files.ts';
+import type { OpenPublication, PlannedEntity, Target, WrittenEntity } from './target.ts';
+
+/** What the sink holds of the target's connectors, in one state. */
+export interface StoredState {
+  readonly sinkId: string;
+  readonly connectors: readonly StoredConnector[];
+  /** Published entities of which the sink holds nothing now, of connectors that the target does not have. */
+  readonly removed: readonly PublishedEntity[];
+}
+
+export type StoredConnector = Readonly<Awaited<ReturnType<typeof readStoredConnector>>>;
+
+export interface StoredEntity {
+  readonly table: EntityTable;
+  readonly tableId: string;
+  readonly asOf: Instant | null;
+  /** A row stands for several records of one key, so that others are missing. */
+  readonly isColliding: boolean;
+}
+
+/**
+ * What the sink holds of a connector, and what its ledger says of the run that was published last. Throws
+ * COPY_UNFINISHED where only a part of it is there.
+ */
+export async function readStoredConnector(
+  reader: RecordReader,
+  { name, definition, entities: chosen }: ConnectorSettings,
+  newest: Manifest | null,
+) {
+  const { history } = reader;
+  await checkCopied(history, name);
+  const freshness = new Map((await history.freshness(name)).map(({ entity, asOf }) => [entity, asOf]));
+  const [status] = await history.connectors([name]);
+  const colliding = new Set(
+    status?.entities.flatMap(({ entity, partMissing }) =>
+      partMissing?.doubt.kind === 'collision' ? [entity] : [],
+    ),
+  );
+  const declared = [...definition.entities.values()].flatMap(({ table, explodedTable }) => {
+    const settings = chosen.get(table.entity);
+    if (settings === undefined) return [];
+    const names = explodedTable === null ? [table.entity] : [table.entity, explodedTable.entity];
+    return settings.history === null ? names : [...names, ...names.map(historyName)];
+  });
+  const entities: StoredEntity[] = [];
+  for (const entity of declared) {
+    const table = await reader.table(name, entity);
+    const tableId = await reader.tableId(name, entity);
+    if (table === null || tableId === null) continue;
+    const owner = entityOfHistory(entity) ?? entity;
+    const isColliding = colliding.has(owner);
+    entities.push({ table, tableId, asOf: freshness.get(owner) ?? null, isColliding });
+  }
+  const [newestRun] = await history.runs({ connector: name, limit: 1 });
+  const published = newest === null ? null : publishedRun(newest, name);
+  const known = published === null ? null : await history.run(published.run);
+  const doubts = await history.doubts([name]);
+  const first = doubts[0] ?? null;
+  const isKnown = published === null || known !== null;
+  const publishedEnd = published?.finishedAt ?? null;
+  return {
+    connector: name,
+    /** Its rows may be those of another account; null: that is not in doubt. */
+    doubt: first && { run: first.run, toUndo: doubts.filter((one) => one.isToUndo).map(({ run }) => run) },
+    newestSeq: await reader.newestSeq(name),
+    /** Null: the ledger knows none. */
+    newestRun:
+      newestRun === undefined
+        ? null
+        : { run: newestRun.run, startedAt: newestRun.startedAt, finishedAt: newestRun.finishedAt },
+    oldestRunAt: isKnown ? null : await oldestRunAt(reader, name),
+    /** The ledger still has the run that the newest publication names; true where it names none. */
+    isPublishedRunKnown: isKnown,
+    /** The published run ended then as the ledger says; true where it had not ended, or is not known. */
+    isPublishedEndKnown: known === null || publishedEnd === null || known.finishedAt === publishedEnd,
+    /** Changes of a later run have numbers that were published before it began. */
+    hasReusedNumbers: newest !== null && isKnown && (await hasReusedNumbers(reader, name, entities, newest)),
+    /** Those of the settings, stored or not. */
+    declared,
+    entities,
+  };
+}
+
+/** `StoredState.removed`, without those that were published as removed. */
+export async function readRemoved(
+  reader: RecordReader,
+  connectors: readonly Pick<ConnectorSettings, 'name'>[],
+  newest: Manifest | null,
+): Promise<readonly PublishedEntity[]> {
+  const names = new Set<string>(connectors.map(({ name }) => name));
+  const removed: PublishedEntity[] = [];
+  for (const one of newest?.entities ?? []) {
+    if (names.has(one.connector) || (one.through === 0 && one.asOf === null)) continue;
+    if ((await reader.tableId(one.connector, one.entity)) === null) removed.push(one);
+  }
+  return removed;
+}
+
+/** The newest run that the target's entities of a connector name. */
+export function publishedRun(newest: Manifest, connector: ConnectorName): PublishedEntity['run'] {
+  return newest.entities
+    .filter((one) => one.connector === connector)
+    .map(({ run }) => run)
+    .reduce(
+      (last, run) => (last === null || (run !== null && run.startedAt > last.startedAt) ? run : last),
+      null,
+    );
+}
+
+/** More than a ledger keeps of a connector. */
+const mostRuns = 2_000;
+
+async function oldestRunAt({ history }: RecordReader, connector: ConnectorName): Promise<Instant | null> {
+  const runs = await history.runs({ connector, limit: mostRuns });
+  return runs.map(({ startedAt }) => startedAt).toSorted()[0] ?? null;
+}
+
+/** Of the newest numbers that were published. */
+const searchedNumbers = 200;
+
+async function runsAfter(
+  { history }: RecordReader,
+  connector: ConnectorName,
+  published: PublishedEntity['run'],
+): Promise<ReadonlySet<string>> {
+  // Mostly it is among the first: reports of runs take time to read.
+  for (let limit = 20; ; limit *= 10) {
+    const runs = (await history.runs({ connector, limit })).map(({ run }) => run);
+    const at = published === null ? 0 : runs.indexOf(published.run);
+    if (at !== -1) return new Set(runs.slice(0, at));
+    if (runs.length < limit || limit > mostRuns) return new Set(runs);
+  }
+}
+
+/**
+ * A later run cannot have made a change that was published before it began. Where a row says so, the sink was restored
+ * from a backup that was made in the middle of the published run, and has given its numbers again.
+ */
+async function hasReusedNumbers(
+  reader: RecordReader,
+  connector: ConnectorName,
+  entities: readonly StoredEntity[],
+  newest: Manifest,
+): Promise<boolean> {
+  const later = await runsAfter(reader, connector, publishedRun(newest, connector));
+  if (later.size === 0) return false;
+  for (const { table, tableId } of entities) {
+    // A version keeps its number when a later run writes its row again.
+    if (entityOfHistory(table.entity) !== null) continue;
+    const one = newest.entities.find(
+      (other) => other.connector === connector && other.entity === table.entity,
+    );
+    // A table that was dropped and created again has other numbers.
+    if (one?.tableId !== tableId) continue;
+    for await (const records of reader.changes(
+      connector,
+      table,
+      Math.max(0, one.through - searchedNumbers),
+    )) {
+      if (records.some(({ seq, run }) => seq <= one.through && later.has(run))) return true;
+      if ((records.at(-1)?.seq ?? 0) > one.through) break;
+    }
+  }
+  return false;
+}
+
+/**
+ * A sink that was restored gives numbers again that the target knows already: of every connector, as they are in one
+ * sink.
+ */
+export function reasonForAll(
+  newest: Manifest | null,
+  stored: StoredState,
+  wishes: { readonly target: string; readonly isNewGenerationAsked: boolean },
+): string | null {
+  if (newest === null) return null;
+  if (wishes.isNewGenerationAsked) return 'it was asked for';
+  if (newest.sink !== stored.sinkId) {
+    if (followedEntities(newest, stored).length === 0) throw otherSinkError(newest, wishes.target);
+    return 'the records were copied to another sink';
+  }
+  const reused = stored.connectors.find(({ hasReusedNumbers }) => hasReusedNumbers);
+  if (reused !== undefined) {
+    return `the sink was restored from a backup: changes of ${reused.connector} have numbers that were published before`;
+  }
+  const ended = stored.connectors.find(({ isPublishedEndKnown }) => !isPublishedEndKnown);
+  if (ended !== undefined) {
+    const run = publishedRun(newest, ended.connector)?.run ?? '';
+    return `the sink was restored from a backup: it does not know the end of run ${run} of ${ended.connector}, which was published`;
+  }
+  const lost = stored.connectors
+    .map((connector) => ({ connector, run: publishedRun(newest, connector.connector) }))
+    .find(
+      ({ connector: { isPublishedRunKnown, oldestRunAt }, run }) =>
+        !isPublishedRunKnown && run !== null && oldestRunAt !== null && oldestRunAt < run.startedAt,
+    );
+  if (lost === undefined) return null;
+  return `the sink was restored from a backup: it knows older runs of ${lost.connector.connector}, but not ${lost.run?.run ?? ''}, which was published`;
+}
+
+/** Why rows that were published cannot be followed any further; null where they can. */
+export function reasonOfEntity(
+  published: PublishedEntity,
+  { table, tableId }: StoredEntity,
+  key: readonly string[],
+  layout: string | null,
+): string | null {
+  if (published.tableId !== tableId) return 'its table in the sink was reset, purged or rewritten';
+  if (published.key.join() !== key.join()) {
+    return `its key was ${published.key.join(', ')} and is now ${key.join(', ')}`;
+  }
+  for (const { field, type } of published.columns) {
+    const column = table.columns.find(({ name }) => name === field);
+    if (column === undefined) return `its column ${field} is gone`;
+    if (column.type !== type) return `its column ${field} was ${type} and is now ${column.type}`;
+  }
+  // Who reads all files of a generation by a pattern would miss those of the other names.
+  if (published.layout !== null && layout !== null && published.layout !== layout) {
+    const [before, now] = [path.posix.parse(published.layout), path.posix.parse(layout)];
+    return path.posix.join(before.dir, before.name) === path.posix.join(now.dir, now.name)
+      ? `its files were ${before.ext} and are now ${now.ext}`
+      : `its files were named ${published.layout} and are now named ${layout}`;
+  }
+  return null;
+}
+
+/** Those whose table is still the one that was published: a copied one keeps its id. */
+export function followedEntities(newest: Manifest, { connectors }: StoredState): readonly PublishedEntity[] {
+  const tableIds = new Map(
+    connectors.flatMap(({ connector, entities }) =>
+      entities.map(({ table: { entity }, tableId }) => [entityName({ connector, entity }), tableId]),
+    ),
+  );
+  return newest.entities.filter((one) => tableIds.get(entityName(one)) === one.tableId);
+}
+
+/** Two projects with one place would replace each other's rows with every publication. */
+function otherSinkError({ sink, publication }: Manifest, target: string): SyncError {
+  return new SyncError(
+    `Target ${target} holds publication ${publication} of another sink (id ${sink}). If the target belongs to another project, name another place for it. ` +
+      `If this sink has taken the place of that one, replace all published rows: publish ${target} --new-generation.`,
+    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { target, sink } },
+  );
+}
+
+interface Wishes {
+  readonly target: string;
+  /** How files are named, with their ending; null for tables. */
+  readonly layout: string | null;
+  readonly isNewGenerationAsked: boolean;
+  /** `due`: with whatever there is to publish, and alone where anything was published since the one before. */
+  readonly snapshot: 'asked' | 'due' | null;
+}
+
+/**
+ * An entity whose rows stay as they were published: until it has been read completely again, or while its connector
+ * seems to have read another account.
+ */
+export interface HeldBack extends Pick<PublishedEntity, 'connector' | 'entity'> {
+  /** Null: no account is in doubt. */
+  readonly doubt: { readonly run: RunId; readonly toUndo: readonly RunId[] } | null;
+}
+
+export type PublicationPlan = ReturnType<typeof planPublication>;
+
+export interface EntityPlan {
+  readonly planned: PlannedEntity;
+  readonly hasSnapshot: boolean;
+  readonly hasNewColumns: boolean;
+  /** For people: why a new generation begins. Null: none does, or the entity is published for the first time. */
+  readonly reason: string | null;
+  /** Nothing is stored of it: the new generation has no rows. */
+  readonly isRemoved: boolean;
+}
+
+/**
+ * The publication after `newest`. An entity that was published completely stays as it was while its table is
+ * missing or was made again, until it has been read completely. So does an entity while one of its rows stands for
+ * several records, and every entity of a connector that seems to have read another account. An entity that left the
+ * settings does so until the next snapshot, which leaves it out, unless the sink holds nothing of it now: then a
+ * generation without rows begins. Throws TARGET_AHEAD where the target holds changes that this sink has not made yet,
+ * and TARGET_INCOMPATIBLE where it holds those of a sink that has nothing to do with this one.
+ */
+export function planPublication(newest: Manifest | null, stored: StoredState, wishes: Wishes) {
+  const publication = (newest?.publication ?? 0) + 1;
+  const publishedByName = new Map((newest?.entities ?? []).map((one) => [entityName(one), one]));
+  const ofAll = reasonForAll(newest, stored, wishes);
+  const chosen = stored.connectors.flatMap((connector) =>
+    connector.entities.flatMap((entity) => {
+      if (connector.doubt !== null) return [];
+      const name = entityName({ connector: connector.connector, entity: entity.table.entity });
+      const published = publishedByName.get(name) ?? null;
+      const isWaiting = entity.isColliding || (published !== null && isBegunAgain(published, entity));
+      if (isWaiting && !wishes.isNewGenerationAsked) return [];
+      return [planEntity({ publication, connector, entity, published, ofAll, wishes })];
+    }),
+  );
+  // All rows that readers have of them are of this sink, which has none now.
+  const removed = ofAll === null && wishes.snapshot === null ? stored.removed : [];
+  const entities = [...chosen, ...removed.map((one) => planRemoved(publication, one, wishes))];
+  const planned = new Set(entities.map((one) => entityName(one.planned)));
+  const declared = new Set(
+    stored.connectors.flatMap((one) =>
+      one.declared.map((entity) => entityName({ connector: one.connector, entity })),
+    ),
+  );
+  const others = (newest?.entities ?? []).filter((one) => !planned.has(entityName(one)));
+  const heldBack = others.filter((one) => declared.has(entityName(one)));
+  const inDoubt = stored.connectors.filter(({ doubt }) => doubt !== null);
+  const isNeeded =
+    isSnapshotNeeded(newest, stored, wishes) ||
+    entities.some(
+      (one) =>
+        one.planned.isNewGeneration ||
+        one.hasNewColumns ||
+        publishedByName.get(entityName(one.planned))?.asOf !== one.planned.asOf,
+    );
+  return {
+    publication,
+    entities,
+    // Their rows stay as they were published: those that are held back or have left the settings.
+    // All that stays is of this sink: what leaves now comes back with a new generation.
+    unchanged: (wishes.snapshot === null && ofAll === null ? others : heldBack).map((one) =>
+      withoutRows(one, stored),
+    ),
+    heldBack: [
+      ...heldBack
+        .filter((one) => !inDoubt.some(({ connector }) => connector === one.connector))
+        .map(({ connector, entity }): HeldBack => ({ connector, entity, doubt: null })),
+      ...inDoubt.flatMap(({ connector, doubt, entities: held }) =>
+        held.map(({ table: { entity } }): HeldBack => ({ connector, entity, doubt })),
+      ),
+    ],
+    /** There is something to publish even where no row has changed. */
+    isNeeded,
+  };
+}
+
+/** For people: a line for each reason. */
+export function heldBackTexts(heldBack: readonly HeldBack[]): readonly string[] {
+  const waiting = heldBack.filter(({ doubt }) => doubt === null).map(entityName);
+  const doubts = new Map(
+    heldBack.flatMap(({ connector, doubt }) => (doubt === null ? [] : [[connector, doubt]])),
+  );
+  const names = waiting.length > mostNamed ? [`${waiting.length} entities`] : waiting;
+  return [
+    ...[...doubts].map(
+      ([connector, { run, toUndo }]) =>
+        `${connector}: held back, because run ${run} seems to have read another account. If so: correct the config, ${toUndo.map((one) => `connector-sync undo ${connector} --run ${one}, `).join('')}and sync again. If it is the right one: connector-sync adopt ${connector} --yes`,
+    ),
+    ...(waiting.length === 0
+      ? []
+      : [`${names.join(', ')}: as published before, until the next sync has read all of it again`]),
+  ];
+}
+
+const mostNamed = 3;
+
+/** Readers must not see a complete table become empty and fill again. */
+function isBegunAgain(published: PublishedEntity, { tableId, asOf }: StoredEntity): boolean {
+  return published.tableId !== tableId && published.asOf !== null && asOf === null;
+}
+
+function isSnapshotNeeded(newest: Manifest | null, stored: StoredState, { snapshot }: Wishes): boolean {
+  if (newest === null || snapshot === null) return false;
+  return snapshot === 'asked' || oldestBase(newest, stored) < newest.publication;
+}
+
+/** The publication that the reading of some entity begins with, of those that the next one can have a snapshot of. */
+export function oldestBase(newest: Manifest, stored: StoredState): number {
+  return Math.min(newest.publication, ...followedEntities(newest, stored).map(({ base }) => base));
+}
+
+/**
+ * Its files are in the publication that it is from. Its run is that of the others, by which the next publication knows
+ * the sink.
+ */
+function withoutRows(entity: PublishedEntity, { connectors }: StoredState): PublishedEntity {
+  const run = connectors.find(({ connector }) => connector === entity.connector)?.newestRun ?? entity.run;
+  return { ...entity, run, after: entity.through, upserts: 0, deletes: 0, files: [], snapshot: null };
+}
+
+interface Planning {
+  readonly publication: number;
+  readonly connector: StoredConnector;
+  readonly entity: StoredEntity;
+  readonly published: PublishedEntity | null;
+  readonly ofAll: string | null;
+  readonly wishes: Wishes;
+}
+
+function planEntity({ publication, connector, entity, published, ofAll, wishes }: Planning): EntityPlan {
+  const { table, tableId, asOf } = entity;
+  const columns = nameColumns(table, published?.columns ?? []);
+  const key = table.key.map((field) => columns.find((column) => column.field === field)?.name ?? field);
+  const reason = published === null ? null : (ofAll ?? reasonOfEntity(published, entity, key, wishes.layout));
+  const old = reason === null ? published : null;
+  if (old !== null && old.through > connector.newestSeq) throw aheadError(old, connector, wishes);
+  // The files of a new generation are all rows already.
+  const hasSnapshot = wishes.snapshot !== null && old !== null;
+  const isSameSchema = published !== null && JSON.stringify(columns) === JSON.stringify(published.columns);
+  return {
+    planned: {
+      connector: connector.connector,
+      entity: table.entity,
+      generation: old?.generation ?? publication,
+      base: old === null || hasSnapshot ? publication : old.base,
+      tableId,
+      schema: isSameSchema ? published.schema : (published?.schema ?? 0) + 1,
+      key,
+      columns,
+      layout: wishes.layout,
+      after: old?.through ?? 0,
+      through: connector.newestSeq,
+      asOf,
+      run: connector.newestRun,
+      table,
+      isNewGeneration: old === null,
+    },
+    hasSnapshot,
+    hasNewColumns: published !== null && !isSameSchema,
+    reason,
+    isRemoved: false,
+  };
+}
+
+/** Readers empty their tables. When the entity comes back, its table is another one, and its generation too. */
+function planRemoved(publication: number, published: PublishedEntity, { layout }: Wishes): EntityPlan {
+  const { connector, entity, tableId, schema, key, columns } = published;
+  const fields = key.map((name) => columns.find((column) => column.name === name)?.field ?? name);
+  return {
+    planned: {
+      connector,
+      entity,
+      tableId,
+      schema,
+      key,
+      columns,
+      layout,
+      generation: publication,
+      base: publication,
+      after: 0,
+      through: 0,
+      asOf: null,
+      run: null,
+      table: { entity, columns: columns.map(({ field, type }) => ({ name: field, type })), key: fields },
+      isNewGeneration: true,
+    },
+    hasSnapshot: false,
+    hasNewColumns: false,
+    reason: 'what the sink held of it was removed',
+    isRemoved: true,
+  };
+}
+
+function aheadError(
+  published: PublishedEntity,
+  { newestSeq }: StoredConnector,
+  { target }: Wishes,
+): SyncError {
+  const { through } = published;
+  const entity = entityName(published);
+  return new SyncError(
+    `Target ${target} holds ${entity} up to change ${through}, and the sink has changes up to ${newestSeq} only: ` +
+      'the sink was restored from an older backup, or the target belongs to another copy of it. ' +
+      `If this sink is the right one, publish all rows again with "connector-sync publish ${target} --new-generation".`,
+    {
+      code: 'TARGET_AHEAD',
+      recovery: 'stop',
+      context: { target, entity, published: through, newest: newestSeq },
+    },
+  );
+}
+
+/** Reported after each batch of rows. */
+export interface PublishProgress extends OfEntity {
+  /** Of the entity so far, those of its snapshot included. */
+  readonly rows: number;
+}
+
+interface WriteEntity {
+  readonly reader: RecordReader;
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: PublishProgress) => void;
+}
+
+const nothing: WrittenEntity = { upserts: 0, deletes: 0, files: [], snapshot: null };
+
+/**
+ * Writes what the plan says of an entity, reading ahead. Rejects with ACCOUNTING unless what was written is what was
+ * read.
+ */
+export async function writeEntity(
+  publication: OpenPublication,
+  { planned, hasSnapshot, hasNewColumns, isRemoved }: EntityPlan,
+  { reader, signal, onProgress }: WriteEntity,
+): Promise<WrittenEntity> {
+  const { connector, entity, table, after } = planned;
+  let rows = 0;
+  const onRows = (more: number): void => {
+    signal.throwIfAborted();
+    rows += more;
+    onProgress({ connector, entity, rows });
+  };
+  const stored = isRemoved ? noRows() : reader.changes(connector, table, after);
+  const changes = tallied(stored, planned, onRows);
+  const snapshot = tallied(live(reader.changes(connector, table, 0)), { ...planned, after: 0 }, onRows);
+  const ahead = readAhead(changes.rows);
+  try {
+    const first = await ahead.next();
+    if (first.done === true && !planned.isNewGeneration && !hasNewColumns && !hasSnapshot) return nothing;
+    const written = await publication.write(planned, {
+      changes: startingWith(first, ahead),
+      snapshot: hasSnapshot ? readAhead(snapshot.rows) : null,
+    });
+    const wrong =
+      wrongCounts(changes.tally, written) ??
+      (planned.layout === null ? null : wrongFiles(changes.tally, written.files)) ??
+      (hasSnapshot ? wrongSnapshot(snapshot.tally, written) : null);
+    if (wrong !== null) throw accountingError(planned, wrong);
+    return written;
+  } finally {
+    await ahead.return(undefined);
+  }
+}
+
+async function* noRows(): AsyncGenerator<readonly StoredRecord[]> {
+  yield* [];
+}
+
+/** What was read of an entity. */
+type Tally = ReturnType<typeof tallied>['tally'];
+
+type Span = Pick<PlannedEntity, 'connector' | 'entity' | 'after' | 'through'>;
+
+function tallied(
+  batches: AsyncIterable<readonly StoredRecord[]>,
+  span: Span,
+  onRows: (rows: number) => void,
+) {
+  /** Numbers of changes are 0 where there was no row. */
+  const tally = { upserts: 0, deletes: 0, firstSeq: 0, lastSeq: 0, isRead: false };
+  async function* rows(): AsyncGenerator<readonly StoredRecord[]> {
+    let last = span.after;
+    for await (const records of batches) {
+      for (const { seq, isDeleted } of records) {
+        if (seq <= last || seq > span.through) {
+          throw accountingError(span, `change ${seq} came behind ${last}, expected up to ${span.through}`);
+        }
+        last = seq;
+        if (tally.firstSeq === 0) tally.firstSeq = seq;
+        tally.lastSeq = seq;
+        tally[isDeleted ? 'deletes' : 'upserts'] += 1;
+      }
+      onRows(records.length);
+      yield records;
+    }
+    tally.isRead = true;
+  }
+  return { tally, rows: rows() };
+}
+
+async function* live(
+  batches: AsyncIterable<readonly StoredRecord[]>,
+): AsyncGenerator<readonly StoredRecord[]> {
+  for await (const records of batches) {
+    const kept = records.filter(({ isDeleted }) => !isDeleted);
+    if (kept.length > 0) yield kept;
+  }
+}
+
+function wrongCounts({ upserts, deletes, isRead }: Tally, written: WrittenEntity): string | null {
+  if (!isRead) return 'rows were left unread';
+  if (upserts === written.upserts && deletes === written.deletes) return null;
+  return `${upserts} rows and ${deletes} deletes were read, ${written.upserts} and ${written.deletes} were written`;
+}
+
+function wrongFiles(tally: Tally, files: readonly PublishedFile[]): string | null {
+  const read = tally.upserts + tally.deletes;
+  const rows = files.reduce((sum, file) => sum + file.rows, 0);
+  if (rows !== read) return `${read} rows were read, the files have ${rows}`;
+  if (read === 0) return null;
+  const firstSeq = Math.min(...files.map((file) => file.firstSeq));
+  const lastSeq = Math.max(...files.map((file) => file.lastSeq));
+  if (firstSeq === tally.firstSeq && lastSeq === tally.lastSeq) return null;
+  return `changes ${tally.firstSeq} to ${tally.lastSeq} were read, the files have ${firstSeq} to ${lastSeq}`;
+}
+
+function wrongSnapshot(tally: Tally, { snapshot }: WrittenEntity): string | null {
+  if (!tally.isRead || snapshot === null) return 'the snapshot was not written';
+  if (snapshot.rows !== tally.upserts) {
+    return `${tally.upserts} rows of the snapshot were read, ${snapshot.rows} were written`;
+  }
+  return wrongFiles(tally, snapshot.files);
+}
+
+function accountingError({ connector, entity }: Pick<Span, 'connector' | 'entity'>, what: string): SyncError {
+  return new SyncError(
+    `${connector}/${entity} does not add up: ${what}. Nothing was published. Publish again; if it stays so, report it.`,
+    { code: 'ACCOUNTING', recovery: 'stop', context: { connector, entity } },
+  );
+}
+
+/** Reads a batch while the one before is being written. */
+async function* readAhead<Batch>(batches: AsyncIterable<Batch>): AsyncGenerator<Batch, undefined> {
+  const iterator = batches[Symbol.asyncIterator]();
+  const ask = (): Promise<IteratorResult<Batch, unknown>> => {
+    const asked = iterator.next();
+    // The next caller gets its failure.
+    asked.catch(() => undefined);
+    return asked;
+  };
+  let next = ask();
+  try {
+    for (let result = await next; result.done !== true; result = await next) {
+      next = ask();
+      yield result.value;
+    }
+  } finally {
+    await next.catch(() => undefined);
+    await iterator.return?.();
+  }
+}
+
+async function* startingWith<Batch>(
+  first: IteratorResult<Batch, undefined>,
+  others: AsyncIterable<Batch>,
+): AsyncGenerator<Batch> {
+  if (first.done === true) return;
+  yield first.value;
+  yield* others;
+}
+
+/** One publication into a target, or the finding that there is nothing new. */
+export interface PublishRequest {
+  readonly settings: Pick<PublishSettings, 'name' | 'connectors' | 'snapshotEveryMs' | 'keepMs'>;
+  /** All rows besides the changes, due or not. */
+  readonly isSnapshotAsked: boolean;
+  /** Every entity starts from the beginning, whatever the target holds. */
+  readonly isNewGenerationAsked: boolean;
+  readonly by: Manifest['by'];
+  readonly clock: Clock;
+  /** Once it is aborted, `publishOnce` rejects with its reason, and the target is as before. */
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: PublishProgress) => void;
+}
+
+export type PublishEnd =
+  | {
+      readonly kind: 'published';
+      readonly published: StoredManifest;
+      readonly newGenerations: readonly NewGeneration[];
+      readonly heldBack: readonly HeldBack[];
+      /** In words: what failed after the publication was there. */
+      readonly warnings: readonly string[];
+    }
+  /** Nothing has changed since this one. */
+  | { readonly kind: 'unchanged'; readonly newest: StoredManifest; readonly heldBack: readonly HeldBack[] }
+  /** The sink is not there yet, or holds nothing of the connectors, and nothing was published before. */
+  | { readonly kind: 'nothing-stored' };
+
+export type NewGeneration = Pick<PlannedEntity, 'connector' | 'entity'> & Pick<EntityPlan, 'reason'>;
+
+const attempts = 3;
+
+/**
+ * Publishes what has changed since the newest publication, whole or not at all. Rejects with `SyncError` TARGET_AHEAD,
+ * TARGET_FAILED, COPY_UNFINISHED, ACCOUNTING where other rows were written than were read, and what opening the sink
+ * rejects with; with the signal's reason once that is aborted.
+ */
+export async function publishOnce(target: Target, request: PublishRequest): Promise<PublishEnd> {
+  for (let attempt = 1; attempt <= attempts; attempt += 1) {
+    const end = await attemptPublication(target, request);
+    if (end === null) continue;
+    return end.kind === 'published' ? await withPruned(target, request, end) : end;
+  }
+  const { name } = request.settings;
+  throw new SyncError(
+    `Target ${name} was published to by another process ${attempts} times while this one was writing. One publisher is enough: publish again when the other has ended.`,
+    { code: 'TARGET_FAILED', recovery: 'retry', context: { target: name } },
+  );
+}
+
+type Published = Extract<PublishEnd, { kind: 'published' }> & { readonly before: StoredManifest | null };
+
+/** Null: another process was faster. */
+async function attemptPublication(
+  target: Target,
+  request: PublishRequest,
+): Promise<Published | Exclude<PublishEnd, { kind: 'published' }> | null> {
+  // Before the records: what is published meanwhile would seem to be ahead of them.
+  const newest = await target.newest();
+  const [first] = request.settings.connectors;
+  await using reader = first === undefined ? null : await openExistingRecords(first.sink);
+  if (reader === null) {
+    if (newest !== null) throw noSinkError(request.settings, newest);
+    return { kind: 'nothing-stored' };
+  }
+  const plan = await planOf(target, request, reader, newest);
+  const { heldBack } = plan;
+  if (newest === null && plan.entities.length === 0) {
+    if (heldBack.length === 0) return { kind: 'nothing-stored' };
+    throw new SyncError(`Nothing was published. ${heldBackTexts(heldBack).join('. ')}`, {
+      code: 'IDENTITY_CHANGED',
+      recovery: 'stop',
+    });
+  }
+  if (newest !== null && (await isUpToDate(reader, plan))) return { kind: 'unchanged', newest, heldBack };
+  await using publication = await target.begin(plan.publication);
+  const writing = { request, reader, plan, newest };
+  const written = await writeEntities(publication, writing).catch(async (error: unknown) => {
+    // A prune removes what an attempt has written whose number is taken.
+    request.signal.throwIfAborted();
+    if (((await target.newest())?.manifest.publication ?? 0) >= plan.publication) return null;
+    throw error;
+  });
+  if (written === null) return null;
+  const manifest = manifestOf(writing, written);
+  // Read back, as every reader will: what it would refuse is never published.
+  const published = readManifest(manifestText(manifest));
+  request.signal.throwIfAborted();
+  if ((await publication.commit(published.manifest)) === 'taken') return null;
+  const newGenerations = plan.entities
+    .filter(({ planned }) => planned.isNewGeneration)
+    .map(({ planned: { connector, entity }, reason }) => ({ connector, entity, reason }));
+  return { kind: 'published', published, newGenerations, heldBack, warnings: [], before: newest };
+}
+
+/** A sink that cannot be found is no empty one: a disk may be away, or a path misspelt. */
+export function noSinkError(
+  { name, connectors }: Pick<PublishSettings, 'name' | 'connectors'>,
+  { manifest: { publication } }: StoredManifest,
+): SyncError {
+  const sink = connectors[0]?.sink.name ?? '';
+  return new SyncError(
+    `The sink ${sink} is not there, and target ${name} holds publication ${publication}. Check the place of the sink in the config, and that its disk is mounted. ` +
+      `If the sink is lost, sync into a new one, then replace all published rows: publish ${name} --new-generation.`,
+    { code: 'SINK_MOVED', recovery: 'retry', context: { target: name, sink } },
+  );
+}
+
+type Planned = Pick<PublishRequest, 'settings' | 'isNewGenerationAsked' | 'isSnapshotAsked' | 'clock'>;
+
+/** What the next publication holds. Rejects where a publication would be refused. */
+export async function planOf(
+  target: Target,
+  { settings, isNewGenerationAsked, isSnapshotAsked, clock }: Planned,
+  reader: RecordReader,
+  newest: StoredManifest | null,
+): Promise<PublicationPlan> {
+  const { name, connectors, snapshotEveryMs } = settings;
+  const manifest = newest?.manifest ?? null;
+  const all: StoredConnector[] = [];
+  for (const connector of connectors) all.push(await readStoredConnector(reader, connector, manifest));
+  const removed = await readRemoved(reader, connectors, manifest);
+  const stored: StoredState = { sinkId: reader.sinkId, connectors: all, removed };
+  const isDue = async (): Promise<boolean> =>
+    manifest !== null &&
+    snapshotEveryMs !== null &&
+    (await ageOf(target, oldestBase(manifest, stored), clock.now())) >= snapshotEveryMs;
+  const snapshot = target.layout === null ? null : isSnapshotAsked ? 'asked' : (await isDue()) ? 'due' : null;
+  const wishes = { target: name, layout: target.layout, isNewGenerationAsked, snapshot } as const;
+  const plan = planPublication(manifest, stored, wishes);
+  if (newest !== null) await refuseBroken(target, newest, plan, { name, isNewGenerationAsked });
+  return plan;
+}
+
+/** No reader could read a publication that continues entities of which something is lost. */
+async function refuseBroken(
+  target: Target,
+  newest: StoredManifest,
+  { publication, entities, unchanged, heldBack }: PublicationPlan,
+  { name, isNewGenerationAsked }: { readonly name: string; readonly isNewGenerationAsked: boolean },
+): Promise<void> {
+  const continued = entities.flatMap(({ planned }) => (planned.base < publication ? [planned] : []));
+  // Tables of entities that left the config may be dropped.
+  const left = target.layout === null ? heldBack : unchanged;
+  const names = new Set([...continued, ...left].map(entityName));
+  const rest = newest.manifest.entities.filter((one) => names.has(entityName(one)));
+  const lost = rest.length === 0 ? [] : await target.lost(newest, rest);
+  if (lost.length === 0) return;
+  const more = lost.length > 1 ? `, and ${lost.length - 1} more (publish check ${name} lists them)` : '';
+  const waiting = heldBack.map(entityName).join(', ');
+  const first = isNewGenerationAsked
+    ? `Sync ${waiting} first, or exclude it in the config. Then publish`
+    : 'publish';
+  throw new SyncError(
+    `Target ${name} has lost part of what a publication continues: ${lost[0]}${more}. Nothing was published, because readers could not read it. ` +
+      `Restore what is lost from a backup; without one, ${first} all rows again: connector-sync publish ${name} --new-generation`,
+    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { target: name, lost: lost.length } },
+  );
+}
+
+/** Milliseconds since a publication was made. */
+async function ageOf(target: Target, publication: number, nowMs: number): Promise<number> {
+  for await (const { manifest } of target.manifests(publication)) {
+    return nowMs - Date.parse(manifest.createdAt);
+  }
+  return 0;
+}
+
+/** Of several connectors in one sink, another one may have made the newest numbers: only the rows say it. */
+export async function isUpToDate(
+  reader: RecordReader,
+  { isNeeded, entities }: PublicationPlan,
+): Promise<boolean> {
+  if (isNeeded) return false;
+  for (const { planned } of entities) {
+    if (planned.through === planned.after) continue;
+    for await (const records of reader.changes(planned.connector, planned.table, planned.after)) {
+      if (records.length > 0) return false;
+    }
+  }
+  return true;
+}
+
+interface Writing {
+  readonly request: PublishRequest;
+  readonly reader: RecordReader;
+  readonly plan: PublicationPlan;
+  readonly newest: StoredManifest | null;
+}
+
+async function writeEntities(
+  publication: OpenPublication,
+  { request: { signal, onProgress }, reader, plan }: Writing,
+): Promise<readonly PublishedEntity[]> {
+  const entities: PublishedEntity[] = [];
+  for (const one of plan.entities) {
+    const { table: _table, isNewGeneration: _isNew, ...described } = one.planned;
+    const written = await writeEntity(publication, one, { reader, signal, onProgress });
+    entities.push({ ...described, ...written });
+  }
+  return [...entities, ...plan.unchanged];
+}
+
+function manifestOf(
+  { request, reader, plan, newest }: Writing,
+  entities: readonly PublishedEntity[],
+): Manifest {
+  return {
+    format: manifestFormat,
+    publication: plan.publication,
+    previous: newest === null ? null : { publication: newest.manifest.publication, sha256: newest.sha256 },
+    sink: reader.sinkId,
+    createdAt: instant(request.clock.now()),
+    by: request.by,
+    entities,
+  };
+}
+
+/**
+ * Once a day, as it reads what the target holds: with the first publication of the day (UTC). What is published stays
+ * so, whatever comes of it.
+ */
+async function withPruned(
+  target: Target,
+  { settings: { name, keepMs }, clock }: PublishRequest,
+  { before, ...end }: Published,
+): Promise<PublishEnd> {
+  const day = end.published.manifest.createdAt.slice(0, 10);
+  if (before === null || before.manifest.createdAt.startsWith(day)) return end;
+  try {
+    await target.prune(keepMs === null ? null : clock.now() - keepMs, false);
+    return end;
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return {
+      ...end,
+      warnings: [`Old publications and leftovers of target ${name} could not be removed: ${why}`],
+    };
+  }
+}
+
+/** What a target holds, and what the next publication would do. */
+export type TargetState = Awaited<ReturnType<typeof readTargetState>>;
+
+/**
+ * Changes nothing. `newest` null: nothing was published yet. `isUpToDate`: a publication would find nothing to publish.
+ * `newGeneration`, for people: why the next publication starts an entity from the beginning; null: it does not.
+ * `refusal`: why a publication would be refused; null: it would not.
+ */
+export async function readTargetState(
+  target: Target,
+  { settings, clock }: Pick<PublishRequest, 'settings' | 'clock'>,
+) {
+  const newest = await target.newest();
+  const [first] = settings.connectors;
+  await using reader = first === undefined ? null : await openExistingRecords(first.sink);
+  const state = { newest, isUpToDate: false, newGeneration: null, heldBack: [], refusal: null };
+  if (newest === null) return state;
+  if (reader === null) return { ...state, refusal: noSinkError(settings, newest) };
+  const request = { settings, clock, isNewGenerationAsked: false, isSnapshotAsked: false };
+  try {
+    const plan = await planOf(target, request, reader, newest);
+    const newGeneration = plan.entities.find(({ reason }) => reason !== null)?.reason ?? null;
+    const { heldBack } = plan;
+    return { ...state, newGeneration, heldBack, isUpToDate: await isUpToDate(reader, plan) };
+  } catch (error) {
+    if (!(error instanceof SyncError)) throw error;
+    return { ...state, refusal: error };
+  }
+}

@@ -1,0 +1,483 @@
+import { Readable } from 'node:stream';
+import type { FastifyReply } from 'fastify';
+import * as z from 'zod';
+import { firstCharacters, hasAtMostCharacters } from '../core/characters.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import type { Params } from '../core/records.ts';
+import type { Action, ActionName, Definition, Entity, Param } from '../definitions/definition.ts';
+import { copiedFields } from '../engine/prepare/column-value.ts';
+import { orAborted } from '../http/or-aborted.ts';
+import { safeBase } from '../sinks/files/safe-file-name.ts';
+import { ApiError, badParameter, notFound } from './api-error.ts';
+import { askProvider, type ProviderFile, type ProviderRequest } from './provider.ts';
+import { textUpTo } from './routes/endpoint.ts';
+import type { ContextStores, KeptConnector } from './store/context-stores.ts';
+
+/**
+ * Checks an execute call's `params` against the definition and fills in defaults: what comes out holds only declared
+ * parameters, of the declared types, within their limits.
+ *
+ * An undeclared `cursor` is refused (the specification's rule: the connector's own paging keys must be used); other
+ * undeclared keys are ignored, as the hosted executor does and public clients rely on. A value of null counts as
+ * absent. Throws 400.
+ */
+export function checkParams(
+  entity: Entity,
+  actionName: ActionName,
+  action: Action,
+  given: Readonly<Record<string, unknown>>,
+): Params {
+  if (given['cursor'] !== undefined && given['cursor'] !== null && !action.params.has('cursor')) {
+    throw badParameter(
+      'cursor',
+      `Parameter 'cursor' is not supported for entity '${entity.name}'. ` +
+        `Supported parameters: ${pythonList([...action.params.keys()])}`,
+    );
+  }
+  const params: Record<string, JsonValue> = {};
+  for (const [name, param] of action.params) {
+    const value = Object.hasOwn(given, name) ? given[name] : undefined;
+    const checked = checkValue(name, param, value, () => missing(name, entity, actionName, given));
+    if (checked !== undefined) params[name] = checked;
+  }
+  return params;
+}
+
+function checkValue(
+  name: string,
+  param: Param,
+  value: unknown,
+  missing: () => ApiError,
+): JsonValue | undefined {
+  if (value === undefined) {
+    if (param.required) throw missing();
+    return param.default ?? undefined;
+  }
+  if (param.required && (value === null || value === '')) {
+    throw badParameter(name, `Path parameter '${name}' cannot be None or empty string`);
+  }
+  if (value === null) return param.default ?? undefined;
+  const typed = toType(name, param, value);
+  if (param.enum !== null && (typeof typed !== 'string' || !param.enum.includes(typed))) {
+    throw badParameter(
+      name,
+      `Invalid value '${shorten(typed)}' for parameter '${name}'; expected one of: ${pythonList(param.enum)}`,
+    );
+  }
+  return typeof typed === 'number' ? withinLimits(name, param, typed) : typed;
+}
+
+function toType(name: string, param: Param, value: unknown): JsonValue {
+  switch (param.type) {
+    case 'string':
+      if (typeof value === 'string') return value;
+      // Ids travel in the third party's path, where a number and its digits are the same thing.
+      if (Number.isSafeInteger(value)) return String(value);
+      break;
+    case 'integer':
+      if (typeof value === 'number' && Number.isSafeInteger(value)) return value;
+      // The same, the other way round: a path's digits name the number.
+      if (param.required && typeof value === 'string' && /^\d{1,15}$/.test(value)) return Number(value);
+      break;
+    case 'boolean':
+      if (typeof value === 'boolean') return value;
+      break;
+    case 'object':
+      if (isPlainObject(value)) return checkMembers(name, param, value);
+      break;
+    case 'array':
+      if (Array.isArray(value)) return asJson(value);
+      break;
+  }
+  throw badParameter(
+    name,
+    `Invalid value '${shorten(value)}' for parameter '${name}'; expected type: ${param.type}`,
+  );
+}
+
+/** Members that the definition knows are checked like parameters (without their defaults); others pass as they are. */
+function checkMembers(name: string, param: Param, value: Record<string, unknown>): JsonValue {
+  for (const [member, declared] of param.members ?? []) {
+    const path = `${name}.${member}`;
+    const given = Object.hasOwn(value, member) ? value[member] : undefined;
+    checkValue(path, declared, given, () =>
+      badParameter(path, `Missing required member '${member}' of parameter '${name}'`),
+    );
+  }
+  return asJson(value);
+}
+
+function isPlainObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Values of a parsed JSON body are JSON. */
+function asJson(value: object): JsonValue {
+  return value as JsonValue;
+}
+
+function withinLimits(name: string, param: Param, value: number): number {
+  if (param.min !== null && value < param.min) {
+    throw badParameter(
+      name,
+      `Invalid value '${value}' for parameter '${name}'; expected at least ${param.min}`,
+    );
+  }
+  if (param.max === null || value <= param.max) return value;
+  if (param.aboveMax === 'cap') return param.max;
+  throw badParameter(name, `Invalid value '${value}' for parameter '${name}'; expected at most ${param.max}`);
+}
+
+function missing(
+  name: string,
+  entity: Entity,
+  actionName: ActionName,
+  given: Readonly<Record<string, unknown>>,
+): ApiError {
+  return badParameter(
+    name,
+    `Missing required path parameter '${name}' for path '${entity.name}/${actionName}'. ` +
+      `Provided parameters: ${pythonList(Object.keys(given).slice(0, 20).map(shorten))}`,
+  );
+}
+
+/**
+ * Enough of a wrong value to recognise it; of an array or object its kind, for it may be nested deeper than can be
+ * written.
+ */
+function shorten(value: unknown): string {
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? '[…]' : '{…}';
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  return hasAtMostCharacters(text, 60) ? text : `${firstCharacters(text, 60)}…`;
+}
+
+/** The hosted executor prints its lists so: `['a', 'b']`. */
+export function pythonList(texts: readonly string[]): string {
+  return `[${texts.map((text) => `'${text}'`).join(', ')}]`;
+}
+
+export interface ResultShape {
+  /** What to keep; wins over `exclude` when both are given. Null: all. */
+  readonly select: Fields | null;
+  readonly exclude: Fields | null;
+  /** Long texts are cut, at any depth. */
+  readonly isTruncated: boolean;
+}
+
+const maxTextLength = 200;
+const marker = '... [truncated — use `get` action with the record id to retrieve the full value]';
+
+/** Applies what an execute call says about its result besides parameters. */
+export function shapeResult(record: JsonObject, shape: ResultShape): JsonObject {
+  const { select, exclude } = shape;
+  const fields = select ?? exclude;
+  const selected = fields === null ? record : filterMembers(record, fields, select !== null);
+  return shape.isTruncated ? mapValues(selected, truncate) : selected;
+}
+
+/** Dot paths by their first name: what each says of that member. */
+type Fields = () => ReadonlyMap<string, NamedField>;
+
+interface NamedField {
+  /** A path ends here: it stands for the whole value. */
+  isWhole: boolean;
+  readonly below: Fields;
+}
+
+/**
+ * Null for no paths. Taken apart once for all records, as a body has room for a hundred thousand paths, and only as far
+ * down as a record goes, as one path has room for as many names.
+ */
+export function fieldsOf(paths: readonly string[]): Fields | null {
+  return paths.length === 0 ? null : namedFields(paths);
+}
+
+function namedFields(paths: readonly string[]): Fields {
+  let named: ReadonlyMap<string, NamedField> | null = null;
+  return () => (named ??= byFirstName(paths));
+}
+
+function byFirstName(paths: readonly string[]): ReadonlyMap<string, NamedField> {
+  const rests = new Map<string, string[]>();
+  const named = new Map<string, NamedField>();
+  for (const path of paths) {
+    const dot = path.indexOf('.');
+    const name = dot < 0 ? path : path.slice(0, dot);
+    const below = rests.get(name) ?? [];
+    const field = named.get(name) ?? { isWhole: false, below: namedFields(below) };
+    if (dot < 0) field.isWhole = true;
+    else below.push(path.slice(dot + 1));
+    rests.set(name, below);
+    named.set(name, field);
+  }
+  return named;
+}
+
+/** The members that the paths name, or all others. A path that leads into a value without members names nothing. */
+function filterMembers(object: JsonObject, fields: Fields, isSelected: boolean): JsonObject {
+  const named = fields();
+  const entries: [string, JsonValue][] = [];
+  for (const [name, value] of Object.entries(object)) {
+    const field = named.get(name);
+    if (field !== undefined && !field.isWhole && isJsonObject(value)) {
+      entries.push([name, filterMembers(value, field.below, isSelected)]);
+    } else if ((field?.isWhole === true) === isSelected) {
+      entries.push([name, value]);
+    }
+  }
+  return Object.fromEntries(entries);
+}
+
+function truncate(value: JsonValue): JsonValue {
+  if (typeof value === 'string') {
+    return hasAtMostCharacters(value, maxTextLength)
+      ? value
+      : `${firstCharacters(value, maxTextLength)}${marker}`;
+  }
+  if (Array.isArray(value)) return value.map(truncate);
+  return isJsonObject(value) ? mapValues(value, truncate) : value;
+}
+
+function mapValues(object: JsonObject, change: (value: JsonValue) => JsonValue): JsonObject {
+  return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, change(value)]));
+}
+
+/**
+ * More than any record has fields; without it a body full of invalid paths gets an error for each, one by one, before
+ * it is refused.
+ */
+const fieldPaths = z.array(z.string()).max(100_000).nullish();
+
+/** The body of an execute call. What `params` may hold is the definition's business: see `checkParams`. */
+export const executeBody = z.object({
+  entity: z.string(),
+  action: z
+    .string()
+    .describe('list, get, context_store_search (or search), download: as the entity offers them.'),
+  params: z
+    .record(z.string(), z.unknown())
+    .nullish()
+    .describe("The action's parameters; null or absent where there are none."),
+  select_fields: fieldPaths.describe('Dot paths of what is kept of a record; wins over exclude_fields.'),
+  exclude_fields: fieldPaths.describe('Dot paths of what is left out of a record.'),
+  skip_truncation: z
+    .boolean()
+    .nullish()
+    .describe('false: texts of a list or a search that are longer than 200 characters are cut.'),
+  intent: textUpTo(512).nullish().describe('Accepted and not used.'),
+});
+
+export type ExecuteBody = z.output<typeof executeBody>;
+
+interface ExecuteCall extends KeptConnector {
+  readonly stores: Pick<ContextStores, 'search'>;
+  readonly body: ExecuteBody;
+  /** Aborted when the client disconnects. */
+  readonly signal: AbortSignal;
+}
+
+/** `file`: the body is its bytes and nothing else. */
+export type ExecuteAnswer =
+  | {
+      readonly kind: 'envelope';
+      readonly result: JsonObject | readonly JsonValue[];
+      readonly connectorMetadata: JsonObject | null;
+    }
+  | { readonly kind: 'file'; readonly file: ProviderFile };
+
+/**
+ * Runs one action of one entity: `list`, `get` and `download` at the third party, searches in the indexed store. Throws
+ * `ApiError`: 400 for what the definition does not offer or a value it does not take, 404 for a record that is not
+ * there, 504 where the third party takes too long, and what the provider or the store throws.
+ */
+export async function executeAction(call: ExecuteCall): Promise<ExecuteAnswer> {
+  const { body, provider, signal } = call;
+  const { entity, action, actionName } = findAction(call.definition, body.entity, body.action);
+  const params = checkParams(entity, actionName, action, body.params ?? {});
+  const shape = shapeOf(body, actionName !== 'get');
+  const ask = <Answer>(call: (request: ProviderRequest) => Promise<Answer>): Promise<Answer> =>
+    askProvider(signal, (own) => call({ entity, params, signal: own }));
+  switch (actionName) {
+    case 'list': {
+      const { records, metadata } = await ask((request) => provider.list(request));
+      // What is no object is handed on as it came: it has no fields to select.
+      const shaped = records.map((record) =>
+        isJsonObject(record) ? shapeResult(withCopies(record, entity), shape) : record,
+      );
+      return envelope(shaped, metadata);
+    }
+    case 'get': {
+      const record = await ask((request) => provider.get(request));
+      if (record === null) throw notFound(`There is no such record in '${entity.name}'.`);
+      return envelope(shapeResult(withCopies(record, entity), shape));
+    }
+    case 'context_store_search': {
+      const { data, meta } = await call.stores.search(call.connectorId, entity.name, params, signal);
+      return envelope({ data: data.map((record) => shapeResult(record, shape)), meta: { ...meta } });
+    }
+    case 'download':
+      return { kind: 'file', file: (await ask((request) => provider.download(request))) ?? noFile };
+  }
+}
+
+/** With the fields that the definition fills from what the third party sends, which stays beside them. */
+function withCopies(record: JsonObject, { filledFrom }: Entity): JsonObject {
+  return filledFrom.size === 0
+    ? record
+    : { ...record, ...Object.fromEntries(copiedFields(record, filledFrom)) };
+}
+
+function envelope(
+  result: JsonObject | readonly JsonValue[],
+  connectorMetadata: JsonObject | null = null,
+): ExecuteAnswer {
+  return { kind: 'envelope', result, connectorMetadata };
+}
+
+/** `get` is the way to a whole value, so it is never cut. */
+function shapeOf(body: ExecuteBody, isCuttable: boolean): ResultShape {
+  return {
+    select: fieldsOf(body.select_fields ?? []),
+    exclude: fieldsOf(body.exclude_fields ?? []),
+    isTruncated: isCuttable && body.skip_truncation === false,
+  };
+}
+
+/**
+ * The hosted service answers an unknown file's id with success and no bytes: its documentation tells clients to check
+ * the size.
+ */
+const noFile: ProviderFile = {
+  name: 'download',
+  contentType: 'application/octet-stream',
+  size: 0,
+  async *read() {
+    // Nothing to give.
+  },
+};
+
+/** Looks up what an execute call names; 400 in the hosted executor's words when the definition does not have it. */
+function findAction(definition: Definition, entityName: string, wantedAction: string) {
+  const entity = [...definition.entities.values()].find(({ name }) => name === entityName);
+  if (entity === undefined) {
+    throw new ApiError(
+      400,
+      `Entity '${shorten(entityName)}' not found in connector. Available entities: ${pythonList([...definition.entities.keys()])}`,
+      { field: 'body.entity', errorCode: 'unknown_entity' },
+    );
+  }
+  // The documentation's prose still says `search`.
+  const name = wantedAction === 'search' ? 'context_store_search' : wantedAction;
+  for (const [actionName, action] of entity.actions) {
+    if (actionName === name) return { entity, action, actionName };
+  }
+  throw new ApiError(
+    400,
+    `Action '${shorten(wantedAction)}' not supported for entity '${entity.name}'. ` +
+      `Supported actions: ${pythonList([...entity.actions.keys()])}`,
+    { field: 'body.action', errorCode: 'unsupported_action' },
+  );
+}
+
+/** A client that takes nothing, or a provider that sends nothing, for so long is cut off. */
+const defaultStalledMs = 60_000;
+
+/**
+ * Answers with the bytes of a file, at the pace at which the client takes them: about two chunks are in memory.
+ * Resolves when the answer is through, whole or not. Where the provider fails, or gives other than `file.size` bytes,
+ * it rejects while nothing was sent (two chunks, or the end, are waited for), for an answer that says so; later, it
+ * ends the connection: what comes short never ends cleanly. `signal` must be aborted when the client disconnects; once
+ * bytes were sent, the connection is cut when none has moved for `stalledMs`.
+ */
+export async function sendFile(
+  reply: FastifyReply,
+  file: ProviderFile,
+  signal: AbortSignal,
+  stalledMs: number = defaultStalledMs,
+): Promise<FastifyReply> {
+  const size = file.size !== null && Number.isSafeInteger(file.size) && file.size >= 0 ? file.size : null;
+  // Do not start a read for a client that has disconnected: its failure would be unnoticed.
+  signal.throwIfAborted();
+  // A provider that ignores its signal does not hold the connection.
+  const cut = (): void => {
+    if (reply.raw.headersSent) reply.raw.destroy();
+  };
+  signal.addEventListener('abort', cut, { once: true });
+  const bytes = wholeFile(file, size, signal);
+  await orAborted(bytes.next(), signal);
+  reply.raw.setTimeout(stalledMs);
+  return reply
+    .headers({
+      'content-type': mediaType(file.contentType),
+      'content-disposition': contentDisposition(file.name),
+      // The type is the third party's word: no browser is to make something livelier of the bytes.
+      'x-content-type-options': 'nosniff',
+      ...(size === null ? {} : { 'content-length': String(size) }),
+    })
+    .send(Readable.from(bytes, { objectMode: false }));
+}
+
+/**
+ * Always a chunk behind the provider, so that the last one comes when that has ended as it should: before, no client
+ * can have it all. The first thing it gives is empty, and says that there are bytes to send (or none at all): until
+ * then the answer can still be another one.
+ */
+async function* wholeFile(
+  file: ProviderFile,
+  size: number | null,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  let held: Uint8Array | null = null;
+  let length = 0;
+  let isOpen = false;
+  for await (const chunk of file.read(signal)) {
+    length += chunk.byteLength;
+    if (size !== null && length > size) throw wrongLength(size, `${length} or more`);
+    if (held !== null) {
+      if (!isOpen) yield nothing;
+      isOpen = true;
+      yield held;
+    }
+    held = chunk;
+  }
+  if (size !== null && length < size) throw wrongLength(size, `${length}`);
+  if (!isOpen) yield nothing;
+  if (held !== null) yield held;
+}
+
+const nothing = new Uint8Array(0);
+
+function wrongLength(size: number, got: string): ApiError {
+  return new ApiError(502, `Expected a file of ${size} bytes from the third party, got ${got}.`, {
+    errorCode: 'file_invalid',
+  });
+}
+
+const token = "[A-Za-z0-9!#$&^_.+'*`|~%-]+";
+const mediaTypePattern = new RegExp(`^${token}/${token}(; ?${token}=(${token}|"[ !#-[\\]-~]*"))*$`);
+
+/** What the third party says, where that is a media type at all: anything else could break out of the header. */
+function mediaType(text: string): string {
+  return text.length <= 200 && mediaTypePattern.test(text) ? text : 'application/octet-stream';
+}
+
+/**
+ * `attachment` with a file's name as RFC 6266 has it. The third party's name is first made harmless in any folder and
+ * on any terminal; `filename*` holds it whole, and a plain `filename` beside it serves clients that know no other. Pure
+ * ASCII whatever the name, so nothing in one can begin another header.
+ */
+export function contentDisposition(name: string): string {
+  if (name === '') return 'attachment';
+  const safe = safeBase(name);
+  const plain = safe.replace(/[^ !#$&'()+,\-.0-9;=@A-Z[\]^_`a-z{}~]/gu, '_');
+  const quoted = `attachment; filename="${plain}"`;
+  return plain === safe ? quoted : `${quoted}; filename*=UTF-8''${encoded(safe)}`;
+}
+
+/** RFC 5987: what `encodeURIComponent` leaves and an extended value may not hold is written in hex, too. */
+function encoded(name: string): string {
+  return encodeURIComponent(name).replace(
+    /['()*]/g,
+    (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+}

@@ -1,0 +1,491 @@
+import { randomUUID } from 'node:crypto';
+import * as z from 'zod';
+import type { Definition } from '../../definitions/definition.ts';
+import { ApiError } from '../api-error.ts';
+import { addressFor, ensureWorkspace, workspaceById, workspaceByName } from '../local-connectors.ts';
+import type { LocalConnector } from '../local-connectors.ts';
+import type { ProviderCheck } from '../provider.ts';
+import type { Principal } from '../state/applications.ts';
+import type { StoredConnector } from '../state/connectors.ts';
+import type { ServiceState } from '../state/open-service-state.ts';
+import { maxNameLength } from '../state/open-state-file.ts';
+import type { Workspace } from '../state/workspaces.ts';
+import { entityReadiness, type EntityStatus, readiness, type StoreStatus } from '../store/context-stores.ts';
+import { searchableEntities } from '../store/store-ledger.ts';
+import { credentialsSchema, definitionById, iconUrl, templateId } from './catalog-endpoints.ts';
+import { endpoint, json, jsonObject, ofConnector, shownAs, time } from './endpoint.ts';
+import {
+  checkCredentials,
+  checkRequestedEntities,
+  connectorChange,
+  connectorConfig,
+  definitionFor,
+  givesSomething,
+  newConnector,
+  requestedEntities,
+} from './new-connector.ts';
+
+/** Definitions come with the program and have no dates. */
+const bornAt = '2024-02-01T09:30:00.000Z';
+
+const templateFields = {
+  id: [z.guid(), ({ definition }: LocalConnector) => templateId(definition)],
+  name: [z.string(), ({ definition }: LocalConnector) => definition.title],
+  icon: [z.url().nullable(), ({ definition }: LocalConnector) => iconUrl(definition)],
+  connector_name: [
+    z.string().nullable().describe("The definition's short name."),
+    ({ definition }: LocalConnector) => definition.name,
+  ],
+  organization_id: [z.guid().nullable(), ({ stored }: LocalConnector) => stored.organizationId],
+  actor_definition_id: [
+    z.guid().describe('The `sourceDefinitionId` of the connector type.'),
+    ({ definition }: LocalConnector) => definition.id,
+  ],
+  tags: [z.array(z.string()), () => []],
+  customization: [z.null(), null],
+  mode: [z.enum(['DIRECT', 'REPLICATION', 'MULTI']), 'DIRECT'],
+  runtime_mode: [
+    z.enum(['direct_only', 'context_store_only', 'direct_and_context_store']),
+    (connector: LocalConnector) => (isSearchable(connector) ? 'direct_and_context_store' : 'direct_only'),
+  ],
+  supports_context_store: [z.boolean(), isSearchable],
+  created_at: [time, bornAt],
+  updated_at: [time, bornAt],
+} as const;
+
+function isSearchable({ definition }: LocalConnector): boolean {
+  return searchableEntities(definition).length > 0;
+}
+
+const summarizedTemplate = shownAs<LocalConnector>()('SummarizedSourceTemplate', templateFields);
+
+const detailedTemplate = shownAs<LocalConnector>()('SourceTemplate', {
+  ...templateFields,
+  source_definition_id: [z.guid(), ({ definition }) => definition.id],
+  user_config_spec: [
+    z.object({ connectionSpecification: jsonObject }),
+    ({ definition }) => ({ connectionSpecification: credentialsSchema(definition) }),
+  ],
+  partial_default_config: [jsonObject, () => ({})],
+  is_experimental: [z.boolean(), false],
+});
+
+export const connectorSummary = shownAs<LocalConnector>()('ConnectorSummary', {
+  id: [z.string(), ({ stored }) => stored.id],
+  name: [z.string(), ({ stored }) => stored.name],
+  summarized_source_template: [summarizedTemplate.shape, summarizedTemplate.show],
+  created_at: [time, ({ stored }) => stored.createdAt],
+  updated_at: [time, ({ stored }) => stored.updatedAt],
+});
+
+/** What a connector was made with, but for its credentials: those are in no answer. */
+export const connectorDetail = shownAs<LocalConnector>()('Connector', {
+  id: [z.string(), ({ stored }) => stored.id],
+  name: [z.string(), ({ stored }) => stored.name],
+  source_template: [detailedTemplate.shape, detailedTemplate.show],
+  replication_config: [jsonObject, (connector) => configOf(connector).replication],
+  environment: [jsonObject, (connector) => configOf(connector).environment],
+  entities: [requestedEntities.nullable(), (connector) => configOf(connector).entities],
+  account_id: [
+    z
+      .string()
+      .nullable()
+      .describe(
+        'The account at the third party, as that one names it; null where it does not, and for a sample account.',
+      ),
+    ({ stored }) => (stored.account === '' ? null : stored.account),
+  ],
+  created_at: [time, ({ stored }) => stored.createdAt],
+  updated_at: [time, ({ stored }) => stored.updatedAt],
+});
+
+function configOf({ stored }: LocalConnector) {
+  return connectorConfig.parse(stored.replicationConfig);
+}
+
+export const showConnector = endpoint({
+  ...ofConnector,
+  method: 'GET',
+  path: '/api/v1/integrations/connectors/{id}',
+  operationId: 'getConnector',
+  summary: 'Show a connector',
+  description: 'All that a connector was made with, but for its credentials.',
+  success: { status: 200, description: 'The connector.', body: connectorDetail.shape },
+  handle: ({ path }, { principal }, { connectors }) =>
+    json(connectorDetail.show(connectors.byId(principal, path.id))),
+});
+
+interface Inspected {
+  readonly connector: LocalConnector;
+  readonly status: StoreStatus;
+}
+
+const cachedEntity = shownAs<EntityStatus>()(null, {
+  entity: [z.string(), ({ entity }) => entity],
+  status: [entityReadiness, ({ status }) => status],
+  ready_for_search: [z.boolean(), ({ isSearchable }) => isSearchable],
+  supported: [z.boolean(), true],
+  entity_count: [z.int().nullable(), ({ records }) => records],
+  updated_at: [time.nullable(), ({ updatedAt }) => updatedAt],
+  semantic_search_status: [z.array(z.never()), () => []],
+});
+
+const storeReadiness = shownAs<Inspected>()(null, {
+  connector_id: [z.string(), ({ connector }) => connector.stored.id],
+  source_definition_id: [z.guid(), ({ connector }) => connector.definition.id],
+  readiness: [
+    readiness.describe('Of the whole store. Search works in Preview and Ready.'),
+    ({ status }) => status.readiness,
+  ],
+  supported_context_store_entities: [
+    z.array(z.object({ entity: z.string(), suggested: z.boolean() })),
+    ({ connector }) =>
+      searchableEntities(connector.definition).map(({ name }) => ({ entity: name, suggested: true })),
+  ],
+  configured_cache_entities: [
+    z.array(cachedEntity.shape),
+    ({ status }) => status.entities.map(cachedEntity.show),
+  ],
+});
+
+const inspection = shownAs<Inspected>()('ConnectorInspection', {
+  connector_id: [z.string(), ({ connector }) => connector.stored.id],
+  name: [z.string(), ({ connector }) => connector.stored.name],
+  workspace_id: [z.guid(), ({ connector }) => connector.stored.workspaceId],
+  organization_id: [z.guid(), ({ connector }) => connector.stored.organizationId],
+  source_definition_id: [z.guid(), ({ connector }) => connector.definition.id],
+  source_definition_name: [z.string(), ({ connector }) => connector.definition.title],
+  source_config_template_id: [z.guid(), ({ connector }) => templateId(connector.definition)],
+  docs_skill_id: [z.string(), ({ connector }) => connector.definition.name],
+  context_store_readiness: [storeReadiness.shape, storeReadiness.show],
+  warnings: [z.array(z.string()), ({ connector, status }) => warningsOf(connector, status)],
+});
+
+export const inspectConnector = endpoint({
+  ...ofConnector,
+  method: 'GET',
+  path: '/api/v1/integrations/connectors/{id}/inspect',
+  operationId: 'inspectConnector',
+  summary: "Get the status of a connector's index",
+  description:
+    'Loading, Building Preview, Preview, Ready: in the last two `context_store_search` works. `warnings` says what keeps the store from ' +
+    'being complete.',
+  success: { status: 200, description: 'The connector and its store.', body: inspection.shape },
+  handle({ path }, { principal }, { connectors }) {
+    const connector = connectors.byId(principal, path.id);
+    return json(inspection.show({ connector, status: connectors.status(connector) }));
+  },
+});
+
+/** What keeps the connector's store from being complete. */
+export function warningsOf({ workspace }: LocalConnector, { problem }: StoreStatus): string[] {
+  const ofStore = problem === null ? [] : [problem];
+  if (workspace.status === 'inactive') {
+    return ['The workspace is inactive: its connectors are disabled.', ...ofStore];
+  }
+  if (!workspace.isCacheEnabled) {
+    return ['cache_enabled is false in the workspace: there is no indexed store.', ...ofStore];
+  }
+  return ofStore;
+}
+
+const oldName = z
+  .string()
+  .min(1)
+  .optional()
+  .meta({ deprecated: true, description: 'An old name of workspace_name.' });
+
+const query = z.object({
+  workspace_name: z.string().min(1).optional(),
+  workspace_id: z.guid().optional(),
+  customer_name: oldName,
+  external_user_id: oldName,
+  definition_id: z.guid().optional().describe('Only connectors of this type.'),
+});
+
+export const listConnectors = endpoint({
+  method: 'GET',
+  path: '/api/v1/integrations/connectors',
+  operationId: 'listConnectors',
+  tag: 'Connectors',
+  summary: 'List the connectors of a workspace',
+  description:
+    'In the order of their creation, not paginated. The workspace is named by `workspace_name` or `workspace_id`; where both are ' +
+    'given, both must be right. A scoped token needs neither.',
+  access: 'workspace',
+  request: { query },
+  success: {
+    status: 200,
+    description: 'The connectors. Their type stands in `summarized_source_template.actor_definition_id`.',
+    body: z.object({ data: z.array(connectorSummary.shape) }).meta({ id: 'ConnectorList' }),
+  },
+  refusals: { 404: 'There is no such workspace.' },
+  example: { query: { workspace_name: 'default' } },
+  handle({ query: wanted }, { principal }, { state, definitions, connectors }) {
+    const workspace = wantedWorkspace(state, principal, wanted);
+    const id = wanted.definition_id;
+    const definition = id === undefined ? null : definitionById(definitions, id);
+    const found = definition === undefined ? [] : connectors.inWorkspace(workspace, definition);
+    return json({ data: found.map(connectorSummary.show) });
+  },
+});
+
+function wantedWorkspace(
+  state: ServiceState,
+  principal: Principal,
+  wanted: z.output<typeof query>,
+): Workspace {
+  const id = wanted.workspace_id?.toLowerCase() ?? null;
+  const name = wanted.workspace_name ?? wanted.customer_name ?? wanted.external_user_id ?? null;
+  if (name !== null) {
+    const found = workspaceByName(state, principal, name);
+    // By its id it is another one: what both name together is not there.
+    return id === null || found.id === id ? found : workspaceById(state, principal, '');
+  }
+  if (id !== null || principal.workspaceId !== null) {
+    return workspaceById(state, principal, id ?? principal.workspaceId ?? '');
+  }
+  throw new ApiError(422, 'Expected workspace_name or workspace_id.', {
+    field: 'query.workspace_name',
+    errorCode: 'missing',
+  });
+}
+
+export const createConnector = endpoint({
+  method: 'POST',
+  path: '/api/v1/integrations/connectors',
+  operationId: 'createConnector',
+  tag: 'Connectors',
+  summary: 'Create a connector',
+  description:
+    'Binds credentials to a connector type. The third party is asked whether it takes them, and to which account they belong; the ' +
+    'connector keeps to that account. They are kept encrypted and are in no answer.\n\n' +
+    'With a secret that begins with `sample`, such as `{"api_key": "sample"}`, the connector has a sample account and asks no ' +
+    'third party; so has every connector of a type that no third party is declared for, or that was created on a server started with ' +
+    '--samples.\n\n' +
+    'An application token makes the workspace where there is none of its name; to a scoped token every other workspace is ' +
+    'unknown. The indexed store begins to fill at once.',
+  access: 'workspace',
+  request: { body: newConnector },
+  success: { status: 200, description: 'The connector.', body: connectorDetail.shape },
+  refusals: {
+    404: 'There is no such connector type; for a scoped token also: it is another workspace.',
+    409: 'The organization has as many connectors or workspaces as it may have.',
+    422: 'The fields are not as expected, or the third party does not take the credentials.',
+    502: 'The third party cannot be asked: nothing was changed.',
+    504: 'The third party did not answer in time: nothing was changed.',
+  },
+  example: {
+    body: {
+      workspace_name: 'default',
+      connector_type: 'email-marketing',
+      name: 'Newsletter',
+      credentials: { api_key: '…' },
+    },
+  },
+  async handle({ body }, { principal, signal }, { state, definitions, connectors }) {
+    const definition = definitionFor(definitions, body);
+    const credentials = body.credentials ?? null;
+    // A third party is not asked on behalf of a token that may not create this.
+    if (principal.kind === 'scoped') workspaceByName(state, principal, body.workspace_name);
+    // Before anything is made: a check may take a while, and may say no.
+    const account = accountOf(await connectors.checkNew({ definition }, credentials, signal));
+    const workspace = ensureWorkspace(state, principal, body.workspace_name);
+    const stored = state.connectors.create({
+      organizationId: principal.organizationId,
+      workspaceId: workspace.id,
+      definition: definition.name,
+      name: body.name ?? defaultName(definition, workspace),
+      credentials,
+      account,
+      address: addressFor(definition, account, credentials),
+      replicationConfig: connectorConfig.parse({ ...body, replication: body.replication_config }),
+    });
+    await connectors.settleStore(stored);
+    return json(connectorDetail.show({ stored, definition, workspace }));
+  },
+});
+
+export const updateConnector = endpoint({
+  ...ofConnector,
+  method: 'PUT',
+  path: '/api/v1/integrations/connectors/{id}',
+  operationId: 'updateConnector',
+  summary: 'Change a connector',
+  description:
+    'Changes what is given and leaves the rest. The third party is asked about new credentials; those of another account are refused. ' +
+    'They count from the next call on, and the indexed store is brought up to date with them at once.',
+  request: { ...ofConnector.request, body: connectorChange },
+  success: { status: 200, description: 'The connector as it is now.', body: connectorDetail.shape },
+  refusals: {
+    ...ofConnector.refusals,
+    409: 'The credentials belong to another account.',
+    422: 'The fields are not as expected, or the third party does not take the credentials.',
+    502: 'The third party cannot be asked: nothing was changed.',
+    504: 'The third party did not answer in time: nothing was changed.',
+  },
+  example: { ...ofConnector.example, body: { name: 'Newsletter' } },
+  async handle({ path, body }, { principal, signal }, { state, connectors }) {
+    const { stored, definition } = connectors.byId(principal, path.id);
+    checkRequestedEntities(definition, body.entities);
+    if (body.credentials !== undefined && body.credentials !== null) {
+      checkCredentials(definition, body.credentials);
+      const asked = { definition, connectorId: stored.id };
+      const account = accountOf(await connectors.checkNew(asked, body.credentials, signal));
+      if (account !== stored.account) {
+        throw new ApiError(409, otherAccount(stored), {
+          field: 'body.credentials',
+          errorCode: 'identity_changed',
+        });
+      }
+    }
+    if (givesSomething(body)) {
+      const before = stored.replicationConfig;
+      state.connectors.update(principal.organizationId, stored.id, {
+        name: body.name ?? stored.name,
+        ...(body.credentials
+          ? {
+              credentials: body.credentials,
+              address: addressFor(definition, stored.account, body.credentials),
+            }
+          : {}),
+        replicationConfig: connectorConfig.parse({
+          replication: body.replication_config ?? before['replication'],
+          environment: body.environment ?? before['environment'],
+          entities: body.entities ?? before['entities'],
+        }),
+      });
+      // They may open another account, or one that was shut: the store does not wait for its time.
+      if (body.credentials) await connectors.settleStore(stored);
+    }
+    return json(connectorDetail.show(connectors.byId(principal, path.id)));
+  },
+});
+
+export const deleteConnector = endpoint({
+  ...ofConnector,
+  method: 'DELETE',
+  path: '/api/v1/integrations/connectors/{id}',
+  operationId: 'deleteConnector',
+  summary: 'Delete a connector',
+  description:
+    'With its credentials and its indexed store. The answer names a job because clients expect one; here the work is done when it comes.',
+  success: {
+    status: 202,
+    description: 'The connector was deleted.',
+    body: z.object({ job_id: z.guid() }).meta({ id: 'ConnectorDeletion' }),
+  },
+  async handle({ path }, { principal }, { connectors }) {
+    const { stored } = connectors.byId(principal, path.id);
+    await connectors.delete(stored);
+    return json({ job_id: randomUUID() });
+  },
+});
+
+/**
+ * Null: a sample account, which takes any credentials until it is asked for records. Throws `ApiError` 422 where the
+ * third party does not take them.
+ */
+function accountOf(check: ProviderCheck): string | null {
+  if (check.kind === 'refused') {
+    throw new ApiError(422, check.why, {
+      field: 'body.credentials',
+      errorCode: 'third_party_refused',
+    });
+  }
+  return check.kind === 'account' ? check.account : null;
+}
+
+/** Their records must not come under one connector. */
+export function otherAccount({ account }: StoredConnector): string {
+  return account === null
+    ? 'This connector has a sample account, and these credentials belong to a real one. Create another connector for it.'
+    : 'These credentials belong to another account than the one that this connector was created for. Create another connector for it.';
+}
+
+function defaultName({ title }: Definition, { name }: Workspace): string {
+  const both = `${title} (${name})`;
+  return both.length <= maxNameLength ? both : title;
+}
+
+/** `why`: why the check failed; null: it succeeded. */
+const outcome = shownAs<{ readonly why: string | null; readonly now: number }>()('ConnectorCheck', {
+  id: [z.guid().describe('Of the check.'), () => randomUUID()],
+  status: [z.enum(['succeeded', 'failed']), ({ why }) => (why === null ? 'succeeded' : 'failed')],
+  error_message: [z.string().nullable(), ({ why }) => why],
+  failure_reason: [
+    z
+      .object({ timestamp: z.int(), failure_type: z.literal('config_error'), external_message: z.string() })
+      .nullable(),
+    ({ why, now }) =>
+      why === null
+        ? null
+        : { timestamp: Math.floor(now / 1000), failure_type: 'config_error' as const, external_message: why },
+  ],
+  entity_check_results: [z.null(), null],
+});
+
+export const checkNewConnector = endpoint({
+  method: 'POST',
+  path: '/api/v1/integrations/connectors/check',
+  operationId: 'checkNewConnector',
+  tag: 'Connectors',
+  summary: 'Validate a new connector',
+  description:
+    'Takes the body of a creation, asks the third party whether it takes the credentials, and keeps nothing. A third party that refuses ' +
+    'is an answer, not an error: 200 with `status: failed`.',
+  access: 'workspace',
+  request: { body: newConnector },
+  success: { status: 200, description: 'What the third party said.', body: outcome.shape },
+  refusals: {
+    404: 'There is no such connector type; for a scoped token also: it is another workspace.',
+    502: 'The third party cannot be asked.',
+    504: 'The third party did not answer in time.',
+  },
+  example: {
+    body: { workspace_name: 'default', connector_type: 'email-marketing', credentials: { api_key: '…' } },
+  },
+  async handle({ body }, { principal, signal }, { state, definitions, connectors, clock }) {
+    if (principal.kind === 'scoped') workspaceByName(state, principal, body.workspace_name);
+    const definition = definitionFor(definitions, body);
+    const check = await connectors.checkNew({ definition }, body.credentials ?? null, signal);
+    return json(toOutcome(check, clock.now()));
+  },
+});
+
+export const checkConnector = endpoint({
+  ...ofConnector,
+  method: 'POST',
+  path: '/api/v1/integrations/connectors/{id}/check',
+  operationId: 'checkConnector',
+  summary: 'Try a connector, or a change to it',
+  description:
+    'Asks the third party about the credentials in the body, or, where there are none or no body, about those that the connector has.',
+  request: { ...ofConnector.request, body: connectorChange.optional() },
+  success: { status: 200, description: 'What the third party said.', body: outcome.shape },
+  refusals: {
+    ...ofConnector.refusals,
+    502: 'The third party cannot be asked.',
+    504: 'The third party did not answer in time.',
+  },
+  example: { ...ofConnector.example, body: {} },
+  async handle({ path, body }, { principal, signal }, { connectors, clock }) {
+    const connector = connectors.byId(principal, path.id);
+    const { definition, stored } = connector;
+    checkRequestedEntities(definition, body?.entities);
+    if (!body?.credentials) {
+      return json(toOutcome(await connectors.check(connector, signal), clock.now()));
+    }
+    checkCredentials(definition, body.credentials);
+    const asked = { definition, connectorId: stored.id };
+    const check = await connectors.checkNew(asked, body.credentials, signal);
+    const account = check.kind === 'account' ? check.account : null;
+    const isOther = check.kind !== 'refused' && account !== stored.account;
+    const judged: ProviderCheck = isOther ? { kind: 'refused', why: otherAccount(stored) } : check;
+    return json(toOutcome(judged, clock.now()));
+  },
+});
+
+function toOutcome(check: ProviderCheck, now: number) {
+  return outcome.show({ why: check.kind === 'account' ? null : check.why, now });
+}
