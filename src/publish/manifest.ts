@@ -99,6 +99,8 @@ const manifest = z.strictObject({
 export type Manifest = z.infer<typeof manifest>;
 export type PublishedEntity = Manifest['entities'][number];
 export type PublishedFile = PublishedEntity['files'][number];
+/** What was written to a file. */
+export type RowsOfFile = Pick<PublishedFile, 'rows' | 'firstSeq' | 'lastSeq'>;
 export type PublishedColumn = PublishedEntity['columns'][number];
 
 /** `connector/entity`, for people and as a key. */

@@ -9,7 +9,7 @@ import { csvLines, type RecordFormat } from '../export/record-format.ts';
 import { columnWriter, onOneLine } from '../sinks/jsonl/line.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
 import { explained } from './folder-store.ts';
-import type { PublishedColumn, PublishedFile } from './manifest.ts';
+import type { PublishedColumn, PublishedFile, RowsOfFile } from './manifest.ts';
 import type { RecordColumn } from './parquet/parquet-file.ts';
 import type { ParquetCalls, SentRow } from './parquet/parquet-process.ts';
 
@@ -112,9 +112,6 @@ export interface RowFile {
   /** Removes the file, closed or not. */
   remove(): Promise<void>;
 }
-
-/** What was written to it. */
-export type RowsOfFile = Pick<PublishedFile, 'rows' | 'firstSeq' | 'lastSeq'>;
 
 /** Behind the columns of the record, in every format. `_deleted_at` is an instant, or null. */
 export const ownColumns = ['_extra', '_seq', '_changed_at', '_run_id', '_deleted', '_deleted_at'] as const;

@@ -8,7 +8,7 @@ import { writeNumber } from '../../core/json-text.ts';
 import type { ColumnValue, FieldType } from '../../core/records.ts';
 import { openPrivateFile } from '../../files/private-file.ts';
 import { toFileError } from '../folder-store.ts';
-import type { RowsOfFile } from '../row-files.ts';
+import type { RowsOfFile } from '../manifest.ts';
 import { isJsonColumn } from '../../sinks/decisions/stored-table.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
 

@@ -3,7 +3,7 @@ import { explainedAs } from '../../child/channel.ts';
 import type { Instant } from '../../core/clock.ts';
 import type { RunId } from '../../core/names.ts';
 import type { ColumnValue } from '../../core/records.ts';
-import type { RowsOfFile } from '../row-files.ts';
+import type { RowsOfFile } from '../manifest.ts';
 import { createParquetFile, type ParquetFile, type RecordColumn } from './parquet-file.ts';
 
 /** A `StoredRecord` without the names of its members: with them it takes a process twice the time to receive one. */
