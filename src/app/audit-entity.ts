@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { App, SyncRequest } from './app.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import { keyTextOf, type EntityTable } from '../core/records.ts';
-import { explodedShape, recordShape, type RecordShape } from '../engine/prepare/record-shape.ts';
+import { explodedShape, recordShape, type RecordShape } from '../engine/prepare/prepare-record.ts';
 import { makeTemporaryFolder } from '../files/temporary-folder.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';

@@ -10,8 +10,9 @@ import {
   type BackfillPlan,
   type BackfillSpan,
   type WindowLength,
-} from '../engine/plan-backfill.ts';
-import { windowText, type Window } from '../engine/run-options.ts';
+  windowText,
+  type Window,
+} from '../engine/plan-run.ts';
 import { selectEntities } from '../engine/chosen-entities.ts';
 import { formatDuration, parseDuration } from '../settings/parse-unit.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';

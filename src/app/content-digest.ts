@@ -2,8 +2,7 @@ import { readJson, widenedText, writeJson } from '../core/json-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityTable, PreparedRecord } from '../core/records.ts';
 import { canonicalJson, canonicalJsonWithout, shortHash } from '../engine/prepare/canonical-json.ts';
-import { oldAddress, slotOf } from '../engine/prepare/column-value.ts';
-import type { RecordShape } from '../engine/prepare/record-shape.ts';
+import { oldAddress, slotOf, type RecordShape } from '../engine/prepare/prepare-record.ts';
 import { fieldValue } from './stored-fields.ts';
 
 /**

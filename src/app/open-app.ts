@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { hasCode } from '../core/errors.ts';
-import { estimateCalls } from '../engine/estimate-calls.ts';
+import { estimateCalls } from '../engine/plan-run.ts';
 import { selectEntities } from '../engine/chosen-entities.ts';
 import { openNotifier } from '../notify/open-notifier.ts';
 import type { ConnectorSettings, ReadConnector, SettingsWith } from '../settings/settings.ts';

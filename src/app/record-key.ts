@@ -1,7 +1,7 @@
 import type { JsonValue } from '../core/json.ts';
 import { keyTextOf, type EntityTable, type FieldType } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
-import { toColumnValue } from '../engine/prepare/column-value.ts';
+import { toColumnValue } from '../engine/prepare/prepare-record.ts';
 
 /** A record's key as a person named it. */
 export type RecordKey = ReturnType<typeof parseRecordKey>;

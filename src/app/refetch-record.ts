@@ -10,13 +10,17 @@ import {
 } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
 import type { Entity } from '../definitions/definition.ts';
-import { compileExplode } from '../engine/prepare/explode-record.ts';
-import { isOfKind, isPartial } from '../engine/prepare/partial-record.ts';
-import { compilePrepare } from '../engine/prepare/prepare-record.ts';
-import { explodedShape, recordShape } from '../engine/prepare/record-shape.ts';
+import { compileExplode } from '../engine/prepare/prepare-page.ts';
+import {
+  isOfKind,
+  isPartial,
+  compilePrepare,
+  explodedShape,
+  recordShape,
+} from '../engine/prepare/prepare-record.ts';
 import { knownSchema, type SchemaPolicies } from '../engine/prepare/schema-policy.ts';
 import { runRepair } from '../engine/repair/run-repair.ts';
-import { findGetParams } from '../engine/sweep/find-get-params.ts';
+import { findGetParams } from '../engine/complete-page.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
 import { openExistingRecords, openSink } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';

@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts';
 import type { RunEvent } from '../core/events.ts';
 import { readJson, writeJson } from '../core/json-text.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
-import type { CallEstimate } from '../engine/estimate-calls.ts';
+import type { CallEstimate } from '../engine/plan-run.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { expectedRecords, remaining } from '../telemetry/expected-records.ts';
 import { advanceProgress, startProgress, type Expected } from '../telemetry/progress.ts';

@@ -2,7 +2,7 @@ import { instant, type Clock } from '../core/clock.ts';
 import { isPutOff } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
-import { windowText } from '../engine/run-options.ts';
+import { windowText } from '../engine/plan-run.ts';
 import type { RunJob, RunRequest } from '../jobs/worker-context.ts';
 import { connectorNamed } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';

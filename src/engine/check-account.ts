@@ -6,7 +6,7 @@ import type { Partition } from '../sinks/partition.ts';
 import type { StoredAccount, StoredKey } from '../sinks/stored-keys.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 import type { Run } from './run.ts';
-import { findGetParams } from './sweep/find-get-params.ts';
+import { findGetParams } from './complete-page.ts';
 import { knownOrMade } from '../core/known-or-made.ts';
 
 /** Of an entity with no more rows a page with other keys is a reason to ask, and says nothing by itself. */

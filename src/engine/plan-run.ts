@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, createHash } from 'node:crypto';
 import { instant } from '../core/clock.ts';
 import type { EntityName, RunId } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
@@ -9,7 +9,9 @@ import type { EntityReading, RunPlan } from '../sinks/sink.ts';
 import { entityMaskings } from './prepare/mask-row.ts';
 import { isReadIncrementally, type ChosenEntities, type ChosenEntity } from './chosen-entities.ts';
 import { timeParam } from '../pagination/pagination.ts';
-import { windowText, type RunOptions, type Window } from './run-options.ts';
+import type { RunKind, EntityReport } from '../sinks/run-report.ts';
+import type { ConnectorStatus, EntityStatus } from '../sinks/ledger-reader.ts';
+import { styleOf } from '../pagination/pagination-of.ts';
 
 /**
  * A chain of runs that stored nothing for this long is not resumed: its first half would be stale beside its second.
@@ -177,4 +179,206 @@ function isBoundedBelow(definition: Definition, chosen: ChosenEntities, name: En
  */
 function boundsOf({ since, before }: NonNullable<Entity['window']>, { sinceMs, untilMs }: Window): Params {
   return { [since]: timeParam(sinceMs - 1000), [before]: timeParam(untilMs + 999) };
+}
+
+export interface RunOptions {
+  readonly kind: Extract<RunKind, 'sync' | 'backfill'>;
+  /** Of a backfill: change values from `sinceMs` up to, not including, `untilMs`. Null in a sync. */
+  readonly window: Window | null;
+  /** The backfill that the window belongs to: `RunPlan.backfill`. Null in a sync. */
+  readonly backfill: string | null;
+  /** Everything is read in full, whatever is known. */
+  readonly isFull: boolean;
+  /** What a guard withholds is let pass. */
+  readonly allowDeletes: boolean;
+  /** Neither time nor calls without end: what was not read for longest goes first, and the run ends as `partial`. */
+  readonly budgetMs: number | null;
+  readonly maxCalls: number | null;
+  readonly guards: Guards;
+  /** What a person asked for with it: `RunPlan.act`. */
+  readonly act?: RunPlan['act'];
+}
+
+export interface Window {
+  readonly sinceMs: number;
+  readonly untilMs: number;
+}
+
+/** As the ledger has it: `2026-01-01T00:00:00.000Z/2026-02-01T00:00:00.000Z`. */
+export function windowText({ sinceMs, untilMs }: Window): string {
+  return `${instant(sinceMs)}/${instant(untilMs)}`;
+}
+
+/**
+ * In 24 hours, more than this share of an entity's rows **and** more than this many are not deleted without being
+ * allowed to.
+ */
+export interface Guards {
+  readonly maxDeleteShare: number;
+  readonly minDeleteRows: number;
+}
+
+export const ordinaryRun: RunOptions = {
+  kind: 'sync',
+  window: null,
+  backfill: null,
+  isFull: false,
+  allowDeletes: false,
+  budgetMs: null,
+  maxCalls: null,
+  guards: { maxDeleteShare: 0.2, minDeleteRows: 20 },
+};
+
+export type BackfillPlan = ReturnType<typeof planBackfill>;
+
+/** Throws `RangeError` as `backfillWindows` does. `entities`: closed over what leads to them. */
+export function planBackfill(entities: ChosenEntities, span: BackfillSpan) {
+  const choices = [...entities]
+    .map(([name, { variants, parents }]) => [name, variants, parents] as const)
+    .toSorted(([left], [right]) => (left < right ? -1 : 1));
+  const identity = JSON.stringify([choices, instant(span.sinceMs), span.length]);
+  return {
+    /**
+     * Follows from the entities, how they are read, the beginning and the windows' length; not the end, so that done
+     * windows stay done when the span grows.
+     */
+    id: createHash('sha256').update(identity).digest('hex').slice(0, 16),
+    /** Newest first. */
+    windows: backfillWindows(span),
+  };
+}
+
+/** Whether the entity takes bounds, or something that leads to it does: alone, it can be read in windows. */
+export function canBeBounded(definition: Definition, entities: ChosenEntities, name: EntityName): boolean {
+  if ((definition.entities.get(name)?.window ?? null) !== null) return true;
+  return (entities.get(name)?.parents ?? []).some((parent) => canBeBounded(definition, entities, parent));
+}
+
+/**
+ * Of these entities together, those of which a window reads only a part; what leads to a bounded one is read in full by
+ * each.
+ */
+export function boundedTogether(definition: Definition, entities: ChosenEntities): ReadonlySet<EntityName> {
+  const windowed = withWindow(definition, entities, { sinceMs: 0, untilMs: 0 });
+  const isBounded = (name: EntityName): boolean =>
+    windowed.get(name)?.bounds !== undefined || (windowed.get(name)?.parents ?? []).some(isBounded);
+  return new Set([...windowed.keys()].filter(isBounded));
+}
+
+/** How long the windows of a backfill are: calendar months in UTC, or so many milliseconds. */
+export type WindowLength =
+  { readonly kind: 'months'; readonly months: number } | { readonly kind: 'duration'; readonly ms: number };
+
+export interface BackfillSpan {
+  readonly sinceMs: number;
+  /** Not included. */
+  readonly untilMs: number;
+  readonly length: WindowLength;
+}
+
+/** More would be a slip of the finger: a window costs calls even where nothing is in it. */
+export const mostWindows = 10_000;
+
+/**
+ * The span cut into windows without gap or overlap, newest first: months, quarters and years at the calendar's (UTC),
+ * other lengths from the beginning on, so that a span that ends later has the same ones. Throws `RangeError` for a span
+ * without length, or of more than `mostWindows`.
+ */
+export function backfillWindows({ sinceMs, untilMs, length }: BackfillSpan): readonly Window[] {
+  if (!(sinceMs < untilMs)) throw new RangeError('the beginning must be before the end');
+  const windows: Window[] = [];
+  for (let start = sinceMs; start < untilMs;) {
+    if (windows.length === mostWindows) {
+      throw new RangeError(`that would be more than ${mostWindows} windows`);
+    }
+    const end = Math.min(untilMs, nextBound(start, length));
+    windows.push({ sinceMs: start, untilMs: end });
+    start = end;
+  }
+  return windows.toReversed();
+}
+
+function nextBound(start: number, length: WindowLength): number {
+  switch (length.kind) {
+    case 'duration':
+      return start + length.ms;
+    case 'months': {
+      const date = new Date(start);
+      const month = date.getUTCFullYear() * 12 + date.getUTCMonth();
+      const next = (Math.floor(month / length.months) + 1) * length.months;
+      return startOfMonth(Math.floor(next / 12), next % 12);
+    }
+  }
+}
+
+/** `Date.UTC` takes the years 0 to 99 for 1900 to 1999. */
+function startOfMonth(year: number, month: number): number {
+  const date = new Date(0);
+  date.setUTCFullYear(year, month, 1);
+  return date.getTime();
+}
+
+export interface CallEstimate {
+  readonly entity: EntityName;
+  /** Null where nothing is known yet. */
+  readonly calls: number | null;
+  /** What the figure rests on, for people. */
+  readonly basis: string;
+}
+
+/** Calls that a run will need, by the last read. Offset walks reread ten rows a page. `isFull`: asked for in full. */
+export function estimateCalls(options: {
+  readonly definition: Definition;
+  readonly entities: ChosenEntities;
+  readonly status: ConnectorStatus | null;
+  readonly isFull?: boolean;
+}): readonly CallEstimate[] {
+  return [...options.entities.keys()].flatMap((name): CallEstimate[] => {
+    const entity = options.definition.entities.get(name);
+    if (entity === undefined) return [];
+    const known = options.status?.entities.find((status) => status.entity === name);
+    const partial = options.isFull === true ? null : partialEstimate(entity, options.entities, known);
+    if (partial !== null) return [partial];
+    const last = options.status?.lastRun;
+    const report = last?.report?.entities.find((one) => one.entity === name);
+    if (last?.state === 'ok' && last.continues === null && isAllOf(report, known)) {
+      return [{ entity: name, calls: report.pages, basis: 'as in the last run' }];
+    }
+    if (known === undefined || known.lastSealedAt === null) {
+      const parents = entity.parents.map((parent) => parent.entity).join(' or ');
+      const each = parents === '' ? '' : ` per record of ${parents}`;
+      return [{ entity: name, calls: null, basis: `not read yet: at least 1${each}` }];
+    }
+    const calls = styleOf(entity.pagination).calls(known.rows, known.partitions);
+    const basis = `${counted(known.rows, 'row')} in ${counted(known.partitions, 'partition')} at the last read`;
+    return [{ entity: name, calls, basis }];
+  });
+}
+
+/** Whether a run read every partition, and none of them for changes only. */
+function isAllOf(report: EntityReport | undefined, known: EntityStatus | undefined): report is EntityReport {
+  if (report === undefined || report.pages === 0 || report.incremental > 0) return false;
+  const walks = Object.values(report.proofs).reduce((sum, ended) => sum + ended, 0);
+  return walks >= (known?.partitions ?? 0);
+}
+
+function counted(value: number, one: string): string {
+  return `${value.toLocaleString('en-US')} ${one}${value === 1 ? '' : 's'}`;
+}
+
+/** Null where everything will be read. */
+function partialEstimate(
+  entity: Entity,
+  entities: ChosenEntities,
+  known: EntityStatus | undefined,
+): CallEstimate | null {
+  const chosen = entities.get(entity.name);
+  if (known === undefined || known.lastSealedAt === null || chosen === undefined) return null;
+  if (isReadIncrementally(entity, chosen)) {
+    return { entity: entity.name, calls: known.partitions, basis: 'only what changed since the last read' };
+  }
+  const ways = entity.parents.filter((parent) => chosen.parents.includes(parent.entity));
+  if (ways.length === 0 || ways.some(({ marker }) => marker === null)) return null;
+  const parents = ways.map((way) => way.entity).join(' or ');
+  return { entity: entity.name, calls: null, basis: `only what changed: below ${parents} with changes` };
 }

@@ -8,11 +8,9 @@ import type { ChosenEntities } from './chosen-entities.ts';
 import { fetchedEntities, fetchFiles } from './files/fetch-files.ts';
 import { evolvingTables } from './prepare/schema-policy.ts';
 import { newRunId } from './plan-run.ts';
-import { toSyncError, watchTime } from './run-ending.ts';
+import { toSyncError, watchTime, openRun, type Run, type SyncOptions } from './run.ts';
 import { reportedFailures } from './run-tally.ts';
-import { openRun, type Run, type SyncOptions } from './run.ts';
-import { getsWithoutLimits } from './sweep/confirm-missing.ts';
-import { sweepPhase } from './sweep/sweep-run.ts';
+import { getsWithoutLimits, sweepPhase } from './sweep/sweep-run.ts';
 import { walkPhase } from './walk-phase.ts';
 
 /**

@@ -4,12 +4,9 @@ import type { Partition, WalkFailure } from '../sinks/partition.ts';
 import { isFiltered } from './chosen-entities.ts';
 import { openAccountCheck } from './check-account.ts';
 import { compileCompletePage } from './complete-page.ts';
-import { groupCommits } from './group-commits.ts';
-import { compilePreparePage } from './prepare/prepare-page.ts';
-import type { RememberedRows } from './prepare/recognize-records.ts';
+import { groupCommits, walkPartition, type WalkContext } from './walk.ts';
+import { compilePreparePage, type RememberedRows } from './prepare/prepare-page.ts';
 import type { Run } from './run.ts';
-import { walkPartition } from './walk-partition.ts';
-import type { WalkContext } from './walk.ts';
 import { newWake, workPool } from './work-pool.ts';
 import { knownOrMade } from '../core/known-or-made.ts';
 

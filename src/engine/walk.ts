@@ -1,15 +1,28 @@
 import { hash } from 'node:crypto';
 import * as z from 'zod';
 import type { Entity } from '../definitions/definition.ts';
-import type { Partition, Position, Seal, WalkFailure } from '../sinks/partition.ts';
-import { smaller } from './clock-difference.ts';
+import type { Partition, Position, Seal, WalkFailure, Absence, Proof } from '../sinks/partition.ts';
+import {
+  smaller,
+  answeredMs,
+  smallestOf,
+  keptDifferences,
+  type PreparedPage,
+  type PreparePage,
+} from './prepare/prepare-page.ts';
 import type { CheckAccount } from './check-account.ts';
 import type { CompletePage, CompletedPage } from './complete-page.ts';
-import type { GroupCommits } from './group-commits.ts';
 import type { PageLengths } from '../pagination/page-lengths.ts';
-import type { Pagination } from '../pagination/pagination.ts';
-import type { PreparedPage, PreparePage } from './prepare/prepare-page.ts';
+import type { Pagination, Advance } from '../pagination/pagination.ts';
 import type { Run } from './run.ts';
+import { SyncError } from '../core/errors.ts';
+import { fixedParamsAt } from '../definitions/clock-value.ts';
+import type { PageCommit, CommittedPage } from '../sinks/sink.ts';
+import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
+import { instant } from '../core/clock.ts';
+import { readRecords } from '../source/page-records.ts';
+import { readJson, writeJson } from '../core/json-text.ts';
+import { isJsonObject, type JsonValue } from '../core/json.ts';
 
 /** What the walks of one entity in one run share. */
 export interface WalkContext {
@@ -197,4 +210,651 @@ function withSmallest(sample: readonly string[], met: readonly string[]): readon
   const known = new Set(sample);
   const joining = new Set(met.filter((one) => (largest === null || one < largest) && !known.has(one)));
   return joining.size === 0 ? sample : [...sample, ...joining].toSorted().slice(0, sampleSize);
+}
+
+/**
+ * Pages of one walk that may be received and not yet stored: what a kill makes the next run ask for again. Two commits
+ * of pages of a thousand records: the pages of the second are prepared while a server stores the first.
+ */
+const maxPagesAhead = 8;
+
+/**
+ * Reads one partition to its end: fetch, prepare, commit; a few pages ahead of what is stored, so that commits are
+ * large. Throws what must end the run (recovery `stop` or `throttle`), and the signal's reason when it is aborted:
+ * received pages are stored first.
+ */
+export async function walkPartition(context: WalkContext, stored: Partition): Promise<WalkEnd> {
+  const { entity, commits } = context;
+  const partition = { ...stored, position: openPosition(entity, stored.position) };
+  const walk: Walk = { ...context, partition, pagination: paginationOf(entity, partition, context) };
+  const ahead: Ahead = { fetching: null, stored: [] };
+  commits.walkOpened();
+  try {
+    return await walkPages(walk, ahead);
+  } finally {
+    await commits.waitFor(Promise.allSettled(ahead.stored));
+    // Only a failed commit leaves one behind, and that has aborted the call.
+    if (ahead.fetching !== null) dropPage(walk, await ahead.fetching);
+    commits.walkClosed();
+  }
+}
+
+/** What a walk has under way: the call for its next page, and pages that are being stored. */
+interface Ahead {
+  fetching: Promise<Fetched> | null;
+  readonly stored: Promise<void>[];
+}
+
+async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
+  const { commits, inFlight, partition } = walk;
+  const { onEvent } = walk.run;
+  const { entity, params, position } = partition;
+  const isIncremental = partition.mode === 'incremental';
+  onEvent({ kind: 'walk-started', entity, params, isIncremental, resumed: position !== null });
+  let point: WalkPoint =
+    position === null ? beginning(walk) : { position, state: readState(position), restarts: 0, halvings: 0 };
+
+  let isCounted = isIncremental && walk.entity.incremental?.kind === 'newestFirst';
+  for (;;) {
+    const { next, page } = await takePage(walk, point, takeFetching(ahead) ?? fetchPage(walk, point));
+    if (page !== null) {
+      inFlight.bytes += page.bytes;
+      if (!isCounted && page.total !== undefined && walk.trustsTotal) {
+        isCounted = true;
+        const records = Math.max(0, page.total - point.state.read);
+        onEvent({ kind: 'listing-counted', entity, params, records });
+      }
+      if (next.kind === 'continue' && inFlight.bytes < inFlight.maxBytes) {
+        ahead.fetching = fetchPage(walk, next.point);
+      }
+      const stored = storePage(walk, page);
+      ahead.stored.push(stored);
+      // One that fails stays, to be waited for.
+      stored.then(
+        () => void ahead.stored.splice(ahead.stored.indexOf(stored), 1),
+        () => undefined,
+      );
+    }
+    const isAhead = next.kind === 'continue' && ahead.fetching !== null;
+    const [oldest] = ahead.stored;
+    if (!isAhead) await commits.waitFor(Promise.all(ahead.stored));
+    else if (oldest !== undefined && ahead.stored.length >= maxPagesAhead) await commits.waitFor(oldest);
+    if (next.kind === 'end') return { kind: 'sealed', seal: next.seal };
+    if (next.kind === 'set-aside') return next;
+    if (next.restartedBecause !== null) {
+      onEvent({ kind: 'walk-restarted', entity, params, why: next.restartedBecause });
+    }
+    point = next.point;
+  }
+}
+
+/**
+ * The caller waits for the call from now on; kept in a variable beside it, the raw page would outlive its preparation.
+ */
+function takeFetching(ahead: Ahead): Promise<Fetched> | null {
+  const { fetching } = ahead;
+  ahead.fetching = null;
+  return fetching;
+}
+
+/**
+ * The page that the position asks for. Never rejects: a page asked for ahead of time must not fail before it is
+ * awaited.
+ */
+async function fetchPage(
+  walk: Walk,
+  { position, state }: Pick<WalkPoint, 'position' | 'state'>,
+): Promise<Fetched> {
+  const { run, entity, pagination, partition, completePage } = walk;
+  const { source, clock, onEvent, signal } = run;
+  const { params } = partition;
+  try {
+    const expired = pagination.expired(position, clock.now());
+    if (expired !== null) throw new SyncError(expired, { code: 'TOKEN_EXPIRED', recovery: 'restart-walk' });
+    const request = {
+      entity: entity.name,
+      params: {
+        // Of one time for the whole walk, also where another run resumes it.
+        ...fixedParamsAt(entity, state.cap),
+        ...sortParams(entity, partition),
+        ...params,
+        ...pagination.request(position),
+      },
+      isRoot: entity.parents.length === 0,
+      ...(isLook(pagination, position) ? { isLook: true } : {}),
+    };
+    const startedMs = clock.now();
+    onEvent({ kind: 'page-requested', entity: entity.name, params });
+    const page = await source.list(request, signal);
+    onEvent({
+      kind: 'page-fetched',
+      entity: entity.name,
+      records: page.records.length,
+      bytes: page.bytes,
+      ms: clock.now() - startedMs,
+    });
+    return await completePage(partition, page);
+  } catch (error) {
+    return afterRefusal((status) => pagination.refused(position, status), error);
+  }
+}
+
+/**
+ * Waits for a page and prepares it; the raw page is released with this call. `page` is null where the fetch failed.
+ * Throws what must end the run, and the signal's reason: the page is dropped then.
+ */
+async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>) {
+  const fetched = await fetching;
+  try {
+    walk.run.signal.throwIfAborted();
+    if ('error' in fetched) return { next: afterFailure(walk, point, fetched.error), page: null };
+    let prepared: PreparedPage;
+    try {
+      prepared = await prepare(walk, point, fetched);
+    } catch (error) {
+      // It must not be stored (its fields have changed, and the settings say to stop then): the walk ends as after a
+      // failed call.
+      const next = afterFailure(walk, point, error);
+      dropPage(walk, fetched);
+      return { next, page: null };
+    }
+    if (point.state.read === 0) await walk.checkAccount(walk.entity, walk.partition, prepared);
+    return makeReady(walk, point, fetched, prepared);
+  } catch (error) {
+    dropPage(walk, fetched);
+    throw error;
+  }
+}
+
+/** Accounts for a page that was fetched and will not be stored. */
+function dropPage({ run, entity }: Walk, fetched: Fetched): void {
+  if ('error' in fetched) return;
+  run.onEvent({ kind: 'page-dropped', entity: entity.name, bytes: fetched.page.bytes });
+}
+
+async function prepare(
+  { run, partition, preparePage }: Walk,
+  { state }: WalkPoint,
+  { page }: CompletedPage,
+): Promise<PreparedPage> {
+  return await preparePage(partition, page.records, {
+    alreadyRead: state.read,
+    answeredMs: answeredMs(page.serverTime, { capMs: run.capMs, nowMs: run.clock.now() }),
+    differenceMs: smallestOf(partition.clockDifferences, state.behind),
+  });
+}
+
+function makeReady(walk: Walk, point: WalkPoint, completed: CompletedPage, prepared: PreparedPage) {
+  const { page } = completed;
+  const advance = walk.pagination.advance(point.position, {
+    marks: prepared.marks,
+    changes: prepared.changes,
+    capMs: point.state.cap,
+    bytes: page.bytes,
+    next: page.next,
+    ...(page.total === undefined ? {} : { total: page.total }),
+    ...(page.isCut === undefined ? {} : { isCut: page.isCut }),
+    ...(page.refusal === undefined ? {} : { refusal: page.refusal }),
+    nowMs: walk.run.clock.now(),
+  });
+  const isFurther = advance.kind === 'continue' && advance.isFurther;
+  const state = afterRecords(point.state, completed, prepared, isFurther);
+  const isWeak = page.wasNull === true && walk.partition.storedRows > state.read;
+  const next = afterPage(walk, { ...point, state }, isWeak ? unordered(advance) : advance);
+  const commit: PageCommit = {
+    ...prepared.stored,
+    walk: { partition: walk.partition.id, run: walk.run.id },
+    fetched: page.records.length,
+    position: sealPosition(walk.entity, { ...next.point.position, ...next.point.state }),
+    seal: next.kind === 'end' ? next.seal : null,
+    ...('followed' in advance && advance.followed !== undefined ? { followed: advance.followed } : {}),
+  };
+  return { next, page: { prepared, commit, bytes: page.bytes, total: page.total } };
+}
+
+/** What the end proves where stored rows contradict it: no more than that of a listing in unknown order. */
+function unordered(advance: Advance): Advance {
+  return advance.kind === 'end' ? { ...advance, proof: { ...advance.proof, isOrdered: false } } : advance;
+}
+
+/** A page that is to be stored. */
+interface ReadyPage {
+  readonly prepared: PreparedPage;
+  readonly commit: PageCommit;
+  /** As it came. */
+  readonly bytes: number;
+}
+
+/** Stores a page of a walk, and reports what came of it. Rejects where its commit fails. */
+async function storePage(walk: Walk, page: ReadyPage): Promise<void> {
+  const { run, commits, inFlight, partition } = walk;
+  const { tally, onEvent } = run;
+  const shown = run.shownProgress?.() ?? null;
+  const committed = await commits
+    .submit(shown === null ? page.commit : { ...page.commit, shown })
+    .catch((error: unknown) => {
+      onEvent({ kind: 'page-dropped', entity: partition.entity, bytes: page.bytes });
+      throw error;
+    })
+    .finally(() => (inFlight.bytes -= page.bytes));
+  walk.onStored(committed.newlyDue);
+  tally.pageCommitted(partition, page.prepared, page.commit.fetched, committed);
+  for (const { entity, counts } of committed.counts) {
+    const isOwn = entity === partition.entity;
+    const newlyDue = isOwn ? committed.newlyDue : 0;
+    const { params } = partition;
+    onEvent({ kind: 'page-committed', entity, params, counts, newlyDue, bytes: isOwn ? page.bytes : 0 });
+  }
+  for (const found of foundListings(page.prepared, committed.newlyDue)) {
+    onEvent({ kind: 'listings-found', parent: partition.entity, ...found });
+  }
+}
+
+/** By entity, for people. Where only some of the listings became due, which ones is not known. */
+function foundListings({ stored: { children } }: PreparedPage, newlyDue: number) {
+  if (newlyDue === 0) return [];
+  const isAll = newlyDue >= children.length;
+  const entities = new Set(children.map(({ entity }) => entity));
+  return [...entities].map((entity) => {
+    const records = children.filter((one) => one.entity === entity).map((one) => one.records);
+    const isStated = isAll && !records.includes(null);
+    return {
+      entity,
+      listings: isAll ? records.length : null,
+      records: isStated ? records.reduce<number>((sum, one) => sum + (one ?? 0), 0) : null,
+    };
+  });
+}
+
+/** Beginnings of one walk in one run, after the first. */
+const maxRestarts = 3;
+
+export type Next =
+  | { readonly kind: 'continue'; readonly point: WalkPoint; readonly restartedBecause: string | null }
+  | { readonly kind: 'end'; readonly point: WalkPoint; readonly seal: Seal }
+  | { readonly kind: 'set-aside'; readonly point: WalkPoint; readonly failure: WalkFailure };
+
+/** A call for a page has ended: with the page, or with what was thrown. */
+export type Fetched = CompletedPage | { readonly error: unknown };
+
+const nothing = { records: readRecords([]), next: null, serverTime: null, bytes: 0 };
+
+/** Some services answer so where they have no page. */
+const brokenStatus = 500;
+
+/** Whether a request for this position may be answered so, and the answer is to be taken as it is. */
+export function isLook(pagination: Pagination, position: Position): boolean {
+  return pagination.refused(position, brokenStatus) === 'empty';
+}
+
+/** A call for a page that failed: where it was refused and the page lies behind the last one, the page is empty. */
+export function afterRefusal(
+  meaningOf: (status: number | null) => ReturnType<Pagination['refused']>,
+  error: unknown,
+): Fetched {
+  if (!(error instanceof SyncError)) return { error };
+  const { code, recovery, context, message } = error;
+  const { status } = context;
+  if (code !== 'NOT_FOUND' && code !== 'REQUEST_REFUSED' && status !== brokenStatus) return { error };
+  const meaning = meaningOf(typeof status === 'number' ? status : null);
+  if (meaning === null) return { error };
+  if (meaning === 'empty') {
+    const refusal = status === brokenStatus ? 'failed' : 'refused';
+    return { page: { ...nothing, refusal }, unanswered: 0 };
+  }
+  const advice = 'if the service answers so behind its last page, the paging of the definition needs its end';
+  return { error: new SyncError(`${message}; ${advice}`, { code, recovery, context, cause: error }) };
+}
+
+/** What a page means for the walk; `point` has its records in it. */
+export function afterPage(walk: Walk, point: WalkPoint, advance: Advance): Next {
+  switch (advance.kind) {
+    case 'continue': {
+      const why = stuckBecause(point.state.progress);
+      return why === null
+        ? { kind: 'continue', point: { ...point, position: advance.position }, restartedBecause: null }
+        : broken(walk, point, { code: 'PAGING_BROKEN', why, dropWatermark: false });
+    }
+    case 'end':
+      return {
+        kind: 'end',
+        point: { ...point, position: advance.position },
+        seal: sealOf(walk, point.state, advance),
+      };
+    case 'restart': {
+      const { why, code } = advance;
+      return restart(walk, point, new SyncError(why, { code, recovery: 'restart-walk' }));
+    }
+    case 'broken':
+      return broken(walk, point, advance);
+  }
+}
+
+function broken(
+  walk: Walk,
+  point: WalkPoint,
+  { code, why, dropWatermark }: Omit<Extract<Advance, { kind: 'broken' }>, 'kind'>,
+): Next {
+  const error = new SyncError(why, { code, recovery: 'skip-partition' });
+  const failure = failureOf(walk, error, { dropPosition: true, dropWatermark });
+  return { kind: 'set-aside', point: { ...beginning(walk), restarts: point.restarts }, failure };
+}
+
+/**
+ * What a failed call means for the walk. Throws what must end the run: a long pause too, as the service keeps the whole
+ * account waiting.
+ */
+export function afterFailure(walk: Walk, point: WalkPoint, error: unknown): Exclude<Next, { kind: 'end' }> {
+  if (!(error instanceof SyncError)) throw error;
+  // A service that refuses the call for what changed may well answer the one for everything.
+  const isRefused = error.code === 'REQUEST_REFUSED' && walk.partition.mode === 'incremental';
+  // Since an earlier run has stood at this page, rows may have left in front of it: the next run begins again.
+  const isOutdated =
+    walk.partition.position !== null && (error.code === 'REQUEST_REFUSED' || error.code === 'NOT_FOUND');
+  const dropped = { dropPosition: isRefused || isOutdated, dropWatermark: isRefused };
+  switch (error.recovery) {
+    case 'restart-walk':
+      return restart(walk, point, error);
+    case 'smaller-page':
+      return smallerPage(walk, point, error);
+    case 'stop':
+    case 'throttle':
+      throw error;
+    case 'retry':
+    case 'skip-partition':
+    case 'skip-entity':
+      return { kind: 'set-aside', point, failure: failureOf(walk, error, dropped) };
+  }
+}
+
+/**
+ * A service that was too slow for one listing is as slow for the others of the entity; what is too large may be a
+ * single record.
+ */
+function smallerPage(walk: Walk, point: WalkPoint, error: SyncError): Exclude<Next, { kind: 'end' }> {
+  const { pagination, slowPages } = walk;
+  const isSlow = error.code === 'TIMEOUT';
+  const wanted = isSlow ? Math.max(1, slowPages.halvings - point.halvings) : 1;
+  const { position, halvings } = halved(pagination, point.position, wanted);
+  if (halvings === 0) return { kind: 'set-aside', point, failure: failureOf(walk, error) };
+  const smaller = { ...point, position, halvings: point.halvings + halvings };
+  if (isSlow) slowPages.halvings = Math.max(slowPages.halvings, smaller.halvings);
+  return { kind: 'continue', point: smaller, restartedBecause: null };
+}
+
+/** Halved so often, or as often as it can be. */
+function halved(pagination: Pagination, whole: Position, times: number) {
+  let position = whole;
+  for (let halvings = 0; halvings < times; halvings += 1) {
+    const next = pagination.halve(position);
+    if (next === null) return { position, halvings };
+    position = next;
+  }
+  return { position, halvings: times };
+}
+
+function restart(walk: Walk, point: WalkPoint, error: SyncError): Exclude<Next, { kind: 'end' }> {
+  const begun = { ...beginning(walk), restarts: point.restarts + 1 };
+  if (begun.restarts > maxRestarts) {
+    const message = `${error.message}; begun again ${maxRestarts} times`;
+    const failure = { ...failureOf(walk, error, { dropPosition: true, dropWatermark: false }), message };
+    return { kind: 'set-aside', point: begun, failure };
+  }
+  return { kind: 'continue', point: begun, restartedBecause: error.message };
+}
+
+/** Where the walk stands when it begins, or begins again: by this run's clock, whichever run began it. */
+export function beginning({ pagination, slowPages, run: { capMs } }: Walk): WalkPoint {
+  return {
+    ...halved(pagination, pagination.begin(), slowPages.halvings),
+    state: beginState(capMs),
+    restarts: 0,
+  };
+}
+
+function failureOf(
+  walk: Walk,
+  { code, recovery, message }: SyncError,
+  dropped = { dropPosition: false, dropWatermark: false },
+): WalkFailure {
+  return { code, recovery, message, at: instant(walk.run.clock.now()), ...dropped };
+}
+
+/**
+ * What the end of a walk allows to conclude: nothing in a backfill, whose bounds hide most of what there is, nor with a
+ * doubt.
+ */
+export function sealOf(
+  {
+    entity,
+    partition,
+    isBackfill,
+    isFiltered,
+  }: Pick<Walk, 'entity' | 'partition' | 'isBackfill' | 'isFiltered'>,
+  state: WalkState,
+  { proof, doubt, lastPage, reach, isSettled }: Omit<Extract<Advance, { kind: 'end' }>, 'kind' | 'position'>,
+): Seal {
+  const isOrdered = doubt === undefined && proof.isOrdered && isOrderKept(entity, proof, state);
+  const proven = { ...proof, isOrdered };
+  const kept = keptDifferences(partition.clockDifferences, state.behind);
+  const concludesNothing = isBackfill || doubt !== undefined;
+  return {
+    ...(doubt === undefined ? {} : { doubt }),
+    proof: proven,
+    watermark: concludesNothing
+      ? null
+      : watermarkOf(entity, partition, isOrdered || isSettled === true, state),
+    absence: concludesNothing ? null : absenceOf(entity, partition, proven, state, isFiltered),
+    ...(isBackfill || kept.length === 0 ? {} : { clockDifferences: kept }),
+    ...(lastPage === undefined ? {} : { lastPage }),
+    ...(reach === undefined || isBackfill || partition.mode !== 'full' ? {} : { reach }),
+  };
+}
+
+/**
+ * Whether no row can have slipped by between two pages. `single`: there was one page. `token`: the service itself kept
+ * the place. `keyset`: each page began at a value. `seam`: each page by offset began with the last records of the one
+ * before, and ended with a short page; that proves something only where the service sorts as it was asked to, or where
+ * nothing ever leaves.
+ */
+function isOrderKept(entity: Entity, proof: Proof, state: WalkState): boolean {
+  switch (proof.kind) {
+    case 'single':
+    case 'token':
+    case 'keyset':
+      return true;
+    case 'seam':
+      return entity.growsOnly || state.isSorted;
+  }
+}
+
+/**
+ * What changed during the walk may be dated before the walk's beginning, by as much as the records' clock is behind.
+ */
+function watermarkOf(
+  { incremental }: Entity,
+  { clockDifferences }: Partition,
+  isSettled: boolean,
+  { cap, high, behind, unanswered }: WalkState,
+): Seal['watermark'] {
+  if (incremental === null || !isSettled || high === null) return null;
+  // What came in part, and could not be asked for, must come again.
+  if (unanswered > 0) return null;
+  return instant(Math.min(high, cap - (smallestOf(clockDifferences, behind) ?? 0)));
+}
+
+function absenceOf(
+  entity: Entity,
+  partition: Partition,
+  proof: Proof,
+  { refused, partial }: WalkState,
+  isFiltered: boolean,
+): Absence {
+  if (partition.mode === 'incremental' || entity.deletes === 'never') return null;
+  // A record in a tree that came in part does not say whether it has a listing: what lies there was not looked for.
+  if (entity.recursive !== null && partial > 0) return null;
+  // What a filter hides is there, however many walks do not meet it: only the record itself can tell.
+  if (isFiltered) return isGettable(entity, partition) ? 'get' : null;
+  // A record in quarantine may be one that is stored: it was there, unrecognized.
+  if (proof.isOrdered && entity.deletes === 'sweep' && refused === 0) return 'nothing';
+  if (isGettable(entity, partition)) return 'get';
+  return refused === 0 ? 'walk' : null;
+}
+
+/**
+ * Whether `findGetParams` will find all that `get` requires for the rows of this partition: from their keys, or from
+ * the partition.
+ */
+function isGettable(entity: Entity, { inject, params }: Pick<Partition, 'inject' | 'params'>): boolean {
+  const get = entity.actions.get('get');
+  if (get === undefined) return false;
+  return [...get.params].every(([name, { required }]) => {
+    const field = get.key.get(name);
+    if (field === undefined && !required) return true;
+    const isInRow = field !== undefined && (entity.key.includes(field) || Object.hasOwn(inject, field));
+    return isInRow || Object.hasOwn(params, name);
+  });
+}
+
+const sealedKind = 'sealed';
+
+type Masked = Pick<Entity, 'mask'>;
+
+/** The position as it is stored: of a masked entity it may hold values of records, in a page token say. */
+export function sealPosition({ mask }: Masked, position: Position): Position {
+  return mask === null ? position : { kind: sealedKind, text: mask.seal(writeJson(position)) };
+}
+
+/** The stored position; null where it was stored with another mask or with none: the walk starts from the beginning. */
+export function openPosition({ mask }: Masked, stored: Position | null): Position | null {
+  if (mask === null) return stored?.kind === sealedKind ? null : stored;
+  const text = typeof stored?.['text'] === 'string' ? mask.open(stored['text']) : null;
+  const opened = text === null ? null : readJson(text);
+  return isPosition(opened) ? opened : null;
+}
+
+function isPosition(value: JsonValue): value is Position {
+  return isJsonObject(value) && typeof value['kind'] === 'string';
+}
+
+/** A commit costs a disk sync whatever its size: pages are gathered up to this many records... */
+const enoughRecords = 4000;
+/** ...or for this long while a walk waits for its pages, or until every open walk does... */
+const longestWaitMs = 50;
+/**
+ * ...or for this long while all walks read ahead: small commits cost more than what a kill makes the next run ask for
+ * again.
+ */
+const longestGatheringMs = 500;
+
+interface Waiting {
+  readonly page: PageCommit;
+  readonly resolve: (committed: CommittedPage) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export type GroupCommits = ReturnType<typeof groupCommits>;
+
+/**
+ * Gathers whole pages of several walks into one transaction. A commit that fails ends the run before its pages are
+ * refused.
+ */
+export function groupCommits(run: Pick<Run, 'sink' | 'lease' | 'clock' | 'onEvent' | 'ending'>) {
+  const { sink, lease, clock, onEvent, ending } = run;
+  let gathered: Waiting[] = [];
+  let records = 0;
+  let groupsUnderWay = 0;
+  let openWalks = 0;
+  let waitingWalks = 0;
+  let timer: NodeJS.Timeout | null = null;
+  let isShort = false;
+  let storing: Promise<void> = Promise.resolve();
+
+  function storeIfEnough(): void {
+    if (gathered.length === 0) return;
+    if (records >= enoughRecords) storeNow();
+    // What is gathered during a commit follows it at once, as one.
+    else if (groupsUnderWay > 0) return;
+    else if (waitingWalks >= openWalks) storeNow();
+    else setTimer();
+  }
+
+  function setTimer(): void {
+    const isWaiting = waitingWalks > 0;
+    if (timer !== null && (isShort || !isWaiting)) return;
+    if (timer !== null) clearTimeout(timer);
+    isShort = isWaiting;
+    timer = setTimeout(storeNow, isWaiting ? longestWaitMs : longestGatheringMs);
+  }
+
+  function storeNow(): void {
+    if (timer !== null) clearTimeout(timer);
+    timer = null;
+    const group = gathered;
+    gathered = [];
+    records = 0;
+    if (group.length === 0) return;
+    groupsUnderWay += 1;
+    storing = storing
+      .then(() => store(group))
+      .then(() => {
+        groupsUnderWay -= 1;
+        storeIfEnough();
+      });
+  }
+
+  async function store(group: readonly Waiting[]): Promise<void> {
+    const startedMs = clock.now();
+    onEvent({
+      kind: 'commit-started',
+      pages: group.length,
+      records: group.reduce((sum, { page }) => sum + page.fetched, 0),
+    });
+    try {
+      const committed = await sink.commit(
+        lease,
+        group.map(({ page }) => page),
+      );
+      group.forEach(({ resolve, reject }, index) => {
+        const page = committed[index];
+        if (page === undefined) {
+          reject(new Error(`the sink answered ${committed.length} of ${group.length} pages`));
+        } else resolve(page);
+      });
+      onEvent({ kind: 'commit-finished', pages: group.length, ms: clock.now() - startedMs });
+    } catch (error) {
+      ending.end(error);
+      for (const { reject } of group) reject(error);
+    }
+  }
+
+  return {
+    /**
+     * Resolves when the page is stored for good. Rejects when the commit it was part of failed: then none of it is
+     * stored.
+     */
+    submit: (page: PageCommit): Promise<CommittedPage> =>
+      new Promise((resolve, reject) => {
+        gathered.push({ page, resolve, reject });
+        records += page.rows.reduce((sum, rows) => sum + rows.records.length, 0);
+        storeIfEnough();
+      }),
+    /** Waits for pages of one walk; once all open walks wait, nothing more can come and the pages are stored. */
+    waitFor: async <T>(stored: Promise<T>): Promise<T> => {
+      waitingWalks += 1;
+      storeIfEnough();
+      try {
+        return await stored;
+      } finally {
+        waitingWalks -= 1;
+      }
+    },
+    walkOpened: (): void => {
+      openWalks += 1;
+    },
+    walkClosed: (): void => {
+      openWalks -= 1;
+      storeIfEnough();
+    },
+  };
 }

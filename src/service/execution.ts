@@ -5,7 +5,7 @@ import { firstCharacters, hasAtMostCharacters } from '../core/characters.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Action, ActionName, Definition, Entity, Param } from '../definitions/definition.ts';
-import { copiedFields } from '../engine/prepare/column-value.ts';
+import { copiedFields } from '../engine/prepare/prepare-record.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import { safeBase } from '../sinks/files/safe-file-name.ts';
 import { ApiError, badParameter, notFound } from './api-error.ts';

@@ -1,7 +1,7 @@
 import { recordsRead, rowsWritten, tookMs } from '../app/run-totals.ts';
 import { addCounts, noCounts, type PageCounts } from '../core/records.ts';
 import { wholeJson } from '../engine/prepare/canonical-json.ts';
-import { undatedText } from '../engine/prepare/change-span.ts';
+import { undatedText } from '../engine/prepare/find-children.ts';
 import type { EntityReport, FailureReport, RunReport } from '../sinks/run-report.ts';
 import { count, counted, duration, printable } from '../telemetry/format.ts';
 import { completenessTexts, partMissingLines } from './completeness-text.ts';

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { compileDigest } from '../../src/app/content-digest.ts';
 import type { Column, ColumnValue, EntityTable } from '../../src/core/records.ts';
 import type { EntityName } from '../../src/core/names.ts';
-import type { RecordShape } from '../../src/engine/prepare/record-shape.ts';
+import type { RecordShape } from '../../src/engine/prepare/prepare-record.ts';
 
 const entity = 'pages' as EntityName;
 const declared: EntityTable = {

@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import type { JsonValue } from '../../src/core/json.ts';
 import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import type { RunOptions } from '../../src/engine/run-options.ts';
+import type { RunOptions } from '../../src/engine/plan-run.ts';
 import { syncConnector } from '../../src/engine/sync-connector.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
-import { afterRefusal } from '../../src/engine/next-step.ts';
+import { afterRefusal } from '../../src/engine/walk.ts';
 
 const refused = new SyncError('items list was answered with 404', {
   code: 'NOT_FOUND',

@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { answeredMs, differenceMs, keptDifferences, smallestOf } from '../../src/engine/clock-difference.ts';
+import {
+  answeredMs,
+  differenceMs,
+  keptDifferences,
+  smallestOf,
+} from '../../src/engine/prepare/prepare-page.ts';
 
 const capMs = Date.UTC(2026, 0, 1, 12);
 const hourMs = 3_600_000;

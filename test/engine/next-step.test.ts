@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { sealOf } from '../../src/engine/next-step.ts';
-import { beginState, readState, type WalkState } from '../../src/engine/walk.ts';
+import { sealOf, beginState, readState, type WalkState } from '../../src/engine/walk.ts';
 import type { Doubt, Partition, Proof } from '../../src/sinks/partition.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { entityNamed } from '../support/sync-once.ts';

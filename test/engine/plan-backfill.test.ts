@@ -1,7 +1,6 @@
 import { timeMs } from '../../src/core/times.ts';
 import { describe, expect, it } from 'vitest';
-import { backfillWindows, mostWindows } from '../../src/engine/plan-backfill.ts';
-import { windowText } from '../../src/engine/run-options.ts';
+import { backfillWindows, mostWindows, windowText } from '../../src/engine/plan-run.ts';
 import { parseWindowLength } from '../../src/app/backfill.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { EntityName } from '../../src/core/names.ts';
 import { compilePreparePage } from '../../src/engine/prepare/prepare-page.ts';
-import { planRun, withWindow } from '../../src/engine/plan-run.ts';
-import { ordinaryRun } from '../../src/engine/run-options.ts';
+import { planRun, withWindow, ordinaryRun } from '../../src/engine/plan-run.ts';
 import type { FoundPartition, Partition } from '../../src/sinks/partition.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { allEntities, chosenEntities, entityNamed } from '../support/sync-once.ts';

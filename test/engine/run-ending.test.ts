@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Clock } from '../../src/core/clock.ts';
-import { watchTime } from '../../src/engine/run-ending.ts';
+import { watchTime } from '../../src/engine/run.ts';
 
 /** Time stands still; sleeps are noted and end only by `wakeAll` or their signal. */
 function stoppedClock(nowMs: number) {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
-import { openPosition, sealPosition } from '../../src/engine/sealed-position.ts';
+import { openPosition, sealPosition } from '../../src/engine/walk.ts';
 import { openRecordMask } from '../../src/settings/open-record-mask.ts';
 
 const maskWith = (byte: number) => ({

@@ -1,11 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { EntityName, RunId } from '../../src/core/names.ts';
-import type { GroupCommits } from '../../src/engine/group-commits.ts';
+import { type GroupCommits, walkPartition, type WalkContext, type WalkEnd } from '../../src/engine/walk.ts';
 import { compilePreparePage } from '../../src/engine/prepare/prepare-page.ts';
 import { runTally } from '../../src/engine/run-tally.ts';
-import { walkPartition } from '../../src/engine/walk-partition.ts';
-import type { WalkContext, WalkEnd } from '../../src/engine/walk.ts';
 import type { Partition } from '../../src/sinks/partition.ts';
 import type { PageCommit } from '../../src/sinks/sink.ts';
 import type { ListRequest, SourcePage } from '../../src/source/source.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { systemClock } from '../../src/core/clock.ts';
 import type { EntityTable } from '../../src/core/records.ts';
-import type { RunOptions } from '../../src/engine/run-options.ts';
+import type { RunOptions } from '../../src/engine/plan-run.ts';
 import type { Row } from '../support/expected-rows.ts';
 import { sameRow } from '../support/same-row.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { systemClock } from '../../src/core/clock.ts';
 import type { EntityTable, Params } from '../../src/core/records.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
-import type { RunOptions } from '../../src/engine/run-options.ts';
+import type { RunOptions } from '../../src/engine/plan-run.ts';
 import { revisingAccount } from './revising-account.ts';
 import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
 import { sampleTruth } from './sample-truth.ts';

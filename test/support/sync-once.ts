@@ -4,8 +4,8 @@ import type { ConnectorId, ConnectorName, EntityName } from '../../src/core/name
 import { Secret } from '../../src/core/secret.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
-import type { FileOptions } from '../../src/engine/files/file-tally.ts';
-import type { RunOptions } from '../../src/engine/run-options.ts';
+import type { FileOptions } from '../../src/engine/run-tally.ts';
+import type { RunOptions } from '../../src/engine/plan-run.ts';
 import { syncConnector } from '../../src/engine/sync-connector.ts';
 import { openFileFolder } from '../../src/sinks/files/open-file-folder.ts';
 import { openSink } from '../../src/sinks/registry.ts';

@@ -7,7 +7,7 @@ import { shareWork } from '../../app/shared-work.ts';
 import { hasCode } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { selectEntities } from '../../engine/chosen-entities.ts';
-import type { CallEstimate } from '../../engine/estimate-calls.ts';
+import type { CallEstimate } from '../../engine/plan-run.ts';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';

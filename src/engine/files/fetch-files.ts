@@ -2,10 +2,9 @@ import { instant } from '../../core/clock.ts';
 import { SyncError, type ErrorCode } from '../../core/errors.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { FileFailure, WantedFile } from '../../sinks/files.ts';
-import { isBudgetSpent } from '../run-ending.ts';
-import type { Run } from '../run.ts';
+import { isBudgetSpent, type Run } from '../run.ts';
 import { workPool } from '../work-pool.ts';
-import type { FileOptions } from './file-tally.ts';
+import type { FileOptions } from '../run-tally.ts';
 
 type FilesRun = Run & { readonly files: FileOptions };
 

@@ -1,11 +1,12 @@
-import { memberOf, valueAtKey, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { memberOf, valueAtKey, type JsonObject, type JsonValue, isJsonObject } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
-import type { Definition, Entity, Parent, ParentCondition } from '../../definitions/definition.ts';
+import type { Definition, Entity, Parent, ParentCondition, Recursive } from '../../definitions/definition.ts';
 import { convertValue } from '../../definitions/convert-value.ts';
-import type { FoundPartition, Marker } from '../../sinks/partition.ts';
+import type { FoundPartition, Marker, Partition } from '../../sinks/partition.ts';
 import { rankOf, type ChosenEntities } from '../chosen-entities.ts';
 import { timeMs } from '../../core/times.ts';
+import type { ChangeSpan } from '../../pagination/pagination.ts';
 
 export interface FindingRun {
   readonly definition: Definition;
@@ -158,4 +159,174 @@ export function injectedFrom(child: Entity, parent: Parent, params: Params): Rec
     if (type !== undefined) injected[field] = convertValue(type, params[param] ?? null);
   }
   return injected;
+}
+
+/**
+ * Whether a record belongs to this listing of a tree, what is filled in, and the listing it opens. A backfill's rows
+ * belong to the tree as syncs know it.
+ */
+export function placeInTree(
+  rules: Recursive,
+  partition: Partition,
+  raw: JsonObject,
+  { positionInListing, isBackfill }: { readonly positionInListing: number; readonly isBackfill: boolean },
+) {
+  const owner = ownerOf(rules, raw);
+  const listingId = partition.params[rules.param];
+  if (owner !== null && typeof listingId === 'string' && normalId(owner) !== normalId(listingId)) {
+    // A synced copy shows it here too.
+    return { kind: 'foreign' } as const;
+  }
+  const depth = partition.treeDepth ?? 0;
+  const inject = { ...partition.inject, [rules.depthField]: depth, [rules.positionField]: positionInListing };
+  const id = listingOf(rules, raw);
+  const isBelowLimit = id !== null && depth + 1 > rules.maxDepth;
+  if (id === null || isBelowLimit) return { kind: 'own', inject, listing: null, isBelowLimit } as const;
+  const listing: FoundPartition = {
+    entity: partition.entity,
+    params: { ...partition.params, [rules.param]: id },
+    inject: partition.inject,
+    rank: partition.rank + 1,
+    treeDepth: depth + 1,
+    tree: partition.tree ?? partition.id,
+    parent: null,
+    marker: null,
+    base: isBackfill ? baseOf(rules, partition) : null,
+  };
+  return { kind: 'own', inject, listing, isBelowLimit } as const;
+}
+
+/** The tree's root carries its own id in every record, and is found by it. */
+function baseOf(rules: Recursive, { params, inject }: Partition): Params {
+  return { ...params, [rules.param]: inject[rules.rootField] ?? params[rules.param] ?? null };
+}
+
+/**
+ * Where a record says it lies: in the tree's own listing, elsewhere in trees, or (by its parent's type) in none any
+ * more.
+ */
+export function whereInTree(
+  rules: Recursive,
+  raw: JsonObject,
+  rootListing: JsonValue,
+): 'in-root' | 'elsewhere' | 'in-none' {
+  const parent = raw[rules.parentField];
+  const type = isJsonObject(parent) ? parent['type'] : null;
+  const isInTrees = rules.ownerTypes.size === 0 || (typeof type === 'string' && rules.ownerTypes.has(type));
+  if (!isInTrees) return 'in-none';
+  const owner = ownerOf(rules, raw);
+  const isRoot =
+    owner !== null && typeof rootListing === 'string' && normalId(owner) === normalId(rootListing);
+  return isRoot ? 'in-root' : 'elsewhere';
+}
+
+/** The listing that the record opens, or null where it opens none. */
+function listingOf(rules: Recursive, raw: JsonObject): string | null {
+  const { id } = raw;
+  const type = raw[rules.typeField];
+  const isSkipped = typeof type === 'string' && rules.skipTypes.has(type);
+  return raw[rules.flag] === true && typeof id === 'string' && !isSkipped ? id : null;
+}
+
+/** The id of the listing that the record names as its own, or null where it names none. */
+function ownerOf(rules: Recursive, raw: JsonObject): string | null {
+  const parent = raw[rules.parentField];
+  if (!isJsonObject(parent) || typeof parent['type'] !== 'string') return null;
+  const id = Object.hasOwn(parent, parent['type']) ? parent[parent['type']] : null;
+  return typeof id === 'string' ? id : null;
+}
+
+/** The same id comes with and without dashes, in either case. */
+function normalId(id: string): string {
+  return id.replaceAll('-', '').toLowerCase();
+}
+
+/**
+ * Finds a record's change values at a dotted path, in each element where it leads into an array. Null: none can be read
+ * as a time.
+ */
+export function compileChangeSpan({
+  field: path,
+  format,
+}: ChangeField): (raw: JsonValue) => ChangeSpan | null {
+  const names = path.split('.');
+  const readMs = format === undefined ? timeMs : numberReader(format);
+
+  return (raw) => {
+    // Most paths name a field of the record that holds one time.
+    const only = names.length === 1 && isJsonObject(raw) ? memberOf(raw, path) : undefined;
+    if (typeof only === 'string' || typeof only === 'number') {
+      const ms = readMs(only);
+      return ms === null ? null : { lowestMs: ms, highestMs: ms };
+    }
+    let lowestMs = Number.POSITIVE_INFINITY;
+    let highestMs = Number.NEGATIVE_INFINITY;
+
+    function note(value: JsonValue | undefined): void {
+      const ms = readMs(value ?? null);
+      if (ms === null) return;
+      lowestMs = Math.min(lowestMs, ms);
+      highestMs = Math.max(highestMs, ms);
+    }
+
+    // As deep as the path is long, whatever the record nests: arrays straight inside arrays are not entered.
+    function visit(value: JsonValue | undefined, depth: number): void {
+      if (Array.isArray(value)) {
+        for (const element of value as readonly JsonValue[]) {
+          if (!Array.isArray(element)) visit(element, depth);
+        }
+      } else if (depth === names.length) {
+        note(value);
+      } else if (isJsonObject(value)) {
+        visit(memberOf(value, names[depth] ?? ''), depth + 1);
+      }
+    }
+
+    visit(raw, 0);
+    return highestMs === Number.NEGATIVE_INFINITY ? null : { lowestMs, highestMs };
+  };
+}
+
+/** What follows the number of such records. */
+export const undatedText =
+  'with a change value that is no time: an incremental read never sees them. Times are written as 2026-03-01T09:00:00Z; for numbers the definition has "format: unix" or "unixMs"';
+
+/** How many of the records have something in their change field that is no time. */
+export function countUndated(
+  { field }: ChangeField,
+  records: readonly JsonValue[],
+  spans: readonly (ChangeSpan | null)[],
+) {
+  const names = field.split('.');
+  return records.filter((raw, index) => spans[index] === null && isSaid(raw, names, 0)).length;
+}
+
+/** Whether anything is at the path: an empty list of events has no change value, right or wrong. */
+function isSaid(value: JsonValue | undefined, names: readonly string[], depth: number): boolean {
+  if (Array.isArray(value)) {
+    return (value as readonly JsonValue[]).some((one) => !Array.isArray(one) && isSaid(one, names, depth));
+  }
+  if (depth === names.length || !isJsonObject(value)) return (value ?? null) !== null;
+  return isSaid(memberOf(value, names[depth] ?? ''), names, depth + 1);
+}
+
+/** Where records have their change value; `format` as of a definition's `incremental`. */
+export interface ChangeField {
+  readonly field: string;
+  readonly format?: 'unix' | 'unixMs' | undefined;
+}
+
+/** The last millisecond of the year 9999: what is later is no time. */
+const latestMs = 253_402_300_799_999;
+const plainNumber = /^\d{1,15}(?:\.\d{1,9})?$/;
+
+/** Numbers since 1970, in milliseconds; null for anything else. */
+function numberReader(format: 'unix' | 'unixMs'): (value: JsonValue) => number | null {
+  const factor = format === 'unix' ? 1_000 : 1;
+  return (value) => {
+    const number = typeof value === 'string' && plainNumber.test(value) ? Number(value) : value;
+    if (typeof number !== 'number' || number < 0) return null;
+    const ms = Math.floor(number * factor);
+    return ms <= latestMs ? ms : null;
+  };
 }

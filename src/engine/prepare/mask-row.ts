@@ -5,7 +5,7 @@ import type { RecordMask } from '../../core/record-mask.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { EntityMasking } from '../../sinks/masks.ts';
 import { canonicalJson, hashedColumns, hashedText, shortHash } from './canonical-json.ts';
-import { toColumnValue } from './column-value.ts';
+import { toColumnValue } from './prepare-record.ts';
 
 type Masked = (members: JsonObject) => JsonObject;
 

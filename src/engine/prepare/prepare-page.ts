@@ -1,24 +1,41 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue, isJsonArray } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { FieldDrift, PreparedRecord, Quarantined } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { Partition } from '../../sinks/partition.ts';
 import type { PageRecords } from '../../source/page-records.ts';
-import { differenceMs, smaller } from '../clock-difference.ts';
 import { anyJsonWithout, wholeJson } from './canonical-json.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
 import type { ChangeSpan } from '../../pagination/pagination.ts';
-import { compileChangeSpan, countUndated } from './change-span.ts';
-import { compileExplode } from './explode-record.ts';
-import { compileFileOfRecord } from './file-of-record.ts';
-import { compileFindChildren, markerField, type FindingRun, type FoundListing } from './find-children.ts';
-import { placeInTree } from './listing-tree.ts';
-import { asPartial, isOfKind, isPartial } from './partial-record.ts';
-import { compilePrepare, type Prepared } from './prepare-record.ts';
-import { compileHashKey, unstablePaths } from './record-key.ts';
-import { compileRecognize, type RememberedRows, type ShownRecord } from './recognize-records.ts';
-import { recordShape, type RecordShape } from './record-shape.ts';
-import { acceptEverything, type SchemaPolicies } from './schema-policy.ts';
+import {
+  compileChangeSpan,
+  countUndated,
+  compileFindChildren,
+  markerField,
+  type FindingRun,
+  type FoundListing,
+  fieldsOfDescents,
+  placeInTree,
+} from './find-children.ts';
+import {
+  compileFileOfRecord,
+  asPartial,
+  isOfKind,
+  isPartial,
+  compilePrepare,
+  type Prepared,
+  readingVersion,
+  compileHashKey,
+  unstablePaths,
+  compileKeyOf,
+  recordShape,
+  type RecordShape,
+  explodedShape,
+} from './prepare-record.ts';
+import { acceptEverything, type SchemaPolicies, type SchemaPolicy } from './schema-policy.ts';
+import { hash } from 'node:crypto';
+import { writeJson } from '../../core/json-text.ts';
+import type { RawRecord, SameRow } from '../../sinks/stored-keys.ts';
 
 export type PreparePage = ReturnType<typeof compilePreparePage>;
 /** A page, ready to be stored: every fetched record is in `rows`, `refused`, `filtered` or `foreign`. */
@@ -296,4 +313,265 @@ function withRaw(prepared: Prepared, raw: string | null): Prepared {
   const { keyText, hash, volatileHash, values, extra, file } = record;
   const known = { keyText, hash, volatileHash, values, extra, raw };
   return { kind: 'record', drift, extraFields, record: file === undefined ? known : { ...known, file } };
+}
+
+/**
+ * Turns each element of an array field into a separate row; null: the entity explodes nothing. Absent key parts become
+ * '': equal events of one second are one. The function throws `SyncError` SCHEMA_CHANGED where the policy wants a
+ * change to fail the entity.
+ */
+export function compileExplode(
+  entity: Entity,
+  policy?: SchemaPolicy,
+): ((raw: JsonObject, inject: Readonly<Record<string, JsonValue>>) => readonly Prepared[]) | null {
+  const { explode } = entity;
+  const shape = explodedShape(entity, policy);
+  if (explode === null || shape === null) return null;
+  const prepare = compilePrepare(shape);
+  const emptyKey = Object.fromEntries(
+    explode.key.filter((name) => !explode.carry.includes(name)).map((name) => [name, '']),
+  );
+
+  return (raw, inject) => {
+    const elements = raw[explode.field];
+    if (!isJsonArray(elements)) return [];
+    const carried = Object.fromEntries(
+      explode.carry.map((name) => [name, inject[name] ?? raw[name] ?? null]),
+    );
+    return elements.map((element) =>
+      prepare(isJsonObject(element) ? withDefaults(element, emptyKey) : element, carried),
+    );
+  };
+}
+
+function withDefaults(element: JsonObject, emptyKey: JsonObject): JsonObject {
+  const filled = Object.create(null) as Record<string, JsonValue>;
+  for (const [name, value] of Object.entries(emptyKey)) filled[name] = value;
+  for (const [name, value] of Object.entries(element)) {
+    if (value !== null || !(name in filled)) filled[name] = value;
+  }
+  return filled;
+}
+
+/** The rows that are known by the bytes that they were stored from. */
+export interface RememberedRows {
+  /** Secret: without it no other bytes can be made that are taken for these. */
+  readonly key: string;
+  /** As of `StoredKeys`. */
+  same(entity: EntityName, records: readonly RawRecord[]): Promise<readonly (SameRow | 'other' | null)[]>;
+}
+
+/** A record of a page, as far as it is known without being read. */
+export interface ShownRecord {
+  readonly records: PageRecords;
+  readonly index: number;
+  /** The members of the record by which it is recognized, or all of it. */
+  readonly glance: JsonValue;
+  /** The hash of its bytes; null: it is not known by them. */
+  readonly raw: string | null;
+  /** Its row, which was stored from the same bytes; null: it must be read. */
+  readonly same: (RawRecord & SameRow) | null;
+}
+
+/** While fewer rows than one in so many are recognized, looking for them costs more than it saves. */
+const leastShare = 10;
+/** Records after which that is judged. */
+const enoughRecords = 2_000;
+/** Then the records of one page in so many are looked for all the same: the service may send them as before again. */
+const sampledPage = 32;
+
+/**
+ * Looks for the records of a page among those that are stored, by their bytes. Of entities whose records become several
+ * rows, lie in a tree or have no key, every record is read.
+ */
+export function compileRecognize(run: FindingRun & { readonly remembered?: RememberedRows }, entity: Entity) {
+  const { remembered } = run;
+  const isReadWhole = entity.explode !== null || entity.recursive !== null || entity.isKeyless === true;
+  const names = new Set(recognizedBy(run, entity));
+  const keyOf = compileKeyOf(recordShape(entity));
+  const hashOf = compileRawHash(remembered, entity);
+  const share = watchShare();
+
+  /** Null: all of the record is to be read. */
+  const look = (
+    records: PageRecords,
+    index: number,
+    glance: JsonValue,
+    inject: Partition['inject'],
+  ): RawRecord | null => {
+    const page = records.scanned(index);
+    if (page === null || !isJsonObject(glance)) return null;
+    if (!isOfKind(entity, glance) || isPartial(entity, glance)) return null;
+    const key = keyOf(glance, inject);
+    if (key === null) return null;
+    const raw = hashOf(inject, page.bytes, page.starts[index] ?? 0, page.ends[index] ?? 0);
+    return { keyText: key.keyText, values: key.values, raw };
+  };
+
+  return async ({ inject }: Partition, records: PageRecords): Promise<readonly ShownRecord[]> => {
+    const isLooking = remembered !== undefined && !isReadWhole && share.isWorthIt();
+    const shown: (ShownRecord & { same: ShownRecord['same'] })[] = [];
+    const looked: RawRecord[] = [];
+    const placesOfLooked: number[] = [];
+    for (let index = 0; index < records.length; index += 1) {
+      const glance = isReadWhole ? records.value(index) : records.glance(index, names);
+      const record = isLooking ? look(records, index, glance, inject) : null;
+      if (record !== null) {
+        looked.push(record);
+        placesOfLooked.push(index);
+      }
+      shown.push({ records, index, glance, raw: record?.raw ?? null, same: null });
+    }
+    if (remembered === undefined || looked.length === 0) return shown;
+    const rows = await remembered.same(entity.name, looked);
+    share.note(rows);
+    for (const [at, place] of placesOfLooked.entries()) {
+      const row = rows[at] ?? null;
+      const record = looked[at];
+      const one = shown[place];
+      if (row === null || row === 'other' || record === undefined || one === undefined) continue;
+      const { keyText, values, raw } = record;
+      const { hash: content, volatileHash, found } = row;
+      one.same = { keyText, values, raw, hash: content, volatileHash, found };
+    }
+    return shown;
+  };
+}
+
+/** Everything that is asked of a record that is stored already, beside its own bytes. */
+function recognizedBy(run: FindingRun, entity: Entity): readonly string[] {
+  const { key, only, whole, order, incremental, actions } = entity;
+  const download = actions.get('download');
+  const file = download?.file ?? null;
+  return [
+    'id',
+    ...key,
+    ...whole,
+    ...(only === null ? [] : [only.field]),
+    ...(order === null ? [] : [order.field]),
+    ...(incremental === null ? [] : atPath(incremental.field)),
+    ...fieldsOfDescents(run, entity).flatMap(atPath),
+    ...(download === undefined || file === null
+      ? []
+      : [...download.key.values(), ...file.version, file.name, file.contentType, file.size].filter(
+          (name) => name !== null,
+        )),
+  ];
+}
+
+/** A path may be one of members, or the name of one that has points in it. */
+function atPath(path: string): readonly string[] {
+  return [path, path.split('.', 1)[0] ?? path];
+}
+
+/**
+ * The hash of a record's bytes, and of all else that decides what is stored of it. The secret comes first: who does not
+ * have it cannot know what any bytes come to.
+ */
+function compileRawHash(
+  remembered: RememberedRows | undefined,
+  { table, ignored, volatile, filledFrom, moved, whole, mask }: Entity,
+) {
+  const reading = writeJson([
+    readingVersion,
+    table,
+    [...ignored],
+    volatile,
+    [...filledFrom],
+    [...moved],
+    whole,
+  ]);
+  const sinkKey = remembered?.key ?? '';
+  // The bytes are as they came: who has only the sink must not be able to try values.
+  const key = mask === null ? sinkKey : mask.rawKey(sinkKey);
+  const prefixes = new WeakMap<Partition['inject'], Buffer>();
+  let room = Buffer.alloc(4_096);
+
+  return (inject: Partition['inject'], bytes: Buffer, start: number, end: number): string => {
+    let prefix = prefixes.get(inject);
+    if (prefix === undefined) {
+      prefix = hash('sha256', writeJson([key, reading, inject]), 'buffer');
+      prefixes.set(inject, prefix);
+    }
+    const length = prefix.byteLength + end - start;
+    if (room.byteLength < length) room = Buffer.alloc(length * 2);
+    room.set(prefix);
+    bytes.copy(room, prefix.byteLength, start, end);
+    return hash('sha256', room.subarray(0, length), 'binary').slice(0, 16);
+  };
+}
+
+/** Whether enough of the records that are looked for are found. */
+function watchShare() {
+  let looked = 0;
+  let found = 0;
+  let pages = 0;
+  return {
+    isWorthIt: (): boolean => {
+      pages += 1;
+      return looked < enoughRecords || found * leastShare >= looked || pages % sampledPage === 0;
+    },
+    note: (rows: readonly (SameRow | 'other' | null)[]): void => {
+      for (const row of rows) {
+        if (row === null) continue;
+        looked += 1;
+        if (row !== 'other') found += 1;
+      }
+      // What was long ago counts less: a service may begin or cease to send its records as before.
+      if (looked < 4 * enoughRecords) return;
+      looked /= 2;
+      found /= 2;
+    },
+  };
+}
+
+/** A larger difference is the age of records that have not changed for long, not that of two clocks. */
+const longestMs = 24 * 60 * 60 * 1000;
+
+/**
+ * Walks of a partition whose differences are kept. Few: one that has become larger counts only when smaller ones are
+ * forgotten.
+ */
+const keptWalks = 5;
+
+/** `Date` is in whole seconds: the page may be that much later. */
+const dateStepMs = 1000;
+
+/**
+ * When a page was answered, at the latest: by its `Date`, in milliseconds, and by this machine's clock where it has
+ * none.
+ */
+export function answeredMs(
+  serverTime: string | null,
+  { capMs, nowMs }: { capMs: number; nowMs: number },
+): number {
+  return Math.max(capMs, serverTime === null ? nowMs : Date.parse(serverTime) + dateStepMs);
+}
+
+/**
+ * How far the records' clock may be behind the answers', in milliseconds: no record changes after the page that shows
+ * it, so at most by the newest record's age. Later dates say nothing. Null: no record says anything.
+ */
+export function differenceMs(atMs: number, changes: readonly (ChangeSpan | null)[]): number | null {
+  let smallest: number | null = null;
+  for (const change of changes) {
+    if (change === null) continue;
+    const newestMs = change.highestMs <= atMs ? change.highestMs : change.lowestMs;
+    if (newestMs <= atMs) smallest = smaller(smallest, Math.min(longestMs, atMs - newestMs));
+  }
+  return smallest;
+}
+
+export function smaller(left: number | null, right: number | null): number | null {
+  if (left === null || right === null) return left ?? right;
+  return Math.min(left, right);
+}
+
+/** The smallest that this walk and the partition's last ones have shown. */
+export function smallestOf(recent: readonly number[], own: number | null): number | null {
+  return recent.reduce<number | null>(smaller, own);
+}
+
+export function keptDifferences(recent: readonly number[], own: number | null): readonly number[] {
+  return own === null ? recent : [...recent, own].slice(-keptWalks);
 }

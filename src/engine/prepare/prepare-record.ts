@@ -6,6 +6,10 @@ import {
   type PreparedRecord,
   type Quarantined,
   type QuarantineReason,
+  type Column,
+  type EntityTable,
+  type FieldType,
+  type RecordFile,
 } from '../../core/records.ts';
 import {
   canonicalJson,
@@ -15,12 +19,24 @@ import {
   shortHash,
   volatileText,
   type VolatileField,
+  anyJsonWithout,
+  hashedColumns,
+  wholeJson,
 } from './canonical-json.ts';
-import { copiedFields, injectedValues, oldAddress, toColumnValue, type Slot } from './column-value.ts';
-import { keyFault } from './record-key.ts';
-import { refuseRecord } from './refuse-record.ts';
-import { compileShape, type CompiledShape, type RecordShape } from './record-shape.ts';
-import { describeNews, schemaChanged } from './schema-policy.ts';
+import {
+  describeNews,
+  schemaChanged,
+  acceptEverything,
+  driftNotes,
+  type SchemaPolicy,
+} from './schema-policy.ts';
+import type { Entity, Action, MovedAddress } from '../../definitions/definition.ts';
+import type { Partition } from '../../sinks/partition.ts';
+import type { PageRecords } from '../../source/page-records.ts';
+import { widenedText } from '../../core/json-text.ts';
+import { missingParams } from '../../definitions/check-params.ts';
+import { convertValue } from '../../definitions/convert-value.ts';
+import type { EntityName } from '../../core/names.ts';
 
 /**
  * To be raised with every change of what is stored of the same bytes: rows that were stored before are then read again.
@@ -230,4 +246,310 @@ function kindOf(value: JsonValue): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
   return typeof value === 'object' ? 'an object' : `${typeof value} ${String(value).slice(0, 40)}`;
+}
+
+/** Why the values are those of no record that can be found again; null: their key is whole. */
+export function keyFault(
+  { table, keySlots, isKeyless }: Pick<CompiledShape, 'table' | 'keySlots' | 'isKeyless'>,
+  { isFilled }: Pick<ReturnType<typeof injectedValues>, 'isFilled'>,
+  values: readonly ColumnValue[],
+): string | null {
+  const missing = keySlots.find(({ index }) => values[index] === null);
+  if (missing !== undefined) return `the record has no ${missing.name}, which is part of its key`;
+  if (isKeyless !== true && keySlots.every(({ index }) => isFilled[index] === true || values[index] === '')) {
+    return `every part of the key that the record carries is empty (${table.key.join(', ')})`;
+  }
+  return null;
+}
+
+/**
+ * The key of a record that was not read yet: `raw` has at least the members that the key is made of. Null: it must be
+ * read to know, or will be refused. `values` are those of the key, and nulls.
+ */
+export function compileKeyOf(shape: RecordShape) {
+  const compiled = compileShape(shape);
+  const { slots, keySlots, filledFrom, table } = compiled;
+  const width = table.columns.length;
+  const isCopied = keySlots.some(({ name }) => filledFrom.has(name));
+  const nothing = Array.from({ length: width }, (): ColumnValue => null);
+  let injected = injectedValues(slots, {}, width);
+
+  return (
+    raw: JsonObject,
+    inject: Readonly<Record<string, JsonValue>>,
+  ): Pick<PreparedRecord, 'keyText' | 'values'> | null => {
+    if (isCopied) return null;
+    if (inject !== injected.from) injected = injectedValues(slots, inject, width);
+    const values = [...nothing];
+    for (const slot of keySlots) {
+      const { name, index } = slot;
+      const own = toColumnValue(slot, memberOf(raw, name) ?? null);
+      const isInjected = injected.isFilled[index] === true;
+      if (own === undefined && !isInjected) return null;
+      values[index] = (isInjected ? injected.values[index] : own) ?? null;
+    }
+    if (keyFault(compiled, injected, values) !== null) return null;
+    return { keyText: keyTextOf(keySlots.map(({ index }) => values[index] ?? null)), values };
+  };
+}
+
+/** What differs from answer to answer and must not make another record of one that has no whole key. */
+export function unstablePaths({ ignored, volatile }: Entity): readonly (readonly string[])[] {
+  return [...[...ignored].map((name) => [name]), ...volatile];
+}
+
+/**
+ * What is filled into a record: of an entity without a key also its hash, of the record and of what its listing fills
+ * in.
+ */
+export function compileHashKey(entity: Entity) {
+  const [field = ''] = entity.key;
+  const unstable = unstablePaths(entity);
+  return (
+    inject: Partition['inject'],
+    { records, index }: { readonly records: PageRecords; readonly index: number },
+  ): Partition['inject'] => {
+    if (entity.isKeyless !== true) return inject;
+    const text = `${canonicalJson(inject)}${anyJsonWithout(records.value(index), unstable)}`;
+    return { ...inject, [field]: shortHash(text) };
+  };
+}
+
+/** `filledFrom` and `moved` absent: there are none. */
+export interface RecordShape
+  extends
+    Pick<Entity, 'table' | 'ignored' | 'volatile'>,
+    Partial<Pick<Entity, 'filledFrom' | 'moved' | 'isKeyless'>> {
+  /** An array field whose elements become separate rows: it leaves this row. */
+  readonly explodedField: string | null;
+  /** How the file that belongs to a record is asked for; null or absent: the records have none. */
+  readonly download?: Action | null;
+  /** Absent: whatever comes is stored. */
+  readonly policy?: SchemaPolicy;
+}
+
+/**
+ * The shape of an entity's own records: with `explodedShape` the only place that says what of them is stored. Without a
+ * policy whatever comes is stored.
+ */
+export function recordShape(entity: Entity, policy: SchemaPolicy = acceptEverything): RecordShape {
+  const { explode, actions } = entity;
+  const download = actions.get('download') ?? null;
+  return { ...entity, explodedField: explode?.field ?? null, download, policy };
+}
+
+/** The shape of the elements of the entity's exploded field; null where it explodes nothing. */
+export function explodedShape(
+  { explodedTable }: Entity,
+  policy: SchemaPolicy = acceptEverything,
+): RecordShape | null {
+  if (explodedTable === null) return null;
+  return { table: explodedTable, ignored: new Set(), volatile: [], explodedField: null, policy };
+}
+
+export type CompiledShape = ReturnType<typeof compileShape>;
+
+/** What is worked out once for all records of a shape. */
+export function compileShape(shape: RecordShape) {
+  const { table, volatile, policy = acceptEverything, filledFrom = new Map<string, string>() } = shape;
+  const slots = new Map(
+    table.columns.map((column, index) => [column.name, slotOf(table, volatile, column, index)]),
+  );
+  return {
+    ...shape,
+    policy,
+    filledFrom,
+    slots,
+    keySlots: table.key.flatMap((name) => slots.get(name) ?? []),
+    columns: hashedColumns(table.columns),
+    fileOf: compileFileOfRecord(shape.download ?? null),
+    noteOf: driftNotes(table.entity, policy),
+  };
+}
+
+const minInt64 = -(2n ** 63n);
+const maxInt64 = 2n ** 63n - 1n;
+
+/** The value as its column holds it, or undefined where it does not fit without loss. Null fits everywhere. */
+export function toColumnValue(
+  { type, isWidened = false }: { readonly type: FieldType; readonly isWidened?: boolean },
+  value: JsonValue,
+): ColumnValue | undefined {
+  if (value === null) return null;
+  if (isWidened) return widenedText(value);
+  switch (type) {
+    case 'string':
+      // A lone surrogate has no UTF-8 form: SQLite would hand back something else.
+      return typeof value === 'string' && value.isWellFormed() ? value : undefined;
+    case 'integer':
+      if (typeof value === 'bigint') return value >= minInt64 && value <= maxInt64 ? value : undefined;
+      return typeof value === 'number' && Number.isSafeInteger(value) && !Object.is(value, -0)
+        ? value
+        : undefined;
+    case 'number':
+      return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+    case 'boolean':
+      return typeof value === 'boolean' ? Number(value) : undefined;
+    case 'object':
+      return isJsonObject(value) ? canonicalJson(value) : undefined;
+    case 'array':
+      return Array.isArray(value) ? canonicalJson(value) : undefined;
+    case 'any':
+      return canonicalJson(value);
+  }
+}
+
+const nothingCopied: ReadonlyMap<string, JsonValue> = new Map();
+
+/**
+ * Fields that `filledFrom` names and that the record lacks, has as null, or has equal to the other field; with that
+ * one's value. Throws `TooDeepError`.
+ */
+export function copiedFields(
+  record: JsonObject,
+  filledFrom: Entity['filledFrom'],
+): ReadonlyMap<string, JsonValue> {
+  if (filledFrom.size === 0) return nothingCopied;
+  const copied = new Map<string, JsonValue>();
+  for (const [field, source] of filledFrom) {
+    const value = memberOf(record, source) ?? null;
+    if (value === null) continue;
+    const own = memberOf(record, field) ?? null;
+    if (own === null || canonicalJson(own) === canonicalJson(value)) copied.set(field, value);
+  }
+  return copied;
+}
+
+/** The address as it was before the service moved; null where it has not moved. */
+export function oldAddress(moved: MovedAddress | undefined, value: JsonValue): string | null {
+  if (moved === undefined || typeof value !== 'string' || !value.startsWith(moved.to)) return null;
+  return moved.from + value.slice(moved.to.length);
+}
+
+export type Slot = ReturnType<typeof slotOf>;
+
+export function slotOf(
+  table: EntityTable,
+  volatilePaths: readonly (readonly string[])[],
+  { name, type, isEvolved, isWidened }: Column,
+  index: number,
+) {
+  const volatile = volatilePaths
+    .filter(([first]) => first === name || first === '*')
+    .map((path) => path.slice(1));
+  return {
+    name,
+    index,
+    type,
+    isWidened: isWidened === true,
+    isKey: table.key.includes(name),
+    /** Added for an undeclared field: it is hashed as if it lay in `extra`. */
+    isEvolved: isEvolved === true,
+    /** Null: nothing in it is volatile. An empty path in it: all of it is. */
+    volatile: volatile.length === 0 ? null : volatile,
+  };
+}
+
+export function injectedValues(
+  slots: ReadonlyMap<string, Slot>,
+  inject: Readonly<Record<string, JsonValue>>,
+  width: number,
+) {
+  const values = Array.from({ length: width }, (): ColumnValue => null);
+  const isFilled = Array.from({ length: width }, () => false);
+  for (const [name, value] of Object.entries(inject)) {
+    const slot = slots.get(name);
+    if (slot === undefined) continue;
+    values[slot.index] = toColumnValue(slot, value) ?? null;
+    isFilled[slot.index] = true;
+  }
+  return { from: inject, values, isFilled };
+}
+
+/**
+ * Whether it lacks what the definition says every whole record has: stored as it is, it would replace the rest by
+ * nulls.
+ */
+export function isPartial({ whole }: Pick<Entity, 'whole'>, raw: JsonValue): boolean {
+  return isJsonObject(raw) && missingFields(whole, raw).length > 0;
+}
+
+/** The same record, for its key alone: a sink replaces no row by it. */
+export function asPartial(entity: Entity, record: PreparedRecord, raw: JsonValue): PreparedRecord {
+  const { file: _file, ...rest } = record;
+  const missing = isJsonObject(raw) ? missingFields(entity.whole, raw).join(', ') : '';
+  const detail = `it came without ${missing}, which every whole record has, and nothing is stored under its key`;
+  return { ...rest, partial: refuseRecord(entity.name, 'partial', detail, raw) };
+}
+
+function missingFields(whole: readonly string[], raw: JsonObject): readonly string[] {
+  return whole.filter((name) => (memberOf(raw, name) ?? null) === null);
+}
+
+/** Whether it is of the kind that the entity keeps. */
+export function isOfKind({ only }: Pick<Entity, 'only'>, raw: JsonValue): boolean {
+  return only === null || (isJsonObject(raw) && raw[only.field] === only.value);
+}
+
+const maxTextChars = 1_000;
+
+type FileOfRecord = (raw: JsonValue, inject: Readonly<Record<string, JsonValue>>) => RecordFile | null;
+
+/**
+ * Finds out how a record's file is asked for; null: the entity has no `download`. The function gives null where a
+ * parameter has no value: no file.
+ */
+export function compileFileOfRecord(download: Action | null): FileOfRecord | null {
+  const fields = download?.file ?? null;
+  if (download === null || fields === null) return null;
+
+  return (raw, inject) => {
+    const members = isJsonObject(raw) ? raw : {};
+    const valueOf = (field: string): JsonValue => memberOf(inject, field) ?? memberOf(members, field) ?? null;
+    const params: Record<string, JsonValue> = {};
+    for (const [name, field] of download.key) {
+      const param = download.params.get(name);
+      const value = param === undefined ? null : convertValue(param.type, valueOf(field));
+      if (value === null || value === '') return null;
+      params[name] = value;
+    }
+    if (missingParams(download, params).length > 0) return null;
+    return {
+      params,
+      version: shortHash(canonicalJson([params, fields.version.map(valueOf)])),
+      name: textOf(fields.name === null ? null : valueOf(fields.name)),
+      contentType: textOf(fields.contentType === null ? null : valueOf(fields.contentType)),
+      size: sizeOf(fields.size === null ? null : valueOf(fields.size)),
+    };
+  };
+}
+
+/** A lone surrogate would not come back from the ledger as it went in. */
+function textOf(value: JsonValue): string | null {
+  return typeof value === 'string' && value !== '' ? value.slice(0, maxTextChars).toWellFormed() : null;
+}
+
+function sizeOf(value: JsonValue): number | null {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
+}
+
+const maxQuarantinedChars = 1024 * 1024;
+
+/** The record for the quarantine: whole, except where its size is what it is refused for. */
+export function refuseRecord(
+  entity: EntityName,
+  reason: QuarantineReason,
+  detail: string,
+  raw: JsonValue,
+): Quarantined {
+  const text = wholeJson(raw);
+  const isCut = text.length > maxQuarantinedChars && (reason === 'too-deep' || reason === 'too-large');
+  return {
+    entity,
+    reason,
+    detail: isCut
+      ? `${detail}; the first ${maxQuarantinedChars} of ${text.length} characters are kept`
+      : detail,
+    record: isCut ? text.slice(0, maxQuarantinedChars) : text,
+  };
 }

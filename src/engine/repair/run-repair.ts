@@ -6,7 +6,7 @@ import type { RunKind, RunOutcome, RunReport } from '../../sinks/run-report.ts';
 import type { ConnectorIdentity, Lease } from '../../sinks/lease.ts';
 import type { RunPlan } from '../../sinks/sink.ts';
 import type { Sink } from '../../sinks/sink-access.ts';
-import { toSyncError } from '../run-ending.ts';
+import { toSyncError } from '../run.ts';
 import { newRunId } from '../plan-run.ts';
 import { nothingDone } from '../run-tally.ts';
 

@@ -3,7 +3,7 @@ import { systemClock } from '../../../src/core/clock.ts';
 import { SyncError } from '../../../src/core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../src/core/names.ts';
 import { fetchFiles } from '../../../src/engine/files/fetch-files.ts';
-import { fileTally, type FileOptions } from '../../../src/engine/files/file-tally.ts';
+import { fileTally, type FileOptions } from '../../../src/engine/run-tally.ts';
 import type { Run } from '../../../src/engine/run.ts';
 import type { WantedFile } from '../../../src/sinks/files.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';

@@ -3,8 +3,7 @@ import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { Column, PreparedRecord } from '../../../src/core/records.ts';
 import { withEvolved } from '../../../src/engine/prepare/schema-policy.ts';
-import { compilePrepare } from '../../../src/engine/prepare/prepare-record.ts';
-import type { RecordShape } from '../../../src/engine/prepare/record-shape.ts';
+import { compilePrepare, type RecordShape } from '../../../src/engine/prepare/prepare-record.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 
 const shape: RecordShape = {

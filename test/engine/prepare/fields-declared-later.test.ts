@@ -3,8 +3,7 @@ import type { JsonObject } from '../../../src/core/json.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import type { Entity } from '../../../src/definitions/definition.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../../src/definitions/load-definitions.ts';
-import { compilePrepare } from '../../../src/engine/prepare/prepare-record.ts';
-import { recordShape } from '../../../src/engine/prepare/record-shape.ts';
+import { compilePrepare, recordShape } from '../../../src/engine/prepare/prepare-record.ts';
 
 const definitions = loadDefinitions([builtInDefinitionsFolder]);
 const entities = [...definitions.values()].flatMap((definition) => [...definition.entities.values()]);

@@ -4,8 +4,11 @@ import { writeJson } from '../../../src/core/json-text.ts';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { FieldType } from '../../../src/core/records.ts';
-import { compilePrepare, readingVersion } from '../../../src/engine/prepare/prepare-record.ts';
-import type { RecordShape } from '../../../src/engine/prepare/record-shape.ts';
+import {
+  compilePrepare,
+  readingVersion,
+  type RecordShape,
+} from '../../../src/engine/prepare/prepare-record.ts';
 import { scanPage } from '../../../src/http/scan-json.ts';
 import { readRecords, unreadRecords } from '../../../src/source/page-records.ts';
 import { recorded } from '../../support/recorded-records.ts';

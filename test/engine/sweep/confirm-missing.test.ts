@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../../src/core/json.ts';
 import type { EntityName } from '../../../src/core/names.ts';
-import { findGetParams } from '../../../src/engine/sweep/find-get-params.ts';
+import { findGetParams } from '../../../src/engine/complete-page.ts';
 import { builtInDefinition } from '../../support/sample-service.ts';
 import { fakeDeletes } from '../../support/sweep/fake-deletes.ts';
 import { entityNamed } from '../../support/sync-once.ts';

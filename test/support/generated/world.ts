@@ -8,7 +8,7 @@ import { isConnectorName, type ConnectorName } from '../../../src/core/names.ts'
 import { Secret } from '../../../src/core/secret.ts';
 import type { Definition } from '../../../src/definitions/definition.ts';
 import { loadDefinition } from '../../../src/definitions/load-definitions.ts';
-import { ordinaryRun } from '../../../src/engine/run-options.ts';
+import { ordinaryRun } from '../../../src/engine/plan-run.ts';
 import { syncConnector } from '../../../src/engine/sync-connector.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';

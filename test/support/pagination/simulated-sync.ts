@@ -3,11 +3,14 @@ import type { EntityName, RunId } from '../../../src/core/names.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import { buildDefinition, type Entity } from '../../../src/definitions/definition.ts';
 import { definitionFile } from '../../../src/definitions/definition-file.ts';
-import type { GroupCommits } from '../../../src/engine/group-commits.ts';
+import {
+  type GroupCommits,
+  walkPartition,
+  type WalkContext,
+  type WalkEnd,
+} from '../../../src/engine/walk.ts';
 import { compilePreparePage } from '../../../src/engine/prepare/prepare-page.ts';
 import type { RunTally } from '../../../src/engine/run-tally.ts';
-import { walkPartition } from '../../../src/engine/walk-partition.ts';
-import type { WalkContext, WalkEnd } from '../../../src/engine/walk.ts';
 import type { Position, Seal, WalkMode } from '../../../src/sinks/partition.ts';
 import type { PageCommit } from '../../../src/sinks/sink.ts';
 import type { Source } from '../../../src/source/source.ts';

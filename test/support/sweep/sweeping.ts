@@ -3,7 +3,7 @@ import type { RunEvent } from '../../../src/core/events.ts';
 import type { JsonValue } from '../../../src/core/json.ts';
 import type { EntityName, RunId } from '../../../src/core/names.ts';
 import type { Definition } from '../../../src/definitions/definition.ts';
-import { ordinaryRun, type RunOptions } from '../../../src/engine/run-options.ts';
+import { ordinaryRun, type RunOptions } from '../../../src/engine/plan-run.ts';
 import type { Run } from '../../../src/engine/run.ts';
 import { runTally, type RunTally } from '../../../src/engine/run-tally.ts';
 import { sweepRun } from '../../../src/engine/sweep/sweep-run.ts';

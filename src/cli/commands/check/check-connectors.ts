@@ -3,7 +3,7 @@ import { checkAddress, storedOrigin } from '../../../app/connector-address.ts';
 import { type Clock, slept } from '../../../core/clock.ts';
 import { hasCode, ThrottledError } from '../../../core/errors.ts';
 import { refuseTodos } from '../../../definitions/todos.ts';
-import { probePage } from '../../../engine/probe-page.ts';
+import { probePage } from '../../../engine/try-listing.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
 import { identityDifferences, IdentityChangedError } from '../../../sinks/acquire-errors.ts';
 import { type ConnectorSummary, isOfType } from '../../../source/api/catalog-calls.ts';
