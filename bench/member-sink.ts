@@ -8,7 +8,7 @@ import type { SampleAccount } from '../src/sample/sample-account.ts';
 import type { Sink } from '../src/sinks/sink-access.ts';
 import { openSqliteSink } from '../src/sinks/sqlite/open-ledger.ts';
 import type { Source } from '../src/source/source.ts';
-import { readRecords } from '../src/source/page-records.ts';
+import { readRecords } from '../src/source/source.ts';
 
 export const benchConnector = 'bench' as ConnectorName;
 

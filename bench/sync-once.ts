@@ -8,7 +8,7 @@ import { openSink } from '../src/sinks/registry.ts';
 import type { SinkOptions } from '../src/sinks/sink-access.ts';
 import { openApiClient } from '../src/source/api/open-api-client.ts';
 import { openApiSource } from '../src/source/api/open-api-source.ts';
-import { readRecords } from '../src/source/page-records.ts';
+import { readRecords } from '../src/source/source.ts';
 import type { Source } from '../src/source/source.ts';
 
 /**

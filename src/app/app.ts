@@ -10,8 +10,7 @@ import type { RunReport } from '../sinks/run-report.ts';
 import type { HolderWork, StoredIdentity } from '../sinks/lease.ts';
 import type { ApiClient } from '../source/api/open-api-client.ts';
 import type { ApiSourceOptions } from '../source/api/open-api-source.ts';
-import type { ConnectorOrigin } from '../source/connector-origin.ts';
-import type { FileSource, Source } from '../source/source.ts';
+import type { ConnectorOrigin, FileSource, Source } from '../source/source.ts';
 
 export interface AppOptions {
   readonly settings: SettingsWith<'access'>;

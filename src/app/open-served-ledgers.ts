@@ -1,6 +1,5 @@
-import type { Clock } from '../core/clock.ts';
+import { type Clock, otherTurn } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
-import { otherTurn } from '../core/other-turn.ts';
 import type { ServedSink, WorkerLedger } from '../jobs/worker-context.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';

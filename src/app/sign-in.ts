@@ -7,7 +7,7 @@ import { IdentityChangedError } from '../sinks/acquire-errors.ts';
 import { openSignIn } from '../sign-ins/open-sign-in.ts';
 import type { IssuedTokens, SignIn } from '../sign-ins/sign-in.ts';
 import { callFacts } from '../source/api/call-failure.ts';
-import { classifyUpstream } from '../source/direct/classify-upstream.ts';
+import { classifyUpstream } from '../source/direct/open-direct-source.ts';
 import { openCallGate } from '../upstream/call-gate.ts';
 import { openAuthorization, type Authorization } from '../upstream/sign-in/open-authorization.ts';
 import { UpstreamFailure } from '../upstream/upstream-failure.ts';

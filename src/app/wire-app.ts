@@ -5,14 +5,17 @@ import { isLoopback } from '../settings/check-urls.ts';
 import type { DirectAddress, LocalSettings, ReadConnector } from '../settings/settings.ts';
 import type { Notifier } from '../notify/notifier.ts';
 import { shareSinks } from '../sinks/share-sinks.ts';
-import { defaultApiLimits } from '../source/api/api-limits.ts';
-import { openApiClient, type ApiClient } from '../source/api/open-api-client.ts';
+import { defaultApiLimits } from '../source/api/call-with-retries.ts';
+import {
+  openApiClient,
+  type ApiClient,
+  otherTypeError,
+  resolveConnector,
+} from '../source/api/open-api-client.ts';
 import { openApiSource } from '../source/api/open-api-source.ts';
-import { otherTypeError, resolveConnector } from '../source/api/resolve-connector.ts';
-import { accountOrigin } from '../source/connector-origin.ts';
+import { accountOrigin, maskedSource } from '../source/source.ts';
 import { addressOfConnector, checkAddress, checkApiAddress } from './connector-address.ts';
 import { openDirectClient, openDirectSource } from '../source/direct/open-direct-source.ts';
-import { maskedSource } from '../source/masked-source.ts';
 import { sayUnreachable } from '../telemetry/unreachable.ts';
 import { signInAt } from './sign-in.ts';
 import { readConnector, tellEnd, type RunParts } from './run-connector.ts';

@@ -1,10 +1,9 @@
-import { hiddenWords } from '../core/record-mask.ts';
-import type { Params } from '../core/records.ts';
+import { hiddenWords, type Params } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { pagingParams } from '../definitions/paging-params.ts';
 import type { TriedCall } from '../engine/try-listing.ts';
-import type { SeenExchange } from '../http/seen-exchange.ts';
+import type { SeenExchange } from '../http/exchange.ts';
 
 /* Tokens of pages are made by a service, and may hold values of records: those of a masked entity are not shown. */
 

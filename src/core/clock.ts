@@ -58,3 +58,22 @@ export function slept(clock: Clock, ms: number, signal: AbortSignal): Promise<bo
     () => false,
   );
 }
+
+/** For work that must not fail because of something that passes: four attempts in six seconds. */
+export async function inTries<Result>(work: () => Promise<Result>, clock: Clock): Promise<Result> {
+  for (const pauseMs of [100, 1_000, 5_000]) {
+    try {
+      return await work();
+    } catch {
+      await clock.sleep(pauseMs);
+    }
+  }
+  return await work();
+}
+
+/** Resolves when other work of the process has had a turn: reads of a file do not wait for anything by themselves. */
+export function otherTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}

@@ -1,4 +1,4 @@
-import type { JsonObject } from './json.ts';
+import type { JsonObject, JsonValue } from './json.ts';
 import type { EntityName } from './names.ts';
 
 export type FieldType = 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'array' | 'any';
@@ -160,4 +160,79 @@ export function sumsByEntity(all: readonly EntityCounts[]): readonly EntityCount
 export function addsUp(counts: PageCounts): boolean {
   const { fetched, filtered, quarantined, inserted, updated, duplicate, unchanged } = counts;
   return fetched === filtered + quarantined + inserted + updated + duplicate + unchanged;
+}
+
+/** What a definition says of a table to those who read it. It decides neither what is read nor what is stored. */
+export interface DescribedTable {
+  readonly entity: EntityName;
+  /** Null: the definition says nothing. */
+  readonly description: string | null;
+  /** Column -> what it means. */
+  readonly columns: Readonly<Record<string, string>>;
+  readonly derived: readonly DerivedColumn[];
+  readonly joins: readonly TableJoin[];
+}
+
+/**
+ * What a column of views is made of: `texts`: all texts at `path` in the first of the fields `from` that has a value,
+ * joined. Else the one value at `path` of one field, as a value of this type (`unix`, `unixMs`: a timestamp, from
+ * seconds or milliseconds since 1970). Null where there is none, or one that is no value of the type.
+ */
+export const derivedKinds = [
+  'texts',
+  'string',
+  'integer',
+  'number',
+  'boolean',
+  'timestamp',
+  'unix',
+  'unixMs',
+] as const;
+
+export type DerivedKind = (typeof derivedKinds)[number];
+
+export interface DerivedColumn {
+  readonly name: string;
+  /** Columns. Not empty. Those of `texts` hold JSON. */
+  readonly from: readonly string[];
+  /** Empty: the field itself. `*` stands for any name or array position, in `texts` alone. */
+  readonly path: readonly string[];
+  readonly as: DerivedKind;
+}
+
+/** For people and the catalogue. */
+export function derivedType(as: DerivedKind): 'string' | 'integer' | 'number' | 'boolean' | 'timestamp' {
+  if (as === 'texts') return 'string';
+  return as === 'unix' || as === 'unixMs' ? 'timestamp' : as;
+}
+
+/** A row's `columns` are the `parentColumns` of at most one row of the parent. */
+export interface TableJoin {
+  readonly columns: readonly string[];
+  readonly parent: EntityName;
+  readonly parentColumns: readonly string[];
+}
+
+/** Stands for a service's own words about a masked entity. */
+export const hiddenWords = '[hidden: the entity has a mask]';
+
+/** What keeps values of an entity's records from being stored and shown. Holds no key that can be printed. */
+export interface RecordMask {
+  /** Changes with everything that decides what becomes of a value: the rules and the key. Gives no key away. */
+  readonly fingerprint: string;
+  /** Which key it hashes with. Empty with the fingerprint where the key is missing. */
+  readonly keyId: string;
+  /** The record as it may be stored and shown. What is no object has no fields to go by: null. */
+  readonly record: (value: JsonValue) => JsonValue;
+  /**
+   * A record that was stored, whose values another mask may have changed: as `record`, but what is a hash already stays
+   * as it is.
+   */
+  readonly stored: (value: JsonValue) => JsonValue;
+  /** The secret of a sink, mixed with the key: without the key no hash made with it says anything of what it is of. */
+  readonly rawKey: (secret: string) => string;
+  /** Encrypts what may hold values that the service was asked by. */
+  readonly seal: (text: string) => string;
+  /** Null: it was sealed with another key, or is damaged. */
+  readonly open: (sealed: string) => string | null;
 }

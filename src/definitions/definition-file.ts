@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { derivedKinds } from '../core/described-table.ts';
+import { derivedKinds } from '../core/records.ts';
 import { readingShape } from './reading-file.ts';
 import { names, strictObject } from './schema-problems.ts';
 import { emptyFile, recordsFile } from './upstream/records-file.ts';

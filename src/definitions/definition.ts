@@ -1,9 +1,7 @@
 import { hash } from 'node:crypto';
-import type { DerivedColumn } from '../core/described-table.ts';
+import type { DerivedColumn, RecordMask, Column, EntityTable } from '../core/records.ts';
 import { type JsonObject, type JsonValue, isJsonObject } from '../core/json.ts';
 import { isDeclaredName, type EntityName } from '../core/names.ts';
-import type { RecordMask } from '../core/record-mask.ts';
-import type { Column, EntityTable } from '../core/records.ts';
 import { buildPagination } from './build-pagination.ts';
 import { deepFreeze, mapOf, type Frozen, type MapValue } from './deep-freeze.ts';
 import type { ActionFile, DefinitionFile, EntityFile, ParamFile } from './definition-file.ts';

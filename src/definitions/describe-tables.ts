@@ -3,9 +3,9 @@ import {
   type DerivedColumn,
   type DescribedTable,
   type TableJoin,
-} from '../core/described-table.ts';
+  type EntityTable,
+} from '../core/records.ts';
 import type { EntityName } from '../core/names.ts';
-import type { EntityTable } from '../core/records.ts';
 import type { Definition, Entity } from './definition.ts';
 
 /** Of an entity, and of what its arrays are exploded into. `parents`: those that lead to it in this connector. */

@@ -1,8 +1,7 @@
 import type { JsonValue } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { Partition } from '../sinks/partition.ts';
-import { withRecords } from '../source/page-records.ts';
-import type { SourcePage } from '../source/source.ts';
+import { withRecords, type SourcePage } from '../source/source.ts';
 import { isOfKind, isPartial, compilePrepare, recordShape } from './prepare/prepare-record.ts';
 import type { SyncOptions } from './run.ts';
 import { eachOf } from './work-pool.ts';

@@ -12,15 +12,14 @@ import {
 } from './prepare/prepare-page.ts';
 import type { CheckAccount } from './check-account.ts';
 import type { CompletePage, CompletedPage } from './complete-page.ts';
-import type { PageLengths } from '../pagination/page-lengths.ts';
-import type { Pagination, Advance } from '../pagination/pagination.ts';
+import type { PageLengths, Pagination, Advance } from '../pagination/pagination.ts';
 import type { Run } from './run.ts';
 import { SyncError } from '../core/errors.ts';
 import { fixedParamsAt } from '../definitions/clock-value.ts';
 import type { PageCommit, CommittedPage } from '../sinks/sink.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import { instant } from '../core/clock.ts';
-import { readRecords } from '../source/page-records.ts';
+import { readRecords } from '../source/source.ts';
 import { readJson, writeJson } from '../core/json-text.ts';
 import { isJsonObject, type JsonValue } from '../core/json.ts';
 

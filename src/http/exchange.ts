@@ -1,11 +1,11 @@
 import type { LookupFunction } from 'node:net';
 import { Agent, EnvHttpProxyAgent, type Dispatcher } from 'undici';
 import { AddressRefusedError } from './guard-address.ts';
-import { noteProxy } from './network-fault.ts';
-import { orAborted } from './or-aborted.ts';
+import { orAborted, startDeadline } from './or-aborted.ts';
 import { hasProxies, proxyFor, withoutProxy } from './proxies.ts';
-import { AttemptTimeoutError, isSuccess, readBody, UnreadableBodyError } from './read-body.ts';
-import { startDeadline } from './start-deadline.ts';
+import { isAscii, isUtf8 } from 'node:buffer';
+import { promisify } from 'node:util';
+import { gunzip } from 'node:zlib';
 
 export interface ExchangeRequest {
   readonly url: URL;
@@ -284,3 +284,266 @@ export function firstOf(value: HeaderValue): string | null {
 export function listOf(value: HeaderValue): string | null {
   return (Array.isArray(value) ? value.join(', ') : value) ?? null;
 }
+
+const gunzipBytes = promisify(gunzip);
+/** Takes a byte order mark away. */
+const utf8 = new TextDecoder('utf-8');
+
+export function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+/** One attempt took longer than it may take in all, or its body came too slowly. */
+export class AttemptTimeoutError extends Error {
+  override readonly name = 'AttemptTimeoutError';
+}
+
+/** A body that arrived but cannot be read as text. */
+export class UnreadableBodyError extends Error {
+  override readonly name = 'UnreadableBodyError';
+  readonly fault: 'too-large' | 'invalid';
+
+  constructor(fault: 'too-large' | 'invalid', message: string) {
+    super(message);
+    this.fault = fault;
+  }
+}
+
+/**
+ * The bytes of a whole body, which are UTF-8. gzip is asked for because pages of records shrink 5-10 times on the wire
+ * for about 2 us a record; it is inflated here, by one call that stops at `maxBytes` (undici's own decompression has no
+ * limit). Throws `UnreadableBodyError`.
+ */
+export async function readBody(
+  wire: Uint8Array,
+  contentEncoding: string | null,
+  maxBytes: number,
+): Promise<Buffer> {
+  const { buffer, byteOffset, byteLength } = await inflate(wire, contentEncoding, maxBytes);
+  const bytes = Buffer.from(buffer, byteOffset, byteLength);
+  if (!isUtf8(bytes)) throw new UnreadableBodyError('invalid', 'expected UTF-8, got other bytes');
+  return bytes;
+}
+
+/** What `readBody` has read. ASCII is only copied, which takes a third of the time. */
+export function textOfBody(bytes: Buffer): string {
+  return isAscii(bytes) ? bytes.toString('latin1') : utf8.decode(bytes);
+}
+
+/**
+ * A name for a body of HTML or XML in place of JSON, such as the page of a proxy, with the content type that came.
+ * Null for another body.
+ */
+export function pageIn(
+  body: Buffer,
+  header: (name: string) => string | null,
+  redact: (text: string) => string,
+): string | null {
+  return /^[\uFEFF\s]*</.test(body.toString('utf8', 0, 1_024))
+    ? `a page (HTML or XML) ${mediaType(header('content-type'), redact)}; something else may answer at this address`
+    : null;
+}
+
+/** For a message: the content type that came, without its parameters. */
+export function mediaType(contentType: string | null, redact: (text: string) => string): string {
+  const type = redact(contentType?.split(';')[0]?.slice(0, 100) ?? '').trim();
+  return type === '' ? 'without a content type' : `of the type ${type}`;
+}
+
+async function inflate(
+  wire: Uint8Array,
+  contentEncoding: string | null,
+  maxBytes: number,
+): Promise<Uint8Array> {
+  const encoding = contentEncoding?.trim().toLowerCase() ?? '';
+  if (encoding === '' || encoding === 'identity') {
+    if (wire.byteLength > maxBytes) throw tooLarge(maxBytes);
+    return wire;
+  }
+  if (encoding !== 'gzip' && encoding !== 'x-gzip') {
+    throw new UnreadableBodyError('invalid', 'expected gzip or no content encoding, got another one');
+  }
+  try {
+    return await gunzipBytes(wire, { maxOutputLength: maxBytes });
+  } catch (error) {
+    if (error instanceof RangeError) throw tooLarge(maxBytes);
+    throw new UnreadableBodyError('invalid', 'the gzip body is cut or damaged');
+  }
+}
+
+function tooLarge(maxBytes: number): UnreadableBodyError {
+  return new UnreadableBodyError('too-large', `expected at most ${maxBytes} bytes, got more`);
+}
+
+const closedText = 'connection closed without a complete answer';
+const knownTexts: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  EAI_AGAIN: 'host name could not be looked up',
+  EHOSTUNREACH: 'no route to the host',
+  ENETUNREACH: 'no route to the network',
+};
+
+/** By a code, the first that fits; an answer in HTTP that is cut off has other codes than one that is no HTTP. */
+const kindByCode = [
+  [
+    /EXCEEDED_MAX_SIZE|HEADERS_OVERFLOW|HPE_HEADER_OVERFLOW/,
+    'tooLarge',
+    'expected headers within the size limit, got larger ones',
+  ],
+  [/^UND_ERR_(DESTROYED|CLOSED)$/, 'closed', 'the client was closed during the call'],
+  [/CERT|SELF_SIGNED|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO_(VERIFY|GET)/, 'tls', 'no trusted TLS connection'],
+  [/^Z_/, 'unreadable', 'the gzip body is cut or damaged'],
+  [/^ENOTFOUND$/, 'name', 'host name not found'],
+  [/^HPE_INVALID_(CONSTANT|VERSION|STATUS)$/, 'noHttp', 'the answer is not HTTP'],
+  [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/, 'cut', closedText],
+  [/^UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT$|^ETIMEDOUT$/, 'timeout', 'no answer in time'],
+  [
+    /^HPE_|^HTTPParserError$|^UND_ERR_(?!INVALID|NOT_SUPPORTED|REQ_)|^E[A-Z]+$|^EAI_|^ERR_STREAM_/,
+    'other',
+    'not reached, or the answer was cut off',
+  ],
+] as const;
+
+/** What kept a request from an answer that can be read. */
+interface NetworkFault {
+  /**
+   * `slow`: the whole answer took too long; `timeout`: a part of it. `address`: it may not be connected to. `closed`:
+   * the client was closed. `name`: no such host. `noHttp`: another protocol is spoken there. `cut`: the connection was
+   * closed, mostly an idle one that the server had closed before the request reached it.
+   */
+  readonly kind: (typeof kindByCode)[number][1] | 'slow' | 'address' | 'unreachable';
+  /** Of the system call, of TLS or of undici; else the error's name. */
+  readonly code: string;
+  /** For a message: it repeats no bytes, headers or addresses of the service. */
+  readonly text: string;
+}
+
+const proxies = new WeakMap<Error, string>();
+
+/** The request went through a proxy, which may be what failed. */
+export function noteProxy(error: unknown, { host }: URL): void {
+  if (error instanceof Error) proxies.set(error, host);
+}
+
+/** Null for what is no failure of a request. The error itself is not kept: it may hold headers. */
+export function networkFaultOf(error: unknown): NetworkFault | null {
+  if (!(error instanceof Error)) return null;
+  const proxy = proxies.get(error);
+  const fault = faultOf(error);
+  if (fault === null || proxy === undefined || fault.kind === 'address') return fault;
+  const [, status] = /^Proxy response \((\d+)\)/.exec(error.message) ?? [];
+  return status === undefined
+    ? { ...fault, text: `${fault.text}, through the proxy ${proxy}` }
+    : { ...fault, kind: 'unreachable', text: `the proxy ${proxy} answered HTTP ${status}` };
+}
+
+function faultOf(error: Error): NetworkFault | null {
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name;
+  const { message } = error;
+  if (error instanceof AttemptTimeoutError) return { kind: 'slow', code, text: message };
+  if (code === 'ERR_ADDRESS_REFUSED') return { kind: 'address', code, text: message };
+  if (error instanceof UnreadableBodyError) {
+    return { kind: error.fault === 'too-large' ? 'tooLarge' : 'unreadable', code, text: message };
+  }
+  const known = knownTexts[code];
+  if (known !== undefined) return { kind: 'unreachable', code, text: known };
+  const [, kind, text] = kindByCode.find(([codes]) => codes.test(code)) ?? [];
+  return kind === undefined || text === undefined ? null : { kind, code, text };
+}
+
+const maxNameChars = 1_000;
+const nameParameter = /;\s*(filename\*?)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;\s"]+))/gi;
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true });
+
+/**
+ * The file name in a `Content-Disposition` header (RFC 6266): `filename*` (RFC 5987) before `filename`. Null where
+ * there is none that can be read. Whatever the service wrote comes back, cut to 1000 characters: fit neither for a path
+ * nor for a terminal.
+ */
+export function dispositionName(header: string | null): string | null {
+  if (header === null) return null;
+  const found = new Map<string, string>();
+  for (const [, name = '', quoted, bare = ''] of header.matchAll(nameParameter)) {
+    const value = quoted === undefined ? bare : quoted.replaceAll(/\\(.)/g, '$1');
+    const text = name.endsWith('*') ? readExtended(value) : readPlain(value);
+    if (text !== null && text !== '' && !found.has(name.toLowerCase())) found.set(name.toLowerCase(), text);
+  }
+  const name = found.get('filename*') ?? found.get('filename');
+  return name === undefined ? null : name.slice(0, maxNameChars).toWellFormed();
+}
+
+/** `UTF-8'en'%e2%82%ac.txt`. */
+function readExtended(value: string): string | null {
+  const [, charset = '', encoded = ''] = /^([^']*)'[^']*'(.*)$/.exec(value) ?? [];
+  const bytes = Buffer.from(
+    encoded.replaceAll(/%([0-9a-f]{2})/gi, (_all, digits: string) =>
+      String.fromCharCode(Number.parseInt(digits, 16)),
+    ),
+    'latin1',
+  );
+  if (/^utf-8$/i.test(charset)) return decodeUtf8(bytes);
+  return /^iso-8859-1$/i.test(charset) ? bytes.toString('latin1') : null;
+}
+
+/** Headers are Latin-1; what many services send in them is UTF-8 all the same. */
+function readPlain(value: string): string {
+  return decodeUtf8(Buffer.from(value, 'latin1')) ?? value;
+}
+
+function decodeUtf8(bytes: Uint8Array): string | null {
+  try {
+    return strictUtf8.decode(bytes);
+  } catch {
+    // Says only that it is no UTF-8.
+    return null;
+  }
+}
+
+/** Of a wait. */
+const maxWaitMs = 3_600_000;
+
+/**
+ * Requests a second that a `RateLimit-Policy` header allows, of several policies the strictest: `"default";q=100;w=60`,
+ * or in the earlier form `100;w=60`. Null where it states none.
+ */
+export function policyRate(header: string | null): number | null {
+  const rates = (header ?? '').split(',').flatMap((policy) => {
+    const [, quota] = /(?:^\s*|;\s*q\s*=\s*)(\d{1,9})\s*(?:;|$)/.exec(policy) ?? [];
+    const [, seconds] = /;\s*w\s*=\s*(\d{1,9})\s*(?:;|$)/.exec(policy) ?? [];
+    const rate = Number(quota) / Number(seconds);
+    return Number.isFinite(rate) && rate > 0 ? [rate] : [];
+  });
+  return rates.length === 0 ? null : Math.min(...rates);
+}
+
+/**
+ * Milliseconds a `Retry-After` header asks for: whole or decimal seconds, or an HTTP date (measured against the
+ * server's own `Date`, so that a clock that is off here does not matter). At most one hour; null without a header that
+ * can be read.
+ */
+export function retryAfterMs(header: string | null, serverDate: string | null, now: number): number | null {
+  if (header === null) return null;
+  const text = header.trim();
+  if (/^\d{1,9}(\.\d{1,9})?$/.test(text)) return Math.min(Math.ceil(Number(text) * 1000), maxWaitMs);
+  // Date.parse is lenient ("-5" is a year): an HTTP date always names a weekday or month.
+  const at = /[a-z]{3}/i.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(at)) return null;
+  const serverNow = serverDate === null ? Number.NaN : Date.parse(serverDate);
+  return Math.min(Math.max(at - (Number.isNaN(serverNow) ? now : serverNow), 0), maxWaitMs);
+}
+
+/** A request as it was sent, and what came of it: for people. Holds no credential. */
+export interface SeenExchange {
+  readonly method: string;
+  readonly url: string;
+  readonly body: string | null;
+  /** Null: no answer came. */
+  readonly status: number | null;
+  readonly ms: number;
+  /** Of the answer's body, as received. */
+  readonly wireBytes: number;
+  /** Names of the answer's members; null where it was not read as a JSON object. */
+  readonly keys: readonly string[] | null;
+}
+
+export type OnExchange = (seen: SeenExchange) => void;

@@ -1,3 +1,6 @@
+import { setMaxListeners } from 'node:events';
+import type PQueue from 'p-queue';
+
 /**
  * Waits for a shared promise, which continues if this caller aborts. Rejects with the signal's reason if it is aborted
  * first.
@@ -14,4 +17,47 @@ export async function orAborted<T>(shared: Promise<T>, signal: AbortSignal): Pro
   } finally {
     signal.removeEventListener('abort', onAbort);
   }
+}
+
+/**
+ * A signal for one wait: aborted with `outer`, and after `ms` with the error of `late`. A controller for each wait:
+ * `AbortSignal.any` on a signal that lives for hours keeps memory per wait.
+ */
+export function startDeadline(ms: number, outer: AbortSignal, late: () => Error) {
+  const controller = new AbortController();
+  const onAbort = (): void => controller.abort(outer.reason);
+  const timer = setTimeout(() => controller.abort(late()), ms);
+  // The signal of a run serves all its waits at once, and each removes its own: more than ten are no leak.
+  setMaxListeners(0, outer);
+  outer.addEventListener('abort', onAbort, { once: true });
+  if (outer.aborted) onAbort();
+  return {
+    signal: controller.signal,
+    /** Removes the time limit; the outer signal still applies. */
+    lift: () => clearTimeout(timer),
+    end(): void {
+      clearTimeout(timer);
+      outer.removeEventListener('abort', onAbort);
+    },
+  };
+}
+
+/**
+ * A slot of a queue, in the order in which they were asked for. Resolves with what gives it back; while it waits,
+ * rejects with the signal's reason.
+ */
+export function takeSlot(queue: PQueue, signal: AbortSignal): Promise<() => void> {
+  return new Promise((resolve, reject) => {
+    // The queue would let a slot go whose signal is aborted, whatever is still done in it.
+    const waiting = new AbortController();
+    const stopWaiting = (): void => waiting.abort(signal.reason);
+    const hold = (): Promise<void> =>
+      new Promise((giveBack) => {
+        signal.removeEventListener('abort', stopWaiting);
+        resolve(giveBack);
+      });
+    signal.addEventListener('abort', stopWaiting, { once: true });
+    if (signal.aborted) stopWaiting();
+    queue.add(hold, { signal: waiting.signal }).catch(reject);
+  });
 }

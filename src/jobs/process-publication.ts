@@ -1,6 +1,6 @@
 import type { Job } from 'bullmq';
 import PQueue from 'p-queue';
-import type { JobEnd, PublicationEnd } from '../core/worker-events.ts';
+import type { JobEnd, PublicationEnd } from '../core/events.ts';
 import { parsePublicationJob } from './job-payloads.ts';
 import { addPublication } from './open-queue-set.ts';
 import { startsInARow } from './report-progress.ts';

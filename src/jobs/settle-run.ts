@@ -1,6 +1,6 @@
 import { DelayedError, UnrecoverableError, WaitingError, type Job } from 'bullmq';
 import { SyncError, ThrottledError, type ErrorCode, type Recovery } from '../core/errors.ts';
-import type { JobEnd } from '../core/worker-events.ts';
+import type { JobEnd } from '../core/events.ts';
 import { reportProgress, type ProgressReport } from './report-progress.ts';
 import type { RunResult, SinkContext } from './worker-context.ts';
 

@@ -1,7 +1,7 @@
 import { nextSlots } from '../settings/cron.ts';
 import type { Schedule } from '../settings/settings.ts';
 import type { QueueSet } from './open-queue-set.ts';
-import type { SinkDepth } from '../core/worker-events.ts';
+import type { SinkDepth } from '../core/events.ts';
 import type { ServedSink, WorkerContext, WorkerState } from './worker-context.ts';
 
 /** Reads the depth of each queue, which also checks that Redis answers. */

@@ -1,8 +1,7 @@
 import { createHmac } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
 import type { Secret } from '../core/secret.ts';
-import { UnreadableBodyError } from '../http/read-body.ts';
-import { networkFaultOf } from '../http/network-fault.ts';
+import { UnreadableBodyError, networkFaultOf } from '../http/exchange.ts';
 import { openUpstreamTransport, type UpstreamTransport } from '../upstream/upstream-transport.ts';
 import { mostNoticeMs, type Sent } from './sent.ts';
 import type { MessageChannel, Notice } from './notice.ts';

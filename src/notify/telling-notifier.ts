@@ -1,7 +1,6 @@
 import { hostname } from 'node:os';
-import { instant, slept, type Clock } from '../core/clock.ts';
+import { instant, slept, type Clock, otherTurn } from '../core/clock.ts';
 import { isPutOff, SyncError } from '../core/errors.ts';
-import { otherTurn } from '../core/other-turn.ts';
 import { usage } from '../core/usage-error.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings, NotifySettings, SinkSettings } from '../settings/settings.ts';

@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import { numberedPosition } from './numbered-position.ts';
-import { offsetPosition } from './offset-position.ts';
+import { numberedPosition } from './numbered.ts';
+import { offsetPosition } from './offset.ts';
 import {
   type Advance,
   type Listing,

@@ -4,9 +4,12 @@ import { convertValue } from '../definitions/convert-value.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { Proof } from '../sinks/partition.ts';
 import { readFlag } from './answer-keys.ts';
-import { isLastByLength, lengthsOf, noteFollowed, noteLength, noteWhole } from './page-lengths.ts';
-import { pageTokenPagination, tokenPosition } from './page-token.ts';
 import {
+  isLastByLength,
+  lengthsOf,
+  noteFollowed,
+  noteLength,
+  noteWhole,
   shortMark,
   walkWith,
   type Advance,
@@ -18,6 +21,7 @@ import {
   type PaginationStyle,
   type UnreadableNext,
 } from './pagination.ts';
+import { pageTokenPagination, tokenPosition } from './page-token.ts';
 
 type LastRecordRules = Extract<Entity['pagination'], { kind: 'lastRecord' }>;
 

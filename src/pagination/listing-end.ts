@@ -1,8 +1,11 @@
 import * as z from 'zod';
 import type { Params } from '../core/records.ts';
 import { proofKinds, type Position, type Proof } from '../sinks/partition.ts';
-import { hasGaps, isShort, noteGap, noteWhole } from './page-lengths.ts';
 import {
+  hasGaps,
+  isShort,
+  noteGap,
+  noteWhole,
   countMarks,
   doubtOf,
   pageMark,

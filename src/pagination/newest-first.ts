@@ -9,21 +9,28 @@ import {
   timeParam,
   walkWith,
 } from './pagination.ts';
+import type { Entity } from '../definitions/definition.ts';
+import type { Params } from '../core/records.ts';
 
 /** Records of earlier pages that may show up again, pushed down by others that came to the front. */
 const rememberedKeys = 100;
 
-const positionSchema = z.object({
+/** The position of another walk, which reads it by itself. */
+const anyPosition = z.custom<Position>(
+  (inner) => z.looseObject({ kind: z.string() }).safeParse(inner).success,
+);
+
+const newestFirstPosition = z.object({
   kind: z.literal('newestFirst'),
   /** The page tokens' own position. */
-  inner: z.custom<Position>((inner) => z.looseObject({ kind: z.string() }).safeParse(inner).success),
+  inner: anyPosition,
   /** The change value of the last record, in milliseconds since the epoch. */
   lastMs: z.number().nullable().default(null),
   /** A later record with an earlier value has been met: the listing is sorted. */
   hasFallen: z.boolean().default(false),
   recent: z.array(z.string()).default([]),
 });
-type NewestFirstPosition = z.infer<typeof positionSchema>;
+type NewestFirstPosition = z.infer<typeof newestFirstPosition>;
 
 /**
  * Walks from the newest change down to `untilMs`: all below is known. A record that changes meanwhile comes to the
@@ -72,8 +79,8 @@ export function newestFirstPagination(full: Pagination, options: { readonly unti
     return { fault: null, lastMs, hasFallen, isBelow };
   }
 
-  return walkWith(positionSchema, {
-    begin: () => positionSchema.parse({ kind: 'newestFirst', inner: full.begin() }),
+  return walkWith(newestFirstPosition, {
+    begin: () => newestFirstPosition.parse({ kind: 'newestFirst', inner: full.begin() }),
     request: ({ inner }) => full.request(inner),
     advance,
     halve: (position) => {
@@ -82,4 +89,108 @@ export function newestFirstPagination(full: Pagination, options: { readonly unti
     },
     expired: ({ inner }, nowMs) => full.expired(inner, nowMs),
   });
+}
+
+const cutPosition = z.object({
+  kind: z.literal('cut'),
+  /** The walk's own position, of the end that is read. */
+  inner: anyPosition,
+  /** Records of this end so far; by offset and page, up to where they reach. */
+  shown: z.number().default(0),
+  /** The records that the last answer with a total counted; null: none named one. */
+  total: z.number().nullable().default(null),
+  /** By an answer of this end the listing is cut. */
+  isCut: z.boolean().default(false),
+  /** The listing was cut, and is read from its other end. */
+  isReversed: z.boolean().default(false),
+  /** The newest change value of the first end, in milliseconds since the epoch; null: it has none. */
+  newestMs: z.number().nullable().default(null),
+});
+type CutPosition = z.infer<typeof cutPosition>;
+
+/**
+ * Walks a listing of which the service shows a part and says so, or no more than `maxResults`. What it shows is read.
+ * Where it can sort the other way round, the walk continues from there, newest first, until it meets what it has read:
+ * then every record that did not change meanwhile was shown, and one that did comes with the next walk. Otherwise the
+ * end is a doubt. `isDown`: the walk itself leads down to what is known, and nothing is missing where it gets there.
+ */
+export function cutPagination(
+  full: Pagination,
+  { sign, maxResults = Infinity, reversed }: NonNullable<Entity['cut']>,
+  pagination: Entity['pagination'],
+  isDown: boolean,
+): Pagination {
+  const walkOf = ({ isReversed, newestMs }: Pick<CutPosition, 'isReversed' | 'newestMs'>): Pagination =>
+    isReversed ? newestFirstPagination(full, { untilMs: newestMs ?? Number.NEGATIVE_INFINITY }) : full;
+
+  function request(position: CutPosition): Params {
+    const params = {
+      ...(position.isReversed ? reversed : {}),
+      ...walkOf(position).request(position.inner),
+    };
+    if (pagination.kind !== 'offset' || pagination.numbered !== undefined) return params;
+    const { offsetParam, sizeParam } = pagination;
+    // A page that reaches behind the limit is refused by some services.
+    const left = Math.max(1, maxResults - Number(params[offsetParam] ?? 0));
+    return Number(params[sizeParam] ?? 0) > left ? { ...params, [sizeParam]: left } : params;
+  }
+
+  /** Up to which record of the listing the walk has come with a page. */
+  function reach(position: CutPosition, received: number): number {
+    const asked = request(position);
+    if (pagination.kind === 'offset') return Number(asked[pagination.offsetParam] ?? 0) + received;
+    if (pagination.kind !== 'page') return position.shown + received;
+    const { pageParam, first, sizeParam, maxSize } = pagination;
+    return (Number(asked[pageParam]) - first) * Number(asked[sizeParam ?? ''] ?? maxSize) + received;
+  }
+
+  function doubted(position: CutPosition, isFull: boolean): Advance {
+    const said = sign?.is === undefined ? (sign?.key ?? '') : `${sign.key}: ${String(sign.is)}`;
+    const doubt = { kind: 'cut', by: isFull ? `maxResults: ${maxResults}` : said } as const;
+    return { kind: 'end', position, proof: { kind: 'token', isOrdered: false }, doubt };
+  }
+
+  function advance(before: CutPosition, page: PageSeen): Advance {
+    const step = walkOf(before).advance(before.inner, page);
+    // The service ignores the other order: the first end is all that it shows.
+    if (before.isReversed && step.kind === 'broken' && step.dropWatermark) return doubted(before, false);
+    if (step.kind === 'restart' || step.kind === 'broken') return step;
+    const shown = reach(before, page.marks.length);
+    const total = page.total ?? before.total;
+    const isFull = shown >= maxResults && (total ?? Infinity) > shown;
+    const isCut = before.isCut || page.isCut === true || isFull;
+    const newestMs = before.isReversed ? before.newestMs : newestOf(before.newestMs, page);
+    const position = { ...before, inner: step.position, shown, total, isCut, newestMs };
+    if (step.kind === 'continue' && !isFull) return { ...step, position };
+    const isMet = step.kind === 'end' && (step.proof.kind === 'keyset' || !isCut);
+    if (before.isReversed && isMet) {
+      const { doubt } = step;
+      const settled = doubt === undefined ? ({ isSettled: true } as const) : { doubt };
+      return { kind: 'end', position, proof: { kind: 'token', isOrdered: false }, ...settled };
+    }
+    if (step.kind === 'end' && (!isCut || (isDown && isMet))) return { ...step, position };
+    if (reversed === undefined || before.isReversed || isDown) return doubted(position, isFull);
+    const other = { kind: 'cut', isReversed: true, newestMs } as const;
+    const begun = cutPosition.parse({ ...other, inner: walkOf(other).begin() });
+    return { kind: 'continue', position: begun, isFurther: true };
+  }
+
+  return walkWith(cutPosition, {
+    begin: () => cutPosition.parse({ kind: 'cut', inner: full.begin() }),
+    request,
+    advance,
+    refused: (position, status) => walkOf(position).refused(position.inner, status),
+    halve: (position) => {
+      const inner = walkOf(position).halve(position.inner);
+      return inner === null ? null : { ...position, inner };
+    },
+    expired: (position, nowMs) => walkOf(position).expired(position.inner, nowMs),
+  });
+}
+
+function newestOf(before: number | null, { changes, capMs }: PageSeen): number | null {
+  const values = changes.flatMap((change) =>
+    change === null || change.highestMs > capMs ? [] : change.highestMs,
+  );
+  return values.reduce((newest: number | null, ms) => Math.max(ms, newest ?? ms), before);
 }

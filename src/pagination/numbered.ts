@@ -1,18 +1,26 @@
 import { readFlag } from './answer-keys.ts';
-import { remember, shortestLook, walkToEnd, type ListedPage } from './listing-end.ts';
-import { nextDown, nextUp } from './numbered-backwards.ts';
-import { nextOverlapping, nextPlain, overlapFrom, placeWindow } from './numbered-forwards.ts';
 import {
-  beginNumbered,
-  endNumbered,
-  goTo,
-  numberedPosition,
-  type NumberedPosition,
-  type NumberedStep,
-  type NumberedRules,
-} from './numbered-position.ts';
-import { isLastByLength, noteFollowed, noteLength } from './page-lengths.ts';
-import type { Advance, Listing, Pagination, PaginationStyle } from './pagination.ts';
+  remember,
+  shortestLook,
+  walkToEnd,
+  type ListedPage,
+  pagesSoFar,
+  type EndRules,
+  shownBy,
+  rememberedKeys,
+} from './listing-end.ts';
+import {
+  isLastByLength,
+  noteFollowed,
+  noteLength,
+  noteGap,
+  type Advance,
+  type Listing,
+  type Pagination,
+  type PaginationStyle,
+} from './pagination.ts';
+import * as z from 'zod';
+import type { Params } from '../core/records.ts';
 
 /** Completeness rests on a fixed order, or on a total: see `numberedPagination`. */
 export function numberedStyle(rules: NumberedRules, flagKeys: readonly string[] = []): PaginationStyle {
@@ -179,4 +187,407 @@ function nextFirst(
   return total === null && !isFixed && received > 2
     ? overlapFrom(next)
     : goTo({ ...next, phase: 'plain', page: 1 });
+}
+
+/** A service that numbers its pages. */
+export interface NumberedRules extends EndRules {
+  /** Records of a page that are asked for at most. */
+  readonly maxSize: number;
+  /** Pages hold `maxSize` records, whatever is asked for. */
+  readonly isFixed: boolean;
+  readonly honoursSize: boolean;
+  /** A page that was shown before means the end. */
+  readonly endsByRepeat: boolean;
+  /** Parameters that ask for a page, counted from 0, of so many records. */
+  readonly ask: (page: number, size: number) => Params;
+}
+
+const count = z.number().int().min(0);
+
+/**
+ * Of a walk through numbered pages: the page numbered `page` of `size` records is requested. The defaults are those of
+ * its first page.
+ */
+export const numberedPosition = z.object({
+  kind: z.literal('numbered'),
+  ...pagesSoFar,
+  /**
+   * `first`: nothing is known. `up`: towards the end, where the total expects it. `down`: from the end to the first
+   * page. `overlap`: forwards, each page begins with known records. `plain`: forwards, page after page.
+   */
+  phase: z.enum(['first', 'up', 'down', 'overlap', 'plain']).default('first'),
+  page: count.default(0),
+  size: count.min(1),
+  /** Records of a full page, as the first one showed it; 0 before that. */
+  length: count.default(0),
+  /** Pages keep their length whatever is asked for. */
+  isFixed: z.boolean(),
+  /** The flag of an answer was that more follows. */
+  hasSaidMore: z.boolean().default(false),
+  /**
+   * Walking down: what stands at the end of the listing; where this round may stop; the page at which it began; the row
+   * behind the last one.
+   */
+  tail: z.array(z.string()).default([]),
+  stopAt: z.array(z.string()).default([]),
+  top: count.default(0),
+  reach: count.default(0),
+  rounds: count.default(0),
+  /** Rows may have moved to the end behind the walk's back. */
+  isDisturbed: z.boolean().default(false),
+  /**
+   * Walking forwards: the first row that is not read yet, and the length of the page before where it was short; 0 where
+   * it was not.
+   */
+  row: count.default(0),
+  short: count.default(0),
+  /** None of the records of that short page had come before: the service leaves records out of its pages. */
+  isShortNew: z.boolean().default(false),
+  /** What lies behind is asked for once more. */
+  isAsking: z.boolean().default(false),
+});
+export type NumberedPosition = z.infer<typeof numberedPosition>;
+
+export function beginNumbered(size: number, isFixed: boolean): NumberedPosition {
+  return numberedPosition.parse({ kind: 'numbered', size, isFixed });
+}
+
+export type NumberedStep =
+  { readonly kind: 'next'; readonly position: NumberedPosition } | Exclude<Advance, { kind: 'continue' }>;
+
+export function goTo(position: NumberedPosition): NumberedStep {
+  return { kind: 'next', position };
+}
+
+/** From the first page on, forwards: what the pages have shown so far contradicts what was expected of them. */
+export function beginPlain(
+  position: NumberedPosition,
+  changed: Partial<Pick<NumberedPosition, 'size' | 'isFixed'>> = {},
+): NumberedStep {
+  return goTo({
+    ...position,
+    ...changed,
+    phase: 'plain',
+    page: 0,
+    length: 0,
+    row: 0,
+    short: 0,
+    shown: 0,
+    distinct: 0,
+    strays: 0,
+    recent: [],
+    pageMark: '',
+  });
+}
+
+/** The end of a walk. `isOrdered`: its kind of walking is a proof where the records keep their order. */
+export function endNumbered(
+  position: NumberedPosition,
+  isOrdered: boolean,
+  more: Pick<Extract<Advance, { kind: 'end' }>, 'doubt' | 'lastPage'> & { readonly isSingle?: boolean } = {},
+): NumberedStep {
+  const { isSingle = false, ...rest } = more;
+  return { kind: 'end', position, proof: { kind: isSingle ? 'single' : 'seam', isOrdered }, ...rest };
+}
+
+/** Times that a walk begins again in a smaller size, which a service in changing order seems to need. */
+const mostSizes = 2;
+
+/**
+ * Records that a long page should have in common with the one before it: so many may leave between the two. Of a page
+ * of thirty two, so that five of them cost nine calls, three of which show that nothing follows.
+ */
+const overlap = 5;
+const stepBack = 20;
+
+/**
+ * Of the pages of at most `length` records, the one that shows the most behind row `row` and begins with rows before
+ * it. Null: none does both, as happens for some rows where pages are tiny.
+ */
+function placePage(row: number, length: number) {
+  return placeFrom(row - Math.max(1, Math.min(overlap, Math.floor(length / 15), row)), row, length);
+}
+
+/** The same, where the page may begin at the row itself. The first page is known behind it, in whatever size. */
+export function placeWindow(row: number, length: number) {
+  const { page, size } = placeFrom(row, row, length) ?? { page: row, size: 1 };
+  return { page: row === 0 ? 0 : Math.max(1, page), size };
+}
+
+function placeFrom(from: number, row: number, length: number) {
+  let best: { readonly page: number; readonly size: number } | null = null;
+  let furthest = row;
+  for (let size = length; size > 1; size -= 1) {
+    const page = Math.floor(from / size);
+    if ((page + 1) * size > furthest) {
+      best = { page, size };
+      furthest = (page + 1) * size;
+    }
+  }
+  return best;
+}
+
+/**
+ * Each page begins with a record that is known: while records only leave or move to the end, all behind it is still
+ * ahead of the walk.
+ */
+export function nextOverlapping(
+  position: NumberedPosition,
+  answer: ListedPage,
+  { isOrdered }: Listing,
+): NumberedStep {
+  const { page, size, length, recent, pages } = position;
+  const { received, marks, mark, hasMore } = answer;
+  if (received > size) return beginPlain(position, { isFixed: true, size: length });
+  const known = new Set(recent);
+  const [first] = marks;
+  if (first === undefined || !known.has(first)) {
+    // Right behind the first page it rather means that the size is not heard.
+    if (pages === 2) return beginPlain(position, { size: length });
+    // All that the page has may be left out of it.
+    if (position.steppedBack && first === undefined) return beginPlain(position, { size: length });
+    if (position.steppedBack) {
+      const why = 'records moved between pages faster than overlapping pages can follow';
+      return { kind: 'restart', code: 'SEAM_LOST', why };
+    }
+    const row = Math.max(1, position.row - stepBack);
+    return overlapFrom({ ...position, row, steppedBack: true });
+  }
+  const isKnown = marks.every((one) => known.has(one));
+  const row = page * size + received;
+  if (hasMore === false) return endNumbered(position, isOrdered);
+  if (received < size && isKnown && hasMore === null) {
+    // Pages that have become shorter meanwhile begin at other rows, and may show what is known from the middle.
+    const isNewest = marks.at(-1) === recent.at(-1);
+    if (!isNewest || row > shownBy(position)) return beginPlain(position, { size: length });
+    const isSingle = pages === 2 && recent.slice(-received).every((one, index) => one === marks[index]);
+    return endNumbered(position, isSingle || isOrdered, { isSingle });
+  }
+  // A short page may be requested once more, and is the end then: another one that is the same is none.
+  if (mark === position.pageMark) return beginPlain(position, { size: length });
+  return overlapFrom({
+    ...position,
+    row,
+    recent: remember(recent, answer),
+    pageMark: mark,
+    steppedBack: position.steppedBack && isKnown,
+  });
+}
+
+export function overlapFrom(position: NumberedPosition): NumberedStep {
+  const { row, length } = position;
+  const placed = placePage(row, length);
+  return placed === null
+    ? beginPlain(position, { size: length })
+    : goTo({ ...position, ...placed, phase: 'overlap' });
+}
+
+/**
+ * Page after page, to one that the answer calls the last. A short page with more behind it shows that pages are shorter
+ * than was thought, and their numbers mean other rows: the walk begins again in that size. An empty page ends it, as
+ * does one that is the same as the one before or as the first.
+ */
+export function nextPlain(
+  position: NumberedPosition,
+  answer: ListedPage,
+  listing: Listing,
+  rules: NumberedRules,
+): NumberedStep {
+  const { received, mark, added, hasMore } = answer;
+  const { page, size, total } = position;
+  // The service leaves records out of its pages, or this page has just lost them all.
+  if (received === 0 && hasMore === true) return goTo({ ...position, page: page + 1 });
+  if (added === 0) {
+    const isAgain = received > 0 && (mark === position.pageMark || mark === position.firstMark);
+    if (page === 0 && isAgain) return endNumbered(position, true, { isSingle: true });
+    // Pages of two records cannot overlap: where none has left the first one meanwhile, it was all.
+    const isPair = position.length === 2 && position.pages === 2 && received === 0 && !position.isFixed;
+    if (isPair && total === null && hasMore === null) return goTo({ ...position, page: 0 });
+    const isLast = received === 0 || isAgain || position.isAsking || position.isFixed;
+    const isWhole = received >= size || position.rounds >= mostSizes;
+    // A page of known records, and of no page that came, shows another order, or as many new ones in front.
+    const strays = !isAgain && (received >= size || position.isFixed) ? received : 0;
+    const ended = { ...position, strays: position.strays + strays };
+    if (isLast || isWhole) return endPlain(ended, isAgain, listing, rules);
+    // Nothing follows, or pages have become shorter and begin at other rows.
+    if (position.short > 0) return beginSmaller(position, position.short);
+    return goTo({ ...position, page: page + 1, row: (page + 1) * size, short: received, isShortNew: false });
+  }
+  // With a size that has changed, records of the short page would have come before.
+  const isCut = position.short > 0 && (position.isShortNew || position.rounds >= mostSizes);
+  const isUneven = received !== position.length || position.short !== position.length;
+  if (isCut && isUneven) noteGap(listing.pageLengths);
+  const isFixed = position.isFixed || received > size || isCut;
+  const isShort = received < (isFixed ? Math.max(position.length, received) : size);
+  if (!isFixed && position.short > 0) return beginSmaller(position, position.short);
+  const length = Math.max(position.length, received);
+  if (
+    listing.growsOnly &&
+    isShort &&
+    !isFixed &&
+    page > 0 &&
+    added < received &&
+    total === null &&
+    hasMore === null
+  ) {
+    // Rows have come in front of it, or pages have become shorter, and this one begins at other rows.
+    if (position.rounds < mostRounds) {
+      return beginPlain(
+        { ...position, rounds: position.rounds + 1 },
+        { size: Math.max(received, Math.floor(size / 2)) },
+      );
+    }
+    return goTo({ ...position, page: page + 1, isDisturbed: true });
+  }
+  if (hasMore === false || (isShort && total !== null && total <= shownBy(position) && hasMore === null)) {
+    return endPlain({ ...position, page: page + 1, length }, false, listing, rules);
+  }
+  return goTo({
+    ...position,
+    page: page + 1,
+    row: (page + 1) * size,
+    isFixed,
+    length,
+    short: page > 0 && isShort && !isFixed ? received : 0,
+    isShortNew: added === received,
+    recent: remember(position.recent, answer),
+    firstMark: page === 0 ? mark : position.firstMark,
+    pageMark: mark,
+    isAsking: false,
+  });
+}
+
+/** The service gives pages of `received` records by now. Half the size at least, so that calls double at most. */
+function beginSmaller(position: NumberedPosition, received: number): NumberedStep {
+  const { size, rounds } = position;
+  const smaller = Math.max(1, Math.floor(size / 2), Math.min(received, size - 1));
+  return beginPlain({ ...position, rounds: rounds + 1 }, { size: smaller });
+}
+
+/** The first page was all. A page that was cut could be whole by now, because rows have left. */
+function isFirstAll(position: NumberedPosition, { maxSize, isFixed }: NumberedRules): boolean {
+  const { page, length, total, isSteady, hasAskedAgain, hasSaidMore, strays } = position;
+  if (page !== 1 || length >= maxSize || hasAskedAgain || hasSaidMore || strays > 0) return false;
+  return isFixed || (total === null ? length === 1 : isSteady && total === length);
+}
+
+/** Behind the last page. `isAgain`: what came there had come before. */
+function endPlain(
+  position: NumberedPosition,
+  isAgain: boolean,
+  { growsOnly }: Listing,
+  rules: NumberedRules,
+): NumberedStep {
+  const { total, size } = position;
+  const shown = shownBy(position);
+  if (total !== null && total > shown) {
+    if (position.hasAskedAgain) {
+      return endNumbered(position, false, { doubt: { kind: 'total', total, shown } });
+    }
+    const asking: NumberedPosition = { ...position, hasAskedAgain: true, isAsking: true, short: 0 };
+    if (position.isFixed || size === 1) return goTo(asking);
+    const smaller = Math.floor(size / 2);
+    return goTo({ ...asking, length: size, size: smaller, page: Math.floor(shown / smaller), pageMark: '' });
+  }
+  const isEnd = !isAgain || total !== null || rules.endsByRepeat;
+  if (!isEnd) return endNumbered(position, false, { doubt: { kind: 'repeats' } });
+  const isSingle = isFirstAll(position, rules);
+  return endNumbered(position, isSingle || (growsOnly && !position.isDisturbed), { isSingle });
+}
+
+/** Below this many records at the end, all of them may have moved before the page in front is read. */
+const fewestAtEnd = 10;
+/**
+ * Times that what has come to the end meanwhile is read; or, forwards, that a listing that only grows is read again
+ * because a page began at another row than it should.
+ */
+const mostRounds = 4;
+
+/**
+ * Towards the end: from the page that the total takes for the last one on, until one is not full. Whatever contradicts
+ * the total, or shows that the size is not heard, is left to a walk forwards.
+ */
+export function nextUp(position: NumberedPosition, { marks, mark, hasMore }: ListedPage): NumberedStep {
+  const { page, length, pageMark, firstMark, stopAt } = position;
+  const received = marks.length;
+  const total = position.total ?? 0;
+  const start = page * length;
+  if (received > length) return beginPlain(position, { isFixed: true });
+  const isAgain = received > 0 && (mark === pageMark || (page > 0 && mark === firstMark));
+  const isBehind = received === 0 || (isAgain && total <= start);
+  if (isAgain && !isBehind) return beginPlain(position);
+  // A full page may be the last one: the first round makes sure that the total is not too low.
+  const isLast = position.rounds > 0 && total <= start + received;
+  if (!isBehind && received === length && !isLast && hasMore !== false) {
+    return goTo({ ...position, page: page + 1, pageMark: mark });
+  }
+  if (hasMore === true) return beginPlain(position);
+  const reach = isBehind ? start : start + received;
+  if (total > reach) return beginPlain(position);
+  const isFirstAll = position.pages === 2 && position.reach === length;
+  if (isBehind && isFirstAll) return endNumbered(position, true, { isSingle: true });
+  const shown = isBehind ? [] : marks;
+  const top: NumberedPosition = {
+    ...position,
+    top: page,
+    reach,
+    recent: shown.slice(0, rememberedKeys),
+    tail: shown.slice(-rememberedKeys),
+    // Shorter than it should be by its place: pages may have become shorter, and their numbers mean other rows.
+    isDisturbed: !isBehind && received < length && total < reach && total !== received,
+    pageMark: isBehind ? '' : mark,
+  };
+  if (page === 0 || shown.some((one) => stopAt.includes(one))) return endRound(top);
+  const isDisturbed = top.isDisturbed || shown.length < fewestAtEnd;
+  return goTo({ ...top, phase: 'down', page: page - 1, isDisturbed });
+}
+
+/**
+ * From the end to the first page, or to what stood at the end in the round before. Records only leave, or move to the
+ * end: those that are not read yet come towards the walk, and none passes it but to the end. Where none has left in
+ * front of a page, the page ends where the one behind it begins; a known record shows that one has, and then what
+ * stands at the end now is read as well.
+ */
+export function nextDown(position: NumberedPosition, { marks, mark }: ListedPage): NumberedStep {
+  const { page, length, recent, tail, stopAt, firstMark } = position;
+  const received = marks.length;
+  if (received > length) return beginPlain(position, { isFixed: true });
+  const isAgain = received > 0 && (mark === position.pageMark || (page > 0 && mark === firstMark));
+  if (isAgain || (received < length && (position.total ?? 0) > page * length + received)) {
+    return beginPlain(position);
+  }
+  const known = new Set(recent);
+  const next: NumberedPosition = {
+    ...position,
+    page: page - 1,
+    isDisturbed: position.isDisturbed || received < length || marks.some((one) => known.has(one)),
+    recent: [...marks, ...recent].slice(0, rememberedKeys),
+    tail: tail.length < rememberedKeys ? [...marks, ...tail].slice(-rememberedKeys) : tail,
+    pageMark: mark,
+  };
+  return page === 0 || marks.some((one) => stopAt.includes(one)) ? endRound(next) : goTo(next);
+}
+
+function endRound(position: NumberedPosition): NumberedStep {
+  const { reach, length, rounds, tail, distinct, isDisturbed } = position;
+  const total = position.total ?? 0;
+  const isGrown = total > reach;
+  if ((isGrown || isDisturbed) && rounds < mostRounds) {
+    return goTo({
+      ...position,
+      phase: 'up',
+      page: Math.max(0, Math.floor((total - 1) / length)),
+      rounds: rounds + 1,
+      stopAt: tail,
+      tail: [],
+      recent: [],
+      pageMark: '',
+      isDisturbed: false,
+    });
+  }
+  if (isGrown || (distinct !== null && total > distinct)) return beginPlain(position);
+  // Records that came in front of the walk have pushed others behind it. A total that never moves and is below what
+  // came would not show that.
+  const isBlind = position.isSteady && distinct !== null && total < distinct;
+  return endNumbered({ ...position, page: 0 }, !isDisturbed && position.risen === 0 && !isBlind);
 }

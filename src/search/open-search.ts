@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
-import { startDeadline } from '../http/start-deadline.ts';
+import { startDeadline } from '../http/or-aborted.ts';
 import { tableName } from '../sinks/decisions/stored-table.ts';
 import { ledgerReader } from '../sinks/ledger/history/history.ts';
 import { columnValue } from '../sinks/records/mark-rows.ts';
@@ -9,8 +9,17 @@ import { sqliteTables } from '../sinks/sqlite/records/record-tables.ts';
 import type { ReadableDatabase, Snapshot, Tx } from '../sql/database.ts';
 import { fromSql, openPage, projection, rowReader } from './field-value.ts';
 import { conditionMatcher } from './match-condition.ts';
-import { allOf, always, compared, narrow, never, piece } from './narrowing.ts';
-import type { Piece, RowRange, SearchSql } from './narrowing.ts';
+import {
+  allOf,
+  always,
+  compared,
+  narrow,
+  never,
+  piece,
+  type Piece,
+  type RowRange,
+  type SearchSql,
+} from './narrowing.ts';
 import {
   compareKeys,
   cursorSeal,
@@ -19,13 +28,26 @@ import {
   readCursor,
   valueOfKey,
   writeCursor,
+  type OrderKey,
+  type OrderRule,
+  type Position,
 } from './ordering.ts';
-import type { OrderKey, OrderRule, Position } from './ordering.ts';
 import { readSearchRequest } from './read-request.ts';
-import { tooSlow } from './search-request.ts';
-import type { Condition, Scalar, SearchAnswer, SearchRequest } from './search-request.ts';
-import { readTarget, searchedState } from './search-target.ts';
-import type { Searched, SearchTarget, StatedAnswer, TableName } from './search-target.ts';
+import {
+  tooSlow,
+  type Condition,
+  type Scalar,
+  type SearchAnswer,
+  type SearchRequest,
+} from './search-request.ts';
+import {
+  readTarget,
+  searchedState,
+  type Searched,
+  type SearchTarget,
+  type StatedAnswer,
+  type TableName,
+} from './search-target.ts';
 import { isIndexed, rowsWithPart } from './sqlite-index.ts';
 
 export interface Searching {

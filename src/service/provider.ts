@@ -1,13 +1,17 @@
-import { isJsonObject, memberInAnySpelling, memberOf, valueAtKey } from '../core/json.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { hiddenWords, type RecordMask } from '../core/record-mask.ts';
-import type { Params } from '../core/records.ts';
+import {
+  isJsonObject,
+  memberInAnySpelling,
+  memberOf,
+  valueAtKey,
+  type JsonObject,
+  type JsonValue,
+} from '../core/json.ts';
+import { hiddenWords, type RecordMask, type Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import { emptyKey, keyOfToken, numberedKey } from '../definitions/pagination-file.ts';
 import { pagingParams } from '../definitions/paging-params.ts';
 import { flagOf, signOfMore, tokenOf } from '../definitions/sign-of-more.ts';
-import { orAborted } from '../http/or-aborted.ts';
-import { startDeadline } from '../http/start-deadline.ts';
+import { orAborted, startDeadline } from '../http/or-aborted.ts';
 import { ApiError } from './api-error.ts';
 
 /**

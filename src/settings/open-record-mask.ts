@@ -1,7 +1,7 @@
 import { createHmac, hash } from 'node:crypto';
 import { writeJson } from '../core/json-text.ts';
 import { readKey } from '../core/read-key.ts';
-import type { RecordMask } from '../core/record-mask.ts';
+import type { RecordMask } from '../core/records.ts';
 import type { Secret } from '../core/secret.ts';
 import { usage } from '../core/usage-error.ts';
 import { compileMask } from '../definitions/mask/compile-mask.ts';

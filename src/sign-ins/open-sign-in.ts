@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
-import { instant, type Clock, type Instant } from '../core/clock.ts';
+import { instant, type Clock, type Instant, inTries } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import { inTries } from '../core/in-tries.ts';
 import type { SinkPlace } from '../sinks/sink-access.ts';
 import type { Database, Tx } from '../sql/database.ts';
 import { openSealed } from './open-sealed.ts';

@@ -1,7 +1,6 @@
 import type { Instant } from '../core/clock.ts';
-import type { DescribedTable } from '../core/described-table.ts';
-import type { EntityName, RunId } from '../core/names.ts';
 import type {
+  DescribedTable,
   EntityCounts,
   EntityTable,
   FieldDrift,
@@ -9,6 +8,7 @@ import type {
   PreparedRecord,
   Quarantined,
 } from '../core/records.ts';
+import type { EntityName, RunId } from '../core/names.ts';
 import type { Action } from './actions.ts';
 import type { EntityMasking, PlannedMask } from './masks.ts';
 import type { FoundPartition, PageLength, Position, Seal, UnsealedWalk, WalkRef } from './partition.ts';

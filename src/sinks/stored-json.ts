@@ -1,6 +1,5 @@
 import * as z from 'zod';
-import type { Column, Params } from '../core/records.ts';
-import { derivedKinds, derivedType, type DescribedTable } from '../core/described-table.ts';
+import { type Column, type Params, derivedKinds, derivedType, type DescribedTable } from '../core/records.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { SyncError } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';

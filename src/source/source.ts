@@ -1,12 +1,13 @@
 import type { Instant } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { JsonValue } from '../core/json.ts';
-import type { EntityName } from '../core/names.ts';
-import type { Params } from '../core/records.ts';
+import { type EntityName, isConnectorId, type ConnectorId } from '../core/names.ts';
+import type { Params, RecordMask } from '../core/records.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type { OnExchange } from '../http/seen-exchange.ts';
+import type { OnExchange } from '../http/exchange.ts';
 import type { NextPage } from '../pagination/pagination.ts';
-import type { PageRecords } from './page-records.ts';
+import { valueOf, type ScannedPage, memberWidth } from '../http/scan-json.ts';
+import { createHash } from 'node:crypto';
 
 /**
  * What the engine reads from. One `list` is one page. The source alone retries, waits, refreshes tokens and keeps
@@ -140,4 +141,153 @@ export interface SourceStats {
    * the first, or where it is not known.
    */
   readonly serverTime: Instant | null;
+}
+
+/** The elements of a response's array: a record may be anything. Iterated, they are read. */
+export interface PageRecords extends Iterable<JsonValue> {
+  readonly length: number;
+  /** The record; read from its bytes with each call where they are kept. */
+  readonly value: (index: number) => JsonValue;
+  /**
+   * What a record is recognized by: of an object at least those of its members that have these names, as `value` gives
+   * them; of anything else all of it.
+   */
+  readonly glance: (index: number, names: ReadonlySet<string>) => JsonValue;
+  /** The page of which this record has the same index; null where its bytes are not kept. */
+  readonly scanned: (index: number) => ScannedPage | null;
+}
+
+/** Records that were read already. */
+export function readRecords(values: readonly JsonValue[]): PageRecords {
+  const value = (index: number): JsonValue => values[index] ?? null;
+  return {
+    length: values.length,
+    value,
+    glance: value,
+    scanned: () => null,
+    [Symbol.iterator]: () => values.values(),
+  };
+}
+
+/** Records that are still the bytes of their answer. */
+export function unreadRecords(page: ScannedPage): PageRecords {
+  const { bytes, count, starts, ends, firstMember, members, names } = page;
+  const value = (index: number): JsonValue => valueOf(page, starts[index] ?? 0, ends[index] ?? 0);
+  let asked: ReadonlySet<string> | null = null;
+  let isAsked: readonly boolean[] = [];
+  return {
+    length: count,
+    value,
+    glance: (index, wanted) => {
+      if (bytes[starts[index] ?? 0] !== openingBrace) return value(index);
+      if (asked !== wanted) {
+        asked = wanted;
+        isAsked = names.map((name) => wanted.has(name));
+      }
+      const found: Record<string, JsonValue> = {};
+      // Of a name that comes twice the last one counts.
+      for (let at = firstMember[index] ?? 0; at < (firstMember[index + 1] ?? 0); at += 1) {
+        const name = members[at * memberWidth] ?? 0;
+        if (isAsked[name] !== true) continue;
+        found[names[name] ?? ''] = valueOf(
+          page,
+          members[at * memberWidth + 1] ?? 0,
+          members[at * memberWidth + 2] ?? 0,
+        );
+      }
+      return found;
+    },
+    scanned: () => page,
+    [Symbol.iterator]: () => each(count, value),
+  };
+}
+
+const openingBrace = 0x7b;
+
+function* each(length: number, value: (index: number) => JsonValue): Generator<JsonValue> {
+  for (let index = 0; index < length; index += 1) yield value(index);
+}
+
+/** The same records, but for those that are known better by now. */
+export function withRecords(records: PageRecords, better: ReadonlyMap<number, JsonValue>): PageRecords {
+  if (better.size === 0) return records;
+  const value = (index: number): JsonValue => better.get(index) ?? records.value(index);
+  return {
+    length: records.length,
+    value,
+    [Symbol.iterator]: () => each(records.length, value),
+    glance: (index, names) => better.get(index) ?? records.glance(index, names),
+    scanned: (index) => (better.has(index) ? null : records.scanned(index)),
+  };
+}
+
+/** The same records as they may be stored and shown. Their bytes are still those that came. */
+export function maskedRecords(records: PageRecords, mask: RecordMask): PageRecords {
+  const value = (index: number): JsonValue => mask.record(records.value(index));
+  return {
+    length: records.length,
+    value,
+    glance: (index, names) => mask.record(records.glance(index, names)),
+    scanned: records.scanned,
+    [Symbol.iterator]: () => each(records.length, value),
+  };
+}
+
+/**
+ * A source whose records have the masks of their entities, by whichever call they come: what reads from it never gets a
+ * masked value. What a response has beside its records is left out, as are names that the service gives to files.
+ */
+export function maskedSource<Masked extends Pick<Source, 'list' | 'get'> & FileSource>(
+  source: Masked,
+  { entities }: Pick<Definition, 'entities'>,
+): Masked {
+  if ([...entities.values()].every(({ mask }) => mask === null)) return source;
+  const maskOf = ({ entity }: GetRequest): RecordMask | null => entities.get(entity)?.mask ?? null;
+  const list: Source['list'] = async (request, signal) => {
+    const page = await source.list(request, signal);
+    const mask = maskOf(request);
+    return mask === null ? page : { ...page, records: maskedRecords(page.records, mask), metadata: null };
+  };
+  const get: Source['get'] = async (request, signal) => {
+    const record = await source.get(request, signal);
+    const mask = maskOf(request);
+    return mask === null || record === null ? record : mask.record(record);
+  };
+  const download: FileSource['download'] = async (request, receive, signal) => {
+    const isMasked = maskOf(request) !== null;
+    const receiving: typeof receive = (file, within) =>
+      receive(isMasked ? { ...file, name: null } : file, within);
+    return await source.download(request, receiving, signal);
+  };
+  return { ...source, list, get, download };
+}
+
+/** Whose records a connector reads. A sink remembers it, and takes no records of another origin. */
+export interface ConnectorOrigin {
+  /** The base URL of an API; of a service itself scheme, host and port of all that gets the credentials. */
+  readonly baseUrl: string;
+  readonly connectorId: ConnectorId;
+  /**
+   * The service has named the account. Otherwise `connectorId` is no proof of whose records are read: another account
+   * there has the same.
+   */
+  readonly isAccount: boolean;
+}
+
+const unnamed = checkedId('unnamed');
+
+/** `account`: as the service names it; null: it does not. */
+export function accountOrigin(baseUrl: string, account: string | null): ConnectorOrigin {
+  return { baseUrl, connectorId: account === null ? unnamed : idOf(account), isAccount: account !== null };
+}
+
+/** Services may name accounts as they like. */
+function idOf(account: string): ConnectorId {
+  if (isConnectorId(account)) return account;
+  return checkedId(createHash('sha256').update(account).digest('hex'));
+}
+
+function checkedId(text: string): ConnectorId {
+  if (!isConnectorId(text)) throw new TypeError('expected a text that can be an id');
+  return text;
 }

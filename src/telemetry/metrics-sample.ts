@@ -2,7 +2,7 @@ import type { Registry } from 'prom-client';
 import { answeredWithin, type Clock, type Instant } from '../core/clock.ts';
 import { healthWords, type Health } from '../core/health.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
-import type { SinkDepth } from '../core/worker-events.ts';
+import type { SinkDepth } from '../core/events.ts';
 import type { RunCounts } from './metrics-run-events.ts';
 import { labelText, metricsIn, openSeries } from './series.ts';
 

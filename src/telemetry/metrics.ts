@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { systemClock, type Clock } from '../core/clock.ts';
-import { jobEnds, type WorkerEvent } from '../core/worker-events.ts';
+import { jobEnds, type WorkerEvent } from '../core/events.ts';
 import { countRunEvents, openConnectorSeries, type ConnectorSeries } from './metrics-run-events.ts';
 import { sampleGauges, type SampleOptions } from './metrics-sample.ts';
 import { labelText, metricsIn, oneOf } from './series.ts';

@@ -8,8 +8,7 @@ import {
   type HostSource,
   type PlainAuthentication,
 } from '../definitions/upstream/authentication.ts';
-import type { WireAnswer } from '../http/exchange.ts';
-import { isSuccess } from '../http/read-body.ts';
+import { type WireAnswer, isSuccess } from '../http/exchange.ts';
 import { askBeside, type BesideFacts } from './ask-beside.ts';
 import { buildAddress } from './call-address.ts';
 import type { CallLane } from './call-gate.ts';

@@ -1,9 +1,8 @@
 import { createGunzip } from 'node:zlib';
 import { pipeline, Readable } from 'node:stream';
 import type { DownloadRequest } from '../definitions/upstream/upstream.ts';
-import type { WireStream } from '../http/exchange.ts';
+import { type WireStream, dispositionName } from '../http/exchange.ts';
 import { AddressRefusedError } from '../http/guard-address.ts';
-import { dispositionName } from '../http/header-values.ts';
 import { askForFile, askForJson, redirectOf, type Asked } from './ask-upstream.ts';
 import { failureOfError, readFailure } from './read-failure.ts';
 import { valueAt } from './read-json.ts';

@@ -8,13 +8,10 @@ import {
   type Wait,
 } from '../definitions/upstream/failure-class.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
-import type { WireAnswer } from '../http/exchange.ts';
-import { networkFaultOf } from '../http/network-fault.ts';
+import { type WireAnswer, networkFaultOf, retryAfterMs, textOfBody } from '../http/exchange.ts';
 import { redactMessage } from '../http/redact-message.ts';
-import { retryAfterMs } from '../http/header-values.ts';
 import { readJsonOfFailure, valueAt } from './read-json.ts';
 import { brokenAnswer, UpstreamFailure, type FailureReason } from './upstream-failure.ts';
-import { textOfBody } from '../http/read-body.ts';
 
 interface FailureFacts {
   /** Null: the check, or a token. */

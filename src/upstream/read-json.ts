@@ -1,8 +1,7 @@
 import { isJsonObject, memberOf, type JsonValue } from '../core/json.ts';
 import type { AnswerPath, AnswerPlace } from '../definitions/upstream/template.ts';
-import type { WireAnswer } from '../http/exchange.ts';
+import { type WireAnswer, mediaType, pageIn, textOfBody } from '../http/exchange.ts';
 import { tryJsonText } from '../http/lossless-json.ts';
-import { mediaType, pageIn, textOfBody } from '../http/read-body.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 

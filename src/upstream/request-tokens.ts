@@ -4,8 +4,7 @@ import type {
   IssuedAuthentication,
   SignInAuthentication,
 } from '../definitions/upstream/authentication.ts';
-import type { WireAnswer } from '../http/exchange.ts';
-import { isSuccess } from '../http/read-body.ts';
+import { type WireAnswer, isSuccess, textOfBody } from '../http/exchange.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { askBeside, type BesideFacts } from './ask-beside.ts';
 import type { AnswerPath } from '../definitions/upstream/template.ts';
@@ -13,7 +12,6 @@ import { control } from './call-address.ts';
 import { credentialValue, unusable, type OpenCredentials } from './credentials.ts';
 import { readJsonAnswer, readJsonOfFailure, valueAt } from './read-json.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
-import { textOfBody } from '../http/read-body.ts';
 
 export interface NewTokens {
   readonly accessToken: string;

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
 import PQueue from 'p-queue';
-import { systemClock, type Clock } from '../core/clock.ts';
-import { inTries } from '../core/in-tries.ts';
+import { systemClock, type Clock, inTries } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import { Secret } from '../core/secret.ts';
 import type { Definition } from '../definitions/definition.ts';
@@ -12,7 +11,7 @@ import {
 } from '../definitions/upstream/authentication.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
 import type { SignIn } from '../sign-ins/sign-in.ts';
-import type { OnExchange } from '../http/seen-exchange.ts';
+import type { OnExchange } from '../http/exchange.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import type { CallGate, CallLane } from './call-gate.ts';
 import {

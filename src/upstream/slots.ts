@@ -4,9 +4,7 @@ import path from 'node:path';
 import PQueue from 'p-queue';
 import type { Clock } from '../core/clock.ts';
 import type { SharedBudget, SharedTurn } from '../core/shared-budget.ts';
-import { orAborted } from '../http/or-aborted.ts';
-import { startDeadline } from '../http/start-deadline.ts';
-import { takeSlot } from '../http/take-slot.ts';
+import { orAborted, startDeadline, takeSlot } from '../http/or-aborted.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
 const doubleEveryMs = 10_000;

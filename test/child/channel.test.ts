@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { explainedAs, openChannel, type Channel, type Message } from '../../src/child/channel.ts';
+import { explainedAs, openChannel, type Channel, type Message } from '../../src/child/start-child.ts';
 import { SyncError } from '../../src/core/errors.ts';
 
 type Echo = {

@@ -3,10 +3,9 @@ import { SyncError, ThrottledError, type Recovery } from '../../src/core/errors.
 import type { JsonValue } from '../../src/core/json.ts';
 import { compileCompletePage } from '../../src/engine/complete-page.ts';
 import { textOf } from '../../src/sample/sample-values.ts';
-import type { Source } from '../../src/source/source.ts';
+import { type Source, readRecords } from '../../src/source/source.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { entityNamed } from '../support/sync-once.ts';
-import { readRecords } from '../../src/source/page-records.ts';
 
 const notes = builtInDefinition('workspace-notes');
 const part = (id: string): JsonValue => ({ object: 'page', id });

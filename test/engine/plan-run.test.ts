@@ -5,7 +5,7 @@ import { planRun, withWindow, ordinaryRun } from '../../src/engine/plan-run.ts';
 import type { FoundPartition, Partition } from '../../src/sinks/partition.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { allEntities, chosenEntities, entityNamed } from '../support/sync-once.ts';
-import { readRecords } from '../../src/source/page-records.ts';
+import { readRecords } from '../../src/source/source.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');

@@ -2,9 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { EntityName } from '../../src/core/names.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
 import { probePage } from '../../src/engine/try-listing.ts';
-import type { ListRequest, SourcePage } from '../../src/source/source.ts';
+import { type ListRequest, type SourcePage, readRecords, type PageRecords } from '../../src/source/source.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
-import { readRecords, type PageRecords } from '../../src/source/page-records.ts';
 
 const never = new AbortController().signal;
 

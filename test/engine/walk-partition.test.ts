@@ -6,10 +6,9 @@ import { compilePreparePage } from '../../src/engine/prepare/prepare-page.ts';
 import { runTally } from '../../src/engine/run-tally.ts';
 import type { Partition } from '../../src/sinks/partition.ts';
 import type { PageCommit } from '../../src/sinks/sink.ts';
-import type { ListRequest, SourcePage } from '../../src/source/source.ts';
+import { type ListRequest, type SourcePage, readRecords } from '../../src/source/source.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { chosenEntities, entityNamed } from '../support/sync-once.ts';
-import { readRecords } from '../../src/source/page-records.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const members = entityNamed(mailing, 'list_members');

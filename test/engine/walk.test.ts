@@ -2,11 +2,10 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
 import { afterKeys, noProgress, stuckBecause } from '../../src/engine/walk.ts';
-import type { SourcePage } from '../../src/source/source.ts';
+import { type SourcePage, readRecords } from '../../src/source/source.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import type { SimulatedService } from '../support/pagination/simulated-service.ts';
 import { simulatedSync, type SimulatedEntity } from '../support/pagination/simulated-sync.ts';
-import { readRecords } from '../../src/source/page-records.ts';
 import { isLong } from '../support/trials.ts';
 
 const nowMs = Date.UTC(2026, 4, 1);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { dispositionName } from '../../src/http/header-values.ts';
+import { dispositionName } from '../../src/http/exchange.ts';
 
 it.each([
   [null, null],

@@ -6,7 +6,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import { SyncError } from '../../src/core/errors.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { networkFaultOf } from '../../src/http/network-fault.ts';
+import { networkFaultOf } from '../../src/http/exchange.ts';
 import { hasProxies, proxyFor, proxySecrets } from '../../src/http/proxies.ts';
 import { testNotice, type MessageChannel } from '../../src/notify/notice.ts';
 import { openReceivers } from '../../src/notify/send-webhook.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readBody, textOfBody, UnreadableBodyError } from '../../src/http/read-body.ts';
+import { readBody, textOfBody, UnreadableBodyError } from '../../src/http/exchange.ts';
 
 describe('the text of a body', () => {
   it.each([

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { scanPage, textOf, valueOf, type ScannedPage } from '../../src/http/scan-json.ts';
-import { memberWidth } from '../../src/http/scan-records.ts';
+import { scanPage, textOf, valueOf, type ScannedPage, memberWidth } from '../../src/http/scan-json.ts';
 import { differenceOf } from '../support/check-scan.ts';
 import { recorded } from '../support/recorded-records.ts';
 

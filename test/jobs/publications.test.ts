@@ -1,7 +1,7 @@
 import { Queue } from 'bullmq';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
-import type { WorkerEvent } from '../../src/core/worker-events.ts';
+import type { WorkerEvent } from '../../src/core/events.ts';
 import { addPublication } from '../../src/jobs/open-queue-set.ts';
 import { openRunSlots } from '../../src/jobs/run-slots.ts';
 import type { ScheduledTarget, RunPublication } from '../../src/jobs/worker-context.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { offsetPagination } from '../../src/pagination/offset.ts';
-import type { PageLengths } from '../../src/pagination/page-lengths.ts';
+import type { PageLengths } from '../../src/pagination/pagination.ts';
 import type { Proof } from '../../src/sinks/partition.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { startSeed } from '../support/trials.ts';

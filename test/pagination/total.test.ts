@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { offsetStyle } from '../../src/pagination/offset.ts';
 import { readTotal } from '../../src/definitions/sign-of-more.ts';
-import type { PageLengths } from '../../src/pagination/page-lengths.ts';
+import type { PageLengths } from '../../src/pagination/pagination.ts';
 import type { Doubt, Proof } from '../../src/sinks/partition.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { startSeed } from '../support/trials.ts';

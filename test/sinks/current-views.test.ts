@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { instant } from '../../src/core/clock.ts';
-import type { DescribedTable } from '../../src/core/described-table.ts';
+import type { DescribedTable, EntityTable, PreparedRecord } from '../../src/core/records.ts';
 import type { EntityName } from '../../src/core/names.ts';
-import type { EntityTable, PreparedRecord } from '../../src/core/records.ts';
 import type { RunPlan } from '../../src/sinks/sink.ts';
 import type { Sink } from '../../src/sinks/sink-access.ts';
 import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';

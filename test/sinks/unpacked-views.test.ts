@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { derivedKinds, type DerivedKind, type DescribedTable } from '../../src/core/described-table.ts';
+import { derivedKinds, type DerivedKind, type DescribedTable } from '../../src/core/records.ts';
 import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
 import { listsTable, members, membersTable, onlyPartition, page, record } from '../contracts/sink/fixture.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
-import type { SeenExchange } from '../../src/http/seen-exchange.ts';
+import type { SeenExchange } from '../../src/http/exchange.ts';
 import { openDirectClient, openDirectSource } from '../../src/source/direct/open-direct-source.ts';
 import { textOf } from '../../src/sample/sample-values.ts';
 import { apiError, success } from '../support/hostile/replies.ts';

@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isJsonArray, isJsonObject, memberOf, type JsonValue } from '../../src/core/json.ts';
 import { parseJsonText } from '../../src/http/lossless-json.ts';
-import { textOf, valueOf, type ScannedPage } from '../../src/http/scan-json.ts';
-import { memberWidth } from '../../src/http/scan-records.ts';
+import { textOf, valueOf, type ScannedPage, memberWidth } from '../../src/http/scan-json.ts';
 
 export type Paths = readonly (readonly string[])[];
 

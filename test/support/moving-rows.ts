@@ -2,9 +2,8 @@ import { instant, type Clock } from '../../src/core/clock.ts';
 import { SyncError } from '../../src/core/errors.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
-import type { Source, SourcePage } from '../../src/source/source.ts';
+import { type Source, type SourcePage, readRecords } from '../../src/source/source.ts';
 import { text } from './service/served-api.ts';
-import { readRecords } from '../../src/source/page-records.ts';
 
 export interface MovingRecord {
   readonly id: string;

@@ -12,7 +12,7 @@ import { openSink } from '../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../src/sinks/sink-access.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { ConnectorIdentity } from '../../src/sinks/lease.ts';
-import type { ApiLimits } from '../../src/source/api/api-limits.ts';
+import type { ApiLimits } from '../../src/source/api/call-with-retries.ts';
 import { openApiClient } from '../../src/source/api/open-api-client.ts';
 import { openApiSource, type ApiSource } from '../../src/source/api/open-api-source.ts';
 import type { Source } from '../../src/source/source.ts';

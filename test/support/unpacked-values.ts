@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import type { DerivedKind } from '../../src/core/described-table.ts';
+import type { DerivedKind } from '../../src/core/records.ts';
 
 type Wanted = Partial<Record<DerivedKind, unknown>>;
 

@@ -3,7 +3,7 @@ import { readSignIns } from '../../app/read-sign-ins.ts';
 import type { Clock } from '../../core/clock.ts';
 import { type ConnectorId, isConnectorId } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
-import { openAdministration } from '../../source/api/open-administration.ts';
+import { openAdministration } from '../../source/api/open-api-client.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import { printable } from '../../telemetry/format.ts';
 import { signInText } from '../../wording/sign-in-text.ts';

@@ -10,8 +10,8 @@ import type { Entity } from '../../definitions/definition.ts';
 import { type EntityTarget, entityTarget } from '../../settings/entity-target.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { SettingsWith } from '../../settings/settings.ts';
-import { resolveConnector } from '../../source/api/resolve-connector.ts';
-import { searchCall } from '../../source/api/search-call.ts';
+import { resolveConnector } from '../../source/api/open-api-client.ts';
+import { searchCall } from '../../source/api/open-api-source.ts';
 import { counted, duration, printable } from '../../telemetry/format.ts';
 import { readQuery } from './search/read-query.ts';
 

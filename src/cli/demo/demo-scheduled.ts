@@ -3,7 +3,7 @@ import { join, relative } from 'node:path';
 import type { EndedRun } from '../../app/worker-runs.ts';
 import { instant } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';
-import type { WorkerEvent } from '../../core/worker-events.ts';
+import type { WorkerEvent } from '../../core/events.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { timeOfDay } from '../../telemetry/format.ts';
 import type { CommandContext } from '../command.ts';

@@ -1,8 +1,7 @@
 import { hash } from 'node:crypto';
 import { writeJson } from '../../core/json-text.ts';
 import type { EntityName } from '../../core/names.ts';
-import type { EntityTable, FieldType } from '../../core/records.ts';
-import type { RecordMask } from '../../core/record-mask.ts';
+import type { EntityTable, FieldType, RecordMask } from '../../core/records.ts';
 import { deepFreeze } from '../deep-freeze.ts';
 import type { Definition, Entity } from '../definition.ts';
 import { ruleAt, ruleTree, type MaskRules } from './mask-rules.ts';

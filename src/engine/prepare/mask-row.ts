@@ -1,7 +1,6 @@
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { readJson } from '../../core/json-text.ts';
-import type { Column, ColumnValue, FieldType } from '../../core/records.ts';
-import type { RecordMask } from '../../core/record-mask.ts';
+import type { Column, ColumnValue, FieldType, RecordMask } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { EntityMasking } from '../../sinks/masks.ts';
 import { canonicalJson, hashedColumns, hashedText, shortHash } from './canonical-json.ts';

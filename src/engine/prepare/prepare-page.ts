@@ -3,7 +3,7 @@ import type { EntityName } from '../../core/names.ts';
 import type { FieldDrift, PreparedRecord, Quarantined } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { Partition } from '../../sinks/partition.ts';
-import type { PageRecords } from '../../source/page-records.ts';
+import type { PageRecords } from '../../source/source.ts';
 import { anyJsonWithout, wholeJson } from './canonical-json.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
 import type { ChangeSpan } from '../../pagination/pagination.ts';

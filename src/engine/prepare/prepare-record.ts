@@ -32,7 +32,7 @@ import {
 } from './schema-policy.ts';
 import type { Entity, Action, MovedAddress } from '../../definitions/definition.ts';
 import type { Partition } from '../../sinks/partition.ts';
-import type { PageRecords } from '../../source/page-records.ts';
+import type { PageRecords } from '../../source/source.ts';
 import { widenedText } from '../../core/json-text.ts';
 import { missingParams } from '../../definitions/check-params.ts';
 import { convertValue } from '../../definitions/convert-value.ts';

@@ -4,14 +4,19 @@ import { startChild } from '../../child/start-child.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { makeTemporaryFolder } from '../../files/temporary-folder.ts';
-import { orAborted } from '../../http/or-aborted.ts';
-import { startDeadline } from '../../http/start-deadline.ts';
+import { orAborted, startDeadline } from '../../http/or-aborted.ts';
 import { connectorsOf, type ShownEntities, shownEntities } from '../shown-entities.ts';
 import { sinksOf } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings, SinkSettings } from '../../settings/settings.ts';
 import type { OfferedTable, OfferedView } from '../../sinks/records/offered-views.ts';
-import { deadlineMs, fittingRows, mostColumns, mostOfCell, readStates } from './query-limits.ts';
-import type { QueryAnswer } from './query-limits.ts';
+import {
+  deadlineMs,
+  fittingRows,
+  mostColumns,
+  mostOfCell,
+  readStates,
+  type QueryAnswer,
+} from './query-limits.ts';
 import type { SqlCalls } from './sql-process.ts';
 
 export type Sql = ReturnType<typeof openSql>;

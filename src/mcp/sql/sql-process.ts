@@ -1,5 +1,4 @@
-import { answerParent } from '../../child/answer-parent.ts';
-import { explainedAs } from '../../child/channel.ts';
+import { answerParent, explainedAs } from '../../child/start-child.ts';
 import { usage } from '../../core/usage-error.ts';
 import type { OfferedTable } from '../../sinks/records/offered-views.ts';
 import { ofQuery, queryViews } from '../../sinks/sqlite/query-views.ts';

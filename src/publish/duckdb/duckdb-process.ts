@@ -1,4 +1,4 @@
-import { answerParent } from '../../child/answer-parent.ts';
+import { answerParent } from '../../child/start-child.ts';
 import type { SyncError } from '../../core/errors.ts';
 import { buildFile, checkFile, lostInFile, readPublications } from './build-file.ts';
 import type { BuiltFiles, FileBuild } from './build-file.ts';

@@ -1,5 +1,4 @@
-import { answerParent } from '../../child/answer-parent.ts';
-import { explainedAs } from '../../child/channel.ts';
+import { answerParent, explainedAs } from '../../child/start-child.ts';
 import type { Instant } from '../../core/clock.ts';
 import type { RunId } from '../../core/names.ts';
 import type { ColumnValue } from '../../core/records.ts';

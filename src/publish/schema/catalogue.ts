@@ -1,4 +1,4 @@
-import type { DescribedTable, TableJoin } from '../../core/described-table.ts';
+import type { DescribedTable, TableJoin } from '../../core/records.ts';
 import { type EntityName, entityOfHistory } from '../../core/names.ts';
 import { describeTables } from '../../definitions/describe-tables.ts';
 import { entityName, neededFiles, type PublishedColumn, type PublishedEntity } from '../manifest.ts';

@@ -1,4 +1,4 @@
-import { answerParent } from '../../child/answer-parent.ts';
+import { answerParent } from '../../child/start-child.ts';
 import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { openSearch } from '../open-search.ts';

@@ -1,8 +1,7 @@
-import { answerParent } from '../../child/answer-parent.ts';
-import { explainedAs } from '../../child/channel.ts';
+import { answerParent, explainedAs } from '../../child/start-child.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { orAborted } from '../../http/or-aborted.ts';
-import type { HttpTransport } from '../../source/api/http-transport.ts';
+import type { HttpTransport } from '../../source/api/api-caller.ts';
 import type { ServiceCalls, StoreCalls } from './open-context-stores.ts';
 import { syncStore } from './sync-store.ts';
 

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { DescribedTable } from '../../core/described-table.ts';
+import type { DescribedTable, Column, EntityTable } from '../../core/records.ts';
 import type { ConnectorName, EntityName, OfEntity, OfEntities } from '../../core/names.ts';
-import type { Column, EntityTable } from '../../core/records.ts';
 import {
   declareTable,
   withAdded,
@@ -12,7 +11,6 @@ import {
 import { parseColumns, parseNames, writeColumns, writeDescribed } from '../stored-json.ts';
 import type { RecordTables } from './driver.ts';
 import { keptVersions, versionedEntities } from './versions/versions.ts';
-
 import { columnOf, type Tx } from '../../sql/database.ts';
 
 /** The columns of a table as `_sync_tables` has them. */

@@ -1,6 +1,5 @@
-import type { DerivedColumn } from '../../core/described-table.ts';
+import type { DerivedColumn, Column } from '../../core/records.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import type { Column } from '../../core/records.ts';
 import type { Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { noteView, viewedTables } from '../ledger/tables.ts';

@@ -1,17 +1,27 @@
 import type { Clock } from '../../core/clock.ts';
 import type { OnRunEvent } from '../../core/events.ts';
-import type { WireAnswer, WireStream } from '../../http/exchange.ts';
-import { policyRate } from '../../http/header-values.ts';
-import { isSuccess, pageIn } from '../../http/read-body.ts';
-import type { OnExchange } from '../../http/seen-exchange.ts';
-import type { ApiLimits } from './api-limits.ts';
-import type { BrokenAnswers } from './broken-answers.ts';
-import type { CallBudget } from './call-budget.ts';
-import type { CallFacts } from './call-failure.ts';
-import { callWithRetries } from './call-with-retries.ts';
-import { classifyAnswer, classifyThrown, invalidBody } from './classify-failure.ts';
-import type { HttpRequest, HttpTransport } from './http-transport.ts';
-import type { TokenCache } from './token-cache.ts';
+import {
+  type WireAnswer,
+  type WireStream,
+  firstOf,
+  openWire,
+  type ExchangeRequest,
+  policyRate,
+  isSuccess,
+  pageIn,
+  type OnExchange,
+} from '../../http/exchange.ts';
+import { type ApiLimits, type BrokenAnswers, type CallBudget, callWithRetries } from './call-with-retries.ts';
+import { type CallFacts, stopError, classifyAnswer, classifyThrown, invalidBody } from './call-failure.ts';
+import { isIP } from 'node:net';
+import type { SyncError } from '../../core/errors.ts';
+import {
+  AddressRefusedError,
+  guardedLookup,
+  isLinkLocalAddress,
+  isLoopbackAddress,
+} from '../../http/guard-address.ts';
+import { orAborted } from '../../http/or-aborted.ts';
 
 /** One call of the API: what is sent, what to know when it fails, and how a 2xx answer is read. */
 export interface ApiCall<T> {
@@ -198,4 +208,164 @@ async function received<T>(
   } finally {
     stream.close();
   }
+}
+
+export interface HttpRequest extends Pick<ExchangeRequest, 'method' | 'headers' | 'body'> {
+  /** Below the base URL, beginning with `/api/`; already encoded. */
+  readonly path: string;
+  readonly query: Readonly<Record<string, string>>;
+}
+
+export type HttpTransport = ReturnType<typeof openHttpTransport>;
+
+/** Sends as `Wire` does. */
+export function openHttpTransport(baseUrl: URL, limits: ApiLimits) {
+  const lookup = guardedLookup((address) => guardAddress(address, baseUrl.protocol === 'http:'));
+  const wire = openWire(limits, lookup, firstOf);
+  const prefix = baseUrl.pathname.replace(/\/+$/, '');
+  const sent = ({ path, query, headers, method, body }: HttpRequest): ExchangeRequest => ({
+    url: pinnedUrl(baseUrl.origin, `${prefix}${path}`, query),
+    method,
+    headers: { accept: 'application/json', ...headers },
+    body,
+    timeoutMs: limits.attemptTimeoutMs,
+    maxBodyBytes: limits.maxBodyBytes,
+  });
+  return {
+    ...wire,
+    send: async (request: HttpRequest, signal: AbortSignal) => await wire.send(sent(request), signal),
+    open: async (request: HttpRequest, signal: AbortSignal) => await wire.open(sent(request), signal),
+  };
+}
+
+/** The URL that is really sent must be the one that was meant: `..`, `%2e%2e` and NUL change the path on the way. */
+function pinnedUrl(origin: string, pathname: string, query: Readonly<Record<string, string>>): URL {
+  const url = new URL(`${origin}${pathname}`);
+  if (url.pathname !== pathname || url.origin !== origin) {
+    throw new TypeError('a request path changed its meaning when it was read as a URL');
+  }
+  url.search = new URLSearchParams(query).toString();
+  return url;
+}
+
+/** Throws `AddressRefusedError` for link-local addresses, and with plain http for every address but loopback. */
+export function guardAddress(address: string, isPlainHttp: boolean): void {
+  if (isLinkLocalAddress(address)) {
+    throw new AddressRefusedError(`the API's host leads to the link-local address ${address}`);
+  }
+  if (isPlainHttp && !isLoopbackAddress(address)) {
+    throw new AddressRefusedError(
+      `http is allowed for this machine only, but the API's host leads to ${address}`,
+    );
+  }
+}
+
+/**
+ * The service's base URL, judged again where it is used: https (http for this machine only), no credentials, query or
+ * fragment, no link-local address. Throws `SyncError` CONFIG_INVALID; its message never repeats the URL, which might
+ * hold a password.
+ */
+export function checkBaseUrl(text: string): URL {
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch {
+    throw refused('is not a URL');
+  }
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refused('must begin with https://');
+  if (url.username !== '' || url.password !== '') throw refused('must not hold a user name or password');
+  if (url.search !== '' || url.hash !== '' || /[?#]/.test(text)) {
+    throw refused('must not have a query or a fragment');
+  }
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const isPlainHttp = url.protocol === 'http:';
+  if (isIP(host) !== 0) {
+    try {
+      guardAddress(host, isPlainHttp);
+    } catch (error) {
+      throw refused(error instanceof Error ? error.message : 'has an address that is refused');
+    }
+  } else if (isPlainHttp && !isLocalName(host)) {
+    throw refused('must begin with https:// (http is allowed for this machine only)');
+  }
+  return url;
+}
+
+/** Only the name itself; what it resolves to is judged at every connect. */
+function isLocalName(host: string): boolean {
+  return /^localhost\.?$/.test(host) || (isIP(host) !== 0 && isLoopbackAddress(host));
+}
+
+function refused(why: string): SyncError {
+  const message = `api.baseUrl ${why}; give the address of the Connector Execution API`;
+  return stopError('CONFIG_INVALID', message);
+}
+
+export interface IssuedToken {
+  readonly token: string;
+  readonly lifetimeMs: number;
+}
+
+export type TokenCache = ReturnType<typeof openTokenCache>;
+
+const renewBeforeMs = 60_000;
+
+interface HeldToken {
+  readonly token: string;
+  readonly renewAt: number;
+  readonly isReplacement: boolean;
+  isAccepted: boolean;
+}
+
+/**
+ * The application token of one client, shared by all its calls. `request` fetches a token; it is not given a caller's
+ * signal, because many callers wait for one request.
+ */
+export function openTokenCache(request: () => Promise<IssuedToken>, clock: Clock) {
+  let held: HeldToken | null = null;
+  let pending: Promise<string> | null = null;
+  let wasRefused = false;
+  const seen: string[] = [];
+
+  const renew = async (): Promise<string> => {
+    const askedAt = clock.now();
+    const { token, lifetimeMs } = await request();
+    // A lifetime at or below the margin: half of it, so that a token is used at all.
+    const useMs = Math.max(lifetimeMs - renewBeforeMs, lifetimeMs / 2);
+    held = { token, renewAt: askedAt + useMs, isReplacement: wasRefused, isAccepted: false };
+    wasRefused = false;
+    seen.push(token);
+    if (seen.length > 4) seen.shift();
+    return token;
+  };
+
+  return {
+    /** The token to send. Concurrent callers share one request. Rejects on the caller's abort. */
+    async current(signal: AbortSignal): Promise<string> {
+      signal.throwIfAborted();
+      if (held !== null && clock.now() < held.renewAt) return held.token;
+      pending ??= renew().finally(() => {
+        pending = null;
+      });
+      return await orAborted(pending, signal);
+    },
+    /** The API accepted this token: if it is refused later, it has expired, and a new one may be requested. */
+    accepted(token: string): void {
+      if (held?.token === token) held.isAccepted = true;
+    },
+    /**
+     * The service answered 401 to this token. True when another attempt makes sense; false when the token came to
+     * replace a refused one and was never taken itself: then the credentials are at fault.
+     */
+    refused(token: string): boolean {
+      // Another caller was first: the current or requested token is newer.
+      if (held?.token !== token) return true;
+      if (held.isReplacement && !held.isAccepted) return false;
+      held = null;
+      wasRefused = true;
+      return true;
+    },
+    /** For redaction: every token that may still be echoed. */
+    known: (): readonly string[] => seen,
+  };
 }

@@ -3,10 +3,13 @@ import pRetry from 'p-retry';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError, ThrottledError } from '../../core/errors.ts';
 import type { OnRunEvent, RunEvent } from '../../core/events.ts';
-import type { ApiLimits } from './api-limits.ts';
-import { isBrokenAnswer, type BrokenAnswers } from './broken-answers.ts';
-import type { CallBudget, CallWaits } from './call-budget.ts';
 import { type CallFacts, CallFailure, onceOnly, type RetryRule, stopError } from './call-failure.ts';
+import { orAborted } from '../../http/or-aborted.ts';
+import { knownOrMade } from '../../core/known-or-made.ts';
+import PQueue from 'p-queue';
+import type { SharedBudget, SharedTurn } from '../../core/shared-budget.ts';
+import { openCallPace } from '../../http/call-pace.ts';
+import type { CallRate, SourceStats, StatedRate } from '../source.ts';
 
 /** One call of a source, through the API or to the third party itself. */
 export interface Call<T> {
@@ -194,3 +197,213 @@ function waitBefore(rule: RetryRule, count: number, attemptNumber: number, limit
   const least = rule.wait === 'throttle' ? limit / 2 : 0;
   return Math.round(least + Math.random() * (limit - least));
 }
+
+export type BrokenAnswers = ReturnType<typeof watchBrokenAnswers>;
+type Repeating = ReturnType<typeof startRepeating>;
+
+/** One for all parameters of the same entity and action, which `label` names. */
+export function openBrokenAnswers(): (label: string) => BrokenAnswers {
+  const byLabel = new Map<string, BrokenAnswers>();
+  return (label) => knownOrMade(byLabel, label, watchBrokenAnswers);
+}
+
+/**
+ * What calls of one kind (`list list_members`) tell each other about answers that are no answer: HTML, or JSON of
+ * another shape. Such a fault is mostly that of the whole entity, so one call repeats for all of them while the others
+ * wait for its outcome. Once it has used up its attempts, one of those that waited has another attempt, since it may be
+ * the first alone that is broken. From then on each further call has one, until any of them gets an answer.
+ */
+function watchBrokenAnswers() {
+  let repeating: Repeating | null = null;
+  let isBroken = false;
+  /** Another call than the one that used up its attempts was answered no better. */
+  let isConfirmed = false;
+  const settle = (isBrokenNow: boolean): void => {
+    isBroken = isBrokenNow;
+    isConfirmed &&= isBrokenNow;
+    repeating?.settle();
+    repeating = null;
+  };
+  return {
+    /** After a broken answer to `call`: whether it may be sent again. Rejects with the signal's reason. */
+    async mayRepeat(call: object, signal: AbortSignal): Promise<boolean> {
+      if (repeating === null && !isBroken) repeating = startRepeating(call);
+      let hasWaited = false;
+      for (;;) {
+        // Checked and, below, taken over without a wait in between: only one of those that waited does so.
+        const ahead: Repeating | null = repeating;
+        if (ahead === null || ahead.call === call) break;
+        await orAborted(ahead.outcome, signal);
+        hasWaited = true;
+      }
+      if (!isBroken) return true;
+      const isSecond = hasWaited && !isConfirmed;
+      isConfirmed = true;
+      if (isSecond) repeating = startRepeating(call);
+      return isSecond;
+    },
+    /** Once for each call, with the error that its caller gets; null: it was answered. */
+    ended(call: object, error: unknown): void {
+      // Whichever call it was: the entity does answer, and what is broken is something smaller.
+      if (error === null) settle(false);
+      else if (repeating?.call === call) settle(isBrokenAnswer(error));
+    },
+  };
+}
+
+/** The service answered, with success, and not with what the API promises: no overload and no lost connection. */
+export function isBrokenAnswer(error: unknown): boolean {
+  if (!(error instanceof SyncError) || error.code !== 'BODY_INVALID') return false;
+  const { recovery, context } = error;
+  return recovery === 'retry' || context['reason'] === 'noRecords' || context['reason'] === 'brokenRecords';
+}
+
+function startRepeating(call: object) {
+  let settle = (): void => undefined;
+  const outcome = new Promise<void>((resolve) => (settle = resolve));
+  return { call, outcome, settle };
+}
+
+/** What calls have cost so far. */
+type CallCosts = Omit<SourceStats, 'serverTime' | 'rate'>;
+
+/** Of one attempt, as `call-ended` has them. */
+export type CallWaits = Pick<Extract<RunEvent, { readonly kind: 'call-ended' }>, 'waitedMs' | 'pacedMs'>;
+
+/** As much as a config may ask for. */
+const mostPerSecond = 1_000;
+
+export type CallBudget = ReturnType<typeof openCallBudget>;
+
+export interface CallBudgetOptions {
+  readonly concurrency: number;
+  readonly requestsPerSecond: number;
+  readonly statedRate?: StatedRate;
+  readonly clock: Clock;
+  readonly maxThrottleWaitMs: number;
+  /** Limit on attempts; null: none. */
+  readonly maxCalls?: number | null;
+  /** What all processes keep together for the account, once that is known; it stays the caller's to dispose. */
+  readonly shared?: () => SharedBudget | null;
+}
+
+/** The rate and concurrency that all calls of one source share, how many there may be, and what they cost. */
+export function openCallBudget(options: CallBudgetOptions) {
+  const { clock, shared = () => null, maxCalls = null } = options;
+  const queue = new PQueue({ concurrency: options.concurrency });
+  const pace = openCallPace(options.requestsPerSecond, clock, options.maxThrottleWaitMs);
+  let rate: CallRate = { requestsPerSecond: options.requestsPerSecond, by: 'definition' };
+  const sums = { calls: 0, retries: 0, waitedMs: 0, bytes: 0 };
+
+  const count = (part: Partial<Omit<CallCosts, 'calls'>>): void => {
+    sums.retries += part.retries ?? 0;
+    sums.waitedMs += part.waitedMs ?? 0;
+    sums.bytes += part.bytes ?? 0;
+  };
+
+  /** Throws BUDGET_SPENT where `takeCall` would: there is nothing to wait for. */
+  const checkCall = (): void => {
+    if (maxCalls !== null && sums.calls >= maxCalls) throw spentError(maxCalls);
+  };
+
+  const start = async (signal: AbortSignal): Promise<SharedTurn | undefined> => {
+    await pace.turn(signal);
+    return await shared()?.enter(signal);
+  };
+
+  return {
+    /**
+     * Runs one attempt when concurrency, rate and pauses let it, and tells it how long they made it wait. Rejects at
+     * once when the signal is aborted, also from the queue.
+     */
+    async run<T>(attempt: (waits: CallWaits) => Promise<T>, signal: AbortSignal): Promise<T> {
+      checkCall();
+      const queuedAt = clock.now();
+      return await queue.add(
+        async () => {
+          const takenAt = clock.now();
+          const turn = await start(signal).finally(() => count({ waitedMs: clock.now() - queuedAt }));
+          try {
+            const startedAt = clock.now();
+            return await attempt({ waitedMs: startedAt - queuedAt, pacedMs: startedAt - takenAt });
+          } finally {
+            // The result of the attempt matters; a turn that cannot be released expires.
+            await turn?.release().catch(() => undefined);
+          }
+        },
+        { signal },
+      );
+    },
+    /** The API states how many calls a second it takes. True: the rate is another one now. */
+    heardRate(stated: number): boolean {
+      const { statedRate, requestsPerSecond } = options;
+      if (statedRate === undefined) return false;
+      const next = Math.min(stated, statedRate === 'follow' ? mostPerSecond : requestsPerSecond);
+      if (next === rate.requestsPerSecond) return false;
+      rate = { requestsPerSecond: next, by: 'api' };
+      pace.limitTo(next);
+      shared()?.limitTo?.(next);
+      return true;
+    },
+    /** How many calls a second there are at most, where no setting says it. */
+    rate: () => rate,
+    /**
+     * A pause: no attempt starts for `waitMs`, and the rate is lower for a while after. `because`: what came, where the
+     * API did not ask for it.
+     */
+    async slowDown(waitMs: number, because: string | null): Promise<void> {
+      pace.slowDown(waitMs, because);
+      // This process pauses anyway; the others will get the API's own answer.
+      await shared()
+        ?.slowDown(waitMs)
+        .catch(() => undefined);
+    },
+    /**
+     * Counts an attempt that is about to be sent. After `maxCalls` attempts it throws BUDGET_SPENT (stop) and counts
+     * nothing.
+     */
+    takeCall(): void {
+      checkCall();
+      sums.calls += 1;
+    },
+    checkCall,
+    count,
+    stats: (): CallCosts => ({ ...sums }),
+  };
+}
+
+function spentError(maxCalls: number): SyncError {
+  return new SyncError(`call limit of ${maxCalls} reached; the next run resumes`, {
+    code: 'BUDGET_SPENT',
+    recovery: 'stop',
+    context: { maxCalls },
+  });
+}
+
+/** Times in milliseconds, sizes in bytes. Production uses them as they are; tests shorten what they would wait for. */
+export const defaultApiLimits = {
+  connectTimeoutMs: 5_000,
+  headersTimeoutMs: 300_000,
+  /**
+   * Between two chunks of a body; a drip feed never trips it, `attemptTimeoutMs` does, or for a file `leastFileBytes`.
+   */
+  bodyTimeoutMs: 300_000,
+  /** Of a file in `bodyTimeoutMs` of waiting for it. */
+  leastFileBytes: 64 * 1024,
+  /** From sending to the last byte. One call may take minutes: the API retries the third party inside. */
+  attemptTimeoutMs: 300_000,
+  /** Compressed and decompressed each. */
+  maxBodyBytes: 64 * 1024 * 1024,
+  maxErrorBytes: 64 * 1024,
+  maxHeaderBytes: 16_384,
+  /** Attempts after the first one. */
+  retries: 5,
+  backOffMs: 500,
+  maxBackOffMs: 30_000,
+  /** Attempts and waits of one call together; above `attemptTimeoutMs`, so that one that timed out gets another. */
+  maxCallMs: 600_000,
+  /** A longer Retry-After is not waited for here: the caller gets a `ThrottledError`. */
+  maxThrottleWaitMs: 30_000,
+};
+
+export type ApiLimits = Readonly<typeof defaultApiLimits>;

@@ -1,13 +1,11 @@
 import * as z from 'zod';
 import { isConnectorId, type ConnectorId } from '../../core/names.ts';
-import type { ApiCall } from './api-caller.ts';
+import type { ApiCall, IssuedToken } from './api-caller.ts';
 import { usage } from '../../core/usage-error.ts';
-import { callFacts, stopError, type CallFacts } from './call-failure.ts';
-import { invalidBody } from './classify-failure.ts';
+import { callFacts, stopError, type CallFacts, invalidBody } from './call-failure.ts';
 import type { Secret } from '../../core/secret.ts';
-import type { IssuedToken } from './token-cache.ts';
 import { tryJsonText } from '../../http/lossless-json.ts';
-import { textOfBody } from '../../http/read-body.ts';
+import { textOfBody } from '../../http/exchange.ts';
 
 /** What the service does not say is null. */
 export const unsaid = z.string().nullable().default(null);

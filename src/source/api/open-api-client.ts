@@ -1,12 +1,25 @@
 import { setMaxListeners } from 'node:events';
-import { systemClock, type Clock } from '../../core/clock.ts';
-import { hasCode } from '../../core/errors.ts';
+import { systemClock, type Clock, instant, type Instant } from '../../core/clock.ts';
+import { hasCode, SyncError } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorId } from '../../core/names.ts';
-import { openApiCaller, type ApiCall } from './api-caller.ts';
-import { defaultApiLimits, type ApiLimits } from './api-limits.ts';
-import { openCallBudget, type CallBudget, type CallBudgetOptions } from './call-budget.ts';
-import { stopError } from './call-failure.ts';
+import {
+  openApiCaller,
+  type ApiCall,
+  checkBaseUrl,
+  openHttpTransport,
+  openTokenCache,
+  type IssuedToken,
+  type TokenCache,
+} from './api-caller.ts';
+import {
+  defaultApiLimits,
+  type ApiLimits,
+  openCallBudget,
+  type CallBudget,
+  type CallBudgetOptions,
+} from './call-with-retries.ts';
+import { stopError, type CallFacts, invalidBody } from './call-failure.ts';
 import {
   checkConnectorId,
   connectorCall,
@@ -15,13 +28,19 @@ import {
   scopedTokenCall,
   tokenCall,
   type ConnectorFilter,
+  catalogCall,
+  connectorsPath,
+  definitionCall,
+  namedConnector,
+  unsaid,
 } from './catalog-calls.ts';
 import type { Secret } from '../../core/secret.ts';
-import { checkBaseUrl, openHttpTransport } from './http-transport.ts';
 import { orAborted } from '../../http/or-aborted.ts';
 import { redactMessage } from '../../http/redact-message.ts';
-import { openServerClock } from '../server-clock.ts';
-import { openTokenCache, type IssuedToken, type TokenCache } from './token-cache.ts';
+import type { Definition } from '../../definitions/definition.ts';
+import * as z from 'zod';
+import type { JsonObject } from '../../core/json.ts';
+import { stringifyParams } from '../../http/lossless-json.ts';
 
 /** How to reach an account of the service, as the settings say it. */
 interface ApiSettings {
@@ -206,5 +225,216 @@ function openLookUps(cacheForMs: number, clock: Clock) {
     },
     /** Drops what is kept for `key`. */
     forget: (key: string): void => void keptByKey.delete(key),
+  };
+}
+
+export type ConnectorAddress =
+  | { readonly kind: 'id'; readonly id: ConnectorId }
+  | { readonly kind: 'workspace'; readonly workspace: string };
+
+/**
+ * The id behind an address; asks the service only for a workspace. Throws CONNECTOR_UNKNOWN for none, and
+ * CONNECTOR_AMBIGUOUS, naming them, for several connectors of the definition in the workspace.
+ */
+export async function resolveConnector(
+  client: ApiClient,
+  definition: Definition,
+  address: ConnectorAddress,
+  signal: AbortSignal,
+): Promise<ConnectorId> {
+  if (address.kind === 'id') return checkConnectorId(address.id);
+  const { workspace } = address;
+  const found = await client.findConnectors({ workspace, definitionId: definition.id }, signal);
+  const [first, ...others] = found;
+  if (first === undefined) {
+    throw stopError(
+      'CONNECTOR_UNKNOWN',
+      `workspace "${workspace}" has no ${definition.name} connector; create one or check the workspace's name`,
+    );
+  }
+  if (others.length === 0) return first.id;
+  const names = found.slice(0, 20).map(({ id, name }) => (name === null ? id : `${id} (${name})`));
+  throw new SyncError(
+    `workspace "${workspace}" has ${found.length} ${definition.name} connectors: ${names.join(', ')}; set the id of one`,
+    { code: 'CONNECTOR_AMBIGUOUS', recovery: 'stop', context: { found: found.length } },
+  );
+}
+
+/** `expected`: what the definition or the config says instead. */
+export function otherTypeError(id: ConnectorId, found: string, expected: string): SyncError {
+  return stopError(
+    'CONFIG_INVALID',
+    `connector ${id} is of the type ${found}, ${expected}; correct its definition or id`,
+  );
+}
+
+export type Administration = ReturnType<typeof openAdministration>;
+
+/** Stops on an endless list. */
+const mostPages = 10_000;
+
+/**
+ * What a person does to an account, as far as a sync has no part in it. Every method rejects with a classified
+ * `SyncError`, as the client's do; those that change something are sent once, unless it is certain that nothing was
+ * done. The client stays the caller's; `baseUrl` is the client's.
+ */
+export function openAdministration(client: ApiClient, baseUrl: string) {
+  const budget = client.openBudget({ concurrency: 1, requestsPerSecond: 10 });
+  const call = async <T>(one: ApiCall<T>, signal: AbortSignal): Promise<T> =>
+    await client.call(one, budget, () => undefined, signal);
+  return {
+    /** A connector type by its id in the API's catalog. Throws NOT_FOUND. */
+    definition: async (id: string, signal: AbortSignal) => await call(definitionCall(id), signal),
+    /** All of them, whatever the size of the service's pages. */
+    async workspaces(filter: WorkspaceFilter, signal: AbortSignal): Promise<readonly WorkspaceSummary[]> {
+      const found: WorkspaceSummary[] = [];
+      const seen = new Set<string>();
+      for (let cursor: string | null = null; ;) {
+        const page: WorkspacePage = await call(workspacesCall(filter, cursor, baseUrl), signal);
+        found.push(...page.workspaces);
+        ({ cursor } = page);
+        if (cursor === null) return found;
+        if (seen.has(cursor) || seen.size >= mostPages) {
+          throw stopError(
+            'PAGING_BROKEN',
+            'list workspaces: expected each page to lead to a new one, got a cursor again; the service does not page as it says',
+          );
+        }
+        seen.add(cursor);
+      }
+    },
+    /** Sent again only where it cannot have been done. `name` null: chosen by the service. */
+    async createConnector({ workspace, definitionId, name, credentials }: NewConnector, signal: AbortSignal) {
+      const body = stringifyParams({
+        workspace_name: workspace,
+        definition_id: definitionId,
+        ...(name === null ? {} : { name }),
+        ...(credentials === null ? {} : { credentials }),
+      });
+      const request = { path: connectorsPath, body };
+      const how = { isWrite: true };
+      const created = catalogCall('create the connector', request, namedConnector, (found) => found, how);
+      return await call(created, signal);
+    },
+    /**
+     * Asks the third party about the connector's credentials. Null: it takes them; else why not, as the service says
+     * it. Throws NOT_FOUND.
+     */
+    async checkConnector(id: ConnectorId, signal: AbortSignal): Promise<string | null> {
+      const request = { path: `${connectorsPath}/${checkConnectorId(id)}/check`, body: '{}' };
+      const check = catalogCall('check the connector', request, checked, (found) => found);
+      const { status, error_message: message } = await call(check, signal);
+      return status === 'succeeded' ? null : (message ?? 'the API gives no reason');
+    },
+    /** Resolves when the service has accepted it, with the job that does it where it names one. Throws NOT_FOUND. */
+    async deleteConnector(id: ConnectorId, signal: AbortSignal): Promise<string | null> {
+      const request = { method: 'DELETE', path: `${connectorsPath}/${checkConnectorId(id)}` } as const;
+      // The status says that it was accepted: an empty body is fine.
+      const how = { isWrite: true, mayBeEmpty: true };
+      const deletion = catalogCall('delete the connector', request, deleted, ({ job_id: job }) => job, how);
+      return await call(deletion, signal);
+    },
+  };
+}
+
+interface NewConnector {
+  readonly workspace: string;
+  readonly definitionId: string;
+  readonly name: string | null;
+  /** For the third party; they travel in the body and nowhere else. Null: none are sent. */
+  readonly credentials: JsonObject | null;
+}
+
+const checked = z.object({ status: z.enum(['succeeded', 'failed']), error_message: unsaid });
+const deleted = z.object({ job_id: unsaid });
+
+const workspaceSummary = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    /** `active` or `inactive`, and whatever the service may call it one day. */
+    status: unsaid,
+    created_at: unsaid,
+  })
+  .transform(({ created_at: createdAt, ...others }) => ({ ...others, createdAt }));
+/** A workspace of the organization. */
+type WorkspaceSummary = Readonly<z.output<typeof workspaceSummary>>;
+
+interface WorkspaceFilter {
+  /** Part of the name, in any case. Null: all of them. */
+  readonly nameContains: string | null;
+  readonly status: 'active' | 'inactive' | null;
+}
+
+interface WorkspacePage {
+  readonly workspaces: readonly WorkspaceSummary[];
+  /** For the next page; null: this was the last one. */
+  readonly cursor: string | null;
+}
+
+/** The most that the service gives at once. */
+const pageSize = 100;
+const longestCursor = 8_192;
+
+const workspaceList = z.object({ data: z.array(workspaceSummary), next: unsaid });
+
+/** One page; `baseUrl` is where the service is, and where its `next` must lead. */
+function workspacesCall(
+  { nameContains, status }: WorkspaceFilter,
+  cursor: string | null,
+  baseUrl: string,
+): ApiCall<WorkspacePage> {
+  const query = {
+    limit: String(pageSize),
+    ...(nameContains === null ? {} : { name_contains: nameContains }),
+    ...(status === null ? {} : { status }),
+    ...(cursor === null ? {} : { cursor }),
+  };
+  const request = { path: '/api/v1/workspaces', query };
+  return catalogCall('list workspaces', request, workspaceList, ({ data, next }, facts) => ({
+    workspaces: data,
+    cursor: next === null ? null : cursorIn(next, baseUrl, facts),
+  }));
+}
+
+/**
+ * The cursor sits in the query of a whole URL. That URL is never called: the cursor goes to the service that is
+ * configured. A host that is another one says that the answer was not meant for us.
+ */
+function cursorIn(next: string, baseUrl: string, facts: CallFacts): string {
+  const refuse = (why: string): never => {
+    throw invalidBody(facts, `expected next to be a URL of the same service, ${why}`, 'stop');
+  };
+  if (!URL.canParse(next, baseUrl)) return refuse('got no URL');
+  const url = new URL(next, baseUrl);
+  if (!/^https?:$/.test(url.protocol) || url.host !== new URL(baseUrl).host) {
+    return refuse('got another host');
+  }
+  const cursor = url.searchParams.get('cursor') ?? '';
+  if (cursor === '' || cursor.length > longestCursor) return refuse('got one without a usable cursor');
+  return cursor;
+}
+
+/**
+ * Two clocks may differ by a thousandth in their speed, far more than they do: the service's time is never overtaken.
+ */
+const clockDrift = 0.999;
+
+/** The service's own time, as far as its answers tell it. */
+export function openServerClock() {
+  let served: { readonly dateMs: number; readonly heardAt: number } | null = null;
+  return {
+    heard(dateMs: number): void {
+      if (!Number.isNaN(dateMs)) served = { dateMs, heardAt: performance.now() };
+    },
+    /**
+     * The `Date` of the answer that came last, and the whole seconds that have passed since by a clock that never
+     * jumps. Never ahead of the service. Null before the first answer that has a date.
+     */
+    now(): Instant | null {
+      if (served === null) return null;
+      const { dateMs, heardAt } = served;
+      return instant(dateMs + Math.floor(((performance.now() - heardAt) * clockDrift) / 1_000) * 1_000);
+    },
   };
 }

@@ -1,16 +1,56 @@
 import { hasCode, SyncError, ThrottledError } from '../../core/errors.ts';
-import type { ConnectorId } from '../../core/names.ts';
+import type { ConnectorId, EntityName } from '../../core/names.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
-import type { Definition } from '../../definitions/definition.ts';
-import type { FileSource, Source, SourceOptions } from '../source.ts';
+import type { Definition, Entity } from '../../definitions/definition.ts';
+import {
+  type FileSource,
+  type Source,
+  type SourceOptions,
+  type GetRequest,
+  type ListRequest,
+  type SourcePage,
+  type DownloadRequest,
+  type ReceiveFile,
+  readRecords,
+  unreadRecords,
+  type PageRecords,
+} from '../source.ts';
 import type { ApiCall, StreamCall } from './api-caller.ts';
-import { openBrokenAnswers } from './broken-answers.ts';
-import { stopError } from './call-failure.ts';
-import { checkDeclared } from './check-declared.ts';
-import { downloadCall } from './download-call.ts';
-import { recordCalls } from './execute-call.ts';
-import { unknownId, type ApiClient } from './open-api-client.ts';
-import { otherTypeError } from './resolve-connector.ts';
+import { openBrokenAnswers } from './call-with-retries.ts';
+import {
+  stopError,
+  entityFacts,
+  type CallFacts,
+  invalidBody,
+  noRecords,
+  invalidFile,
+  fileTooLarge,
+} from './call-failure.ts';
+import { unknownId, type ApiClient, otherTypeError } from './open-api-client.ts';
+import * as z from 'zod';
+import { instantOf } from '../../core/clock.ts';
+import {
+  isJsonArray,
+  isJsonObject,
+  memberOf,
+  renamedMembers,
+  type JsonObject,
+  type JsonValue,
+} from '../../core/json.ts';
+import type { Params } from '../../core/records.ts';
+import { emptyKey } from '../../definitions/pagination-file.ts';
+import type { EmptyForm } from '../../definitions/upstream/records-file.ts';
+import { pagingParams } from '../../definitions/paging-params.ts';
+import { readTotal } from '../../definitions/sign-of-more.ts';
+import { styleOf } from '../../pagination/pagination-of.ts';
+import { saysCut } from '../../pagination/answer-keys.ts';
+import type { PageAnswer } from '../../pagination/pagination.ts';
+import { type WireAnswer, type WireStream, textOfBody, dispositionName } from '../../http/exchange.ts';
+import { JsonTextError, parseJsonText, stringifyParams, tryJsonText } from '../../http/lossless-json.ts';
+import { scanPage } from '../../http/scan-json.ts';
+import { cameEmpty, emptyFormAt, recordsAt } from '../../upstream/listed-records.ts';
+import { usage } from '../../core/usage-error.ts';
+import { missingParams } from '../../definitions/check-params.ts';
 
 /** A `Source` over one connector of a Connector Execution API. Disposing it leaves the client open. */
 export interface ApiSource extends Source, FileSource {
@@ -157,4 +197,460 @@ function openConnectorPresence(client: ApiClient, id: ConnectorId, definition: D
 function isAbsent(error: SyncError): boolean {
   const status = error.context['status'];
   return status === 404 || status === 405;
+}
+
+/**
+ * The calls that read a connector's records, however they travel. Throw USAGE for what the definition does not declare.
+ */
+export function recordCalls(definition: Definition, connector: ConnectorId) {
+  return {
+    list: ({ entity, params, isRoot, isLook }: ListRequest): ApiCall<SourcePage> => {
+      const declared = checkDeclared(definition, entity, 'list', params);
+      const request = { connector, definition, entity, action: 'list', params, isRoot, isLook } as const;
+      const facts = factsOf(request);
+      return {
+        request: requestOf(request),
+        facts,
+        read: (answer) => readPage(answer, { connector, entity: declared, facts }),
+      };
+    },
+    get: ({ entity, params }: GetRequest): ApiCall<JsonValue> => {
+      const { rename } = checkDeclared(definition, entity, 'get', params);
+      const request = { connector, definition, entity, action: 'get', params, isRoot: false } as const;
+      return executeCall(request, ({ result }, facts): JsonValue => {
+        if (isJsonObject(result)) return renamedMembers(result, rename);
+        throw invalidBody(facts, 'expected an object as result, got another kind');
+      });
+    },
+  };
+}
+
+/** One execute: a read, so it may be sent again. */
+export interface ExecuteRequest {
+  readonly connector: ConnectorId;
+  readonly definition: Definition;
+  readonly entity: EntityName;
+  readonly action: 'list' | 'get' | 'context_store_search';
+  readonly params: Params;
+  readonly isRoot: boolean;
+  readonly isLook?: boolean | undefined;
+}
+
+/** `POST connectors/{id}/execute`; `read` gets the answer of a success and throws when its result does not fit. */
+export function executeCall<T>(
+  request: ExecuteRequest,
+  read: (answer: PageAnswer, facts: CallFacts) => T,
+): ApiCall<T> {
+  const facts = factsOf(request);
+  return {
+    request: requestOf(request),
+    facts,
+    read: ({ body }) => read(readEnvelope(textOfBody(body), request.connector, facts), facts),
+  };
+}
+
+/** Without skip_truncation the service may cut every string of a list to 200 characters. */
+function requestOf({ connector, entity, action, params }: ExecuteRequest): ApiCall<unknown>['request'] {
+  return executeRequest(connector, { entity, action, params, skip_truncation: true });
+}
+
+export function executeRequest(connector: ConnectorId, body: JsonObject): ApiCall<unknown>['request'] {
+  const path = `/api/v1/integrations/connectors/${connector}/execute`;
+  return { method: 'POST', path, query: {}, body: stringifyParams(body) };
+}
+
+/** Facts of a call for records. */
+export function factsOf(request: Omit<ExecuteRequest, 'connector'>): CallFacts {
+  const { definition, entity, action, params, isRoot, isLook = false } = request;
+  const listed = action === 'list' ? definition.entities.get(entity) : undefined;
+  const paging = listed === undefined ? [] : pagingParams(listed.pagination);
+  return entityFacts(definition, action, entity, {
+    isRoot,
+    isLook,
+    canShrink: paging.some(({ role }) => role === 'sizeParam'),
+    hasPageToken: paging.some(({ role, name }) => role === 'tokenParam' && Object.hasOwn(params, name)),
+  });
+}
+
+const envelopeShape = z.object({
+  status: z.string(),
+  // Records stay unread here: `unknown` hands them on as they are, however deep.
+  result: z.unknown().optional(),
+  connector_metadata: z.unknown().optional(),
+  execution_metadata: z.looseObject({ connector_instance_id: z.string().nullish() }).nullish(),
+});
+
+/** Where the records of a `list` may be. In `hits` each is wrapped in an object: such an answer is read whole. */
+const recordPaths = [['result'], ['result', 'data']];
+/** A deeper answer is read whole, as deep as the memory allows. */
+const mostLevels = 1_000;
+const markerStart = '[truncated ';
+const marker = '[truncated — use';
+/** As a text may hold it; one expression reads a page once. */
+const markerText = /\[truncated (?:—|\\u2014) use/;
+
+/** `form`: it has no result; null: it has one. */
+type Envelope = PageAnswer & { readonly form: EmptyForm | null };
+
+/**
+ * The execute envelope. Throws `CallFailure` BODY_INVALID for a body that is not the envelope of a success of this
+ * connector, and `SyncError` TRUNCATED_VALUE when a value was shortened by the service.
+ */
+function readEnvelope(text: string, connector: ConnectorId, facts: CallFacts): Envelope {
+  const json = parseOrFail(text, facts);
+  const parsed = envelopeShape.safeParse(json);
+  if (!parsed.success) {
+    const path = parsed.error.issues[0]?.path.join('.') ?? '';
+    throw invalidBody(facts, `expected the execute envelope${path === '' ? '' : `, got another ${path}`}`);
+  }
+  if (parsed.data.status !== 'success') {
+    throw invalidBody(facts, 'expected status "success", got another one with HTTP 200');
+  }
+  const instance = parsed.data.execution_metadata?.connector_instance_id ?? null;
+  if (instance !== null && instance !== connector && !instance.endsWith(`:${connector}`)) {
+    throw invalidBody(
+      facts,
+      'expected an answer of the connector that was asked, got one of another connector',
+    );
+  }
+  // `as`: both came out of the JSON reader; absent is null.
+  const result = (parsed.data.result ?? null) as JsonValue;
+  const metadata = (parsed.data.connector_metadata ?? null) as JsonValue;
+  if (markerText.test(text) && holdsMarker(result)) throw truncated(facts);
+  return { result, metadata, form: parsed.data.result === undefined ? 'missing' : null };
+}
+
+function parseOrFail(text: string, facts: CallFacts): JsonValue {
+  try {
+    return parseJsonText(text);
+  } catch (error) {
+    if (!(error instanceof JsonTextError)) throw error;
+    // Two records may only be too much together: the smaller page separates them.
+    const recovery = error.isTooDeep ? (facts.canShrink ? 'smaller-page' : 'skip-partition') : 'retry';
+    throw invalidBody(facts, `expected a JSON envelope, got ${error.message}`, recovery);
+  }
+}
+
+/** Not recursive: a hostile value is deeper than the stack. */
+function holdsMarker(root: JsonValue): boolean {
+  const open: JsonValue[] = [root];
+  for (let value = open.pop(); value !== undefined; value = open.pop()) {
+    if (typeof value === 'string') {
+      if (value.includes(marker)) return true;
+    } else if (isJsonArray(value)) {
+      for (const element of value) open.push(element);
+    } else if (isJsonObject(value)) {
+      for (const member of Object.values(value)) open.push(member);
+    }
+  }
+  return false;
+}
+
+function truncated(facts: CallFacts): SyncError {
+  return new SyncError(
+    `${facts.label}: expected whole values, got one the service had shortened; nothing of the page is stored`,
+    { code: 'TRUNCATED_VALUE', recovery: facts.isRoot ? 'skip-entity' : 'skip-partition' },
+  );
+}
+
+/**
+ * The records of a `list`. The result is the array itself, or has it where the definition says, or is `{data, meta}` or
+ * `{hits: [{data}], next_cursor}`: shapes this API has had without a new version. Throws `CallFailure` BODY_INVALID.
+ */
+function readPage(
+  { body, header, status }: Pick<WireAnswer, 'body' | 'header' | 'status'>,
+  {
+    connector,
+    entity,
+    facts,
+  }: { readonly connector: ConnectorId; readonly entity: Entity; readonly facts: CallFacts },
+): SourcePage {
+  const { records: place, rename } = entity;
+  const isPlain = place === null && rename.size === 0 && !body.includes(markerStart);
+  const scanned = isPlain ? scanPage(body, recordPaths, mostLevels) : null;
+  const came: Envelope =
+    status === 204 && body.byteLength === 0
+      ? { result: null, metadata: null, form: 'noContent' }
+      : readEnvelope(scanned?.rest ?? textOfBody(body), connector, facts);
+  const values = recordsOf(came.result, place);
+  const answer = values === null ? asEmpty(came, status, entity, facts) : came;
+  const named = (values ?? []).map((one) => (isJsonObject(one) ? renamedMembers(one, rename) : one));
+  const records = scanned === null ? readRecords(named) : unreadRecords(scanned);
+  return {
+    records,
+    ...readPaging(answer, records, entity, facts),
+    metadata: answer.metadata,
+    serverTime: instantOf(header('date')),
+    bytes: body.byteLength,
+  };
+}
+
+/** The answer with how it says that there are no records. Throws `CallFailure` BODY_INVALID for one that does not. */
+function asEmpty(
+  { result, metadata, form }: Envelope,
+  status: number,
+  { pagination, records, empty, trustsTotal }: Entity,
+  facts: CallFacts,
+): PageAnswer {
+  const found = records === null ? plainForm(result) : emptyFormAt(result, records.path);
+  const came = cameEmpty(form ?? found, {
+    empty,
+    status,
+    total: () => (trustsTotal ? readTotal(pagination.totalKeys, metadata) : null),
+    saysError: false,
+  });
+  if (came === null) throw noRecords(facts);
+  return { result, metadata: { ...(isJsonObject(metadata) ? metadata : {}), [emptyKey]: came } };
+}
+
+/** Of a result in one of the shapes that this API has had. */
+export function plainForm(result: JsonValue) {
+  if (!isJsonObject(result) || Object.keys(result).length === 0) return emptyFormAt(result, []);
+  const member = ['data', 'hits'].find((name) => Object.hasOwn(result, name));
+  return emptyFormAt(result, [member ?? 'data']);
+}
+
+/** What an answer says about the next page. Throws `CallFailure` BODY_INVALID. */
+export function readPaging(
+  answer: PageAnswer,
+  records: PageRecords,
+  { pagination, cut }: Pick<Entity, 'pagination' | 'cut'>,
+  facts: CallFacts,
+): Pick<SourcePage, 'next' | 'total' | 'wasNull' | 'isCut'> {
+  const lastRecord = (): JsonValue | undefined =>
+    records.length === 0 ? undefined : records.value(records.length - 1);
+  const read = styleOf(pagination).readNext(answer, lastRecord);
+  const came = isJsonObject(answer.metadata) ? memberOf(answer.metadata, emptyKey) : undefined;
+  const isEnd = came !== undefined && records.length === 0 && read !== null && 'isSilent' in read;
+  const next = isEnd ? { hasMore: false, token: null } : read;
+  if (next !== null && 'fault' in next) throw invalidBody(facts, next.fault);
+  const total = readTotal(pagination.totalKeys, answer.metadata);
+  return {
+    next,
+    ...(total === null ? {} : { total }),
+    ...(came === 'null' ? { wasNull: true } : {}),
+    ...(cut?.sign !== undefined && saysCut(cut.sign, answer) ? { isCut: true } : {}),
+  };
+}
+
+/** The records of a result in any of its shapes; null where it has no array. `place`: where the definition says. */
+export function recordsOf(result: JsonValue, place: Entity['records'] = null): readonly JsonValue[] | null {
+  if (isJsonArray(result)) return result;
+  if (place !== null) return recordsAt(result, place);
+  if (!isJsonObject(result)) return null;
+  const data = memberOf(result, 'data');
+  if (isJsonArray(data)) return data;
+  const hits = memberOf(result, 'hits');
+  if (!isJsonArray(hits)) return null;
+  const records: JsonValue[] = [];
+  for (const hit of hits) {
+    const record = isJsonObject(hit) ? memberOf(hit, 'data') : undefined;
+    if (record === undefined) return null;
+    records.push(record);
+  }
+  return records;
+}
+
+/**
+ * The entity, when the definition offers the action and declares every parameter. Throws USAGE: the service would drop
+ * an unknown parameter silently and answer with the first page again.
+ */
+export function checkDeclared(
+  definition: Definition,
+  entity: EntityName,
+  action: 'list' | 'get' | 'download',
+  params: Params,
+): Entity {
+  const declared = definition.entities.get(entity);
+  const offered = declared?.actions.get(action);
+  if (declared === undefined || offered === undefined) {
+    throw usage(`${definition.name} offers no ${action} of ${entity}`);
+  }
+  const unknown = Object.keys(params).filter((name) => !offered.params.has(name));
+  if (unknown.length > 0) {
+    throw usage(
+      `${action} ${entity} takes no ${unknown.join(', ')}; declared: ${[...offered.params.keys()].join(', ')}`,
+    );
+  }
+  const missing = missingParams(offered, params);
+  if (missing.length > 0) throw usage(`${action} ${entity} needs ${missing.join(', ')}`);
+  return declared;
+}
+
+const mediaType = /^[!#$&^\w.+-]{1,100}\/[!#$&^\w.+-]{1,100}(\s*;[\x20-\x7e]*)?$/;
+const maxTypeChars = 200;
+
+/** `POST connectors/{id}/execute` with `download`: the answer is the file itself. */
+export function downloadCall<T>(
+  connector: ConnectorId,
+  definition: Definition,
+  { entity, params, size, maxBytes }: DownloadRequest,
+  receive: ReceiveFile<T>,
+): StreamCall<T> {
+  const facts = downloadFacts(definition, entity);
+  return {
+    request: {
+      ...executeRequest(connector, { entity, action: 'download', params }),
+      headers: { accept: '*/*', 'accept-encoding': 'identity' },
+    },
+    facts,
+    receive: async (head, body, signal) => {
+      // 206 is a part that was not requested, 202 a file that does not exist yet.
+      if (head.status !== 200) {
+        throw invalidFile(facts, `expected a file with HTTP 200, got HTTP ${head.status}`);
+      }
+      const name = dispositionName(head.header('content-disposition'));
+      const type = head.header('content-type');
+      const announced = announcedBytes(head, facts);
+      const checked = checkedBytes(body, announced, size, maxBytes, facts);
+      const bytes = isJson(type) ? refuseEnvelope(checked, name !== null, facts) : checked;
+      return await receive({ name, contentType: contentTypeOf(type), size: announced, bytes }, signal);
+    },
+  };
+}
+
+export function downloadFacts(definition: Definition, entity: EntityName): CallFacts {
+  return entityFacts(definition, 'download', entity);
+}
+
+function announcedBytes({ header }: Pick<WireStream, 'header'>, facts: CallFacts): number | null {
+  const encoding = header('content-encoding')?.trim().toLowerCase() ?? '';
+  // `identity` was requested: with another encoding the length could not be checked.
+  if (encoding !== '' && encoding !== 'identity') {
+    throw invalidFile(facts, 'expected the file as it is, got it with a content encoding');
+  }
+  const length = header('content-length')?.trim() ?? '';
+  return /^\d{1,15}$/.test(length) ? Number(length) : null;
+}
+
+function isJson(type: string | null): boolean {
+  return /^\s*[^;]*[/+]json\s*(;|$)/i.test(type ?? '');
+}
+
+/** What may be shown and stored of a `Content-Type`; null for the rest. */
+export function contentTypeOf(type: string | null): string | null {
+  const text = type?.trim() ?? '';
+  return text.length <= maxTypeChars && mediaType.test(text) ? text : null;
+}
+
+/**
+ * The chunks of a file, ended only where it is whole as far as that can be known: a connection that is closed too early
+ * looks like the end of a body without a length. Its length in bytes is known from the answer's `Content-Length`
+ * (announced) or the record; null: not known. Throws `CallFailure` for a file that is empty, of another length, or too
+ * large.
+ */
+export async function* checkedBytes(
+  chunks: AsyncIterable<Uint8Array>,
+  announced: number | null,
+  recorded: number | null,
+  max: number,
+  facts: CallFacts,
+): AsyncGenerator<Uint8Array> {
+  if (Math.max(announced ?? 0, recorded ?? 0) > max) throw fileTooLarge(facts, max);
+  if (announced !== null && recorded !== null && announced !== recorded) {
+    throw invalidFile(facts, `expected ${recorded} bytes by its record, the answer announces ${announced}`);
+  }
+  const expected = announced ?? recorded;
+  let length = 0;
+  for await (const chunk of chunks) {
+    length += chunk.byteLength;
+    if (length > max) throw fileTooLarge(facts, max);
+    if (expected !== null && length > expected) {
+      throw invalidFile(facts, `expected ${expected} bytes, got more`);
+    }
+    if (chunk.byteLength > 0) yield chunk;
+  }
+  if (length === 0) {
+    throw invalidFile(facts, 'expected a file, got an empty body; the API may not know the file');
+  }
+  if (expected !== null && length < expected) {
+    throw invalidFile(facts, `expected ${expected} bytes, got ${length}`);
+  }
+}
+
+/** An envelope without records is shorter; a longer one is a file. */
+const longestEnvelope = 64 * 1024;
+
+/**
+ * The same chunks, unless all of them are an answer about the call instead of a file: the execute envelope, or where
+ * the service names no file, the body of an error. JSON may well be a file. Throws `CallFailure` FILE_INVALID.
+ */
+async function* refuseEnvelope(
+  chunks: AsyncIterable<Uint8Array>,
+  isNamed: boolean,
+  facts: CallFacts,
+): AsyncGenerator<Uint8Array> {
+  const held: Uint8Array[] = [];
+  let length = 0;
+  let isHeld = true;
+  for await (const chunk of chunks) {
+    if (isHeld) {
+      held.push(chunk);
+      length += chunk.byteLength;
+      if (length <= longestEnvelope) continue;
+      isHeld = false;
+      yield* held.splice(0);
+    } else yield chunk;
+  }
+  if (isHeld && isAboutCall(tryJsonText(Buffer.concat(held).toString('utf8')), isNamed)) {
+    throw invalidFile(
+      facts,
+      'expected the bytes of a file, got an answer that says it failed, with HTTP 200',
+    );
+  }
+  yield* held;
+}
+
+/** A file called JSON that is none is still a file. */
+function isAboutCall(value: JsonValue | undefined, isNamed: boolean): boolean {
+  if (!isJsonObject(value)) return false;
+  const status = memberOf(value, 'status');
+  if (typeof status === 'string' && isEnvelope(value)) return true;
+  if (isNamed) return false;
+  const isFailure = typeof status === 'string' && /^(error|fail)/i.test(status);
+  return (
+    isFailure || (typeof memberOf(value, 'message') === 'string' && Array.isArray(memberOf(value, 'errors')))
+  );
+}
+
+function isEnvelope(value: JsonObject): boolean {
+  const metadata = memberOf(value, 'execution_metadata');
+  return isJsonObject(metadata) && typeof memberOf(metadata, 'connector_instance_id') === 'string';
+}
+
+/**
+ * `context_store_search`, whose result has had three shapes without a new version: the array itself, `{data, meta}`,
+ * and `{hits: [{data}], next_cursor, took_ms}`.
+ */
+export function searchCall({
+  entity,
+  ...asked
+}: Pick<ExecuteRequest, 'connector' | 'definition' | 'params'> & { readonly entity: Entity }) {
+  const request = {
+    ...asked,
+    entity: entity.name,
+    action: 'context_store_search',
+    isRoot: false,
+  } as const;
+  return executeCall(request, ({ result }, facts) => {
+    const records = recordsOf(result) ?? (plainForm(result) === 'null' ? [] : null);
+    if (records === null) throw invalidBody(facts, 'expected records as result, got another kind');
+    const { meta, ...rest } = isJsonObject(result) ? result : { meta: null };
+    const about = isJsonObject(meta) ? meta : rest;
+    const cursor = textOf(about['cursor'] ?? about['next_cursor']);
+    const tookMs = about['took_ms'];
+    return {
+      records,
+      // Where only a cursor is given, it says that there is more.
+      hasMore: cursor !== null && about['has_more'] !== false,
+      /** For the next page; null: there is none, or the service does not say. */
+      cursor,
+      /** Milliseconds; null where the service does not say. */
+      tookMs: typeof tookMs === 'number' ? tookMs : null,
+    };
+  });
+}
+
+function textOf(value: JsonValue | undefined): string | null {
+  return typeof value === 'string' && value !== '' ? value : null;
 }

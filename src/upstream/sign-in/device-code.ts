@@ -1,6 +1,5 @@
 import { isJsonObject, memberOf, type JsonValue } from '../../core/json.ts';
-import type { WireAnswer } from '../../http/exchange.ts';
-import { isSuccess } from '../../http/read-body.ts';
+import { type WireAnswer, isSuccess } from '../../http/exchange.ts';
 import type { IssuedTokens } from '../../sign-ins/sign-in.ts';
 import { addressOf } from '../address-of.ts';
 import { askBeside } from '../ask-beside.ts';

@@ -2,7 +2,7 @@ import type { Clock } from '../../core/clock.ts';
 import type { JsonObject } from '../../core/json.ts';
 import { usage } from '../../core/usage-error.ts';
 import type { Definition } from '../../definitions/definition.ts';
-import { isSuccess } from '../../http/read-body.ts';
+import { isSuccess } from '../../http/exchange.ts';
 import type { SignInTokens } from '../../sign-ins/sign-in.ts';
 import { addressOf } from '../address-of.ts';
 import { askBeside } from '../ask-beside.ts';

@@ -10,7 +10,7 @@ import {
   type RecordShape,
 } from '../../../src/engine/prepare/prepare-record.ts';
 import { scanPage } from '../../../src/http/scan-json.ts';
-import { readRecords, unreadRecords } from '../../../src/source/page-records.ts';
+import { readRecords, unreadRecords } from '../../../src/source/source.ts';
 import { recorded } from '../../support/recorded-records.ts';
 
 function scanned(text: string) {

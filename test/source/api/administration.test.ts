@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { callFacts, CallFailure, onceOnly } from '../../../src/source/api/call-failure.ts';
-import { classifyThrown } from '../../../src/source/api/classify-failure.ts';
-import { openAdministration, type Administration } from '../../../src/source/api/open-administration.ts';
+import { callFacts, CallFailure, onceOnly, classifyThrown } from '../../../src/source/api/call-failure.ts';
+import { openAdministration, type Administration } from '../../../src/source/api/open-api-client.ts';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { apiError, html, json, text, throttled } from '../../support/hostile/replies.ts';
 import type { HostileChange } from '../../support/hostile-server.ts';

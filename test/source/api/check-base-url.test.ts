@@ -1,7 +1,7 @@
 import type { LookupAddress } from 'node:dns';
 import { describe, expect, it } from 'vitest';
 import { guardedLookup } from '../../../src/http/guard-address.ts';
-import { guardAddress } from '../../../src/source/api/http-transport.ts';
+import { guardAddress } from '../../../src/source/api/api-caller.ts';
 
 function lookUp(addresses: readonly string[], isPlainHttp: boolean, all: boolean): Promise<unknown> {
   const found: LookupAddress[] = addresses.map((address) => ({

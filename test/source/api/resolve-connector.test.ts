@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { openApiSource } from '../../../src/source/api/open-api-source.ts';
-import { resolveConnector } from '../../../src/source/api/resolve-connector.ts';
+import { resolveConnector } from '../../../src/source/api/open-api-client.ts';
 import { apiError, json, success } from '../../support/hostile/replies.ts';
 import {
   connectorId,

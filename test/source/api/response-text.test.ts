@@ -1,10 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { classifyThrown } from '../../../src/source/api/classify-failure.ts';
+import { classifyThrown, readUpstreamMessage, type CallFacts } from '../../../src/source/api/call-failure.ts';
 import { JsonTextError, parseJsonText } from '../../../src/http/lossless-json.ts';
 import { redactMessage } from '../../../src/http/redact-message.ts';
-import { policyRate, retryAfterMs } from '../../../src/http/header-values.ts';
-import { readUpstreamMessage } from '../../../src/source/api/upstream-message.ts';
-import type { CallFacts } from '../../../src/source/api/call-failure.ts';
+import { policyRate, retryAfterMs } from '../../../src/http/exchange.ts';
 
 describe('JSON text', () => {
   it.each([

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { searchCall } from '../../../src/source/api/search-call.ts';
+import { searchCall } from '../../../src/source/api/open-api-source.ts';
 import { success } from '../../support/hostile/replies.ts';
 import {
   connectorId,

@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { ConnectorId } from '../../../src/core/names.ts';
 import { openApiSource } from '../../../src/source/api/open-api-source.ts';
-import { resolveConnector } from '../../../src/source/api/resolve-connector.ts';
+import { resolveConnector } from '../../../src/source/api/open-api-client.ts';
 import { hugeHeaders, resetBeforeHeaders } from '../../support/hostile/broken-replies.ts';
 import { startHostileServer } from '../../support/hostile-server.ts';
 import { apiError, html, json, redirect, success, text, throttled } from '../../support/hostile/replies.ts';

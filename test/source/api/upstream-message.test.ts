@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { readUpstreamMessage } from '../../../src/source/api/upstream-message.ts';
+import { readUpstreamMessage } from '../../../src/source/api/call-failure.ts';
 
 it('says once what a service says in several members', () => {
   const body = {

@@ -3,7 +3,7 @@ import { ThrottledError, type ErrorCode, type Recovery } from '../../../src/core
 import type { FailureClass } from '../../../src/definitions/upstream/failure-class.ts';
 import type { EntityName } from '../../../src/core/names.ts';
 import { callFacts } from '../../../src/source/api/call-failure.ts';
-import { classifyUpstream } from '../../../src/source/direct/classify-upstream.ts';
+import { classifyUpstream } from '../../../src/source/direct/open-direct-source.ts';
 import { builtInDefinition } from '../../support/sample-service.ts';
 import { UpstreamFailure, type FailureFacts } from '../../../src/upstream/upstream-failure.ts';
 

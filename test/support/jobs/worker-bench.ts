@@ -3,7 +3,7 @@ import { Queue } from 'bullmq';
 import { Redis } from 'ioredis';
 import { isConnectorName, type ConnectorName, type RunId } from '../../../src/core/names.ts';
 import { Secret } from '../../../src/core/secret.ts';
-import type { WorkerEvent } from '../../../src/core/worker-events.ts';
+import type { WorkerEvent } from '../../../src/core/events.ts';
 import { openQueues, type Queues } from '../../../src/jobs/open-queues.ts';
 import type {
   JobLog,

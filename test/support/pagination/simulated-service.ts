@@ -1,8 +1,7 @@
 import { instant } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Params } from '../../../src/core/records.ts';
-import type { SourcePage } from '../../../src/source/source.ts';
-import { readRecords } from '../../../src/source/page-records.ts';
+import { type SourcePage, readRecords } from '../../../src/source/source.ts';
 
 /** A row as the service has it. `changedMs` null: it was never given a time. */
 export interface SimulatedRow {

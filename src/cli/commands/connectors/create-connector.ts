@@ -8,7 +8,7 @@ import type { Definition } from '../../../definitions/definition.ts';
 import { suggestName } from '../../../definitions/suggest-name.ts';
 import { readSecretFile } from '../../../settings/read-secret-file.ts';
 import type { LocalSettings } from '../../../settings/settings.ts';
-import { openAdministration } from '../../../source/api/open-administration.ts';
+import { openAdministration } from '../../../source/api/open-api-client.ts';
 import { printable } from '../../../telemetry/format.ts';
 import { openPatientApp } from '../../output/show-run.ts';
 import { command, type CommandContext, readInput } from '../../command.ts';

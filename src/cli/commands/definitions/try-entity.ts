@@ -8,7 +8,7 @@ import type { Params, EntityTable, PreparedRecord } from '../../../core/records.
 import { checkParams, convertParams, missingParams } from '../../../definitions/check-params.ts';
 import type { Entity } from '../../../definitions/definition.ts';
 import { fillingParent, tryListing, type TriedCall, type TriedStep } from '../../../engine/try-listing.ts';
-import type { SeenExchange } from '../../../http/seen-exchange.ts';
+import type { SeenExchange } from '../../../http/exchange.ts';
 import { walkParams } from '../../../settings/build-entities.ts';
 import type { ReadConnector } from '../../../settings/settings.ts';
 import { command, hostOf, wholeNumber, type CommandContext } from '../../command.ts';

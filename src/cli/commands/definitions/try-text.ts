@@ -3,7 +3,7 @@ import type { FieldDrift, Params } from '../../../core/records.ts';
 import type { Definition, Entity } from '../../../definitions/definition.ts';
 import { wholeJson } from '../../../engine/prepare/canonical-json.ts';
 import type { TriedCall, TriedStep } from '../../../engine/try-listing.ts';
-import type { SeenExchange } from '../../../http/seen-exchange.ts';
+import type { SeenExchange } from '../../../http/exchange.ts';
 import { counted, duration, printable, printableWithin, sizeText } from '../../../telemetry/format.ts';
 import { shellWord } from '../../environment.ts';
 import { fact } from '../../output/facts.ts';

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { DerivedColumn, DerivedKind } from '../../../core/described-table.ts';
-import type { FieldType } from '../../../core/records.ts';
+import type { DerivedColumn, DerivedKind, FieldType } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { timeForm } from '../../../core/times.ts';

@@ -1,5 +1,4 @@
-import type { DerivedColumn, DerivedKind } from '../../../core/described-table.ts';
-import type { FieldType } from '../../../core/records.ts';
+import type { DerivedColumn, DerivedKind, FieldType } from '../../../core/records.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { tableName, isJsonColumn } from '../../decisions/stored-table.ts';
 import { sourceOf, type ShownView, type Views } from '../../records/current-views.ts';
