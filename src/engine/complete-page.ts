@@ -4,7 +4,7 @@ import type { Partition } from '../sinks/partition.ts';
 import { withRecords, type SourcePage } from '../source/source.ts';
 import { isOfKind, isPartial, compilePrepare, recordShape } from './prepare/prepare-record.ts';
 import type { SyncOptions } from './run.ts';
-import { eachOf } from './work-pool.ts';
+import { eachOf } from '../core/each-of.ts';
 import { SyncError } from '../core/errors.ts';
 import { keyPartsOf } from '../core/json-text.ts';
 import type { ColumnValue, Params } from '../core/records.ts';

@@ -1,4 +1,4 @@
-import { SyncError } from '../core/errors.ts';
+import { SyncError, type Failure } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
 import { addCounts, addsUp, noCounts, type PageCounts, type Params } from '../core/records.ts';
 import type { EndedPartition } from '../sinks/deletes.ts';
@@ -106,7 +106,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
       countSeal(of(partition.entity), partition.mode, proof, doubt !== undefined, 1),
     setAside: (partition: Partition, failure: WalkFailure): void => {
       of(partition.entity).setAside += 1;
-      failures.add(partition, failure);
+      failures.add(partition.id, partition.entity, partition.params, failure);
     },
     /** The parents of these partitions have turned out to be deleted: that they were set aside is no loss. */
     endedBelow: (partitions: readonly EndedPartition[]): void => {
@@ -164,22 +164,25 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
   };
 }
 
-/** The failures of walks, as many as a report names. */
+/** Failures by the number of what failed, as many as a report names: there may be as many as files. */
 function openFailures() {
-  const byPartition = new Map<number, FailureReport>();
-  let omitted = 0;
+  const reported = new Map<number, FailureReport>();
+  let count = 0;
   return {
-    add: ({ id, entity, params }: Partition, { code, recovery, message }: WalkFailure): void => {
-      if (byPartition.size < reportedFailures) {
-        byPartition.set(id, { entity, params, code, recovery, message });
-      } else {
-        omitted += 1;
-      }
+    add: (id: number, entity: EntityName, params: Params, { code, recovery, message }: Failure): void => {
+      count += 1;
+      if (reported.size < reportedFailures) reported.set(id, { entity, params, code, recovery, message });
     },
-    remove: (partition: number): void => {
-      if (!byPartition.delete(partition)) omitted -= 1;
+    remove: (id: number): void => {
+      count -= 1;
+      reported.delete(id);
     },
-    found: () => ({ reported: [...byPartition.values()], omitted }),
+    count: () => count,
+    /** At most `limit` of them are reported. */
+    found: (limit = reportedFailures) => {
+      const shown = [...reported.values()].slice(0, Math.max(0, limit));
+      return { reported: shown, omitted: count - shown.length };
+    },
   };
 }
 
@@ -246,13 +249,9 @@ export interface FileOptions {
 
 type Sums = { -readonly [Part in 'stored' | 'bytes' | 'failed']: FileReport[Part] };
 
-/** No more are kept: there may be as many failures as files. */
-const keptFailures = 100;
-
 export function fileTally() {
   const sums = new Map<EntityName, Sums>();
-  const failures: FailureReport[] = [];
-  let failed = 0;
+  const failures = openFailures();
 
   const of = (entity: EntityName): Sums =>
     knownOrMade(sums, entity, () => ({ stored: 0, bytes: 0, failed: 0 }));
@@ -263,10 +262,9 @@ export function fileTally() {
       sum.stored += 1;
       sum.bytes += bytes;
     },
-    setAside: (entity: EntityName, params: Params, { code, recovery, message }: FileFailure): void => {
+    setAside: (entity: EntityName, params: Params, failure: FileFailure): void => {
       of(entity).failed += 1;
-      failed += 1;
-      if (failures.length < keptFailures) failures.push({ entity, params, code, recovery, message });
+      failures.add(failures.count(), entity, params, failure);
     },
     /** By entity, in the order in which they were met; `left`: what is wanted at the end. */
     entities: (left: readonly LeftFiles[]): readonly FileReport[] => {
@@ -274,12 +272,8 @@ export function fileTally() {
       const leftOf = new Map(left.map(({ entity, files }) => [entity, files]));
       return Array.from(sums, ([entity, sum]) => ({ entity, ...sum, left: leftOf.get(entity) ?? 0 }));
     },
-    /** At most `limit` of them are reported. */
-    failures: (limit: number) => {
-      const reported = failures.slice(0, Math.max(0, limit));
-      return { reported, omitted: failed - reported.length };
-    },
+    failures: failures.found,
     /** True when a file that was asked for did not come. */
-    isDegraded: (): boolean => failed > 0,
+    isDegraded: (): boolean => failures.count() > 0,
   };
 }

@@ -11,10 +11,9 @@ import { injectedFrom, compileChangeSpan, countUndated, undatedText } from './pr
 import { newRunId } from './plan-run.ts';
 import { compilePreparePage } from './prepare/prepare-page.ts';
 import { runTally } from './run-tally.ts';
-import { walkPartition, type WalkContext } from './walk.ts';
+import { pageRequest, walkPartition, type WalkContext } from './walk.ts';
 import { isJsonObject, memberOf } from '../core/json.ts';
-import { fixedParamsAt } from '../definitions/clock-value.ts';
-import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
+import { paginationOf } from '../pagination/pagination-of.ts';
 
 /** A call for a page, as a sync would make it, and what a sync would make of its answer. */
 export interface TriedCall {
@@ -243,16 +242,7 @@ function firstRequest(entity: Entity, variant: Params, nowMs: number): ListReque
     pageLengths: new Map(),
     trustsTotal: entity.trustsTotal,
   });
-  return {
-    entity: entity.name,
-    params: {
-      ...fixedParamsAt(entity, nowMs),
-      ...sortParams(entity, fromTheStart),
-      ...variant,
-      ...pagination.request(pagination.begin()),
-    },
-    isRoot: true,
-  };
+  return pageRequest(entity, { ...fromTheStart, params: variant }, pagination, pagination.begin(), nowMs);
 }
 
 /** A page by token may be short wherever it likes: its token says what follows. */

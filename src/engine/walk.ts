@@ -19,7 +19,7 @@ import { fixedParamsAt } from '../definitions/clock-value.ts';
 import type { PageCommit, CommittedPage } from '../sinks/sink.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import { instant } from '../core/clock.ts';
-import { readRecords } from '../source/source.ts';
+import { readRecords, type ListRequest } from '../source/source.ts';
 import { readJson, writeJson } from '../core/json-text.ts';
 import { isJsonObject, type JsonValue } from '../core/json.ts';
 
@@ -92,54 +92,47 @@ const hashes = z.array(z.string()).readonly();
  */
 const walkProgress = z.object({
   /** Pages in a row that were empty, or led to no row behind those read. */
-  stalled: z.number(),
-  sample: hashes,
+  stalled: z.number().default(0),
+  sample: hashes.default([]),
   /** Records up to the last change of the sample; an empty page counts as one. */
-  before: z.number(),
+  before: z.number().default(0),
   /** Records since then, and the sample of their keys alone. */
-  since: z.number(),
-  sinceSample: hashes,
+  since: z.number().default(0),
+  sinceSample: hashes.default([]),
 });
 type WalkProgress = Readonly<z.infer<typeof walkProgress>>;
 
-export const noProgress: WalkProgress = { stalled: 0, sample: [], before: 0, since: 0, sinceSample: [] };
+export const noProgress: WalkProgress = walkProgress.parse({});
 
-/** What a walk notes beside its pagination's position, through every kill: under these names in the stored position. */
+/**
+ * What a walk notes beside its pagination's position, through every kill: under these names in the stored position. The
+ * defaults are those of its beginning.
+ */
 const walkState = z.object({
-  read: z.number(),
+  read: z.number().default(0),
   /** The walk's beginning by the service's clock, in milliseconds. */
   cap: z.number(),
   /** The highest change value so far that is not later than the beginning, in milliseconds. */
-  high: z.number().nullable(),
+  high: z.number().nullable().default(null),
   /**
    * How far the records' clock is behind the service's at most, in milliseconds: see `differenceMs`. Null: not known.
    */
-  behind: z.number().nullable(),
+  behind: z.number().nullable().default(null),
   /** Records that were refused. */
-  refused: z.number(),
+  refused: z.number().default(0),
   /** Records that came in part and stayed so. */
-  partial: z.number(),
+  partial: z.number().default(0),
   /** Of these, those that `get` could not be asked for just then. */
-  unanswered: z.number(),
+  unanswered: z.number().default(0),
   /** Nothing has contradicted the order that was asked for. */
-  isSorted: z.boolean(),
-  progress: walkProgress,
+  isSorted: z.boolean().default(true),
+  progress: walkProgress.default(noProgress),
 });
 export type WalkState = Readonly<z.infer<typeof walkState>>;
 
 /** Of a walk that begins, or begins again, in a run that started at `capMs`. */
 export function beginState(capMs: number): WalkState {
-  return {
-    read: 0,
-    cap: capMs,
-    high: null,
-    behind: null,
-    refused: 0,
-    partial: 0,
-    unanswered: 0,
-    isSorted: true,
-    progress: noProgress,
-  };
+  return walkState.parse({ cap: capMs });
 }
 
 /** Of a walk that resumes at a stored position. */
@@ -310,18 +303,7 @@ async function fetchPage(
   try {
     const expired = pagination.expired(position, clock.now());
     if (expired !== null) throw new SyncError(expired, { code: 'TOKEN_EXPIRED', recovery: 'restart-walk' });
-    const request = {
-      entity: entity.name,
-      params: {
-        // Of one time for the whole walk, also where another run resumes it.
-        ...fixedParamsAt(entity, state.cap),
-        ...sortParams(entity, partition),
-        ...params,
-        ...pagination.request(position),
-      },
-      isRoot: entity.parents.length === 0,
-      ...(isLook(pagination, position) ? { isLook: true } : {}),
-    };
+    const request = pageRequest(entity, partition, pagination, position, state.cap);
     const startedMs = clock.now();
     onEvent({ kind: 'page-requested', entity: entity.name, params });
     const page = await source.list(request, signal);
@@ -336,6 +318,27 @@ async function fetchPage(
   } catch (error) {
     return afterRefusal((status) => pagination.refused(position, status), error);
   }
+}
+
+/** Asks for the page at a position. `capMs`: of one time for the whole walk, also where another run resumes it. */
+export function pageRequest(
+  entity: Entity,
+  listing: Pick<Partition, 'mode' | 'watermark' | 'storedRows' | 'params'>,
+  pagination: Pagination,
+  position: Position,
+  capMs: number,
+): ListRequest {
+  return {
+    entity: entity.name,
+    params: {
+      ...fixedParamsAt(entity, capMs),
+      ...sortParams(entity, listing),
+      ...listing.params,
+      ...pagination.request(position),
+    },
+    isRoot: entity.parents.length === 0,
+    ...(isLook(pagination, position) ? { isLook: true } : {}),
+  };
 }
 
 /**
@@ -416,13 +419,7 @@ function unordered(advance: Advance): Advance {
   return advance.kind === 'end' ? { ...advance, proof: { ...advance.proof, isOrdered: false } } : advance;
 }
 
-/** A page that is to be stored. */
-interface ReadyPage {
-  readonly prepared: PreparedPage;
-  readonly commit: PageCommit;
-  /** As it came. */
-  readonly bytes: number;
-}
+type ReadyPage = ReturnType<typeof makeReady>['page'];
 
 /** Stores a page of a walk, and reports what came of it. Rejects where its commit fails. */
 async function storePage(walk: Walk, page: ReadyPage): Promise<void> {

@@ -46,9 +46,10 @@ export function scanPage(
   const isAsciiOnly = isAscii(bytes);
   if (bytes.length > maxBytes || !(isAsciiOnly || isUtf8(bytes))) return null;
   const scan: Scan = { bytes, isAscii: isAsciiOnly, maxDepth, hasLongNumbers: false };
-  const found = findRecords(scan, paths);
-  if (found === null) return null;
+  const found: FoundRecords = { places: null, start: 0, end: 0 };
+  const behind = findRecords(scan, skipSpace(scan, 0), 0, paths, found);
   const { places, start, end } = found;
+  if (places === null || behind === -1 || skipSpace(scan, behind) !== bytes.length) return null;
   const encoding = isAsciiOnly ? 'latin1' : 'utf8';
   return {
     bytes,
@@ -64,76 +65,51 @@ export function scanPage(
   };
 }
 
+/** Where the array of records was found. */
 interface FoundRecords {
-  readonly places: RecordPlaces;
-  readonly start: number;
-  readonly end: number;
+  places: RecordPlaces | null;
+  start: number;
+  end: number;
 }
 
-/** An object on the way to an array. */
-interface OpenObject {
-  readonly paths: readonly (readonly string[])[];
-  readonly met: Set<string>;
-}
-
-/** Reads the whole answer. */
-function findRecords(scan: Scan, paths: readonly (readonly string[])[]): FoundRecords | null {
-  const { bytes } = scan;
-  const open: OpenObject[] = [];
-  let found: FoundRecords | null = null;
-  let here = paths;
-  let at = skipSpace(scan, 0);
-  for (;;) {
-    // A value begins; `here` are the paths that lead to it, or through it.
-    const level = open.length;
-    const byte = bytes[at];
-    if (byte === 0x5b && here.some((path) => path.length === level)) {
-      if (found !== null) return null;
-      const places = new RecordPlaces(scan);
-      const end = scanRecords(scan, at, level, places);
-      found = { places, start: at, end };
-      at = end;
-    } else if (byte === 0x7b && level < scan.maxDepth && here.some((path) => path.length > level)) {
-      open.push({ paths: here, met: new Set() });
-      at = skipSpace(scan, at + 1);
-    } else at = skipValue(scan, at, level);
-    if (at === -1) return null;
-    if (open.length === level || bytes[at] === 0x7d) {
-      at = skipEnds(scan, at, open);
-      if (at === -1) return null;
-      if (open.length === 0) return at === bytes.length ? found : null;
-    }
-    const next = readName(scan, at, open);
-    if (next === null) return null;
-    ({ at, here } = next);
-  }
-}
-
-/** From behind a value to the next name of an open object, or to what follows the last one's end. */
-function skipEnds(scan: Scan, start: number, open: OpenObject[]): number {
-  let at = skipSpace(scan, start);
-  for (; open.length > 0 && scan.bytes[at] === 0x7d; open.pop()) at = skipSpace(scan, at + 1);
-  if (open.length === 0) return at;
-  return scan.bytes[at] === 0x2c ? skipSpace(scan, at + 1) : -1;
-}
-
-/** To the value of the next member of the innermost open object. */
-function readName(
+/**
+ * Reads a value inside `level` objects, to which `paths` lead, or through it. Returns the place behind it, or -1 where
+ * it is to be read whole.
+ */
+function findRecords(
   scan: Scan,
   start: number,
-  open: readonly OpenObject[],
-): { readonly at: number; readonly here: OpenObject['paths'] } | null {
-  const last = open.at(-1);
-  const nameEnd = scan.bytes[start] === 0x22 ? skipString(scan, start + 1) : -1;
-  const at = nameEnd === -1 ? -1 : skipColon(scan, nameEnd);
-  if (at === -1 || last === undefined) return null;
-  const name = decodeString(scan, start, nameEnd);
-  const here = last.paths.filter((path) => path[open.length - 1] === name);
-  if (here.length > 0) {
-    if (last.met.has(name)) return null;
-    last.met.add(name);
+  level: number,
+  paths: readonly (readonly string[])[],
+  found: FoundRecords,
+): number {
+  const { bytes } = scan;
+  if (bytes[start] === 0x5b && paths.some((path) => path.length === level)) {
+    if (found.places !== null) return -1;
+    found.places = new RecordPlaces(scan);
+    found.start = start;
+    return (found.end = scanRecords(scan, start, level, found.places));
   }
-  return { at, here };
+  const isWay = level < scan.maxDepth && paths.some((path) => path.length > level);
+  if (bytes[start] !== 0x7b || !isWay) return skipValue(scan, start, level);
+  const met = new Set<string>();
+  let at = skipSpace(scan, start + 1);
+  if (bytes[at] === 0x7d) return at + 1;
+  for (;;) {
+    const nameEnd = bytes[at] === 0x22 ? skipString(scan, at + 1) : -1;
+    const valueStart = nameEnd === -1 ? -1 : skipColon(scan, nameEnd);
+    if (valueStart === -1) return -1;
+    const name = decodeString(scan, at, nameEnd);
+    const further = paths.filter((path) => path[level] === name);
+    if (further.length > 0 && met.has(name)) return -1;
+    met.add(name);
+    const end = findRecords(scan, valueStart, level + 1, further, found);
+    if (end === -1) return -1;
+    at = skipSpace(scan, end);
+    if (bytes[at] === 0x7d) return at + 1;
+    if (bytes[at] !== 0x2c) return -1;
+    at = skipSpace(scan, at + 1);
+  }
 }
 
 /** The JSON text between two places. */

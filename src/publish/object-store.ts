@@ -1,3 +1,4 @@
+import { eachOf } from '../core/each-of.ts';
 import { systemClock } from '../core/clock.ts';
 
 /**
@@ -69,7 +70,7 @@ interface LeftoverAges {
 }
 
 /** Removals at once: not every server removes many objects in one request. */
-const removers = 8;
+export const removers = 8;
 
 /** Removes those of attempts that are over, and those that are old enough. `waiting`: those too young to be removed. */
 export async function removeOld(found: readonly Leftover[], { ageMs, now, isDryRun }: LeftoverAges) {
@@ -79,19 +80,8 @@ export async function removeOld(found: readonly Leftover[], { ageMs, now, isDryR
     modifiedAtMs >= (isLocal === true ? systemClock.now() : storeMs) - ageMs;
   const young = new Set(open.filter(isYoung));
   const old = found.filter((one) => !young.has(one));
-  if (!isDryRun) await removeEach(old, async ({ remove }) => await remove());
+  if (!isDryRun) await eachOf(old, removers, async ({ remove }) => await remove());
   return { removed: sumOf(old), waiting: sumOf([...young]) };
-}
-
-export async function removeEach<One>(
-  all: readonly One[],
-  remove: (one: One) => Promise<void>,
-): Promise<void> {
-  const left = all.values();
-  const removeNext = async (): Promise<void> => {
-    for (const one of left) await remove(one);
-  };
-  await Promise.all(Array.from({ length: removers }, removeNext));
 }
 
 export function sumOf(counts: readonly FileCount[]): FileCount {

@@ -10,13 +10,14 @@ import { addAbortSignal, type Duplex, Readable } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import type * as Sdk from '@aws-sdk/client-s3';
 import type { CompletedPart, GetObjectCommandOutput, ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
+import { eachOf } from '../core/each-of.ts';
 import { type Recovery, SyncError } from '../core/errors.ts';
 import { checkTemporaryFolder, makeTemporaryFolder } from '../files/temporary-folder.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import { hasProxies, proxyFor } from '../http/proxies.ts';
 import type { PublishPlace } from '../settings/settings.ts';
 import { listFiles, removeFile } from './folder-store.ts';
-import { type Leftover, type ObjectStore, removeEach } from './object-store.ts';
+import { type Leftover, type ObjectStore, removers } from './object-store.ts';
 
 export type S3Place = Pick<
   Extract<PublishPlace, { type: 's3' }>,
@@ -518,7 +519,7 @@ export async function openS3Store(
     },
     replace: async (name, text) => await write(name, Buffer.from(text), json),
     remove: async (names) =>
-      await removeEach(names, async (name) => {
+      await eachOf(names, removers, async (name) => {
         await s3.ask('remove', new s3.sdk.DeleteObjectCommand(at(name))).catch(nullIfAbsent);
       }),
     leftovers: async () => [

@@ -72,13 +72,9 @@ export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
 
 /** The fields of a record that decide what it leads to, as names or paths. */
 export function fieldsOfDescents(run: FindingRun, parentEntity: Entity): readonly string[] {
-  const { definition, entities } = run;
-  const parents = [...entities.keys()]
-    .flatMap((name) => definition.entities.get(name)?.parents ?? [])
-    .filter(({ entity }) => entity === parentEntity.name);
   return [
     ...parentEntity.unlisted.map(({ field }) => field),
-    ...parents.flatMap(({ when, params, marker, childCount }) => [
+    ...waysFrom(run, parentEntity.name).flatMap(({ when, params, marker, childCount }) => [
       ...childCount,
       ...when.map(({ field }) => field),
       ...params.values(),
@@ -96,10 +92,15 @@ export function isUnlisted(entity: Pick<Entity, 'unlisted'>, raw: JsonObject): b
 }
 
 /** The field of a record that tells whether what lies below it has changed. Null: there is none. */
-export function markerField({ definition, entities }: FindingRun, parentEntity: EntityName): string | null {
-  const parents = [...entities.keys()].flatMap((name) => definition.entities.get(name)?.parents ?? []);
-  const marked = parents.find(({ entity, marker }) => entity === parentEntity && marker !== null);
-  return marked?.marker?.field ?? null;
+export function markerField(run: FindingRun, parentEntity: EntityName): string | null {
+  return waysFrom(run, parentEntity).find(({ marker }) => marker !== null)?.marker?.field ?? null;
+}
+
+/** The ways in which the entities of the run descend from this one. */
+function waysFrom({ definition, entities }: FindingRun, parentEntity: EntityName): readonly Parent[] {
+  return [...entities.keys()]
+    .flatMap((name) => definition.entities.get(name)?.parents ?? [])
+    .filter(({ entity }) => entity === parentEntity);
 }
 
 /** Null where the parent says nothing that can be compared: then its children are read whenever it is met. */

@@ -4,7 +4,7 @@ import type { Column, ColumnValue, FieldType, RecordMask } from '../../core/reco
 import type { Entity } from '../../definitions/definition.ts';
 import type { EntityMasking } from '../../sinks/masks.ts';
 import { canonicalJson, hashedColumns, hashedText, shortHash } from './canonical-json.ts';
-import { toColumnValue } from './prepare-record.ts';
+import { noFields, toColumnValue } from './prepare-record.ts';
 
 type Masked = (members: JsonObject) => JsonObject;
 
@@ -37,7 +37,7 @@ export function entityMaskings(entity: Entity, { stored }: RecordMask): readonly
     return objectOf(first ?? null);
   };
   const row: Masked = (members) => {
-    const [outer, inner] = [noMembers(), noMembers()];
+    const [outer, inner] = [noFields(), noFields()];
     for (const [name, value] of Object.entries(members)) (carried.has(name) ? outer : inner)[name] = value;
     return { ...masked(outer), ...element(inner) };
   };
@@ -82,13 +82,13 @@ function maskedCells(
   row: Masked,
   record: Masked,
 ): ReturnType<EntityMasking['cells']> {
-  const before = noMembers();
+  const before = noFields();
   for (const [index, { name, type }] of columns.entries()) {
     const value = values[index] ?? null;
     if (value !== null) before[name] = jsonOf(type, value);
   }
   const after = row(before);
-  const misfits = noMembers();
+  const misfits = noFields();
   const cells = columns.map((column, index): ColumnValue => {
     const { name } = column;
     const value = memberOf(after, name) ?? null;
@@ -97,7 +97,7 @@ function maskedCells(
     if (fitting === undefined) misfits[name] = value;
     return fitting ?? null;
   });
-  const undeclared = extra === null ? noMembers() : objectOf(readJson(extra));
+  const undeclared = extra === null ? noFields() : objectOf(readJson(extra));
   const others = { ...record(undeclared), ...misfits };
   const text = Object.keys(others).length === 0 ? null : canonicalJson(others);
   if (text === extra && cells.every((cell, index) => cell === (values[index] ?? null))) return null;
@@ -123,10 +123,5 @@ function jsonOf(type: FieldType, value: Exclude<ColumnValue, null>): JsonValue {
 }
 
 function objectOf(value: JsonValue): JsonObject {
-  return isJsonObject(value) ? value : noMembers();
-}
-
-/** So that a field called __proto__ is a field like any other. */
-function noMembers(): Record<string, JsonValue> {
-  return Object.create(null) as Record<string, JsonValue>;
+  return isJsonObject(value) ? value : noFields();
 }

@@ -23,6 +23,7 @@ import {
   isOfKind,
   isPartial,
   compilePrepare,
+  noFields,
   type Prepared,
   readingVersion,
   compileHashKey,
@@ -345,7 +346,7 @@ export function compileExplode(
 }
 
 function withDefaults(element: JsonObject, emptyKey: JsonObject): JsonObject {
-  const filled = Object.create(null) as Record<string, JsonValue>;
+  const filled = noFields();
   for (const [name, value] of Object.entries(emptyKey)) filled[name] = value;
   for (const [name, value] of Object.entries(element)) {
     if (value !== null || !(name in filled)) filled[name] = value;

@@ -171,7 +171,7 @@ function fill(shape: CompiledShape, row: Row, slot: Slot, value: JsonValue, fitt
 }
 
 /** So that a field called __proto__ is a field like any other. */
-function noFields(): Record<string, JsonValue> {
+export function noFields(): Record<string, JsonValue> {
   return Object.create(null) as Record<string, JsonValue>;
 }
 

@@ -11,7 +11,7 @@ import type { PreparedRecord } from '../../core/records.ts';
 import { isUnlisted, whereInTree } from '../prepare/find-children.ts';
 import { isOfKind, isPartial, compilePrepare, recordShape } from '../prepare/prepare-record.ts';
 import { acceptEverything, refusing } from '../prepare/schema-policy.ts';
-import { eachOf } from '../work-pool.ts';
+import { eachOf } from '../../core/each-of.ts';
 import { findGetParams, meaningOfGet } from '../complete-page.ts';
 import { knownOrMade } from '../../core/known-or-made.ts';
 

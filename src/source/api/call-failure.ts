@@ -130,15 +130,13 @@ interface Refusal {
   /** How long the service asks to wait. */
   readonly waitMs: number | null;
   readonly context: ErrorContext;
-  /** Of a throttle. */
-  readonly throttleContext: ErrorContext;
   /** The message with this advice. */
   readonly say: (advice: string | null) => string;
 }
 
 /** What the classifiers of both ways to a service have in common. */
 export function failuresOf(facts: CallFacts, refusal: Refusal) {
-  const { status, waitMs, context, throttleContext, say } = refusal;
+  const { status, waitMs, context, say } = refusal;
   const fail = (
     code: ErrorCode,
     recovery: Recovery,
@@ -149,10 +147,12 @@ export function failuresOf(facts: CallFacts, refusal: Refusal) {
     advice = 'come back later or lower requestsPerSecond',
     because: string | null = null,
   ): CallFailure =>
-    new CallFailure(
-      new ThrottledError(say(advice), waitMs ?? longThrottleMs, { context: throttleContext, because }),
-      { reason: 'throttle', most: Infinity, wait: 'throttle', afterMs: waitMs },
-    );
+    new CallFailure(new ThrottledError(say(advice), waitMs ?? longThrottleMs, { context, because }), {
+      reason: 'throttle',
+      most: Infinity,
+      wait: 'throttle',
+      afterMs: waitMs,
+    });
   /** A service that is down for a known time reports that: all calls wait the same time as after a throttle. */
   const isAnswer = facts.isLook === true && status === 500;
   const again: RetryRule =
@@ -226,7 +226,6 @@ export function classifyAnswer(
     words: upstream.text,
     waitMs: afterMs,
     context: { status, namesConnector: upstream.isJson && connectorWords.test(upstream.text) },
-    throttleContext: { status },
     say: (advice) => sentence(facts, status, shownWords(facts, redact(upstream.text)), advice),
   });
 
@@ -310,7 +309,6 @@ export function classifyThrown(error: unknown, facts: CallFacts): CallFailure | 
     waitMs: null,
     // No cause: a network error may carry bytes of the response, headers or addresses.
     context: { cause: code },
-    throttleContext: {},
     say: (why) => `${facts.label}: ${why}`,
   });
   const network = (why: string, more: Partial<RetryRule> = {}): CallFailure =>

@@ -368,7 +368,10 @@ export function openCallBudget(options: CallBudgetOptions) {
     },
     checkCall,
     count,
-    stats: (): CallCosts => ({ ...sums }),
+    stats: (): Omit<SourceStats, 'serverTime'> => ({
+      ...sums,
+      ...(options.statedRate === undefined ? {} : { rate }),
+    }),
   };
 }
 

@@ -114,7 +114,6 @@ export function openApiSource(client: ApiClient, options: ApiSourceOptions): Api
     },
     stats: () => ({
       ...budget.stats(),
-      ...(options.statedRate === undefined ? {} : { rate: budget.rate() }),
       serverTime: client.serverTime(),
     }),
     // Sockets and token belong to the client; a budget holds nothing open.
@@ -204,19 +203,16 @@ function isAbsent(error: SyncError): boolean {
  */
 export function recordCalls(definition: Definition, connector: ConnectorId) {
   return {
-    list: ({ entity, params, isRoot, isLook }: ListRequest): ApiCall<SourcePage> => {
-      const declared = checkDeclared(definition, entity, 'list', params);
-      const request = { connector, definition, entity, action: 'list', params, isRoot, isLook } as const;
+    list: (asked: ListRequest): ApiCall<SourcePage> => {
+      const declared = checkDeclared(definition, asked.entity, 'list', asked.params);
+      const request = { ...asked, connector, definition, action: 'list' } as const;
       const facts = factsOf(request);
-      return {
-        request: requestOf(request),
-        facts,
-        read: (answer) => readPage(answer, { connector, entity: declared, facts }),
-      };
+      const read = (answer: WireAnswer): SourcePage => readPage(answer, connector, declared, facts);
+      return { request: requestOf(request), facts, read };
     },
-    get: ({ entity, params }: GetRequest): ApiCall<JsonValue> => {
-      const { rename } = checkDeclared(definition, entity, 'get', params);
-      const request = { connector, definition, entity, action: 'get', params, isRoot: false } as const;
+    get: (asked: GetRequest): ApiCall<JsonValue> => {
+      const { rename } = checkDeclared(definition, asked.entity, 'get', asked.params);
+      const request = { ...asked, connector, definition, action: 'get', isRoot: false } as const;
       return executeCall(request, ({ result }, facts): JsonValue => {
         if (isJsonObject(result)) return renamedMembers(result, rename);
         throw invalidBody(facts, 'expected an object as result, got another kind');
@@ -226,14 +222,10 @@ export function recordCalls(definition: Definition, connector: ConnectorId) {
 }
 
 /** One execute: a read, so it may be sent again. */
-export interface ExecuteRequest {
+interface ExecuteRequest extends ListRequest {
   readonly connector: ConnectorId;
   readonly definition: Definition;
-  readonly entity: EntityName;
   readonly action: 'list' | 'get' | 'context_store_search';
-  readonly params: Params;
-  readonly isRoot: boolean;
-  readonly isLook?: boolean | undefined;
 }
 
 /** `POST connectors/{id}/execute`; `read` gets the answer of a success and throws when its result does not fit. */
@@ -359,11 +351,9 @@ function truncated(facts: CallFacts): SyncError {
  */
 function readPage(
   { body, header, status }: Pick<WireAnswer, 'body' | 'header' | 'status'>,
-  {
-    connector,
-    entity,
-    facts,
-  }: { readonly connector: ConnectorId; readonly entity: Entity; readonly facts: CallFacts },
+  connector: ConnectorId,
+  entity: Entity,
+  facts: CallFacts,
 ): SourcePage {
   const { records: place, rename } = entity;
   const isPlain = place === null && rename.size === 0 && !body.includes(markerStart);
@@ -487,7 +477,7 @@ export function downloadCall<T>(
   { entity, params, size, maxBytes }: DownloadRequest,
   receive: ReceiveFile<T>,
 ): StreamCall<T> {
-  const facts = downloadFacts(definition, entity);
+  const facts = entityFacts(definition, 'download', entity);
   return {
     request: {
       ...executeRequest(connector, { entity, action: 'download', params }),
@@ -507,10 +497,6 @@ export function downloadCall<T>(
       return await receive({ name, contentType: contentTypeOf(type), size: announced, bytes }, signal);
     },
   };
-}
-
-export function downloadFacts(definition: Definition, entity: EntityName): CallFacts {
-  return entityFacts(definition, 'download', entity);
 }
 
 function announcedBytes({ header }: Pick<WireStream, 'header'>, facts: CallFacts): number | null {

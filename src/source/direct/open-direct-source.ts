@@ -1,11 +1,9 @@
 import { systemClock, type Clock } from '../../core/clock.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Secret } from '../../core/secret.ts';
-import type { Definition } from '../../definitions/definition.ts';
-import type { OnExchange } from '../../http/exchange.ts';
-import type { SignIn } from '../../sign-ins/sign-in.ts';
 import { openCallGate } from '../../upstream/call-gate.ts';
 import { openUpstream, type UpstreamAccount } from '../../upstream/open-upstream.ts';
+import type { UpstreamOptions } from '../../upstream/session.ts';
 import { openMachineSlots } from '../../upstream/slots.ts';
 import type { UpstreamFile } from '../../upstream/download-file.ts';
 import { UpstreamFailure } from '../../upstream/upstream-failure.ts';
@@ -17,15 +15,15 @@ import {
   openCallBudget,
   callWithRetries,
 } from '../api/call-with-retries.ts';
-import { callFacts, type CallFacts, failuresOf, shownWords, type CallFailure } from '../api/call-failure.ts';
 import {
-  checkDeclared,
-  checkedBytes,
-  contentTypeOf,
-  downloadFacts,
-  factsOf,
-  readPaging,
-} from '../api/open-api-source.ts';
+  callFacts,
+  type CallFacts,
+  entityFacts,
+  failuresOf,
+  shownWords,
+  type CallFailure,
+} from '../api/call-failure.ts';
+import { checkDeclared, checkedBytes, contentTypeOf, factsOf, readPaging } from '../api/open-api-source.ts';
 import {
   accountOrigin,
   type ConnectorOrigin,
@@ -38,14 +36,9 @@ import {
 } from '../source.ts';
 import { openServerClock } from '../api/open-api-client.ts';
 
-export interface DirectConnector {
+interface DirectConnector extends Pick<UpstreamOptions, 'definition' | 'signIn' | 'onExchange'> {
   readonly name: string;
-  readonly definition: Definition;
   readonly credentials: ReadonlyMap<string, Secret>;
-  /** As of `UpstreamOptions`. */
-  readonly signIn?: SignIn | null;
-  /** As of `SourceOptions`. */
-  readonly onExchange?: OnExchange;
 }
 
 export interface DirectClientOptions {
@@ -62,17 +55,9 @@ export function openDirectClient({ allowHosts, clock, maxThrottleWaitMs }: Direc
   const gate = openCallGate({ clock, maxWaitMs: maxThrottleWaitMs, openShared: openMachineSlots(clock) });
   return {
     /** Asks nothing. Throws `TypeError` for a definition without `upstream`. The caller closes the account. */
-    account: ({
-      name,
-      definition,
-      credentials,
-      signIn = null,
-      onExchange,
-    }: DirectConnector): UpstreamAccount =>
+    account: ({ name, credentials, ...how }: DirectConnector): UpstreamAccount =>
       openUpstream({
-        ...(onExchange === undefined ? {} : { onExchange }),
-        definition,
-        signIn,
+        ...how,
         connector: name,
         gate,
         transport,
@@ -122,6 +107,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
   const budget = openCallBudget({
     concurrency: Math.min(options.concurrency, definition.upstream?.limits.concurrency ?? Infinity),
     requestsPerSecond: options.requestsPerSecond,
+    ...(options.statedRate === undefined ? {} : { statedRate: options.statedRate }),
     clock,
     maxThrottleWaitMs,
     maxCalls: options.maxCalls ?? null,
@@ -172,9 +158,10 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
     origin,
     accountName: () => accountName,
     connect: async (signal) => void (await origin(signal)),
-    async list({ entity, params, isRoot, isLook }, signal) {
+    async list(request, signal) {
+      const { entity, params } = request;
       const declared = checkDeclared(definition, entity, 'list', params);
-      const facts = factsOf({ definition, entity, action: 'list', params, isRoot, isLook });
+      const facts = factsOf({ ...request, definition, action: 'list' });
       const ask = async () => {
         const page = await account.list({ entity, params }, signal);
         const { metadata, serverTime, bytes, bodyBytes } = page;
@@ -194,7 +181,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
     async download(request, receive, signal) {
       const { entity, params } = request;
       checkDeclared(definition, entity, 'download', params);
-      const facts = downloadFacts(definition, entity);
+      const facts = entityFacts(definition, 'download', entity);
       const ask = async () => {
         const file = await account.download({ entity, params }, signal);
         if (file === null) {
@@ -207,7 +194,6 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
     },
     stats: () => ({
       ...budget.stats(),
-      ...(options.statedRate === undefined ? {} : { rate: budget.rate() }),
       serverTime: serverClock.now(),
     }),
     async [Symbol.asyncDispose]() {
@@ -248,7 +234,6 @@ export function classifyUpstream(failure: UpstreamFailure, facts: CallFacts): Ca
     words: reason === 'answer' ? failure.text : null,
     waitMs,
     context,
-    throttleContext: context,
     say: (advice) => sentence(facts, failure, advice),
   });
   const { fail, throttle, setAside, named } = failures;

@@ -1,6 +1,7 @@
 import type { ConnectorSource, App } from '../../../app/app.ts';
 import { checkAddress, storedOrigin } from '../../../app/connector-address.ts';
 import { type Clock, slept } from '../../../core/clock.ts';
+import { eachOf } from '../../../core/each-of.ts';
 import { hasCode, ThrottledError } from '../../../core/errors.ts';
 import { refuseTodos } from '../../../definitions/todos.ts';
 import { probePage } from '../../../engine/try-listing.ts';
@@ -44,18 +45,13 @@ export async function checkConnectors(app: App, hasToken: boolean, context: Chec
   const over = new AbortController();
   void slept(clock, pageMinutes * 60_000, done.signal).then((isOver) => isOver && over.abort());
   const results: Awaited<ReturnType<typeof checkConnector>>[] = [];
-  const waiting = connectors.entries();
-  const work = async (): Promise<void> => {
-    // One iterator for all: each takes the next one.
-    for (const [index, connector] of waiting) {
+  try {
+    await eachOf([...connectors.entries()], atATime, async ([index, connector]) => {
       signal.throwIfAborted();
       const parts = { app, client, clock, isOver: over.signal, signal };
       results[index] = await checkConnector(connector, parts);
       progress.tell(() => `${count(index + 1)} of ${counted(connectors.length, 'connector')} checked`);
-    }
-  };
-  try {
-    await Promise.all(Array.from({ length: atATime }, work));
+    });
   } finally {
     done.abort();
   }
