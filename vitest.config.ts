@@ -9,17 +9,9 @@ const withMocks = ['test/sinks/jsonl/durability.test.ts'];
 
 const isLong = process.env['TEST_LONG'] === '1';
 
-/** The sink contract and runs of the engine, once more on sinks whose every call takes a while. */
-const onDelayedSinks = [
-  'test/app/connector-states.test.ts',
-  'test/{library,sinks/read-records,sinks/sqlite}.test.ts',
-  'test/e2e/{clock-behind,endless-walks,falling-page-cap,filled-fields,freshness-of-chains}.test.ts',
-  'test/e2e/{hostile-service,long-pause,poison-records,run-after-run,schema-drift}.test.ts',
-];
-
 /** Runs of the engine into a single sink, once more with PostgreSQL as that sink. */
 const onPostgres = [
-  'test/e2e/{clock-behind,endless-walks,falling-page-cap,freshness-of-chains}.test.ts',
+  'test/e2e/{clock-behind,endless-walks,falling-page-cap}.test.ts',
   'test/e2e/{hostile-service,long-pause,run-after-run}.test.ts',
 ];
 
@@ -55,25 +47,15 @@ const shared = {
   retry: process.env['CI'] === undefined ? 0 : 1,
 } as const;
 
-/** What only `npm run test:long` repeats: each of these projects translates and loads all modules anew. */
-const repeated = [
-  {
-    test: {
-      ...shared,
-      name: 'delayed sinks',
-      include: onDelayedSinks,
-      setupFiles: [...timing, 'test/support/delay-sinks.ts'],
-    },
+/** What only `npm run test:long` repeats: the project translates and loads all modules anew. */
+const repeated = {
+  test: {
+    ...shared,
+    name: 'on PostgreSQL',
+    include: onPostgres,
+    setupFiles: [...timing, 'test/support/on-postgres.ts'],
   },
-  {
-    test: {
-      ...shared,
-      name: 'on PostgreSQL',
-      include: onPostgres,
-      setupFiles: [...timing, 'test/support/on-postgres.ts'],
-    },
-  },
-];
+};
 
 export default defineConfig({
   test: {
@@ -94,7 +76,7 @@ export default defineConfig({
         test: { ...shared, name: 'all', include: ['test/**/*.test.ts'], exclude: withMocks, isolate: false },
       },
       { test: { ...shared, name: 'mocks', include: withMocks } },
-      ...(isLong ? repeated : []),
+      ...(isLong ? [repeated] : []),
     ],
   },
 });

@@ -4,9 +4,9 @@ import { cpus, loadavg } from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { openHostsWorld, type HostsWorld, type Shop } from '../test/support/hosts/hosts-world.ts';
-import { whyNoNetwork } from '../test/support/hosts/network.ts';
-import { differences, syncAll } from '../test/support/hosts/sync-all.ts';
+import { openHostsWorld, type HostsWorld, type Shop } from './hosts/hosts-world.ts';
+import { whyNoNetwork } from './hosts/network.ts';
+import { differences, syncAll } from './hosts/sync-all.ts';
 
 /**
  * The first syncs of many connectors with one, two and four hosts, each a network namespace with a worker of two runs

@@ -33,17 +33,9 @@ import { undoing } from './sink/undoing.ts';
 import { unparsedRecords } from './sink/unparsed-records.ts';
 import { versions } from './sink/versions.ts';
 import { windows } from './sink/windows.ts';
-import { isLong } from '../support/trials.ts';
 
-/**
- * The promises of `src/sinks/sink.ts`, run on every sink. A sink that keeps them is one that the engine can use. Of one
- * whose ledger is another sink's, `npm test` tries only what it stores itself.
- */
-export function describeSink(
-  name: string,
-  kind: SinkKind,
-  { sharesLedger = false }: { readonly sharesLedger?: boolean } = {},
-): void {
+/** The promises of `src/sinks/sink.ts`, run on every database that has a ledger of its own. */
+export function describeSink(name: string, kind: SinkKind): void {
   describe(`${name} sink`, () => {
     describe('opening', () => opening(kind));
     describe('serving for days', () => serving(kind));
@@ -65,7 +57,6 @@ export function describeSink(
     describe('versions of rows', () => versions(kind));
     describe('finishing', () => finishing(kind));
     describe('copying', () => copying(kind));
-    if (sharesLedger && !isLong) return;
     describe('becoming due', () => becomingDue(kind));
     describe('leftovers', () => leftovers(kind));
     describe('windows', () => windows(kind));

@@ -1,6 +1,4 @@
-import { rmSync } from 'node:fs';
-import { describe, expect, onTestFinished } from 'vitest';
-import { it } from '../support/it.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import type { JsonObject } from '../../src/core/json.ts';
@@ -9,21 +7,17 @@ import type { Sink } from '../../src/sinks/sink-access.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
 import { pagedRows } from '../support/hostile/paged-rows.ts';
 import { apiError, success, throttled } from '../support/hostile/replies.ts';
-import { startHostileServer } from '../support/hostile-server.ts';
-import { instantClock } from '../support/instant-clock.ts';
+import { useHostedRuns } from '../support/hosted-runs.ts';
 import { builtInDefinition, startSampleService } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { StoppedError, stopAtStep } from '../support/stop-at-step.ts';
-import { chosenEntities, syncOnce, type SyncOnce } from '../support/sync-once.ts';
+import { syncOnce, type SyncOnce } from '../support/sync-once.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');
-let folder: string;
-it.beforeEach(({ folder: made }) => {
-  folder = made;
-});
+const hosted = useHostedRuns();
 
 const members = Array.from({ length: 600 }, (_, index): JsonObject => ({
   id: `m-${index}`,
@@ -47,22 +41,12 @@ async function syncLists(
   answer: (call: HostileCall) => Reply,
   more: Partial<SyncOnce>,
 ): Promise<RunReport | null> {
-  await using server = await startHostileServer({
-    connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
-    respond: (call) =>
-      call.entity === 'lists'
-        ? success(lists.slice(Number(call.params['offset'])), { links: [] })
-        : answer(call),
-  });
-  return await syncOnce({
-    baseUrl: server.baseUrl,
-    definition: mailing,
-    connectorId: 'c1',
-    sink: sampleSinks.sqlite.options(folder),
-    entities: chosenEntities(mailing, ['lists', 'list_members']),
-    clock: instantClock(),
-    ...more,
-  }).catch((error: unknown) => {
+  const { sync } = await hosted.open(mailing, (call) =>
+    call.entity === 'lists'
+      ? success(lists.slice(Number(call.params['offset'])), { links: [] })
+      : answer(call),
+  );
+  return await sync(['lists', 'list_members'], more).catch((error: unknown) => {
     if (error instanceof StoppedError) return null;
     throw error;
   });
@@ -96,7 +80,7 @@ describe('the bytes of fetched pages', () => {
       baseUrl: service.url,
       definition: mailing,
       connectorId: 'mailing',
-      sink: sampleSinks.sqlite.options(folder),
+      sink: sampleSinks.sqlite.options(hosted.folder()),
       onEvent: (event) => {
         bytes.onEvent(event);
         if (event.kind === 'page-fetched') asked.add(event.entity);
@@ -175,7 +159,7 @@ describe('the bytes of fetched pages', () => {
         outcome,
         inFlight: 0,
       });
-      rmSync(folder, { recursive: true });
+      hosted.begin();
     }
     expect([...endings]).toEqual(expect.arrayContaining(['partial', 'failed', 'interrupted', 'stopped']));
   });
@@ -190,18 +174,9 @@ describe('the bytes of fetched pages', () => {
     const bytes = new Bytes();
     const bend = { kind: 'expired', fromCall: 2, times: 2 } as const;
     const service = pagedRows(users, { paging: 'token', silentCap: 40, bend });
-    await using server = await startHostileServer({
-      connectors: [{ id: 'c1', name: 'One', definitionId: notes.id }],
-      respond: (call) => service.reply(call),
-    });
+    const { sync } = await hosted.open(notes, (call) => service.reply(call));
     let restarts = 0;
-    const report = await syncOnce({
-      baseUrl: server.baseUrl,
-      definition: notes,
-      connectorId: 'c1',
-      sink: sampleSinks.sqlite.options(folder),
-      entities: chosenEntities(notes, ['users']),
-      clock: instantClock(),
+    const report = await sync(['users'], {
       onEvent: (event) => {
         bytes.onEvent(event);
         if (event.kind === 'walk-restarted') restarts += 1;

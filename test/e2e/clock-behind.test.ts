@@ -1,20 +1,14 @@
-import { describe, expect } from 'vitest';
-import { it } from '../support/it.ts';
+import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
-import { startHostileServer } from '../support/hostile-server.ts';
 import { success } from '../support/hostile/replies.ts';
 import { instantClock } from '../support/instant-clock.ts';
+import { useHostedRuns } from '../support/hosted-runs.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
-import { sampleSinks } from '../support/sample-sinks.ts';
-import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
 
 const notes = builtInDefinition('workspace-notes');
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
-let folder: string;
-it.beforeEach(({ folder: made }) => {
-  folder = made;
-});
+const hosted = useHostedRuns();
 
 interface World {
   /** An edit of one page; its time is rounded down to the minute. */
@@ -32,10 +26,9 @@ async function withNotes(behindMs: number, work: (world: World) => Promise<void>
     pageOf('recent', editedMs),
     pageOf('old', Date.parse('2024-01-01T00:00:00Z')),
   ];
-  await using server = await startHostileServer({
-    connectors: [{ id: 'c1', name: 'One', definitionId: notes.id }],
-    dateMs: () => clock.now(),
-    respond: ({ entity, params }) => {
+  const { server, sync } = await hosted.open(
+    notes,
+    ({ entity, params }) => {
       const last = { has_more: false, next_cursor: null };
       if (entity === 'blocks') {
         return success(params['block_id'] === 'recent' ? blocks.map(blockOf) : [], last);
@@ -43,7 +36,8 @@ async function withNotes(behindMs: number, work: (world: World) => Promise<void>
       const { sort } = params as { sort?: { direction?: string } };
       return success(sort?.direction === 'ascending' ? pages().toReversed() : pages(), last);
     },
-  });
+    { dateMs: () => clock.now() },
+  );
   await work({
     edit: (block) => {
       blocks.push(block);
@@ -52,19 +46,11 @@ async function withNotes(behindMs: number, work: (world: World) => Promise<void>
     sync: async (laterMs) => {
       clock.advance(laterMs);
       const before = server.calls.length;
-      const report = await syncOnce({
-        baseUrl: server.baseUrl,
-        definition: notes,
-        connectorId: 'c1',
-        sink: sampleSinks.sqlite.options(folder),
-        entities: chosenEntities(notes, ['pages', 'blocks']),
-        clock,
-      });
+      const report = await sync(['pages', 'blocks'], { clock });
       expect(report.outcome).toBe('ok');
       const calls: Record<string, number> = {};
       for (const { entity } of server.calls.slice(before)) calls[entity] = (calls[entity] ?? 0) + 1;
-      const { table } = entityNamed(notes, 'blocks');
-      return { calls, blocks: sampleSinks.sqlite.rows(folder, notes.name, table).size };
+      return { calls, blocks: hosted.rows(notes, 'blocks').size };
     },
   });
 }

@@ -11,23 +11,16 @@ import { builtInDefinition } from '../support/sample-service.ts';
 import { sameRow } from '../support/same-row.ts';
 import { entityNamed } from '../support/sync-once.ts';
 
-/** The ledger is the same in both: JSONL when asked for. */
-const sinks = process.env['SINKS'] === 'all' ? (['sqlite', 'jsonl'] as const) : (['sqlite'] as const);
-
 interface Edited {
   readonly world: RevisionWorld;
   readonly account: EditedAccount;
 }
 
-async function openEdited(
-  definitionName: string,
-  sink: (typeof sinks)[number],
-  entities?: readonly string[],
-): Promise<Edited> {
+async function openEdited(definitionName: string, entities?: readonly string[]): Promise<Edited> {
   let account: EditedAccount | null = null;
   const world = await openRevisionWorld({
     definitionName,
-    sink,
+    sink: 'sqlite',
     ...(entities === undefined ? {} : { entities }),
     wrap: (other) => (account = editAccount(other)),
   });
@@ -72,55 +65,52 @@ function differences(world: RevisionWorld): string[] {
 const deletedIn = (report: RunReport, entity: string): number =>
   report.entities.find((one) => one.entity === entity)?.deleted ?? Number.NaN;
 
-describe.each(sinks)(
-  'a run into %s in which one parent vanished, one is forbidden and one page fails',
-  (sink) => {
-    // Proves promise 4
-    it('is degraded, deletes nothing under them, and the next run repairs it', async () => {
-      const { world, account } = await openEdited('email-marketing', sink, belowLists);
-      await using _world = world;
-      expect((await world.sync()).outcome).toBe('ok');
-      const [failing = '', vanished = '', forbidden = ''] = [...new Set(membersByList(world))]
-        .toSorted((left, right) => right[1] - left[1])
-        .map(([list]) => list);
-      const before = storedOf(world, 'list_members').size;
-      // What is deleted under the failing ones must not be seen as deleted by a run that could not read them.
-      for (const list of [failing, forbidden]) {
-        const [gone = ''] = memberIds(world, list);
-        account.remove('list_members', gone);
+describe.each(sinks)('a run in which one parent vanished, one is forbidden and one page fails', (sink) => {
+  // Proves promise 4
+  it('is degraded, deletes nothing under them, and the next run repairs it', async () => {
+    const { world, account } = await openEdited('email-marketing', belowLists);
+    await using _world = world;
+    expect((await world.sync()).outcome).toBe('ok');
+    const [failing = '', vanished = '', forbidden = ''] = [...new Set(membersByList(world))]
+      .toSorted((left, right) => right[1] - left[1])
+      .map(([list]) => list);
+    const before = storedOf(world, 'list_members').size;
+    // What is deleted under the failing ones must not be seen as deleted by a run that could not read them.
+    for (const list of [failing, forbidden]) {
+      const [gone = ''] = memberIds(world, list);
+      account.remove('list_members', gone);
+    }
+    world.obstruct((entity, params) => {
+      if (params['list_id'] === vanished) throw notFound('Resource Not Found');
+      if (entity !== 'list_members') return;
+      if (params['list_id'] === forbidden) throw new ApiError(403, 'You may not see this list.');
+      if (params['list_id'] === failing && Number(params['offset'] ?? 0) > 0) {
+        throw new ApiError(500, 'An unexpected error occurred.');
       }
-      world.obstruct((entity, params) => {
-        if (params['list_id'] === vanished) throw notFound('Resource Not Found');
-        if (entity !== 'list_members') return;
-        if (params['list_id'] === forbidden) throw new ApiError(403, 'You may not see this list.');
-        if (params['list_id'] === failing && Number(params['offset'] ?? 0) > 0) {
-          throw new ApiError(500, 'An unexpected error occurred.');
-        }
-      });
+    });
 
-      const degraded = await world.sync({ isFull: true }, impatient());
-      expect(degraded.outcome).toBe('degraded');
-      expect(deletedIn(degraded, 'list_members')).toBe(0);
-      expect(storedOf(world, 'list_members').size).toBe(before);
+    const degraded = await world.sync({ isFull: true }, impatient());
+    expect(degraded.outcome).toBe('degraded');
+    expect(deletedIn(degraded, 'list_members')).toBe(0);
+    expect(storedOf(world, 'list_members').size).toBe(before);
 
-      world.obstruct(null);
-      account.remove('lists', vanished);
-      account.hide((entity, params) => params['list_id'] === vanished && entity !== 'lists');
-      // The list would take more members along than the guards let pass.
-      const repaired = await world.sync({ allowDeletes: true }, impatient());
-      expect({ outcome: repaired.outcome, failures: repaired.failures }).toEqual({
-        outcome: 'ok',
-        failures: [],
-      });
-      expect(differences(world)).toEqual([]);
-    }, 120_000);
-  },
-);
+    world.obstruct(null);
+    account.remove('lists', vanished);
+    account.hide((entity, params) => params['list_id'] === vanished && entity !== 'lists');
+    // The list would take more members along than the guards let pass.
+    const repaired = await world.sync({ allowDeletes: true }, impatient());
+    expect({ outcome: repaired.outcome, failures: repaired.failures }).toEqual({
+      outcome: 'ok',
+      failures: [],
+    });
+    expect(differences(world)).toEqual([]);
+  }, 120_000);
+});
 
-describe.each(sinks)('a run into %s in which parts of a workspace fail', (sink) => {
+describe('a run in which parts of a workspace fail', () => {
   // Proves promise 4
   it('is repaired by the next run, although that one has nothing new to read', async () => {
-    const { world } = await openEdited('workspace-notes', sink);
+    const { world } = await openEdited('workspace-notes');
     await using _world = world;
     world.moveTo(1);
     const withBlocks = new Set(

@@ -295,6 +295,7 @@ describe('a definition with requests for some entities only', () => {
     expect(service.requests).toEqual([]);
   });
 
+  // Proves specification 4.4.5
   it('is read by a direct connector without them, and by a hosted one with them', async () => {
     const settings = '    exclude: [others]\n';
     const service = await describedService({ definition, credentials: { api_key: 'k' }, respond, settings });

@@ -1,24 +1,17 @@
-import { describe, expect } from 'vitest';
-import { it } from '../support/it.ts';
+import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { timeMs } from '../../src/core/times.ts';
 import type { FailureReport, RunReport } from '../../src/sinks/run-report.ts';
-import { startHostileServer } from '../support/hostile-server.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
 import { success } from '../support/hostile/replies.ts';
-import { instantClock } from '../support/instant-clock.ts';
+import { useHostedRuns } from '../support/hosted-runs.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
-import { sampleSinks } from '../support/sample-sinks.ts';
-import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');
 /** A sync that takes longer is broken off: without a bound it would never end. */
 const mostCalls = 3_000;
-let folder: string;
-it.beforeEach(({ folder: made }) => {
-  folder = made;
-});
+const hosted = useHostedRuns();
 
 const member = (index: number): JsonObject => ({
   id: `member-${index}`,
@@ -42,30 +35,15 @@ async function withMembers(last: (answer: number) => JsonObject, work: (sync: Sy
     const found = shown.filter((row) => (timeMs(row['last_changed'] ?? null) ?? 0) >= sinceMs);
     return success(found.slice(start, start + 200), { links: [] });
   };
-  await using server = await startHostileServer({
-    connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
-    respond,
-  });
+  const { server, sync: run } = await hosted.open(mailing, respond);
   const sync: Sync = async (isFull = false) => {
     const before = server.calls.length;
-    const report = await syncOnce({
-      baseUrl: server.baseUrl,
-      definition: mailing,
-      connectorId: 'c1',
-      sink: sampleSinks.sqlite.options(folder),
-      entities: chosenEntities(mailing, ['lists', 'list_members']),
-      clock: instantClock(),
-      run: { isFull, maxCalls: mostCalls },
-    });
+    const report = await run(['lists', 'list_members'], { run: { isFull, maxCalls: mostCalls } });
     return { report, calls: server.calls.length - before };
   };
   expect(await sync()).toMatchObject({ report: { outcome: 'ok' } });
   isBent = true;
   await work(sync);
-}
-
-function storedMembers(): number {
-  return sampleSinks.sqlite.rows(folder, mailing.name, entityNamed(mailing, 'list_members').table).size;
 }
 
 /** That a listing of few records has one in quarantine is another matter. */
@@ -117,7 +95,7 @@ describe('a listing whose last record differs in every answer', () => {
         failures: [true],
       });
       expect(calls).toBeLessThan(mostCalls);
-      expect(storedMembers()).toBeGreaterThanOrEqual(1_200);
+      expect(hosted.rows(mailing, 'list_members').size).toBeGreaterThanOrEqual(1_200);
     });
   });
 });
@@ -128,43 +106,33 @@ describe('a listing of page tokens that never ends', () => {
     ['pages in turn', (answer: number) => blocks((answer % 5) * 40, answer)],
   ])('ends as a failed walk of its page, and other pages are read: %s', async (_title, page) => {
     let answers = 0;
-    await using server = await startHostileServer({
-      connectors: [{ id: 'c1', name: 'One', definitionId: notes.id }],
-      respond: (call) => {
-        const end = { has_more: false, next_cursor: null };
-        if (call.entity === 'pages') {
-          return success(
-            ['bent', 'good'].map((id) => ({
-              object: 'page',
-              id,
-              parent: { type: 'workspace', workspace: true },
-              properties: {},
-              created_time: '2026-01-01T00:00:00.000Z',
-              last_edited_time: '2026-01-01T00:00:00.000Z',
-            })),
-            end,
-          );
-        }
-        if (call.params['block_id'] !== 'bent') return success(blocks(1_000, 0), end);
-        answers += 1;
-        return success(page(answers), { has_more: true, next_cursor: `token-${answers}` });
-      },
+    const { sync } = await hosted.open(notes, (call) => {
+      const end = { has_more: false, next_cursor: null };
+      if (call.entity === 'pages') {
+        return success(
+          ['bent', 'good'].map((id) => ({
+            object: 'page',
+            id,
+            parent: { type: 'workspace', workspace: true },
+            properties: {},
+            created_time: '2026-01-01T00:00:00.000Z',
+            last_edited_time: '2026-01-01T00:00:00.000Z',
+          })),
+          end,
+        );
+      }
+      if (call.params['block_id'] !== 'bent') return success(blocks(1_000, 0), end);
+      answers += 1;
+      return success(page(answers), { has_more: true, next_cursor: `token-${answers}` });
     });
-    const report = await syncOnce({
-      baseUrl: server.baseUrl,
-      definition: notes,
-      connectorId: 'c1',
-      sink: sampleSinks.sqlite.options(folder),
-      entities: chosenEntities(notes, ['pages', 'blocks']),
-      clock: instantClock(),
-      run: { maxCalls: mostCalls },
-    });
+    const report = await sync(['pages', 'blocks'], { run: { maxCalls: mostCalls } });
     expect(report).toMatchObject({
       outcome: 'degraded',
       failures: [{ entity: 'blocks', params: { block_id: 'bent' }, code: 'PAGING_BROKEN' }],
     });
-    const stored = sampleSinks.sqlite.rows(folder, notes.name, entityNamed(notes, 'blocks').table);
-    expect([...stored.keys()].filter((key) => /block-1\d{3}/.test(key))).toHaveLength(40);
+    expect([...hosted.rows(notes, 'blocks').keys()].filter((key) => /block-1\d{3}/.test(key))).toHaveLength(
+      40,
+    );
   });
 });
 

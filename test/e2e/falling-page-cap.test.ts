@@ -1,20 +1,15 @@
-import { describe, expect } from 'vitest';
-import { it } from '../support/it.ts';
+import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { timeMs } from '../../src/core/times.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
-import { startHostileServer, type HostileServer } from '../support/hostile-server.ts';
 import { success } from '../support/hostile/replies.ts';
-import { instantClock } from '../support/instant-clock.ts';
+import { useHostedRuns } from '../support/hosted-runs.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
-import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
+import { entityNamed } from '../support/sync-once.ts';
 
 const mailing = builtInDefinition('email-marketing');
-let folder: string;
-it.beforeEach(({ folder: made }) => {
-  folder = made;
-});
+const hosted = useHostedRuns();
 
 interface World {
   /** Records that a page of members has at most, by the number of the call for members. */
@@ -29,35 +24,24 @@ async function withLists(
   kind: keyof typeof sampleSinks = 'sqlite',
 ) {
   let calls = 0;
-  await using server: HostileServer = await startHostileServer({
-    connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
-    respond: ({ entity, params }) => {
-      const start = Number(params['offset']);
-      if (entity === 'lists') {
-        return success(world.sizes.map((_, index) => ({ id: `list-${index}` })).slice(start), { links: [] });
-      }
-      calls += 1;
-      const listId = params['list_id'];
-      const list = typeof listId === 'string' ? Number(listId.replace('list-', '')) : 0;
-      const sinceMs = timeMs(params['since_last_changed'] ?? null) ?? 0;
-      const rows = membersOf(world.sizes[list] ?? 0, sinceMs);
-      return success(rows.slice(start, start + world.cap(calls)), { links: [] });
-    },
+  const { sync } = await hosted.open(mailing, ({ entity, params }) => {
+    const start = Number(params['offset']);
+    if (entity === 'lists') {
+      return success(world.sizes.map((_, index) => ({ id: `list-${index}` })).slice(start), { links: [] });
+    }
+    calls += 1;
+    const listId = params['list_id'];
+    const list = typeof listId === 'string' ? Number(listId.replace('list-', '')) : 0;
+    const sinceMs = timeMs(params['since_last_changed'] ?? null) ?? 0;
+    const rows = membersOf(world.sizes[list] ?? 0, sinceMs);
+    return success(rows.slice(start, start + world.cap(calls)), { links: [] });
   });
   await work(async (isFull = false) => {
     calls = 0;
-    const report = await syncOnce({
-      baseUrl: server.baseUrl,
-      definition: mailing,
-      connectorId: 'c1',
-      sink: sampleSinks[kind].options(folder),
-      entities: chosenEntities(mailing, ['lists', 'list_members']),
-      clock: instantClock(),
-      concurrency: 1,
-      run: { isFull },
-    });
-    const table = entityNamed(mailing, 'list_members').table;
-    return { report, calls, stored: sampleSinks[kind].rows(folder, mailing.name, table).size };
+    const sink = sampleSinks[kind].options(hosted.folder());
+    const report = await sync(['lists', 'list_members'], { sink, concurrency: 1, run: { isFull } });
+    const { table } = entityNamed(mailing, 'list_members');
+    return { report, calls, stored: sampleSinks[kind].rows(hosted.folder(), mailing.name, table).size };
   });
 }
 

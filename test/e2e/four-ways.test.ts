@@ -1,16 +1,12 @@
 import { expect } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
-import type { Definition, Entity } from '../../src/definitions/definition.ts';
-import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
+import type { Entity } from '../../src/definitions/definition.ts';
 import { textOf } from '../../src/sample/sample-values.ts';
 import type { UpstreamAccount } from '../../src/upstream/open-upstream.ts';
 import { it } from '../support/it.ts';
-import { differencesFrom, noDifferences, sampleSinks } from '../support/sample-sinks.ts';
 import type { TruthRecord } from '../support/sample-truth.ts';
 import { object, objects } from '../support/service/served-api.ts';
-import { allEntities, syncOnce } from '../support/sync-once.ts';
-import { openDirectWorld, worldRows } from '../support/upstream/direct-world.ts';
 import type { FakeServer } from '../support/upstream/fake-server.ts';
 import {
   getFromMailchimp,
@@ -21,7 +17,6 @@ import { getFromNotion, officialNotion, walkNotion } from '../support/upstream/n
 import { opened, serveWorlds } from '../support/upstream/served-world.ts';
 import { mailchimpWorld, notionWorld, type UpstreamWorld } from '../support/upstream/upstream-world.ts';
 import { never, openWorldAccount, walkAccount } from '../support/upstream/walk-account.ts';
-import { isLong } from '../support/trials.ts';
 
 type World = UpstreamWorld<FakeServer>;
 
@@ -118,43 +113,6 @@ it.each(services)(
   },
   120_000,
 );
-
-// In `npm test` those of Notion are read both ways in direct-and-served.test.ts.
-it.each(services.filter(([name]) => isLong || name === 'Mailchimp'))(
-  'stores the same rows of %s directly and through serve',
-  async (_name, open) => {
-    const { world } = await open();
-    const { definition } = world;
-    const comments = definition.entities.has('comments' as never)
-      ? '    entities: { comments: { parents: [pages, blocks] } }\n'
-      : '';
-    await using direct = openDirectWorld(world, { settings: comments });
-    expect((await direct.cli('sync')).code).toBe(0);
-    expect(differencesFrom(worldRows(world), definition, (table) => direct.stored(table))).toEqual(
-      noDifferences,
-    );
-
-    const served = await serveWorlds([world]);
-    const connectorId = await served.connect(world);
-    const sink = sampleSinks.sqlite;
-    const run = { baseUrl: served.service.url, definition, connectorId, sink: sink.options(direct.folder) };
-    const report = await syncOnce({ ...run, entities: withAllParents(definition) });
-    expect(report).toMatchObject({ outcome: 'ok', failures: [] });
-    const rows = differencesFrom(worldRows(world), definition, (table) =>
-      sink.rows(direct.folder, definition.name, table),
-    );
-    expect(rows).toEqual(noDifferences);
-  },
-);
-
-function withAllParents(definition: Definition): ChosenEntities {
-  return new Map(
-    [...allEntities(definition)].map(([name, chosen]) => {
-      const parents = definition.entities.get(name)?.parents.map(({ entity }) => entity) ?? [];
-      return [name, { ...chosen, parents }];
-    }),
-  );
-}
 
 function wayOf(name: string, account: Pick<UpstreamAccount, 'list' | 'get'>, world: World): Way {
   return {

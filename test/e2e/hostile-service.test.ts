@@ -1,6 +1,4 @@
-import path from 'node:path';
-import { describe, expect } from 'vitest';
-import { it } from '../support/it.ts';
+import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import * as broken from '../support/hostile/broken-replies.ts';
@@ -18,20 +16,14 @@ import {
   text,
   throttled,
 } from '../support/hostile/replies.ts';
-import { startHostileServer } from '../support/hostile-server.ts';
-import { instantClock } from '../support/instant-clock.ts';
+import { useHostedRuns } from '../support/hosted-runs.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
-import { sampleSinks } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');
-let folder: string;
-it.beforeEach(({ folder: made }) => {
-  folder = made;
-});
+const hosted = useHostedRuns();
 
 /** Limits that let a stall be noticed within the test. */
 const limits = {
@@ -54,27 +46,16 @@ async function syncMembers(
   expireAt?: number,
 ): Promise<{ report: RunReport; stored: ReadonlySet<string>; calls: number }> {
   let memberCalls = 0;
-  await using server = await startHostileServer({
-    connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
-    respond: (call) => {
-      if (call.entity === 'lists') {
-        return call.params['offset'] === 0 ? success([{ id: 'list-1' }], { links: [] }) : success([]);
-      }
-      memberCalls += 1;
-      if (memberCalls === expireAt) server.expireTokens();
-      return answer(call, memberCalls);
-    },
+  const { server, sync } = await hosted.open(mailing, (call) => {
+    if (call.entity === 'lists') {
+      return call.params['offset'] === 0 ? success([{ id: 'list-1' }], { links: [] }) : success([]);
+    }
+    memberCalls += 1;
+    if (memberCalls === expireAt) server.expireTokens();
+    return answer(call, memberCalls);
   });
-  const report = await syncOnce({
-    baseUrl: server.baseUrl,
-    definition: mailing,
-    connectorId: 'c1',
-    sink: sampleSinks.sqlite.options(folder),
-    entities: chosenEntities(mailing, ['lists', 'list_members']),
-    clock: instantClock(),
-    limits,
-  });
-  const rows = sampleSinks.sqlite.rows(folder, 'email-marketing', entityNamed(mailing, 'list_members').table);
+  const report = await sync(['lists', 'list_members'], { limits });
+  const rows = hosted.rows(mailing, 'list_members');
   return {
     report,
     stored: new Set([...rows.values()].map(({ columns }) => idOf(columns))),
@@ -201,7 +182,7 @@ describe('a sync from a service that keeps failing', () => {
       const service = pagedRows(members, { paging: 'offset', silentCap: 100 });
       const { report } = await syncMembers((call, index) => (index >= 3 ? fault : service.reply(call)));
       expect(report).toMatchObject({ outcome: 'failed', error: { code, recovery: 'stop' } });
-      folder = path.join(folder, 'next');
+      hosted.begin();
     }
   });
 });
@@ -209,22 +190,12 @@ describe('a sync from a service that keeps failing', () => {
 describe('a sync with many walks', () => {
   async function syncLists(count: number, entities: readonly string[], answer: (call: HostileCall) => Reply) {
     const lists = Array.from({ length: count }, (_, index) => ({ id: `list-${index}` }));
-    await using server = await startHostileServer({
-      connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
-      respond: (call) =>
-        call.entity === 'lists'
-          ? success(lists.slice(Number(call.params['offset'])), { links: [] })
-          : answer(call),
-    });
-    const report = await syncOnce({
-      baseUrl: server.baseUrl,
-      definition: mailing,
-      connectorId: 'c1',
-      sink: sampleSinks.sqlite.options(folder),
-      entities: chosenEntities(mailing, ['lists', ...entities]),
-      clock: instantClock(),
-      limits,
-    });
+    const { server, sync } = await hosted.open(mailing, (call) =>
+      call.entity === 'lists'
+        ? success(lists.slice(Number(call.params['offset'])), { links: [] })
+        : answer(call),
+    );
+    const report = await sync(['lists', ...entities], { limits });
     return { report, calls: server.calls.length };
   }
 
@@ -284,7 +255,7 @@ describe('a sync from a service whose rows move between pages', () => {
       const isProven = walked !== undefined && walked.unordered === 0 && walked.setAside === 0;
       const missed = isProven ? [...throughout].filter((id) => !stored.has(id)) : [];
       expect({ seed, trial, missed }).toEqual({ seed, trial, missed: [] });
-      folder = path.join(folder, 'next');
+      hosted.begin();
     }
   });
 });
@@ -299,23 +270,8 @@ describe('a sync from a service with bent page tokens', () => {
 
   async function syncUsers(bend: TokenBend | null): Promise<{ report: RunReport; stored: number }> {
     const service = pagedRows(users, { paging: 'token', silentCap: 40, ...(bend === null ? {} : { bend }) });
-    await using server = await startHostileServer({
-      connectors: [{ id: 'c1', name: 'One', definitionId: notes.id }],
-      respond: (call) => service.reply(call),
-    });
-    const report = await syncOnce({
-      baseUrl: server.baseUrl,
-      definition: notes,
-      connectorId: 'c1',
-      sink: sampleSinks.sqlite.options(folder),
-      entities: chosenEntities(notes, ['users']),
-      clock: instantClock(),
-      limits,
-    });
-    return {
-      report,
-      stored: sampleSinks.sqlite.rows(folder, 'workspace-notes', entityNamed(notes, 'users').table).size,
-    };
+    const { sync } = await hosted.open(notes, (call) => service.reply(call));
+    return { report: await sync(['users'], { limits }), stored: hosted.rows(notes, 'users').size };
   }
 
   it('reads through short and empty pages', async () => {
@@ -331,7 +287,7 @@ describe('a sync from a service with bent page tokens', () => {
       report: { outcome: 'ok' },
       stored: 250,
     });
-    folder = path.join(folder, 'next');
+    hosted.begin();
     const { report } = await syncUsers({ kind: 'expired', fromCall: 2, times: 1000 });
     expect(report).toMatchObject({
       outcome: 'failed',

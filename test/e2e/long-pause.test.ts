@@ -1,24 +1,19 @@
-import { describe, expect } from 'vitest';
-import { it } from '../support/it.ts';
+import { describe, expect, it } from 'vitest';
 import { instant } from '../../src/core/clock.ts';
 import type { OnRunEvent } from '../../src/core/events.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
 import { apiError, held, success, throttled } from '../support/hostile/replies.ts';
-import { startHostileServer } from '../support/hostile-server.ts';
 import { instantClock } from '../support/instant-clock.ts';
+import { useHostedRuns } from '../support/hosted-runs.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
-import { sampleSinks } from '../support/sample-sinks.ts';
-import { chosenEntities, entityNamed, syncOnce, type SyncOnce } from '../support/sync-once.ts';
+import type { SyncOnce } from '../support/sync-once.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const pauseMs = 90_000;
 const pause = throttled({ seconds: pauseMs / 1000 });
-let folder: string;
-it.beforeEach(({ folder: made }) => {
-  folder = made;
-});
+const hosted = useHostedRuns();
 
 const lists = Array.from({ length: 8 }, (_, index): JsonObject => ({ id: `list-${index}` }));
 const members = Array.from({ length: 450 }, (_, index): JsonObject => ({
@@ -41,26 +36,11 @@ async function withService(
     calls: readonly HostileCall[],
   ) => Promise<void>,
 ): Promise<void> {
-  await using server = await startHostileServer({
-    connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
-    respond,
-  });
-  const run = (more?: Partial<SyncOnce>): Promise<RunReport> =>
-    syncOnce({
-      baseUrl: server.baseUrl,
-      definition: mailing,
-      connectorId: 'c1',
-      sink: sampleSinks.sqlite.options(folder),
-      entities: chosenEntities(mailing, ['lists', 'list_members']),
-      clock,
-      concurrency: 1,
-      ...more,
-    });
-  await use(run, server.calls);
+  const { server, sync } = await hosted.open(mailing, respond);
+  await use((more) => sync(['lists', 'list_members'], { clock, concurrency: 1, ...more }), server.calls);
 }
 
-const stored = (entity: string): number =>
-  sampleSinks.sqlite.rows(folder, mailing.name, entityNamed(mailing, entity).table).size;
+const stored = (entity: string): number => hosted.rows(mailing, entity).size;
 
 const listOf = ({ params }: HostileCall): unknown => params['list_id'];
 
@@ -217,14 +197,8 @@ describe('a service that asks for a long pause', () => {
   });
 
   it('keeps a run from starting when it answers so before the run', async () => {
-    await using server = await startHostileServer({ respondGet: () => pause });
-    const attempt = syncOnce({
-      baseUrl: server.baseUrl,
-      definition: mailing,
-      connectorId: 'c1',
-      sink: sampleSinks.sqlite.options(folder),
-      clock,
-    });
+    const { sync } = await hosted.open(mailing, () => pause, { respondGet: () => pause });
+    const attempt = sync([], { clock });
     await expect(attempt).rejects.toMatchObject({ code: 'THROTTLED', retryAfterMs: pauseMs });
   });
 });

@@ -1,20 +1,17 @@
-import { expect } from 'vitest';
-import { it } from '../support/it.ts';
+import { expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { successText } from '../support/hostile/replies.ts';
-import { startHostileServer } from '../support/hostile-server.ts';
+import { useHostedRuns } from '../support/hosted-runs.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { allSampleSinks } from '../support/all-sample-sinks.ts';
 import type { SampleSinkType } from '../support/sample-sinks.ts';
 import { text } from '../support/service/served-api.ts';
-import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
+import { entityNamed } from '../support/sync-once.ts';
 import { triedSinks } from '../support/trials.ts';
 
 const mailing = builtInDefinition('email-marketing');
-let folder: string;
-it.beforeEach(({ folder: made }) => {
-  folder = made;
-});
+const hosted = useHostedRuns();
 
 /** Records as text: some of them cannot be written down in any other way. */
 const deep = 100_000;
@@ -46,21 +43,12 @@ const big = '{"id":"big","emails_sent":9007199254740993,"settings":{"n":12345678
  * pages.
  */
 async function syncPoison(type: SampleSinkType) {
-  await using server = await startHostileServer({
-    connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
-    respond: ({ entity, params }) => {
-      const rows = entity === 'lists' ? [big] : [...good, ...Object.values(odd), ...bad];
-      return successText(params['offset'] === 0 ? `[${rows.join(',')}]` : '[]');
-    },
+  const { sync } = await hosted.open(mailing, ({ entity, params }) => {
+    const rows = entity === 'lists' ? [big] : [...good, ...Object.values(odd), ...bad];
+    return successText(params['offset'] === 0 ? `[${rows.join(',')}]` : '[]');
   });
-  return await syncOnce({
-    baseUrl: server.baseUrl,
-    definition: mailing,
-    connectorId: 'c1',
-    connector: 'mailing',
-    sink: allSampleSinks[type].options(folder),
-    entities: chosenEntities(mailing, ['automations', 'lists']),
-  });
+  const sink = allSampleSinks[type].options(hosted.folder());
+  return await sync(['automations', 'lists'], { connector: 'mailing', sink, clock: systemClock });
 }
 
 it.each(triedSinks)(
@@ -72,7 +60,11 @@ it.each(triedSinks)(
     expect(automations?.quarantined).toBeGreaterThanOrEqual(bad.length);
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
 
-    const stored = allSampleSinks[type].rows(folder, 'mailing', entityNamed(mailing, 'automations').table);
+    const stored = allSampleSinks[type].rows(
+      hosted.folder(),
+      'mailing',
+      entityNamed(mailing, 'automations').table,
+    );
     const byId = new Map([...stored.values()].map((row) => [text(row.columns['id']), row]));
     expect([...byId.keys()].filter((id) => id.startsWith('good-'))).toHaveLength(good.length);
     expect(byId.size).toBe(good.length + Object.keys(odd).length);

@@ -1,24 +1,21 @@
 import { readdirSync, unlinkSync } from 'node:fs';
 import path from 'node:path';
-import { describe, expect } from 'vitest';
-import { it } from '../support/it.ts';
+import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
 import { apiError, held, html, success } from '../support/hostile/replies.ts';
-import { startHostileServer, type HostileServer } from '../support/hostile-server.ts';
+import type { HostileServer } from '../support/hostile-server.ts';
 import { instantClock } from '../support/instant-clock.ts';
+import { useHostedRuns } from '../support/hosted-runs.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
-import { chosenEntities, entityNamed, syncOnce, type SyncOnce } from '../support/sync-once.ts';
+import { chosenEntities, entityNamed, type SyncOnce } from '../support/sync-once.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const hourMs = 60 * 60 * 1000;
-let folder: string;
-it.beforeEach(({ folder: made }) => {
-  folder = made;
-});
+const hosted = useHostedRuns();
 
 const page = (rows: readonly JsonObject[], call: HostileCall, cap = 1000): Reply => {
   const offset = Number(call.params['offset'] ?? 0);
@@ -45,28 +42,11 @@ async function withService(
     server: HostileServer,
   ) => Promise<void>,
 ): Promise<void> {
-  await using server = await startHostileServer({
-    connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
-    respond,
-  });
-  await use(
-    (entities, more) =>
-      syncOnce({
-        baseUrl: server.baseUrl,
-        definition: mailing,
-        connectorId: 'c1',
-        sink: sampleSinks.sqlite.options(folder),
-        entities: chosenEntities(mailing, entities),
-        clock: instantClock(),
-        concurrency: 1,
-        ...more,
-      }),
-    server,
-  );
+  const { server, sync } = await hosted.open(mailing, respond);
+  await use((entities, more) => sync(entities, { concurrency: 1, ...more }), server);
 }
 
-const stored = (entity: string): number =>
-  sampleSinks.sqlite.rows(folder, mailing.name, entityNamed(mailing, entity).table).size;
+const stored = (entity: string): number => hosted.rows(mailing, entity).size;
 
 describe('the run after a run that did not end well', () => {
   // Proves promise 8
@@ -262,9 +242,9 @@ describe('JSONL files whose ledger is missing', () => {
     await withService(
       (call) => page(rows, call),
       async (run) => {
-        const sink = sampleSinks.jsonl.options(folder);
+        const sink = sampleSinks.jsonl.options(hosted.folder());
         await run(['automations'], { sink });
-        const lake = path.join(folder, 'lake');
+        const lake = path.join(hosted.folder(), 'lake');
         for (const name of readdirSync(lake).filter((file) => file.startsWith('_ledger.db'))) {
           unlinkSync(path.join(lake, name));
         }

@@ -2,21 +2,12 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { decreased, parsePrometheusText, seriesIn, undescribed } from '../support/monitor/prometheus-text.ts';
 import { redisContents } from '../support/redis-contents.ts';
 import { openScheduledWorld, redisPassword, type ScheduledWorld } from '../support/scheduled-world.ts';
 import { testCredentials } from '../support/sync-once.ts';
-import {
-  isRunFinished,
-  isRunStarted,
-  startWorkerProcess,
-  type WorkerProcess,
-} from '../support/worker-process.ts';
-import { isLong } from '../support/trials.ts';
+import { isRunFinished, startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
 
 const boardToken = 'board-token-of-this-test';
-/** Calls enough that a run is seen while it is active. */
-const members = 4_000;
 const basic = `Basic ${Buffer.from(`operator:${boardToken}`).toString('base64')}`;
 
 let world: ScheduledWorld;
@@ -26,12 +17,7 @@ let url: string;
 beforeEach(async () => {
   world = await openScheduledWorld({
     connectors: [
-      {
-        name: 'news',
-        definition: 'email-marketing',
-        size: { members },
-        schedule: '{ cron: "*/2 * * * * *" }',
-      },
+      { name: 'news', definition: 'email-marketing', size: 'tiny', schedule: '{ cron: "*/2 * * * * *" }' },
       { name: 'wiki', definition: 'workspace-notes', size: 'tiny', schedule: '{ cron: "*/2 * * * * *" }' },
     ],
     latencyMs: 30,
@@ -46,23 +32,6 @@ afterEach(async () => {
   worker.child.kill('SIGKILL');
   await worker.ended;
   await world[Symbol.asyncDispose]();
-});
-
-// In `npm test` test/cli/worker.test.ts reads what it reports, and test/telemetry the text.
-it.runIf(isLong)('reports an active run to Prometheus, in text that another parser reads', async () => {
-  await worker.until((line) => isRunStarted(line) && line['connector'] === 'news');
-  const during = await scrape();
-  expect(seriesIn(during).get('connector_sync_running_runs{connector="news"}')).toBe(1);
-  expect(worker.lines.some((line) => isRunFinished(line) && line['connector'] === 'news')).toBe(false);
-  await worker.until((line) => isRunFinished(line) && line['connector'] === 'news');
-  const after = await scrape();
-  expect(decreased(during, after)).toEqual([]);
-  expect(undescribed(after)).toEqual([]);
-  const inserted = parsePrometheusText(after)
-    .find(({ name }) => name === 'connector_sync_records_total')
-    ?.metrics.filter(({ labels }) => labels?.['connector'] === 'news' && labels['change'] === 'inserted')
-    .reduce((sum, { value }) => sum + Number(value), 0);
-  expect(inserted).toBeGreaterThan(members);
 });
 
 it('shows no secret in Redis, logs, files, pages or the list of processes', async () => {
@@ -106,10 +75,4 @@ function argumentsOf(pid: number): string {
   return existsSync(file)
     ? readFileSync(file, 'utf8')
     : execFileSync('ps', ['-ww', '-o', 'args=', '-p', String(pid)], { encoding: 'utf8' });
-}
-
-async function scrape(): Promise<string> {
-  const answer = await fetch(`${url}/metrics`);
-  expect(answer.status).toBe(200);
-  return await answer.text();
 }

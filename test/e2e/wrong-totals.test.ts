@@ -5,14 +5,11 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { HostileCall } from '../support/hostile/exchange.ts';
 import { success } from '../support/hostile/replies.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
-import { instantClock } from '../support/instant-clock.ts';
 import { it } from '../support/it.ts';
 import { openMcpClient } from '../support/mcp-client.ts';
 import { serveUi } from '../support/page/served-ui.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
-import { sampleSinks } from '../support/sample-sinks.ts';
-import { chosenEntities, syncOnce } from '../support/sync-once.ts';
 
 const mailing = builtInDefinition('email-marketing');
 
@@ -31,63 +28,6 @@ function counting(total: number, rows: number) {
 }
 
 describe('a service that counts more records than it shows', () => {
-  // Proves promise 3.1
-  it.for([
-    [8, 3],
-    [2_000, 1_000],
-    [37, 7],
-  ] as const)(
-    'gives a run that is not complete, with both numbers: %i counted, %i shown',
-    async ([total, rows], { folder }) => {
-      await using server = await counting(total, rows);
-      const report = await syncOnce({
-        baseUrl: server.baseUrl,
-        definition: mailing,
-        connectorId: 'c1',
-        sink: sampleSinks.sqlite.options(folder),
-        entities: chosenEntities(mailing, ['lists']),
-        clock: instantClock(),
-      });
-      expect(report).toMatchObject({
-        outcome: 'ok',
-        left: [],
-        partMissing: [
-          { entity: 'lists', listings: 1, doubt: { kind: 'total', total, shown: rows }, runs: 1 },
-        ],
-        entities: [{ entity: 'lists', isProven: false, unordered: 0, counts: { inserted: rows } }],
-      });
-    },
-  );
-
-  // Proves promise 3.1
-  it('is found out where a listing comes in one answer, too', async ({ folder }) => {
-    let tagCalls = 0;
-    await using server = await startHostileServer({
-      connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
-      respond: ({ entity, params }: HostileCall) => {
-        const lists = params['offset'] === 0 ? [{ id: 'l1' }] : [];
-        if (entity === 'lists') return success(lists, { total_items: 1 });
-        tagCalls += 1;
-        return success([{ id: 1 }, { id: 2 }, { id: 3 }], { total_items: 8 });
-      },
-    });
-    const report = await syncOnce({
-      baseUrl: server.baseUrl,
-      definition: mailing,
-      connectorId: 'c1',
-      sink: sampleSinks.sqlite.options(folder),
-      entities: chosenEntities(mailing, ['lists', 'tags']),
-      clock: instantClock(),
-    });
-    const doubt = { kind: 'total', total: 8, shown: 3 };
-    expect(report).toMatchObject({
-      outcome: 'ok',
-      partMissing: [{ entity: 'tags', listings: 1, params: { list_id: 'l1' }, doubt }],
-      entities: [{ isProven: true }, { isProven: false, counts: { inserted: 3 } }],
-    });
-    expect(tagCalls, 'asked once more').toBe(2);
-  });
-
   // Proves promise 3.1
   it('is reported in every run, in status and to programs until the settings say to ignore its totals', async ({
     folder,

@@ -19,7 +19,7 @@ import {
   type LedgerRow,
 } from '../contracts/sink/fixture.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
-import { sqliteKind } from '../support/sinks/copying.ts';
+import { sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
 
 const kinds = { sqlite: sqliteKind, postgres: await postgresSinkKind() };
 const described: readonly DescribedTable[] = [

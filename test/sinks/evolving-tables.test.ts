@@ -16,18 +16,8 @@ import {
   report,
   type Started,
 } from '../contracts/sink/fixture.ts';
-import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
+import { jsonlKind, sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
-
-const sqliteFile = (folder: string): string => join(folder, 'warehouse.db');
-const sqlite = fileSinkKind({
-  options: (folder) => ({ type: 'sqlite', name: 'w', path: sqliteFile(folder), durability: 'full' }),
-  ledgerFile: sqliteFile,
-});
-const jsonl = fileSinkKind({
-  options: (folder) => ({ type: 'jsonl', name: 'lake', directory: folder, durability: 'full' }),
-  ledgerFile: (folder) => join(folder, '_ledger.db'),
-});
 
 /** Commits these records, as the engine prepares them, in the lease's run. */
 async function commit(
@@ -46,10 +36,10 @@ async function commit(
 }
 
 describe('a SQLite table that gets a column for an undeclared field', () => {
-  const bench = useBench(sqlite);
+  const bench = useBench(sqliteKind);
 
   function rows(): readonly Record<string, JsonValue>[] {
-    const db = new Database(sqliteFile(bench().folder));
+    const db = new Database(sqliteKind.ledgerFile(bench().folder));
     const found = db
       .prepare<[], Record<string, JsonValue>>('SELECT * FROM news__members ORDER BY _row')
       .all();
@@ -129,7 +119,7 @@ describe('a SQLite table that gets a column for an undeclared field', () => {
       { id: '2', city: 'Lviv' },
     ]);
     const before = rows();
-    const db = new Database(sqliteFile(bench().folder));
+    const db = new Database(sqliteKind.ledgerFile(bench().folder));
     db.exec(`CREATE TRIGGER refusing BEFORE UPDATE ON news__members WHEN NEW.id = '2'
              BEGIN SELECT RAISE(ABORT, 'refused'); END`);
     await expect(sink.drift.evolve(started.lease, started.run, members)).rejects.toMatchObject({
@@ -151,7 +141,7 @@ describe('a SQLite table that gets a column for an undeclared field', () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1', { tables: [membersTable] });
     await commit(sink, started, [{ id: '1', city: 'Kyiv' }]);
-    const db = new Database(sqliteFile(bench().folder));
+    const db = new Database(sqliteKind.ledgerFile(bench().folder));
     db.exec("UPDATE news__members SET _deleted_at = 'then', _run_id = 'r0', _changed_at = 'then'");
     db.close();
     await sink.drift.evolve(started.lease, started.run, members);
@@ -161,7 +151,7 @@ describe('a SQLite table that gets a column for an undeclared field', () => {
 });
 
 describe('JSONL files whose entity gets a column for an undeclared field', () => {
-  const bench = useBench(jsonl);
+  const bench = useBench(jsonlKind);
   const directory = (): string => join(bench().folder, 'news', 'members');
   const lines = (): readonly string[] =>
     readdirSync(directory())

@@ -16,7 +16,9 @@ import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import { readJson } from '../../src/core/json-text.ts';
 import type { RunId } from '../../src/core/names.ts';
 import type { PageCounts, PreparedRecord } from '../../src/core/records.ts';
-import { describeFileSink } from '../contracts/file-sink-contract.ts';
+import { fullDisk } from '../contracts/file-sink/full-disk.ts';
+import { purging } from '../contracts/sink/purging.ts';
+import { resetting } from '../contracts/sink/resetting.ts';
 import {
   dayMs,
   entityReport,
@@ -29,22 +31,15 @@ import {
   report,
   start,
 } from '../contracts/sink/fixture.ts';
-import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
+import { jsonlKind as kind } from '../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
-import { tableReaders } from '../support/sinks/sqlite-kind.ts';
 
-const ledgerFile = (folder: string): string => join(folder, '_ledger.db');
-
-/** The contract reads the records in the ledger. Tests of the lines follow it. */
-const kind = fileSinkKind({
-  options: (folder) => ({ type: 'jsonl', name: 'lake', directory: folder, durability: 'full' }),
-  ledgerFile,
-  version: 2,
-  ownTables: ['_sync_files'],
-  ...tableReaders(ledgerFile),
+/** The contract is that of SQLite, which has the ledger: here is what becomes of the lines. */
+describe('JSONL sink', () => {
+  describe('resetting', () => resetting(kind));
+  describe('purging', () => purging(kind));
+  describe('on a full disk', () => fullDisk(kind));
 });
-
-describeFileSink('JSONL', kind, { sharesLedger: true });
 
 describe('JSONL files', () => {
   const bench = useBench(kind);
@@ -305,7 +300,7 @@ describe('JSONL files', () => {
 
   it('of a sink in which files grew are refused', async () => {
     await (await bench().open())[Symbol.asyncDispose]();
-    const ledger = new Database(ledgerFile(bench().folder));
+    const ledger = new Database(kind.ledgerFile(bench().folder));
     ledger.pragma('user_version = 1');
     ledger.close();
     await expect(bench().open()).rejects.toMatchObject({ code: 'SINK_INCOMPATIBLE' });

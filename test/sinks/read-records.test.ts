@@ -20,25 +20,10 @@ import {
   entityReport,
   type Started,
 } from '../contracts/sink/fixture.ts';
-import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
+import { jsonlKind, sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
 
-const kinds = {
-  sqlite: fileSinkKind({
-    options: (folder) => ({
-      type: 'sqlite',
-      name: 'main',
-      path: join(folder, 'main.db'),
-      durability: 'normal',
-    }),
-    ledgerFile: (folder) => join(folder, 'main.db'),
-  }),
-  jsonl: fileSinkKind({
-    options: (folder) => ({ type: 'jsonl', name: 'main', directory: folder, durability: 'normal' }),
-    ledgerFile: (folder) => join(folder, '_ledger.db'),
-  }),
-  postgres: await postgresSinkKind(),
-};
+const kinds = { sqlite: sqliteKind, jsonl: jsonlKind, postgres: await postgresSinkKind() };
 
 describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the records of a %s sink', (type) => {
   let bench: Bench;

@@ -18,9 +18,9 @@ import {
   type Started,
 } from '../contracts/sink/fixture.ts';
 import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
-import { randomTurns } from '../support/delayed-sink.ts';
+import { randomTurns } from '../support/seeded-random.ts';
 import { it } from '../support/it.ts';
-import { sqliteKind } from '../support/sinks/sqlite-kind.ts';
+import { sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 
 /*

@@ -1,8 +1,7 @@
-import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
-import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
-import { Bench, type SinkKind } from '../contracts/sink/fixture.ts';
+import { sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
+import { Bench } from '../contracts/sink/fixture.ts';
 import { History } from '../support/histories/history.ts';
 import { storedState } from '../support/histories/stored-state.ts';
 import { seededRandom } from '../support/seeded-random.ts';
@@ -22,7 +21,7 @@ describe('random histories', () => {
     `leave the same rows, partitions, missing rows and reports in SQLite and PostgreSQL (${histories} histories, seed ${seed})`,
     { timeout: 60_000 + 20_000 * histories },
     async () => {
-      const kinds = [sqliteKind(), await postgresSinkKind()];
+      const kinds = [sqliteKind, await postgresSinkKind()];
       for (let number = 0; number < histories; number += 1) {
         const benches = kinds.map((kind) => new Bench(kind));
         open.push(...benches);
@@ -48,19 +47,6 @@ describe('random histories', () => {
     },
   );
 });
-
-function sqliteKind(): SinkKind {
-  const ledgerFile = (folder: string): string => join(folder, 'warehouse.db');
-  return fileSinkKind({
-    options: (folder) => ({
-      type: 'sqlite',
-      name: 'warehouse',
-      path: ledgerFile(folder),
-      durability: 'normal',
-    }),
-    ledgerFile,
-  });
-}
 
 /** What is derived from other columns, and is stored because rules ask for it. */
 async function derivedColumns(bench: Bench): Promise<unknown> {

@@ -4,7 +4,7 @@ import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
 import { listsTable, members, membersTable, onlyPartition, page, record } from '../contracts/sink/fixture.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
 import { at, comparable, values } from '../support/unpacked-values.ts';
-import { sqliteKind } from '../support/sinks/copying.ts';
+import { sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
 
 const kinds = { sqlite: sqliteKind, postgres: await postgresSinkKind() };
 const asked = derivedKinds.filter((kind) => kind !== 'texts');

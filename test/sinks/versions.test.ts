@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { EntityTable } from '../../src/core/records.ts';
 import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
-import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
-import { Bench, hourMs, type LedgerRow, type SinkKind } from '../contracts/sink/fixture.ts';
+import { sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
+import { Bench, hourMs, type LedgerRow } from '../contracts/sink/fixture.ts';
 import { History } from '../support/histories/history.ts';
 import { change, members, tables, type World } from '../support/histories/world.ts';
 import { seededRandom } from '../support/seeded-random.ts';
@@ -30,7 +30,7 @@ describe('versions of rows', () => {
     { timeout: 60_000 + 1_000 * changes },
     async () => {
       const random = seededRandom(seed * 7_919);
-      const benches = [sqliteKind(), await postgresSinkKind()].map((kind) => new Bench(kind));
+      const benches = [sqliteKind, await postgresSinkKind()].map((kind) => new Bench(kind));
       open.push(...benches);
       let runs = 0;
       for (const bench of benches) {
@@ -213,17 +213,4 @@ async function checkTimes(bench: Bench, asOf: string, versions: readonly LedgerR
 
 function timeOf(at: unknown): number {
   return at instanceof Date ? at.getTime() : Date.parse(String(at));
-}
-
-function sqliteKind(): SinkKind {
-  const ledgerFile = (folder: string): string => `${folder}/warehouse.db`;
-  return fileSinkKind({
-    options: (folder) => ({
-      type: 'sqlite',
-      name: 'warehouse',
-      path: ledgerFile(folder),
-      durability: 'normal',
-    }),
-    ledgerFile,
-  });
 }

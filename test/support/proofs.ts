@@ -49,8 +49,8 @@ export function listOfProofs(proofs: readonly Proof[]): string {
 # The tests that prove each promise
 
 Files below \`test/\`, with the number of tests in each. \`grep -rn 'Proves.*promise.* 4\\.1' test\` shows the tests.
-Seven suites run only in \`npm run test:long\`, because they take long: files-killed, four-workers-one-account,
-killed-table-publishers, revisions-killed, scheduled-kills, soak and several-hosts (on Linux, as root).
+Four suites run only in \`npm run test:long\`, because they take long: files-killed, killed-table-publishers,
+revisions-killed and soak.
 
 ## Promises
 

@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import type { JsonObject } from '../../../src/core/json.ts';
 import type { EntityTable } from '../../../src/core/records.ts';
 import { openHistory, openSink } from '../../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
+import { byKey, columnValue } from '../../support/sinks/stored-record.ts';
 import type { LedgerRow, SinkKind, StoredEntity } from '../sink/fixture.ts';
 
 /** What only file sinks have. */
@@ -16,35 +16,52 @@ export interface FileSinkKind extends SinkKind {
   readonly version: number;
 }
 
-export interface FileSinkParts {
+interface FileSinkParts extends Pick<FileSinkKind, 'version' | 'ownTables'> {
+  readonly ledger: string;
   readonly options: (folder: string) => SinkOptions;
-  readonly ledgerFile: (folder: string) => string;
-  /** As for `SinkKind`; file sinks are read at once. */
-  readonly readRows?: (folder: string, connector: string, table: EntityTable) => readonly JsonObject[];
-  readonly readChanges?: (folder: string, connector: string, table: EntityTable) => readonly JsonObject[];
-  /** 1 by default. */
-  readonly version?: number;
-  /** As of `SinkKind`. */
-  readonly ownTables?: readonly string[];
 }
 
-/** A file sink as the contract looks at it: its ledger through SQLite, its records as `parts` says. */
-export function fileSinkKind({
-  options,
-  ledgerFile,
-  version = 1,
-  readRows = () => [],
-  readChanges = () => [],
-  ownTables = [],
-}: FileSinkParts): FileSinkKind {
+/** SQLite as the contract looks at it. */
+export const sqliteKind = fileSinkKind({
+  ledger: 'warehouse.db',
+  options: (folder) => ({
+    type: 'sqlite',
+    name: 'warehouse',
+    path: join(folder, 'warehouse.db'),
+    durability: 'full',
+  }),
+  version: 1,
+  ownTables: [],
+});
+
+/** JSONL, of whose records it looks at those in the ledger. */
+export const jsonlKind = fileSinkKind({
+  ledger: '_ledger.db',
+  options: (folder) => ({ type: 'jsonl', name: 'lake', directory: folder, durability: 'full' }),
+  version: 2,
+  ownTables: ['_sync_files'],
+});
+
+function fileSinkKind({ ledger, options, ...more }: FileSinkParts): FileSinkKind {
+  const ledgerFile = (folder: string): string => join(folder, ledger);
   return {
+    ...more,
     options,
     ledgerFile,
-    version,
     open: (folder, how) => openSink(options(folder), how),
     openHistory: (folder) => openHistory(options(folder)),
-    readRows: async (...of) => readRows(...of),
-    readChanges: async (...of) => readChanges(...of),
+    readRows: async (folder, connector, table) =>
+      byKey(
+        readTable(ledgerFile(folder), connector, table, '_deleted_at IS NULL').map(
+          ({ deletedAt: _deletedAt, ...row }) => row,
+        ),
+        table.key,
+      ),
+    readChanges: async (folder, connector, table) =>
+      readTable(ledgerFile(folder), connector, table, '1 ORDER BY _seq').map(({ deletedAt, ...row }) => ({
+        ...row,
+        _op: deletedAt === null ? 'upsert' : 'delete',
+      })),
     ledgerSql: async (folder, sql) =>
       withLedger(ledgerFile(folder), (db) => {
         const statement = db.prepare<[], LedgerRow>(sql);
@@ -52,7 +69,6 @@ export function fileSinkKind({
         statement.run();
         return [];
       }),
-    ownTables,
     overtake: async (folder) =>
       withLedger(ledgerFile(folder), (db) => {
         db.exec('UPDATE _sync_connectors SET epoch = epoch + 1');
@@ -67,6 +83,24 @@ export function fileSinkKind({
       ...fileHashes(folder, without),
     ],
   };
+}
+
+function readTable(file: string, connector: string, table: EntityTable, where: string) {
+  const db = new Database(file, { readonly: true }).defaultSafeIntegers();
+  try {
+    const name = `${connector.replaceAll('-', '_')}__${table.entity}`;
+    const rows = db.prepare<[], Record<string, unknown>>(`SELECT * FROM "${name}" WHERE ${where}`).all();
+    return rows.map((row) => ({
+      ...Object.fromEntries(table.columns.map(({ name, type }) => [name, columnValue(type, row[name])])),
+      _extra: columnValue('object', row['_extra']),
+      _seq: columnValue('integer', row['_seq']),
+      _changed_at: columnValue('string', row['_changed_at']),
+      _run_id: columnValue('string', row['_run_id']),
+      deletedAt: columnValue('string', row['_deleted_at']),
+    }));
+  } finally {
+    db.close();
+  }
 }
 
 function withLedger<Result>(file: string, work: (db: Database.Database) => Result): Result {

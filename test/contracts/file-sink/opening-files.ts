@@ -13,7 +13,7 @@ import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import { accessSink, openExistingHistory, openExistingRecords } from '../../../src/sinks/registry.ts';
-import { member, news, onlyPartition, page, start } from '../sink/fixture.ts';
+import { member, news, start } from '../sink/fixture.ts';
 import { useBench } from '../sink/use-bench.ts';
 import type { FileSinkKind } from './file-sink-kind.ts';
 
@@ -32,10 +32,8 @@ export function openingFiles(kind: FileSinkKind): void {
 
   it('makes files that only their owner can read, whatever the umask', async () => {
     chmodSync(bench().folder, 0o700);
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
-    await sink.commit(started.lease, [page(started, id, [member('1')])]);
+    const { commit } = await bench().walking();
+    await commit([member('1')]);
     const names = readdirSync(bench().folder, { recursive: true, encoding: 'utf8' });
     const modes = names.map((name) => {
       const stats = statSync(join(bench().folder, name));

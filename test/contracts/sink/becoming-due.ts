@@ -1,18 +1,19 @@
-import { expect, it as everywhere } from 'vitest';
+import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Seal } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
-import { dayMs, hourMs, identity, lists, member, members, page, start, type SinkKind } from './fixture.ts';
+import { hourMs, identity, lists, member, members, page, start, type SinkKind } from './fixture.ts';
 import {
   held,
   list,
   membersOf,
   readingOf,
-  RunOfLists,
+  beginLists,
+  RunInHand,
   settled,
   whole,
   type Read,
-} from './lists-and-members.ts';
+} from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
 const incremental: Partial<RunPlan> = {
@@ -23,8 +24,8 @@ const at = (ms: number): string => instant(start + ms);
 export function becomingDue(kind: SinkKind): void {
   const bench = useBench(kind);
   const it = rulesOf(kind);
-  const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunOfLists> =>
-    RunOfLists.start(bench(), sinkOf, run, change);
+  const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunInHand> =>
+    beginLists(bench(), sinkOf, run, change);
   let sinkOf: Awaited<ReturnType<typeof held>>;
   const open = async (): Promise<void> => {
     sinkOf = await held(bench());
@@ -54,22 +55,19 @@ export function becomingDue(kind: SinkKind): void {
     return await one.modes();
   }
 
-  everywhere(
-    'reads in full first, and incrementally when a proven full walk has left a watermark',
-    async () => {
-      await open();
-      const first = await begin('r1', incremental);
-      expect(await first.partition(null)).toMatchObject({ mode: 'full', watermark: null });
-      await first.read(null, { seal: whole({ watermark: at(0) }) });
-      await first.finish();
-      const second = await begin('r2', incremental);
-      expect(await second.partition(null)).toMatchObject({
-        mode: 'incremental',
-        watermark: at(0),
-        position: null,
-      });
-    },
-  );
+  test('reads in full first, and incrementally when a proven full walk has left a watermark', async () => {
+    await open();
+    const first = await begin('r1', incremental);
+    expect(await first.partition(null)).toMatchObject({ mode: 'full', watermark: null });
+    await first.read(null, { seal: whole({ watermark: at(0) }) });
+    await first.finish();
+    const second = await begin('r2', incremental);
+    expect(await second.partition(null)).toMatchObject({
+      mode: 'incremental',
+      watermark: at(0),
+      position: null,
+    });
+  });
 
   it.each<[string, Read]>([
     ['no watermark', { seal: whole() }],
@@ -107,25 +105,6 @@ export function becomingDue(kind: SinkKind): void {
     },
   );
 
-  it.each<[string, Partial<RunPlan>]>([
-    ['is asked to read everything', { ...incremental, isFull: true }],
-    ['cannot read the entity otherwise', { reading: readingOf() }],
-    [
-      'finds the newest full walk too old',
-      { reading: readingOf({ lists: { isIncremental: true, fullBefore: at(dayMs) } }) },
-    ],
-    ['is led to other children by it', { ...incremental, choices: 'other' }],
-  ])('reads in full where the run %s', async (_why, change) => {
-    await open();
-    const first = await begin('r1', incremental);
-    await first.read(null, { seal: whole({ watermark: at(0) }) });
-    await first.finish();
-    const second = await begin('r2', incremental);
-    expect(await second.modes()).toEqual(['lists incremental']);
-    await second.finish();
-    expect(await (await begin('r3', change)).modes()).toEqual(['lists full']);
-  });
-
   it('takes other choices for no reason to read what leads to nothing in full, but a changed definition', async () => {
     await open();
     const alone: Partial<RunPlan> = { ...incremental, leaves: [lists, members] };
@@ -150,32 +129,6 @@ export function becomingDue(kind: SinkKind): void {
   });
 
   // Proves promise 2
-  it('moves a watermark forwards only, and leaves it where a walk proves nothing', async () => {
-    await open();
-    const seen: unknown[] = [];
-    for (const watermark of [at(5), at(3), null, at(9)]) {
-      const run = await begin(`r${seen.length}`, incremental);
-      seen.push((await run.partition(null)).watermark);
-      await run.read(null, { seal: whole({ watermark }) });
-      await run.finish();
-    }
-    seen.push((await (await begin('last', incremental)).partition(null)).watermark);
-    expect(seen).toEqual([null, at(5), at(5), at(5), at(9)]);
-  });
-
-  // Proves promise 2
-  it('takes the watermark from a full walk, also where an earlier walk had a later one', async () => {
-    await open();
-    const first = await begin('r1', incremental);
-    await first.read(null, { seal: whole({ watermark: at(9) }) });
-    await first.finish();
-    const second = await begin('r2', { ...incremental, isFull: true });
-    await second.read(null, { seal: whole({ watermark: at(5) }) });
-    await second.finish();
-    expect((await (await begin('r3', incremental)).partition(null)).watermark).toBe(at(5));
-  });
-
-  // Proves promise 2
   it('reads in full what a clock that was ahead has dated years from now', async () => {
     await open();
     await readOnce('r1', incremental, { seal: whole({ watermark: at(0) }), marker: 'm1' });
@@ -193,27 +146,6 @@ export function becomingDue(kind: SinkKind): void {
     expect(await findAgain('r2', {}, settled('m1'))).toEqual(['lists full']);
     const [, entity] = (await sinkOf.sink.history.connectors())[0]?.entities ?? [];
     expect(entity).toMatchObject({ partitions: 1, due: 0 });
-  });
-
-  it.each<[string, string, Partial<RunPlan>]>([
-    ['another change value', 'm2', {}],
-    ['the same one, all being read in full', 'm1', { isFull: true }],
-    ['the same one after too long', 'm1', { reading: readingOf({ members: { fullBefore: at(dayMs) } }) }],
-    ['the same one, read under another definition', 'm1', {}],
-  ])('reads what is found again with %s', async (what, marker, change) => {
-    await open();
-    await readOnce('r1', {}, { marker: 'm1' });
-    if (what.endsWith('definition')) {
-      await sinkOf.lease[Symbol.asyncDispose]();
-      sinkOf = { ...sinkOf, lease: await sinkOf.sink.acquire(identity({ definitionHash: 'v2' })) };
-    }
-    expect(await findAgain('r2', change, settled(marker))).toEqual(['a full', 'lists full']);
-  });
-
-  it('reads what is found without a change value', async () => {
-    await open();
-    await readOnce('r1', {}, { marker: 'm1' });
-    expect(await findAgain('r2', {}, null)).toEqual(['a full', 'lists full']);
   });
 
   // Proves promise 2.1
@@ -304,7 +236,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await third.partition('a')).toMatchObject({ mode: 'full', position: null });
   });
 
-  everywhere('reads partitions below a record from the start when it returns after a delete', async () => {
+  test('reads partitions below a record from the start when it returns after a delete', async () => {
     await open();
     const swept = whole({ watermark: at(0), absence: 'nothing' });
     const first = await begin('r1', incremental);

@@ -187,21 +187,15 @@ export function classifying(kind: SinkKind): void {
 
   // Proves promise 7.1
   it('stores nothing of a new record that came in part, and of a deleted one, but keeps them in quarantine', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
-    await sink.commit(started.lease, [page(started, id, [member('1')])]);
+    const { sink, started, commit } = await bench().walking();
+    await commit([member('1')]);
     await sink.repair.tombstoneRecord(started.lease, started.run, members, member('1').keyText);
-    const [first] = await sink.commit(started.lease, [
-      page(started, id, [inPart('1'), inPart('2'), member('3')]),
-    ]);
+    const first = await commit([inPart('1'), inPart('2'), member('3')]);
     expect(first).toMatchObject({
       newlyDue: 0,
       counts: [{ counts: counts({ fetched: 3, quarantined: 2, inserted: 1 }) }],
     });
-    const [second] = await sink.commit(started.lease, [
-      page(started, id, [inPart('3'), member('2'), member('4')]),
-    ]);
+    const second = await commit([inPart('3'), member('2'), member('4')]);
     expect(second).toMatchObject({
       partial: 1,
       counts: [{ counts: counts({ fetched: 3, duplicate: 1, inserted: 2 }) }],
@@ -216,9 +210,7 @@ export function classifying(kind: SinkKind): void {
 
   it('inserts exploded rows once, counts them on their own and never replaces them', async () => {
     const open = (at: string, hash: string): PreparedRecord => record(opensTable, { id: '1', at }, { hash });
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, started, id } = await bench().walking();
     const rows = (records: readonly PreparedRecord[]) => [
       { entity: members, records: [member('1')] },
       { entity: opens, records },

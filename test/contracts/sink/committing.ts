@@ -30,22 +30,18 @@ export function committing(kind: SinkKind): void {
 
   // Proves promise 1
   it('stores records, position and children together, and shows them all to a sink opened without a close', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1', {
+    const { sink, started, id, commit } = await bench().walking('r1', {
       tables: [listsTable, membersTable],
       entities: [lists, members],
       roots: [rootOf(lists)],
     });
-    const { id } = await onlyPartition(sink, started.lease);
     const child = partition(members, { list_id: 'a' }, { rank: 1, inject: { list_id: 'a' } });
-    const [committed] = await sink.commit(started.lease, [
-      page(started, id, [record(listsTable, { id: 'a' })], {
-        entity: lists,
-        children: [child, child],
-        position: { kind: 'offset', offset: 1, keys: ['a', 9_007_199_254_740_993n] },
-      }),
-    ]);
-    expect(committed?.newlyDue).toBe(1);
+    const committed = await commit([record(listsTable, { id: 'a' })], {
+      entity: lists,
+      children: [child, child],
+      position: { kind: 'offset', offset: 1, keys: ['a', 9_007_199_254_740_993n] },
+    });
+    expect(committed.newlyDue).toBe(1);
     expect(await bench().rows(listsTable)).toMatchObject([{ id: 'a' }]);
     const next = await sink.nextPartitions(started.lease, 5);
     expect(next).toMatchObject([
@@ -84,13 +80,9 @@ export function committing(kind: SinkKind): void {
   });
 
   it('counts foreign records as duplicates and filtered ones as filtered, and stores neither', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
-    const [committed] = await sink.commit(started.lease, [
-      page(started, id, [member('1')], { fetched: 6, foreign: 2, filtered: 3 }),
-    ]);
-    expect(committed?.counts).toEqual([
+    const { commit } = await bench().walking();
+    const committed = await commit([member('1')], { fetched: 6, foreign: 2, filtered: 3 });
+    expect(committed.counts).toEqual([
       { entity: members, counts: counts({ fetched: 6, inserted: 1, duplicate: 2, filtered: 3 }) },
     ]);
     expect(await bench().rows()).toHaveLength(1);
@@ -98,9 +90,7 @@ export function committing(kind: SinkKind): void {
 
   // Proves promise 5
   it('stores nothing of a commit in which one page does not add up', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, started, id, commit } = await bench().walking();
     const pages = [
       page(started, id, [member('1')], { children: [partition(members, { n: 1 })] }),
       page(started, id, [member('2')], { fetched: 2 }),
@@ -111,17 +101,15 @@ export function committing(kind: SinkKind): void {
     });
     expect(await bench().rows()).toEqual([]);
     expect(await onlyPartition(sink, started.lease)).toMatchObject({ id, position: null });
-    const [committed] = await sink.commit(started.lease, [page(started, id, [member('1')])]);
-    expect(committed?.counts[0]?.counts, 'no seen bit is left of it').toEqual(
+    const committed = await commit([member('1')]);
+    expect(committed.counts[0]?.counts, 'no seen bit is left of it').toEqual(
       counts({ fetched: 1, inserted: 1 }),
     );
     expect(await bench().rows()).toMatchObject([{ id: '1', _seq: 1 }]);
   });
 
   it('turns a page committed twice into duplicates and moves nothing', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, started, id } = await bench().walking();
     const children = [partition(members, { n: 1 }, { rank: 1 })];
     const first = page(started, id, [member('1')], { children });
     const last = page(started, id, [member('2')], { seal: sealed });
@@ -144,9 +132,7 @@ export function committing(kind: SinkKind): void {
 
   // Proves promise 7
   it('keeps a refused record whole and once, however often it comes', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, started, id } = await bench().walking();
     const refused: Quarantined = {
       entity: members,
       reason: 'key-missing',
@@ -177,9 +163,7 @@ export function committing(kind: SinkKind): void {
   });
 
   it('refuses a page of a run that the lease is not in, among pages that are', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, started, id } = await bench().walking();
     const stray = page({ ...started, run: 'r0' as typeof started.run }, id, [member('2')]);
     await expect(sink.commit(started.lease, [page(started, id, [member('1')]), stray])).rejects.toMatchObject(
       {
@@ -190,9 +174,7 @@ export function committing(kind: SinkKind): void {
   });
 
   it('refuses rows of an entity without a table, and a position that is too long', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, started, id } = await bench().walking();
     const ownerless = page(started, id, [member('1')], {
       rows: [{ entity: lists, records: [record(listsTable, { id: 'a' })] }],
       fetched: 0,
@@ -204,21 +186,19 @@ export function committing(kind: SinkKind): void {
 
   it('continues with thousands of rows in any order of row numbers', async () => {
     const many = isLong ? 40_000 : 10_000;
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, started, id, commit } = await bench().walking();
     const events = Array.from({ length: many }, (_, at) => record(opensTable, { id: '1', at: String(at) }));
     const rows = [
       { entity: members, records: [] },
       { entity: opens, records: events },
     ];
-    await sink.commit(started.lease, [page(started, id, [], { rows })]);
+    await commit([], { rows });
     const backwards = [
       { entity: members, records: [] },
       { entity: opens, records: events.toReversed() },
     ];
-    const [again] = await sink.commit(started.lease, [page(started, id, [], { rows: backwards })]);
-    expect(again?.counts[1]?.counts).toEqual(counts({ fetched: many, duplicate: many }));
+    const again = await commit([], { rows: backwards });
+    expect(again.counts[1]?.counts).toEqual(counts({ fetched: many, duplicate: many }));
 
     await sink.startRun(started.lease, bench().plan('r2', { continueAfter: instant(start) }));
     const next = { ...started, run: 'r2' as RunId };

@@ -1,8 +1,8 @@
-import { expect, it as everywhere } from 'vitest';
+import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { EntityStatus } from '../../../src/sinks/ledger-reader.ts';
 import { hourMs, lists, members, type SinkKind } from './fixture.ts';
-import { held, list, membersOf, RunOfLists } from './lists-and-members.ts';
+import { held, list, membersOf, beginLists, RunInHand } from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
 /** What is known of when an entity was last read completely. */
@@ -17,8 +17,8 @@ export function completeReads(kind: SinkKind): void {
       const at = (name: string): EntityStatus | undefined => entities.find(({ entity }) => entity === name);
       return [at(lists)?.lastCompleteReadAt ?? null, at(members)?.lastCompleteReadAt ?? null];
     };
-    const begin = async (run: string, isFull = false): Promise<RunOfLists> =>
-      await RunOfLists.start(bench(), sinkOf, run, { isFull });
+    const begin = async (run: string, isFull = false): Promise<RunInHand> =>
+      await beginLists(bench(), sinkOf, run, { isFull });
     const now = (): string => instant(bench().clock.now());
     return { shown, begin, now };
   }
@@ -29,7 +29,7 @@ export function completeReads(kind: SinkKind): void {
   });
 
   // Proves promise 11.3
-  everywhere('does not count an entity as read completely while one of its listings never was', async () => {
+  test('does not count an entity as read completely while one of its listings never was', async () => {
     const { shown, begin, now } = await twoLists();
     const first = await begin('r1');
     await first.read(null, { ...found(['a', 'b']), seal: null });

@@ -1,4 +1,4 @@
-import { expect, it as everywhere } from 'vitest';
+import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Position } from '../../../src/sinks/partition.ts';
 import type { RunOutcome, RunReport } from '../../../src/sinks/run-report.ts';
@@ -10,11 +10,8 @@ import {
   entityReport,
   hourMs,
   identity,
-  lists,
-  listsTable,
   member,
   members,
-  membersTable,
   news,
   onlyPartition,
   page,
@@ -25,6 +22,7 @@ import {
   type Bench,
   type SinkKind,
   type Started,
+  walkFailure,
 } from './fixture.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
@@ -79,7 +77,7 @@ export function continuing(kind: SinkKind): void {
     );
   });
 
-  everywhere('reports what all earlier runs of the chain counted, and nothing of other chains', async () => {
+  test('reports what all earlier runs of the chain counted, and nothing of other chains', async () => {
     const { sink, started } = await halfRun(bench());
     const limited = { ...entityReport(members, { fetched: 1, inserted: 1 }), depthLimited: 2 };
     await sink.finish(
@@ -104,7 +102,7 @@ export function continuing(kind: SinkKind): void {
   });
 
   // Proves promise 1
-  everywhere('resumes a killed run: same position, same seen rows', async () => {
+  test('resumes a killed run: same position, same seen rows', async () => {
     const { started } = await halfRun(bench());
     await started.lease[Symbol.asyncDispose]();
     const sink = await bench().open();
@@ -130,14 +128,7 @@ export function continuing(kind: SinkKind): void {
     expect(await sink.history.run(next.run)).toMatchObject({ state: 'running', continues: 'r1' });
   });
 
-  it.each(['failed', 'partial'] as const)('resumes a run that ended as %s', async (outcome) => {
-    const { sink, started } = await halfRun(bench());
-    await sink.finish(started.lease, started.run, half(started, outcome));
-    expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(continued);
-    expect(await positions(sink, started.lease)).toEqual([{ kind: 'offset', offset: 7 }]);
-  });
-
-  everywhere.each(['ok', 'degraded'] as const)(
+  test.each(['ok', 'degraded'] as const)(
     'starts from the beginning after a run that ended as %s, though something is due',
     async (outcome) => {
       const { sink, started, id } = await halfRun(bench());
@@ -180,30 +171,6 @@ export function continuing(kind: SinkKind): void {
     ).toMatchObject(continued);
   });
 
-  it.each<[string, Partial<RunPlan>]>([
-    ['other entities', { entities: [members, lists], tables: [membersTable, listsTable] }],
-    ['other root parameters', { roots: [partition(members, { status: 'archived' })] }],
-  ])('starts from the beginning for a plan with %s', async (_what, change) => {
-    const { sink, started } = await halfRun(bench());
-    expect(await sink.startRun(started.lease, bench().plan('r2', change))).toMatchObject(fresh);
-    expect(await positions(sink, started.lease)).toEqual([null]);
-  });
-
-  it('refuses a plan that does not say how an entity is read, and begins no run', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
-    const plan = bench().plan('r1', { reading: new Map() });
-    await expect(sink.startRun(lease, plan)).rejects.toMatchObject({ code: 'INTERNAL' });
-    expect(await sink.history.run(plan.run)).toBeNull();
-  });
-
-  it('starts from the beginning when the definition changed, because stored positions may mean something else', async () => {
-    const { sink, started } = await halfRun(bench());
-    await started.lease[Symbol.asyncDispose]();
-    const lease = await sink.acquire(identity({ definitionHash: 'v2' }));
-    expect(await sink.startRun(lease, bench().plan('r2'))).toMatchObject(fresh);
-  });
-
   it('starts from the beginning when the unfinished run left nothing due', async () => {
     const { sink, started, id } = await halfRun(bench());
     await sink.commit(started.lease, [page(started, id, [], { seal: sealed })]);
@@ -213,14 +180,7 @@ export function continuing(kind: SinkKind): void {
   // Proves promise 8
   it('leaves a partition that was set aside out of the run, keeps its position and tries it in the next', async () => {
     const { sink, started, id } = await halfRun(bench());
-    const why = {
-      code: 'UPSTREAM',
-      recovery: 'retry',
-      message: '500 again',
-      at: instant(bench().clock.now()),
-      dropPosition: false,
-      dropWatermark: false,
-    } as const;
+    const why = walkFailure({ message: '500 again', at: instant(bench().clock.now()) });
     await sink.setAside(started.lease, { partition: id, run: started.run }, why);
     expect(await sink.nextPartitions(started.lease, 5)).toEqual([]);
     expect(await sink.history.failures(news, 5)).toEqual([{ entity: members, params: {}, failure: why }]);
@@ -243,14 +203,7 @@ export function continuing(kind: SinkKind): void {
   ])('%s, in a fresh start', async (_what, change, expected) => {
     const { sink, started, id } = await halfRun(bench());
     const at = instant(bench().clock.now());
-    const why = {
-      code: 'UPSTREAM',
-      recovery: 'retry',
-      message: '500',
-      at,
-      dropPosition: false,
-      dropWatermark: false,
-    } as const;
+    const why = walkFailure({ at });
     await sink.setAside(started.lease, { partition: id, run: started.run }, why);
     await sink.finish(started.lease, started.run, half(started, 'degraded'));
     expect(await sink.startRun(started.lease, bench().plan('r2', change))).toMatchObject(fresh);
@@ -259,14 +212,13 @@ export function continuing(kind: SinkKind): void {
 
   it('drops the position of a partition set aside because its walk cannot resume there', async () => {
     const { sink, started, id } = await halfRun(bench());
-    const why = {
+    const why = walkFailure({
       code: 'TOKEN_EXPIRED',
       recovery: 'restart-walk',
       message: 'expired',
       at: instant(bench().clock.now()),
       dropPosition: true,
-      dropWatermark: false,
-    } as const;
+    });
     await sink.setAside(started.lease, { partition: id, run: started.run }, why);
     expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(continued);
     expect(await positions(sink, started.lease)).toEqual([null]);
@@ -283,14 +235,7 @@ export function continuing(kind: SinkKind): void {
       page(started, idOf.get('walking') ?? 0, [], { position: { kind: 'offset', offset: 3 } }),
       page(started, idOf.get('sealed') ?? 0, [], { seal: sealed }),
     ]);
-    const why = {
-      code: 'UPSTREAM',
-      recovery: 'retry',
-      message: 'no',
-      at: instant(0),
-      dropPosition: false,
-      dropWatermark: false,
-    } as const;
+    const why = walkFailure({ message: 'no', at: instant(0) });
     await sink.setAside(started.lease, { partition: idOf.get('aside') ?? 0, run: started.run }, why);
     const [again] = await sink.commit(started.lease, [page(started, id, [], { children })]);
     expect(again?.newlyDue).toBe(0);
@@ -324,7 +269,7 @@ export function continuing(kind: SinkKind): void {
       error: { code: 'AUTH_FAILED', recovery: 'stop', message: 'refused' },
     });
 
-  everywhere('resumes a run across runs that could not begin, and shows these as the newest', async () => {
+  test('resumes a run across runs that could not begin, and shows these as the newest', async () => {
     const { sink, started } = await halfRun(bench());
     const missing = { ...entityReport(members, { fetched: 1, inserted: 1 }), withheld: 3 };
     await sink.finish(started.lease, started.run, { ...half(started, 'partial'), entities: [missing] });
@@ -344,24 +289,21 @@ export function continuing(kind: SinkKind): void {
     expect(await sink.startRun(lease, bench().plan('r2'))).toMatchObject(continued);
   });
 
-  everywhere(
-    'keeps what was read for a connector of which no run could begin: nothing, under no identity',
-    async () => {
-      const sink = await bench().open();
-      await sink.enterFailedStart(refused('x1'));
-      expect(await sink.history.overview()).toMatchObject([
-        { identity: null, lastRun: { run: 'x1' }, rows: 0 },
-      ]);
-      expect(await sink.history.connectors()).toEqual([]);
-      // Neither its address nor its name keeps others from being synced.
-      const alike = { connector: 'ne_ws' as typeof news };
-      await sink.enterFailedStart({ ...refused('x2'), ...alike });
-      const lease = await sink.acquire(identity({ baseUrl: 'https://elsewhere.test' }));
-      expect(await sink.startRun(lease, bench().plan('r1'))).toMatchObject(fresh);
-      expect(await sink.history.connectors()).toMatchObject([{ baseUrl: 'https://elsewhere.test' }]);
-      await expect(sink.enterFailedStart(refused('x3'))).rejects.toMatchObject({ code: 'CONNECTOR_BUSY' });
-    },
-  );
+  test('keeps what was read for a connector of which no run could begin: nothing, under no identity', async () => {
+    const sink = await bench().open();
+    await sink.enterFailedStart(refused('x1'));
+    expect(await sink.history.overview()).toMatchObject([
+      { identity: null, lastRun: { run: 'x1' }, rows: 0 },
+    ]);
+    expect(await sink.history.connectors()).toEqual([]);
+    // Neither its address nor its name keeps others from being synced.
+    const alike = { connector: 'ne_ws' as typeof news };
+    await sink.enterFailedStart({ ...refused('x2'), ...alike });
+    const lease = await sink.acquire(identity({ baseUrl: 'https://elsewhere.test' }));
+    expect(await sink.startRun(lease, bench().plan('r1'))).toMatchObject(fresh);
+    expect(await sink.history.connectors()).toMatchObject([{ baseUrl: 'https://elsewhere.test' }]);
+    await expect(sink.enterFailedStart(refused('x3'))).rejects.toMatchObject({ code: 'CONNECTOR_BUSY' });
+  });
 
   it('keeps a hundred runs that could not begin, and the runs that others resume', async () => {
     const { sink, started } = await halfRun(bench());

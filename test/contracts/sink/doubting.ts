@@ -1,4 +1,4 @@
-import { expect, it as everywhere } from 'vitest';
+import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
@@ -19,7 +19,7 @@ import {
   start,
   type SinkKind,
 } from './fixture.ts';
-import { held, list, membersOf, readingOf, RunOfLists, settled, whole } from './lists-and-members.ts';
+import { held, list, membersOf, readingOf, beginLists, RunInHand, settled, whole } from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
 /** What follows where the end of a walk proves nothing. */
@@ -31,8 +31,8 @@ export function doubting(kind: SinkKind): void {
 
   async function runs() {
     const sinkOf = await held(bench());
-    const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunOfLists> =>
-      await RunOfLists.start(bench(), sinkOf, run, change);
+    const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunInHand> =>
+      await beginLists(bench(), sinkOf, run, change);
     const status = async (entity: string) =>
       (await sinkOf.sink.history.connectors())[0]?.entities.find((one) => one.entity === entity);
     const partMissing = async () => await sinkOf.sink.partMissing(sinkOf.lease);
@@ -40,54 +40,49 @@ export function doubting(kind: SinkKind): void {
   }
 
   // Proves promise 3.1
-  everywhere(
-    'leaves everything as it was: what is missing, how fresh it is, when it was read, and how the next run reads it',
-    async () => {
-      const { sink, lease, begin, status, partMissing } = await runs();
-      const incremental = { reading: readingOf({ lists: { isIncremental: true } }) };
-      const absence = 'nothing' as const;
-      const first = await begin('r1', incremental);
-      const watermark = instant(start);
-      await first.read(null, { records: [list('a'), list('b')], seal: whole({ absence, watermark }) });
-      await first.sweep();
-      await first.finish();
-      const before = await status(lists);
-      const fresh = await sink.history.freshness(lease.connector);
+  test('leaves everything as it was: what is missing, how fresh it is, when it was read, and how the next run reads it', async () => {
+    const { sink, lease, begin, status, partMissing } = await runs();
+    const incremental = { reading: readingOf({ lists: { isIncremental: true } }) };
+    const absence = 'nothing' as const;
+    const first = await begin('r1', incremental);
+    const watermark = instant(start);
+    await first.read(null, { records: [list('a'), list('b')], seal: whole({ absence, watermark }) });
+    await first.sweep();
+    await first.finish();
+    const before = await status(lists);
+    const fresh = await sink.history.freshness(lease.connector);
 
-      const second = await begin('r2', { ...incremental, isFull: true });
-      await second.read(null, { records: [list('a')], ...doubted() });
-      await second.sweep();
-      const found = [{ entity: lists, listings: 1, params: {}, doubt: three, runs: 1 }];
-      expect(await partMissing()).toEqual(found);
-      const entities = [{ ...entityReport(lists, { fetched: 1, unchanged: 1 }), isProven: false }];
-      const { run } = second;
-      await sink.finish(lease, run, report({ lease, run }, { entities, partMissing: found }));
+    const second = await begin('r2', { ...incremental, isFull: true });
+    await second.read(null, { records: [list('a')], ...doubted() });
+    await second.sweep();
+    const found = [{ entity: lists, listings: 1, params: {}, doubt: three, runs: 1 }];
+    expect(await partMissing()).toEqual(found);
+    const entities = [{ ...entityReport(lists, { fetched: 1, unchanged: 1 }), isProven: false }];
+    const { run } = second;
+    await sink.finish(lease, run, report({ lease, run }, { entities, partMissing: found }));
 
-      expect(await status(lists)).toMatchObject({
-        rows: 2,
-        missing: 0,
-        partMissing: { listings: 1, doubt: three },
-      });
-      expect((await status(lists))?.lastCompleteReadAt).toBe(before?.lastCompleteReadAt);
-      expect(await sink.history.freshness(lease.connector)).toEqual(fresh);
-      expect(await sink.history.overview()).toMatchObject([
-        { partMissing: [{ entity: lists, listings: 1 }] },
-      ]);
-      const third = await begin('r3', incremental);
-      expect(await third.modes(), 'again in full').toEqual(['lists full']);
-      await third.read(null, { records: [list('a')], seal: whole({ absence, watermark }) });
-      await third.sweep();
-      expect(await partMissing()).toEqual([]);
-      expect(await status(lists)).toMatchObject({ missing: 1, partMissing: null });
-      const fourth = await begin('r4', incremental);
-      expect(await fourth.modes()).toEqual(['lists incremental']);
-      await fourth.read(null, doubted());
-      await fourth.finish();
-      const fifth = await begin('r5', incremental);
-      expect(await fifth.modes(), 'from the watermark before').toEqual(['lists incremental']);
-      expect(await fifth.partition(null)).toMatchObject({ watermark });
-    },
-  );
+    expect(await status(lists)).toMatchObject({
+      rows: 2,
+      missing: 0,
+      partMissing: { listings: 1, doubt: three },
+    });
+    expect((await status(lists))?.lastCompleteReadAt).toBe(before?.lastCompleteReadAt);
+    expect(await sink.history.freshness(lease.connector)).toEqual(fresh);
+    expect(await sink.history.overview()).toMatchObject([{ partMissing: [{ entity: lists, listings: 1 }] }]);
+    const third = await begin('r3', incremental);
+    expect(await third.modes(), 'again in full').toEqual(['lists full']);
+    await third.read(null, { records: [list('a')], seal: whole({ absence, watermark }) });
+    await third.sweep();
+    expect(await partMissing()).toEqual([]);
+    expect(await status(lists)).toMatchObject({ missing: 1, partMissing: null });
+    const fourth = await begin('r4', incremental);
+    expect(await fourth.modes()).toEqual(['lists incremental']);
+    await fourth.read(null, doubted());
+    await fourth.finish();
+    const fifth = await begin('r5', incremental);
+    expect(await fifth.modes(), 'from the watermark before').toEqual(['lists incremental']);
+    expect(await fifth.partition(null)).toMatchObject({ watermark });
+  });
 
   // Proves promise 3
   it('tells listings that no order and no total proves from those of which part is missing', async () => {
@@ -109,22 +104,6 @@ export function doubting(kind: SinkKind): void {
       'not-yet, then complete',
       'not-yet, then part-missing',
     ]);
-  });
-
-  // Proves promise 3.1
-  it('counts how many runs in a row have found the same', async () => {
-    const { begin, partMissing } = await runs();
-    const counted: unknown[] = [];
-    const other: Doubt = { ...three, shown: 4 };
-    for (const [index, doubt] of [three, three, three, other, { kind: 'repeats' } as const].entries()) {
-      const run = await begin(`r${index}`);
-      await run.read(null, doubted(doubt));
-      await run.finish();
-      counted.push(...(await (await begin(`look${index}`)).ready()).map(({ mode }) => mode));
-      const [found] = await partMissing();
-      counted.push(found?.runs);
-    }
-    expect(counted).toEqual(['full', 1, 'full', 2, 'full', 3, 'full', 1, 'full', 1]);
   });
 
   // Proves promise 3.1
@@ -204,7 +183,7 @@ export function doubting(kind: SinkKind): void {
 
   /** The listings a and b below lists, which changed when `marker` says so. */
   async function readBoth(
-    run: RunOfLists,
+    run: RunInHand,
     {
       a,
       b,

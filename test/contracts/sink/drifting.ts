@@ -155,30 +155,15 @@ export function drifting(kind: SinkKind): void {
   });
 
   it('keeps what was noted by a transaction that failed out, and notes it when it comes again', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, started, id, commit } = await bench().walking();
     const unfit: PreparedRecord = { ...member('1'), values: ['a', '1'] };
     const drift = [drifted('nick')];
     await expect(
       sink.commit(started.lease, [page(started, id, [], { drift }), page(started, id, [unfit], { drift })]),
     ).rejects.toMatchObject({ code: 'INTERNAL' });
     expect(await fields(sink)).toEqual([]);
-    await sink.commit(started.lease, [page(started, id, [member('1')], { drift })]);
+    await commit([member('1')], { drift });
     expect(await fields(sink)).toEqual(['nick']);
-  });
-
-  it('tells two hundred fields of an entity apart and counts the rest under one name', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
-    const many = Array.from({ length: 500 }, (_, index) => drifted(`made up ${index}`));
-    for (const drift of [many.slice(0, 150), many.slice(150, 400), many]) {
-      await sink.commit(started.lease, [page(started, id, [], { drift })]);
-    }
-    expect(await fields(sink)).toHaveLength(201);
-    expect(await fields(sink)).toContain('*');
-    expect((await knownDrift(sink))?.fields.has('*')).toBe(true);
   });
 
   it.each([
@@ -201,16 +186,14 @@ export function drifting(kind: SinkKind): void {
   });
 
   it('does not know a field whose records were refused, until one is stored', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, started, commit } = await bench().walking();
     const refused = drifted('nick', { isRefused: true });
-    await sink.commit(started.lease, [page(started, id, [], { drift: [refused] })]);
+    await commit([], { drift: [refused] });
     expect((await knownDrift(sink))?.fields).toEqual(new Set());
     expect(await sink.history.drift(news)).toMatchObject([{ field: 'nick', place: 'quarantine' }]);
     expect(await sink.drift.evolve(started.lease, started.run, members)).toEqual([]);
-    await sink.commit(started.lease, [page(started, id, [], { drift: [drifted('nick')] })]);
-    await sink.commit(started.lease, [page(started, id, [], { drift: [refused] })]);
+    await commit([], { drift: [drifted('nick')] });
+    await commit([], { drift: [refused] });
     expect((await knownDrift(sink))?.fields).toEqual(new Set(['nick']));
     expect(await sink.history.drift(news)).toMatchObject([{ field: 'nick', place: 'extra' }]);
   });

@@ -88,9 +88,7 @@ export function files(kind: SinkKind): void {
 
   // Proves promise 15
   it('are not noted where the commit of their records fails', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, started, id } = await bench().walking();
     const wrong = page(started, id, [withFile('1', photo('v1'))], { fetched: 7 });
     await expect(sink.commit(started.lease, [wrong])).rejects.toMatchObject({ code: 'ACCOUNTING' });
     expect(await wanted(sink, started)).toEqual([]);

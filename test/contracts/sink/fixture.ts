@@ -13,7 +13,7 @@ import {
   type PreparedRecord,
 } from '../../../src/core/records.ts';
 import type { OpenHistory, OpenHow, Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
-import type { FoundPartition, Partition, Proof, Seal } from '../../../src/sinks/partition.ts';
+import type { FoundPartition, Partition, Proof, Seal, WalkFailure } from '../../../src/sinks/partition.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { ConnectorIdentity, Lease } from '../../../src/sinks/lease.ts';
 import type { PageCommit, EntityReading, RunPlan } from '../../../src/sinks/sink.ts';
@@ -196,6 +196,11 @@ export function reading(change: Partial<EntityReading> = {}): EntityReading {
   };
 }
 
+export function walkFailure(change: Partial<WalkFailure> & Pick<WalkFailure, 'at'>): WalkFailure {
+  const dropped = { dropPosition: false, dropWatermark: false };
+  return { code: 'UPSTREAM', recovery: 'retry', message: '500', ...dropped, ...change };
+}
+
 export function counts(change: Partial<PageCounts>): PageCounts {
   return { ...noCounts, ...change };
 }
@@ -262,6 +267,19 @@ export class Bench {
     return { lease, run: run as RunId };
   }
 
+  /** A run in which one partition is ready, and how a page of that is stored. */
+  async walking(run = 'r1', change: Partial<RunPlan> = {}) {
+    const sink = await this.open();
+    const started = await this.begin(sink, run, change);
+    const { id } = await onlyPartition(sink, started.lease);
+    const commit = async (...[records, more]: PageOf) => {
+      const [committed] = await sink.commit(started.lease, [page(started, id, records, more)]);
+      if (committed === undefined) throw new Error('A page was stored without a word of it');
+      return committed;
+    };
+    return { sink, ...started, started, id, commit };
+  }
+
   /** What a reader of the ledger opens, without a lease. */
   async openHistory(): Promise<OpenHistory> {
     return await this.kind.openHistory(this.folder);
@@ -307,13 +325,13 @@ export async function onlyPartition(sink: Sink, lease: Lease): Promise<Partition
   return first;
 }
 
-/** A page of `members` records (or of the entity given), all of them to be stored. */
-export function page(
-  started: Started,
-  id: number,
+type PageOf = [
   records: readonly PreparedRecord[],
-  change: Partial<PageCommit> & { readonly entity?: EntityName } = {},
-): PageCommit {
+  change?: Partial<PageCommit> & { readonly entity?: EntityName },
+];
+
+/** A page of `members` records (or of the entity given), all of them to be stored. */
+export function page(started: Started, id: number, ...[records, change = {}]: PageOf): PageCommit {
   const { entity = members, ...rest } = change;
   return {
     walk: { partition: id, run: started.run },

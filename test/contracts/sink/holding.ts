@@ -17,6 +17,7 @@ import {
   type Bench,
   type SinkKind,
   type Started,
+  walkFailure,
 } from './fixture.ts';
 import { useBench } from './use-bench.ts';
 import { testProgram } from '../../support/ensure-built.ts';
@@ -100,13 +101,11 @@ export function holding(kind: SinkKind): void {
   });
 
   it('refuses every call of a lease that was given back', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, started, commit } = await bench().walking();
     await started.lease[Symbol.asyncDispose]();
     await using again = await sink.acquire(identity());
     expect(again.epoch).toBe(2);
-    await expect(sink.commit(started.lease, [page(started, id, [member('1')])])).rejects.toMatchObject({
+    await expect(commit([member('1')])).rejects.toMatchObject({
       code: 'FENCED',
     });
     await expect(sink.nextPartitions(started.lease, 1)).rejects.toMatchObject({ code: 'FENCED' });
@@ -117,23 +116,12 @@ export function holding(kind: SinkKind): void {
 
   // Proves promise 11
   it('refuses every call of a holder that another one has overtaken, and stores nothing', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, started, id, commit } = await bench().walking();
     await bench().overtake();
     const walk = { partition: id, run: started.run };
-    const why = {
-      code: 'UPSTREAM',
-      recovery: 'retry',
-      message: '',
-      at: '',
-      dropPosition: true,
-      dropWatermark: false,
-    } as const;
+    const why = walkFailure({ message: '', at: '', dropPosition: true });
     const fenced = { code: 'FENCED', recovery: 'retry' };
-    await expect(sink.commit(started.lease, [page(started, id, [member('1')])])).rejects.toMatchObject(
-      fenced,
-    );
+    await expect(commit([member('1')])).rejects.toMatchObject(fenced);
     await expect(sink.setAside(started.lease, walk, why)).rejects.toMatchObject(fenced);
     await expect(sink.nextPartitions(started.lease, 1)).rejects.toMatchObject(fenced);
     await expect(sink.finish(started.lease, started.run, report(started))).rejects.toMatchObject(fenced);

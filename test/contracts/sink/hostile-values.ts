@@ -1,16 +1,7 @@
 import { expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { EntityTable, PreparedRecord } from '../../../src/core/records.ts';
-import {
-  member,
-  membersTable,
-  onlyPartition,
-  page,
-  partition,
-  members,
-  record,
-  type SinkKind,
-} from './fixture.ts';
+import { member, membersTable, onlyPartition, partition, members, record, type SinkKind } from './fixture.ts';
 import { useRuns } from './run-in-hand.ts';
 import { useBench } from './use-bench.ts';
 
@@ -23,10 +14,8 @@ export function hostileValues(kind: SinkKind): void {
   const bench = useBench(kind);
 
   async function stored(records: readonly PreparedRecord[]): Promise<readonly JsonObject[]> {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
-    await sink.commit(started.lease, [page(started, id, records)]);
+    const { commit } = await bench().walking();
+    await commit(records);
     return await bench().rows();
   }
   const one = (values: Readonly<Record<string, string | number | bigint | null>>): PreparedRecord =>

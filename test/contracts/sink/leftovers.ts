@@ -1,9 +1,9 @@
-import { expect, it as everywhere } from 'vitest';
+import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import { dayMs, lists, liveIds, member, members, news, start, type SinkKind } from './fixture.ts';
-import { held, list, membersOf, readingOf, RunOfLists, settled, whole } from './lists-and-members.ts';
+import { held, list, membersOf, readingOf, beginLists, RunInHand, settled, whole } from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
 /** Lists are asked for what changed, so that most runs meet only a few of them. */
@@ -17,8 +17,8 @@ export function leftovers(kind: SinkKind): void {
   const bench = useBench(kind);
   const it = rulesOf(kind);
   let sinkOf: Awaited<ReturnType<typeof held>>;
-  const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunOfLists> =>
-    RunOfLists.start(bench(), sinkOf, run, { ...changed, ...change });
+  const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunInHand> =>
+    beginLists(bench(), sinkOf, run, { ...changed, ...change });
   const dueMembers = async (): Promise<unknown> =>
     (await sinkOf.sink.history.connectors())[0]?.entities.find(({ entity }) => entity === members)?.due;
 
@@ -67,32 +67,29 @@ export function leftovers(kind: SinkKind): void {
   });
 
   // Proves promise 2.1
-  everywhere(
-    'brings a child whose walk failed when its parent is not met again, once, from where it had stopped',
-    async () => {
-      await readAll();
-      await failOne();
-      const third = await begin('r3');
-      await third.read(null);
-      expect(await third.ready()).toEqual([]);
-      expect(await sinkOf.sink.left(sinkOf.lease)).toEqual([{ entity: members, partitions: 1 }]);
-      expect(await third.leftovers()).toBe(1);
-      expect(await third.leftovers()).toBe(0);
-      const [one, ...others] = await third.ready();
-      expect(others).toEqual([]);
-      expect(one).toMatchObject<Partial<Partition>>({
-        params: { list_id: 'a' },
-        mode: 'incremental',
-        watermark,
-        position: { kind: 'offset', offset: 0 },
-      });
-      expect(await sinkOf.sink.history.failures(news, 5), 'until it is read').toHaveLength(1);
-      await third.read('a');
-      expect(await sinkOf.sink.history.failures(news, 5)).toEqual([]);
-      expect(await sinkOf.sink.left(sinkOf.lease)).toEqual([]);
-      expect(await third.leftovers()).toBe(0);
-    },
-  );
+  test('brings a child whose walk failed when its parent is not met again, once, from where it had stopped', async () => {
+    await readAll();
+    await failOne();
+    const third = await begin('r3');
+    await third.read(null);
+    expect(await third.ready()).toEqual([]);
+    expect(await sinkOf.sink.left(sinkOf.lease)).toEqual([{ entity: members, partitions: 1 }]);
+    expect(await third.leftovers()).toBe(1);
+    expect(await third.leftovers()).toBe(0);
+    const [one, ...others] = await third.ready();
+    expect(others).toEqual([]);
+    expect(one).toMatchObject<Partial<Partition>>({
+      params: { list_id: 'a' },
+      mode: 'incremental',
+      watermark,
+      position: { kind: 'offset', offset: 0 },
+    });
+    expect(await sinkOf.sink.history.failures(news, 5), 'until it is read').toHaveLength(1);
+    await third.read('a');
+    expect(await sinkOf.sink.history.failures(news, 5)).toEqual([]);
+    expect(await sinkOf.sink.left(sinkOf.lease)).toEqual([]);
+    expect(await third.leftovers()).toBe(0);
+  });
 
   it('leaves out what the chain has set aside itself', async () => {
     await readAll();
@@ -143,22 +140,19 @@ export function leftovers(kind: SinkKind): void {
     expect(await dueMembers()).toBe(0);
   });
 
-  everywhere(
-    'drops a child that its parent leads to no more: met again in full, and another way',
-    async () => {
-      await readAll();
-      await failOne();
-      const third = await begin('r3', { isFull: true });
-      const others = ['a', 'b'].map((id) => ({
-        ...membersOf(id),
-        params: { list_id: id, status: 'archived' },
-      }));
-      await third.read(null, { records: [list('a'), list('b')], children: others, seal: all });
-      expect(await third.leftovers()).toBe(0);
-      expect(await dueMembers(), 'the other two').toBe(2);
-      await third.finish('degraded');
-    },
-  );
+  test('drops a child that its parent leads to no more: met again in full, and another way', async () => {
+    await readAll();
+    await failOne();
+    const third = await begin('r3', { isFull: true });
+    const others = ['a', 'b'].map((id) => ({
+      ...membersOf(id),
+      params: { list_id: id, status: 'archived' },
+    }));
+    await third.read(null, { records: [list('a'), list('b')], children: others, seal: all });
+    expect(await third.leftovers()).toBe(0);
+    expect(await dueMembers(), 'the other two').toBe(2);
+    await third.finish('degraded');
+  });
 
   // Proves promise 2.1
   it('brings children that have not been read in full for too long, in full', async () => {
@@ -223,7 +217,7 @@ export function leftovers(kind: SinkKind): void {
     expect(await dueMembers()).toBe(1);
   });
 
-  everywhere('brings thousands of children in one call', async () => {
+  test('brings thousands of children in one call', async () => {
     sinkOf = await held(bench());
     const ids = Array.from({ length: 2_500 }, (_, at) => `l${at}`);
     const first = await begin('r1');

@@ -67,7 +67,7 @@ export function purging(kind: SinkKind): void {
 
   async function run(sink: Sink, name: string, shown: ReturnType<typeof showing>): Promise<RunInHand> {
     await using lease = await sink.acquire(identity());
-    const hand = await RunInHand.begin(bench(), sink, lease, name, { ...plan, isFull: true });
+    const hand = await RunInHand.begin(bench(), { sink, lease }, name, { ...plan, isFull: true });
     await hand.walk(shown);
     await hand.sweep();
     expect(await hand.missing(lists)).toBeUndefined();
@@ -157,7 +157,7 @@ export function purging(kind: SinkKind): void {
   it('begins a listing again whose position may name the record', async () => {
     const sink = await filled();
     const lease = await sink.acquire(identity());
-    const hand = await RunInHand.begin(bench(), sink, lease, 'r2', { ...plan, isFull: true });
+    const hand = await RunInHand.begin(bench(), { sink, lease }, 'r2', { ...plan, isFull: true });
     const [root] = await sink.nextPartitions(lease, 1);
     await sink.commit(lease, [
       {
@@ -199,7 +199,7 @@ export function purging(kind: SinkKind): void {
     const ofMembers = { ...failed, entity: members, params: { list_id: canary } };
     {
       await using lease = await sink.acquire(identity());
-      const hand = await RunInHand.begin(bench(), sink, lease, 'r2', plan);
+      const hand = await RunInHand.begin(bench(), { sink, lease }, 'r2', plan);
       await hand.walk(showing(['a', canary]));
       await hand.finish('degraded', { failures: [ofLists, ofMembers] });
     }
@@ -240,7 +240,7 @@ export function purging(kind: SinkKind): void {
     await sink.purges.purge(news, asked({ of: [{ entity: members, keyTexts: ['["a","1"]'] }] }));
     await using lease = await sink.acquire(identity());
     const kinds = { kind: 'refetch', window: 'refetch', entities: [], roots: [] } as const;
-    const { started } = await RunInHand.begin(bench(), sink, lease, 'f1', { tables, ...kinds });
+    const { started } = await RunInHand.begin(bench(), { sink, lease }, 'f1', { tables, ...kinds });
     await expect(sink.repair.storeRecord(lease, started.run, members, member('1'))).rejects.toMatchObject({
       code: 'USAGE',
     });
@@ -252,7 +252,7 @@ export function purging(kind: SinkKind): void {
   /** A run that refuses these records of lists. */
   async function refuse(sink: Sink, name: string, records: readonly (readonly [string, string?])[]) {
     await using lease = await sink.acquire(identity());
-    const hand = await RunInHand.begin(bench(), sink, lease, name, plan);
+    const hand = await RunInHand.begin(bench(), { sink, lease }, name, plan);
     const [root] = await sink.nextPartitions(lease, 1);
     const [committed] = await sink.commit(lease, [
       {

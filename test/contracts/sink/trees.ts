@@ -1,4 +1,4 @@
-import { expect, it as everywhere } from 'vitest';
+import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Absence } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -16,6 +16,7 @@ import {
   type SinkKind,
   onlyPartition,
   type Bench,
+  walkFailure,
 } from './fixture.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
@@ -108,7 +109,7 @@ export function trees(kind: SinkKind): void {
   });
 
   // Proves promise 1
-  everywhere('resumes exactly the unread listings of a tree after a kill', async () => {
+  test('resumes exactly the unread listings of a tree after a kill', async () => {
     const { sink, started, tree } = await withTwoInside(bench());
     const [x, y] = await ready(sink, started.lease);
     await sink.commit(started.lease, [
@@ -139,14 +140,12 @@ export function trees(kind: SinkKind): void {
     const { sink, started } = await withTwoInside(bench());
     const [x, y] = await ready(sink, started.lease);
     await sink.commit(started.lease, [page(started, x?.id ?? 0, [], { entity: blocks, seal: sealed })]);
-    const why = {
+    const why = walkFailure({
       code: 'NOT_FOUND',
       recovery: 'skip-partition',
       message: 'gone',
       at: instant(start),
-      dropPosition: false,
-      dropWatermark: false,
-    } as const;
+    });
     await sink.setAside(started.lease, { partition: y?.id ?? 0, run: started.run }, why);
     expect(await ready(sink, started.lease)).toEqual([]);
     expect(await entity(sink)).toMatchObject({ due: 1, lastSealedAt: null });

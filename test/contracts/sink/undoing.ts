@@ -202,8 +202,6 @@ export function undoing(kind: SinkKind): void {
     expect(await names()).toEqual(['1 Ada', '2 Grace', '3 Ada', '5 Grace']);
   });
 
-  if (kind.options('/nowhere').type === 'jsonl') return;
-
   // Proves promise 13.1
   it('restores what a run updated, deleted and revived from the versions that are kept', async () => {
     const { begin, sweep, shown } = await written({ versions: new Set([members]) });

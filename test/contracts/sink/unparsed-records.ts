@@ -1,16 +1,7 @@
 import { expect, it } from 'vitest';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import type { RawRecord } from '../../../src/sinks/stored-keys.ts';
-import {
-  counts,
-  identity,
-  member,
-  members,
-  onlyPartition,
-  page,
-  type SinkKind,
-  type Started,
-} from './fixture.ts';
+import { counts, identity, member, members, page, type SinkKind, type Started } from './fixture.ts';
 import { came, store, walk, type Stored } from './same-bytes.ts';
 import { useBench } from './use-bench.ts';
 
@@ -31,11 +22,9 @@ export function unparsedRecords(kind: SinkKind): void {
   const bench = useBench(kind);
 
   it('parses a record that was not parsed where it is written after all, and only there', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, started, commit } = await bench().walking();
     const parsed: string[] = [];
-    await sink.commit(started.lease, [page(started, id, [member('1'), member('2'), member('3')])]);
+    await commit([member('1'), member('2'), member('3')]);
     await sink.repair.tombstoneRecord(started.lease, started.run, members, member('3').keyText);
     const records = [
       unparsed('1', 'Ada', parsed),
@@ -43,8 +32,8 @@ export function unparsedRecords(kind: SinkKind): void {
       unparsed('3', 'Ada', parsed),
       unparsed('4', 'Dora', parsed),
     ];
-    const [committed] = await sink.commit(started.lease, [page(started, id, records)]);
-    expect(committed?.counts).toEqual([
+    const committed = await commit(records);
+    expect(committed.counts).toEqual([
       { entity: members, counts: counts({ fetched: 4, inserted: 1, updated: 2, duplicate: 1 }) },
     ]);
     expect(parsed).toEqual(['2 Bea', '3 Ada', '4 Dora']);
@@ -57,9 +46,7 @@ export function unparsedRecords(kind: SinkKind): void {
   });
 
   it('refuses all pages where parsing gives a record of another key', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, started, id } = await bench().walking();
     const other = { ...member('1'), whole: () => member('2') };
     await expect(
       sink.commit(started.lease, [page(started, id, [member('3')]), page(started, id, [other])]),

@@ -4,7 +4,7 @@ import { Bench, type SinkKind } from './fixture.ts';
 
 /**
  * `it` for rules that the ledger decides with statements which other cases run on every sink: `npm test` tries them on
- * SQLite, `npm run test:long` on all. Cases that a driver can break run `everywhere`.
+ * SQLite, `npm run test:long` on all. What a driver can break is a `test`, of every sink.
  */
 export function rulesOf(kind: SinkKind) {
   return it.runIf(isLong || kind.options('/nowhere').type === 'sqlite');

@@ -30,19 +30,8 @@ const byHand = {
   tables: [membersTable],
 } as const;
 
-/** Versions of rows, of sinks that keep them; of others (JSONL) that the wish for them changes nothing. */
 export function versions(kind: SinkKind): void {
   const bench = useBench(kind);
-
-  if (kind.options('/nowhere').type === 'jsonl') {
-    it('keeps no versions beside its lines', async () => {
-      const { sweep } = await useRuns(bench(), plan);
-      await (await sweep('r1', () => ({ records: [member('1')] }))).finish();
-      await (await sweep('r2', () => ({ records: [member('1', 'Grace')] }))).finish();
-      expect(await bench().count('_sync_versions')).toBe(0);
-    });
-    return;
-  }
 
   /** Each version as `id name from-to`, hours since the start and milliseconds; `-` stands for a deleted row. */
   const history = async (): Promise<readonly string[]> => {
@@ -178,23 +167,6 @@ export function versions(kind: SinkKind): void {
     expect(await history()).toEqual(['1 v5 1-2', '1 v7 2-3', '1 v2 3-']);
   });
 
-  it('begins each version of one moment a millisecond after the one before', async () => {
-    const { sweep } = await useRuns(bench(), plan);
-    await (await sweep('r1', showing(member('1')))).finish();
-    for (const [run, name] of ['Grace', 'Hedy'].entries()) {
-      bench().clock.advance(-hourMs);
-      await (await sweep(`r2${run}`, showing(member('1', name)))).finish();
-    }
-    expect(await history()).toEqual(['1 Ada 1-1+1ms', '1 Grace 1+1ms-1+2ms', '1 Hedy 1+2ms-']);
-    expect(await seqs()).toEqual([
-      [1, 2],
-      [2, 3],
-      [3, null],
-    ]);
-    expect(await asOf(1)).toEqual(['1 Ada']);
-    expect(await asOf(2)).toEqual(['1 Hedy']);
-  });
-
   it('ends each version after it began where the clock went back', async () => {
     const { sweep } = await useRuns(bench(), plan);
     bench().clock.advance(10 * hourMs);
@@ -295,7 +267,9 @@ export function versions(kind: SinkKind): void {
     expect(await withheld()).toEqual([[{ entity: members, withheld: 7 }]]);
     expect(await history()).toEqual(['1 Hedy 3-4', '1 Joan 4-', '2 Hedy 3-4', '2 Joan 4-']);
     const again = await sink.acquire(identity());
-    await (await RunInHand.begin(bench(), sink, again, 'r5', { ...plan, versions: new Set() })).finish();
+    await (
+      await RunInHand.begin(bench(), { sink, lease: again }, 'r5', { ...plan, versions: new Set() })
+    ).finish();
     await again[Symbol.asyncDispose]();
     expect(versionsIn(await sink.purges.expire(news, before(100)))).toEqual([0]);
     expect(await withheld()).toEqual([[]]);

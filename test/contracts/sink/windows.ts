@@ -1,4 +1,4 @@
-import { expect, it as everywhere } from 'vitest';
+import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { FoundPartition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -18,7 +18,7 @@ import {
   start,
   type SinkKind,
 } from './fixture.ts';
-import { held, list, membersOf, readingOf, RunOfLists, settled, whole } from './lists-and-members.ts';
+import { held, list, membersOf, readingOf, beginLists, RunInHand, settled, whole } from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
 const january = '2026-01-01T00:00:00.000Z/2026-02-01T00:00:00.000Z';
@@ -43,13 +43,13 @@ export function windows(kind: SinkKind): void {
   const bench = useBench(kind);
   const it = rulesOf(kind);
   let sinkOf: Awaited<ReturnType<typeof held>>;
-  const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunOfLists> =>
-    RunOfLists.start(bench(), sinkOf, run, change);
+  const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunInHand> =>
+    beginLists(bench(), sinkOf, run, change);
   const partitionsIn = (window: string): Promise<unknown> =>
     bench().count('_sync_partitions', `backfill = '${window}'`);
 
   /** Reads list `a` and the members that a window shows of it. */
-  async function readWindow(run: RunOfLists, id = '1'): Promise<void> {
+  async function readWindow(run: RunInHand, id = '1'): Promise<void> {
     await run.read(null, { records: [list('a')], children: [inWindow('a')] });
     await run.read('a', { records: [member(id)] });
   }
@@ -144,7 +144,7 @@ export function windows(kind: SinkKind): void {
     ]);
   });
 
-  everywhere.each([
+  test.each([
     ['ok', 0, [january]],
     ['degraded', 0, []],
     ['partial', 2, []],
@@ -174,7 +174,7 @@ export function windows(kind: SinkKind): void {
     expect([await partitionsIn(january), await second.modes()]).toEqual([1, ['lists full']]);
   });
 
-  everywhere('says nothing of how fresh an entity is, and is no sync in the history', async () => {
+  test('says nothing of how fresh an entity is, and is no sync in the history', async () => {
     sinkOf = await held(bench());
     const sync = await begin('s1');
     await sync.read(null);

@@ -2,7 +2,7 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
-import { fileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
+import { jsonlKind, sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import {
   dayMs,
@@ -18,14 +18,7 @@ import {
 import { useRuns } from '../../contracts/sink/run-in-hand.ts';
 import { storedState } from '../../support/histories/stored-state.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
-import {
-  beginAnother,
-  copyNews,
-  copyWays,
-  fillWithNews,
-  sqliteKind,
-  useBenches,
-} from '../../support/sinks/copying.ts';
+import { beginAnother, copyNews, copyWays, fillWithNews, useBenches } from '../../support/sinks/copying.ts';
 
 const begin = useBenches();
 const cut = new Error('cut');
@@ -104,11 +97,7 @@ describe.each(copyWays(await postgresSinkKind()))(
 
 describe('a copy into a JSONL sink', () => {
   it('whose lines could not be written keeps runs out of the source, and writes them when it is asked for again', async () => {
-    const lake = fileSinkKind({
-      options: (folder) => ({ type: 'jsonl', name: 'lake', directory: folder, durability: 'normal' }),
-      ledgerFile: (folder) => join(folder, '_ledger.db'),
-    });
-    const [from, to] = [begin(sqliteKind), begin(lake)];
+    const [from, to] = [begin(sqliteKind), begin(jsonlKind)];
     await fillWithNews(from, 5, seededRandom(18));
     const [source, target] = [await from.open(), await to.open()];
     const folder = join(to.folder, news);

@@ -5,7 +5,8 @@ import { History } from '../../support/histories/history.ts';
 import { storedState } from '../../support/histories/stored-state.ts';
 import { tables } from '../../support/histories/world.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
-import { beginAnother, copyNews, sqliteKind } from '../../support/sinks/copying.ts';
+import { sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
+import { beginAnother, copyNews } from '../../support/sinks/copying.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
 
 const histories = repeats('TRIALS', { share: 1, full: 300 });

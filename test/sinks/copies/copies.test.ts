@@ -3,6 +3,7 @@ import { instant } from '../../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
 import { readRows, rowsTable } from '../../../src/sinks/records/whole-rows.ts';
+import { sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import {
   type Bench,
@@ -30,7 +31,6 @@ import {
   copyWays,
   fillWithNews,
   spelledRows,
-  sqliteKind,
   stoppingSink,
   tableIds,
   useBenches,
@@ -105,12 +105,12 @@ describe.each(copyWays(postgres))('a copy %s', (_way, ofSource, ofTarget) => {
         records: (param(walked, 'variant') === 'two' ? second : first).map((id) => member(id)),
       });
     const lease = await source.acquire(identity());
-    const whole = await RunInHand.begin(from, source, lease, 'r1', { roots });
+    const whole = await RunInHand.begin(from, { sink: source, lease }, 'r1', { roots });
     // The second row lives in partition one, and is shown by both.
     await whole.walk(shows(['1', '2', '3'], ['2', '4']));
     await whole.sweep();
     await whole.finish();
-    const killed = await RunInHand.begin(from, source, lease, 'r2', { roots });
+    const killed = await RunInHand.begin(from, { sink: source, lease }, 'r2', { roots });
     await killed.walk(shows(['1', '2'], ['2']));
     await lease[Symbol.asyncDispose]();
     // Of later rows too, in every bit of a chunk, whose lengths differ from sink to sink.
@@ -132,7 +132,7 @@ describe.each(copyWays(postgres))('a copy %s', (_way, ofSource, ofTarget) => {
       [to, target],
     ] as const) {
       await using held = await sink.acquire(identity());
-      const resumed = await RunInHand.begin(bench, sink, held, 'r3', { roots });
+      const resumed = await RunInHand.begin(bench, { sink, lease: held }, 'r3', { roots });
       await resumed.sweep();
       const missing = await sink.history.missing(news, 9);
       expect(missing.map(({ keyText }) => keyText)).toEqual(['["a","3"]', '["a","4"]']);

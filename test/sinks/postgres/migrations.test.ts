@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import { accessSink } from '../../../src/sinks/registry.ts';
-import { member, onlyPartition, page, sealed } from '../../contracts/sink/fixture.ts';
+import { member, page, sealed } from '../../contracts/sink/fixture.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import { testProgram } from '../../support/ensure-built.ts';
@@ -18,9 +18,7 @@ const bench = useBench(kind);
 
 /** A sink of version 1 after one run of three members. */
 beforeEach(async () => {
-  const sink = await bench().open();
-  const started = await bench().begin(sink, 'r1');
-  const { id } = await onlyPartition(sink, started.lease);
+  const { sink, started, id } = await bench().walking();
   await sink.commit(started.lease, [
     page(
       started,

@@ -20,7 +20,8 @@ import { sharedPostgres } from '../../support/postgres.ts';
 import { useMart } from '../../support/publish/mart.ts';
 import { postgresTableRows } from '../../support/publish/read-tables.ts';
 import { tableOf } from '../../support/publish/stored-model.ts';
-import { copyNews, sqliteKind } from '../../support/sinks/copying.ts';
+import { sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
+import { copyNews } from '../../support/sinks/copying.ts';
 import { isLong } from '../../support/trials.ts';
 
 /* A role whose settings turn around what statements mean and what values look like. */

@@ -71,7 +71,7 @@ describe('what a run reads of PostgreSQL', () => {
   async function run(name: string, gone: number): Promise<void> {
     const sink = await bench.open();
     const lease = await sink.acquire(identity());
-    const hand = await RunInHand.begin(bench, sink, lease, name, plan);
+    const hand = await RunInHand.begin(bench, { sink, lease }, name, plan);
     await hand.walk(showing(name, gone));
     await hand.sweep(100);
     await hand.missing(members);

@@ -12,7 +12,7 @@ import { useBench } from '../../contracts/sink/use-bench.ts';
 import { testProgram } from '../../support/ensure-built.ts';
 import { startScript } from '../../support/run-cli.ts';
 import { lastStep, madeUpMigrations } from '../../support/sinks/made-up-versions.ts';
-import { ledgerFile, sqliteKind } from '../../support/sinks/sqlite-kind.ts';
+import { sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
 
 /* No release has migrations yet: version 3 here is made up, and version 1 is what this program writes. */
 
@@ -23,9 +23,7 @@ let file = '';
 
 /** A sink of version 1 after one run of three members. */
 beforeEach(async () => {
-  const sink = await bench().open();
-  const started = await bench().begin(sink, 'r1');
-  const { id } = await onlyPartition(sink, started.lease);
+  const { sink, started, id } = await bench().walking();
   await sink.commit(started.lease, [
     page(
       started,
@@ -35,7 +33,7 @@ beforeEach(async () => {
     ),
   ]);
   await bench().closeSinks();
-  file = ledgerFile(bench().folder);
+  file = sqliteKind.ledgerFile(bench().folder);
 });
 
 interface Stored {

@@ -8,7 +8,7 @@ import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import { identity, member, news, onlyPartition, page } from '../../contracts/sink/fixture.ts';
-import { fileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
+import { jsonlKind, sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
 
 const cleanups: (() => void)[] = [];
@@ -20,22 +20,13 @@ afterEach(() => {
   for (const cleanup of cleanups.splice(0).reverse()) cleanup();
 });
 
-const kinds = {
-  sqlite: (at: string): SinkOptions => ({
-    type: 'sqlite',
-    name: 'a',
-    path: join(at, 'a.db'),
-    durability: 'full',
-  }),
-  jsonl: (at: string): SinkOptions => ({ type: 'jsonl', name: 'a', directory: at, durability: 'full' }),
-};
-const fileOf = { sqlite: (at: string) => join(at, 'a.db'), jsonl: (at: string) => join(at, '_ledger.db') };
+const kinds = { sqlite: sqliteKind, jsonl: jsonlKind };
 const why = { since: new Date(0).toISOString(), reason: 'too expensive' };
 
 describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
   /** As a database browser does: a write transaction that is left open. */
   function hold(): Database.Database {
-    const other = new Database(fileOf[type](folder));
+    const other = new Database(kinds[type].ledgerFile(folder));
     cleanups.push(() => other.close());
     other.exec('BEGIN IMMEDIATE');
     return other;
@@ -45,7 +36,10 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
     more: { clock?: Clock; signal?: AbortSignal; lockTimeoutMs?: number } = {},
   ): Promise<Sink> {
     const { clock = systemClock, signal, lockTimeoutMs } = more;
-    const options = { ...kinds[type](folder), ...(lockTimeoutMs === undefined ? {} : { lockTimeoutMs }) };
+    const options = {
+      ...kinds[type].options(folder),
+      ...(lockTimeoutMs === undefined ? {} : { lockTimeoutMs }),
+    };
     return await openSink(options, { clock, ...(signal === undefined ? {} : { signal }) });
   }
 
@@ -88,7 +82,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
       context: { cause: 'SQLITE_BUSY' },
     });
     expect(String(failure)).toContain(
-      `${fileOf[type](folder)} could not be written: another program holds its write lock`,
+      `${kinds[type].ledgerFile(folder)} could not be written: another program holds its write lock`,
     );
     expect(String(failure)).toContain(
       'a database browser or a sqlite3 shell with an open transaction, a backup',
@@ -124,16 +118,20 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
       return 'opened';
     };
     remount('ro');
-    expect(await told(kinds[type](at)), 'nothing there yet').toContain(`${fileOf[type](at)} is read-only`);
+    expect(await told(kinds[type].options(at)), 'nothing there yet').toContain(
+      `${kinds[type].ledgerFile(at)} is read-only`,
+    );
     remount('rw');
-    expect(await told(kinds[type](at))).toBe('opened');
+    expect(await told(kinds[type].options(at))).toBe('opened');
     remount('ro');
-    expect(await told(kinds[type](at)), 'after a good one').toContain(`${fileOf[type](at)} is read-only`);
+    expect(await told(kinds[type].options(at)), 'after a good one').toContain(
+      `${kinds[type].ledgerFile(at)} is read-only`,
+    );
   });
 
   it('whose file may not be changed says so, with the path', async ({ skip }) => {
     await (await open())[Symbol.asyncDispose]();
-    const file = fileOf[type](folder);
+    const file = kinds[type].ledgerFile(folder);
     try {
       execFileSync('chattr', ['+i', file], { stdio: 'ignore' });
     } catch {
@@ -147,10 +145,10 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
 });
 
 describe('a commit that waits', () => {
-  const bench = useBench(fileSinkKind({ options: (at) => kinds.jsonl(at), ledgerFile: fileOf.jsonl }));
+  const bench = useBench(jsonlKind);
 
   it('stores its page once when the lock is free', async () => {
-    const options = kinds.jsonl(bench().folder);
+    const options = jsonlKind.options(bench().folder);
     let held: Database.Database | null = null;
     let pauses = 0;
     const clock: Clock = {
@@ -163,7 +161,7 @@ describe('a commit that waits', () => {
     await using sink = await openSink(options, { clock });
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
-    held = new Database(fileOf.jsonl(bench().folder));
+    held = new Database(jsonlKind.ledgerFile(bench().folder));
     held.exec('BEGIN IMMEDIATE');
     const [committed] = await sink.commit(started.lease, [page(started, id, [member('1')])]);
     expect([pauses, committed?.counts[0]?.counts.inserted]).toEqual([2, 1]);

@@ -4,10 +4,9 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
 import type { Tx } from '../../../src/sql/database.ts';
-import { randomTurns } from '../../support/delayed-sink.ts';
 import { testProgram } from '../../support/ensure-built.ts';
 import { it } from '../../support/it.ts';
-import { seededRandom } from '../../support/seeded-random.ts';
+import { randomTurns, seededRandom } from '../../support/seeded-random.ts';
 import { openTestSqlite, writerOf } from '../../support/sql/databases.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
 

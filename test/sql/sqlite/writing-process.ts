@@ -1,5 +1,5 @@
 import { openTestSqlite } from '../../support/sql/databases.ts';
-import { randomTurns } from '../../support/delayed-sink.ts';
+import { randomTurns } from '../../support/seeded-random.ts';
 
 /*
  * Stores one group of rows after the other, each in a transaction of many statements that take a random turn of the

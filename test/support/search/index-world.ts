@@ -1,6 +1,5 @@
-import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { fileSinkKind, type FileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
+import { sqliteKind, type FileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import {
   Bench,
   member,
@@ -18,14 +17,10 @@ import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { openSqliteSink } from '../../../src/sinks/sqlite/open-ledger.ts';
 import { readSqliteSink } from '../../../src/sinks/sqlite/readers.ts';
 
-const fileIn = (folder: string): string => join(folder, 'main.db');
-
 export const sqlite: FileSinkKind = {
-  ...fileSinkKind({
-    options: (folder) => ({ type: 'sqlite', name: 'main', path: fileIn(folder), durability: 'normal' }),
-    ledgerFile: fileIn,
-  }),
-  open: (folder, how) => openSqliteSink({ durability: 'normal', ...how, file: fileIn(folder) }),
+  ...sqliteKind,
+  open: (folder, how) =>
+    openSqliteSink({ durability: 'normal', ...how, file: sqliteKind.ledgerFile(folder) }),
 };
 
 export const never = new AbortController().signal;

@@ -1,11 +1,10 @@
-import { join } from 'node:path';
 import { afterEach } from 'vitest';
 import type { CopyEnd } from '../../../src/app/copy-connector.ts';
 import type { ConnectorName } from '../../../src/core/names.ts';
 import { accessSink } from '../../../src/sinks/registry.ts';
 import type { CopyHow } from '../../../src/sinks/copies.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
-import { fileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
+import { sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import {
   entityReport,
   identity,
@@ -23,16 +22,6 @@ import {
   type SinkKind,
 } from '../../contracts/sink/fixture.ts';
 import { hostileText } from './hostile-texts.ts';
-
-export const sqliteKind = fileSinkKind({
-  options: (folder) => ({
-    type: 'sqlite',
-    name: 'warehouse',
-    path: join(folder, 'warehouse.db'),
-    durability: 'normal',
-  }),
-  ledgerFile: (folder) => join(folder, 'warehouse.db'),
-});
 
 /** Ways between the two databases: a title, the source and the target. */
 export function copyWays(postgres: SinkKind): readonly (readonly [string, SinkKind, SinkKind])[] {

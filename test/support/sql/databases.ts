@@ -8,7 +8,7 @@ import {
   type SqliteDatabase,
   type SqliteOptions,
 } from '../../../src/sql/sqlite/open-sqlite-database.ts';
-import { randomTurns } from '../delayed-sink.ts';
+import { randomTurns } from '../seeded-random.ts';
 import { sharedPostgres } from '../postgres.ts';
 import { startSeed } from '../trials.ts';
 

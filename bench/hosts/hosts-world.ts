@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { startPostgres, type PrivatePostgres } from '../postgres.ts';
-import { startRedis, type PrivateRedis } from '../redis.ts';
+import { startPostgres, type PrivatePostgres } from '../../test/support/postgres.ts';
+import { startRedis, type PrivateRedis } from '../../test/support/redis.ts';
 import { openNetwork, type Network } from './network.ts';
 import { definitionName, definitionText } from './orders.ts';
 import type { Call } from './slow-service.ts';
 
-const main = fileURLToPath(new URL('../../../dist/main.js', import.meta.url));
+const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 const service = fileURLToPath(new URL('slow-service.ts', import.meta.url));
 const shiftedClock = fileURLToPath(new URL('shift-clock.mjs', import.meta.url));
 const redisPassword = 'redis-password-of-this-test';
