@@ -9,7 +9,7 @@ import { openRevisionWorld, type RevisionWorld } from '../support/revision-world
 import { callCli } from '../support/run-cli.ts';
 import { sameRow } from '../support/same-row.ts';
 import { isLong } from '../support/trials.ts';
-import { builtInDefinition, sampleConnectors } from '../support/sample-service.ts';
+import { sampleConnectors, tablesOf } from '../support/sample-service.ts';
 import { triedSampleSinks } from '../support/all-sample-sinks.ts';
 
 const revisions = Number(process.env['REVISIONS'] ?? 2);
@@ -59,12 +59,6 @@ function rowOf(table: EntityTable, line: JsonObject): Row {
     columns: Object.fromEntries(table.columns.map(({ name }) => [name, line[name] ?? null])),
     extra: (line['_extra'] as JsonObject | undefined) ?? null,
   };
-}
-
-function tablesOf(definitionName: string): readonly EntityTable[] {
-  return [...builtInDefinition(definitionName).entities.values()].flatMap(({ table, explodedTable }) =>
-    explodedTable === null ? [table] : [table, explodedTable],
-  );
 }
 
 /** The command as a scheduler would call it. Gives its output, and the changes. */

@@ -1,19 +1,13 @@
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import { eventually } from '../support/jobs/worker-bench.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
-import { openScheduledWorld, type ScheduledWorld } from '../support/scheduled-world.ts';
-import {
-  isRunFinished,
-  isRunStarted,
-  startWorkerProcess,
-  type LogLine,
-  type WorkerProcess,
-} from '../support/worker-process.ts';
+import { useWorkers, type Workers } from '../support/use-workers.ts';
+import { isRunFinished, isRunStarted, type LogLine, type WorkerProcess } from '../support/worker-process.ts';
 
 const schedule = '{ cron: "* * * * * *" }';
 const isOf =
@@ -24,15 +18,9 @@ const isLost = ({ msg }: LogLine): boolean =>
   msg.startsWith('this sink was moved or replaced, or is out of reach');
 const isBack = ({ msg }: LogLine): boolean => msg === 'this sink is back in place';
 
-let world: ScheduledWorld;
+let world: Workers;
 let worker: WorkerProcess;
 let url: string;
-
-afterEach(async () => {
-  worker.child.kill('SIGKILL');
-  await worker.ended;
-  await world[Symbol.asyncDispose]();
-});
 
 describe('a SQLite sink under a running worker', () => {
   // Proves promise 12
@@ -109,18 +97,14 @@ it('does not read the write-ahead log of a sink into a file that was put beside 
 });
 
 async function start(latencyMs: number): Promise<void> {
-  world = await openScheduledWorld({
+  world = await useWorkers({
     connectors: [
       { name: 'news', definition: 'email-marketing', size: 'tiny', schedule },
       { name: 'wiki', definition: 'workspace-notes', size: 'tiny', schedule, sink: 'second' },
     ],
     latencyMs,
   });
-  worker = startWorkerProcess(
-    world,
-    { sinkWatchMs: 200, busyDelayMs: 200 },
-    { listen: { host: '127.0.0.1', port: 0 } },
-  );
+  worker = world.start({ sinkWatchMs: 200, busyDelayMs: 200 }, { listen: { host: '127.0.0.1', port: 0 } });
   const { http } = await worker.until(({ msg }) => msg === 'ready for scheduled runs');
   url = String(http);
 }

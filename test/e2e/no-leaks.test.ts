@@ -1,9 +1,9 @@
 import { Redis } from 'ioredis';
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { SampleSinkType } from '../support/sample-sinks.ts';
-import { openScheduledWorld, type ScheduledWorld } from '../support/scheduled-world.ts';
 import { isLong, repeats } from '../support/trials.ts';
-import { isRunFinished, startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
+import { useWorkers, type Workers } from '../support/use-workers.ts';
+import { isRunFinished, type WorkerProcess } from '../support/worker-process.ts';
 
 /** `RUNS=5000 npx vitest run test/e2e/no-leaks.test.ts` prints the figures of another number of runs. */
 const runs = repeats('RUNS', { share: 10, full: 5000 });
@@ -17,21 +17,15 @@ const mostKeys = 2 * 500 + 50 + 5 * connectors.length + 50;
 /** Of the listings of a tiny workspace. */
 const partitionsOfOne = 15;
 
-let world: ScheduledWorld;
+let world: Workers;
 let worker: WorkerProcess;
-
-afterEach(async () => {
-  worker.child.kill('SIGKILL');
-  await worker.ended;
-  await world[Symbol.asyncDispose]();
-});
 
 // Proves promise 12
 it.each(['sqlite', ...(isLong ? (['jsonl', 'postgres'] as const) : [])] as const)(
   `keeps nothing in memory of a run that is over, and in the ledger only its own rows (%s, ${runs} runs)`,
   { timeout: 3_600_000 },
   async (sinkType) => {
-    world = await openScheduledWorld({
+    world = await useWorkers({
       connectors: connectors.map((name) => ({
         name,
         definition: 'workspace-notes',
@@ -41,7 +35,7 @@ it.each(['sqlite', ...(isLong ? (['jsonl', 'postgres'] as const) : [])] as const
       latencyMs: 0,
       sinkType,
     });
-    worker = startWorkerProcess(world, {}, { concurrency: 4 });
+    worker = world.start({}, { concurrency: 4 });
     // By then every connector has run, and what is loaded or compiled once is there.
     const warm = Math.max(2 * connectors.length, Math.min(1000, Math.round(runs / 5)));
     await runsFinished(warm);

@@ -6,11 +6,12 @@ import { openFolderStore } from '../../src/publish/folder-store.ts';
 import type { ObjectStore } from '../../src/publish/object-store.ts';
 import { openObjectTarget } from '../../src/publish/object-target.ts';
 import { type FileFormat, openRowFileWriters } from '../../src/publish/row-files.ts';
-import { type PublishEnd, publishOnce } from '../../src/publish/publication.ts';
+import type { PublishEnd } from '../../src/publish/publication.ts';
 import { defaultLayout } from '../../src/settings/publish-file.ts';
 import type { ConnectorSettings } from '../../src/settings/settings.ts';
 import { copyObjects, fakePlace, startFakeS3 } from '../support/publish/fake-s3.ts';
 import { jsonlLakeRows, parquetLakeRows } from '../support/publish/lake-rows.ts';
+import { publishNow } from '../support/publish/publish-now.ts';
 import { lakeManifests } from '../support/publish/read-lake.ts';
 import { openStore } from '../support/publish/s3-place.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
@@ -71,20 +72,11 @@ async function publish(
     layout: defaultLayout,
     clock: systemClock,
   });
-  return await publishOnce(target, {
-    settings: {
-      name: 'lake',
-      connectors: [connector as unknown as ConnectorSettings],
-      snapshotEveryMs: null,
-      keepMs: null,
-    },
-    isSnapshotAsked,
-    isNewGenerationAsked: false,
-    by: { program: 'connector-sync test', host: 'here' },
-    clock: systemClock,
-    signal: new AbortController().signal,
-    onProgress: () => undefined,
-  });
+  return await publishNow(
+    target,
+    { connectors: [connector as unknown as ConnectorSettings] },
+    { isSnapshotAsked },
+  );
 }
 
 describe.each(tried)('$format files in a $place, published from a $sink sink of $definition', (what) => {

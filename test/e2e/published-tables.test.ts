@@ -5,12 +5,12 @@ import { systemClock } from '../../src/core/clock.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
 import { type EntityTable, keyTextOf } from '../../src/core/records.ts';
 import { openTarget } from '../../src/publish/open-target.ts';
-import { publishOnce } from '../../src/publish/publication.ts';
 import type { ConnectorSettings, PublishPlace, PublishSettings } from '../../src/settings/settings.ts';
 import type { SinkOptions } from '../../src/sinks/sink-access.ts';
 import { openExistingRecords } from '../../src/sinks/registry.ts';
 import { untilEnd } from '../contracts/target-contract.ts';
 import { sharedPostgres } from '../support/postgres.ts';
+import { publishNow } from '../support/publish/publish-now.ts';
 import { duckdbTableRows, postgresTableRows, type TableRows } from '../support/publish/read-tables.ts';
 import { expectedModelRows } from '../support/publish/stored-model.ts';
 import { openRevisionWorld } from '../support/revision-world.ts';
@@ -94,15 +94,7 @@ describe.each(tried)(
             keepMs: null,
           };
           await using target = await openTarget(settings, { clock: systemClock, signal: untilEnd });
-          const end = await publishOnce(target, {
-            settings,
-            isSnapshotAsked: false,
-            isNewGenerationAsked: false,
-            by: { program: 'connector-sync test', host: 'here' },
-            clock: systemClock,
-            signal: untilEnd,
-            onProgress: () => undefined,
-          });
+          const end = await publishNow(target, settings);
           if (end.kind !== 'published') throw new Error(`revision ${revision}: ${end.kind}`);
           expect(end.warnings).toEqual([]);
           for (const { entity } of end.published.manifest.entities) {

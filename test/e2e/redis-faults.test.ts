@@ -1,9 +1,10 @@
 import { Redis } from 'ioredis';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { noDifferences } from '../support/sample-sinks.ts';
-import { openScheduledWorld, scheduledSinks, type ScheduledWorld } from '../support/scheduled-world.ts';
-import { isRunStarted, startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
+import { scheduledSinks } from '../support/scheduled-world.ts';
+import { isRunStarted, type WorkerProcess } from '../support/worker-process.ts';
 import { repeats } from '../support/trials.ts';
+import { useWorkers, type Workers } from '../support/use-workers.ts';
 
 const trials = repeats('TRIALS', { share: 1, full: 3 });
 const timings = { lockMs: 1000, stalledMs: 500, reconcileMs: 5000, busyDelayMs: 300, retryDelayMs: 300 };
@@ -12,24 +13,15 @@ const connectors = [
   { name: 'wiki', definition: 'workspace-notes', size: 'tiny', schedule: '{ cron: "* * * * * *" }' },
 ] as const;
 
-let world: ScheduledWorld;
+let world: Workers;
 let worker: WorkerProcess;
 
 describe.each(scheduledSinks)('a worker over a sink in %s', (sinkType) => {
-  beforeEach(async () => {
-    world = await openScheduledWorld({ connectors, latencyMs: 20, redis: { appendOnly: true }, sinkType });
-    worker = startWorkerProcess(world, timings);
-    await worker.until(isRunStarted);
-  });
-
-  afterEach(async () => {
-    worker.child.kill('SIGKILL');
-    await worker.ended;
-    await world[Symbol.asyncDispose]();
-  });
-
   // Proves promise 12
   it('restores its schedules when Redis has lost everything in the middle of a run', async () => {
+    world = await useWorkers({ connectors, latencyMs: 20, redis: { appendOnly: true }, sinkType });
+    worker = world.start(timings);
+    await worker.until(isRunStarted);
     for (let trial = 1; trial <= trials; trial += 1) {
       await worker.until(isRunStarted, worker.lines.length);
       await ask((redis) => redis.flushall());

@@ -1,27 +1,21 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { startReceiver } from '../support/notify/receiver.ts';
 import { callCli } from '../support/run-cli.ts';
-import { openScheduledWorld, type ScheduledWorld } from '../support/scheduled-world.ts';
 import { noDifferences } from '../support/sample-sinks.ts';
-import {
-  isRunFinished,
-  isRunStarted,
-  startWorkerProcess,
-  type LogLine,
-  type WorkerProcess,
-} from '../support/worker-process.ts';
+import { useWorkers, type Workers } from '../support/use-workers.ts';
+import { isRunFinished, isRunStarted, type LogLine, type WorkerProcess } from '../support/worker-process.ts';
 
 const every = '{ cron: "* * * * * *" }';
 const once = '{ every: 100d }';
 
-let world: ScheduledWorld;
+let world: Workers;
 let worker: WorkerProcess;
 let whole: string;
 
 beforeEach(async () => {
   const slow = { definition: 'email-marketing', size: 'tiny', schedule: once } as const;
-  world = await openScheduledWorld({
+  world = await useWorkers({
     connectors: [
       { name: 'quick', definition: 'workspace-notes', size: 'tiny', schedule: every },
       { name: 'kept', ...slow },
@@ -35,13 +29,7 @@ beforeEach(async () => {
   const config = readFileSync(world.config, 'utf8');
   whole = config.replaceAll(/^( {2}(?:kept|changed|removed):.*PerSecond:) 1000/gm, '$1 3');
   configure((line) => !/^ {2}added:/.test(line));
-  worker = startWorkerProcess(world, {}, { concurrency: 8 });
-});
-
-afterEach(async () => {
-  worker.child.kill('SIGTERM');
-  await worker.ended;
-  await world[Symbol.asyncDispose]();
+  worker = world.start({}, { concurrency: 8 });
 });
 
 /** The config with these of its lines. */

@@ -6,7 +6,7 @@ import type { EntityTable } from '../../src/core/records.ts';
 import { text } from '../support/service/served-api.ts';
 import type { Row } from '../support/expected-rows.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
-import { builtInDefinition, sampleConnectors } from '../support/sample-service.ts';
+import { builtInDefinition, sampleConnectors, tablesOf } from '../support/sample-service.ts';
 import { allSampleSinks } from '../support/all-sample-sinks.ts';
 import { killedSync } from '../support/killed-sync.ts';
 import { sameRow } from '../support/same-row.ts';
@@ -93,7 +93,7 @@ function writeConfig(world: RevisionWorld, type: SinkType, connectorId: string):
 /** Records of the account that are not stored as they are. */
 function lostFrom(world: RevisionWorld): string[] {
   const truth = world.truth();
-  return tables(world).flatMap((table) => {
+  return tablesOf(world.definitionName).flatMap((table) => {
     const stored = world.stored(table);
     return [...(truth.get(table.entity) ?? [])].flatMap(([key, row]) => {
       const found = stored.get(key);
@@ -111,7 +111,7 @@ function lasting({ entity }: EntityTable, row: Row): Row {
 /** Rows that are alive in the sink and gone from the account; what is in the trash stays, with what is below it. */
 function stillStored(world: RevisionWorld): string[] {
   const truth = world.truth();
-  return tables(world).flatMap((table) =>
+  return tablesOf(world.definitionName).flatMap((table) =>
     [...world.stored(table)].flatMap(([key, { columns }]) => {
       if (truth.get(table.entity)?.has(key) === true) return [];
       const parent = columns['parent'] ?? null;
@@ -121,12 +121,6 @@ function stillStored(world: RevisionWorld): string[] {
         (table.entity !== 'pages' && typeof page === 'string' && world.isTrashed('pages', page));
       return isKept ? [] : [`${table.entity} ${key}`];
     }),
-  );
-}
-
-function tables(world: RevisionWorld) {
-  return [...builtInDefinition(world.definitionName).entities.values()].flatMap(({ table, explodedTable }) =>
-    explodedTable === null ? [table] : [table, explodedTable],
   );
 }
 

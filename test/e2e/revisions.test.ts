@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
-import type { EntityTable } from '../../src/core/records.ts';
 import { text } from '../support/service/served-api.ts';
 import type { Row } from '../support/expected-rows.ts';
 import { openRevisionWorld, type RevisionWorld, type Rows } from '../support/revision-world.ts';
-import { builtInDefinition, sampleConnectors } from '../support/sample-service.ts';
+import { sampleConnectors, tablesOf } from '../support/sample-service.ts';
 import { sameRow } from '../support/same-row.ts';
 import { isLong, triedSinks } from '../support/trials.ts';
 
@@ -85,12 +84,6 @@ function whyStored(
   return readByChange.has(owner) && (owner === entity || !isListed)
     ? 'only a full walk sees it'
     : 'no reason';
-}
-
-function tablesOf(definitionName: string): readonly EntityTable[] {
-  return [...builtInDefinition(definitionName).entities.values()].flatMap(({ table, explodedTable }) =>
-    explodedTable === null ? [table] : [table, explodedTable],
-  );
 }
 
 const names = sampleConnectors.map(([, name]) => name);

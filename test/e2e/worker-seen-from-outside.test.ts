@@ -1,21 +1,18 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { redisContents } from '../support/redis-contents.ts';
-import { openScheduledWorld, redisPassword, type ScheduledWorld } from '../support/scheduled-world.ts';
+import { redisPassword } from '../support/scheduled-world.ts';
 import { testCredentials } from '../support/sync-once.ts';
-import { isRunFinished, startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
+import { useWorkers } from '../support/use-workers.ts';
+import { isRunFinished } from '../support/worker-process.ts';
 
 const boardToken = 'board-token-of-this-test';
 const basic = `Basic ${Buffer.from(`operator:${boardToken}`).toString('base64')}`;
 
-let world: ScheduledWorld;
-let worker: WorkerProcess;
-let url: string;
-
-beforeEach(async () => {
-  world = await openScheduledWorld({
+it('shows no secret in Redis, logs, files, pages or the list of processes', async () => {
+  const world = await useWorkers({
     connectors: [
       { name: 'news', definition: 'email-marketing', size: 'tiny', schedule: '{ cron: "*/2 * * * * *" }' },
       { name: 'wiki', definition: 'workspace-notes', size: 'tiny', schedule: '{ cron: "*/2 * * * * *" }' },
@@ -23,18 +20,9 @@ beforeEach(async () => {
     latencyMs: 30,
     boardToken,
   });
-  worker = startWorkerProcess(world, {}, { listen: { host: '127.0.0.1', port: 0 } });
+  const worker = world.start({}, { listen: { host: '127.0.0.1', port: 0 } });
   const { http } = await worker.until(({ msg }) => msg === 'ready for scheduled runs');
-  url = String(http);
-});
-
-afterEach(async () => {
-  worker.child.kill('SIGKILL');
-  await worker.ended;
-  await world[Symbol.asyncDispose]();
-});
-
-it('shows no secret in Redis, logs, files, pages or the list of processes', async () => {
+  const url = String(http);
   for (const name of ['news', 'wiki']) {
     await worker.until((line) => isRunFinished(line) && line['connector'] === name);
   }

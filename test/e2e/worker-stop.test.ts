@@ -1,11 +1,11 @@
 import { setTimeout as later } from 'node:timers/promises';
 import { Queue } from 'bullmq';
 import { Redis } from 'ioredis';
-import { afterEach, beforeEach, expect, it } from 'vitest';
-import { openScheduledWorld, type ScheduledWorld } from '../support/scheduled-world.ts';
+import { expect, it } from 'vitest';
 import { noDifferences } from '../support/sample-sinks.ts';
+import { useWorkers } from '../support/use-workers.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import { isRunFinished, isRunStarted, startWorkerProcess } from '../support/worker-process.ts';
+import { isRunFinished, isRunStarted } from '../support/worker-process.ts';
 import { isLong, repeats, startSeed } from '../support/trials.ts';
 
 const trials = repeats('TRIALS', { share: 1, full: 50 });
@@ -13,10 +13,9 @@ const seed = startSeed();
 const exitWithinMs = 5000;
 const size = isLong ? 'small' : { members: 800 };
 
-let world: ScheduledWorld;
-
-beforeEach(async () => {
-  world = await openScheduledWorld({
+// Proves promise 12
+it(`ends within 5 s of SIGTERM with 0, uses no attempt, and the next worker resumes (${trials} trials, seed ${seed})`, async () => {
+  const world = await useWorkers({
     connectors: [
       // Once a year: one job, handed from worker to worker. Not so small that a worker ends it before it has to stop.
       { name: 'news', definition: 'email-marketing', size, schedule: '{ cron: "0 0 1 1 *" }' },
@@ -24,12 +23,6 @@ beforeEach(async () => {
     latencyMs: isLong ? 25 : 100,
     concurrency: 2,
   });
-});
-
-afterEach(() => world[Symbol.asyncDispose]());
-
-// Proves promise 12
-it(`ends within 5 s of SIGTERM with 0, uses no attempt, and the next worker resumes (${trials} trials, seed ${seed})`, async () => {
   const random = seededRandom(seed);
   const redis = new Redis(world.redis.url, { maxRetriesPerRequest: null });
   let queue: Queue | null = null;
@@ -37,7 +30,7 @@ it(`ends within 5 s of SIGTERM with 0, uses no attempt, and the next worker resu
   let before: unknown = null;
   try {
     for (let trial = 0; trial < trials; trial += 1) {
-      const worker = startWorkerProcess(world);
+      const worker = world.start();
       if (queue === null) {
         queue = new Queue(await syncsQueue(worker.until((line) => line.msg === 'worker started')), {
           connection: redis,
@@ -70,7 +63,7 @@ it(`ends within 5 s of SIGTERM with 0, uses no attempt, and the next worker resu
       });
     }
     console.log(`slowest of ${trials} exits: ${slowest} ms (seed ${seed})`);
-    const last = startWorkerProcess(world);
+    const last = world.start();
     expect(await last.until(isRunFinished)).toMatchObject({ outcome: 'ok' });
     last.child.kill('SIGTERM');
     await last.ended;

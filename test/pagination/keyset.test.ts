@@ -4,25 +4,6 @@ import { offsetStyle } from '../../src/pagination/offset.ts';
 import type { Advance, PageSeen } from '../../src/pagination/pagination.ts';
 import { timeParam } from '../../src/pagination/pagination.ts';
 import type { Position } from '../../src/sinks/partition.ts';
-import { firstSeed, trials, tryIncrementalWalks } from '../support/pagination/incremental-trials.ts';
-import { expectFoundOut } from '../support/pagination/found-out.ts';
-
-describe('incremental walks: keyset', () => {
-  // Proves promise 2
-  it(`never leave anything behind their watermark, and a quiet one brings the rest (seed ${firstSeed})`, async () => {
-    expect(
-      await tryIncrementalWalks('keyset', ['append', 'delete', 'change', 'bulk-change', 'late-change']),
-    ).toBeGreaterThan(trials);
-  }, 60_000);
-
-  it.each([['since'], ['sort']] as const)(
-    'find out a service that ignores the %s',
-    async (ignores) => {
-      await expectFoundOut('keyset', ignores);
-    },
-    60_000,
-  );
-});
 
 const secondMs = Date.UTC(2026, 4, 1, 10);
 

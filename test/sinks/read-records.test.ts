@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { instant } from '../../src/core/clock.ts';
 import type { EntityName } from '../../src/core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../src/core/records.ts';
@@ -22,6 +22,7 @@ import {
 } from '../contracts/sink/fixture.ts';
 import { jsonlKind, sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
+import { benchOfTest } from '../contracts/sink/use-bench.ts';
 
 const kinds = { sqlite: sqliteKind, jsonl: jsonlKind, postgres: await postgresSinkKind() };
 
@@ -200,12 +201,9 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the records of a %s sin
 });
 
 it('records of a JSONL sink are read as soon as they are committed, before a file has their lines', async () => {
-  const bench = new Bench(kinds.jsonl);
-  onTestFinished(async () => await bench.close());
-  const sink = await bench.open();
-  const started = await bench.begin(sink, 'run-1');
-  const { id } = await onlyPartition(sink, started.lease);
-  await sink.commit(started.lease, [page(started, id, [member('1'), member('2')])]);
+  const bench = benchOfTest(kinds.jsonl);
+  const { commit } = await bench.walking('run-1');
+  await commit([member('1'), member('2')]);
   expect(existsSync(join(bench.folder, news))).toBe(false);
   await using reader = await accessSink(kinds.jsonl.options(bench.folder)).openRecords();
   expect(await shown(reader, 0)).toHaveLength(2);

@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ConnectorName, RunId } from '../../src/core/names.ts';
 import { openSink } from '../../src/sinks/registry.ts';
@@ -22,6 +22,7 @@ import { randomTurns } from '../support/seeded-random.ts';
 import { it } from '../support/it.ts';
 import { sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { repeats, startSeed } from '../support/trials.ts';
+import { benchOfTest } from '../contracts/sink/use-bench.ts';
 
 /*
  * Four runs of one process share a sink, each for a connector of its own; every statement of its database takes a
@@ -88,8 +89,7 @@ describe.each(kinds)('four runs that share one sink of $name', ({ kind: kindOf }
   it('each store what they store alone, whatever their statements wait for', async () => {
     const kind = await kindOf();
     for (let trial = 0; trial < trials; trial += 1) {
-      const bench = new Bench(kind);
-      onTestFinished(async () => await bench.close());
+      const bench = benchOfTest(kind);
       let turns = 0;
       const random = randomTurns(seed + trial);
       const delay = async (): Promise<void> => {

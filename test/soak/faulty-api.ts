@@ -1,6 +1,5 @@
-import { once } from 'node:events';
 import { Agent, createServer, request, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { listen } from '../support/listen.ts';
 
 /** What happens to every call: forwarded, answered with 429 or 500, or never answered. */
 export type ApiMood = 'pass' | 'throttle' | 'error' | 'hang';
@@ -66,11 +65,9 @@ export async function startFaultyApi(target: string, startMs: number): Promise<F
   });
   // Longer than a worker keeps an idle connection, so that none is closed while it sends.
   server.keepAliveTimeout = 60_000;
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port: ownPort } = server.address() as AddressInfo;
+  const { origin, close } = await listen(server);
   return {
-    url: `http://127.0.0.1:${ownPort}`,
+    url: origin,
     refused: () => refused,
     setMood: (next) => {
       mood = next;
@@ -80,10 +77,7 @@ export async function startFaultyApi(target: string, startMs: number): Promise<F
       date = new Date(ms).toUTCString();
     },
     [Symbol.asyncDispose]: async () => {
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
-      await closed;
+      await close();
       agent.destroy();
     },
   };

@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
+import { listen } from './listen.ts';
 
 /** Passes connections on to a port of this machine, until it forgets those that there are, as a firewall does. */
 export async function startRelay(to: number) {
@@ -10,11 +10,10 @@ export async function startRelay(to: number) {
     near.pipe(far);
     far.pipe(near);
     for (const socket of [near, far]) socket.on('error', () => undefined);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
+  });
+  const { port, close } = await listen(server);
   return {
-    port: typeof address === 'object' && address !== null ? address.port : 0,
+    port,
     /** Bytes of the connections so far go nowhere from now on; new ones work. */
     forget: (): void => {
       for (const [near, far] of pairs) {
@@ -25,8 +24,7 @@ export async function startRelay(to: number) {
     },
     [Symbol.asyncDispose]: async (): Promise<void> => {
       for (const socket of pairs.flat()) socket.destroy();
-      server.close();
-      await once(server, 'close');
+      await close();
     },
   };
 }

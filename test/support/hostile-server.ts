@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
 import type { Exchange, HostileCall, Reply } from './hostile/exchange.ts';
 import { apiError, json, success } from './hostile/replies.ts';
+import { countArrivals, listen } from './listen.ts';
 
 export interface HostileServerOptions {
   /** Answers an execute; by default with an empty list. */
@@ -55,8 +55,7 @@ export interface HostileServer extends AsyncDisposable {
 export async function startHostileServer(options: HostileServerOptions = {}): Promise<HostileServer> {
   const calls: HostileCall[] = [];
   const requests: string[] = [];
-  const sockets = new Set<Socket>();
-  const waiting: { readonly count: number; readonly resolve: () => void }[] = [];
+  const { check, arrived } = countArrivals(calls);
   const validTokens = new Set<string>();
   const scopedTo: string[] = [];
   let tokensIssued = 0;
@@ -128,7 +127,7 @@ export async function startHostileServer(options: HostileServerOptions = {}): Pr
       headers: exchange.request.headers,
     };
     calls.push(call);
-    for (const waiter of waiting.filter(({ count }) => calls.length >= count)) waiter.resolve();
+    check();
     return isValid(token) ? (options.respond?.(call) ?? success([])) : apiError(401, 'Invalid token');
   };
 
@@ -159,17 +158,10 @@ export async function startHostileServer(options: HostileServerOptions = {}): Pr
     // A reply that breaks its own connection is what this server is for.
     answer(request, response).catch(() => request.socket.destroy());
   });
-  server.on('connection', (socket) => {
-    sockets.add(socket);
-    socket.on('error', () => undefined);
-    socket.on('close', () => sockets.delete(socket));
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  // `as`: a TCP server's address is never a pipe's name.
-  const { port } = server.address() as AddressInfo;
+  const { origin, openSockets, close } = await listen(server);
 
   return {
-    baseUrl: `http://127.0.0.1:${port}`,
+    baseUrl: origin,
     calls,
     requests,
     tokensIssued: () => tokensIssued,
@@ -182,15 +174,9 @@ export async function startHostileServer(options: HostileServerOptions = {}): Pr
     refuseAllTokens() {
       refusesAll = true;
     },
-    arrived: (count) =>
-      calls.length >= count
-        ? Promise.resolve()
-        : new Promise((resolve) => waiting.push({ count, resolve: () => resolve() })),
-    openSockets: () => sockets.size,
-    async [Symbol.asyncDispose]() {
-      for (const socket of sockets) socket.destroy();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    arrived,
+    openSockets,
+    [Symbol.asyncDispose]: close,
   };
 }
 

@@ -1,3 +1,4 @@
+import type { EntityTable } from '../../src/core/records.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
 import { createSampleAccount } from '../../src/sample/sample-service.ts';
@@ -74,4 +75,11 @@ export function storedByDefault(
   });
   if (tables.has('comments')) tables.set('comments', new Map(comments));
   return tables;
+}
+
+/** The tables of a definition's entities, with those of rows that are made of their elements. */
+export function tablesOf(definitionName: string): readonly EntityTable[] {
+  return [...builtInDefinition(definitionName).entities.values()].flatMap(({ table, explodedTable }) =>
+    explodedTable === null ? [table] : [table, explodedTable],
+  );
 }

@@ -28,7 +28,7 @@ export const sqliteKind = fileSinkKind({
     type: 'sqlite',
     name: 'warehouse',
     path: join(folder, 'warehouse.db'),
-    durability: 'full',
+    durability: 'normal',
   }),
   version: 1,
   ownTables: [],
@@ -37,7 +37,7 @@ export const sqliteKind = fileSinkKind({
 /** JSONL, of whose records it looks at those in the ledger. */
 export const jsonlKind = fileSinkKind({
   ledger: '_ledger.db',
-  options: (folder) => ({ type: 'jsonl', name: 'lake', directory: folder, durability: 'full' }),
+  options: (folder) => ({ type: 'jsonl', name: 'lake', directory: folder, durability: 'normal' }),
   version: 2,
   ownTables: ['_sync_files'],
 });

@@ -4,7 +4,7 @@ import type { Seal } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import { hourMs, identity, lists, member, members, page, start, type SinkKind } from './fixture.ts';
 import {
-  held,
+  type Held,
   list,
   membersOf,
   readingOf,
@@ -26,9 +26,9 @@ export function becomingDue(kind: SinkKind): void {
   const it = rulesOf(kind);
   const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunInHand> =>
     beginLists(bench(), sinkOf, run, change);
-  let sinkOf: Awaited<ReturnType<typeof held>>;
+  let sinkOf: Held;
   const open = async (): Promise<void> => {
-    sinkOf = await held(bench());
+    sinkOf = await bench().hold();
   };
 
   /** A run that reads the lists (list `a` among them) and the members of `a`. */
@@ -78,7 +78,7 @@ export function becomingDue(kind: SinkKind): void {
     await first.read(null, read);
     await first.finish('partial');
     await sinkOf.lease[Symbol.asyncDispose]();
-    sinkOf = await held(bench());
+    sinkOf = await bench().hold();
     const late = instant(bench().clock.now());
     expect(await (await begin('r2', { ...incremental, continueAfter: late })).modes()).toEqual([
       'lists full',

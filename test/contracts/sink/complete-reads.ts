@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { EntityStatus } from '../../../src/sinks/ledger-reader.ts';
 import { hourMs, lists, members, type SinkKind } from './fixture.ts';
-import { held, list, membersOf, beginLists, RunInHand } from './run-in-hand.ts';
+import { list, membersOf, beginLists, RunInHand } from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
 /** What is known of when an entity was last read completely. */
@@ -11,7 +11,7 @@ export function completeReads(kind: SinkKind): void {
   const it = rulesOf(kind);
 
   async function twoLists() {
-    const sinkOf = await held(bench());
+    const sinkOf = await bench().hold();
     const shown = async (): Promise<readonly (string | null)[]> => {
       const entities = (await sinkOf.sink.history.connectors())[0]?.entities ?? [];
       const at = (name: string): EntityStatus | undefined => entities.find(({ entity }) => entity === name);

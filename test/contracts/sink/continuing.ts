@@ -31,12 +31,8 @@ async function halfRun(
   bench: Bench,
   change: Partial<RunPlan> = {},
 ): Promise<{ sink: Sink; started: Started; id: number }> {
-  const sink = await bench.open();
-  const started = await bench.begin(sink, 'r1', change);
-  const { id } = await onlyPartition(sink, started.lease);
-  await sink.commit(started.lease, [
-    page(started, id, [member('1')], { position: { kind: 'offset', offset: 7 } }),
-  ]);
+  const { sink, started, id, commit } = await bench.walking('r1', change);
+  await commit([member('1')], { position: { kind: 'offset', offset: 7 } });
   return { sink, started, id };
 }
 
@@ -55,8 +51,7 @@ export function continuing(kind: SinkKind): void {
   const it = rulesOf(kind);
 
   it('starts from the beginning in an empty sink, with the roots of the plan', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     expect(await sink.nextPartitions(lease, 5)).toEqual([]);
     const roots = [
       rootOf(members),

@@ -19,7 +19,7 @@ import {
   start,
   type SinkKind,
 } from './fixture.ts';
-import { held, list, membersOf, readingOf, beginLists, RunInHand, settled, whole } from './run-in-hand.ts';
+import { list, membersOf, readingOf, beginLists, RunInHand, settled, whole } from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
 /** What follows where the end of a walk proves nothing. */
@@ -30,7 +30,7 @@ export function doubting(kind: SinkKind): void {
   const doubted = (doubt: Doubt = three) => ({ seal: whole({ doubt }) });
 
   async function runs() {
-    const sinkOf = await held(bench());
+    const sinkOf = await bench().hold();
     const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunInHand> =>
       await beginLists(bench(), sinkOf, run, change);
     const status = async (entity: string) =>

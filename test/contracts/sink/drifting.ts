@@ -17,7 +17,6 @@ import type { Sink } from '../../../src/sinks/sink-access.ts';
 import {
   entityReport,
   hourMs,
-  identity,
   member,
   members,
   membersTable,
@@ -110,8 +109,7 @@ export function drifting(kind: SinkKind): void {
 
   // Proves promise 7.2
   it('reports each undeclared and misfitting field with its types, and when it came first', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     await readAndEvolve(
       sink,
       lease,
@@ -176,8 +174,7 @@ export function drifting(kind: SinkKind): void {
     '\u202e',
     'x'.repeat(200),
   ])('takes %j for the name that it is', async (field) => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     const raw = JSON.parse(`{"id":"1",${JSON.stringify(field)}:"x"}`) as JsonObject;
     expect((await sync(sink, lease, 'r1', [raw])).evolved).toEqual([]);
     expect(await fields(sink)).toEqual([field]);

@@ -29,8 +29,7 @@ export function evolving(kind: SinkKind): void {
       { id: '2', city: null, rate: 0.5, open: false },
       { id: '3' },
     ];
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     const first = await sync(sink, lease, 'r1', [...raws, { id: '4', left: 'mixed' }]);
     const types = {
       age: 'integer',
@@ -57,8 +56,7 @@ export function evolving(kind: SinkKind): void {
   });
 
   test('stores what comes from then on in the column, and beside it what does not fit', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }]);
     const next = [
       { id: '1', city: 'Lviv' },
@@ -83,8 +81,7 @@ export function evolving(kind: SinkKind): void {
 
   // Proves promise 7.2
   test('widens an added column of integers to numbers, and rewrites no row that says the same', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     const big = 2n ** 53n + 1n;
     const old = { rate: 0, exact: big, until: 2 ** 53 - 1 };
     await sync(
@@ -215,8 +212,7 @@ export function evolving(kind: SinkKind): void {
   });
 
   it('ends the drift of a field that the definition declares by now, without moving anything', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }]);
     const column: Column = { name: 'city', type: 'string' };
     const declared = { ...membersTable, columns: [...membersTable.columns, column] };
@@ -229,8 +225,7 @@ export function evolving(kind: SinkKind): void {
   test('takes the column of a field that was declared once and is no more', async () => {
     const city: Column = { name: 'city', type: 'string' };
     const declared = { ...membersTable, columns: [...membersTable.columns, city] };
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }], declared);
     const { evolved } = await sync(sink, lease, 'r2', [{ id: '1', city: 'Lviv' }], membersTable);
     expect(evolved).toEqual([{ ...city, isEvolved: true }]);
@@ -241,8 +236,7 @@ export function evolving(kind: SinkKind): void {
   });
 
   it('stores without the column in a run whose plan lacks it, and fills it in the next run that has it', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }]);
     const untold = await sync(
       sink,

@@ -5,7 +5,6 @@ import type { RunReport } from '../../../src/sinks/run-report.ts';
 import {
   dayMs,
   entityReport,
-  identity,
   member,
   members,
   news,
@@ -19,7 +18,7 @@ import {
   type SinkKind,
   type Started,
 } from './fixture.ts';
-import { held, list, membersOf, readingOf, beginLists, RunInHand, whole } from './run-in-hand.ts';
+import { list, membersOf, readingOf, beginLists, RunInHand, whole } from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
 export function finishing(kind: SinkKind): void {
@@ -139,7 +138,7 @@ export function finishing(kind: SinkKind): void {
   it('tells a complete read from one of changes', async () => {
     const reading = readingOf({ lists: { isIncremental: true } });
     const seal = whole({ watermark: instant(start) });
-    const sinkOf = await held(bench());
+    const sinkOf = await bench().hold();
     const read = async (run: string): Promise<void> => {
       const one = await beginLists(bench(), sinkOf, run, { reading });
       await one.read(null, { seal });
@@ -192,8 +191,7 @@ export function finishing(kind: SinkKind): void {
   });
 
   it('keeps a quarantined record for 90 days after it was last seen', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     const refused = { entity: members, reason: 'key-missing', detail: 'no id', record: '{}' } as const;
     const entities = [entityReport(members, { fetched: 1, quarantined: 1 })];
     const first = { lease, run: 'r1' as Started['run'] };
@@ -230,7 +228,7 @@ export function finishing(kind: SinkKind): void {
   });
 
   test('forgets partitions without rows that nothing led to and that were not read since the plan says, and keeps what is due', async () => {
-    const sinkOf = await held(bench());
+    const sinkOf = await bench().hold();
     const begin = async (run: string): Promise<RunInHand> => beginLists(bench(), sinkOf, run);
     const first = await begin('r1');
     const ids = ['empty', 'read', 'aside', 'late', 'gone'];
@@ -263,7 +261,7 @@ export function finishing(kind: SinkKind): void {
   });
 
   it('keeps the newest sync and the run that began its chain, however many other runs came after', async () => {
-    const sinkOf = await held(bench());
+    const sinkOf = await bench().hold();
     const first = await beginLists(bench(), sinkOf, 's1');
     await first.read(null, { seal: null });
     const second = await beginLists(bench(), sinkOf, 's2');
@@ -282,8 +280,7 @@ export function finishing(kind: SinkKind): void {
   });
 
   it('keeps the newest thousand runs', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     const rows = Array.from(
       { length: 1_500 },
       (_, index) => `('old${index}', 'news', 1, '', 0, 'ok', '2026-03-01T00:00:00.000Z')`,

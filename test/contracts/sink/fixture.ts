@@ -251,6 +251,12 @@ export class Bench {
     return sink;
   }
 
+  /** Opens the sink and acquires the connector. */
+  async hold(): Promise<{ readonly sink: Sink; readonly lease: Lease }> {
+    const sink = await this.open();
+    return { sink, lease: await sink.acquire(identity()) };
+  }
+
   plan(run: string, change: Partial<RunPlan> = {}): RunPlan {
     const nowMs = this.clock.now();
     return runPlan(run, {

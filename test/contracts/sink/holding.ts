@@ -76,8 +76,7 @@ export function holding(kind: SinkKind): void {
   });
 
   it('refuses a connector that this process holds already, through the same sink or another', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     await expect(sink.acquire(identity())).rejects.toThrow(ConnectorBusyError);
     const other = await bench().open();
     await expect(other.acquire(identity())).rejects.toThrow(

@@ -3,7 +3,16 @@ import { instant } from '../../../src/core/clock.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import { dayMs, lists, liveIds, member, members, news, start, type SinkKind } from './fixture.ts';
-import { held, list, membersOf, readingOf, beginLists, RunInHand, settled, whole } from './run-in-hand.ts';
+import {
+  type Held,
+  list,
+  membersOf,
+  readingOf,
+  beginLists,
+  RunInHand,
+  settled,
+  whole,
+} from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
 /** Lists are asked for what changed, so that most runs meet only a few of them. */
@@ -16,7 +25,7 @@ const all = whole({ watermark, absence: 'nothing' });
 export function leftovers(kind: SinkKind): void {
   const bench = useBench(kind);
   const it = rulesOf(kind);
-  let sinkOf: Awaited<ReturnType<typeof held>>;
+  let sinkOf: Held;
   const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunInHand> =>
     beginLists(bench(), sinkOf, run, { ...changed, ...change });
   const dueMembers = async (): Promise<unknown> =>
@@ -24,7 +33,7 @@ export function leftovers(kind: SinkKind): void {
 
   /** A run that reads lists `a` and `b` and their members, all of it in full. */
   async function readAll(): Promise<void> {
-    sinkOf = await held(bench());
+    sinkOf = await bench().hold();
     const first = await begin('r1');
     await first.read(null, {
       records: [list('a'), list('b')],
@@ -189,7 +198,7 @@ export function leftovers(kind: SinkKind): void {
   });
 
   it('brings children whose full walk was never swept', async () => {
-    sinkOf = await held(bench());
+    sinkOf = await bench().hold();
     const first = await begin('r1');
     await first.read(null, { records: [list('a')], children: [membersOf('a')], seal: all });
     await first.sweep();
@@ -218,7 +227,7 @@ export function leftovers(kind: SinkKind): void {
   });
 
   test('brings thousands of children in one call', async () => {
-    sinkOf = await held(bench());
+    sinkOf = await bench().hold();
     const ids = Array.from({ length: 2_500 }, (_, at) => `l${at}`);
     const first = await begin('r1');
     await first.read(null, {

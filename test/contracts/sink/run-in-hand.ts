@@ -18,7 +18,6 @@ import type { Sink } from '../../../src/sinks/sink-access.ts';
 import {
   entityReport,
   hourMs,
-  identity,
   lists,
   listsTable,
   members,
@@ -188,14 +187,9 @@ export interface Held {
   readonly lease: Lease;
 }
 
-export async function held(bench: Bench): Promise<Held> {
-  const sink = await bench.open();
-  return { sink, lease: await sink.acquire(identity()) };
-}
-
 /** Whole runs after each other over one lease. */
 export async function useRuns(bench: Bench, plan: Partial<RunPlan>) {
-  const { sink, lease } = await held(bench);
+  const { sink, lease } = await bench.hold();
   const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunInHand> =>
     RunInHand.begin(bench, { sink, lease }, run, { ...plan, ...change });
   /** Walks and sweeps; ends there. */

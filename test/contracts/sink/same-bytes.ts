@@ -84,8 +84,7 @@ export function sameBytes(kind: SinkKind): void {
   const bench = useBench(kind);
 
   it('remembers from which bytes rows were stored', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     const volatileHash = 'f'.repeat(32);
     const all = [came('1', 'a'), came('2', 'a', 'Bea', { volatileHash }), came('3', 'a')];
     await walk(bench(), sink, lease, 'r1', [...all, member('4')]);
@@ -104,8 +103,7 @@ export function sameBytes(kind: SinkKind): void {
   });
 
   it('remembers rows of many blocks, each met on its own', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     const all = Array.from({ length: 1_000 }, (_, index) => came(String(index), 'a'));
     await walk(bench(), sink, lease, 'r1', all);
     const some = all.filter((_, index) => index % 99 === 0);
@@ -203,8 +201,7 @@ export function sameBytes(kind: SinkKind): void {
   });
 
   it('notes the bytes of rows that it meets as they are, and writes no row for it', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     const withVolatile = { volatileHash: 'f'.repeat(32) };
     await walk(bench(), sink, lease, 'r1', [member('1'), came('2', 'a'), member('3')]);
     const before = await stateOf(bench());
@@ -220,8 +217,7 @@ export function sameBytes(kind: SinkKind): void {
   });
 
   it('replaces the bytes of rows of the same content once a day, all of them in one run', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     const sameIn = async (run: string, bytes: string): Promise<readonly string[]> => {
       await sink.startRun(lease, bench().plan(run));
       return await sameIds(sink, lease, [came('1', bytes), came('2', bytes)]);
@@ -247,8 +243,7 @@ export function sameBytes(kind: SinkKind): void {
   });
 
   it('remembers nothing of a commit that was rolled back', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     await walk(bench(), sink, lease, 'r1', [member('1'), came('2', 'a')]);
     await sink.startRun(lease, bench().plan('r2'));
     const { id } = await onlyPartition(sink, lease);
@@ -266,8 +261,7 @@ export function sameBytes(kind: SinkKind): void {
   });
 
   it('has one secret key for each connector, and another one in every sink', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     const { rawKey } = await sink.startRun(lease, bench().plan('r1'));
     expect(rawKey).toMatch(/^[0-9a-f]{64}$/);
     await lease[Symbol.asyncDispose]();

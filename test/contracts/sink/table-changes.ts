@@ -3,7 +3,6 @@ import type { Column, EntityTable, FieldType } from '../../../src/core/records.t
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import {
   counts,
-  identity,
   member,
   members,
   membersTable,
@@ -69,8 +68,7 @@ export function tableChanges(kind: SinkKind): void {
       },
     ],
   ])('refuses %s, and stays usable with the old definition', async (_what, changed) => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     await sink.startRun(lease, bench().plan('r1', planned(membersTable)));
     await expect(sink.startRun(lease, bench().plan('r2', planned(changed)))).rejects.toMatchObject({
       code: 'SINK_INCOMPATIBLE',

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import type { RawRecord } from '../../../src/sinks/stored-keys.ts';
-import { counts, identity, member, members, page, type SinkKind, type Started } from './fixture.ts';
+import { counts, member, members, page, type SinkKind, type Started } from './fixture.ts';
 import { came, store, walk, type Stored } from './same-bytes.ts';
 import { useBench } from './use-bench.ts';
 
@@ -63,8 +63,7 @@ export function unparsedRecords(kind: SinkKind): void {
   }
 
   it('does not look again for a row that it is sure of', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     await walk(bench(), sink, lease, 'r1', [came('1', 'a')]);
     await sink.startRun(lease, bench().plan('r2'));
     const parsed: string[] = [];
@@ -101,8 +100,7 @@ export function unparsedRecords(kind: SinkKind): void {
       },
     ],
   ])('looks again for a row once %s', async (_what, change) => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     await walk(bench(), sink, lease, 'r1', [came('1', 'a')]);
     await sink.startRun(lease, bench().plan('r2'));
     const parsed: string[] = [];
@@ -114,8 +112,7 @@ export function unparsedRecords(kind: SinkKind): void {
   });
 
   it('looks again for a row that it found beside a commit', async () => {
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     await walk(bench(), sink, lease, 'r1', [came('1', 'v0', 'v0')]);
     await sink.startRun(lease, bench().plan('r2'));
     for (let version = 1; version <= 20; version += 1) {

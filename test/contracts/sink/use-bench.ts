@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, it } from 'vitest';
+import { afterEach, beforeEach, it, onTestFinished } from 'vitest';
 import { isLong } from '../../support/trials.ts';
 import { Bench, type SinkKind } from './fixture.ts';
 
@@ -24,4 +24,11 @@ export function useBench(kind: SinkKind): () => Bench {
     if (bench === null) throw new Error('Only inside a test');
     return bench;
   };
+}
+
+/** A bench of one test. */
+export function benchOfTest(kind: SinkKind): Bench {
+  const bench = new Bench(kind);
+  onTestFinished(async () => await bench.close());
+  return bench;
 }

@@ -18,7 +18,16 @@ import {
   start,
   type SinkKind,
 } from './fixture.ts';
-import { held, list, membersOf, readingOf, beginLists, RunInHand, settled, whole } from './run-in-hand.ts';
+import {
+  type Held,
+  list,
+  membersOf,
+  readingOf,
+  beginLists,
+  RunInHand,
+  settled,
+  whole,
+} from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
 const january = '2026-01-01T00:00:00.000Z/2026-02-01T00:00:00.000Z';
@@ -42,7 +51,7 @@ function inWindow(id: string): FoundPartition {
 export function windows(kind: SinkKind): void {
   const bench = useBench(kind);
   const it = rulesOf(kind);
-  let sinkOf: Awaited<ReturnType<typeof held>>;
+  let sinkOf: Held;
   const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunInHand> =>
     beginLists(bench(), sinkOf, run, change);
   const partitionsIn = (window: string): Promise<unknown> =>
@@ -56,7 +65,7 @@ export function windows(kind: SinkKind): void {
 
   // Proves promise 13
   it('leaves an unfinished sync alone: its positions, what is ready, and what it has met', async () => {
-    sinkOf = await held(bench());
+    sinkOf = await bench().hold();
     const sync = await begin('s1');
     await sync.read(null, { records: [list('a'), list('b')], children: [membersOf('a'), membersOf('b')] });
     await sync.read('a', { records: [member('1')], seal: null });
@@ -82,7 +91,7 @@ export function windows(kind: SinkKind): void {
 
   // Proves promise 13
   it('resumes its own window after a kill, also when a sync ran meanwhile, and no other', async () => {
-    sinkOf = await held(bench());
+    sinkOf = await bench().hold();
     const first = await begin('b1', backfill());
     await first.read(null, { records: [list('a')], children: [inWindow('a')] });
     await first.read('a', { records: [member('1')], seal: null });
@@ -104,7 +113,7 @@ export function windows(kind: SinkKind): void {
   });
 
   it('is read in full from the start, whatever the living partitions know', async () => {
-    sinkOf = await held(bench());
+    sinkOf = await bench().hold();
     const incremental = { reading: readingOf({ members: { isIncremental: true } }) };
     const sync = await begin('s1', incremental);
     await sync.read(null, { records: [list('a')], children: [membersOf('a', settled('m1'))] });
@@ -124,7 +133,7 @@ export function windows(kind: SinkKind): void {
   });
 
   it('puts its rows where the living partition has them, which the next full walk judges', async () => {
-    sinkOf = await held(bench());
+    sinkOf = await bench().hold();
     const first = await begin('b1', backfill());
     await readWindow(first, 'gone');
     await first.finish();
@@ -152,7 +161,7 @@ export function windows(kind: SinkKind): void {
   ] as const)(
     'after a run that ended as %s, keeps %i partitions and is done: %j',
     async (outcome, kept, done) => {
-      sinkOf = await held(bench());
+      sinkOf = await bench().hold();
       const first = await begin('b1', backfill());
       await readWindow(first);
       expect(await partitionsIn(january)).toBe(2);
@@ -165,7 +174,7 @@ export function windows(kind: SinkKind): void {
   );
 
   it('is forgotten when it starts from the beginning', async () => {
-    sinkOf = await held(bench());
+    sinkOf = await bench().hold();
     const first = await begin('b1', backfill());
     await first.read(null, { records: [list('a')], children: [inWindow('a'), inWindow('b')] });
     const late = { ...backfill(), continueAfter: instant(bench().clock.now() + dayMs) };
@@ -175,7 +184,7 @@ export function windows(kind: SinkKind): void {
   });
 
   test('says nothing of how fresh an entity is, and is no sync in the history', async () => {
-    sinkOf = await held(bench());
+    sinkOf = await bench().hold();
     const sync = await begin('s1');
     await sync.read(null);
     await sync.finish();
@@ -194,7 +203,7 @@ export function windows(kind: SinkKind): void {
   });
 
   it('is dropped by a later sync when no run resumes it', async () => {
-    sinkOf = await held(bench());
+    sinkOf = await bench().hold();
     const first = await begin('b1', backfill());
     await first.read(null, { records: [list('a')], children: [inWindow('a')] });
     const sync = await begin('s1');
@@ -209,7 +218,7 @@ export function windows(kind: SinkKind): void {
   });
 
   it('lets runs of other kinds stand beside a sync too', async () => {
-    sinkOf = await held(bench());
+    sinkOf = await bench().hold();
     const sync = await begin('s1');
     await sync.read(null, { records: [list('a')], children: [membersOf('a')], seal: null });
     const { sink, lease } = sinkOf;

@@ -354,9 +354,7 @@ describe('a copied record', () => {
 it('whole rows are read as many at a time as 4 MB hold, also where small rows are followed by large ones', async () => {
   for (const kind of [sqliteKind, postgres]) {
     const bench = begin(kind);
-    const sink = await bench.open();
-    const started = await bench.begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, commit } = await bench.walking();
     const small = Array.from({ length: 120 }, (_, index) => member(`small ${index}`));
     // Lengths count, not what a server has compressed them to.
     const large = Array.from({ length: 12 }, (_, index) =>
@@ -364,7 +362,7 @@ it('whole rows are read as many at a time as 4 MB hold, also where small rows ar
         extra: index % 2 === 0 ? null : JSON.stringify({ wide: 'y'.repeat(1_000_000) }),
       }),
     );
-    await sink.commit(started.lease, [page(started, id, [...small, ...large, member('last')])]);
+    await commit([...small, ...large, member('last')]);
     const { records, db } = sink.copies.ledger;
     const of = { ...membersTable, stored: membersTable.columns, hasVersions: false };
     const table = rowsTable(records, news, of);

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { openSink } from '../../../src/sinks/registry.ts';
-import { Bench } from '../../contracts/sink/fixture.ts';
+import {} from '../../contracts/sink/fixture.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import {
   isCommit,
@@ -12,6 +12,7 @@ import { seededRandom } from '../../support/seeded-random.ts';
 import { shortenWaits } from '../../support/shorten-waits.ts';
 import { atPort, PagedRun } from '../../support/sinks/paged-run.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
+import { benchOfTest } from '../../contracts/sink/use-bench.ts';
 
 /* A connection that is cut at COMMIT says nothing of what became of the transaction. */
 
@@ -20,8 +21,7 @@ const pages = repeats('TRIALS', { share: 20, full: 1_000 });
 async function begin(): Promise<{ readonly run: PagedRun; readonly proxy: PostgresProxy }> {
   // Of a write that is tried again: a cut costs a second of them.
   shortenWaits(0.02);
-  const bench = new Bench(await postgresSinkKind());
-  onTestFinished(async () => await bench.close());
+  const bench = benchOfTest(await postgresSinkKind());
   const options = bench.kind.options(bench.folder);
   if (options.type !== 'postgres') throw new TypeError('The kind should be PostgreSQL');
   const proxy = await startPostgresProxy(options.connection.hosts[0]?.port ?? 0);

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import type { ConnectorName, RunId } from '../../../src/core/names.ts';
 import { openLedger, type PostgresPlace } from '../../../src/sinks/postgres/open-ledger.ts';
 import { tableName } from '../../../src/sinks/postgres/records/names.ts';
@@ -13,6 +13,7 @@ import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import { sharedPostgres } from '../../support/postgres.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { isLong, startSeed } from '../../support/trials.ts';
+import { benchOfTest } from '../../contracts/sink/use-bench.ts';
 
 /*
  * Readers continue from the highest `_seq` that they have seen, in plain SQL: a lower one that becomes visible later is
@@ -24,8 +25,7 @@ const changes = isLong ? 1_000_000 : 20_000;
 const timeoutMs = isLong ? 1_800_000 : 120_000;
 
 async function open(): Promise<{ readonly bench: Bench; readonly place: PostgresPlace }> {
-  const bench = new Bench(await postgresSinkKind());
-  onTestFinished(async () => await bench.close());
+  const bench = benchOfTest(await postgresSinkKind());
   const place = bench.kind.options(bench.folder);
   if (place.type !== 'postgres') throw new TypeError('The kind should be PostgreSQL');
   return { bench, place };

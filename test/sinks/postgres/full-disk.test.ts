@@ -6,9 +6,10 @@ import { expect, it, onTestFinished } from 'vitest';
 import { noCounts } from '../../../src/core/records.ts';
 import { mountDisk } from '../../contracts/file-sink/full-disk.ts';
 import { postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
-import { Bench, member, onlyPartition, page } from '../../contracts/sink/fixture.ts';
+import { member } from '../../contracts/sink/fixture.ts';
 import { startPostgres } from '../../support/postgres.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
+import { benchOfTest } from '../../contracts/sink/use-bench.ts';
 
 const rowsPerPage = 100;
 
@@ -24,23 +25,19 @@ it('stops with SINK_FULL where the disk is full, keeps whole commits, and contin
     await postgres.kill();
     execFileSync('umount', [disk]);
   });
-  const bench = new Bench(await postgresSinkKindOn(postgres));
-  onTestFinished(async () => await bench.close());
+  const bench = benchOfTest(await postgresSinkKindOn(postgres));
   if (process.getuid?.() === 0) chownSync(disk, 65_534, 65_534);
   await storeOn(postgres.url, disk);
   const ballast = join(disk, 'ballast');
   writeFileSync(ballast, Buffer.alloc(12 * 1_024 * 1_024));
 
-  const sink = await bench.open();
-  const started = await bench.begin(sink, 'r1');
-  const { id } = await onlyPartition(sink, started.lease);
+  const { sink, started, commit } = await bench.walking();
   const random = seededRandom(1);
   const text = (): string => Array.from({ length: 200 }, () => random().toString(36).slice(2)).join('');
   const store = async (offset: number): Promise<unknown> => {
     const records = Array.from({ length: rowsPerPage }, (_, row) => member(String(offset + row), text()));
     const position = { kind: 'offset' as const, offset: offset + rowsPerPage };
-    return (await sink.commit(started.lease, [page(started, id, records, { position })]))[0]?.counts[0]
-      ?.counts;
+    return (await commit(records, { position })).counts[0]?.counts;
   };
   const counted = { ...noCounts, fetched: rowsPerPage, inserted: rowsPerPage };
   let stored = 0;

@@ -9,6 +9,7 @@ import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
 import { testProgram } from '../../support/ensure-built.ts';
+import { benchOfTest } from '../../contracts/sink/use-bench.ts';
 
 const program = testProgram('sinks/postgres/host-process.mjs');
 /** More than are stored before the last kill. */
@@ -35,8 +36,7 @@ it(
   'loses, doubles and tears nothing when hosts that share a connector are killed one after the other, and a reader of its numbers misses nothing',
   async () => {
     const kind = await postgresSinkKind();
-    const bench = new Bench(kind);
-    onTestFinished(async () => await bench.close());
+    const bench = benchOfTest(kind);
     await (await bench.open())[Symbol.asyncDispose]();
     const told: Told[] = [];
     const begin = (): Host => {

@@ -9,14 +9,14 @@ import { startPostgres, type PrivatePostgres } from '../../support/postgres.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { atPort, PagedRun } from '../../support/sinks/paged-run.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
+import { benchOfTest } from '../../contracts/sink/use-bench.ts';
 
 /* The server loses what it had in memory, and recovers from what it had written to the disk. */
 
 async function begin(): Promise<{ readonly postgres: PrivatePostgres; readonly bench: Bench }> {
   const postgres = await startPostgres();
   onTestFinished(async () => await postgres.stop());
-  const bench = new Bench(await postgresSinkKindOn(postgres));
-  onTestFinished(async () => await bench.close());
+  const bench = benchOfTest(await postgresSinkKindOn(postgres));
   return { postgres, bench };
 }
 

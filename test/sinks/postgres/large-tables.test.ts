@@ -40,6 +40,7 @@ import {
 } from '../../contracts/sink/fixture.ts';
 import { lookingAt } from '../../support/sinks/looking-at.ts';
 import { isLong } from '../../support/trials.ts';
+import { benchOfTest } from '../../contracts/sink/use-bench.ts';
 
 /** A quarter of them each is due, unswept, below a deleted record, idle. */
 const partitions = isLong ? 1_000_000 : 40_000;
@@ -54,8 +55,7 @@ it(
   'reads no more rows than a step is about, however many partitions and rows there are',
   async () => {
     const kind = await postgresSinkKind();
-    const bench = new Bench(kind);
-    onTestFinished(async () => await bench.close());
+    const bench = benchOfTest(kind);
     const plan = { entities: [lists, members], tables: [listsTable, membersTable, opensTable] };
     await bench.begin(await bench.open(), 'r1', plan);
     await fill(bench);

@@ -7,6 +7,7 @@ import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import { atPort, PagedRun } from '../../support/sinks/paged-run.ts';
 import { startPostgresProxy } from '../../support/postgres-proxy.ts';
 import { sharedPostgres } from '../../support/postgres.ts';
+import { benchOfTest } from '../../contracts/sink/use-bench.ts';
 
 /* Statements of a large ledger, here slowed down by triggers, against a timeout that is as much shorter. */
 
@@ -23,8 +24,7 @@ interface World {
 }
 
 async function begin(): Promise<World> {
-  const bench = new Bench(await postgresSinkKind());
-  onTestFinished(async () => await bench.close());
+  const bench = benchOfTest(await postgresSinkKind());
   const proxy = await startPostgresProxy((await sharedPostgres()).port);
   onTestFinished(() => proxy.close());
   proxy.rule(() => ({

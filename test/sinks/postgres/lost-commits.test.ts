@@ -16,6 +16,7 @@ import { PagedRun, rowsPerPage } from '../../support/sinks/paged-run.ts';
 import { byKey } from '../../support/stored-rows.ts';
 import { chosenEntities, syncOnce } from '../../support/sync-once.ts';
 import { isLong, repeats, startSeed } from '../../support/trials.ts';
+import { benchOfTest } from '../../contracts/sink/use-bench.ts';
 
 /* A server that answers COMMIT before the commit is on its disk, and is killed: it comes back without the last ones. */
 
@@ -140,8 +141,7 @@ it('loses nothing with durability full where the server has synchronous_commit o
 }, 60_000);
 
 function openBench(kind: SinkKind): Bench {
-  const bench = new Bench(kind);
-  onTestFinished(async () => await bench.close());
+  const bench = benchOfTest(kind);
   return bench;
 }
 

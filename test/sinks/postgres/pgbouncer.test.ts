@@ -8,6 +8,7 @@ import { isLong } from '../../support/trials.ts';
 import { findPgbouncer, startPgbouncer } from '../../support/pgbouncer.ts';
 import { sharedPostgres, startPostgres } from '../../support/postgres.ts';
 import { atPort, PagedRun } from '../../support/sinks/paged-run.ts';
+import { benchOfTest } from '../../contracts/sink/use-bench.ts';
 
 /*
  * A pooler that gives a connection of the server to the client that has a transaction: nothing of a session stays, and
@@ -31,8 +32,7 @@ if (program === null) {
     open: async (folder, how) => await openSink(kind.options(folder), how),
   };
   const begin = (): Bench => {
-    const bench = new Bench(kind);
-    onTestFinished(async () => await bench.close());
+    const bench = benchOfTest(kind);
     return bench;
   };
   afterAll(async () => await pooler.stop());
@@ -70,8 +70,7 @@ if (program === null) {
       onTestFinished(async () => await standby.stop());
       const between = await startPgbouncer(program, primary.port);
       onTestFinished(async () => await between.stop());
-      const bench = new Bench(await postgresSinkKindOn(primary));
-      onTestFinished(async () => await bench.close());
+      const bench = benchOfTest(await postgresSinkKindOn(primary));
       const sink = await openSink(atPort(bench, between.port), { clock: bench.clock });
       onTestFinished(async () => await sink[Symbol.asyncDispose]());
       const run = await PagedRun.begin(bench, sink);

@@ -1,14 +1,14 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { openSink } from '../../../src/sinks/registry.ts';
-import { Bench } from '../../contracts/sink/fixture.ts';
+import {} from '../../contracts/sink/fixture.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import { startPostgresProxy } from '../../support/postgres-proxy.ts';
 import { sharedPostgres } from '../../support/postgres.ts';
 import { atPort, PagedRun } from '../../support/sinks/paged-run.ts';
+import { benchOfTest } from '../../contracts/sink/use-bench.ts';
 
 it('waits twice for the server in a commit of pages: for what is stored, and for the end', async () => {
-  const bench = new Bench(await postgresSinkKind());
-  onTestFinished(async () => await bench.close());
+  const bench = benchOfTest(await postgresSinkKind());
   const proxy = await startPostgresProxy((await sharedPostgres()).port);
   onTestFinished(() => proxy.close());
   /** How often each connection has spoken after the server had. */

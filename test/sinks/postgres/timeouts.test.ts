@@ -7,6 +7,7 @@ import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import { startPostgresProxy } from '../../support/postgres-proxy.ts';
 import { sharedPostgres } from '../../support/postgres.ts';
 import { atPort, PagedRun, rowsPerPage } from '../../support/sinks/paged-run.ts';
+import { benchOfTest } from '../../contracts/sink/use-bench.ts';
 
 /* Each statement of a commit waits for its table, longer than a lock or a statement may take. */
 
@@ -34,8 +35,7 @@ interface World {
 
 async function begin(): Promise<World> {
   const { port, url } = await sharedPostgres();
-  const bench = new Bench(await postgresSinkKind());
-  onTestFinished(async () => await bench.close());
+  const bench = benchOfTest(await postgresSinkKind());
   const proxy = await startPostgresProxy(port);
   onTestFinished(() => proxy.close());
   let short: keyof typeof shortened | null = null;

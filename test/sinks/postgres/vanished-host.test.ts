@@ -15,6 +15,7 @@ import { seededRandom } from '../../support/seeded-random.ts';
 import { atHost, atPort, PagedRun, rowsPerPage } from '../../support/sinks/paged-run.ts';
 import { isLong, startSeed } from '../../support/trials.ts';
 import { testProgram } from '../../support/ensure-built.ts';
+import { benchOfTest } from '../../contracts/sink/use-bench.ts';
 
 /* The server does not learn that a host has vanished: its lease runs out, and what it sends later is refused. */
 
@@ -88,8 +89,7 @@ it.runIf(isLong)(
   'takes over from a host that hangs within 40 s, though its clock is a minute ahead, and refuses its late commit',
   async () => {
     const postgres = await sharedPostgres();
-    const bench = new Bench(await postgresSinkKindOn(postgres));
-    onTestFinished(async () => await bench.close());
+    const bench = benchOfTest(await postgresSinkKindOn(postgres));
     await (await bench.open())[Symbol.asyncDispose]();
     const told: Told[] = [];
     const place = { told, host: '127.0.0.1', port: postgres.port };
@@ -126,8 +126,7 @@ it.runIf(isLong)(
     const { port } = await sharedPostgres();
     const kind = await postgresSinkKind();
     const cutOff = async ([name, lastBytes]: (typeof points)[number]): Promise<unknown> => {
-      const bench = new Bench(kind);
-      onTestFinished(async () => await bench.close());
+      const bench = benchOfTest(kind);
       const proxy = await startPostgresProxy(port);
       onTestFinished(() => proxy.close());
       const sink = await openSink(atPort(bench, proxy.port), { clock: bench.clock });
@@ -194,8 +193,7 @@ it.skipIf(!canPlug)(
     onTestFinished(async () => await postgres.stop());
     appendFileSync(join(postgres.data, 'pg_hba.conf'), `host all all ${theirAddress}/32 trust\n`);
     await postgres.restart();
-    const bench = new Bench(await postgresSinkKindOn(postgres));
-    onTestFinished(async () => await bench.close());
+    const bench = benchOfTest(await postgresSinkKindOn(postgres));
     await (await bench.open())[Symbol.asyncDispose]();
     const told: Told[] = [];
     const place = { told, port: postgres.port };

@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import type { Column } from '../../../src/core/records.ts';
-import { member, membersTable,  } from '../../contracts/sink/fixture.ts';
+import { member, membersTable } from '../../contracts/sink/fixture.ts';
 import { sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
 

@@ -4,10 +4,11 @@ import { openSink } from '../../../src/sinks/registry.ts';
 import { type Away, watchOutage } from '../../../src/sql/postgres/outage.ts';
 import { toSinkError } from '../../../src/sinks/postgres/sink-error.ts';
 import { awayText } from '../../../src/sql/postgres/postgres-error.ts';
-import { Bench } from '../../contracts/sink/fixture.ts';
+import {} from '../../contracts/sink/fixture.ts';
 import { postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
 import { startPostgres } from '../../support/postgres.ts';
 import { PagedRun } from '../../support/sinks/paged-run.ts';
+import { benchOfTest } from '../../contracts/sink/use-bench.ts';
 
 /* How long a sink waits for a server that cannot be written to, and what is shown meanwhile. */
 
@@ -110,8 +111,7 @@ it('tells a server that is away, read-only, starting or without a free connectio
 it('shows that a commit waits for a read-only server, and stores it when writes are allowed again', async () => {
   const postgres = await startPostgres();
   onTestFinished(async () => await postgres.stop());
-  const bench = new Bench(await postgresSinkKindOn(postgres));
-  onTestFinished(async () => await bench.close());
+  const bench = benchOfTest(await postgresSinkKindOn(postgres));
   const shown: (Away | null)[] = [];
   const told = { away: (): void => undefined };
   const isShown = new Promise<void>((resolve) => (told.away = resolve));

@@ -1,6 +1,5 @@
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import type { JsonObject } from '../../../src/core/json.ts';
@@ -22,6 +21,7 @@ import {
   type Riddles,
   type ServiceKind,
 } from './service.ts';
+import { listen } from '../listen.ts';
 
 /** What one run of a service did, as an onlooker sees it. */
 export interface JudgedRun {
@@ -59,10 +59,7 @@ export async function openGeneratedWorld(folder: string) {
     if (pathname !== '/me') asked.push(line.slice(0, 200));
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  const origin = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { host: origin, close } = await listen(server);
   const clock = instantClock();
   const client = openDirectClient({ allowHosts: [origin], clock, maxThrottleWaitMs: 60_000 });
   const file = join(folder, 'generated.db');
@@ -167,10 +164,7 @@ export async function openGeneratedWorld(folder: string) {
       database.close();
       await sink[Symbol.asyncDispose]();
       await client[Symbol.asyncDispose]();
-      server.closeAllConnections();
-      await new Promise((resolve) => {
-        server.close(resolve);
-      });
+      await close();
     },
   };
 }

@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { listen } from '../listen.ts';
 
 export interface Arrival {
   /** Milliseconds since the server started, by a monotonic clock. */
@@ -50,13 +50,10 @@ export async function startRecordingServer(options: {
   };
 
   const server = createServer((request, response) => void handle(request, response));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the server has no TCP port');
+  const { origin, close } = await listen(server);
 
   return {
-    url: `http://127.0.0.1:${address.port}`,
+    url: origin,
     arrivals,
     most: () => most,
     now,
@@ -70,12 +67,7 @@ export async function startRecordingServer(options: {
         watchers.add(watch);
         watch();
       }),
-    async [Symbol.asyncDispose]() {
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
+    [Symbol.asyncDispose]: close,
   };
 }
 

@@ -1,6 +1,5 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { countArrivals, listen } from '../listen.ts';
 
 export interface Received {
   readonly path: string;
@@ -29,7 +28,7 @@ export interface Receiver extends AsyncDisposable {
 export async function startReceiver(): Promise<Receiver> {
   const received: Received[] = [];
   let answerOf: (one: Received, index: number) => Answer = () => 204;
-  let waiting: { readonly count: number; readonly resolve: () => void }[] = [];
+  const { check, arrived } = countArrivals(received);
   const take = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
@@ -38,16 +37,13 @@ export async function startReceiver(): Promise<Receiver> {
     const answer = answerOf(one, received.push(one) - 1);
     if (answer === 'cut') request.socket.destroy();
     else response.writeHead(answer).end();
-    for (const { count, resolve } of waiting) if (received.length >= count) resolve();
-    waiting = waiting.filter(({ count }) => received.length < count);
+    check();
   };
   const server = createServer((request, response) => void take(request, response));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const { host, origin, close } = await listen(server);
   return {
-    url: `http://127.0.0.1:${port}`,
-    host: `127.0.0.1:${port}`,
+    url: origin,
+    host,
     received,
     bodies: (path) =>
       received
@@ -56,14 +52,7 @@ export async function startReceiver(): Promise<Receiver> {
     answer: (how) => {
       answerOf = how;
     },
-    arrived: async (count) => {
-      if (received.length >= count) return;
-      await new Promise<void>((resolve) => waiting.push({ count, resolve }));
-    },
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
+    arrived,
+    [Symbol.asyncDispose]: close,
   };
 }

@@ -1,7 +1,7 @@
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { createSecureContext, TLSSocket } from 'node:tls';
+import { countArrivals, listen } from '../listen.ts';
 
 export interface Mail {
   readonly from: string;
@@ -33,7 +33,7 @@ export async function startSmtpServer(tls: 'none' | 'starttls' | 'implicit' = 'n
   const encrypted = (socket: Socket): Socket => new TLSSocket(socket, { isServer: true, secureContext });
   const mails: Mail[] = [];
   let answerOf: (index: number) => string = () => '250 2.0.0 taken';
-  let waiting: { readonly count: number; readonly resolve: () => void }[] = [];
+  const { check, arrived } = countArrivals(mails);
   const serve = (socket: Socket, isEncrypted: boolean): void => {
     let text = '';
     let data: string[] | null = null;
@@ -45,8 +45,7 @@ export async function startSmtpServer(tls: 'none' | 'starttls' | 'implicit' = 'n
       const answer = answerOf(mails.push({ from, to, user, isEncrypted, data: lines.join('\n') }) - 1);
       if (answer === 'cut') socket.destroy();
       else reply(answer);
-      for (const { count, resolve } of waiting) if (mails.length >= count) resolve();
-      waiting = waiting.filter(({ count }) => mails.length < count);
+      check();
     };
     const take = (line: string): void => {
       if (data !== null) {
@@ -91,30 +90,18 @@ export async function startSmtpServer(tls: 'none' | 'starttls' | 'implicit' = 'n
     });
     if (tls !== 'starttls' || !isEncrypted) reply('220 mail.test ESMTP');
   };
-  const sockets = new Set<Socket>();
   const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket));
     if (tls === 'implicit') serve(encrypted(socket), true);
     else serve(socket, false);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const { host, close } = await listen(server);
   return {
-    host: `127.0.0.1:${port}`,
+    host,
     mails,
     answer: (how) => {
       answerOf = how;
     },
-    arrived: async (count) => {
-      if (mails.length >= count) return;
-      await new Promise<void>((resolve) => waiting.push({ count, resolve }));
-    },
-    [Symbol.asyncDispose]: async () => {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-      await once(server, 'close');
-    },
+    arrived,
+    [Symbol.asyncDispose]: close,
   };
 }

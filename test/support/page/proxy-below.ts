@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 import { createServer, request as httpRequest } from 'node:http';
+import { listen } from '../listen.ts';
 
 /** A reverse proxy that takes a path prefix away, as the one in the guide does. */
 export async function proxyBelow(prefix: string, target: string) {
@@ -16,15 +16,7 @@ export async function proxyBelow(prefix: string, target: string) {
     asked.on('error', () => outgoing.destroy());
     outgoing.on('close', () => asked.destroy());
     incoming.pipe(asked);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  return {
-    url: `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
-  };
+  });
+  const { origin, close } = await listen(server);
+  return { url: origin, [Symbol.asyncDispose]: close };
 }

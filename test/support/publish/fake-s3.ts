@@ -9,6 +9,7 @@ export type S3Operation =
   'put' | 'get' | 'head' | 'list' | 'uploads' | 'delete' | 'begin' | 'part' | 'complete' | 'abort';
 import { Secret } from '../../../src/core/secret.ts';
 import type { S3Place } from '../../../src/publish/s3-store.ts';
+import { listen } from '../listen.ts';
 
 /**
  * What happens to a request. `cut-before`: the connection breaks and nothing was done; `cut-after`: it was done, and
@@ -89,11 +90,9 @@ export async function startFakeS3(): Promise<FakeS3> {
   const server = createServer((request, response) => {
     void answer(fake, request, response).catch((error: unknown) => response.destroy(error as Error));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  const { origin, close } = await listen(server);
   const fake: FakeS3 = {
-    endpoint: `http://127.0.0.1:${port}`,
+    endpoint: origin,
     objects: new Map(),
     uploads: new Map(),
     requests: [],
@@ -102,10 +101,7 @@ export async function startFakeS3(): Promise<FakeS3> {
     pageSize: 1000,
     delayMs: () => 0,
     listed: (key) => key,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    [Symbol.asyncDispose]: close,
   };
   return fake;
 }

@@ -15,7 +15,7 @@ import { defaultLayout } from '../../../src/settings/publish-file.ts';
 import type { ObjectStore } from '../../../src/publish/object-store.ts';
 import { openObjectTarget } from '../../../src/publish/object-target.ts';
 import { type FileFormat, openRowFileWriters } from '../../../src/publish/row-files.ts';
-import { type PublishEnd, publishOnce, type PublishRequest } from '../../../src/publish/publication.ts';
+import type { PublishEnd, PublishRequest } from '../../../src/publish/publication.ts';
 import type { Target } from '../../../src/publish/target.ts';
 import type { ConnectorSettings } from '../../../src/settings/settings.ts';
 import type { StoredRecord } from '../../../src/sinks/record-reader.ts';
@@ -41,6 +41,7 @@ import {
   sealed,
   type ManualClock,
 } from '../../contracts/sink/fixture.ts';
+import { publishNow } from './publish-now.ts';
 
 /** Entity -> key -> `_seq` and whether it is deleted: the newest change of every row. */
 export type Rows = ReadonlyMap<string, ReadonlyMap<string, StoredRecord>>;
@@ -107,16 +108,7 @@ export function openPublishWorld(): PublishWorld {
     return await work(opened);
   };
   const publishInto = async (into: Target, request: Partial<PublishRequest> = {}): Promise<PublishEnd> =>
-    await publishOnce(into, {
-      settings: { name: 'lake', connectors: [connectorOf(sink)], snapshotEveryMs: null, keepMs: null },
-      isSnapshotAsked: false,
-      isNewGenerationAsked: false,
-      by: { program: 'connector-sync test', host: 'here' },
-      clock,
-      signal: new AbortController().signal,
-      onProgress: () => undefined,
-      ...request,
-    });
+    await publishNow(into, { connectors: [connectorOf(sink)] }, { clock, ...request });
   return {
     folder,
     lake,

@@ -3,10 +3,10 @@ import { openFolderStore } from '../../../src/publish/folder-store.ts';
 import type { ObjectStore } from '../../../src/publish/object-store.ts';
 import { openObjectTarget } from '../../../src/publish/object-target.ts';
 import { openRowFileWriters } from '../../../src/publish/row-files.ts';
-import { publishOnce } from '../../../src/publish/publication.ts';
 import { openS3Store } from '../../../src/publish/s3-store.ts';
 import { defaultLayout } from '../../../src/settings/publish-file.ts';
 import { fakePlace } from './fake-s3.ts';
+import { publishNow } from './publish-now.ts';
 import { connectorOf } from './publish-world.ts';
 
 /**
@@ -27,16 +27,8 @@ async function publish(isSnapshotAsked: boolean): Promise<string> {
     layout: defaultLayout,
     clock: systemClock,
   });
-  const end = await publishOnce(target, {
-    settings: { name: 'lake', connectors, snapshotEveryMs: null, keepMs: null },
-    isSnapshotAsked,
-    isNewGenerationAsked: false,
-    by: { program: 'connector-sync test', host: 'here' },
-    clock: systemClock,
-    signal,
-    onProgress: () => undefined,
-  });
-  return end.kind === 'published' ? 'published' : end.kind;
+  const end = await publishNow(target, { connectors }, { isSnapshotAsked });
+  return end.kind;
 }
 
 process.on('message', (message: { readonly snapshot: boolean }) => {

@@ -6,7 +6,6 @@ import pg from 'pg';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { EntityTable } from '../../../src/core/records.ts';
 import { openTarget } from '../../../src/publish/open-target.ts';
-import { publishOnce } from '../../../src/publish/publication.ts';
 import { type Catalogue, catalogueOf, readPublished } from '../../../src/publish/schema/catalogue.ts';
 import { readSettings } from '../../../src/settings/load-settings.ts';
 import type { PublishSettings } from '../../../src/settings/settings.ts';
@@ -15,6 +14,7 @@ import { openCliWorld, type CliWorld } from '../cli-world.ts';
 import { findPostgres } from '../ensure-postgres.ts';
 import { sharedPostgres } from '../postgres.ts';
 import { isLong } from '../trials.ts';
+import { publishNow } from './publish-now.ts';
 
 const noSignal = new AbortController().signal;
 
@@ -65,15 +65,7 @@ export async function openSchemaWorld(): Promise<SchemaWorld> {
     target,
     publish: async (name, isSnapshotAsked = false) => {
       await using opened = await openTarget(target(name), { clock: systemClock, signal: noSignal });
-      const end = await publishOnce(opened, {
-        settings: target(name),
-        isSnapshotAsked,
-        isNewGenerationAsked: false,
-        by: { program: 'connector-sync test', host: 'here' },
-        clock: systemClock,
-        signal: noSignal,
-        onProgress: () => undefined,
-      });
+      const end = await publishNow(opened, target(name), { isSnapshotAsked });
       if (end.kind !== 'published') throw new Error(`${name}: ${end.kind}`);
     },
     catalogue: async (name) => {

@@ -1,8 +1,8 @@
 import { systemClock } from '../../../src/core/clock.ts';
 import { openTarget } from '../../../src/publish/open-target.ts';
-import { publishOnce } from '../../../src/publish/publication.ts';
 import type { OpenPublication, Target } from '../../../src/publish/target.ts';
 import type { PublishPlace, PublishSettings } from '../../../src/settings/settings.ts';
+import { publishNow } from './publish-now.ts';
 import { connectorOf } from './publish-world.ts';
 
 /** What a publisher is asked for. `stopAt`: the step at which it kills itself; null: it goes to the end. */
@@ -29,15 +29,7 @@ const settings: PublishSettings = {
 
 async function publish({ stopAt, isNewGenerationAsked }: Publishing): Promise<string> {
   await using target = stoppedAt(await openTarget(settings, { clock: systemClock, signal }), stopAt);
-  const end = await publishOnce(target, {
-    settings,
-    isSnapshotAsked: false,
-    isNewGenerationAsked,
-    by: { program: 'connector-sync test', host: 'here' },
-    clock: systemClock,
-    signal,
-    onProgress: () => undefined,
-  });
+  const end = await publishNow(target, settings, { isNewGenerationAsked });
   return end.kind;
 }
 

@@ -1,6 +1,6 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
+import { countArrivals, listen } from '../listen.ts';
 
 export interface ReceivedRequest {
   readonly method: string;
@@ -37,8 +37,7 @@ export async function startThirdParty(
   respond: (request: ReceivedRequest, index: number) => Reply | Promise<Reply>,
 ): Promise<ThirdParty> {
   const requests: ReceivedRequest[] = [];
-  const sockets = new Set<Socket>();
-  const waiting: { readonly count: number; readonly resolve: () => void }[] = [];
+  const { check, arrived } = countArrivals(requests);
   let connections = 0;
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
@@ -53,40 +52,17 @@ export async function startThirdParty(
         body: Buffer.concat(chunks).toString('utf8'),
       };
       const index = requests.push(received) - 1;
-      for (const one of waiting) if (requests.length >= one.count) one.resolve();
+      check();
       Promise.resolve(respond(received, index)).then(
         (reply) => write(response, reply),
         (error: unknown) => response.destroy(error instanceof Error ? error : undefined),
       );
     });
   });
-  server.on('connection', (socket) => {
-    connections += 1;
-    sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket));
-  });
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  onTestFinished(async () => {
-    for (const socket of sockets) socket.destroy();
-    await new Promise((resolve) => {
-      server.close(resolve);
-    });
-  });
-  const { port } = server.address() as AddressInfo;
-  return {
-    origin: `http://127.0.0.1:${port}`,
-    port,
-    requests,
-    connections: () => connections,
-    openSockets: () => sockets.size,
-    arrived: (count) =>
-      new Promise((resolve) => {
-        if (requests.length >= count) resolve();
-        else waiting.push({ count, resolve });
-      }),
-  };
+  server.on('connection', () => (connections += 1));
+  const { origin, port, openSockets, close } = await listen(server);
+  onTestFinished(close);
+  return { origin, port, requests, connections: () => connections, openSockets, arrived };
 }
 
 function write(response: ServerResponse, reply: Reply): void {

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { countArrivals, listen } from '../listen.ts';
 import { type Answer, AnswerInstead, jsonAnswer, sendAnswer } from './answer.ts';
 import {
   type CredentialState,
@@ -46,8 +46,7 @@ export interface FakeServer extends AsyncDisposable {
 
 export async function startFakeServer(options: FakeServerOptions): Promise<FakeServer> {
   const requests: LoggedRequest[] = [];
-  const sockets = new Set<Socket>();
-  const waiting: { readonly count: number; readonly resolve: () => void }[] = [];
+  const { check, arrived } = countArrivals(requests);
   const holds = new Set<Promise<void>>();
   let faults: { readonly fault: Fault; met: number; done: number }[] = [];
   let taken = 0;
@@ -73,7 +72,7 @@ export async function startFakeServer(options: FakeServerOptions): Promise<FakeS
     const index = requests.length;
     const logged = { index, method, path, ...withoutSecrets(request), credential, status: null };
     requests.push(logged);
-    for (const { count, resolve } of waiting) if (requests.length >= count) resolve();
+    check();
     return logged;
   };
 
@@ -99,27 +98,17 @@ export async function startFakeServer(options: FakeServerOptions): Promise<FakeS
     // A client that goes away while it is answered is no failure of the service.
     respond(message, response).catch(() => message.socket.destroy());
   });
-  server.on('connection', (socket) => {
-    sockets.add(socket);
-    socket.on('error', () => undefined);
-    socket.on('close', () => sockets.delete(socket));
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  // `as`: a TCP server's address is never a pipe's name.
-  const { port } = server.address() as AddressInfo;
+  const { origin, openSockets, close } = await listen(server);
 
   return {
-    origin: `http://127.0.0.1:${port}`,
+    origin,
     requests,
     takeRequests() {
       const since = requests.slice(taken);
       taken = requests.length;
       return since;
     },
-    arrived: (count) =>
-      requests.length >= count
-        ? Promise.resolve()
-        : new Promise((resolve) => waiting.push({ count, resolve })),
+    arrived,
     peak: () => peak,
     hold() {
       const { promise, release } = pending();
@@ -133,11 +122,8 @@ export async function startFakeServer(options: FakeServerOptions): Promise<FakeS
     heal() {
       faults = [];
     },
-    openSockets: () => sockets.size,
-    async [Symbol.asyncDispose]() {
-      for (const socket of sockets) socket.destroy();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    openSockets,
+    [Symbol.asyncDispose]: close,
   };
 }
 

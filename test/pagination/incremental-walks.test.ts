@@ -1,24 +1,52 @@
-import { expect } from 'vitest';
-import { seededRandom } from '../seeded-random.ts';
+import { describe, expect, it } from 'vitest';
+import { seededRandom } from '../support/seeded-random.ts';
 import {
   longestDelayMs,
   simulatedService,
   type Move,
   type ServiceRules,
   type SimulatedService,
-} from './simulated-service.ts';
-import { simulatedSync, type SimulatedEntity, type SimulatedSync } from './simulated-sync.ts';
-import { repeats, startSeed } from '../trials.ts';
+} from '../support/pagination/simulated-service.ts';
+import {
+  simulatedSync,
+  type SimulatedEntity,
+  type SimulatedSync,
+} from '../support/pagination/simulated-sync.ts';
+import { repeats, startSeed } from '../support/trials.ts';
 
-export const firstSeed = startSeed();
-export const trials = repeats('TRIALS', { share: 30, full: 2000 });
+const firstSeed = startSeed();
+const trials = repeats('TRIALS', { share: 30, full: 2000 });
+const ofChanges: readonly Move[] = ['append', 'delete', 'change', 'bulk-change', 'late-change'];
+/** A way to ask for changes, what can happen in such a listing, and what a service may ignore of a request. */
+const ways: readonly (readonly [string, SimulatedEntity, readonly Move[], readonly Ignored[]])[] = [
+  ['keyset', 'keyset', ofChanges, ['since', 'sort']],
+  ['newest-first', 'tokens', ofChanges, ['sort', 'direction']],
+  ['since', 'activity', ['insert', 'event', 'event', 'late-event'], ['since']],
+];
+type Ignored = NonNullable<ServiceRules['ignores']>;
+
+describe.each(ways)('incremental walks: %s', (_way, entity, moves, ignorable) => {
+  // Proves promise 2
+  it(`never leave anything behind their watermark, and a quiet one brings the rest (seed ${firstSeed})`, async () => {
+    expect(await tryIncrementalWalks(entity, moves)).toBeGreaterThan(trials);
+  }, 60_000);
+
+  it.each(ignorable)(
+    'find out a service that ignores the %s',
+    async (ignores) => {
+      await expectFoundOut(entity, ignores);
+    },
+    60_000,
+  );
+});
+
 const hourMs = 3_600_000;
 
 /**
  * Reads again and again while rows move at every page boundary, with kills and small pages: nothing at or below the
  * watermark is ever missing, and when it is quiet one more walk brings the rest. Gives the number of incremental walks.
  */
-export async function tryIncrementalWalks(name: SimulatedEntity, moves: readonly Move[]): Promise<number> {
+async function tryIncrementalWalks(name: SimulatedEntity, moves: readonly Move[]): Promise<number> {
   let incremental = 0;
   for (let seed = firstSeed; seed < firstSeed + trials; seed += 1) {
     const random = seededRandom(seed);
@@ -59,7 +87,7 @@ export async function tryIncrementalWalks(name: SimulatedEntity, moves: readonly
   return incremental;
 }
 
-export function rulesFor(name: SimulatedEntity, moves: readonly Move[], random: () => number): ServiceRules {
+function rulesFor(name: SimulatedEntity, moves: readonly Move[], random: () => number): ServiceRules {
   const pick = <Value>(values: readonly Value[]): Value =>
     values[Math.floor(random() * values.length)] as Value;
   return {
@@ -93,4 +121,38 @@ function missingUpTo(
     const isDue = changedMs !== null && service.shown(changedMs) <= untilMs;
     return isDue && stored.get(id) !== version ? [id] : [];
   });
+}
+
+/**
+ * A walk in full, then an incremental one of a service that has stopped to do as it is asked, then one in full again.
+ */
+async function expectFoundOut(name: SimulatedEntity, ignores: Ignored): Promise<void> {
+  for (let seed = firstSeed; seed < firstSeed + 40; seed += 1) {
+    const random = seededRandom(seed);
+    const rules: ServiceRules = {
+      ...rulesFor(name, [], random),
+      roundMs: 1000,
+      cap: 20,
+      futureShare: 0,
+      violence: 0,
+    };
+    const service = simulatedService(random, rules, { rows: 200 });
+    const sync = simulatedSync(name, service, random);
+    expect('seal' in (await sync.walk())).toBe(true);
+    expect(sync.watermarkMs()).not.toBeNull();
+    Object.assign(rules, { ignores });
+    if (ignores === 'sort') changeAllRecently(service, random);
+    const walk = await sync.walk();
+    expect({ seed, failure: 'failure' in walk ? walk.failure : null }).toMatchObject({
+      seed,
+      failure: { code: 'PAGING_BROKEN', dropWatermark: true, dropPosition: true },
+    });
+    expect('seal' in (await sync.walk())).toBe(true);
+  }
+}
+
+/** So that a lower bound hides none of them, and the order in which they lie is not that of their times. */
+function changeAllRecently({ rows }: SimulatedService, random: () => number): void {
+  const newestMs = Math.max(...rows.map(({ changedMs }) => changedMs ?? 0));
+  for (const row of rows) row.changedMs = newestMs + Math.floor(random() * 40_000);
 }
