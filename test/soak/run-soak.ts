@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { seededRandom } from '../support/seeded-random.ts';
-import { compareSinks, type Compared } from './compare-sinks.ts';
+import { compareSinks } from './compare-sinks.ts';
 import { faults, type Fault, type FaultContext } from './faults.ts';
-import { findOverlaps, slotDelays } from './run-spans.ts';
+import { findOverlaps } from './run-spans.ts';
 import { openSoakWorld } from './soak-world.ts';
-import { startCrew, type UnexpectedExit } from './worker-crew.ts';
+import { startCrew } from './worker-crew.ts';
 
 export interface SoakOptions {
   readonly durationMs: number;
@@ -15,33 +15,13 @@ export interface SoakOptions {
   readonly tell: (line: string) => void;
 }
 
-export interface SoakResult {
-  readonly runsByOutcome: ReadonlyMap<string, number>;
-  /** Sorted. */
-  readonly slotDelaysMs: readonly number[];
-  readonly faultsByName: ReadonlyMap<string, number>;
-  /** Kinds of faults that this machine does not allow, and why. */
-  readonly skipped: readonly string[];
-  readonly callsRefused: number;
-  readonly restarts: number;
-  readonly unexpectedExits: readonly UnexpectedExit[];
-  /** Output of workers that is not a log line. */
-  readonly stray: readonly string[];
-  readonly recoveryMs: number;
-  /** Connectors without an `ok` run after the last fault. */
-  readonly notRecovered: readonly string[];
-  /** Exit codes or signals of the workers after SIGTERM. */
-  readonly ends: readonly (number | string | null)[];
-  readonly overlaps: readonly string[];
-  readonly compared: Compared;
-}
-
 const recoverMostMs = 120_000;
 
 /**
  * Runs workers under faults, then without faults until every connector has run, then compares what they have stored.
+ * Gives all that is wrong by its kind, and figures to print.
  */
-export async function runSoak(options: SoakOptions): Promise<SoakResult> {
+export async function runSoak(options: SoakOptions) {
   const { seed, tell } = options;
   await using world = await openSoakWorld({ connectors: options.connectors, seed });
   await using crew = startCrew(world, options.workers);
@@ -58,24 +38,39 @@ export async function runSoak(options: SoakOptions): Promise<SoakResult> {
   const ends = await crew.stop();
   const { overlaps, runsByOutcome } = findOverlaps(crew.all, world.sinks);
   tell('comparing the rows of every sink');
-  const compared = await compareSinks(world);
+  const { rows, ...wrongRows } = await compareSinks(world);
+  const unavailable = faults.flatMap(({ name, unavailable: why }) => {
+    const reason = why(world);
+    return reason === null ? [] : [[`skipped: ${name}`, reason] as const];
+  });
+  const wrong: Readonly<Record<string, readonly unknown[]>> = {
+    ...wrongRows,
+    'overlapping runs': overlaps,
+    'connectors without a run after the last fault': notRecovered,
+    'workers that did not shut down cleanly': ends.filter((end) => end !== 0),
+    'workers that exited unexpectedly while Redis was up': crew.unexpectedExits.filter(
+      ({ isRedisDown }) => !isRedisDown,
+    ),
+    'output lines that are not log lines': crew.stray(),
+    'soaks that stored no row': rows === 0 ? [seed] : [],
+    'soaks without a run that was ok': runsByOutcome.has('ok') ? [] : [seed],
+  };
+  const figures: Readonly<Record<string, string | number>> = {
+    seed,
+    ...Object.fromEntries([...runsByOutcome].map(([outcome, runs]) => [`runs ${outcome}`, runs])),
+    ...Object.fromEntries([...faultsByName, ...unavailable]),
+    'calls that the API rejected': world.api.refused(),
+    'workers restarted': crew.restarts(),
+    'of them after an unexpected exit': crew.unexpectedExits.length,
+    'ms from the last fault until all synced': recoveryMs,
+    'rows compared': rows,
+    ...Object.fromEntries(Object.entries(wrong).map(([what, all]) => [what, all.length])),
+  };
+  const made = [...faultsByName.values()].reduce((sum, count) => sum + count, 0);
   return {
-    runsByOutcome,
-    slotDelaysMs: slotDelays(crew.all),
-    faultsByName,
-    skipped: faults.flatMap(({ name, unavailable }) => {
-      const why = unavailable(world);
-      return why === null ? [] : [`${name}: ${why}`];
-    }),
-    callsRefused: world.api.refused(),
-    restarts: crew.restarts(),
-    unexpectedExits: crew.unexpectedExits,
-    stray: crew.stray(),
-    recoveryMs,
-    notRecovered,
-    ends,
-    overlaps,
-    compared,
+    wrong: Object.entries(wrong).flatMap(([what, all]) => all.map((one) => ({ [what]: one }))),
+    faults: made,
+    figures,
   };
 }
 

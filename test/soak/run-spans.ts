@@ -98,25 +98,3 @@ function overlapping(spans: readonly Span[]): readonly string[] {
     return pairs;
   });
 }
-
-/**
- * Milliseconds from the slot that the previous run logged as `next` to the next run's start, unless that started
- * earlier.
- */
-export function slotDelays(crew: readonly CrewMember[]): readonly number[] {
-  const events = crew
-    .flatMap(({ worker: { lines } }) => lines)
-    .filter((line) => isRunStarted(line) || line.msg === 'run ended')
-    .toSorted((left, right) => (left.time < right.time ? -1 : 1));
-  const nextByConnector = new Map<unknown, number>();
-  const delays: number[] = [];
-  for (const line of events) {
-    const { connector, next } = line;
-    if (typeof next === 'string') nextByConnector.set(connector, Date.parse(next));
-    if (!isRunStarted(line)) continue;
-    const slotMs = nextByConnector.get(connector);
-    nextByConnector.delete(connector);
-    if (slotMs !== undefined && Date.parse(line.time) >= slotMs) delays.push(Date.parse(line.time) - slotMs);
-  }
-  return delays.toSorted((left, right) => left - right);
-}

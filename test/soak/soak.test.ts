@@ -3,7 +3,6 @@ import { expect, it } from 'vitest';
 import { isLong, startSeed } from '../support/trials.ts';
 import { compareSinks } from './compare-sinks.ts';
 import { runSoak } from './run-soak.ts';
-import { failuresOf, soakSummary } from './soak-summary.ts';
 import { openSoakWorld } from './soak-world.ts';
 
 const seed = startSeed();
@@ -13,10 +12,10 @@ it.runIf(isLong)(
   `loses and duplicates no rows and overlaps no runs in a short soak (seed ${seed})`,
   async () => {
     const options = { durationMs: 8000, seed, connectors: 5, workers: 3 };
-    const result = await runSoak({ ...options, tell: () => {} });
-    console.log(soakSummary(result, options));
-    expect(failuresOf(result)).toEqual([]);
-    expect([...result.faultsByName.values()].reduce((sum, count) => sum + count, 0)).toBeGreaterThan(0);
+    const { wrong, faults, figures } = await runSoak({ ...options, tell: () => {} });
+    console.log(figures);
+    expect(wrong).toEqual([]);
+    expect(faults).toBeGreaterThan(0);
   },
   180_000,
 );
@@ -26,8 +25,8 @@ it.runIf(isLong)(
   async () => {
     await using world = await openSoakWorld({ connectors: 2, seed: 1 });
     const sound = await compareSinks(world);
-    expect(sound).toMatchObject({ missing: 0, different: 0, superfluous: 0, doubled: 0, examples: [] });
     expect(sound.rows).toBeGreaterThan(50);
+    expect(sound).toEqual({ rows: sound.rows, missing: [], different: [], superfluous: [], doubled: [] });
 
     const file = world.sinks[1]?.ledger ?? '';
     const db = new Database(file);
@@ -37,8 +36,8 @@ it.runIf(isLong)(
     db.close();
     const harmed = await compareSinks(world);
     // The full read restores the missing row.
-    expect(harmed).toMatchObject({ missing: 1, superfluous: 0, doubled: 0 });
-    expect(harmed.different).toBeGreaterThan(0);
+    expect(harmed).toMatchObject({ missing: [expect.any(String)], superfluous: [], doubled: [] });
+    expect(harmed.different.length).toBeGreaterThan(0);
   },
   60_000,
 );

@@ -1,11 +1,13 @@
-import { onTestFinished } from 'vitest';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { beforeEach, onTestFinished } from 'vitest';
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { Row } from './expected-rows.ts';
 import type { HostileCall, Reply } from './hostile/exchange.ts';
 import { startHostileServer, type HostileServerOptions } from './hostile-server.ts';
 import { instantClock } from './instant-clock.ts';
-import { it } from './it.ts';
 import { sampleSinks } from './sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce, type SyncOnce } from './sync-once.ts';
 
@@ -15,8 +17,10 @@ import { chosenEntities, entityNamed, syncOnce, type SyncOnce } from './sync-onc
  */
 export function useHostedRuns() {
   let folder = '';
-  it.beforeEach(({ folder: made }) => {
+  beforeEach(() => {
+    const made = mkdtempSync(path.join(tmpdir(), 'connector-sync-'));
     folder = made;
+    onTestFinished(() => rmSync(made, { recursive: true, force: true }));
   });
   return {
     folder: (): string => folder,
