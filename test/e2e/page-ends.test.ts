@@ -1,87 +1,72 @@
-import { readFileSync, writeFileSync } from 'node:fs';
-import path from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
-import { parseDocument } from 'yaml';
-import type { JsonObject } from '../../src/core/json.ts';
-import type { EntityName } from '../../src/core/names.ts';
+import { describe, expect, it } from 'vitest';
 import { keyedService } from '../support/described/keyed-service.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import { jsonAnswer } from '../support/upstream/answer.ts';
-import { openDirectWorld } from '../support/upstream/direct-world.ts';
-import { onPath } from '../support/upstream/faults.ts';
-import { deskError } from '../support/upstream/made-up/desk-lists.ts';
-import { deskWorld } from '../support/upstream/upstream-world.ts';
+
+const ids = (count: number): { readonly id: string }[] =>
+  Array.from({ length: count }, (_none, at) => ({ id: String(at) }));
 
 /** 57 agents by page number, 20 a page whatever is asked for, without a total; and what comes behind the last page. */
-async function syncAgents(behind: 'refused' | 'repeated', said: JsonObject) {
-  const world = await deskWorld({ as: 'my-desk' });
-  onTestFinished(() => world[Symbol.asyncDispose]());
-  const file = path.join(world.definitionsFolder, 'definition.yaml');
-  const document = parseDocument(readFileSync(file, 'utf8'));
-  document.setIn(['entities', 'agents', 'growsOnly'], true);
-  document.setIn(['entities', 'agents', 'deletes'], 'never');
-  document.setIn(['entities', 'agents', 'pagination', 'maxSize'], 20);
-  // A parameter that is not sent has no place in a request.
-  if ('fixed' in said) document.deleteIn(['upstream', 'entities', 'agents', 'list', 'params', 'count']);
-  const paging = { kind: 'page', param: 'page', first: 1, ...said };
-  document.setIn(['upstream', 'entities', 'agents', 'list', 'paging'], document.createNode(paging));
-  writeFileSync(file, document.toString());
-  const rows = world.fake.rows('agents');
-  world.fake.script({
-    on: onPath('/api/agents'),
-    times: Number.POSITIVE_INFINITY,
-    effect: (_right, { query }) => {
-      const asked = new Map(query);
+async function syncAgents(
+  behind: 'refused' | 'repeated',
+  said: string,
+  sent = ', params: { count: { as: per_page } }',
+) {
+  const rows = ids(57);
+  const service = await keyedService({
+    entities: `entities:
+  agents:
+    fields: { id: string }
+    key: [id]
+    growsOnly: true
+    deletes: never
+    actions: { list: { params: { offset: integer, count: integer } } }
+    pagination: { kind: offset, offsetParam: offset, sizeParam: count, maxSize: 20 }
+`,
+    requests: `{ agents: { list: { path: /agents, records: '', paging: { kind: page, param: page, first: 1${said} }${sent} } } }`,
+    respond: ({ query }) => {
       const last = Math.ceil(rows.length / 20);
-      const page = Number(asked.get('page'));
-      if (page > last && behind === 'refused') return deskError(404, 'no_such_page', 'there is no such page');
+      const page = Number(query.get('page'));
+      if (page > last && behind === 'refused') return { status: 404, body: { error: 'no such page' } };
       const shown = Math.min(page, last);
-      return jsonAnswer(200, rows.slice((shown - 1) * 20, shown * 20));
+      return { body: rows.slice((shown - 1) * 20, shown * 20) };
     },
   });
-  const direct = openDirectWorld(world);
-  onTestFinished(() => direct[Symbol.asyncDispose]());
-  const { code, stdout } = await direct.cli('sync', '--select', 'agents');
-  const table = world.definition.entities.get('agents' as EntityName)?.table;
-  const calls = world.fake.requests.filter(onPath('/api/agents'));
+  const { code, stdout } = await service.cli('sync');
   return {
     code,
     stdout,
-    stored: table === undefined ? null : direct.stored(table).size,
+    stored: service.rows('agents').size,
     isComplete: /^ *agents .*\byes\b/m.test(stdout),
-    sizesSent: calls.filter(({ query }) => new Map(query).has('per_page')).length,
+    sizesSent: service.requests.filter(({ query }) => query.has('per_page')).length,
   };
 }
 
 describe('a sync of a service that numbers its pages', () => {
   it('takes the refusal that its definition names for the end', async () => {
-    const found = await syncAgents('refused', { end: { status: 404 } });
+    const found = await syncAgents('refused', ', end: { status: 404 }');
     expect(found).toMatchObject({ code: 0, stored: 57, isComplete: true });
   });
 
   it('takes the page that comes again for the end where its definition says so', async () => {
-    const found = await syncAgents('repeated', { end: 'repeats' });
+    const found = await syncAgents('repeated', ', end: repeats');
     expect(found).toMatchObject({ code: 0, stored: 57, isComplete: true });
   });
 
   // Proves promise 3
   it('is not proven by a page that comes again otherwise, and advises what to say', async () => {
-    const found = await syncAgents('repeated', {});
+    const found = await syncAgents('repeated', '');
     expect(found).toMatchObject({ code: 0, stored: 57, isComplete: false });
     expect(found.stdout).toMatch(/^ *agents .*\bpart missing\b/m);
     expect(found.stdout).toContain('if the service ignores the parameter of the page, the rest is missing');
   });
 
   it('sends no size where its pages have one of their own', async () => {
-    const found = await syncAgents('refused', { fixed: true, end: { status: 404 } });
+    const found = await syncAgents('refused', ', fixed: true, end: { status: 404 }', '');
     expect(found).toMatchObject({ code: 0, stored: 57, isComplete: true, sizesSent: 0 });
   });
 });
 
 describe('a sync of a service by offset, without a total', () => {
-  const ids = (count: number): readonly { readonly id: string }[] =>
-    Array.from({ length: count }, (_none, at) => ({ id: String(at) }));
-
   /** `answer`: the records from `start` on, or the status that refuses them, to the call of this number. */
   async function sync(answer: (start: number, calls: number) => readonly unknown[] | number, said = '') {
     const service = await keyedService({
