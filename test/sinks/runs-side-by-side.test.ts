@@ -3,8 +3,8 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { ConnectorName, RunId } from '../../src/core/names.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import type { Sink } from '../../src/sinks/sink-access.ts';
+import type { Bench } from '../contracts/sink/fixture.ts';
 import {
-  Bench,
   entityReport,
   identity,
   member,

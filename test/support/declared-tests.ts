@@ -11,7 +11,7 @@ export interface DeclaredTest {
 
 /**
  * The tests that a file declares: every call of `it` with a title, `it.each(table)(title, …)`,
- * `it.for(table)(title, …)`, `it.skipIf(…)(title, …)` and the like among them, and of `test` in the contract of
+ * `it.for(table)(title, …)`, `it.skipIf(…)(title, …)` and the like among them, and of `everywhere` in the contract of
  * sinks. What is always skipped does not count.
  */
 export function declaredTests(file: string): readonly DeclaredTest[] {
@@ -79,7 +79,7 @@ function titledCall(node: Node): TitledCall | null {
   for (let callee = node['callee']; isNode(callee);) {
     if (callee.type === 'Identifier') {
       const name = nameOf(callee);
-      return ['it', 'test', 'describe'].includes(name) ? { name, title, isSkipped } : null;
+      return ['it', 'everywhere', 'describe'].includes(name) ? { name, title, isSkipped } : null;
     }
     if (callee.type === 'CallExpression') {
       callee = callee['callee'];

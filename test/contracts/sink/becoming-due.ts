@@ -1,15 +1,15 @@
-import { expect, test } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Seal } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import { hourMs, identity, lists, member, members, page, start, type SinkKind } from './fixture.ts';
+import type { RunInHand } from './run-in-hand.ts';
 import {
   type Held,
   list,
   membersOf,
   readingOf,
   beginLists,
-  RunInHand,
   settled,
   whole,
   type Read,
@@ -55,19 +55,22 @@ export function becomingDue(kind: SinkKind): void {
     return await one.modes();
   }
 
-  test('reads in full first, and incrementally when a proven full walk has left a watermark', async () => {
-    await open();
-    const first = await begin('r1', incremental);
-    expect(await first.partition(null)).toMatchObject({ mode: 'full', watermark: null });
-    await first.read(null, { seal: whole({ watermark: at(0) }) });
-    await first.finish();
-    const second = await begin('r2', incremental);
-    expect(await second.partition(null)).toMatchObject({
-      mode: 'incremental',
-      watermark: at(0),
-      position: null,
-    });
-  });
+  everywhere(
+    'reads in full first, and incrementally when a proven full walk has left a watermark',
+    async () => {
+      await open();
+      const first = await begin('r1', incremental);
+      expect(await first.partition(null)).toMatchObject({ mode: 'full', watermark: null });
+      await first.read(null, { seal: whole({ watermark: at(0) }) });
+      await first.finish();
+      const second = await begin('r2', incremental);
+      expect(await second.partition(null)).toMatchObject({
+        mode: 'incremental',
+        watermark: at(0),
+        position: null,
+      });
+    },
+  );
 
   it.each<[string, Read]>([
     ['no watermark', { seal: whole() }],
@@ -236,7 +239,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await third.partition('a')).toMatchObject({ mode: 'full', position: null });
   });
 
-  test('reads partitions below a record from the start when it returns after a delete', async () => {
+  everywhere('reads partitions below a record from the start when it returns after a delete', async () => {
     await open();
     const swept = whole({ watermark: at(0), absence: 'nothing' });
     const first = await begin('r1', incremental);

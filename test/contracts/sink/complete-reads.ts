@@ -1,8 +1,9 @@
-import { expect, test } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { EntityStatus } from '../../../src/sinks/ledger-reader.ts';
 import { hourMs, lists, members, type SinkKind } from './fixture.ts';
-import { list, membersOf, beginLists, RunInHand } from './run-in-hand.ts';
+import type { RunInHand } from './run-in-hand.ts';
+import { list, membersOf, beginLists } from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
 /** What is known of when an entity was last read completely. */
@@ -29,7 +30,7 @@ export function completeReads(kind: SinkKind): void {
   });
 
   // Proves promise 11.3
-  test('does not count an entity as read completely while one of its listings never was', async () => {
+  everywhere('does not count an entity as read completely while one of its listings never was', async () => {
     const { shown, begin, now } = await twoLists();
     const first = await begin('r1');
     await first.read(null, { ...found(['a', 'b']), seal: null });

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Position } from '../../../src/sinks/partition.ts';
 import type { RunOutcome, RunReport } from '../../../src/sinks/run-report.ts';
@@ -72,7 +72,7 @@ export function continuing(kind: SinkKind): void {
     );
   });
 
-  test('reports what all earlier runs of the chain counted, and nothing of other chains', async () => {
+  everywhere('reports what all earlier runs of the chain counted, and nothing of other chains', async () => {
     const { sink, started } = await halfRun(bench());
     const limited = { ...entityReport(members, { fetched: 1, inserted: 1 }), depthLimited: 2 };
     await sink.finish(
@@ -97,7 +97,7 @@ export function continuing(kind: SinkKind): void {
   });
 
   // Proves promise 1
-  test('resumes a killed run: same position, same seen rows', async () => {
+  everywhere('resumes a killed run: same position, same seen rows', async () => {
     const { started } = await halfRun(bench());
     await started.lease[Symbol.asyncDispose]();
     const sink = await bench().open();
@@ -123,7 +123,7 @@ export function continuing(kind: SinkKind): void {
     expect(await sink.history.run(next.run)).toMatchObject({ state: 'running', continues: 'r1' });
   });
 
-  test.each(['ok', 'degraded'] as const)(
+  everywhere.each(['ok', 'degraded'] as const)(
     'starts from the beginning after a run that ended as %s, though something is due',
     async (outcome) => {
       const { sink, started, id } = await halfRun(bench());
@@ -264,7 +264,7 @@ export function continuing(kind: SinkKind): void {
       error: { code: 'AUTH_FAILED', recovery: 'stop', message: 'refused' },
     });
 
-  test('resumes a run across runs that could not begin, and shows these as the newest', async () => {
+  everywhere('resumes a run across runs that could not begin, and shows these as the newest', async () => {
     const { sink, started } = await halfRun(bench());
     const missing = { ...entityReport(members, { fetched: 1, inserted: 1 }), withheld: 3 };
     await sink.finish(started.lease, started.run, { ...half(started, 'partial'), entities: [missing] });
@@ -284,21 +284,24 @@ export function continuing(kind: SinkKind): void {
     expect(await sink.startRun(lease, bench().plan('r2'))).toMatchObject(continued);
   });
 
-  test('keeps what was read for a connector of which no run could begin: nothing, under no identity', async () => {
-    const sink = await bench().open();
-    await sink.enterFailedStart(refused('x1'));
-    expect(await sink.history.overview()).toMatchObject([
-      { identity: null, lastRun: { run: 'x1' }, rows: 0 },
-    ]);
-    expect(await sink.history.connectors()).toEqual([]);
-    // Neither its address nor its name keeps others from being synced.
-    const alike = { connector: 'ne_ws' as typeof news };
-    await sink.enterFailedStart({ ...refused('x2'), ...alike });
-    const lease = await sink.acquire(identity({ baseUrl: 'https://elsewhere.test' }));
-    expect(await sink.startRun(lease, bench().plan('r1'))).toMatchObject(fresh);
-    expect(await sink.history.connectors()).toMatchObject([{ baseUrl: 'https://elsewhere.test' }]);
-    await expect(sink.enterFailedStart(refused('x3'))).rejects.toMatchObject({ code: 'CONNECTOR_BUSY' });
-  });
+  everywhere(
+    'keeps what was read for a connector of which no run could begin: nothing, under no identity',
+    async () => {
+      const sink = await bench().open();
+      await sink.enterFailedStart(refused('x1'));
+      expect(await sink.history.overview()).toMatchObject([
+        { identity: null, lastRun: { run: 'x1' }, rows: 0 },
+      ]);
+      expect(await sink.history.connectors()).toEqual([]);
+      // Neither its address nor its name keeps others from being synced.
+      const alike = { connector: 'ne_ws' as typeof news };
+      await sink.enterFailedStart({ ...refused('x2'), ...alike });
+      const lease = await sink.acquire(identity({ baseUrl: 'https://elsewhere.test' }));
+      expect(await sink.startRun(lease, bench().plan('r1'))).toMatchObject(fresh);
+      expect(await sink.history.connectors()).toMatchObject([{ baseUrl: 'https://elsewhere.test' }]);
+      await expect(sink.enterFailedStart(refused('x3'))).rejects.toMatchObject({ code: 'CONNECTOR_BUSY' });
+    },
+  );
 
   it('keeps a hundred runs that could not begin, and the runs that others resume', async () => {
     const { sink, started } = await halfRun(bench());

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import { noCounts } from '../../../src/core/records.ts';
@@ -50,7 +50,7 @@ export function deleting(kind: SinkKind): void {
     return { ...runs, hand, run, asked, judge };
   }
 
-  test('tombstones what nothing more is needed for, in batches, as changes of the rows', async () => {
+  everywhere('tombstones what nothing more is needed for, in batches, as changes of the rows', async () => {
     const { sink, lease, run, hand } = await fourMissing('nothing');
     expect(await sink.deletes.tombstone(lease, run, members, 'all', 3)).toBe(3);
     expect(await status(sink)).toMatchObject({ rows: 2, deleted: 3, missing: 1 });
@@ -249,38 +249,41 @@ export function deleting(kind: SinkKind): void {
     expect(await sink.nextPartitions(lease, 1)).toMatchObject([{ mode: 'full', watermark: null }]);
   });
 
-  test('asks again for a record that get vouched for when a later walk misses it, and withdraws nothing then', async () => {
-    const { asked, judge, hand, sink, lease, sweep, begin } = await fourMissing('get');
-    const [second] = await asked(1);
-    const there = { row: second?.row ?? 0, verdict: 'there', record: null, isUnlisted: false } as const;
-    await judge([there]);
-    expect((await sink.history.missing(news, 9)).map(({ keyText }) => keyText)).toEqual(
-      ['3', '4', '5'].map(key),
-    );
-    await hand.finish('degraded');
-    const quiet = await begin('r3');
-    await quiet.walk(() => ({ records: [], absence: null }));
-    await quiet.sweep();
-    expect(await quiet.missing(members), 'no walk has missed it since').toMatchObject({ missing: 3 });
-    await quiet.finish();
-    const next = await sweep('r4', shows(['1', '3', '4', '5'], 'get'));
-    expect(await next.missing(members)).toMatchObject({ missing: 1, missedTwice: 0, toConfirm: 1 });
-    expect(await next.missing(members), 'a guard need not count it').toMatchObject({ vouchedFor: 1 });
-    const { run } = next.started;
-    expect(await sink.deletes.toConfirm(lease, run, members, 9)).toMatchObject([
-      { keyText: key('2'), wasVouchedFor: true },
-    ]);
-    await sink.deletes.judge(lease, run, members, [there]);
-    const { partition: owner } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
-    expect(owner?.fullAt).not.toBeNull();
-    await next.finish();
-    // However sure a later walk is: listings are known to leave it out.
-    const sure = await sweep('r5', shows(['1', '3', '4', '5'], 'nothing'));
-    expect(await sure.tombstone([members])).toEqual({ members: 0 });
-    expect(await sure.missing(members)).toMatchObject({ missing: 1, toConfirm: 1 });
-  });
+  everywhere(
+    'asks again for a record that get vouched for when a later walk misses it, and withdraws nothing then',
+    async () => {
+      const { asked, judge, hand, sink, lease, sweep, begin } = await fourMissing('get');
+      const [second] = await asked(1);
+      const there = { row: second?.row ?? 0, verdict: 'there', record: null, isUnlisted: false } as const;
+      await judge([there]);
+      expect((await sink.history.missing(news, 9)).map(({ keyText }) => keyText)).toEqual(
+        ['3', '4', '5'].map(key),
+      );
+      await hand.finish('degraded');
+      const quiet = await begin('r3');
+      await quiet.walk(() => ({ records: [], absence: null }));
+      await quiet.sweep();
+      expect(await quiet.missing(members), 'no walk has missed it since').toMatchObject({ missing: 3 });
+      await quiet.finish();
+      const next = await sweep('r4', shows(['1', '3', '4', '5'], 'get'));
+      expect(await next.missing(members)).toMatchObject({ missing: 1, missedTwice: 0, toConfirm: 1 });
+      expect(await next.missing(members), 'a guard need not count it').toMatchObject({ vouchedFor: 1 });
+      const { run } = next.started;
+      expect(await sink.deletes.toConfirm(lease, run, members, 9)).toMatchObject([
+        { keyText: key('2'), wasVouchedFor: true },
+      ]);
+      await sink.deletes.judge(lease, run, members, [there]);
+      const { partition: owner } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
+      expect(owner?.fullAt).not.toBeNull();
+      await next.finish();
+      // However sure a later walk is: listings are known to leave it out.
+      const sure = await sweep('r5', shows(['1', '3', '4', '5'], 'nothing'));
+      expect(await sure.tombstone([members])).toEqual({ members: 0 });
+      expect(await sure.missing(members)).toMatchObject({ missing: 1, toConfirm: 1 });
+    },
+  );
 
-  test('explains a row: where it is shown, when it came, what it is waiting for', async () => {
+  everywhere('explains a row: where it is shown, when it came, what it is waiting for', async () => {
     const { sink, hand } = await fourMissing('get');
     expect(await sink.history.explain(news, membersTable, key('2'))).toMatchObject({
       row: 2,
@@ -321,7 +324,7 @@ export function deleting(kind: SinkKind): void {
     }
   });
 
-  test.each(isLong ? [1, 2, 3] : [1])(
+  everywhere.each(isLong ? [1, 2, 3] : [1])(
     'keeps count of live and deleted rows through anything (seed %i)',
     async (seed) => {
       const random = seededRandom(seed);

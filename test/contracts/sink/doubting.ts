@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
@@ -19,7 +19,8 @@ import {
   start,
   type SinkKind,
 } from './fixture.ts';
-import { list, membersOf, readingOf, beginLists, RunInHand, settled, whole } from './run-in-hand.ts';
+import type { RunInHand } from './run-in-hand.ts';
+import { list, membersOf, readingOf, beginLists, settled, whole } from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
 /** What follows where the end of a walk proves nothing. */
@@ -40,49 +41,54 @@ export function doubting(kind: SinkKind): void {
   }
 
   // Proves promise 3.1
-  test('leaves everything as it was: what is missing, how fresh it is, when it was read, and how the next run reads it', async () => {
-    const { sink, lease, begin, status, partMissing } = await runs();
-    const incremental = { reading: readingOf({ lists: { isIncremental: true } }) };
-    const absence = 'nothing' as const;
-    const first = await begin('r1', incremental);
-    const watermark = instant(start);
-    await first.read(null, { records: [list('a'), list('b')], seal: whole({ absence, watermark }) });
-    await first.sweep();
-    await first.finish();
-    const before = await status(lists);
-    const fresh = await sink.history.freshness(lease.connector);
+  everywhere(
+    'leaves everything as it was: what is missing, how fresh it is, when it was read, and how the next run reads it',
+    async () => {
+      const { sink, lease, begin, status, partMissing } = await runs();
+      const incremental = { reading: readingOf({ lists: { isIncremental: true } }) };
+      const absence = 'nothing' as const;
+      const first = await begin('r1', incremental);
+      const watermark = instant(start);
+      await first.read(null, { records: [list('a'), list('b')], seal: whole({ absence, watermark }) });
+      await first.sweep();
+      await first.finish();
+      const before = await status(lists);
+      const fresh = await sink.history.freshness(lease.connector);
 
-    const second = await begin('r2', { ...incremental, isFull: true });
-    await second.read(null, { records: [list('a')], ...doubted() });
-    await second.sweep();
-    const found = [{ entity: lists, listings: 1, params: {}, doubt: three, runs: 1 }];
-    expect(await partMissing()).toEqual(found);
-    const entities = [{ ...entityReport(lists, { fetched: 1, unchanged: 1 }), isProven: false }];
-    const { run } = second;
-    await sink.finish(lease, run, report({ lease, run }, { entities, partMissing: found }));
+      const second = await begin('r2', { ...incremental, isFull: true });
+      await second.read(null, { records: [list('a')], ...doubted() });
+      await second.sweep();
+      const found = [{ entity: lists, listings: 1, params: {}, doubt: three, runs: 1 }];
+      expect(await partMissing()).toEqual(found);
+      const entities = [{ ...entityReport(lists, { fetched: 1, unchanged: 1 }), isProven: false }];
+      const { run } = second;
+      await sink.finish(lease, run, report({ lease, run }, { entities, partMissing: found }));
 
-    expect(await status(lists)).toMatchObject({
-      rows: 2,
-      missing: 0,
-      partMissing: { listings: 1, doubt: three },
-    });
-    expect((await status(lists))?.lastCompleteReadAt).toBe(before?.lastCompleteReadAt);
-    expect(await sink.history.freshness(lease.connector)).toEqual(fresh);
-    expect(await sink.history.overview()).toMatchObject([{ partMissing: [{ entity: lists, listings: 1 }] }]);
-    const third = await begin('r3', incremental);
-    expect(await third.modes(), 'again in full').toEqual(['lists full']);
-    await third.read(null, { records: [list('a')], seal: whole({ absence, watermark }) });
-    await third.sweep();
-    expect(await partMissing()).toEqual([]);
-    expect(await status(lists)).toMatchObject({ missing: 1, partMissing: null });
-    const fourth = await begin('r4', incremental);
-    expect(await fourth.modes()).toEqual(['lists incremental']);
-    await fourth.read(null, doubted());
-    await fourth.finish();
-    const fifth = await begin('r5', incremental);
-    expect(await fifth.modes(), 'from the watermark before').toEqual(['lists incremental']);
-    expect(await fifth.partition(null)).toMatchObject({ watermark });
-  });
+      expect(await status(lists)).toMatchObject({
+        rows: 2,
+        missing: 0,
+        partMissing: { listings: 1, doubt: three },
+      });
+      expect((await status(lists))?.lastCompleteReadAt).toBe(before?.lastCompleteReadAt);
+      expect(await sink.history.freshness(lease.connector)).toEqual(fresh);
+      expect(await sink.history.overview()).toMatchObject([
+        { partMissing: [{ entity: lists, listings: 1 }] },
+      ]);
+      const third = await begin('r3', incremental);
+      expect(await third.modes(), 'again in full').toEqual(['lists full']);
+      await third.read(null, { records: [list('a')], seal: whole({ absence, watermark }) });
+      await third.sweep();
+      expect(await partMissing()).toEqual([]);
+      expect(await status(lists)).toMatchObject({ missing: 1, partMissing: null });
+      const fourth = await begin('r4', incremental);
+      expect(await fourth.modes()).toEqual(['lists incremental']);
+      await fourth.read(null, doubted());
+      await fourth.finish();
+      const fifth = await begin('r5', incremental);
+      expect(await fifth.modes(), 'from the watermark before').toEqual(['lists incremental']);
+      expect(await fifth.partition(null)).toMatchObject({ watermark });
+    },
+  );
 
   // Proves promise 3
   it('tells listings that no order and no total proves from those of which part is missing', async () => {

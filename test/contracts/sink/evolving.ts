@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { RunId } from '../../../src/core/names.ts';
 import type { Column } from '../../../src/core/records.ts';
@@ -23,39 +23,42 @@ export function evolving(kind: SinkKind): void {
   const { fields, knownDrift, sync, readAndEvolve } = driftOf(bench);
 
   // Proves promise 7.2
-  test('adds a column of the one type that a field came as, and counts no record as changed by it', async () => {
-    const raws = [
-      { id: '1', city: 'Kyiv', age: 7, rate: 1, open: true, more: { b: 1, a: [2] }, tags2: ['x'], left: 1 },
-      { id: '2', city: null, rate: 0.5, open: false },
-      { id: '3' },
-    ];
-    const { sink, lease } = await bench().hold();
-    const first = await sync(sink, lease, 'r1', [...raws, { id: '4', left: 'mixed' }]);
-    const types = {
-      age: 'integer',
-      city: 'string',
-      more: 'object',
-      open: 'boolean',
-      rate: 'number',
-      tags2: 'array',
-    };
-    expect(first.evolved).toEqual(
-      Object.entries(types).map(([name, type]) => ({ name, type, isEvolved: true })),
-    );
-    const wider = withEvolved(membersTable, (await knownDrift(sink)) ?? { evolved: [] });
-    const before = await bench().rows(wider);
-    const second = await sync(sink, lease, 'r2', [...raws, { id: '4', left: 'mixed' }]);
-    expect(second).toEqual({ counts: counts({ fetched: 4, unchanged: 4 }), evolved: [] });
-    expect(await bench().rows(wider), 'an unchanged record costs no write').toEqual(before);
-    expect((await sink.history.drift(news)).map(({ field, place }) => [field, place])).toEqual(
-      ['age', 'city', 'left', 'more', 'open', 'rate', 'tags2'].map((field) => [
-        field,
-        field === 'left' ? 'extra' : 'column',
-      ]),
-    );
-  });
+  everywhere(
+    'adds a column of the one type that a field came as, and counts no record as changed by it',
+    async () => {
+      const raws = [
+        { id: '1', city: 'Kyiv', age: 7, rate: 1, open: true, more: { b: 1, a: [2] }, tags2: ['x'], left: 1 },
+        { id: '2', city: null, rate: 0.5, open: false },
+        { id: '3' },
+      ];
+      const { sink, lease } = await bench().hold();
+      const first = await sync(sink, lease, 'r1', [...raws, { id: '4', left: 'mixed' }]);
+      const types = {
+        age: 'integer',
+        city: 'string',
+        more: 'object',
+        open: 'boolean',
+        rate: 'number',
+        tags2: 'array',
+      };
+      expect(first.evolved).toEqual(
+        Object.entries(types).map(([name, type]) => ({ name, type, isEvolved: true })),
+      );
+      const wider = withEvolved(membersTable, (await knownDrift(sink)) ?? { evolved: [] });
+      const before = await bench().rows(wider);
+      const second = await sync(sink, lease, 'r2', [...raws, { id: '4', left: 'mixed' }]);
+      expect(second).toEqual({ counts: counts({ fetched: 4, unchanged: 4 }), evolved: [] });
+      expect(await bench().rows(wider), 'an unchanged record costs no write').toEqual(before);
+      expect((await sink.history.drift(news)).map(({ field, place }) => [field, place])).toEqual(
+        ['age', 'city', 'left', 'more', 'open', 'rate', 'tags2'].map((field) => [
+          field,
+          field === 'left' ? 'extra' : 'column',
+        ]),
+      );
+    },
+  );
 
-  test('stores what comes from then on in the column, and beside it what does not fit', async () => {
+  everywhere('stores what comes from then on in the column, and beside it what does not fit', async () => {
     const { sink, lease } = await bench().hold();
     await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }]);
     const next = [
@@ -80,60 +83,63 @@ export function evolving(kind: SinkKind): void {
   });
 
   // Proves promise 7.2
-  test('widens an added column of integers to numbers, and rewrites no row that says the same', async () => {
-    const { sink, lease } = await bench().hold();
-    const big = 2n ** 53n + 1n;
-    const old = { rate: 0, exact: big, until: 2 ** 53 - 1 };
-    await sync(
-      sink,
-      lease,
-      'r1',
-      ['1', '2', '3'].map((id) => ({ id, ...old })),
-    );
-    const [made] = await bench().ledger("SELECT table_id FROM _sync_tables WHERE entity = 'members'");
-    const next = [
-      { id: '1', ...old },
-      { id: '2', rate: 0.25, exact: 1.5, until: 1e-3 },
-      { id: '3', ...old, rate: 'n/a' },
-    ];
-    const number = { type: 'number', isEvolved: true };
-    expect((await sync(sink, lease, 'r2', next)).evolved).toEqual([
-      { name: 'rate', ...number },
-      { name: 'until', ...number },
-    ]);
-    const wider = withEvolved(membersTable, (await knownDrift(sink)) ?? { evolved: [] });
-    const rows = async () =>
-      (await bench().rows(wider)).map(({ rate = null, exact = null, until = null, _extra = null }) => [
-        rate,
-        exact,
-        until,
-        _extra,
+  everywhere(
+    'widens an added column of integers to numbers, and rewrites no row that says the same',
+    async () => {
+      const { sink, lease } = await bench().hold();
+      const big = 2n ** 53n + 1n;
+      const old = { rate: 0, exact: big, until: 2 ** 53 - 1 };
+      await sync(
+        sink,
+        lease,
+        'r1',
+        ['1', '2', '3'].map((id) => ({ id, ...old })),
+      );
+      const [made] = await bench().ledger("SELECT table_id FROM _sync_tables WHERE entity = 'members'");
+      const next = [
+        { id: '1', ...old },
+        { id: '2', rate: 0.25, exact: 1.5, until: 1e-3 },
+        { id: '3', ...old, rate: 'n/a' },
+      ];
+      const number = { type: 'number', isEvolved: true };
+      expect((await sync(sink, lease, 'r2', next)).evolved).toEqual([
+        { name: 'rate', ...number },
+        { name: 'until', ...number },
       ]);
-    const stored = [
-      [0, big, 2 ** 53 - 1, null],
-      [0.25, null, 0.001, { exact: 1.5 }],
-      [null, big, 2 ** 53 - 1, { rate: 'n/a' }],
-    ];
-    expect(await rows()).toEqual(stored);
-    const third = await sync(sink, lease, 'r3', next);
-    expect(third).toEqual({ counts: counts({ fetched: 3, unchanged: 3 }), evolved: [] });
-    expect(await rows()).toEqual(stored);
-    expect(await bench().ledger("SELECT table_id FROM _sync_tables WHERE entity = 'members'")).not.toEqual([
-      made,
-    ]);
-    const places = (await sink.history.drift(news)).filter(({ kind: what }) => what === 'misfit');
-    expect(places.map(({ field, types, place }) => [field, types, place])).toEqual([
-      ['exact', ['number'], 'extra'],
-      ['rate', ['number', 'string'], 'extra'],
-      ['until', ['number'], 'column'],
-    ]);
-    const fourth = await sync(sink, lease, 'r4', [{ ...next[0], rate: 0.5 }, ...next.slice(1)]);
-    expect(fourth.counts).toMatchObject({ updated: 1, unchanged: 2 });
-    expect((await rows())[0]).toEqual([0.5, big, 2 ** 53 - 1, null]);
-  });
+      const wider = withEvolved(membersTable, (await knownDrift(sink)) ?? { evolved: [] });
+      const rows = async () =>
+        (await bench().rows(wider)).map(({ rate = null, exact = null, until = null, _extra = null }) => [
+          rate,
+          exact,
+          until,
+          _extra,
+        ]);
+      const stored = [
+        [0, big, 2 ** 53 - 1, null],
+        [0.25, null, 0.001, { exact: 1.5 }],
+        [null, big, 2 ** 53 - 1, { rate: 'n/a' }],
+      ];
+      expect(await rows()).toEqual(stored);
+      const third = await sync(sink, lease, 'r3', next);
+      expect(third).toEqual({ counts: counts({ fetched: 3, unchanged: 3 }), evolved: [] });
+      expect(await rows()).toEqual(stored);
+      expect(await bench().ledger("SELECT table_id FROM _sync_tables WHERE entity = 'members'")).not.toEqual([
+        made,
+      ]);
+      const places = (await sink.history.drift(news)).filter(({ kind: what }) => what === 'misfit');
+      expect(places.map(({ field, types, place }) => [field, types, place])).toEqual([
+        ['exact', ['number'], 'extra'],
+        ['rate', ['number', 'string'], 'extra'],
+        ['until', ['number'], 'column'],
+      ]);
+      const fourth = await sync(sink, lease, 'r4', [{ ...next[0], rate: 0.5 }, ...next.slice(1)]);
+      expect(fourth.counts).toMatchObject({ updated: 1, unchanged: 2 });
+      expect((await rows())[0]).toEqual([0.5, big, 2 ** 53 - 1, null]);
+    },
+  );
 
   // Proves promise 7.2
-  test('makes a text column of an added one when a person asks for it, and never before', async () => {
+  everywhere('makes a text column of an added one when a person asks for it, and never before', async () => {
     const sink = await bench().open();
     const read = async (run: string, raws: readonly JsonObject[]) => {
       await using lease = await sink.acquire(identity());
@@ -192,7 +198,7 @@ export function evolving(kind: SinkKind): void {
     expect((await stored('news__members'))[0]).toEqual(['all', String(big - 1n), 'false', null]);
   });
 
-  test('refuses to make a text column of any other, or while another holds the connector', async () => {
+  everywhere('refuses to make a text column of any other, or while another holds the connector', async () => {
     const sink = await bench().open();
     const widen = async (field: string) =>
       await sink.drift.widen({ connector: news, entity: members }, field);
@@ -222,7 +228,7 @@ export function evolving(kind: SinkKind): void {
     expect(await bench().rows(declared)).toMatchObject([{ city: 'Kyiv' }]);
   });
 
-  test('takes the column of a field that was declared once and is no more', async () => {
+  everywhere('takes the column of a field that was declared once and is no more', async () => {
     const city: Column = { name: 'city', type: 'string' };
     const declared = { ...membersTable, columns: [...membersTable.columns, city] };
     const { sink, lease } = await bench().hold();

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../../src/core/json.ts';
-import { expect, test } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import {
@@ -18,7 +18,8 @@ import {
   type SinkKind,
   type Started,
 } from './fixture.ts';
-import { list, membersOf, readingOf, beginLists, RunInHand, whole } from './run-in-hand.ts';
+import type { RunInHand } from './run-in-hand.ts';
+import { list, membersOf, readingOf, beginLists, whole } from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
 export function finishing(kind: SinkKind): void {
@@ -39,24 +40,27 @@ export function finishing(kind: SinkKind): void {
     };
   }
 
-  test('keeps what the newest page says of the run in progress for people, until the run ends', async () => {
-    const { sink, started, commit } = await bench().walking();
-    const shown = async (): Promise<string | null> => await sink.history.progress(started.run);
-    const store = async (record: string, change: Parameters<typeof page>[3] = {}): Promise<void> => {
-      await commit([member(record)], change);
-    };
-    expect(await shown()).toBeNull();
-    await store('1', { shown: '{"leftMs":1}' });
-    await store('2');
-    expect(await shown()).toBe('{"leftMs":1}');
-    await store('3', { shown: '{"leftMs":2}', seal: sealed });
-    expect(await shown()).toBe('{"leftMs":2}');
-    const entities = [entityReport(members, { fetched: 3, inserted: 3 })];
-    await sink.finish(started.lease, started.run, report(started, { entities }));
-    expect([await shown(), await count('_sync_progress')]).toEqual([null, 0]);
-  });
+  everywhere(
+    'keeps what the newest page says of the run in progress for people, until the run ends',
+    async () => {
+      const { sink, started, commit } = await bench().walking();
+      const shown = async (): Promise<string | null> => await sink.history.progress(started.run);
+      const store = async (record: string, change: Parameters<typeof page>[3] = {}): Promise<void> => {
+        await commit([member(record)], change);
+      };
+      expect(await shown()).toBeNull();
+      await store('1', { shown: '{"leftMs":1}' });
+      await store('2');
+      expect(await shown()).toBe('{"leftMs":1}');
+      await store('3', { shown: '{"leftMs":2}', seal: sealed });
+      expect(await shown()).toBe('{"leftMs":2}');
+      const entities = [entityReport(members, { fetched: 3, inserted: 3 })];
+      await sink.finish(started.lease, started.run, report(started, { entities }));
+      expect([await shown(), await count('_sync_progress')]).toEqual([null, 0]);
+    },
+  );
 
-  test('stores the report word for word, bigints in parameters too', async () => {
+  everywhere('stores the report word for word, bigints in parameters too', async () => {
     const { sink, started, full } = await runWithOneRecord(bench());
     const failure = {
       entity: members,
@@ -114,7 +118,7 @@ export function finishing(kind: SinkKind): void {
     expect(await count('_sync_seen')).toBe(chunks);
   });
 
-  test('drops the seen rows of an unfinished chain when a run starts from the beginning', async () => {
+  everywhere('drops the seen rows of an unfinished chain when a run starts from the beginning', async () => {
     const { sink, started } = await runWithOneRecord(bench());
     expect(await count('_sync_seen')).toBe(1);
     await sink.startRun(started.lease, bench().plan('r2'));
@@ -227,38 +231,41 @@ export function finishing(kind: SinkKind): void {
     expect(await count('_sync_quarantine')).toBe(10_001);
   });
 
-  test('forgets partitions without rows that nothing led to and that were not read since the plan says, and keeps what is due', async () => {
-    const sinkOf = await bench().hold();
-    const begin = async (run: string): Promise<RunInHand> => beginLists(bench(), sinkOf, run);
-    const first = await begin('r1');
-    const ids = ['empty', 'read', 'aside', 'late', 'gone'];
-    await first.read(null, { records: ids.map(list), children: ids.map((id) => membersOf(id)) });
-    await first.read('empty');
-    for (const id of ['read', 'late', 'gone']) await first.read(id, { records: [member(id)] });
-    await first.setAside(bench(), 'aside');
-    await first.finish('degraded');
-    const { sink, lease } = sinkOf;
-    await bench().ledger("UPDATE _sync_partitions SET gone = 1 WHERE params LIKE '%gone%'");
-    const later = "sealed_at = '2026-04-01T00:00:00.000Z'";
-    await bench().ledger(`UPDATE _sync_partitions SET ${later} WHERE params LIKE '%late%'`);
-    await bench().ledger(
-      `INSERT INTO _sync_also SELECT 'news', 'members', 1, id, 1 FROM _sync_partitions WHERE params LIKE '%empty%'`,
-    );
-    const kept = async (): Promise<unknown> =>
-      (await bench().ledger('SELECT params FROM _sync_partitions ORDER BY id')).map(
-        ({ params }) => (JSON.parse(String(params)) as JsonObject)['list_id'] ?? null,
+  everywhere(
+    'forgets partitions without rows that nothing led to and that were not read since the plan says, and keeps what is due',
+    async () => {
+      const sinkOf = await bench().hold();
+      const begin = async (run: string): Promise<RunInHand> => beginLists(bench(), sinkOf, run);
+      const first = await begin('r1');
+      const ids = ['empty', 'read', 'aside', 'late', 'gone'];
+      await first.read(null, { records: ids.map(list), children: ids.map((id) => membersOf(id)) });
+      await first.read('empty');
+      for (const id of ['read', 'late', 'gone']) await first.read(id, { records: [member(id)] });
+      await first.setAside(bench(), 'aside');
+      await first.finish('degraded');
+      const { sink, lease } = sinkOf;
+      await bench().ledger("UPDATE _sync_partitions SET gone = 1 WHERE params LIKE '%gone%'");
+      const later = "sealed_at = '2026-04-01T00:00:00.000Z'";
+      await bench().ledger(`UPDATE _sync_partitions SET ${later} WHERE params LIKE '%late%'`);
+      await bench().ledger(
+        `INSERT INTO _sync_also SELECT 'news', 'members', 1, id, 1 FROM _sync_partitions WHERE params LIKE '%empty%'`,
       );
-    bench().clock.advance(31 * dayMs);
-    const second = await begin('r2');
-    await second.read(null);
-    await second.finish('partial');
-    expect(await kept(), 'a run that read little forgets nothing').toEqual([null, ...ids]);
-    const third = await begin('r3');
-    await third.finish('degraded');
-    expect(await kept()).toEqual([null, 'read', 'aside', 'late', 'gone']);
-    expect(await count('_sync_also')).toBe(0);
-    expect(await sink.nextPartitions(lease, 5)).toEqual([]);
-  });
+      const kept = async (): Promise<unknown> =>
+        (await bench().ledger('SELECT params FROM _sync_partitions ORDER BY id')).map(
+          ({ params }) => (JSON.parse(String(params)) as JsonObject)['list_id'] ?? null,
+        );
+      bench().clock.advance(31 * dayMs);
+      const second = await begin('r2');
+      await second.read(null);
+      await second.finish('partial');
+      expect(await kept(), 'a run that read little forgets nothing').toEqual([null, ...ids]);
+      const third = await begin('r3');
+      await third.finish('degraded');
+      expect(await kept()).toEqual([null, 'read', 'aside', 'late', 'gone']);
+      expect(await count('_sync_also')).toBe(0);
+      expect(await sink.nextPartitions(lease, 5)).toEqual([]);
+    },
+  );
 
   it('keeps the newest sync and the run that began its chain, however many other runs came after', async () => {
     const sinkOf = await bench().hold();

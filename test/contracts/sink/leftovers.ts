@@ -1,18 +1,10 @@
-import { expect, test } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import { dayMs, lists, liveIds, member, members, news, start, type SinkKind } from './fixture.ts';
-import {
-  type Held,
-  list,
-  membersOf,
-  readingOf,
-  beginLists,
-  RunInHand,
-  settled,
-  whole,
-} from './run-in-hand.ts';
+import type { RunInHand } from './run-in-hand.ts';
+import { type Held, list, membersOf, readingOf, beginLists, settled, whole } from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
 /** Lists are asked for what changed, so that most runs meet only a few of them. */
@@ -76,29 +68,32 @@ export function leftovers(kind: SinkKind): void {
   });
 
   // Proves promise 2.1
-  test('brings a child whose walk failed when its parent is not met again, once, from where it had stopped', async () => {
-    await readAll();
-    await failOne();
-    const third = await begin('r3');
-    await third.read(null);
-    expect(await third.ready()).toEqual([]);
-    expect(await sinkOf.sink.left(sinkOf.lease)).toEqual([{ entity: members, partitions: 1 }]);
-    expect(await third.leftovers()).toBe(1);
-    expect(await third.leftovers()).toBe(0);
-    const [one, ...others] = await third.ready();
-    expect(others).toEqual([]);
-    expect(one).toMatchObject<Partial<Partition>>({
-      params: { list_id: 'a' },
-      mode: 'incremental',
-      watermark,
-      position: { kind: 'offset', offset: 0 },
-    });
-    expect(await sinkOf.sink.history.failures(news, 5), 'until it is read').toHaveLength(1);
-    await third.read('a');
-    expect(await sinkOf.sink.history.failures(news, 5)).toEqual([]);
-    expect(await sinkOf.sink.left(sinkOf.lease)).toEqual([]);
-    expect(await third.leftovers()).toBe(0);
-  });
+  everywhere(
+    'brings a child whose walk failed when its parent is not met again, once, from where it had stopped',
+    async () => {
+      await readAll();
+      await failOne();
+      const third = await begin('r3');
+      await third.read(null);
+      expect(await third.ready()).toEqual([]);
+      expect(await sinkOf.sink.left(sinkOf.lease)).toEqual([{ entity: members, partitions: 1 }]);
+      expect(await third.leftovers()).toBe(1);
+      expect(await third.leftovers()).toBe(0);
+      const [one, ...others] = await third.ready();
+      expect(others).toEqual([]);
+      expect(one).toMatchObject<Partial<Partition>>({
+        params: { list_id: 'a' },
+        mode: 'incremental',
+        watermark,
+        position: { kind: 'offset', offset: 0 },
+      });
+      expect(await sinkOf.sink.history.failures(news, 5), 'until it is read').toHaveLength(1);
+      await third.read('a');
+      expect(await sinkOf.sink.history.failures(news, 5)).toEqual([]);
+      expect(await sinkOf.sink.left(sinkOf.lease)).toEqual([]);
+      expect(await third.leftovers()).toBe(0);
+    },
+  );
 
   it('leaves out what the chain has set aside itself', async () => {
     await readAll();
@@ -149,19 +144,22 @@ export function leftovers(kind: SinkKind): void {
     expect(await dueMembers()).toBe(0);
   });
 
-  test('drops a child that its parent leads to no more: met again in full, and another way', async () => {
-    await readAll();
-    await failOne();
-    const third = await begin('r3', { isFull: true });
-    const others = ['a', 'b'].map((id) => ({
-      ...membersOf(id),
-      params: { list_id: id, status: 'archived' },
-    }));
-    await third.read(null, { records: [list('a'), list('b')], children: others, seal: all });
-    expect(await third.leftovers()).toBe(0);
-    expect(await dueMembers(), 'the other two').toBe(2);
-    await third.finish('degraded');
-  });
+  everywhere(
+    'drops a child that its parent leads to no more: met again in full, and another way',
+    async () => {
+      await readAll();
+      await failOne();
+      const third = await begin('r3', { isFull: true });
+      const others = ['a', 'b'].map((id) => ({
+        ...membersOf(id),
+        params: { list_id: id, status: 'archived' },
+      }));
+      await third.read(null, { records: [list('a'), list('b')], children: others, seal: all });
+      expect(await third.leftovers()).toBe(0);
+      expect(await dueMembers(), 'the other two').toBe(2);
+      await third.finish('degraded');
+    },
+  );
 
   // Proves promise 2.1
   it('brings children that have not been read in full for too long, in full', async () => {
@@ -226,7 +224,7 @@ export function leftovers(kind: SinkKind): void {
     expect(await dueMembers()).toBe(1);
   });
 
-  test('brings thousands of children in one call', async () => {
+  everywhere('brings thousands of children in one call', async () => {
     sinkOf = await bench().hold();
     const ids = Array.from({ length: 2_500 }, (_, at) => `l${at}`);
     const first = await begin('r1');

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { ConnectorName } from '../../../src/core/names.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
@@ -34,23 +34,26 @@ export function operating(kind: SinkKind): void {
   const now = (): string => instant(bench().clock.now());
 
   // Proves promise 11.3
-  test('pauses connectors that it has never held, until they are resumed, and shows it to every reader', async () => {
-    const sink = await bench().open();
-    await using history = await bench().openHistory();
-    expect(await history.pauses()).toEqual([]);
-    await sink.pause([wiki], { since: now(), reason: 'moving house' });
-    await sink.pause([news], { since: now(), reason: 'too expensive' });
-    const paused = [
-      { connector: news, since: now(), reason: 'too expensive' },
-      { connector: wiki, since: now(), reason: 'moving house' },
-    ];
-    expect(await history.pauses()).toEqual(paused);
-    expect(await (await bench().open()).history.pauses()).toEqual(paused);
-    expect(await history.connectors()).toEqual([]);
-    expect(await sink.resume([wiki, unseen])).toEqual(new Set([wiki]));
-    expect(await sink.resume([wiki])).toEqual(new Set());
-    expect(await history.pauses()).toEqual(paused.slice(0, 1));
-  });
+  everywhere(
+    'pauses connectors that it has never held, until they are resumed, and shows it to every reader',
+    async () => {
+      const sink = await bench().open();
+      await using history = await bench().openHistory();
+      expect(await history.pauses()).toEqual([]);
+      await sink.pause([wiki], { since: now(), reason: 'moving house' });
+      await sink.pause([news], { since: now(), reason: 'too expensive' });
+      const paused = [
+        { connector: news, since: now(), reason: 'too expensive' },
+        { connector: wiki, since: now(), reason: 'moving house' },
+      ];
+      expect(await history.pauses()).toEqual(paused);
+      expect(await (await bench().open()).history.pauses()).toEqual(paused);
+      expect(await history.connectors()).toEqual([]);
+      expect(await sink.resume([wiki, unseen])).toEqual(new Set([wiki]));
+      expect(await sink.resume([wiki])).toEqual(new Set());
+      expect(await history.pauses()).toEqual(paused.slice(0, 1));
+    },
+  );
 
   it('keeps the beginning of a pause that is given another reason', async () => {
     const sink = await bench().open();
@@ -65,19 +68,22 @@ export function operating(kind: SinkKind): void {
   });
 
   // Proves promise 11.3
-  test('takes pauses and cancel requests from other processes while the holder’s run continues', async () => {
-    const holder = await bench().open();
-    const started = await bench().begin(holder, 'r1');
-    const beside = await bench().open();
-    await beside.pause([news], { since: now(), reason: 'enough' });
-    expect(await holder.history.isCancelRequested(started.run)).toBe(false);
-    expect(await beside.requestCancel(started.run, now())).toBe(true);
-    expect(await beside.requestCancel(started.run, now())).toBe(true);
-    expect(await holder.history.isCancelRequested(started.run)).toBe(true);
-    const { id } = await onlyPartition(holder, started.lease);
-    await holder.commit(started.lease, [page(started, id, [member('1')])]);
-    expect(await bench().rows()).toHaveLength(1);
-  });
+  everywhere(
+    'takes pauses and cancel requests from other processes while the holder’s run continues',
+    async () => {
+      const holder = await bench().open();
+      const started = await bench().begin(holder, 'r1');
+      const beside = await bench().open();
+      await beside.pause([news], { since: now(), reason: 'enough' });
+      expect(await holder.history.isCancelRequested(started.run)).toBe(false);
+      expect(await beside.requestCancel(started.run, now())).toBe(true);
+      expect(await beside.requestCancel(started.run, now())).toBe(true);
+      expect(await holder.history.isCancelRequested(started.run)).toBe(true);
+      const { id } = await onlyPartition(holder, started.lease);
+      await holder.commit(started.lease, [page(started, id, [member('1')])]);
+      expect(await bench().rows()).toHaveLength(1);
+    },
+  );
 
   it('refuses to cancel a run that is over or was never begun, and leaves the next run alone', async () => {
     const sink = await bench().open();
@@ -182,34 +188,37 @@ export function operating(kind: SinkKind): void {
   });
 
   // Proves promise 11.3
-  test('does not count a chain that began in the middle of a walk that an earlier one had left', async () => {
-    const sink = await bench().open();
-    const asOf = async (): Promise<unknown> => (await sink.history.freshness(news)).map(({ asOf }) => asOf);
-    const first = now();
-    const change = { leaves: [members] };
-    const started = await bench().begin(sink, 'r1', change);
-    const { id } = await onlyPartition(sink, started.lease);
-    await sink.commit(started.lease, [page(started, id, [])]);
-    const why = walkFailure({ at: first });
-    await sink.setAside(started.lease, { partition: id, run: started.run }, why);
-    const aside = { ...entityReport(members, {}), isWhole: false };
-    await sink.finish(
-      started.lease,
-      started.run,
-      report(started, { outcome: 'degraded', entities: [aside] }),
-    );
-    await started.lease[Symbol.asyncDispose]();
+  everywhere(
+    'does not count a chain that began in the middle of a walk that an earlier one had left',
+    async () => {
+      const sink = await bench().open();
+      const asOf = async (): Promise<unknown> => (await sink.history.freshness(news)).map(({ asOf }) => asOf);
+      const first = now();
+      const change = { leaves: [members] };
+      const started = await bench().begin(sink, 'r1', change);
+      const { id } = await onlyPartition(sink, started.lease);
+      await sink.commit(started.lease, [page(started, id, [])]);
+      const why = walkFailure({ at: first });
+      await sink.setAside(started.lease, { partition: id, run: started.run }, why);
+      const aside = { ...entityReport(members, {}), isWhole: false };
+      await sink.finish(
+        started.lease,
+        started.run,
+        report(started, { outcome: 'degraded', entities: [aside] }),
+      );
+      await started.lease[Symbol.asyncDispose]();
 
-    bench().clock.advance(hourMs);
-    await readAll(bench(), sink, 'r2', { outcome: 'ok', change });
-    expect(await sink.history.run('r2' as Started['run'])).toMatchObject({ continues: null });
-    expect(await asOf(), 'its first half is of the first run').toEqual([null, null]);
+      bench().clock.advance(hourMs);
+      await readAll(bench(), sink, 'r2', { outcome: 'ok', change });
+      expect(await sink.history.run('r2' as Started['run'])).toMatchObject({ continues: null });
+      expect(await asOf(), 'its first half is of the first run').toEqual([null, null]);
 
-    bench().clock.advance(hourMs);
-    const third = now();
-    await readAll(bench(), sink, 'r3', { outcome: 'ok', change });
-    expect(await asOf()).toEqual([third, third]);
-  });
+      bench().clock.advance(hourMs);
+      const third = now();
+      await readAll(bench(), sink, 'r3', { outcome: 'ok', change });
+      expect(await asOf()).toEqual([third, third]);
+    },
+  );
 
   it('still knows the age of an entity when the run that read it is past its retention', async () => {
     const sink = await bench().open();

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../../src/core/records.ts';
 import type { Judgement } from '../../../src/sinks/deletes.ts';
@@ -117,35 +117,38 @@ export function orphans(kind: SinkKind): void {
   });
 
   // Proves promise 4
-  test('asks for what lay below a vanished record and may have moved, and knows where it lives when that shows it', async () => {
-    const { sink, lease, sweep } = await useRuns(bench(), moving);
-    await (await sweep('r1', showing(full))).finish();
-    const hand = await sweep('r2', showing(without(full, 'p1')));
-    expect(await hand.tombstone(all, 1)).toMatchObject({ pages: 1, blocks: 0 });
-    expect((await ids())['blocks'], 'b1 may be on another page by now').toEqual(['b1', 'b2', 'b3', 'b4']);
-    expect(await hand.missing(blocks)).toMatchObject({
-      missing: 0,
-      orphans: 2,
-      toConfirm: 2,
-      live: 2,
-    });
-    const { run } = hand.started;
-    const asked = await sink.deletes.toConfirm(lease, run, blocks, 9);
-    expect(asked.map(({ keyText }) => keyText)).toEqual(['["b1"]', '["b2"]']);
-    await sink.deletes.judge(lease, run, blocks, [
-      { row: asked[0]?.row ?? 0, verdict: 'there', record: null, isUnlisted: false },
-      { row: asked[1]?.row ?? 0, verdict: 'gone' },
-    ]);
-    expect(await hand.tombstone(all, 1)).toMatchObject({ comments: 1 });
-    expect(await hand.missing(blocks)).toBeUndefined();
-    await hand.finish();
-    // It has moved to a page that is read by now, and goes with that page's next full walk.
-    const later: World = { p2: { b3: ['c4'], b4: [] }, p3: { b1: ['c1', 'c2'] } };
-    await (await sweep('r3', showing(later))).finish();
-    expect((await ids())['blocks']).toEqual(['b1', 'b3', 'b4']);
-    const last = await sweep('r4', showing({ ...later, p3: {} }));
-    expect(await last.missing(blocks)).toMatchObject({ missing: 1, orphans: 0 });
-  });
+  everywhere(
+    'asks for what lay below a vanished record and may have moved, and knows where it lives when that shows it',
+    async () => {
+      const { sink, lease, sweep } = await useRuns(bench(), moving);
+      await (await sweep('r1', showing(full))).finish();
+      const hand = await sweep('r2', showing(without(full, 'p1')));
+      expect(await hand.tombstone(all, 1)).toMatchObject({ pages: 1, blocks: 0 });
+      expect((await ids())['blocks'], 'b1 may be on another page by now').toEqual(['b1', 'b2', 'b3', 'b4']);
+      expect(await hand.missing(blocks)).toMatchObject({
+        missing: 0,
+        orphans: 2,
+        toConfirm: 2,
+        live: 2,
+      });
+      const { run } = hand.started;
+      const asked = await sink.deletes.toConfirm(lease, run, blocks, 9);
+      expect(asked.map(({ keyText }) => keyText)).toEqual(['["b1"]', '["b2"]']);
+      await sink.deletes.judge(lease, run, blocks, [
+        { row: asked[0]?.row ?? 0, verdict: 'there', record: null, isUnlisted: false },
+        { row: asked[1]?.row ?? 0, verdict: 'gone' },
+      ]);
+      expect(await hand.tombstone(all, 1)).toMatchObject({ comments: 1 });
+      expect(await hand.missing(blocks)).toBeUndefined();
+      await hand.finish();
+      // It has moved to a page that is read by now, and goes with that page's next full walk.
+      const later: World = { p2: { b3: ['c4'], b4: [] }, p3: { b1: ['c1', 'c2'] } };
+      await (await sweep('r3', showing(later))).finish();
+      expect((await ids())['blocks']).toEqual(['b1', 'b3', 'b4']);
+      const last = await sweep('r4', showing({ ...later, p3: {} }));
+      expect(await last.missing(blocks)).toMatchObject({ missing: 1, orphans: 0 });
+    },
+  );
 
   // Proves promise 4
   it('leaves a row alone that this chain has met, though get does not find it once its record is back', async () => {
@@ -234,27 +237,30 @@ export function orphans(kind: SinkKind): void {
     expect(await ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
   });
 
-  test('forgets how far the partitions of a vanished record were read, and restarts them when it returns', async () => {
-    const { sink, sweep, begin } = await useRuns(bench(), plan);
-    await (await sweep('r1', showing(full))).finish();
-    const hand = await sweep('r2', showing(without(full, 'p1')));
-    await hand.tombstone(all);
-    await hand.finish();
-    const known = 'coalesce(full_at, CAST(full_origin AS TEXT), watermark, marker, position, due_since)';
-    expect(await partitions(`${known} FROM _sync_partitions WHERE gone = 2`)).toEqual([null, null, null]);
-    const back = await begin('r3');
-    await back.walk(showing(full));
-    await back.sweep();
-    await back.tombstone(all);
-    await back.finish();
-    expect(await ids()).toEqual({
-      pages: ['p1', 'p2', 'p3'],
-      blocks: ['b1', 'b2', 'b3', 'b4'],
-      comments: ['c1', 'c2', 'c3', 'c4'],
-    });
-    expect((await sink.history.connectors())[0]?.entities.map(({ deleted }) => deleted)).toEqual([0, 0, 0]);
-    expect(await partitions('count(*) FROM _sync_partitions WHERE gone > 0')).toEqual([0]);
-  });
+  everywhere(
+    'forgets how far the partitions of a vanished record were read, and restarts them when it returns',
+    async () => {
+      const { sink, sweep, begin } = await useRuns(bench(), plan);
+      await (await sweep('r1', showing(full))).finish();
+      const hand = await sweep('r2', showing(without(full, 'p1')));
+      await hand.tombstone(all);
+      await hand.finish();
+      const known = 'coalesce(full_at, CAST(full_origin AS TEXT), watermark, marker, position, due_since)';
+      expect(await partitions(`${known} FROM _sync_partitions WHERE gone = 2`)).toEqual([null, null, null]);
+      const back = await begin('r3');
+      await back.walk(showing(full));
+      await back.sweep();
+      await back.tombstone(all);
+      await back.finish();
+      expect(await ids()).toEqual({
+        pages: ['p1', 'p2', 'p3'],
+        blocks: ['b1', 'b2', 'b3', 'b4'],
+        comments: ['c1', 'c2', 'c3', 'c4'],
+      });
+      expect((await sink.history.connectors())[0]?.entities.map(({ deleted }) => deleted)).toEqual([0, 0, 0]);
+      expect(await partitions('count(*) FROM _sync_partitions WHERE gone > 0')).toEqual([0]);
+    },
+  );
 
   it('keeps a row that another partition shows too, and makes that one its owner', async () => {
     const { sweep } = await useRuns(bench(), plan);
@@ -356,7 +362,7 @@ export function orphans(kind: SinkKind): void {
     expect(await ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
   });
 
-  test('goes with a record that vanishes a second time', async () => {
+  everywhere('goes with a record that vanishes a second time', async () => {
     const { sink, lease, sweep, begin } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing(without(full, 'p1')));

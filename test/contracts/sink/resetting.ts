@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { ResetScope } from '../../../src/sinks/repair.ts';
@@ -147,48 +147,51 @@ export function resetting(kind: SinkKind): void {
   });
 
   // Proves promise 13
-  test('drops the records of an entity too, with what they were exploded into, and changes nothing else', async () => {
-    const sink = await filled();
-    const { before, after } = await changed(
-      async () =>
-        expect(await sink.repair.reset(news, scope({ ...ofMembers, withData: true }))).toEqual({
-          partitions: 1,
-          rows: 4,
-        }),
-      theirs,
-    );
-    expect(after).toEqual(before);
-    for (const table of [
-      '_sync_tables',
-      '_sync_missing',
-      '_sync_seen',
-      '_sync_also',
-      '_sync_quarantine',
-      '_sync_downloads',
-      ...kind.ownTables,
-    ]) {
+  everywhere(
+    'drops the records of an entity too, with what they were exploded into, and changes nothing else',
+    async () => {
+      const sink = await filled();
+      const { before, after } = await changed(
+        async () =>
+          expect(await sink.repair.reset(news, scope({ ...ofMembers, withData: true }))).toEqual({
+            partitions: 1,
+            rows: 4,
+          }),
+        theirs,
+      );
+      expect(after).toEqual(before);
+      for (const table of [
+        '_sync_tables',
+        '_sync_missing',
+        '_sync_seen',
+        '_sync_also',
+        '_sync_quarantine',
+        '_sync_downloads',
+        ...kind.ownTables,
+      ]) {
+        expect(
+          await bench().ledger(
+            `SELECT * FROM ${table} WHERE connector = 'news' AND entity IN ('members', 'member_opens')`,
+          ),
+          table,
+        ).toEqual([]);
+      }
+      const lease = await sink.acquire(identity());
+      const next = await RunInHand.begin(bench(), { sink, lease }, 'r4', plan);
+      await next.walk(showing(['1', '7']));
+      await next.sweep();
+      expect(await next.tombstone([lists, members])).toEqual({ lists: 0, members: 0 });
+      await next.finish();
+      expect((await bench().rows()).map(({ id }) => id)).toEqual(['1', '7']);
       expect(
-        await bench().ledger(
-          `SELECT * FROM ${table} WHERE connector = 'news' AND entity IN ('members', 'member_opens')`,
-        ),
-        table,
-      ).toEqual([]);
-    }
-    const lease = await sink.acquire(identity());
-    const next = await RunInHand.begin(bench(), { sink, lease }, 'r4', plan);
-    await next.walk(showing(['1', '7']));
-    await next.sweep();
-    expect(await next.tombstone([lists, members])).toEqual({ lists: 0, members: 0 });
-    await next.finish();
-    expect((await bench().rows()).map(({ id }) => id)).toEqual(['1', '7']);
-    expect(
-      (await sink.history.connectors()).find(({ connector }) => connector === news)?.entities,
-    ).toMatchObject([
-      { entity: lists, rows: 1 },
-      { entity: opens, rows: 0 },
-      { entity: members, rows: 2, deleted: 0, missing: 0 },
-    ]);
-  });
+        (await sink.history.connectors()).find(({ connector }) => connector === news)?.entities,
+      ).toMatchObject([
+        { entity: lists, rows: 1 },
+        { entity: opens, rows: 0 },
+        { entity: members, rows: 2, deleted: 0, missing: 0 },
+      ]);
+    },
+  );
 
   it('reads all of a connector again, and resumes no run', async () => {
     const sink = await filled();
@@ -205,90 +208,96 @@ export function resetting(kind: SinkKind): void {
     expect(await sink.startRun(lease, bench().plan('r4', plan))).toMatchObject({ continues: null, due: 1 });
   });
 
-  test('drops a connector with its records, runs and identity, and leaves the other one whole', async () => {
-    const sink = await filled();
-    const { before, after } = await changed(
-      async () =>
-        expect(await sink.repair.reset(news, scope({ withData: true }))).toEqual({
-          partitions: 2,
-          rows: 5,
-        }),
-      [lists, members, opens].map((entity) => ({ connector: news, entity })),
-    );
-    const isOurs = (line: string): boolean =>
-      /^_sync_(runs|connectors|windows): .*connector=news\|/.test(line) ||
-      /^_sync_counts: run=r\d/.test(line);
-    expect(after).toEqual(before.filter((line) => !isOurs(line)));
-    expect((await sink.history.connectors()).map(({ connector }) => connector)).toEqual([other]);
-    const lease = await sink.acquire(identity({ baseUrl: 'https://another.example.test' }));
-    const next = await RunInHand.begin(bench(), { sink, lease }, 'r1', plan);
-    await next.walk(showing(['1']));
-    await next.finish();
-    expect(await bench().rows()).toHaveLength(1);
-  });
+  everywhere(
+    'drops a connector with its records, runs and identity, and leaves the other one whole',
+    async () => {
+      const sink = await filled();
+      const { before, after } = await changed(
+        async () =>
+          expect(await sink.repair.reset(news, scope({ withData: true }))).toEqual({
+            partitions: 2,
+            rows: 5,
+          }),
+        [lists, members, opens].map((entity) => ({ connector: news, entity })),
+      );
+      const isOurs = (line: string): boolean =>
+        /^_sync_(runs|connectors|windows): .*connector=news\|/.test(line) ||
+        /^_sync_counts: run=r\d/.test(line);
+      expect(after).toEqual(before.filter((line) => !isOurs(line)));
+      expect((await sink.history.connectors()).map(({ connector }) => connector)).toEqual([other]);
+      const lease = await sink.acquire(identity({ baseUrl: 'https://another.example.test' }));
+      const next = await RunInHand.begin(bench(), { sink, lease }, 'r1', plan);
+      await next.walk(showing(['1']));
+      await next.finish();
+      expect(await bench().rows()).toHaveLength(1);
+    },
+  );
 
   // Proves promise 13
-  test('removes a connector with everything of it, also after an early end, and leaves the other one whole', async () => {
-    const sink = await filled();
-    await sink.pause([news], { since: instant(bench().clock.now()), reason: 'leaving' });
-    await sink.purges.purge(news, {
-      of: [{ entity: lists, keyTexts: ['["purged"]'] }],
-      canReturn: false,
-      targets: [],
-      removeFile: () => Promise.reject(new Error('There is no file')),
-      signal: AbortSignal.timeout(60_000),
-    });
-    // What is written only where the settings ask for it, or while a run is under way.
-    for (const connector of [news, other]) {
-      for (const [table, columns, values] of [
-        ['_sync_masks', 'entity, mask, key_id', "'unread', 'm', 'k'"],
-        ['_sync_versions', 'entity, since', "'unread', ''"],
-        ['_sync_retained', 'entity, complete_after, checked_at', "'unread', 0, ''"],
-        ['_sync_progress', 'run, shown', "'r', '{}'"],
-      ] as const) {
-        await bench().ledger(
-          `INSERT INTO ${table} (connector, ${columns}) VALUES ('${connector}', ${values})
+  everywhere(
+    'removes a connector with everything of it, also after an early end, and leaves the other one whole',
+    async () => {
+      const sink = await filled();
+      await sink.pause([news], { since: instant(bench().clock.now()), reason: 'leaving' });
+      await sink.purges.purge(news, {
+        of: [{ entity: lists, keyTexts: ['["purged"]'] }],
+        canReturn: false,
+        targets: [],
+        removeFile: () => Promise.reject(new Error('There is no file')),
+        signal: AbortSignal.timeout(60_000),
+      });
+      // What is written only where the settings ask for it, or while a run is under way.
+      for (const connector of [news, other]) {
+        for (const [table, columns, values] of [
+          ['_sync_masks', 'entity, mask, key_id', "'unread', 'm', 'k'"],
+          ['_sync_versions', 'entity, since', "'unread', ''"],
+          ['_sync_retained', 'entity, complete_after, checked_at', "'unread', 0, ''"],
+          ['_sync_progress', 'run, shown', "'r', '{}'"],
+        ] as const) {
+          await bench().ledger(
+            `INSERT INTO ${table} (connector, ${columns}) VALUES ('${connector}', ${values})
              ON CONFLICT DO NOTHING`,
-        );
+          );
+        }
       }
-    }
-    const holder = { pid: 1, host: 'here', command: 'remove', since: instant(bench().clock.now()) };
-    const left: (number | null)[] = [];
-    const { before, after } = await changed(
-      async () => {
-        const begun = await sink.repair.remove(news, holder);
-        expect(await begun.dropSome()).toBeGreaterThan(-1);
-        await expect(sink.repair.remove(news, holder)).rejects.toMatchObject({ code: 'CONNECTOR_BUSY' });
-        await begun[Symbol.asyncDispose]();
-        expect(await sink.history.removal(news)).toMatchObject({ rows: 5 });
-        expect(await sink.history.connectors([news])).toEqual([]);
-        const refused = { code: 'REMOVAL_UNFINISHED' };
-        await expect(sink.acquire(identity())).rejects.toMatchObject(refused);
-        await expect(sink.repair.reset(news, scope({}))).rejects.toMatchObject(refused);
-        await using resumed = await sink.repair.remove(news, holder);
-        do left.push(await resumed.dropSome());
-        while (left.at(-1) !== null);
-        await resumed.finish();
-      },
-      [lists, members, opens].map((entity) => ({ connector: news, entity })),
-    );
-    const isOurs = (line: string): boolean =>
-      /^_sync_(?!counters|leases|purged|purge_keys)\w+: (.*\|)?connector=news(\||$)/.test(line) ||
-      /^_sync_counts: run=r\d/.test(line);
-    expect(after).toEqual(before.filter((line) => !isOurs(line)));
-    expect(before.some((line) => line.startsWith('_sync_pauses: '))).toBe(true);
-    expect(await sink.history.removal(news)).toBeNull();
-    expect((await sink.history.purged(news))?.noteOf(lists, '["purged"]')).not.toBeNull();
-    expect((await sink.history.actions({ connector: news, limit: 1 }))[0]).toMatchObject({
-      action: 'remove',
-      detail: { entities: 3, rows: 5 },
-    });
-    const lease = await sink.acquire(identity({ baseUrl: 'https://another.example.test' }));
-    const next = await RunInHand.begin(bench(), { sink, lease }, 'r1', plan);
-    await next.walk(showing(['1']));
-    await next.finish();
-    expect(await bench().rows()).toHaveLength(1);
-  });
+      const holder = { pid: 1, host: 'here', command: 'remove', since: instant(bench().clock.now()) };
+      const left: (number | null)[] = [];
+      const { before, after } = await changed(
+        async () => {
+          const begun = await sink.repair.remove(news, holder);
+          expect(await begun.dropSome()).toBeGreaterThan(-1);
+          await expect(sink.repair.remove(news, holder)).rejects.toMatchObject({ code: 'CONNECTOR_BUSY' });
+          await begun[Symbol.asyncDispose]();
+          expect(await sink.history.removal(news)).toMatchObject({ rows: 5 });
+          expect(await sink.history.connectors([news])).toEqual([]);
+          const refused = { code: 'REMOVAL_UNFINISHED' };
+          await expect(sink.acquire(identity())).rejects.toMatchObject(refused);
+          await expect(sink.repair.reset(news, scope({}))).rejects.toMatchObject(refused);
+          await using resumed = await sink.repair.remove(news, holder);
+          do left.push(await resumed.dropSome());
+          while (left.at(-1) !== null);
+          await resumed.finish();
+        },
+        [lists, members, opens].map((entity) => ({ connector: news, entity })),
+      );
+      const isOurs = (line: string): boolean =>
+        /^_sync_(?!counters|leases|purged|purge_keys)\w+: (.*\|)?connector=news(\||$)/.test(line) ||
+        /^_sync_counts: run=r\d/.test(line);
+      expect(after).toEqual(before.filter((line) => !isOurs(line)));
+      expect(before.some((line) => line.startsWith('_sync_pauses: '))).toBe(true);
+      expect(await sink.history.removal(news)).toBeNull();
+      expect((await sink.history.purged(news))?.noteOf(lists, '["purged"]')).not.toBeNull();
+      expect((await sink.history.actions({ connector: news, limit: 1 }))[0]).toMatchObject({
+        action: 'remove',
+        detail: { entities: 3, rows: 5 },
+      });
+      const lease = await sink.acquire(identity({ baseUrl: 'https://another.example.test' }));
+      const next = await RunInHand.begin(bench(), { sink, lease }, 'r1', plan);
+      await next.walk(showing(['1']));
+      await next.finish();
+      expect(await bench().rows()).toHaveLength(1);
+    },
+  );
 
   it('forgets a connector whose identity has changed, but not one that a process holds', async () => {
     const sink = await filled();

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import type { Absence, Partition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -36,7 +36,7 @@ export function sweeping(kind: SinkKind): void {
   const missingKeys = async (sink: RunInHand['sink']): Promise<readonly string[]> =>
     (await sink.history.missing(news, 100)).map(({ keyText }) => keyText);
   // Proves promise 4
-  test('notes what a full walk did not meet, and nothing else', async () => {
+  everywhere('notes what a full walk did not meet, and nothing else', async () => {
     const { sink, sweep } = await useRuns(bench(), {});
     await (await sweep('r1', shows(['1', '2', '3', '4', '5']))).finish();
     const hand = await sweep('r2', shows(['1', '4']));
@@ -282,7 +282,7 @@ export function sweeping(kind: SinkKind): void {
   });
 
   // Proves promise 4
-  test('resumes a sweep that a kill has cut short, from another sink object', async () => {
+  everywhere('resumes a sweep that a kill has cut short, from another sink object', async () => {
     const { begin, sweep, lease } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2', '3', '4', '5'], ['6', '7', '8', '1', '2', '3']))).finish();
     const hand = await begin('r2');

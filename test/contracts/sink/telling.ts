@@ -1,4 +1,4 @@
-import { expect, test, onTestFinished } from 'vitest';
+import { expect, it as everywhere, onTestFinished } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import { newForMs } from '../../../src/sinks/drift.ts';
 import type { FoundState, NoticeChanges } from '../../../src/sinks/notices.ts';
@@ -43,7 +43,7 @@ export function telling(kind: SinkKind): void {
     return sink;
   };
 
-  test('finds each change once, however many processes look at the same time', async () => {
+  everywhere('finds each change once, however many processes look at the same time', async () => {
     const sinks = [await openWaiting(), await openWaiting(), await openWaiting()] as const;
     const run = await bench().begin(sinks[0], 'r1');
     const { id } = await onlyPartition(sinks[0], run.lease);
@@ -82,7 +82,7 @@ export function telling(kind: SinkKind): void {
     expect(await bench().count('_sync_conditions')).toBe(1);
   });
 
-  test('tells which fields are new since the first read', async () => {
+  everywhere('tells which fields are new since the first read', async () => {
     const sink = await bench().open();
     const read = async (name: string, field: string, known?: string): Promise<void> => {
       const run = await bench().begin(sink, name, { isFull: true });
@@ -132,7 +132,7 @@ export function telling(kind: SinkKind): void {
     });
   });
 
-  test('gives each message to one process at a time, those of a channel in order', async () => {
+  everywhere('gives each message to one process at a time, those of a channel in order', async () => {
     const [one, two] = [await openWaiting(), await openWaiting()];
     await one.notices.put([message('a'), message('b'), message('m', { channel: 'mail', connector: null })]);
     const both = await Promise.all([one.notices.claim('ops', how), two.notices.claim('ops', how)]);
@@ -156,7 +156,7 @@ export function telling(kind: SinkKind): void {
     expect(await two.notices.claim('ops', how)).toMatchObject({ kind: 'later' });
   });
 
-  test('gives up what is refused, and what was not delivered in time', async () => {
+  everywhere('gives up what is refused, and what was not delivered in time', async () => {
     const sink = await bench().open();
     await sink.notices.put([message('a'), message('b'), message('c')]);
     await sink.notices.failed(await claimed(sink), 'it answered with 400', null);

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Absence } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -109,7 +109,7 @@ export function trees(kind: SinkKind): void {
   });
 
   // Proves promise 1
-  test('resumes exactly the unread listings of a tree after a kill', async () => {
+  everywhere('resumes exactly the unread listings of a tree after a kill', async () => {
     const { sink, started, tree } = await withTwoInside(bench());
     const [x, y] = await ready(sink, started.lease);
     await sink.commit(started.lease, [

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { FoundPartition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -18,16 +18,8 @@ import {
   start,
   type SinkKind,
 } from './fixture.ts';
-import {
-  type Held,
-  list,
-  membersOf,
-  readingOf,
-  beginLists,
-  RunInHand,
-  settled,
-  whole,
-} from './run-in-hand.ts';
+import type { RunInHand } from './run-in-hand.ts';
+import { type Held, list, membersOf, readingOf, beginLists, settled, whole } from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
 const january = '2026-01-01T00:00:00.000Z/2026-02-01T00:00:00.000Z';
@@ -153,7 +145,7 @@ export function windows(kind: SinkKind): void {
     ]);
   });
 
-  test.each([
+  everywhere.each([
     ['ok', 0, [january]],
     ['degraded', 0, []],
     ['partial', 2, []],
@@ -183,7 +175,7 @@ export function windows(kind: SinkKind): void {
     expect([await partitionsIn(january), await second.modes()]).toEqual([1, ['lists full']]);
   });
 
-  test('says nothing of how fresh an entity is, and is no sync in the history', async () => {
+  everywhere('says nothing of how fresh an entity is, and is no sync in the history', async () => {
     sinkOf = await bench().hold();
     const sync = await begin('s1');
     await sync.read(null);

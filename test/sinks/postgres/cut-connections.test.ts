@@ -1,6 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { openSink } from '../../../src/sinks/registry.ts';
-import {} from '../../contracts/sink/fixture.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import {
   isCommit,

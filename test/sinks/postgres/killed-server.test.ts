@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { openSink } from '../../../src/sinks/registry.ts';
-import { Bench } from '../../contracts/sink/fixture.ts';
+import type { Bench } from '../../contracts/sink/fixture.ts';
 import { postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
 import { isCommit, startPostgresProxy } from '../../support/postgres-proxy.ts';
 import { startPostgres, type PrivatePostgres } from '../../support/postgres.ts';

@@ -1,7 +1,8 @@
 import pg from 'pg';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
 import { openSink } from '../../../src/sinks/registry.ts';
-import { Bench, identity, type SinkKind } from '../../contracts/sink/fixture.ts';
+import type { Bench } from '../../contracts/sink/fixture.ts';
+import { identity, type SinkKind } from '../../contracts/sink/fixture.ts';
 import { holding } from '../../contracts/sink/holding.ts';
 import { postgresSinkKind, postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
 import { isLong } from '../../support/trials.ts';

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { openSink } from '../../../src/sinks/registry.ts';
-import { Bench } from '../../contracts/sink/fixture.ts';
+import type { Bench } from '../../contracts/sink/fixture.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import { startPostgresProxy } from '../../support/postgres-proxy.ts';
 import { sharedPostgres } from '../../support/postgres.ts';

@@ -7,7 +7,7 @@ import { SyncError } from '../../../src/core/errors.ts';
 import { ConnectorBusyError } from '../../../src/sinks/acquire-errors.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
-import { Bench } from '../../contracts/sink/fixture.ts';
+import type { Bench } from '../../contracts/sink/fixture.ts';
 import { postgresSinkKind, postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
 import { startPostgresProxy } from '../../support/postgres-proxy.ts';
 import { sharedPostgres, startPostgres } from '../../support/postgres.ts';

@@ -4,7 +4,6 @@ import { openSink } from '../../../src/sinks/registry.ts';
 import { type Away, watchOutage } from '../../../src/sql/postgres/outage.ts';
 import { toSinkError } from '../../../src/sinks/postgres/sink-error.ts';
 import { awayText } from '../../../src/sql/postgres/postgres-error.ts';
-import {} from '../../contracts/sink/fixture.ts';
 import { postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
 import { startPostgres } from '../../support/postgres.ts';
 import { PagedRun } from '../../support/sinks/paged-run.ts';
