@@ -11,7 +11,7 @@ import { instant, systemClock } from '../src/core/clock.ts';
 import type { ConnectorName } from '../src/core/names.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../src/definitions/load-definitions.ts';
 import { startUi } from '../src/page/start-ui.ts';
-import { sinksOf } from '../src/settings/chosen-connectors.ts';
+import { sinksOf } from '../src/settings/choices.ts';
 import { loadSettings } from '../src/settings/load-settings.ts';
 import type { SettingsWith } from '../src/settings/settings.ts';
 import { accessSink } from '../src/sinks/registry.ts';

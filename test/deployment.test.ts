@@ -14,7 +14,7 @@ import { Secret } from '../src/core/secret.ts';
 import { examineRedis } from '../src/jobs/examine-redis.ts';
 import { startMonitor } from '../src/monitor/start-monitor.ts';
 import { loadSettings } from '../src/settings/load-settings.ts';
-import { parseDuration } from '../src/settings/parse-unit.ts';
+import { parseDuration } from '../src/settings/texts.ts';
 import { execForm, readDockerfile, saidBy } from './support/dockerfile.ts';
 import { findRedisServer } from './support/ensure-redis-server.ts';
 import { freePort } from './support/redis.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import * as z from 'zod';
-import { parseDuration } from '../src/settings/parse-unit.ts';
+import { parseDuration } from '../src/settings/texts.ts';
 import { loadSettings } from '../src/settings/load-settings.ts';
 import { it } from './support/it.ts';
 

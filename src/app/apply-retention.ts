@@ -2,7 +2,7 @@ import type { RunEvent } from '../core/events.ts';
 import type { EntityName } from '../core/names.ts';
 import { exceedsGuards } from '../engine/sweep/sweep-run.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
-import { targetsOfConnector } from '../settings/chosen-targets.ts';
+import { targetsOfConnector } from '../settings/choices.ts';
 import { checkTargets } from '../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import type { DueOf, ExpiredOf, LeftStep, Retention } from '../sinks/purges.ts';

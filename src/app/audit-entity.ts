@@ -5,7 +5,7 @@ import type { ConnectorName, EntityName } from '../core/names.ts';
 import { keyTextOf, type EntityTable } from '../core/records.ts';
 import { explodedShape, recordShape, type RecordShape } from '../engine/prepare/prepare-record.ts';
 import { makeTemporaryFolder } from '../files/temporary-folder.ts';
-import type { EntityTarget } from '../settings/entity-target.ts';
+import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { compareKeys, type KeyAndDigest, type KeyDifferences } from '../sinks/compare-keys.ts';
 import type { RunReport } from '../sinks/run-report.ts';

@@ -14,7 +14,7 @@ import {
   type Window,
 } from '../engine/plan-run.ts';
 import { selectEntities } from '../engine/chosen-entities.ts';
-import { formatDuration, parseDuration } from '../settings/parse-unit.ts';
+import { formatDuration, parseDuration } from '../settings/texts.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';

@@ -4,7 +4,7 @@ import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { Retention, WithheldOf } from '../sinks/purges.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
-import { sinksOf } from '../settings/chosen-connectors.ts';
+import { sinksOf } from '../settings/choices.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
 
 /** When the first entity gets too old. In the past where one was never read whole; without limits, never. */

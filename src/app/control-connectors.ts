@@ -4,7 +4,7 @@ import { SyncError } from '../core/errors.ts';
 import { usage } from '../core/usage-error.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/worker-context.ts';
-import { sinksOf } from '../settings/chosen-connectors.ts';
+import { sinksOf } from '../settings/choices.ts';
 import { withParts } from '../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { Pause } from '../sinks/lease.ts';

@@ -1,7 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { EntityName } from '../core/names.ts';
 import { compileChangeSpan } from '../engine/prepare/find-children.ts';
-import type { EntityTarget } from '../settings/entity-target.ts';
+import type { EntityTarget } from '../settings/choices.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import type { LedgerReader, RecordReader } from '../sinks/sink-access.ts';
 import type { PartitionHistory, RowHistory } from '../sinks/row-history.ts';

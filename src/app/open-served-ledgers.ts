@@ -1,7 +1,7 @@
 import { type Clock, otherTurn } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { ServedSink, WorkerLedger } from '../jobs/worker-context.ts';
-import { sinksOf } from '../settings/chosen-connectors.ts';
+import { sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { accessSink } from '../sinks/registry.ts';
 import type { ServedLedger } from '../sinks/sink-access.ts';

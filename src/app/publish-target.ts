@@ -5,7 +5,7 @@ import type { Notifier } from '../notify/notifier.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
 import type { PublishEnd, PublishProgress, PublishRequest, TargetState } from '../publish/publication.ts';
 import type { Target } from '../publish/target.ts';
-import { targetNamed, targetsOfConnector } from '../settings/chosen-targets.ts';
+import { targetNamed, targetsOfConnector } from '../settings/choices.ts';
 import { usage } from '../core/usage-error.ts';
 import { checkTargets, withParts } from '../settings/load-settings.ts';
 import type {

@@ -6,7 +6,7 @@ import type { EntityName } from '../core/names.ts';
 import { keyTextOf } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
 import { rowMatcher } from '../search/match-rows.ts';
-import type { EntityTarget } from '../settings/entity-target.ts';
+import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { FileFolder } from '../sinks/files.ts';
 import { openFileFolder } from '../sinks/files/open-file-folder.ts';

@@ -4,7 +4,7 @@ import type { Queues } from '../jobs/open-queues.ts';
 import { withParts } from '../settings/load-settings.ts';
 import type { LocalSettings, SettingsWith, ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { usage } from '../core/usage-error.ts';
-import { sinksOf } from '../settings/chosen-connectors.ts';
+import { sinksOf } from '../settings/choices.ts';
 import type { PausedConnector } from '../sinks/ledger-reader.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
 import { printable } from '../telemetry/format.ts';

@@ -1,6 +1,6 @@
 import { instant } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
-import { sinksOf } from '../settings/chosen-connectors.ts';
+import { sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { DayOfEntity, RunFacts } from '../sinks/ledger-reader.ts';
 import type { LedgerReader } from '../sinks/sink-access.ts';

@@ -1,7 +1,7 @@
 import { systemClock, type Clock, type Instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
-import { sinksOf } from '../settings/chosen-connectors.ts';
+import { sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { SignInFacts } from '../sign-ins/sign-in.ts';
 
@@ -37,7 +37,7 @@ export async function readSignIns(
   const states = new Map<ConnectorName, SignInState>();
   if (signing.length === 0) return states;
   // Most configs have none: what reads them is loaded for the others alone.
-  const { readSignInFacts } = await import('../sign-ins/open-sign-in.ts');
+  const { readSignInFacts } = await import('../sign-ins/sign-in-store.ts');
   for (const sink of sinksOf(signing)) {
     const names = signing.filter((one) => one.sink.name === sink.name).map(({ name }) => name);
     try {

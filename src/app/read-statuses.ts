@@ -3,7 +3,7 @@ import type { ConnectorName } from '../core/names.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { DriftRow } from '../sinks/drift.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
-import { sinksOf } from '../settings/chosen-connectors.ts';
+import { sinksOf } from '../settings/choices.ts';
 import { healthOf } from './connector-health.ts';
 import { overviewOf, withheldByAgeOf, type SinkOverview } from './connector-states.ts';
 import { readSignIns, type SignInState } from './read-sign-ins.ts';

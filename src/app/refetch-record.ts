@@ -21,7 +21,7 @@ import {
 import { knownSchema, type SchemaPolicies } from '../engine/prepare/schema-policy.ts';
 import { runRepair } from '../engine/repair/run-repair.ts';
 import { findGetParams } from '../engine/complete-page.ts';
-import type { EntityTarget } from '../settings/entity-target.ts';
+import type { EntityTarget } from '../settings/choices.ts';
 import { openExistingRecords, openSink } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { EntityRows } from '../sinks/sink.ts';

@@ -3,7 +3,7 @@ import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { ColumnValue, FieldType } from '../core/records.ts';
 import { readJson } from '../core/json-text.ts';
 import { isJsonColumn } from '../sinks/decisions/stored-table.ts';
-import type { EntityTarget } from '../settings/entity-target.ts';
+import type { EntityTarget } from '../settings/choices.ts';
 import type { RecordReader } from '../sinks/sink-access.ts';
 import { openExistingRecords } from '../sinks/registry.ts';
 

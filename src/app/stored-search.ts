@@ -4,7 +4,7 @@ import type { JsonObject } from '../core/json.ts';
 import { usage } from '../core/usage-error.ts';
 import { openSearchProcesses } from '../search/process/open-search-processes.ts';
 import type { StatedAnswer } from '../search/search-target.ts';
-import type { EntityTarget } from '../settings/entity-target.ts';
+import type { EntityTarget } from '../settings/choices.ts';
 import { storedIn } from './stored-fields.ts';
 
 interface StoredSearch {

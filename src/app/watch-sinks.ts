@@ -1,5 +1,5 @@
 import { answeredWithin, type Clock } from '../core/clock.ts';
-import { sinksOf } from '../settings/chosen-connectors.ts';
+import { sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { NoSinkYetError } from '../sinks/acquire-errors.ts';
 import { accessSink } from '../sinks/registry.ts';

@@ -1,7 +1,7 @@
 import type { App, AppOptions, ConnectorSource } from './app.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import { usage } from '../core/usage-error.ts';
-import { isLoopback } from '../settings/check-urls.ts';
+import { isLoopback } from '../settings/texts.ts';
 import type { DirectAddress, LocalSettings, ReadConnector } from '../settings/settings.ts';
 import type { Notifier } from '../notify/notifier.ts';
 import { shareSinks } from '../sinks/share-sinks.ts';

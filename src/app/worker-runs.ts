@@ -4,7 +4,7 @@ import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { windowText } from '../engine/plan-run.ts';
 import type { RunJob, RunRequest } from '../jobs/worker-context.ts';
-import { connectorNamed } from '../settings/chosen-connectors.ts';
+import { connectorNamed } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { type Log, logRunEvent } from '../telemetry/log.ts';

@@ -1,8 +1,7 @@
 import type { Command } from 'commander';
 import type { Clock } from '../core/clock.ts';
 import { usage } from '../core/usage-error.ts';
-import { allowedHost } from '../settings/check-urls.ts';
-import { durationExamples, formatDuration, parseDuration } from '../settings/parse-unit.ts';
+import { allowedHost, durationExamples, formatDuration, parseDuration } from '../settings/texts.ts';
 import type { PartName, SettingsWith } from '../settings/settings.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
 import type { ExitCode } from './output/exit-codes.ts';

@@ -6,7 +6,7 @@ import {
   overviewOf,
   type SinkOverview,
 } from '../app/connector-states.ts';
-import { sinksOf } from '../settings/chosen-connectors.ts';
+import { sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { counted, count } from '../telemetry/format.ts';
 import { type FlagsOf, wholeNumber } from './command.ts';

@@ -1,7 +1,6 @@
 import { hiddenWords, type Params } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
-import type { Entity } from '../definitions/definition.ts';
-import { pagingParams } from '../definitions/paging-params.ts';
+import { pagingParams, type Entity } from '../definitions/definition.ts';
 import type { TriedCall } from '../engine/try-listing.ts';
 import type { SeenExchange } from '../http/exchange.ts';
 

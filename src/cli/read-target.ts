@@ -1,10 +1,9 @@
 import type { JsonValue } from '../core/json.ts';
 import { isDeclaredName } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
-import { checkParams, convertParams, missingParams } from '../definitions/check-params.ts';
-import { fixedParamsAt } from '../definitions/clock-value.ts';
+import { checkParams, convertParams, missingParams, fixedParamsAt } from '../definitions/params.ts';
 import type { ActionName } from '../definitions/definition.ts';
-import { connectorNamed } from '../settings/chosen-connectors.ts';
+import { connectorNamed } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 
 /** One call as a person asks for it. Throws USAGE, naming what there is. `paramTexts`: `name=value` each. */

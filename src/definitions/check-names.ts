@@ -1,14 +1,10 @@
 import { isDeclaredName, maxNameLength, systemColumns } from '../core/names.ts';
-import { isReservedName } from './yaml-data.ts';
+import { isReservedName, type YamlPath } from './read-yaml.ts';
 import type { EntityFile } from './definition-file.ts';
-import type { YamlPath } from './read-yaml.ts';
 import { noSuch } from './suggest-name.ts';
 
-/**
- * Notes a problem at a place of the file. `restsOn` are the other places that were checked to find it: where one of
- * them is broken itself, this may not be a problem and is not reported.
- */
-export type Note = (path: YamlPath, message: string, ...restsOn: readonly YamlPath[]) => void;
+/** Notes a problem at a place of the file. */
+export type Note = (path: YamlPath, message: string) => void;
 
 /** A name becomes a column, a table or a key: one pattern for all of them. */
 export function checkName(name: string, at: YamlPath, note: Note): void {
@@ -62,13 +58,12 @@ export function checkKey(
   typeOf: (part: string) => string | undefined,
   at: YamlPath,
   note: Note,
-  placesOf: (part: string) => readonly YamlPath[],
 ): void {
   key.forEach((part, index) => {
     const type = typeOf(part);
     if (type === undefined || type === 'string' || type === 'integer') return;
     const message = `expected a string or integer field, ${part} is of type ${type}`;
-    note([...at, index], message, ...placesOf(part));
+    note([...at, index], message);
   });
   checkTwice(key, at, note);
 }
@@ -79,13 +74,12 @@ export function checkRenamed(
   all: Readonly<Record<string, string>>,
   fields: readonly string[],
   at: YamlPath,
-  fieldsAt: YamlPath,
   note: Note,
 ): void {
   const renamed = Object.values(all);
   for (const [from, to] of Object.entries(rename)) {
     const here = [...at, from];
-    if (!fields.includes(to)) note(here, noSuch('field', to, fields), fieldsAt);
+    if (!fields.includes(to)) note(here, noSuch('field', to, fields));
     if (from === to) note(here, 'expected another name than the one it has');
     if (renamed.indexOf(to) !== Object.keys(all).indexOf(from)) note(here, `${to} has two names`);
   }
@@ -95,14 +89,13 @@ export function checkRenamed(
 export type EntityCheck = ReturnType<typeof openEntityCheck>;
 
 export function openEntityCheck(entity: EntityFile, entityAt: YamlPath, noteInFile: Note) {
-  const inFile = (at: YamlPath): YamlPath => [...entityAt, ...at];
-  const note: Note = (at, message, ...restsOn) => noteInFile(inFile(at), message, ...restsOn.map(inFile));
+  const note: Note = (at, message) => noteInFile([...entityAt, ...at], message);
   /** Notes a field that the entity does not declare, or declares with another type than these. */
   const field = (at: YamlPath, name: string, types?: readonly string[]): void => {
     const type = fieldType(entity, name);
-    if (type === undefined) note(at, noSuch('field', name, Object.keys(entity.fields)), fieldAt(name));
+    if (type === undefined) note(at, noSuch('field', name, Object.keys(entity.fields)));
     else if (types?.includes(type) === false) {
-      note(at, `expected a field of type ${types.join(' or ')}, ${name} is of type ${type}`, fieldAt(name));
+      note(at, `expected a field of type ${types.join(' or ')}, ${name} is of type ${type}`);
     }
   };
   return {
@@ -121,7 +114,7 @@ export function openEntityCheck(entity: EntityFile, entityAt: YamlPath, noteInFi
         type === undefined
           ? noSuch('list parameter', name, Object.keys(declared))
           : `expected a list parameter of type string, ${name} is of type ${type}`;
-      if (type !== 'string') note(at, problem, listParamAt(name));
+      if (type !== 'string') note(at, problem);
     },
   };
 }
@@ -129,12 +122,4 @@ export function openEntityCheck(entity: EntityFile, entityAt: YamlPath, noteInFi
 /** Undefined where the entity declares no such field. */
 export function fieldType({ fields }: EntityFile, name: string): EntityFile['fields'][string] | undefined {
   return Object.hasOwn(fields, name) ? fields[name] : undefined;
-}
-
-export function fieldAt(name: string): YamlPath {
-  return ['fields', name];
-}
-
-export function listParamAt(name: string): YamlPath {
-  return ['actions', 'list', 'params', name];
 }

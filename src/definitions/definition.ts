@@ -1,13 +1,12 @@
 import { hash } from 'node:crypto';
 import type { DerivedColumn, RecordMask, Column, EntityTable } from '../core/records.ts';
-import { type JsonObject, type JsonValue, isJsonObject } from '../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { isDeclaredName, type EntityName } from '../core/names.ts';
-import { buildPagination } from './build-pagination.ts';
 import { deepFreeze, mapOf, type Frozen, type MapValue } from './deep-freeze.ts';
 import type { ActionFile, DefinitionFile, EntityFile, ParamFile } from './definition-file.ts';
-import type { ListRequestFile } from './upstream/upstream-file.ts';
-import { recordsPlace } from './upstream/records-file.ts';
 import type { Todo } from './todos.ts';
+import { recordsPlace } from './upstream/records-file.ts';
+import type { ListRequestFile, PagingFile } from './upstream/upstream-file.ts';
 import { buildUpstream } from './upstream/upstream.ts';
 
 /**
@@ -33,7 +32,7 @@ export type ParentCondition = Parent['when'][number];
 /** Listings inside listings (blocks of a page): the tree below one partition is walked as one unit. */
 export type Recursive = NonNullable<Entity['recursive']>;
 /** Elements of an array field become rows of `into`, insert-only; the array leaves the parent row. */
-export type Explode = Frozen<ReturnType<typeof buildExplode>>;
+type Explode = Frozen<ReturnType<typeof buildExplode>>;
 
 /**
  * The definition that a checked file describes, frozen with everything in it. `contentHash`: of that file, where it is
@@ -247,4 +246,85 @@ export function servedDefinition(definition: Definition): Definition {
   const found = deepFreeze({ ...definition, entities });
   served.set(definition, found);
   return found;
+}
+
+/** How an entity is paged, with what follows from its other parts. `paging`: how the service itself is asked. */
+function buildPagination(entity: EntityFile, paging: PagingFile | undefined) {
+  const { pagination } = entity;
+  switch (pagination.kind) {
+    case 'page':
+    case 'pageToken':
+      return pagination;
+    case 'single':
+      // Around one object, names of the answer are members of the record.
+      return entity.records !== undefined && recordsPlace(entity.records).isOne
+        ? { flagKeys: [], ...pagination }
+        : pagination;
+    case 'lastRecord':
+      return {
+        ...pagination,
+        tokenType:
+          entity.actions.list?.params[pagination.tokenParam]?.type === 'integer' ? 'integer' : 'string',
+        /** No two records of a listing have the same token. */
+        isUnique: isUniqueInListing(pagination.field, entity),
+      } as const;
+    case 'offset': {
+      const numbered =
+        paging?.kind === 'page'
+          ? {
+              isFixed: paging.fixed === true,
+              endsByRepeat: paging.end === 'repeats',
+              endStatus: typeof paging.end === 'object' ? paging.end.status : null,
+            }
+          : undefined;
+      return {
+        ...pagination,
+        /**
+         * The service numbers its pages, and so does the walk: their size may be its own, and one that was shown before
+         * may mean the end. Absent: it takes any offset.
+         */
+        ...(numbered && { numbered }),
+      };
+    }
+  }
+}
+
+/** The field is all of the key that the way to the listing does not fill. */
+export function isUniqueInListing(field: string, { key, parents }: EntityFile): boolean {
+  const isFilled = (part: string): boolean =>
+    parents.length > 0 && parents.every(({ inject }) => Object.hasOwn(inject, part));
+  return key.includes(field) && key.every((part) => part === field || isFilled(part));
+}
+
+/** A list parameter that the walk itself sets: neither a person nor a definition chooses its value. */
+interface PagingParam {
+  /** The name that the definition gives the parameter by. */
+  readonly role: 'offsetParam' | 'pageParam' | 'tokenParam' | 'sizeParam';
+  readonly name: string;
+  /** One of them must be declared. */
+  readonly types: readonly ('integer' | 'string')[];
+}
+
+export function pagingParams(pagination: Frozen<EntityFile['pagination']>): readonly PagingParam[] {
+  const param = (role: PagingParam['role'], name: string, ...types: PagingParam['types']): PagingParam => ({
+    role,
+    name,
+    types,
+  });
+  const size =
+    pagination.kind === 'single' || pagination.sizeParam === null
+      ? []
+      : [param('sizeParam', pagination.sizeParam, 'integer')];
+  switch (pagination.kind) {
+    case 'offset':
+      return [param('offsetParam', pagination.offsetParam, 'integer'), ...size];
+    case 'page':
+      return [param('pageParam', pagination.pageParam, 'integer'), ...size];
+    case 'pageToken':
+      return [param('tokenParam', pagination.tokenParam, 'string'), ...size];
+    case 'lastRecord':
+      return [param('tokenParam', pagination.tokenParam, 'string', 'integer'), ...size];
+    case 'single':
+      return [];
+  }
 }

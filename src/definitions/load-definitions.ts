@@ -4,26 +4,16 @@ import { fileURLToPath } from 'node:url';
 import { hash } from 'node:crypto';
 import { ProblemsError, type Problem } from '../core/problems.ts';
 import { programFile } from '../core/program-files.ts';
-import { checkDefinition } from './check-definition.ts';
+import { checkDefinition } from './definition-check.ts';
 import { deepFreeze } from './deep-freeze.ts';
 import { definitionFile, type DefinitionFile } from './definition-file.ts';
 import { buildDefinition, contentHashOf, type Definition } from './definition.ts';
-import { brokenPlaces, noteAround } from './note-around.ts';
 import { parseYaml, readText, readYaml, type YamlFile } from './read-yaml.ts';
 import { parseShape } from './schema-problems.ts';
 import type { Todo } from './todos.ts';
 
 /** Where the definitions that come with the program lie. */
 export const builtInDefinitionsFolder: string = fileURLToPath(programFile('config/definitions'));
-
-/** What the files say, with everything that is wrong in any of them. */
-export interface FoundDefinitions {
-  /** Those that nothing is wrong with. */
-  readonly definitions: ReadonlyMap<string, Definition>;
-  readonly problems: readonly Problem[];
-  /** Whether a definition of this name may lie in one of the files or folders that something is wrong with. */
-  readonly mayBeBroken: (name: string) => boolean;
-}
 
 interface CheckedFile {
   readonly file: string;
@@ -44,24 +34,16 @@ export function loadDefinitions(folders: readonly string[]): ReadonlyMap<string,
   return definitions;
 }
 
-/** The same for who has more to check: never throws. */
-export function findDefinitions(folders: readonly string[]): FoundDefinitions {
+/** The definitions with which nothing is wrong, and everything that is wrong in the others. Never throws. */
+export function findDefinitions(folders: readonly string[]) {
   const problems: Problem[] = [];
   const files = new Set(folders.flatMap((folder) => definitionFiles(folder, problems)));
-  // A folder that cannot be read may hold any name, as may a file whose name is no text.
-  const isEveryFolderRead = problems.length === 0;
   const checked = checkDefinitionFiles([...files]);
   problems.push(...checked.flatMap((one) => one.problems));
-  const isEveryNameKnown = isEveryFolderRead && checked.every(({ name }) => name !== null);
   const definitions = new Map(
     checked.flatMap(({ definition }) => (definition === null ? [] : [[definition.name, definition]])),
   );
-  return {
-    definitions: deepFreeze(definitions),
-    problems,
-    mayBeBroken: (name) =>
-      !isEveryNameKnown || (checked.some((one) => one.name === name) && !definitions.has(name)),
-  };
+  return { definitions: deepFreeze(definitions), problems };
 }
 
 /** These files, checked as they would be beside the definitions that come with the program. Never throws. */
@@ -165,20 +147,14 @@ function readDefinition(file: string) {
 /** `value` is null where anything is wrong with the file. */
 function checkedFile(yaml: YamlFile) {
   if (yaml.problems.length > 0) return { name: null, value: null, found: yaml.problems, todos: [] };
-  const { value, broken, problems } = parseShape(definitionFile(), yaml.data, yaml);
-  if (value === null) return { name: null, value: null, found: problems, todos: [] };
-  const found = [...problems];
-  const places = brokenPlaces(broken);
-  checkDefinition(
-    value,
-    noteAround(
-      places,
-      (at) => at,
-      (at, message) => found.push(yaml.problem(at, message)),
-    ),
-  );
-  const name = places.include(['name']) ? null : value.name;
-  return { name, value: found.length === 0 ? value : null, found, todos: todosIn(yaml, value) };
+  const { value, problems } = parseShape(definitionFile(), yaml.data, yaml);
+  if (value === null) {
+    const stated: unknown = Object(yaml.data).name;
+    return { name: typeof stated === 'string' ? stated : null, value, found: problems, todos: [] };
+  }
+  const found: Problem[] = [];
+  checkDefinition(value, (at, message) => found.push(yaml.problem(at, message)));
+  return { name: value.name, value: found.length === 0 ? value : null, found, todos: todosIn(yaml, value) };
 }
 
 /** Each with the entity whose part, also of `upstream`, the first line behind it belongs to. */

@@ -3,7 +3,6 @@ import type { JsonValue } from '../core/json.ts';
 import type { Problem } from '../core/problems.ts';
 import { suggestName } from './suggest-name.ts';
 import type { YamlFile, YamlPath } from './read-yaml.ts';
-import { firstIssues, isObject, soundRest, type SoundRest } from './sound-rest.ts';
 
 /** An object whose unknown keys are errors that name the key they are closest to. */
 export function strictObject<Shape extends z.ZodRawShape>(shape: Shape): z.ZodObject<Shape, z.core.$strict> {
@@ -26,20 +25,14 @@ export function names(): z.ZodArray<z.ZodString> {
   return z.array(z.string());
 }
 
-/**
- * A text as `read` takes it; `note` says what is wrong with it. `standIn`: a text with which nothing is wrong, for
- * `soundRest`.
- */
+/** A text as `read` takes it; `note` says what is wrong with it. */
 export function textAs<Value>(
-  standIn: string,
   read: (text: string, note: (message: string) => void) => Value,
   text = z.string(),
 ): z.ZodPipe<z.ZodString, z.ZodTransform<Value, string>> {
   return text.transform((given, context) =>
     // `continue`: a union that no other shape fits reports the problems of this one.
-    read(given, (message) =>
-      context.addIssue({ code: 'custom', message, params: { standIn }, continue: true }),
-    ),
+    read(given, (message) => context.addIssue({ code: 'custom', message, continue: true })),
   );
 }
 
@@ -49,20 +42,32 @@ function unknownKey(key: string, known: readonly string[]): string {
 }
 
 /**
- * Parses a file's data and tells everything that is wrong with its shapes. With problems, `value` is only good for more
- * checks (see `soundRest`), so that other problems show in the same round. `mayShow` says whether the value at a
- * path may be quoted: one that came from the environment or a secret file may not.
+ * Parses a file's data and tells everything that is wrong with its shapes; `value` is null where something is.
+ * `mayShow` says whether the value at a path may be quoted: one that came from the environment or a secret file may
+ * not.
  */
 export function parseShape<Schema extends z.ZodType>(
   schema: Schema,
   data: unknown,
   yaml: Pick<YamlFile, 'problem'>,
   mayShow: (path: YamlPath) => boolean = () => true,
-): SoundRest<z.output<Schema>> & { readonly problems: readonly Problem[] } {
+): { readonly value: z.output<Schema> | null; readonly problems: readonly Problem[] } {
   const parsed = schema.safeParse(data);
-  if (parsed.success) return { value: parsed.data, broken: [], problems: [] };
+  if (parsed.success) return { value: parsed.data, problems: [] };
   const problems = firstIssues(parsed.error).flatMap((issue) => problemsOf(issue, data, yaml, mayShow));
-  return { ...soundRest(schema, data), problems };
+  return { value: null, problems };
+}
+
+/** One for each place: a value of the wrong type may miss other marks as well, but they say nothing more. */
+function firstIssues(error: z.core.$ZodError): readonly z.core.$ZodIssue[] {
+  const told = new Set<string>();
+  return error.issues.filter((issue) => {
+    if (issue.code === 'unrecognized_keys' || issue.code === 'custom') return true;
+    const place = JSON.stringify(issue.path.map(String));
+    const isFirst = !told.has(place);
+    told.add(place);
+    return isFirst;
+  });
 }
 
 function problemsOf(
@@ -144,7 +149,7 @@ function writtenAt(data: unknown, path: YamlPath): unknown {
   let value = data;
   for (const step of path) {
     if (typeof value === 'string' && step === 'type') return value;
-    if (!isObject(value) || !Object.hasOwn(value, step)) return undefined;
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) return undefined;
     value = Reflect.get(value, step);
   }
   return value;

@@ -8,8 +8,7 @@ import { eachOf } from '../core/each-of.ts';
 import { SyncError } from '../core/errors.ts';
 import { keyPartsOf } from '../core/json-text.ts';
 import type { ColumnValue, Params } from '../core/records.ts';
-import { missingParams } from '../definitions/check-params.ts';
-import { convertValue } from '../definitions/convert-value.ts';
+import { missingParams, convertValue } from '../definitions/params.ts';
 import type { Candidate } from '../sinks/deletes.ts';
 
 /** Calls of one entity in a row without an answer: its others would get none either. */

@@ -15,7 +15,7 @@ import type { CompletePage, CompletedPage } from './complete-page.ts';
 import type { PageLengths, Pagination, Advance } from '../pagination/pagination.ts';
 import type { Run } from './run.ts';
 import { SyncError } from '../core/errors.ts';
-import { fixedParamsAt } from '../definitions/clock-value.ts';
+import { fixedParamsAt } from '../definitions/params.ts';
 import type { PageCommit, CommittedPage } from '../sinks/sink.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import { instant } from '../core/clock.ts';

@@ -1,5 +1,5 @@
 import { usage } from '../core/usage-error.ts';
-import type { EntityTarget } from '../settings/entity-target.ts';
+import type { EntityTarget } from '../settings/choices.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
 import type { RecordReader } from '../sinks/sink-access.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';

@@ -4,8 +4,7 @@ import { systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import { openNotifier } from '../notify/open-notifier.ts';
 import type { PublishEnd } from '../publish/publication.ts';
-import { chosenConnectors, sinkNamed } from '../settings/chosen-connectors.ts';
-import { chosenTargets } from '../settings/chosen-targets.ts';
+import { chosenConnectors, sinkNamed, chosenTargets } from '../settings/choices.ts';
 import { checkTargets, withParts } from '../settings/load-settings.ts';
 import { settingsIn } from './open-app.ts';
 import type {

@@ -7,8 +7,7 @@ import { systemClock } from '../core/clock.ts';
 import { checkSince, openChanges, type EntityChanges } from '../export/open-changes.ts';
 import { jsonlFormat } from '../export/record-format.ts';
 import { parseJsonText } from '../http/lossless-json.ts';
-import { chosenConnectors } from '../settings/chosen-connectors.ts';
-import { entityTarget } from '../settings/entity-target.ts';
+import { chosenConnectors, entityTarget } from '../settings/choices.ts';
 import { reasonLine } from '../wording/trouble-text.ts';
 import { settingsIn } from './open-app.ts';
 import type {

@@ -3,7 +3,7 @@ import { openSharingApp } from '../app/open-app.ts';
 import { systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
-import { chosenConnectors } from '../settings/chosen-connectors.ts';
+import { chosenConnectors } from '../settings/choices.ts';
 import { withParts } from '../settings/load-settings.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { settingsIn } from './open-app.ts';

@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { instant, slept, type Clock, otherTurn } from '../core/clock.ts';
 import { isPutOff, SyncError } from '../core/errors.ts';
 import { usage } from '../core/usage-error.ts';
-import { sinksOf } from '../settings/chosen-connectors.ts';
+import { sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings, NotifySettings, SinkSettings } from '../settings/settings.ts';
 import type { FoundState } from '../sinks/notices.ts';
 import { conditionsOf, configOf, publicationsOf } from './conditions.ts';

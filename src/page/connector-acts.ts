@@ -10,7 +10,7 @@ import {
   type OnQueued,
 } from '../app/control-connectors.ts';
 import { usage } from '../core/usage-error.ts';
-import { connectorNamed } from '../settings/chosen-connectors.ts';
+import { connectorNamed } from '../settings/choices.ts';
 import { newsName } from '../sinks/drift.ts';
 import { count, counted } from '../telemetry/format.ts';
 import type { ActQuery, ActWorld, Prepare } from './prepared-act.ts';

@@ -1,5 +1,5 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
-import { formatDuration } from '../settings/parse-unit.ts';
+import { formatDuration } from '../settings/texts.ts';
 import { damageAdvice, damageText } from '../sinks/closed-files.ts';
 import { count, printable } from '../telemetry/format.ts';
 import { toConfirmLines, withheldLines } from '../wording/deletes-text.ts';

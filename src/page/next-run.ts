@@ -1,6 +1,6 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { nextSlots } from '../settings/cron.ts';
-import { formatDuration } from '../settings/parse-unit.ts';
+import { formatDuration } from '../settings/texts.ts';
 import type { ConnectorSettings, Schedule } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import { printable, roughly } from '../telemetry/format.ts';

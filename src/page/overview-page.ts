@@ -1,7 +1,7 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { Trouble } from '../app/connector-health.ts';
 import { healthWords } from '../core/health.ts';
-import { formatDuration } from '../settings/parse-unit.ts';
+import { formatDuration } from '../settings/texts.ts';
 import type { PublishSettings } from '../settings/settings.ts';
 import { count, counted, printable } from '../telemetry/format.ts';
 import { changesText, total } from './day-changes.ts';

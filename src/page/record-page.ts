@@ -4,7 +4,7 @@ import { parseRecordKey } from '../app/record-key.ts';
 import { firstStored } from '../app/stored-fields.ts';
 import { SyncError } from '../core/errors.ts';
 import { runIds } from '../core/names.ts';
-import { entityTarget, type EntityTarget } from '../settings/entity-target.ts';
+import { entityTarget, type EntityTarget } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import { explanationFacts } from '../wording/explanation-facts.ts';
 import { purgedText } from '../wording/purged-text.ts';

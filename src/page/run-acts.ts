@@ -3,7 +3,7 @@ import { queuedText } from '../app/control-connectors.ts';
 import { checkPublishable, publishNow } from '../app/publish-target.ts';
 import { connectorOfRun, hasWritten, undoneTexts, undoRun } from '../app/undo-run.ts';
 import { usage } from '../core/usage-error.ts';
-import { targetNamed } from '../settings/chosen-targets.ts';
+import { targetNamed } from '../settings/choices.ts';
 import { count } from '../telemetry/format.ts';
 import type { Prepare } from './prepared-act.ts';
 

@@ -7,8 +7,14 @@ import {
   type JsonValue,
 } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
-import { keyOfToken, numberedKey, type TokenKey } from '../definitions/pagination-file.ts';
-import { flagOf, signOfMore, tokenOf } from '../definitions/sign-of-more.ts';
+import {
+  keyOfToken,
+  numberedKey,
+  flagOf,
+  signOfMore,
+  tokenOf,
+  type TokenKey,
+} from '../definitions/pagination-file.ts';
 import type { NextPage, PageAnswer, UnreadableNext } from './pagination.ts';
 
 type Cut = NonNullable<Entity['cut']>;

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { isJsonObject, valueAtKey, type JsonValue } from '../core/json.ts';
-import { convertValue } from '../definitions/convert-value.ts';
+import { convertValue } from '../definitions/params.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { Proof } from '../sinks/partition.ts';
 import { readFlag } from './answer-keys.ts';

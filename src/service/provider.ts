@@ -7,10 +7,15 @@ import {
   type JsonValue,
 } from '../core/json.ts';
 import { hiddenWords, type RecordMask, type Params } from '../core/records.ts';
-import type { Definition, Entity } from '../definitions/definition.ts';
-import { emptyKey, keyOfToken, numberedKey } from '../definitions/pagination-file.ts';
-import { pagingParams } from '../definitions/paging-params.ts';
-import { flagOf, signOfMore, tokenOf } from '../definitions/sign-of-more.ts';
+import { pagingParams, type Definition, type Entity } from '../definitions/definition.ts';
+import {
+  flagOf,
+  signOfMore,
+  tokenOf,
+  emptyKey,
+  keyOfToken,
+  numberedKey,
+} from '../definitions/pagination-file.ts';
 import { orAborted, startDeadline } from '../http/or-aborted.ts';
 import { ApiError } from './api-error.ts';
 

@@ -42,8 +42,6 @@ export function buildSinks(
         note(
           [...at, place],
           `the sink ${other} already stores its records there; give each sink its own ${place}`,
-          ['sinks', name],
-          ['sinks', other],
         );
       }
       nameByPlace.set(occupied, name);

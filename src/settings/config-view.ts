@@ -1,6 +1,7 @@
 import path from 'node:path';
 import * as z from 'zod';
-import { gatherConnectors, readWritten } from './gather-connectors.ts';
+import { gatherConnectors, readWritten } from './config-files.ts';
+import { missingHere } from './texts.ts';
 import { settingsFile } from './settings-file.ts';
 import type { NotifySettings } from './settings.ts';
 
@@ -98,5 +99,5 @@ function withoutUser(text: string): string {
 export function shownPlace(channel: NotifySettings): string {
   if (channel.type === 'email') return `${channel.server} to ${channel.to.join(', ')}`;
   const text = channel.url.reveal();
-  return text === '' ? '[missing]' : `${new URL(text).origin}/[secret]`;
+  return text === missingHere ? '[missing]' : `${new URL(text).origin}/[secret]`;
 }

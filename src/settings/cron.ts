@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type * as CronParser from 'cron-parser';
-import { wrong, type Checked } from './check-urls.ts';
+import { wrong, type Checked } from './texts.ts';
 
 /** When a cron schedule fires. */
 interface CronTimes {

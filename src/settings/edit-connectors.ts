@@ -3,7 +3,7 @@ import { usage } from '../core/usage-error.ts';
 import { withoutYamlEntry, withYamlEntry } from '../definitions/edit-yaml.ts';
 import { readText } from '../definitions/read-yaml.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
-import { gatherConnectors, readWritten } from './gather-connectors.ts';
+import { gatherConnectors, readWritten } from './config-files.ts';
 import { readSettings } from './load-settings.ts';
 import type { LocalSettings } from './settings.ts';
 

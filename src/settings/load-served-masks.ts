@@ -2,12 +2,12 @@ import * as z from 'zod';
 import { ProblemsError, type Problem } from '../core/problems.ts';
 import type { Secret } from '../core/secret.ts';
 import { servedDefinition, type Definition } from '../definitions/definition.ts';
-import type { Masks } from '../definitions/mask/masked-definition.ts';
+import type { Masks } from '../definitions/mask/masks.ts';
 import { parseShape, strictObject } from '../definitions/schema-problems.ts';
 import { noSuch } from '../definitions/suggest-name.ts';
-import { buildMasks } from './build-masks.ts';
-import { readWritten } from './gather-connectors.ts';
-import { connectorMask, maskFile } from './mask-file.ts';
+import { buildMasks } from './mask-settings.ts';
+import { readWritten } from './config-files.ts';
+import { connectorMask, maskFile } from './settings-file.ts';
 
 /** As in a config, but by the connector type. */
 const servedMasksFile = strictObject({

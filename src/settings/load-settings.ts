@@ -3,20 +3,16 @@ import { ProblemsError, type Problem } from '../core/problems.ts';
 import { usage } from '../core/usage-error.ts';
 import type { Note } from '../definitions/check-names.ts';
 import { deepFreeze } from '../definitions/deep-freeze.ts';
-import {
-  builtInDefinitionsFolder,
-  findDefinitions,
-  type FoundDefinitions,
-} from '../definitions/load-definitions.ts';
-import { brokenPlaces, noteAround } from '../definitions/note-around.ts';
+import type { Definition } from '../definitions/definition.ts';
+import { builtInDefinitionsFolder, findDefinitions } from '../definitions/load-definitions.ts';
 import type { YamlPath } from '../definitions/read-yaml.ts';
 import { parseShape } from '../definitions/schema-problems.ts';
-import { buildConnectors } from './build-connectors.ts';
-import { buildMcp } from './build-mcp.ts';
-import { buildNotify } from './build-notify.ts';
-import { buildPublish } from './build-publish.ts';
+import { buildConnectors } from './connector-settings.ts';
+import { buildMcp } from './mcp-settings.ts';
+import { buildNotify } from './notify-settings.ts';
+import { buildPublish } from './publish-settings.ts';
 import { buildSinks } from './build-sinks.ts';
-import { gatherConnectors, readWritten, type EditedFile, type WrittenConfig } from './gather-connectors.ts';
+import { gatherConnectors, readWritten, type EditedFile, type WrittenConfig } from './config-files.ts';
 import { settingsFile, type SettingsFile } from './settings-file.ts';
 import type { LocalSettings, PartName, PublishSettings, Settings, SettingsWith } from './settings.ts';
 
@@ -100,31 +96,27 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
   }
   // A reference that could not be resolved is one problem, not two.
   const reported = new Set([...problems, ...missing].map(placeOfProblem));
+  const add = (found: Problem): void => {
+    if (!reported.has(placeOfProblem(found))) problems.push(found);
+  };
   const problem: typeof config.problem = (at, message) =>
     config.problem(at, config.isFromOutside(at) ? hideValue(message) : message);
+  const refuse = (): never => {
+    throw new ProblemsError('CONFIG_INVALID', eachOnce([...problems, ...missing]));
+  };
   const shape = parseShape(settingsFile, config.data, { problem }, (at) => !config.isFromOutside(at));
-  problems.push(...shape.problems.filter((problem) => !reported.has(placeOfProblem(problem))));
-  const unresolved = config.files.flatMap(({ yaml, unresolved: all }) =>
-    all.map(({ at }) => [yaml.file, ...at]),
-  );
-  const broken = brokenPlaces([...unresolved, ...shape.broken.map(config.placeOf)]);
-  const note = noteAround(broken, config.placeOf, (at, message) => {
-    problems.push(problem(at, message));
-  });
-  const own = (shape.value?.definitions ?? [])
-    .filter((_, index) => !broken.include(config.placeOf(['definitions', index])))
-    .map((name) => path.resolve(main.folder, name));
+  for (const found of shape.problems) add(found);
+  if (shape.value === null || problems.length > 0) return refuse();
+  const own = shape.value.definitions.map((name) => path.resolve(main.folder, name));
   const found = findDefinitions([options.builtInDefinitions ?? builtInDefinitionsFolder, ...own]);
   problems.push(...found.problems);
+  if (problems.length > 0) return refuse();
   const file = path.resolve(options.file);
-  const settings =
-    shape.value === null
-      ? null
-      : buildSettings(withoutMissingKey(shape.value, missing), { file, config, found, own }, note);
-  if (settings === null || problems.length > 0) {
-    throw new ProblemsError('CONFIG_INVALID', eachOnce([...problems, ...missing]));
-  }
-  return deepFreeze({ ...settings, missing });
+  const read = { file, config, definitions: found.definitions, own, missing };
+  const settings = buildSettings(withoutMissingKey(shape.value, missing), read, (at, message) => {
+    add(problem(at, message));
+  });
+  return problems.length > 0 ? refuse() : deepFreeze({ ...settings, missing });
 }
 
 /** The stand-in for a key that is missing here must never mask a value. */
@@ -142,14 +134,15 @@ function isCredential(at: YamlPath): boolean {
 interface Read {
   readonly file: string;
   readonly config: WrittenConfig;
-  readonly found: FoundDefinitions;
+  readonly definitions: ReadonlyMap<string, Definition>;
   /** Folders of definitions that are the user's own. */
   readonly own: readonly string[];
+  readonly missing: readonly Problem[];
 }
 
 function buildSettings(
   data: SettingsFile,
-  { file, config, found, own }: Read,
+  { file, config, definitions, own, missing }: Read,
   note: Note,
 ): Omit<LocalSettings, 'missing'> {
   const direct = Object.values(data.connectors).filter(({ credentials }) => credentials !== undefined).length;
@@ -161,9 +154,12 @@ function buildSettings(
   checkTokens(http, note);
   const sinks = buildSinks(data.sinks, path.dirname(file), note);
   const keys = { key: data.signIns.key, maskKey: data.mask.key };
-  const connectors = buildConnectors(data, { found, sinks, folderOf: config.folderOf, ...keys }, note);
+  const connectors = buildConnectors(data, { definitions, sinks, folderOf: config.folderOf, ...keys }, note);
   const named = Object.keys(data.connectors);
-  const publish = buildPublish(data.publish, { connectors, named, sinks, folder: path.dirname(file) }, note);
+  const isWhole = (target: string): boolean =>
+    !missing.some(({ path: at }) => at.startsWith(`publish.${target}.`));
+  const known = { connectors, named, sinks, folder: path.dirname(file), isWhole };
+  const publish = buildPublish(data.publish, known, note);
   return {
     file,
     watch: data.watch,
@@ -180,7 +176,7 @@ function buildSettings(
     signIns: data.signIns,
     mask: data.mask,
     guards,
-    definitions: found.definitions,
+    definitions,
   };
 }
 

@@ -4,7 +4,7 @@ import { Secret } from '../core/secret.ts';
 import type { Note } from '../definitions/check-names.ts';
 import type { Frozen } from '../definitions/deep-freeze.ts';
 import { textAs } from '../definitions/schema-problems.ts';
-import { isLoopback } from './check-urls.ts';
+import { isLoopback, missingHere } from './texts.ts';
 
 /** A PostgreSQL server, its database and who asks it. */
 export type PostgresAddress = Frozen<ReturnType<typeof postgresAddress>>;
@@ -16,7 +16,10 @@ const sslmodes = ['disable', 'require', 'verify-ca', 'verify-full'] as const;
 const defaultPort = 5432;
 
 export function postgresUrl() {
-  return textAs('postgresql://user@localhost/database', readPostgresUrl, z.string().min(1));
+  return textAs(
+    (text, note) => readPostgresUrl(text === missingHere ? example : text, note),
+    z.string().min(1),
+  );
 }
 
 /** With absolute paths, which begin at `folder`. */

@@ -1,12 +1,21 @@
-import * as z from 'zod';
 import path from 'node:path';
+import * as z from 'zod';
 import { Secret } from '../core/secret.ts';
 import type { Note } from '../definitions/check-names.ts';
-import { strictObject, textAs } from '../definitions/schema-problems.ts';
+import { strictObject } from '../definitions/schema-problems.ts';
 import { expectedType } from '../definitions/suggest-name.ts';
-import { isLoopback, wrong, type Checked } from './check-urls.ts';
 import { postgresAddress, postgresUrl, schemaOf } from './postgres-address.ts';
-import { checked, duration, matching, orNull, shortestEveryMs, secret } from './texts.ts';
+import {
+  isLoopback,
+  wrong,
+  checked,
+  duration,
+  matching,
+  orNull,
+  secret,
+  shortestEveryMs,
+  type Checked,
+} from './texts.ts';
 
 export type PublishFile = z.output<typeof publishFile>;
 
@@ -14,6 +23,7 @@ export type PublishFile = z.output<typeof publishFile>;
 export const defaultLayout = '{connector}/{entity}/g{generation}/{kind}/{publication}-{part}';
 
 const placeholders = ['connector', 'entity', 'generation', 'kind', 'date', 'publication', 'part'];
+
 const needed = placeholders.filter((name) => name !== 'date');
 
 /** File names are unique only with all of them but the date. */
@@ -43,7 +53,7 @@ function checkEndpoint(text: string): Checked {
 
 const files = {
   format: z.enum(['parquet', 'jsonl', 'csv']).default('parquet'),
-  layout: checked(defaultLayout, checkLayout, z.string().min(1))
+  layout: checked(checkLayout, z.string().min(1))
     .optional()
     .transform((layout) => layout ?? defaultLayout)
     .meta({
@@ -78,18 +88,16 @@ const s3 = strictObject({
   bucket: matching(
     /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/,
     'expected the name of a bucket: 3 to 63 lower-case letters, digits, - and .',
-    'bucket',
     z.string().min(1),
   ),
-  prefix: textAs('x', (text, note) => {
-    const prefix = text.replace(/^\/+|\/+$/g, '');
-    if (!/^(?:[A-Za-z0-9_=-][A-Za-z0-9._=-]*(?:\/[A-Za-z0-9_=-][A-Za-z0-9._=-]*)*)?$/.test(prefix)) {
-      note('expected names of letters, digits and . _ = - with / between them');
-    }
-    return prefix;
-  }).prefault(''),
+  prefix: matching(
+    /^\/*(?:[A-Za-z0-9_=-][A-Za-z0-9._=-]*(?:\/[A-Za-z0-9_=-][A-Za-z0-9._=-]*)*)?\/*$/,
+    'expected names of letters, digits and . _ = - with / between them',
+  )
+    .transform((text) => text.replace(/^\/+|\/+$/g, ''))
+    .prefault(''),
   region: orNull(z.string().min(1)),
-  endpoint: orNull(checked('https://example.com', checkEndpoint, z.string().min(1)).nullable()).meta({
+  endpoint: orNull(checked(checkEndpoint, z.string().min(1)).nullable()).meta({
     description: 'https address of a compatible server; http only on this machine',
   }),
   accessKeyId: z.string().min(1).optional(),
@@ -129,11 +137,9 @@ export const publishFile = z
     keepMs: keep,
   }));
 
-type At = readonly string[];
-
 /** `file`: a target without what is published and when. Relative paths begin at `folder`. */
 export function buildPublishPlace(name: string, file: PlaceOf<PublishFile>, folder: string, note: Note) {
-  const at: At = ['publish', name];
+  const at = ['publish', name];
   switch (file.type) {
     case 'files':
       return { ...file, directory: path.resolve(folder, file.directory) };

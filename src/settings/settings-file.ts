@@ -1,15 +1,207 @@
 import * as z from 'zod';
+import type { JsonValue } from '../core/json.ts';
+import { expectedKey, keyBytes, readKey } from '../core/read-key.ts';
 import { Secret } from '../core/secret.ts';
-import { strictObject, textAs } from '../definitions/schema-problems.ts';
+import { strictObject, textAs, jsonValue } from '../definitions/schema-problems.ts';
 import { expectedType } from '../definitions/suggest-name.ts';
-import { allowedHost, checkBaseUrl, checkRedirect, checkRedisUrl } from './check-urls.ts';
-import { connectorFile } from './connector-file.ts';
-import { maskFile, secretKey } from './mask-file.ts';
-import { mcpFile } from './mcp-file.ts';
-import { notifyFile } from './notify-file.ts';
-import { publishFile } from './publish-file.ts';
+import { checkCron, checkTimezone } from './cron.ts';
+import { mcpFile } from './mcp-settings.ts';
+import { notifyFile } from './notify-settings.ts';
 import { postgresUrl } from './postgres-address.ts';
-import { checked, duration, matching, orNull, secret } from './texts.ts';
+import { publishFile } from './publish-file.ts';
+import {
+  allowedHost,
+  checkBaseUrl,
+  checkRedirect,
+  checkRedisUrl,
+  checked,
+  duration,
+  matching,
+  orNull,
+  secret,
+  formatDuration,
+  parseSize,
+  shortestEveryMs,
+  missingHere,
+} from './texts.ts';
+
+export type EntityMaskFile = z.output<typeof entityMask>;
+export type MaskRuleFile = EntityMaskFile['fields'][string];
+
+/** A key of 32 bytes. */
+function secretKey() {
+  return orNull(
+    textAs((text, note) => {
+      const key = text === missingHere ? Buffer.alloc(keyBytes).toString('base64') : text;
+      if (readKey(key) === null) note(expectedKey);
+      return new Secret(key);
+    }),
+  ).meta({ writeOnly: true });
+}
+
+const rule = z.union(
+  [
+    z.enum(['keep', 'drop', 'hash']),
+    strictObject({ hash: strictObject({ as: z.enum(['text', 'email', 'phone']) }) }),
+    strictObject({ truncate: z.int().min(1).max(1000) }),
+  ],
+  { error: 'expected keep, drop, hash, { hash: { as: email } }, { hash: { as: phone } } or { truncate: 3 }' },
+);
+
+const entityMask = strictObject({
+  fields: z.record(z.string(), rule).default({}).meta({
+    description:
+      'Path -> keep, drop, hash, { hash: { as: email } }, { truncate: 3 }; * stands for any one name',
+  }),
+  unknownFields: z.enum(['keep', 'drop']).default('keep').meta({
+    description: 'drop: only fields that a path covers are stored',
+  }),
+});
+
+/** Of a connector: by entity. */
+export const connectorMask = z.record(z.string(), entityMask).meta({
+  description: 'Values that are never stored as they come, by entity and path',
+});
+
+/** Of the config: what all masks share. */
+export const maskFile = strictObject({
+  key: secretKey().meta({
+    description:
+      'What values are hashed with; needed where a connector has a mask. Best as ${file:path} or ${VARIABLE}',
+  }),
+});
+
+export type ConnectorFile = z.output<typeof connectorFile>;
+export type DownloadsFile = NonNullable<ConnectorFile['downloads']>;
+export type EntitySettingsFile = ConnectorFile['entities'][string];
+
+const longestJitterMs = 86_400_000;
+/** Versions are deleted by runs: a shorter time would promise more than they do. */
+const shortestKeepMs = 86_400_000;
+
+const timezone = textAs((name, note) => {
+  const problem = checkTimezone(name);
+  if (problem !== null) note(problem);
+  return name;
+});
+
+const schedule = strictObject({
+  cron: checked(checkCron).optional(),
+  timezone: timezone.optional(),
+  every: duration(shortestEveryMs).optional(),
+  jitter: duration().optional(),
+  missed: z.enum(['once', 'skip']).default('once'),
+}).transform(({ cron, timezone, every, jitter, missed }, context) => {
+  const refuse = (message: string, ...path: readonly string[]): void =>
+    context.addIssue({ code: 'custom', message, path: [...path] });
+  if ((cron === undefined) === (every === undefined)) {
+    const got = cron === undefined ? 'neither' : 'both';
+    refuse(`expected either cron or every, got ${got}`);
+  }
+  if (cron === undefined && timezone !== undefined) {
+    refuse('belongs to cron: an interval is the same everywhere', 'timezone');
+  }
+  const longestMs = Math.min(every ?? longestJitterMs, longestJitterMs);
+  if (jitter !== undefined && jitter > longestMs) {
+    refuse(`expected at most ${formatDuration(longestMs)}`, 'jitter');
+  }
+  // The longest delay after the due time; each connector has a fixed delay below it. 0: none.
+  const how = { jitterMs: jitter ?? 0, missed };
+  return cron === undefined
+    ? ({ kind: 'every', everyMs: every ?? 0, ...how } as const)
+    : ({ kind: 'cron', pattern: cron, timezone: timezone ?? 'UTC', ...how } as const);
+});
+
+const params: z.ZodType<Record<string, JsonValue>, Record<string, unknown>> = z.record(
+  z.string(),
+  jsonValue(),
+);
+
+const onSchemaChange = z.enum(['keepExtra', 'evolve', 'quarantine', 'fail']).meta({
+  description: 'What is done with a field that the connector type does not declare',
+});
+
+const historyError = 'expected true, false or { keep: <duration> }';
+
+const history = z
+  .union([z.boolean(), strictObject({ keep: duration(shortestKeepMs) })], {
+    error: ({ input }) => (typeof input === 'object' && input !== null ? undefined : historyError),
+  })
+  // How long a version is kept after it ended, null for ever; null: there are no versions.
+  .transform((given) => (given === false ? null : given === true ? { keepMs: null } : { keepMs: given.keep }))
+  .meta({ description: 'Keeps each version of a row' });
+
+const retention = strictObject({
+  deletedRows: duration().optional().meta({
+    description: 'Deleted rows are removed this long after their delete, once every target has published it',
+  }),
+  quarantine: duration().optional().meta({ description: 'Quarantined records; never longer than 90d' }),
+  downloads: duration().optional().meta({ description: 'Files of deleted records' }),
+});
+
+const entity = strictObject({
+  params: params.optional(),
+  variants: z.array(params).min(1).optional(),
+  parents: z.array(z.string()).min(1).optional(),
+  fullEvery: duration().optional(),
+  freshWithin: duration().optional(),
+  onSchemaChange: onSchemaChange.optional(),
+  history: history.optional(),
+  retention: retention.optional(),
+  totals: z.enum(['trust', 'ignore']).optional().meta({ description: 'ignore: the API counts wrongly' }),
+});
+
+const downloads = strictObject({
+  directory: z.string().min(1).meta({
+    description: 'Files are stored in <directory>/<connector>/<entity>/',
+  }),
+  entities: z
+    .array(z.string())
+    .min(1)
+    .optional()
+    .meta({ description: 'Entities whose files are fetched; default: all entities with files' }),
+  shared: z.boolean().default(false).meta({
+    description:
+      'The directory is one and the same on every machine that runs the connector, as a network share is',
+  }),
+  maxBytes: z
+    .union([z.int().min(1), z.string()])
+    .transform((size, context) => {
+      const bytes = typeof size === 'number' ? size : parseSize(size);
+      if (bytes !== null) return bytes;
+      const message = `expected bytes, or a size such as 500MB or 1GB, got ${JSON.stringify(size)}`;
+      context.addIssue({ code: 'custom', message });
+      return z.NEVER;
+    })
+    .prefault('1GB')
+    .meta({ description: 'The largest file that is fetched: bytes, or a size such as 500MB or 1GB' }),
+});
+
+const connectorFile = strictObject({
+  definition: z.string(),
+  id: z.string().optional(),
+  workspace: z.string().min(1).optional(),
+  credentials: z
+    .record(z.string(), z.string().meta({ writeOnly: true }))
+    .optional()
+    .meta({
+      description:
+        'Reads the service itself with these, without the API. Fields of the connector type, all secret: best as ${VARIABLE} or ${file:path}',
+    }),
+  sink: z.string(),
+  schedule: schedule.optional(),
+  freshWithin: duration().optional(),
+  onSchemaChange: onSchemaChange.default('keepExtra'),
+  history: history.optional(),
+  concurrency: z.int().min(1).max(32).optional(),
+  rateLimit: strictObject({ requestsPerSecond: z.number().positive().max(1000) }).optional(),
+  include: z.array(z.string()).min(1).optional(),
+  exclude: z.array(z.string()).default([]),
+  entities: z.record(z.string(), entity).prefault({}),
+  downloads: downloads.optional(),
+  retention: retention.optional(),
+  mask: connectorMask.default({}),
+});
 
 export type SettingsFile = z.output<typeof settingsFile>;
 export type SinkFile = SettingsFile['sinks'][string];
@@ -27,19 +219,16 @@ const inFiles = {
   }),
 };
 
-/** For a secret that is missing here: secrets are hidden wherever they occur in output, and this occurs nowhere. */
-const standInSecret = '<secret-that-is-missing-here>';
 const toSecret = (text: string): Secret => new Secret(text);
 
 /** What travels in bodies and headers without surprises. A line end is usually a slip in a secret file. */
 const printable = matching(
   /^[^\p{Cc}\p{Zl}\p{Zp}]{1,4096}$/u,
   'expected 1 to 4096 characters without line ends and control characters',
-  standInSecret,
 );
 
 const api = strictObject({
-  baseUrl: checked('https://api.example.com', checkBaseUrl).meta({
+  baseUrl: checked(checkBaseUrl).meta({
     description: 'https address of the API; http only on this machine',
   }),
   clientId: printable,
@@ -98,7 +287,7 @@ const sink = z.discriminatedUnion(
 const defaultRedis = { url: 'redis://127.0.0.1:6379', prefix: 'connector-sync' };
 
 const redis = strictObject({
-  url: checked(defaultRedis.url, checkRedisUrl).transform(toSecret).prefault(defaultRedis.url),
+  url: checked(checkRedisUrl).transform(toSecret).prefault(defaultRedis.url),
   // It becomes a part of every key and of queue names, where a colon has a meaning.
   prefix: matching(
     /^[a-z][a-z0-9_-]{0,39}$/,
@@ -116,7 +305,6 @@ const hostName = matching(
 const accessToken = matching(
   /^[\x21-\x7e]{16,512}$/,
   'expected 16 to 512 visible ASCII characters without blanks',
-  standInSecret,
 )
   .transform(toSecret)
   .meta({ writeOnly: true });
@@ -130,7 +318,7 @@ const namedToken = strictObject({
 });
 
 /** Who may ask a server of this program, and by which names it is reached. */
-export const httpFile = strictObject({
+const httpFile = strictObject({
   token: orNull(accessToken).meta({
     description:
       'Opens the board of worker --http, and its pages and those of ui, to read and to act. Best as ${file:path} or ${VARIABLE}',
@@ -156,20 +344,16 @@ const signIns = strictObject({
     description:
       'Seals what "login" stores; needed for a PostgreSQL sink. Best as ${file:path} or ${VARIABLE}',
   }),
-  redirect: checked(defaultRedirect, checkRedirect).prefault(defaultRedirect).meta({
+  redirect: checked(checkRedirect).prefault(defaultRedirect).meta({
     description: 'Where services send the browser back to after "login"; without a port, a free one',
   }),
 });
 
-const allowedHostText = textAs(
-  'example.com',
-  (text, note) => {
-    const host = allowedHost(text);
-    if (host === null) note('expected host or host:port, without scheme and path');
-    return host ?? '';
-  },
-  z.string().min(1),
-);
+const allowedHostText = textAs((text, note) => {
+  const host = allowedHost(text);
+  if (host === null) note('expected host or host:port, without scheme and path');
+  return host ?? '';
+}, z.string().min(1));
 
 const defaults = connectorFile.partial().meta({
   description: 'Values for connectors that do not set their own',

@@ -2,14 +2,12 @@ import type { ConnectorName } from '../core/names.ts';
 import type { Problem } from '../core/problems.ts';
 import type { Frozen, MapValue } from '../definitions/deep-freeze.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type { buildConnectors } from './build-connectors.ts';
-import type { buildMcp } from './build-mcp.ts';
-import type { buildNotify } from './build-notify.ts';
+import type { buildConnectors } from './connector-settings.ts';
+import type { buildMcp } from './mcp-settings.ts';
+import type { buildNotify, noticeKinds } from './notify-settings.ts';
 import type { buildSinks } from './build-sinks.ts';
-import type { ConnectorFile } from './connector-file.ts';
-import type { noticeKinds } from './notify-file.ts';
+import type { ConnectorFile, SettingsFile } from './settings-file.ts';
 import type { buildPublishPlace, PublishFile } from './publish-file.ts';
-import type { SettingsFile } from './settings-file.ts';
 
 /** The config file and the environment, checked and frozen: with all parts, nothing of them missing. */
 export type Settings = SettingsWith<PartName>;
@@ -40,7 +38,7 @@ export interface LocalSettings {
   readonly watch: boolean;
   /** Absolute paths of the files that were read and of the folders that were looked through. */
   readonly places: readonly string[];
-  /** For `withParts` alone: what is missing here is an empty text there. */
+  /** For `withParts` alone: `missingHere` stands there for what is missing here. */
   readonly parts: Omit<SettingsParts, 'api' | 'access'> & { readonly api: ApiSettings | null };
   /**
    * What keeps a part from being whole; the path of each begins with the name of its part, or leads to credentials of a

@@ -1,46 +1,36 @@
+import { BlockList, isIP } from 'node:net';
 import * as z from 'zod';
 import { textAs } from '../definitions/schema-problems.ts';
-import type { Checked } from './check-urls.ts';
-import { durationExamples, formatDuration, parseDuration } from './parse-unit.ts';
 
 // Texts of a config that are checked and converted where its schemas name them.
 
-export function checked(standIn: string, check: (text: string) => Checked, text = z.string()) {
-  return textAs(
-    standIn,
-    (given, note) => {
-      const found = check(given);
-      if (!found.ok) note(found.why);
-      return found.ok ? found.value : '';
-    },
-    text,
-  );
+/**
+ * Stands for a text that is missing here. It passes every check, so that the rest can be checked; secrets are hidden
+ * wherever they occur in output, and this occurs nowhere.
+ */
+export const missingHere = '<secret-that-is-missing-here>';
+
+export function checked(check: (text: string) => Checked, text = z.string()) {
+  return textAs((given, note) => {
+    const found: Checked = given === missingHere ? { ok: true, value: given } : check(given);
+    if (!found.ok) note(found.why);
+    return found.ok ? found.value : '';
+  }, text);
 }
 
-export function matching(pattern: RegExp, message: string, standIn = 'x', text = z.string()) {
-  return textAs(
-    standIn,
-    (given, note) => {
-      if (!pattern.test(given)) note(message);
-      return given;
-    },
-    text,
-  );
+export function matching(pattern: RegExp, message: string, text = z.string()) {
+  return checked((given) => (pattern.test(given) ? { ok: true, value: given } : wrong(message)), text);
 }
 
 /** Milliseconds. */
 export function duration(leastMs = 0) {
   const error = `expected a duration such as ${durationExamples}`;
-  return textAs(
-    '1h',
-    (text, note) => {
-      const ms = parseDuration(text);
-      if (ms === null) note(error);
-      else if (ms < leastMs) note(`expected at least ${formatDuration(leastMs)}`);
-      return ms ?? 0;
-    },
-    z.string({ error }),
-  ).meta({ description: `A duration such as ${durationExamples}` });
+  return textAs((text, note) => {
+    const ms = parseDuration(text);
+    if (ms === null) note(error);
+    else if (ms < leastMs) note(`expected at least ${formatDuration(leastMs)}`);
+    return ms ?? 0;
+  }, z.string({ error })).meta({ description: `A duration such as ${durationExamples}` });
 }
 
 /** Nothing runs more often. */
@@ -54,4 +44,167 @@ export function secret(description: string) {
 /** Null where the file says nothing. */
 export function orNull<Schema extends z.ZodType>(schema: Schema) {
   return schema.optional().transform((value) => value ?? null);
+}
+
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+loopback.addAddress('::1', 'ipv6');
+
+/**
+ * Link-local, unspecified and cloud metadata addresses. The list contains everything that the API client refuses to
+ * connect to, so that a config that passes also runs.
+ */
+const forbidden = new BlockList();
+forbidden.addSubnet('0.0.0.0', 8, 'ipv4');
+forbidden.addSubnet('169.254.0.0', 16, 'ipv4');
+forbidden.addSubnet('fe80::', 10, 'ipv6');
+forbidden.addAddress('fd00:ec2::254', 'ipv6');
+forbidden.addSubnet('64:ff9b::', 96, 'ipv6');
+
+/** The value that a text stands for, or what is wrong with the text (without the text, which may be secret). */
+export type Checked = { readonly ok: true; readonly value: string } | Wrong;
+type Wrong = { readonly ok: false; readonly why: string };
+
+export function wrong(why: string): Wrong {
+  return { ok: false, why };
+}
+
+/**
+ * The API's address without a trailing slash. https, or http on this machine; nothing that could carry a secret into
+ * a log or send the token somewhere else.
+ */
+export function checkBaseUrl(text: string): Checked {
+  const url = parseUrl(text);
+  if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:')) {
+    return wrong('expected an address such as https://api.example.com');
+  }
+  if (url.username !== '' || url.password !== '') {
+    return wrong('expected no user name or password in the address; use clientId and clientSecret');
+  }
+  if (text.includes('?') || text.includes('#')) {
+    return wrong('expected an address without query (?) and fragment (#)');
+  }
+  if (isIn(forbidden, url.hostname) || isEmbedded(url.hostname)) {
+    return wrong(
+      'expected a host that a service can live at, got a link-local, metadata, unspecified or IPv4-mapped address',
+    );
+  }
+  if (url.protocol === 'http:' && !isLoopback(url.hostname)) {
+    return wrong('expected https: http is allowed only for 127.0.0.1, [::1] and localhost');
+  }
+  if (/\/api\/v\d+\/*$/.test(url.pathname)) {
+    return wrong('expected the address without /api/v1 at its end: the program adds it');
+  }
+  return { ok: true, value: `${url.origin}${url.pathname}`.replace(/\/+$/, '') };
+}
+
+/** An address that a service sends a browser back to: of this machine, or https from where a person copies it. */
+export function checkRedirect(text: string): Checked {
+  const url = parseUrl(text);
+  const isHere = url?.protocol === 'http:' && ['127.0.0.1', 'localhost'].includes(url.hostname);
+  if (url === null || !(isHere || url.protocol === 'https:') || url.username !== '' || /[?#]/.test(text)) {
+    return wrong(
+      'expected http://127.0.0.1/..., http://localhost/... (each with or without a port) or https://..., without user, query and fragment',
+    );
+  }
+  return { ok: true, value: text };
+}
+
+/** `redis://` or `rediss://`; a password is required unless Redis is on this machine. */
+export function checkRedisUrl(text: string): Checked {
+  const url = parseUrl(text);
+  if (url === null || (url.protocol !== 'redis:' && url.protocol !== 'rediss:') || url.hostname === '') {
+    return wrong('expected an address such as redis://127.0.0.1:6379 or rediss://user:password@host:6379');
+  }
+  if (url.password === '' && !isLoopback(url.hostname)) {
+    return wrong(
+      'expected a password (redis://:password@host): a Redis that others can reach must not be open',
+    );
+  }
+  return { ok: true, value: text };
+}
+
+const hostAndPort = /^([a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?|\[[0-9a-f:.]{2,45}\])(?::(\d{1,5}))?$/;
+
+/** `host` or `host:port`, spelled as hosts are in parsed addresses; null for anything else. */
+export function allowedHost(text: string): string | null {
+  const [, host, port] = hostAndPort.exec(text.toLowerCase()) ?? [];
+  if (host === undefined || !URL.canParse(`http://${host}`)) return null;
+  const { hostname } = new URL(`http://${host}`);
+  if (port === undefined) return hostname;
+  return Number(port) >= 1 && Number(port) <= 65_535 ? `${hostname}:${Number(port)}` : null;
+}
+
+function parseUrl(text: string): URL | null {
+  // A URL drops tabs, line ends and outer blanks without a word; such an address is a mistake.
+  return /[\s\\]/.test(text) || !URL.canParse(text) ? null : new URL(text);
+}
+
+export function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || isIn(loopback, hostname);
+}
+
+function isIn(list: BlockList, hostname: string): boolean {
+  const host = bare(hostname);
+  const version = isIP(host);
+  return version !== 0 && list.check(host, version === 4 ? 'ipv4' : 'ipv6');
+}
+
+/**
+ * IPv4 inside IPv6: `::ffff:a.b.c.d` and the old `::a.b.c.d`, which the URL parser writes as `[::ffff:7f00:1]` and
+ * `[::7f00:1]`. Not in the list above, where such a subnet would match every IPv4 address. `[::1]` is the loopback.
+ */
+function isEmbedded(hostname: string): boolean {
+  const host = bare(hostname);
+  return host !== '::1' && /^::(ffff:)?([0-9a-f]{1,4}(:[0-9a-f]{1,4})?)?$/.test(host);
+}
+
+function bare(hostname: string): string {
+  return hostname.replace(/^\[|\]$/g, '');
+}
+
+const pattern = /^(?:(\d{1,5})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?$/;
+const unitMs = [86_400_000, 3_600_000, 60_000, 1000];
+
+/** How a duration is written, for messages. */
+export const durationExamples = '30s, 30m, 1h30m or 7d';
+
+/** Milliseconds of `30s`, `30m`, `1h30m`, `7d`; null when the text is no duration or is zero. */
+export function parseDuration(text: string): number | null {
+  const match = pattern.exec(text);
+  if (match === null) return null;
+  const ms = unitMs.reduce((sum, unit, index) => sum + Number(match[index + 1] ?? 0) * unit, 0);
+  return ms > 0 ? ms : null;
+}
+
+/** The shortest way to write so many milliseconds: `5400000` is `1h30m`. Parts of a second stay as `ms`. */
+export function formatDuration(ms: number): string {
+  let rest = ms;
+  let text = '';
+  for (const [index, name] of ['d', 'h', 'm', 's'].entries()) {
+    const unit = unitMs[index] ?? 1;
+    const count = Math.floor(rest / unit);
+    rest -= count * unit;
+    text += count === 0 ? '' : `${count}${name}`;
+  }
+  return rest === 0 && text !== '' ? text : `${ms}ms`;
+}
+
+const bytesByUnit: ReadonlyMap<string, number> = new Map([
+  ['B', 1],
+  ['KB', 1_000],
+  ['MB', 1_000_000],
+  ['GB', 1_000_000_000],
+  ['TB', 1_000_000_000_000],
+  ['KiB', 1_024],
+  ['MiB', 1_024 ** 2],
+  ['GiB', 1_024 ** 3],
+  ['TiB', 1_024 ** 4],
+]);
+
+/** The bytes that a size such as `500MB`, `1.5 GB` or `64MiB` names; null for any other text, and for none at all. */
+export function parseSize(text: string): number | null {
+  const [, digits = '', unit = ''] = /^(\d{1,12}(?:\.\d{1,6})?) ?([KMGT]i?B|B)$/.exec(text) ?? [];
+  const bytes = Math.round(Number(digits) * (bytesByUnit.get(unit) ?? Number.NaN));
+  return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : null;
 }

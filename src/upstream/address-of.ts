@@ -1,15 +1,15 @@
-import { linearPattern } from '../definitions/linear-pattern.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { Definition } from '../definitions/definition.ts';
-import { fillTemplate, type Template } from '../definitions/upstream/template.ts';
+import { linearPattern } from '../definitions/linear-pattern.ts';
 import {
   isIssued,
   type CredentialValue,
   type HostSource,
   type PlainAuthentication,
 } from '../definitions/upstream/authentication.ts';
-import { type WireAnswer, isSuccess } from '../http/exchange.ts';
-import { askBeside, type BesideFacts } from './ask-beside.ts';
+import { fillTemplate, type Template } from '../definitions/upstream/template.ts';
+import { isSuccess, type WireAnswer } from '../http/exchange.ts';
+import { readJsonAnswer, valueAt } from './answers.ts';
 import { buildAddress } from './call-address.ts';
 import type { CallLane } from './call-gate.ts';
 import {
@@ -20,7 +20,7 @@ import {
   unusable,
   type OpenCredentials,
 } from './credentials.ts';
-import { readJsonAnswer, valueAt } from './read-json.ts';
+import { askBeside, type BesideFacts } from './request-tokens.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
 export interface HostFacts extends BesideFacts {
@@ -30,6 +30,7 @@ export interface HostFacts extends BesideFacts {
 type LookUp = Extract<HostSource, { kind: 'lookup' }>;
 
 const maxHostLength = 253;
+
 const timeoutMs = 30_000;
 
 /**

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { JsonObject } from '../core/json.ts';
-import { credentialProblems } from '../definitions/credential-problems.ts';
+import { credentialProblems } from '../definitions/params.ts';
 import type { Definition } from '../definitions/definition.ts';
 import {
   isIssued,

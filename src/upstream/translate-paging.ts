@@ -1,14 +1,13 @@
 import { memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Entity, Pagination } from '../definitions/definition.ts';
-import { keyOfToken, numberedKey } from '../definitions/pagination-file.ts';
-import { flagOf, tokenOf } from '../definitions/sign-of-more.ts';
+import { keyOfToken, numberedKey, flagOf, tokenOf } from '../definitions/pagination-file.ts';
+import { firstNames } from '../definitions/suggest-name.ts';
 import type { AnswerPlace } from '../definitions/upstream/template.ts';
 import type { ListRequest, Paging } from '../definitions/upstream/upstream.ts';
-import type { JsonAnswer } from './ask-upstream.ts';
-import type { PagedCall } from './build-request.ts';
-import { nextLinkOf, readKept, writeKept } from './next-address.ts';
-import { valueAt, valueAtPlace } from './read-json.ts';
+import type { JsonAnswer, PagedCall } from './ask-upstream.ts';
+import { queryText, refusedValue } from './call-address.ts';
+import { valueAt, valueAtPlace } from './answers.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 
 type ListAnswer = Pick<JsonAnswer, 'value' | 'status' | 'header' | 'url' | 'holdsSecret'>;
@@ -246,4 +245,151 @@ function shown({ size, skip }: ChosenPage): number {
 function isLongEnough(page: ChosenPage, asked: number): boolean {
   const length = shown(page);
   return 2 * length >= asked || (length > Math.min(...overlaps) && !overlaps.includes(length));
+}
+
+type Pair = readonly [string, string];
+type Answered = Pick<JsonAnswer, 'url' | 'status' | 'holdsSecret'>;
+
+/** Which parameters of an address's query are kept: these, or any but those that sign the call. */
+type Kept = Extract<Paging, { kind: 'nextUrl' | 'linkHeader' }>['keep'];
+
+/** What a call sends of the address of its page. */
+interface NextPlace {
+  readonly query: readonly Pair[];
+  /** Behind the path of the request; null: nothing. */
+  readonly segment: string | null;
+}
+
+/** What `any` keeps of an address: a service that sends more is not understood. */
+const mostParameters = 50;
+const longestName = 200;
+const longestValue = 8_000;
+
+/**
+ * A page token out of the address of the next page: the parameters of its query that the definition keeps, and nothing
+ * else of it. The next call's address is built as that of every call. Where any are kept, a last segment by which the
+ * address continues the path of the request is kept too, and what holds a secret of the call never is. `asked`: the
+ * segment that this call had. Throws `UpstreamFailure` refused for an address of another origin where any are kept, and
+ * unavailable for one that names no page.
+ */
+function writeKept(address: string, answer: Answered, keep: Kept, asked: NextPlace['segment']) {
+  const { url, status } = answer;
+  const next = URL.canParse(address, url.href) ? new URL(address, url.href) : null;
+  if (next === null) throw brokenAnswer("expected the next page's address, got none", status);
+  if (!('except' in keep)) {
+    // Nothing else of the address is used, whatever origin it names: a proxy may stand between.
+    const pairs = namedIn(next.searchParams, keep);
+    if (pairs.length > 0) return { token: queryText(pairs), isNumbered: false };
+    const others = [...new Set(next.searchParams.keys())].filter((name) => !answer.holdsSecret(name));
+    const got = firstNames(others.map((name) => name.slice(0, 40))) || 'none';
+    const text = `the next page's address has none of the parameters ${keep.join(', ')}; it has ${got}`;
+    throw brokenAnswer(text, status);
+  }
+  if (next.origin !== url.origin || next.username !== '' || next.password !== '') {
+    const text = `the answer of ${url.host} names a next page of another origin, which is not called; to use parameters of it alone, name them in keep: [...] of the paging`;
+    throw new UpstreamFailure('refused', text, { reason: 'otherOrigin', status });
+  }
+  const query = othersIn(next.searchParams, keep.except).filter(
+    ([name, value]) => !answer.holdsSecret(`${name}=${value}`),
+  );
+  const segment = segmentBehind(url.pathname, asked, next.pathname);
+  const problem = problemOf({ query, segment });
+  if (problem !== null || (segment !== null && answer.holdsSecret(segment))) {
+    throw brokenAnswer(`the next page's address ${problem ?? 'holds a credential in its path'}`, status);
+  }
+  const before = new Set([...url.searchParams].map((pair) => queryText([pair])));
+  const changed = query.filter((pair) => !before.has(queryText([pair]))).map(([, value]) => value);
+  const isNumbered = ![...changed, segment ?? ''].some(isPlace);
+  return { token: placeText({ query, segment }), isNumbered };
+}
+
+/**
+ * What such a token asks for. It may have come back through another program, so only what the definition keeps is
+ * taken; where that is anything, the program that hands tokens on seals them.
+ */
+function readKept(token: string, keep: Kept): NextPlace {
+  if (!('except' in keep)) {
+    const query = namedIn(new URLSearchParams(token), keep);
+    if (query.length > 0) return { query, segment: null };
+    throw refusedValue('the page token', 'is none that this connector gave out');
+  }
+  const [, encoded = null, text = ''] = /^(?:\/([^?]+))?(?:\?(.*))?$/s.exec(token) ?? [];
+  const segment = encoded === null ? null : decoded(encoded);
+  const query = othersIn(new URLSearchParams(text), keep.except);
+  const problem = problemOf({ query, segment });
+  if (problem !== null) throw refusedValue('the page token', problem);
+  return { query, segment };
+}
+
+function placeText({ query, segment }: NextPlace): string {
+  const path = segment === null ? '' : `/${encodeURIComponent(segment)}`;
+  return query.length === 0 ? path : `${path}?${queryText(query)}`;
+}
+
+function problemOf({ query, segment }: NextPlace): string | null {
+  if (query.length === 0 && segment === null) return 'names no page';
+  if (query.length > mostParameters) return `has more than ${mostParameters} parameters`;
+  return query.some(([name, value]) => name.length > longestName || value.length > longestValue)
+    ? `has a parameter of more than ${longestValue} characters`
+    : null;
+}
+
+/**
+ * Whether a value can be the place where a page ends. A page's number is none, nor is a time or a word: rows that come
+ * and go shift what such an address shows, so that it proves nothing of a listing.
+ */
+function isPlace(value: string): boolean {
+  return value.length >= 8 && /\d/.test(value) && !/^[\d\s:.,TZ+-]+$/.test(value);
+}
+
+function namedIn(query: URLSearchParams, names: readonly string[]): readonly Pair[] {
+  return names.flatMap((name) => query.getAll(name).map((value): Pair => [name, value]));
+}
+
+function othersIn(query: URLSearchParams, names: readonly string[]): readonly Pair[] {
+  const left = new Set(names.map((name) => name.toLowerCase()));
+  return [...query].filter(([name]) => !left.has(name.toLowerCase()));
+}
+
+/** The one segment that `path` has behind that of the request; null where it has another one, or the same. */
+function segmentBehind(asked: string, segment: string | null, path: string): string | null {
+  const own = segment === null ? asked : asked.slice(0, asked.lastIndexOf('/'));
+  const start = own.endsWith('/') ? own : `${own}/`;
+  const rest = path.startsWith(start) ? path.slice(start.length) : '';
+  return rest === '' || rest.includes('/') ? null : decoded(rest);
+}
+
+function decoded(segment: string): string | null {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    // No text in it: as if it were not there.
+    return null;
+  }
+}
+
+const maxLinkChars = 32_768;
+const parameter = /;\s*([\w!#$&^`|~+.-]+)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",;]*)))?/g;
+
+/** The target of `rel=next` in a `Link` header (RFC 8288); null where there is none. */
+export function nextLinkOf(header: string | null): string | null {
+  let rest = header?.slice(0, maxLinkChars) ?? '';
+  for (;;) {
+    const [, target, tail = ''] = /^[\s,]*<([^<>]*)>(.*)$/s.exec(rest) ?? [];
+    if (target === undefined) return null;
+    const [parameters = ''] =
+      /^(?:\s*;\s*[^\s=;,"]+\s*(?:=\s*(?:"(?:[^"\\]|\\.)*"|[^\s",;]*))?)*/.exec(tail) ?? [];
+    const values = new Map<string, string>();
+    for (const [, name = '', quoted, bare = ''] of parameters.matchAll(parameter)) {
+      values.set(name.toLowerCase(), values.get(name.toLowerCase()) ?? (quoted ?? bare).toLowerCase());
+    }
+    if (values.get('rel')?.split(/\s+/).includes('next') === true) {
+      // Some services always name a next page, and say here that it is empty.
+      return values.get('results') === 'false' ? null : target;
+    }
+    const following = tail.slice(parameters.length);
+    const comma = following.indexOf(',');
+    if (comma === -1) return null;
+    rest = following.slice(comma);
+  }
 }

@@ -1,4 +1,4 @@
-import type { FailureClass } from '../definitions/upstream/failure-class.ts';
+import type { FailureClass } from '../definitions/upstream/upstream-file.ts';
 
 /**
  * What showed the failure. `answer`: the service's own error; `name`: no such host; `gate`: not sent, because the

@@ -2,7 +2,7 @@ import type { Explanation } from '../app/explain-row.ts';
 import type { Instant } from '../core/clock.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { wholeJson } from '../engine/prepare/canonical-json.ts';
-import type { EntityTarget } from '../settings/entity-target.ts';
+import type { EntityTarget } from '../settings/choices.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import type { MissingRow, PartitionHistory, RowVersion } from '../sinks/row-history.ts';
 import { counted, printable } from '../telemetry/format.ts';

@@ -8,7 +8,7 @@ import { tellEnd } from '../../src/app/run-connector.ts';
 import { sampleConnector } from '../../src/app/adopt-connector.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { readSettings, withParts } from '../../src/settings/load-settings.ts';
-import { entityTarget } from '../../src/settings/entity-target.ts';
+import { entityTarget } from '../../src/settings/choices.ts';
 import type { ConnectorSettings } from '../../src/settings/settings.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import { openCliWorld } from '../support/cli-world.ts';

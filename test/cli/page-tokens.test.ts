@@ -2,8 +2,8 @@ import { expect, it } from 'vitest';
 import { withoutTokens } from '../../src/cli/page-tokens.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { pagingParams } from '../../src/definitions/paging-params.ts';
-import { openRecordMask } from '../../src/settings/open-record-mask.ts';
+import { pagingParams } from '../../src/definitions/definition.ts';
+import { openRecordMask } from '../../src/settings/mask-settings.ts';
 
 it('a trial of a masked entity shows no token of a page: in no path, parameter, body or answer', async () => {
   const definition = loadDefinitions([builtInDefinitionsFolder]).get('workspace-notes');

@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
-import type { Definition, Entity, Param } from '../../src/definitions/definition.ts';
-import { servedDefinition } from '../../src/definitions/definition.ts';
+import {
+  servedDefinition,
+  type Definition,
+  type Entity,
+  type Param,
+} from '../../src/definitions/definition.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { compilePrepare } from '../../src/engine/prepare/prepare-record.ts';
 import {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkParams, convertParams, missingParams } from '../../src/definitions/check-params.ts';
-import { convertValue } from '../../src/definitions/convert-value.ts';
+import { checkParams, convertParams, missingParams, convertValue } from '../../src/definitions/params.ts';
 import type { Action } from '../../src/definitions/definition.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 

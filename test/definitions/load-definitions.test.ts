@@ -244,7 +244,7 @@ describe('a definition is refused', () => {
     [
       'without list',
       '      list:\n        params:\n          cursor',
-      '      download:\n        params:\n          cursor',
+      '      context_store_search:\n        params:\n          cursor',
       'entities.projects.actions: is missing list',
     ],
     [

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect } from 'vitest';
-import { fixedParamsAt } from '../../src/definitions/clock-value.ts';
+import { fixedParamsAt } from '../../src/definitions/params.ts';
 import { findDefinitions, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { it } from '../support/it.ts';
 

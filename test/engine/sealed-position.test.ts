@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
 import { openPosition, sealPosition } from '../../src/engine/walk.ts';
-import { openRecordMask } from '../../src/settings/open-record-mask.ts';
+import { openRecordMask } from '../../src/settings/mask-settings.ts';
 
 const maskWith = (byte: number) => ({
   mask: openRecordMask(

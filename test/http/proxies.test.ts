@@ -12,7 +12,7 @@ import { testNotice, type MessageChannel } from '../../src/notify/notice.ts';
 import { openReceivers } from '../../src/notify/send-webhook.ts';
 import { openS3Client } from '../../src/publish/s3-store.ts';
 import { openCallGate } from '../../src/upstream/call-gate.ts';
-import { openAuthorization } from '../../src/upstream/sign-in/open-authorization.ts';
+import { openAuthorization } from '../../src/upstream/authorization.ts';
 import { openUpstreamTransport } from '../../src/upstream/upstream-transport.ts';
 import { fakeBucket, fakePlace, startFakeS3 } from '../support/publish/fake-s3.ts';
 import { failureOf, openTestClient } from '../support/source/open-test-source.ts';

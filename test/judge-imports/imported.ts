@@ -5,7 +5,6 @@ import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import { isJsonObject } from '../../src/core/json.ts';
 import { callCli, jsonLines } from '../support/run-cli.ts';
 import { textOf } from './paging-kinds.ts';
-import type { Vendor } from './vendor.ts';
 
 /** What an import made of a public file. */
 export interface Imported {
@@ -15,8 +14,8 @@ export interface Imported {
   readonly outcomes: Readonly<Record<'hosted' | 'direct', Readonly<Record<string, string>>>>;
 }
 
-/** Imports as a user does, with the vendor's edits. */
-export async function importFile(file: string, { edits = {} }: Vendor, folder: string): Promise<Imported> {
+/** Imports as a user does. */
+export async function importFile(file: string, folder: string): Promise<Imported> {
   mkdirSync(folder, { recursive: true });
   const args = ['definitions', 'import', file, '--mode', 'both', '-o', folder, '--json'];
   const result = await callCli(args, { cwd: folder });
@@ -42,38 +41,11 @@ export async function importFile(file: string, { edits = {} }: Vendor, folder: s
     ]),
   );
   const read = (name: string): JsonObject | null =>
-    existsSync(join(folder, name))
-      ? edited(parse(readFileSync(join(folder, name), 'utf8')) as JsonObject, edits)
-      : null;
+    existsSync(join(folder, name)) ? (parse(readFileSync(join(folder, name), 'utf8')) as JsonObject) : null;
   return {
     hosted: read(`${service.name}.yaml`),
     direct: read(`${service.name}-direct.yaml`),
     outcomes: outcomes as Imported['outcomes'],
-  };
-}
-
-/** As a person would edit it. */
-function edited(definition: JsonObject, edits: JsonObject): JsonObject {
-  const entities = Object.entries(memberIn(definition, 'entities')).map(([name, entity]) => {
-    const of = isJsonObject(entity) ? entity : {};
-    const own = memberIn(memberIn(edits, 'entities'), name);
-    const known = memberIn(of, 'fixedParams');
-    const values = Object.entries({ ...memberIn(edits, 'values'), ...memberIn(own, 'values') });
-    const fixed = { ...known, ...Object.fromEntries(values.filter(([one]) => Object.hasOwn(known, one))) };
-    const sent = Object.entries(fixed).filter(([, value]) => value !== null);
-    const { values: _values, paging: _paging, ...rest } = own;
-    return [
-      name,
-      { ...of, ...rest, ...(sent.length === 0 ? {} : { fixedParams: Object.fromEntries(sent) }) },
-    ];
-  });
-  const upstream = memberIn(definition, 'upstream');
-  const [server = 'todo'] = Object.values(memberIn(edits, 'server'));
-  const baseUrl = textOf(upstream['baseUrl']).replaceAll('todo', textOf(server));
-  return {
-    ...definition,
-    entities: Object.fromEntries(entities) as JsonObject,
-    ...(Object.keys(upstream).length === 0 ? {} : { upstream: { ...upstream, baseUrl } }),
   };
 }
 

@@ -34,7 +34,7 @@ interface JudgeOptions {
 /** Imports a public file, and reads what it makes of it from a service that pages as the vendor documents it. */
 export async function judgeFile(options: JudgeOptions): Promise<Judgement> {
   const { file, vendor, mode, seed, folder } = options;
-  const { direct, hosted, outcomes } = await importFile(file, vendor, join(folder, 'imported'));
+  const { direct, hosted, outcomes } = await importFile(file, join(folder, 'imported'));
   const own = Object.entries(outcomes[mode]);
   const converted = own.flatMap(([entity, outcome]) => (outcome === 'converted' ? [entity] : []));
   const notes = [

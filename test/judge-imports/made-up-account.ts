@@ -43,7 +43,7 @@ export function madeUpAccount(vendor: Vendor, file: PublicFile, seed: number): A
       const above = Object.entries(params).filter(([name]) => members[name] !== undefined);
       // Ids that only count would hide a mistake between two entities.
       const number = 7_000_000 + made * 3;
-      const text = listing.hasNumbers ? String(number) : `${entity.slice(0, 3)}${made}x`;
+      const text = `${entity.slice(0, 3)}${made}x`;
       const id = (name: string): JsonValue => (isInteger(file.resolve(members[name])) ? number : text);
       return {
         ...madeUpRecord(record, file.resolve, random, made),
@@ -53,7 +53,6 @@ export function madeUpAccount(vendor: Vendor, file: PublicFile, seed: number): A
             isInteger(file.resolve(members[name])) ? Number(value) : value,
           ]),
         ),
-        ...listing.fields,
         ...Object.fromEntries(ids.map((name) => [name, id(name)])),
       };
     };
@@ -82,21 +81,19 @@ function lengthOf(longest: number, index: number): number {
 }
 
 /** Which listings an entity has: one, or one for each parent record. */
-function scopesOf({ of, given, when }: Listing, account: Account): readonly Scope['params'][] {
+function scopesOf({ of }: Listing, account: Account): readonly Scope['params'][] {
   const places = Object.entries(of).map(([param, place]) => ({ param, ...placeOf(place) }));
   const last = places.at(-1);
-  if (last === undefined) return [given];
+  if (last === undefined) return [{}];
   const parents = [...(account.get(last.entity)?.scopes.values() ?? [])];
   return parents.flatMap(({ params, rows }) =>
-    rows
-      .filter(({ record }) => Object.entries(when).every(([field, value]) => textAt(record, field) === value))
-      .map(({ record }) => {
-        const values = places.map(({ param, entity, field }) => {
-          const value = entity === last.entity ? textAt(record, field) : params[param];
-          return [param, value ?? ''] as const;
-        });
-        return { ...given, ...Object.fromEntries(values) };
-      }),
+    rows.map(({ record }) => {
+      const values = places.map(({ param, entity, field }) => {
+        const value = entity === last.entity ? textAt(record, field) : params[param];
+        return [param, value ?? ''] as const;
+      });
+      return Object.fromEntries(values);
+    }),
   );
 }
 

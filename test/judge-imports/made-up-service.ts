@@ -47,20 +47,15 @@ export async function openMadeUpService(options: ServiceOptions): Promise<MadeUp
     for (const [name, value] of Object.entries(vendor.signed)) {
       if (request.headers[name.toLowerCase()] !== value) throw new Refused(401, `${name} is not valid`);
     }
-    for (const [name, value] of Object.entries(vendor.headers ?? {})) {
-      const sent = request.headers[name.toLowerCase()];
-      if (sent !== value) throw new Refused(400, `${name} must be ${value}, got ${String(sent)}`);
-    }
     const body = text === '' ? {} : bodyOf(text);
     const sent = (name: string): string | undefined => self.searchParams.get(name) ?? placeIn(body, name);
-    const said = `${self.search} ${typeof body['query'] === 'string' ? body['query'] : text}`;
     const found = routes.flatMap((route) => {
       const match = request.method === route.method ? route.path.exec(self.pathname) : null;
-      if (match === null || route.listing.match?.test(said) === false) return [];
+      if (match === null) return [];
       const inPath = Object.fromEntries(
         route.names.map((name, index) => [name, decodeURIComponent(match[index + 1] ?? '')]),
       );
-      const param = (name: string) => inPath[name] ?? sent(name) ?? inGraphql(body, route.listing, name);
+      const param = (name: string) => inPath[name] ?? sent(name);
       return [{ route, param }];
     });
     // `/meta/bases` is no record of the table `bases` in the base `meta`.
@@ -129,15 +124,9 @@ function routesOf({ base }: Vendor, file: PublicFile, account: Account): readonl
 }
 
 function listed({ entity, listing }: Route, account: Account, isOpen: boolean, call: Omit<Ask, 'scope'>) {
-  const { of, given, needs, whole, pages, at, each } = listing;
-  for (const [name, form] of Object.entries(needs)) {
-    const value = call.param(name);
-    if (value === undefined || !form.test(value)) {
-      throw new Refused(400, `${entity} needs ${name} like ${form}, got ${value}`);
-    }
-  }
+  const { of, pages, at, each } = listing;
   const params = Object.fromEntries(
-    [...Object.keys(of), ...Object.keys(given)].map((name) => {
+    Object.keys(of).map((name) => {
       const value = call.param(name);
       if (value === undefined) throw new Refused(400, `${entity} needs ${name}`);
       return [name, value];
@@ -146,9 +135,7 @@ function listed({ entity, listing }: Route, account: Account, isOpen: boolean, c
   const scope = scopeText(params);
   const found = account.get(entity)?.scopes.get(scope);
   if (found === undefined && !isOpen) throw new Refused(404, `${entity} has no listing for ${scope}`);
-  const isWhole = Object.entries(whole).every(([name, form]) => form.test(call.param(name) ?? 'not sent'));
-  const rows = (found?.rows ?? []).filter((_row, index) => isWhole || index % 3 !== 0);
-  const page = pages(rows, { ...call, scope: entity + scope });
+  const page = pages(found?.rows ?? [], { ...call, scope: entity + scope });
   const records = page.records.map((record) => (each === '' ? record : { [each]: record }));
   let body: JsonValue = at === '' ? records : withMember({}, at.split('.'), records);
   for (const [place, value] of Object.entries(page.members ?? {})) {
@@ -174,18 +161,6 @@ function placeIn(body: JsonObject, name: string): string | undefined {
   let value: JsonValue | undefined = body;
   for (const part of name.split('.')) value = isJsonObject(value) ? value[part] : undefined;
   return value === undefined || value === null ? undefined : textOf(value);
-}
-
-/** A variable of a GraphQL request, or an argument of the field that the listing is. */
-function inGraphql(body: JsonObject, { match }: Listing, name: string): string | undefined {
-  const { query } = body;
-  if (typeof query !== 'string' || match === null) return undefined;
-  const said = new RegExp(String.raw`\b${name}\s*:\s*(\$?)("[^"]*"|\w+)`).exec(
-    query.slice(query.search(match)),
-  );
-  const [, isVariable, value = ''] = said ?? [];
-  if (said === null || isVariable === '$') return placeIn(body, `variables.${said === null ? name : value}`);
-  return value.replaceAll('"', '');
 }
 
 function send(

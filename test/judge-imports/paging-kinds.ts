@@ -54,9 +54,6 @@ export interface Size {
   readonly over?: 'clamp' | 'refuse';
 }
 
-/** What the last page has in place of a token; `last`: one that leads to nothing. */
-type End = 'absent' | 'null' | 'empty' | 'last';
-
 function pagesOf(
   size: Size | null,
   isStable: boolean,
@@ -82,209 +79,86 @@ function wholeNumber(text: string, name: string, least: number): number {
 }
 
 /** One answer has everything. */
-export const single = (total?: string): Pages =>
-  pagesOf(null, true, (rows) => ({
-    records: recordsOf(rows),
-    ...(total === undefined ? {} : { members: { [total]: rows.length } }),
-  }));
-
-/** The first records, and nothing that leads to the others. */
-export const firstOnly = (most: number): Pages =>
-  pagesOf({ usual: most }, true, (rows, _ask, length) => ({ records: recordsOf(rows.slice(0, length)) }));
+export const single = (): Pages => pagesOf(null, true, (rows) => ({ records: recordsOf(rows) }));
 
 interface Numbered {
   readonly page: string;
-  readonly first?: 0 | 1;
   readonly size: Size;
-  readonly total?: string;
-  readonly pages?: string;
-  readonly more?: string;
-  /** Says `true` on the last page. */
-  readonly last?: string;
-  /** Of the next page: its number. */
-  readonly next?: string;
-  readonly nextAddress?: string;
-  readonly totalHeader?: string;
-  readonly hasLink?: boolean;
-  /** Status of a page behind the last one; absent: an empty page. */
-  readonly beyond?: number;
 }
 
-/** Pages are counted by the caller. */
-export const numbered = (form: Numbered): Pages =>
-  pagesOf(form.size, false, (rows, ask, length) => {
-    const {
-      page,
-      first = 1,
-      total,
-      pages,
-      more,
-      last,
-      next,
-      nextAddress,
-      totalHeader,
-      hasLink,
-      beyond,
-    } = form;
-    const number = wholeNumber(ask.param(page) ?? String(first), page, first);
-    const at = (number - first) * length;
-    const isBeyond = at >= rows.length && number > first;
-    if (isBeyond && beyond !== undefined) throw new Refused(beyond, 'no such page');
-    const isMore = at + length < rows.length;
-    const address = new URL(ask.self);
-    address.searchParams.set(page, String(number + 1));
-    return {
-      records: recordsOf(rows.slice(at, at + length)),
-      members: {
-        ...(total === undefined ? {} : { [total]: rows.length }),
-        ...(pages === undefined ? {} : { [pages]: Math.ceil(rows.length / length) }),
-        ...(more === undefined ? {} : { [more]: isMore }),
-        ...(last === undefined ? {} : { [last]: !isMore }),
-        ...(next === undefined ? {} : { [next]: isMore ? number + 1 : null }),
-        ...(nextAddress === undefined ? {} : { [nextAddress]: isMore ? address.href : null }),
-      },
-      headers: {
-        ...(totalHeader === undefined ? {} : { [totalHeader]: String(rows.length) }),
-        ...(hasLink === true && isMore ? { link: `<${address.href}>; rel="next"` } : {}),
-      },
-    };
+/** Pages are counted by the caller, from 1 on. */
+export const numbered = ({ page, size }: Numbered): Pages =>
+  pagesOf(size, false, (rows, ask, length) => {
+    const at = (wholeNumber(ask.param(page) ?? '1', page, 1) - 1) * length;
+    return { records: recordsOf(rows.slice(at, at + length)) };
   });
 
 interface Offset {
   readonly offset: string;
   readonly size: Size;
-  readonly total?: string;
-  readonly more?: string;
-  /** The offset of the next page. */
-  readonly next?: string;
+  readonly total: string;
 }
 
 /** Records are counted by the caller. */
 export const offset = (form: Offset): Pages =>
   pagesOf(form.size, false, (rows, ask, length) => {
     const at = wholeNumber(ask.param(form.offset) ?? '0', form.offset, 0);
-    const isMore = at + length < rows.length;
-    return {
-      records: recordsOf(rows.slice(at, at + length)),
-      members: {
-        ...(form.total === undefined ? {} : { [form.total]: rows.length }),
-        ...(form.more === undefined ? {} : { [form.more]: isMore }),
-        ...(form.next !== undefined && isMore ? { [form.next]: at + length } : {}),
-      },
-    };
+    return { records: recordsOf(rows.slice(at, at + length)), members: { [form.total]: rows.length } };
   });
 
 interface Token {
   /** Parameter that takes the token. */
   readonly send: string;
-  /** Where the answer has it. */
+  /** Where the answer has it; null at the end. */
   readonly told: string;
   readonly size: Size;
-  readonly end?: End;
-  readonly more?: string;
-  readonly total?: string;
-  /** Members that have something else: an address beside the token, say. */
-  readonly besides?: (token: string, self: URL) => Readonly<Record<string, JsonValue>>;
-  /** The object around the token is null on the last page. */
-  readonly nullAtEnd?: string;
 }
 
 /** An opaque token in the answer is the next page's parameter. */
-export const token = (form: Token): Pages =>
-  pagesOf(form.size, true, (rows, ask, length) => {
-    const { records, next, last } = seek(rows, ask, form.send, length);
-    const { told, end = 'absent', more, total, besides, nullAtEnd } = form;
-    // An empty listing has no last record that a token could stand for.
-    const atNothing = more === undefined ? 'absent' : 'null';
-    return {
-      records,
-      members: {
-        ...(next === null
-          ? atEnd(told, records.length === 0 && end === 'last' ? atNothing : end, last)
-          : { [told]: next, ...besides?.(next, ask.self) }),
-        ...(nullAtEnd === undefined || next !== null ? {} : { [nullAtEnd]: null }),
-        ...(more === undefined ? {} : { [more]: next !== null }),
-        ...(total === undefined ? {} : { [total]: rows.length }),
-      },
-    };
+export const token = ({ send, told, size }: Token): Pages =>
+  pagesOf(size, true, (rows, ask, length) => {
+    const { records, next } = seek(rows, ask, send, length);
+    return { records, members: { [told]: next } };
   });
 
 interface Address {
-  /** Dotted place of the next page's address in the answer, or the header `Link`. */
+  /** Dotted place of the next page's address in the answer; null at the end. */
   readonly told: string;
   /** The parameter in it that leads on. */
   readonly send: string;
   readonly size: Size;
-  readonly end?: End;
-  /** The other parameters of the call that stand in the address too; absent: all of them. */
-  readonly keeps?: readonly string[];
-  /** Parameters that only addresses have. */
-  readonly extra?: Readonly<Record<string, string>>;
-  /** With `send`, only what the address has is allowed. */
-  readonly isAlone?: boolean;
-  /** The address begins with the path. */
-  readonly isRelative?: boolean;
-  /** Where the last page has a link as well, its `results` says "false". */
-  readonly hasResults?: boolean;
-  readonly total?: string;
 }
 
 /** The answer has the address of the next page. */
-export const address = (form: Address): Pages =>
-  pagesOf(form.size, true, (rows, ask, length) => {
-    const { told, send, end = 'null', keeps, extra = {}, hasResults = false } = form;
-    const besides = [...ask.self.searchParams.keys()].filter(
-      (name) => name !== send && !keeps?.includes(name),
-    );
-    if (form.isAlone === true && ask.param(send) !== undefined && besides.length > 0) {
-      throw new Refused(400, `${besides.join(', ')} cannot be sent with ${send}`);
-    }
-    const { records, next, last } = seek(rows, ask, send, length);
+export const address = ({ told, send, size }: Address): Pages =>
+  pagesOf(size, true, (rows, ask, length) => {
+    const { records, next } = seek(rows, ask, send, length);
     const to = new URL(ask.self);
-    const others = [...to.searchParams.keys()].filter((name) => keeps?.includes(name) === false);
-    for (const name of others) to.searchParams.delete(name);
-    for (const [name, value] of Object.entries({ ...extra, [send]: next ?? last })) {
-      to.searchParams.set(name, value);
-    }
-    const text = form.isRelative === true ? to.pathname + to.search : to.href;
-    const total = form.total === undefined ? {} : { [form.total]: rows.length };
-    if (told !== 'Link') {
-      return {
-        records,
-        members: { ...(next === null ? atEnd(told, end, text) : { [told]: text }), ...total },
-      };
-    }
-    const flag = hasResults ? `; results="${next !== null}"; cursor="${next ?? last}"` : '';
-    return {
-      records,
-      members: total,
-      ...(next === null && !hasResults ? {} : { headers: { link: `<${text}>; rel="next"${flag}` } }),
-    };
+    if (next !== null) to.searchParams.set(send, next);
+    return { records, members: { [told]: next === null ? null : to.href } };
   });
 
 interface AfterRecord {
   readonly send: string;
   readonly field: string;
   readonly size: Size;
-  /** Absent: nothing says whether there is more. */
-  readonly more?: string;
+  /** Says whether there is more. */
+  readonly more: string;
 }
 
 /** The key of the last record is the next page's parameter. */
-export const afterRecord = (form: AfterRecord): Pages =>
-  pagesOf(form.size, true, (rows, ask, length) => {
-    const { send, field, more } = form;
+export const afterRecord = ({ send, field, more, size }: AfterRecord): Pages =>
+  pagesOf(size, true, (rows, ask, length) => {
     const given = ask.param(send);
     const found = given === undefined ? -1 : rows.findIndex(({ record }) => textOf(record[field]) === given);
     if (given !== undefined && found < 0) throw new Refused(400, `${send}: no such record: ${given}`);
-    const records = recordsOf(rows.slice(found + 1, found + 1 + length));
     const isMore = found + 1 + length < rows.length;
-    return { records, ...(more === undefined ? {} : { members: { [more]: isMore } }) };
+    return { records: recordsOf(rows.slice(found + 1, found + 1 + length)), members: { [more]: isMore } };
   });
 
 /**
- * Rows behind the place of the token; `last` is the token of the page's own end. A service that allows less than it
- * documents gives pages of different lengths, empty ones among them.
+ * Rows behind the place of the token. A service that allows less than it documents gives pages of different lengths,
+ * empty ones among them.
  */
 function seek(rows: readonly Row[], { param, scope, cap }: Ask, send: string, most: number) {
   const given = param(send);
@@ -294,7 +168,7 @@ function seek(rows: readonly Row[], { param, scope, cap }: Ask, send: string, mo
   const page = rest.slice(0, length);
   const end = page.at(-1)?.rank ?? place.rank;
   const last = Buffer.from(JSON.stringify([scope, end, place.page + 1])).toString('base64url');
-  return { records: recordsOf(page), next: rest.length > length ? last : null, last };
+  return { records: recordsOf(page), next: rest.length > length ? last : null };
 }
 
 /** Behind it is every row. */
@@ -308,11 +182,6 @@ function placeIn(text: string, scope: string, send: string): typeof start {
     // Not one of ours: refused below.
   }
   throw new Refused(400, `${send}: unknown token ${text}`);
-}
-
-function atEnd(told: string, end: End, last: string): Readonly<Record<string, JsonValue>> {
-  if (end === 'absent') return {};
-  return { [told]: end === 'null' ? null : end === 'empty' ? '' : last };
 }
 
 function recordsOf(rows: readonly Row[]): readonly JsonObject[] {

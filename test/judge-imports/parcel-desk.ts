@@ -11,7 +11,7 @@ export const parcelDesk: Vendor = {
   signed: { Authorization: 'Bearer key-1' },
   all: { at: 'items' },
   entities: {
-    parcels: { pages: token({ send: 'cursor', told: 'next_cursor', end: 'null', size }) },
+    parcels: { pages: token({ send: 'cursor', told: 'next_cursor', size }) },
     events: {
       pages: afterRecord({ send: 'starting_after', field: 'id', more: 'has_more', size }),
       of: { parcel_id: 'parcels.id' },

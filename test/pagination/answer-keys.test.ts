@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../src/core/json.ts';
 import { readFlag, readToken } from '../../src/pagination/answer-keys.ts';
-import { readTotal } from '../../src/definitions/sign-of-more.ts';
+import { readTotal } from '../../src/definitions/pagination-file.ts';
 
 const tokenAt = (tokenKeys: Parameters<typeof readToken>[0]['tokenKeys'], metadata: JsonValue) =>
   readToken({ flagKeys: ['more'], tokenKeys }, { metadata, result: [] });

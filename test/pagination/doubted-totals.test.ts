@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../src/core/json.ts';
 import { styleOf } from '../../src/pagination/pagination-of.ts';
-import { readTotal } from '../../src/definitions/sign-of-more.ts';
+import { readTotal } from '../../src/definitions/pagination-file.ts';
 import type { Advance, NextPage, PageSeen } from '../../src/pagination/pagination.ts';
 import type { Position } from '../../src/sinks/partition.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { offsetStyle } from '../../src/pagination/offset.ts';
-import { readTotal } from '../../src/definitions/sign-of-more.ts';
+import { readTotal } from '../../src/definitions/pagination-file.ts';
 import type { PageLengths } from '../../src/pagination/pagination.ts';
 import type { Doubt, Proof } from '../../src/sinks/partition.ts';
 import { seededRandom } from '../support/seeded-random.ts';

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { checkCron, checkTimezone, nextSlots } from '../../src/settings/cron.ts';
-import { checkBaseUrl, checkRedisUrl } from '../../src/settings/check-urls.ts';
+import { checkBaseUrl, checkRedisUrl, formatDuration, parseDuration } from '../../src/settings/texts.ts';
 import { checkBaseUrl as checkAtTheClient } from '../../src/source/api/api-caller.ts';
-import { formatDuration, parseDuration } from '../../src/settings/parse-unit.ts';
 
 describe('the base URL', () => {
   it.each([

@@ -261,12 +261,10 @@ describe('a config file is refused', () => {
 
   it('with everything that is wrong in it at once', () => {
     const config = goodConfig
-      .replace('https://', 'http://')
       .replace('./warehouse.db', '":memory:"')
       .replace('c-1', '"a b"')
       .replace('sink: warehouse', 'sink: nowhere');
     expect(folder.problems(config).map((problem) => problem.split(': ').slice(0, 2).join(': '))).toEqual([
-      ':2: api.baseUrl',
       ':6: sinks.warehouse.path',
       ':10: connectors.newsletter.id',
       ':11: connectors.newsletter.sink',

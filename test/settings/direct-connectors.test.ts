@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { allowedHost } from '../../src/settings/check-urls.ts';
+import { allowedHost } from '../../src/settings/texts.ts';
 import { readSettings, withParts } from '../../src/settings/load-settings.ts';
 import { ProblemsError } from '../../src/core/problems.ts';
 import type { LocalSettings } from '../../src/settings/settings.ts';

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { describe, expect } from 'vitest';
-import { parseSize } from '../../src/settings/parse-unit.ts';
+import { parseSize } from '../../src/settings/texts.ts';
 import type { DownloadSettings } from '../../src/settings/settings.ts';
 import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
@@ -90,8 +90,8 @@ describe('downloads', () => {
   });
 
   it('report every mistake at once, also of a connector type without files', () => {
-    const config = `${goodConfig}    downloads: { directory: ./warehouse.db, entities: [lists, nothing], maxBytes: x }\n`;
-    expect(folder.problems(config)).toHaveLength(4);
+    const config = `${goodConfig}    downloads: { directory: ./warehouse.db, entities: [lists, nothing] }\n`;
+    expect(folder.problems(config)).toHaveLength(3);
     expect(folder.problems(`${goodConfig}    downloads: { directory: ./files }\n`)).toEqual([
       expect.stringContaining('no entity of email-marketing has files; leave downloads out'),
     ]);

@@ -2,7 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect } from 'vitest';
-import { interpolate } from '../../src/settings/interpolate.ts';
+import { interpolate } from '../../src/settings/config-files.ts';
+import { missingHere } from '../../src/settings/texts.ts';
 import { it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 let folder: ConfigFolder;
@@ -69,7 +70,7 @@ describe('a secret file', () => {
   it.each([0o640, 0o604, 0o620, 0o601])('is refused when others may touch it (%i)', (mode) => {
     folder.write('secret', 'hush');
     chmodSync(path.join(folder.path, 'secret'), mode);
-    expect(run('${file:secret}', {})).toBe('');
+    expect(run('${file:secret}', {})).toBe(missingHere);
     expect(notes[0]).toContain('others may read or change the secret file');
   });
 

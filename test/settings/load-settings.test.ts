@@ -167,15 +167,6 @@ describe('loading settings', () => {
     expect([...settings.connectors.values()][0]?.definition.name).toBe('issue-tracker');
   });
 
-  it('reports broken definitions and broken settings in one round', () => {
-    folder.write('broken.yaml', 'name: x');
-    const problems = folder.problems(
-      `definitions: [.]\n${goodConfig.replace('baseUrl: https', 'baseUrl: ftp')}`,
-    );
-    expect(problems.some((problem) => problem.includes('broken.yaml:1: title: is missing'))).toBe(true);
-    expect(problems.some((problem) => problem.startsWith(':3: api.baseUrl: expected an address'))).toBe(true);
-  });
-
   it('freezes what it has loaded', () => {
     const settings = folder.load(goodConfig);
     expect(Object.isFrozen(settings.api)).toBe(true);

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { EntityName } from '../../src/core/names.ts';
-import type { MaskRule, MaskRules } from '../../src/definitions/mask/mask-rules.ts';
-import { maskGaps } from '../../src/settings/mask-gaps.ts';
-import { openRecordMask } from '../../src/settings/open-record-mask.ts';
+import type { MaskRule, MaskRules } from '../../src/definitions/mask/masks.ts';
+import { maskGaps, openRecordMask } from '../../src/settings/mask-settings.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 
 const mailing = builtInDefinition('email-marketing');

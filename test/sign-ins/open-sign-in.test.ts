@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { openSignIn, readSignInFacts } from '../../src/sign-ins/open-sign-in.ts';
+import { openSignIn, readSignInFacts } from '../../src/sign-ins/sign-in-store.ts';
 import type {
   IssuedTokens,
   Renewal,

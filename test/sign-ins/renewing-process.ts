@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { findDefinitions } from '../../src/definitions/load-definitions.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import type { SinkPlace } from '../../src/sinks/sink-access.ts';
-import { openSignIn } from '../../src/sign-ins/open-sign-in.ts';
+import { openSignIn } from '../../src/sign-ins/sign-in-store.ts';
 import type { SignIn } from '../../src/sign-ins/sign-in.ts';
 import { openCallGate } from '../../src/upstream/call-gate.ts';
 import { openUpstream } from '../../src/upstream/open-upstream.ts';

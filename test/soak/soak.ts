@@ -1,6 +1,6 @@
 // npm run test:soak -- 10m: runs workers under faults and checks for lost or duplicate rows and overlapping runs.
 // SEED=7 repeats the choices.
-import { parseDuration } from '../../src/settings/parse-unit.ts';
+import { parseDuration } from '../../src/settings/texts.ts';
 import { setup } from '../support/ensure-built.ts';
 import { runSoak } from './run-soak.ts';
 

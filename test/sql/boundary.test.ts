@@ -31,8 +31,7 @@ const besideTheLedger: Readonly<Record<string, { tables: readonly string[]; why:
     tables: ['_sync_quarantine'],
     why: 'tells a person where quarantined records are',
   },
-  'src/sign-ins/sign-in-rows.ts': { tables: ['_sync_sign_ins'], why: 'no table of the ledger' },
-  'src/sign-ins/postgres-sign-ins.ts': { tables: ['_sync_sign_ins'], why: 'no table of the ledger' },
+  'src/sign-ins/sign-in-store.ts': { tables: ['_sync_sign_ins'], why: 'no table of the ledger' },
 };
 
 const sources = readdirSync('src', { recursive: true, encoding: 'utf8' })

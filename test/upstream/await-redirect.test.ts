@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { expect, it } from 'vitest';
-import { awaitRedirect } from '../../src/upstream/sign-in/await-redirect.ts';
+import { awaitRedirect } from '../../src/upstream/authorization.ts';
 
 it('takes the code of the browser while half-open connections fill the listener', async () => {
   await using waiting = await awaitRedirect(new URL('http://127.0.0.1/callback'));

@@ -7,8 +7,12 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { openSharedBudgets } from '../../src/jobs/budget/open-shared-budgets.ts';
-import { openCallGate, type CallLane, type CallTurn } from '../../src/upstream/call-gate.ts';
-import { openMachineSlots } from '../../src/upstream/slots.ts';
+import {
+  openCallGate,
+  openMachineSlots,
+  type CallLane,
+  type CallTurn,
+} from '../../src/upstream/call-gate.ts';
 import { testProgram } from '../support/ensure-built.ts';
 import {
   failureOf,

@@ -1,8 +1,7 @@
 import { gzipSync } from 'node:zlib';
 import { buffer } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
-import type { UpstreamFile } from '../../src/upstream/download-file.ts';
-import type { UpstreamAccount } from '../../src/upstream/open-upstream.ts';
+import type { UpstreamFile, UpstreamAccount } from '../../src/upstream/open-upstream.ts';
 import {
   failureOf,
   never,

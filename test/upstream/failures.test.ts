@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import type { ErrorRule, FailureClass, Wait } from '../../src/definitions/upstream/failure-class.ts';
+import type { ErrorRule, FailureClass, Wait } from '../../src/definitions/upstream/upstream-file.ts';
 import {
   failureOf,
   never,

@@ -3,7 +3,7 @@ import type { Params } from '../../src/core/records.ts';
 import type { JsonValue } from '../../src/core/json.ts';
 import type { ParamPlace, UpstreamRequest } from '../../src/definitions/upstream/upstream.ts';
 import { openHeaders } from '../../src/upstream/credentials.ts';
-import { buildRequest, type PagedCall } from '../../src/upstream/build-request.ts';
+import { buildRequest, type PagedCall } from '../../src/upstream/ask-upstream.ts';
 import { query, requestOf } from '../support/third-party/open-test-account.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 

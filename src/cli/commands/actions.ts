@@ -1,5 +1,5 @@
 import { newestActions } from '../../app/find-run.ts';
-import { connectorNamed } from '../../settings/chosen-connectors.ts';
+import { connectorNamed } from '../../settings/choices.ts';
 import { toTheMinute } from '../../telemetry/format.ts';
 import { actionDetail } from '../../wording/action-text.ts';
 import { command, wholeNumber } from '../command.ts';

@@ -7,7 +7,7 @@ import {
 } from '../../app/adopt-connector.ts';
 import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
-import { connectorNamed } from '../../settings/chosen-connectors.ts';
+import { connectorNamed } from '../../settings/choices.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { IdentityDifference } from '../../sinks/acquire-errors.ts';
 import { printable, count } from '../../telemetry/format.ts';

@@ -1,7 +1,7 @@
 import { auditEntity, type Audit } from '../../app/audit-entity.ts';
 import { openSharingApp } from '../../app/open-app.ts';
 import { usage } from '../../core/usage-error.ts';
-import { entityTarget } from '../../settings/entity-target.ts';
+import { entityTarget } from '../../settings/choices.ts';
 import type { KeyDifferences, KeyGroup } from '../../sinks/compare-keys.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { printable, count, counted } from '../../telemetry/format.ts';

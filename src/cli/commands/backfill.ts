@@ -17,7 +17,7 @@ import { addCounts, noCounts } from '../../core/records.ts';
 import { timeMs } from '../../core/times.ts';
 import { usage } from '../../core/usage-error.ts';
 import { type BackfillSpan, type BackfillPlan, windowText } from '../../engine/plan-run.ts';
-import { connectorNamed } from '../../settings/chosen-connectors.ts';
+import { connectorNamed } from '../../settings/choices.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings, SettingsWith } from '../../settings/settings.ts';
 import type { RunReport } from '../../sinks/run-report.ts';

@@ -1,4 +1,4 @@
-import { chosenConnectors, sinksOf } from '../../settings/chosen-connectors.ts';
+import { chosenConnectors, sinksOf } from '../../settings/choices.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import { printable } from '../../telemetry/format.ts';
 import { command } from '../command.ts';

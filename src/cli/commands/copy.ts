@@ -7,7 +7,7 @@ import {
 } from '../../app/copy-connector.ts';
 import { usage } from '../../core/usage-error.ts';
 import { isSharedSink } from '../../settings/build-sinks.ts';
-import { chosenConnectors, sinkNamed } from '../../settings/chosen-connectors.ts';
+import { chosenConnectors, sinkNamed } from '../../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../../settings/settings.ts';
 import { count, counted, duration } from '../../telemetry/format.ts';
 import { showLive } from '../../telemetry/show-progress.ts';

@@ -1,6 +1,6 @@
 import { isConnectorName } from '../../core/names.ts';
 import type { Action, Definition, Entity, Parent } from '../../definitions/definition.ts';
-import { connectorNamed } from '../../settings/chosen-connectors.ts';
+import { connectorNamed } from '../../settings/choices.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import { counted } from '../../telemetry/format.ts';
 import { command, type CommandContext } from '../command.ts';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
-import { parseSize } from '../../settings/parse-unit.ts';
+import { parseSize } from '../../settings/texts.ts';
 import { safeBase } from '../../sinks/files/safe-file-name.ts';
 import type { WrittenBytes } from '../../sinks/files/write-whole-file.ts';
 import type { IncomingFile } from '../../source/source.ts';

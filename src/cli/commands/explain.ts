@@ -1,6 +1,6 @@
 import { explainRow, purgeNoteOf } from '../../app/explain-row.ts';
 import { parseRecordKey } from '../../app/record-key.ts';
-import { entityTarget } from '../../settings/entity-target.ts';
+import { entityTarget } from '../../settings/choices.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { printable } from '../../telemetry/format.ts';
 import { explanationFacts } from '../../wording/explanation-facts.ts';

@@ -4,7 +4,7 @@ import { usage } from '../../core/usage-error.ts';
 import { csvFormat, jsonlFormat, type RecordFormat } from '../../export/record-format.ts';
 import { checkSince, openChanges, type EntityChanges, type ExportEnd } from '../../export/open-changes.ts';
 import { createPrivateDirectory } from '../../files/private-file.ts';
-import { entityTarget } from '../../settings/entity-target.ts';
+import { entityTarget } from '../../settings/choices.ts';
 import { counted } from '../../telemetry/format.ts';
 import { command, type CommandContext, oneOf, wholeNumber } from '../command.ts';
 import { jsonText, versioned } from '../output/json-text.ts';

@@ -3,12 +3,11 @@ import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { nameAccount, signIn, signOut, type SignedOut } from '../../app/sign-in.ts';
 import { usage } from '../../core/usage-error.ts';
-import { checkRedirect } from '../../settings/check-urls.ts';
-import { connectorNamed } from '../../settings/chosen-connectors.ts';
+import { checkRedirect } from '../../settings/texts.ts';
+import { connectorNamed } from '../../settings/choices.ts';
 import type { IssuedTokens } from '../../sign-ins/sign-in.ts';
 import { printable } from '../../telemetry/format.ts';
-import { awaitRedirect } from '../../upstream/sign-in/await-redirect.ts';
-import type { Authorization } from '../../upstream/sign-in/open-authorization.ts';
+import { awaitRedirect, type Authorization } from '../../upstream/authorization.ts';
 import { command, type CommandContext } from '../command.ts';
 import { openPatientApp } from '../output/show-run.ts';
 

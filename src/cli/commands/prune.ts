@@ -1,6 +1,6 @@
 import { pruneConnector } from '../../app/apply-retention.ts';
 import { cleanTargets } from '../../app/publish-target.ts';
-import { chosenConnectors } from '../../settings/chosen-connectors.ts';
+import { chosenConnectors } from '../../settings/choices.ts';
 import type { ExpiredOf } from '../../sinks/purges.ts';
 import { count } from '../../telemetry/format.ts';
 import { cleanedText, leftText } from '../../wording/purged-text.ts';

@@ -9,9 +9,12 @@ import {
 } from '../../app/purge-records.ts';
 import { parseRecordKey } from '../../app/record-key.ts';
 import { usage } from '../../core/usage-error.ts';
-import { connectorNamed } from '../../settings/chosen-connectors.ts';
-import { targetsOfConnector } from '../../settings/chosen-targets.ts';
-import { connectorTargets, entityTarget } from '../../settings/entity-target.ts';
+import {
+  connectorNamed,
+  targetsOfConnector,
+  connectorTargets,
+  entityTarget,
+} from '../../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import type { MaskEnd } from '../../sinks/masks.ts';
 import type { PurgedOf } from '../../sinks/purges.ts';

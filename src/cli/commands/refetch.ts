@@ -1,5 +1,5 @@
 import { askedRecord, refetchRecord, type Refetched } from '../../app/refetch-record.ts';
-import { entityTarget } from '../../settings/entity-target.ts';
+import { entityTarget } from '../../settings/choices.ts';
 import { command } from '../command.ts';
 import { exitCodes } from '../output/exit-codes.ts';
 import { openPatientApp } from '../output/show-run.ts';

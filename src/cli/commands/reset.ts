@@ -1,7 +1,6 @@
 import { resetConnector, wouldReset } from '../../app/reset-connector.ts';
 import { usage } from '../../core/usage-error.ts';
-import { connectorNamed } from '../../settings/chosen-connectors.ts';
-import { entityTarget } from '../../settings/entity-target.ts';
+import { connectorNamed, entityTarget } from '../../settings/choices.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import { count, counted } from '../../telemetry/format.ts';
 import { command, type CommandContext } from '../command.ts';

@@ -4,7 +4,7 @@ import { rowsUndone, undoneTexts, undoRun } from '../../app/undo-run.ts';
 import { slept } from '../../core/clock.ts';
 import { isRunId, type RunId } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
-import { chosenConnectors, connectorNamed } from '../../settings/chosen-connectors.ts';
+import { chosenConnectors, connectorNamed } from '../../settings/choices.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { count, counted, duration, printable, timeOfDay } from '../../telemetry/format.ts';

@@ -11,7 +11,7 @@ import { locateSink, servedSink } from '../../app/locate-sink.ts';
 import { openQueuesOf } from '../../app/reach-queues.ts';
 import { usage } from '../../core/usage-error.ts';
 import type { ServedSink } from '../../jobs/worker-context.ts';
-import { chosenConnectors, sinksOf } from '../../settings/chosen-connectors.ts';
+import { chosenConnectors, sinksOf } from '../../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../../settings/settings.ts';
 import { processUser } from '../../sinks/actions.ts';
 import { command } from '../command.ts';

@@ -2,9 +2,8 @@ import { acknowledgeFields, fieldsToAcknowledge, widenColumn } from '../../app/a
 import { overviewOf, readOverviews } from '../../app/connector-states.ts';
 import { readDrift } from '../../app/read-statuses.ts';
 import { isDeclaredName, systemColumns } from '../../core/names.ts';
-import { isReservedName } from '../../definitions/yaml-data.ts';
-import { chosenConnectors } from '../../settings/chosen-connectors.ts';
-import { entityTarget } from '../../settings/entity-target.ts';
+import { isReservedName } from '../../definitions/read-yaml.ts';
+import { chosenConnectors, entityTarget } from '../../settings/choices.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import { newsName, widenCommand, type DriftRow } from '../../sinks/drift.ts';
 import { counted, printable, toTheMinute } from '../../telemetry/format.ts';

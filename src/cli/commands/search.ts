@@ -7,7 +7,7 @@ import { SyncError } from '../../core/errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { usage } from '../../core/usage-error.ts';
 import type { Entity } from '../../definitions/definition.ts';
-import { type EntityTarget, entityTarget } from '../../settings/entity-target.ts';
+import { type EntityTarget, entityTarget } from '../../settings/choices.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { SettingsWith } from '../../settings/settings.ts';
 import { resolveConnector } from '../../source/api/open-api-client.ts';

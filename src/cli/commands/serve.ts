@@ -16,14 +16,14 @@ import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
-import type { Masks } from '../../definitions/mask/masked-definition.ts';
+import type { Masks } from '../../definitions/mask/masks.ts';
+import { formatDuration } from '../../settings/texts.ts';
 import { isLoopbackAddress } from '../../http/guard-address.ts';
 import type { SampleSize } from '../../sample/sample-account.ts';
 import { maxSampleRevision } from '../../sample/sample-values.ts';
 import { shortestTokenSeconds } from '../../service/server-limits.ts';
 import type { Service } from '../../service/start-service.ts';
 import { loadServiceKey } from '../../service/state/service-key.ts';
-import { formatDuration } from '../../settings/parse-unit.ts';
 import {
   chooseApplication,
   type ChosenApplication,

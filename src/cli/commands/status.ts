@@ -1,5 +1,5 @@
 import { failureLimit, readStatuses, type StoredConnector } from '../../app/read-statuses.ts';
-import { chosenConnectors } from '../../settings/chosen-connectors.ts';
+import { chosenConnectors } from '../../settings/choices.ts';
 import { damageAdvice, damageText } from '../../sinks/closed-files.ts';
 import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
 import { count, counted, printable, toTheMinute } from '../../telemetry/format.ts';

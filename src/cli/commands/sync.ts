@@ -8,7 +8,7 @@ import { hasCode } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { selectEntities } from '../../engine/chosen-entities.ts';
 import type { CallEstimate } from '../../engine/plan-run.ts';
-import { chosenConnectors } from '../../settings/chosen-connectors.ts';
+import { chosenConnectors } from '../../settings/choices.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import { count, counted } from '../../telemetry/format.ts';

@@ -4,7 +4,7 @@ import { usage } from '../../core/usage-error.ts';
 import { parseListenAddress, type ListenAddress } from '../../monitor/listen-address.ts';
 import type { WorkerConfig } from '../../app/start-scheduled-runs.ts';
 import type { ServedPages } from '../../monitor/start-monitor.ts';
-import { connectorsMatching } from '../../settings/chosen-connectors.ts';
+import { connectorsMatching } from '../../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { command, type CommandContext, type FlagsOf, wholeNumber } from '../command.ts';

@@ -5,7 +5,7 @@ import { openApp } from '../../app/open-app.ts';
 import { ordinaryPublication, publishTarget } from '../../app/publish-target.ts';
 import { rowsWritten } from '../../app/run-totals.ts';
 import { maxSampleRevision } from '../../sample/sample-values.ts';
-import { targetNamed } from '../../settings/chosen-targets.ts';
+import { targetNamed } from '../../settings/choices.ts';
 import type { LocalSettings, Settings } from '../../settings/settings.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { querySqliteSink } from '../../sinks/sqlite/readers.ts';

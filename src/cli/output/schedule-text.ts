@@ -1,8 +1,8 @@
 import type { ConnectorHealth } from '../../app/connector-health.ts';
 import type { Instant } from '../../core/clock.ts';
 import type { Backlog } from '../../jobs/worker-state.ts';
-import type { WorkerTarget } from '../../settings/chosen-targets.ts';
-import { formatDuration } from '../../settings/parse-unit.ts';
+import type { WorkerTarget } from '../../settings/choices.ts';
+import { formatDuration } from '../../settings/texts.ts';
 import type { ConnectorSettings, Schedule } from '../../settings/settings.ts';
 import type { RunFacts } from '../../sinks/ledger-reader.ts';
 import { printable, count, counted, duration, comingUp, longAgo } from '../../telemetry/format.ts';

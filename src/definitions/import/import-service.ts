@@ -1,13 +1,9 @@
 import { parseDefinition } from '../load-definitions.ts';
-import { hosted, direct, type ModeName, type Sources } from './modes.ts';
-import { authorizationCodeWays } from './authorization-code.ts';
-import { judgeEntities } from './judge-entities.ts';
-import { listingsOf, unlistedEntities } from './listings.ts';
+import { judgeEntities, type EntityPlan, type Outcome } from './entity-plan.ts';
+import { listingsOf, unlistedEntities, type ModeName, type Sources } from './sent-values.ts';
+import { authorizationCodeWays, signInWays, type SignIn } from './sign-in.ts';
 import type { Operation } from './operation.ts';
-import type { EntityPlan, Outcome } from './plan-entity.ts';
-import { serverOf } from './server.ts';
-import type { ServiceFile } from './service-file.ts';
-import { signInWays, type SignIn } from './sign-in.ts';
+import { serverOf, type ServiceFile } from './service-file.ts';
 import { writeDefinition, type WrittenDefinition } from './write-definition.ts';
 
 /** What an import makes of a file in one mode. */
@@ -30,7 +26,7 @@ export function importService(
 ): Imported {
   const ways = signInWays(service);
   const sources = sourcesOf(service, ways);
-  const judged = judgeEntities(mode === 'hosted' ? hosted : direct, sources);
+  const judged = judgeEntities(mode, sources);
   const server = serverOf(service);
   const outcomes = mode === 'hosted' ? judged : reachable(judged, ways, server);
   const chosen = only === null ? outcomes : chosenOf(outcomes, only, service);

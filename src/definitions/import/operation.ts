@@ -1,14 +1,22 @@
-import type { JsonObject } from '../../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { isReservedName } from '../read-yaml.ts';
 import type { PlaceFile } from '../upstream/upstream-file.ts';
-import { readParameter } from './parameter.ts';
-import { listIn, objectIn, oneLine, partIn, prefix, textIn } from './parts.ts';
-import { requestBodyOf } from './request-body.ts';
-import type { Schemas } from './schemas.ts';
+import {
+  listIn,
+  objectIn,
+  oneLine,
+  partIn,
+  prefix,
+  textIn,
+  wordsOf,
+  holdsTemplate,
+  type Schemas,
+} from './schemas.ts';
 
 export type Operation = ReturnType<typeof readOperation>;
 
 /** Where the records of an answer are. */
-export interface RecordPlace {
+interface RecordPlace {
   /** Names to the array, or to the one object; empty: the answer is it. */
   readonly path: readonly string[];
   /** Names within an element of the array to its record. */
@@ -146,4 +154,203 @@ function readMetadata(extractor: JsonObject): ReadonlyMap<string, PlaceFile> {
       return path === undefined ? [] : [[key, { path: path.slice(1) }]];
     }),
   );
+}
+
+export interface Parameter {
+  /** As a definition can declare it. */
+  readonly name: string;
+  /** As the service names it: `page[cursor]`. */
+  readonly sent: string;
+  readonly place: 'query' | 'path' | 'header' | 'body';
+  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'array';
+  readonly isRequired: boolean;
+  readonly schema: JsonObject;
+  readonly description: string;
+  /** Undefined where the file gives none. An object without one has the defaults of its members. */
+  readonly fallback: JsonValue | undefined;
+  /** Dotted, where it is not the name. */
+  readonly at: string | null;
+  /** How an array is written in a query. */
+  readonly list: 'comma' | 'repeat';
+  /** An object spread over a query: `created[gte]=1`. */
+  readonly isSpread: boolean;
+  /** An API fills it from the connector's settings. */
+  readonly isFilled: boolean;
+  /** Only the search for the same records declares it: an API would leave it out of a listing. */
+  readonly isOfSearch?: true;
+  /** A person says that the service takes it; the file does not. */
+}
+
+/** Which parameter each variable of a GraphQL request stands for. */
+interface Variables {
+  readonly placeOf: (param: string) => string | null;
+}
+
+function readParameter(param: JsonObject, schemas: Schemas, variables: Variables | null): Parameter {
+  const sent = textIn(param, 'name') ?? '';
+  const schema = schemas.resolve(partIn(param, 'schema'));
+  const stated = textIn(param, 'in');
+  const at = variables?.placeOf(sent) ?? null;
+  const place = at !== null ? 'body' : stated === 'path' || stated === 'header' ? stated : 'query';
+  const isFilled = partIn(param, `${prefix}param-config-inject`) !== undefined;
+  return {
+    name: declarable(sent),
+    sent,
+    place,
+    type: paramType(schemas, schema),
+    isRequired: place === 'path' || partIn(param, 'required') === true,
+    schema,
+    description: oneLine(textIn(param, 'description') ?? textIn(schema, 'description') ?? '', 1000),
+    fallback: isFilled ? undefined : fallbackOf(schemas, schema),
+    at,
+    list: partIn(param, 'explode') === false ? 'comma' : 'repeat',
+    isSpread: textIn(param, 'style') === 'deepObject',
+    isFilled,
+  };
+}
+
+const paramName = /^[A-Za-z$][A-Za-z0-9_.$[\]-]{0,63}$/;
+
+export function declarable(name: string): string {
+  if (isReservedName(name)) return `${wordsOf(name).join('_')}_`;
+  return paramName.test(name) ? name : wordsOf(name).join('_').slice(0, 64);
+}
+
+function paramType(schemas: Schemas, schema: JsonObject): Parameter['type'] {
+  const type = schemas.typeOf(schema);
+  return type === 'any' ? 'string' : type;
+}
+
+/** Objects within objects of a body; defaults that lie deeper are not found. */
+const mostBodyLevels = 20;
+
+/** What an object parameter is sent as where nothing is given: its default, or those of its members. */
+function fallbackOf(schemas: Schemas, schema: JsonObject): JsonValue | undefined {
+  // Each schema once, also one that contains itself.
+  const known = new Map<JsonObject, JsonValue | undefined>();
+  const find = (one: JsonObject, level: number): JsonValue | undefined => {
+    if (known.has(one) || level > mostBodyLevels) return known.get(one);
+    known.set(one, undefined);
+    const found = ofMembers(one, level);
+    known.set(one, found);
+    return found;
+  };
+  const ofMembers = (one: JsonObject, level: number): JsonValue | undefined => {
+    const own = partIn(one, 'default');
+    if (own !== undefined && own !== null && !isEmptyObject(own)) return own;
+    const members = [...schemas.properties(one)].flatMap(([name, member]) => {
+      const value = find(member, level + 1);
+      return value === undefined ? [] : [[name, value] as const];
+    });
+    if (members.length > 0) return Object.fromEntries(members);
+    return own === null ? undefined : own;
+  };
+  return find(schema, 0);
+}
+
+function isEmptyObject(value: JsonValue): boolean {
+  return isJsonObject(value) && Object.keys(value).length === 0;
+}
+
+type Body = typeof emptyBody;
+
+const emptyBody = {
+  params: [] as readonly Parameter[],
+  fixed: {} as JsonObject,
+  variables: null as Variables | null,
+  isGraphql: false,
+  /** Fields of a record that a GraphQL query selects, where the file lists them. */
+  selected: [] as readonly string[],
+  problem: null as string | null,
+};
+
+/** What a request sends in its body. `problem`: why it cannot be sent by this program. */
+function requestBodyOf(body: JsonObject, schemas: Schemas): Body {
+  const kind = objectIn(body, `${prefix}body-type`);
+  if (textIn(kind, 'type') === 'graphql') return readGraphql(kind);
+  if (Object.keys(kind).length > 0) return { ...emptyBody, problem: 'its body is of an unknown type' };
+  const content = Object.entries(objectIn(body, 'content'));
+  const json = content.find(([type]) => /^application\/json\b/.test(type));
+  if (json === undefined) {
+    const type = oneLine(content[0]?.[0] ?? '', 60);
+    return content.length === 0 ? emptyBody : { ...emptyBody, problem: `its body is ${type}, not JSON` };
+  }
+  const schema = schemas.resolve(partIn(json[1], 'schema'));
+  const required = schemas.required(schema);
+  const params = [...schemas.properties(schema)].map(([name, property]): Parameter => ({
+    name: declarable(name),
+    sent: name,
+    place: 'body',
+    type: paramType(schemas, property),
+    isRequired: required.has(name),
+    schema: property,
+    description: oneLine(textIn(property, 'description') ?? '', 1000),
+    fallback: fallbackOf(schemas, property),
+    at: declarable(name) === name ? null : name,
+    list: 'repeat',
+    isSpread: false,
+    isFilled: false,
+  }));
+  const nested = params.find(({ schema: one }) => hidesDefaults(schemas, one));
+  const problem = nested === undefined ? null : `its body has defaults within the elements of ${nested.name}`;
+  return { ...emptyBody, params, problem };
+}
+
+/** Defaults in the elements of an array have no place in a request. */
+function hidesDefaults(schemas: Schemas, schema: JsonObject): boolean {
+  const items = schemas.items(schema);
+  return partIn(schema, 'default') === undefined && fallbackOf(schemas, items) !== undefined;
+}
+
+/**
+ * A query with variables. Known forms only: a variable that is one parameter, and `{{ fields }}` in the query, which
+ * stands for the fields that the file names.
+ */
+function readGraphql(kind: JsonObject): Body {
+  const fields = textIn(kind, 'default_fields');
+  const text = textIn(kind, 'query') ?? '';
+  const query = fields === null ? text : text.replaceAll(/\{\{ *fields *\}\}/g, () => fields);
+  const paramByVariable = new Map<string, string>();
+  const values: Record<string, JsonValue> = {};
+  const computed: string[] = [];
+  for (const [variable, value] of Object.entries(objectIn(kind, 'variables'))) {
+    const param = /^\{\{ *([A-Za-z_]\w*) *\}\}$/.exec(typeof value === 'string' ? value : '')?.[1];
+    if (param !== undefined) paramByVariable.set(param, variable);
+    else if (holdsTemplate(value)) computed.push(variable);
+    else values[variable] = value;
+  }
+  const problem = holdsTemplate(query)
+    ? 'its GraphQL query holds a template'
+    : computed.length > 0
+      ? `its GraphQL variable ${computed[0]} is computed by a template`
+      : /^\s*(?:query\b|\{)/.test(query)
+        ? null
+        : 'its GraphQL text is no query';
+  const fixed =
+    isJsonObject(values) && Object.keys(values).length > 0 ? { query, variables: values } : { query };
+  const placeOf = (param: string): string | null => {
+    const variable = paramByVariable.get(param);
+    return variable === undefined ? null : `variables.${variable}`;
+  };
+  return {
+    ...emptyBody,
+    fixed,
+    variables: { placeOf },
+    isGraphql: true,
+    problem,
+    selected: selectedIn(fields ?? ''),
+  };
+}
+
+/** `id name owner { login }`: the names that are in no braces; none where aliases or fragments make them others. */
+function selectedIn(fields: string): readonly string[] {
+  if (/[:@.]/.test(fields)) return [];
+  const names: string[] = [];
+  let depth = 0;
+  for (const [part] of fields.replaceAll(/\([^()]*\)/g, '').matchAll(/[{}]|[A-Za-z_]\w*/g)) {
+    if (part === '{') depth += 1;
+    else if (part === '}') depth -= 1;
+    else if (depth === 0) names.push(part);
+  }
+  return names;
 }

@@ -1,10 +1,6 @@
 import type { PlaceFile } from '../upstream/upstream-file.ts';
-import { answerValues, type AnswerValue } from './answer-values.ts';
-import type { Operation } from './operation.ts';
-import type { Parameter } from './parameter.ts';
-import { oneLine, wordsOf } from './parts.ts';
-import { pageSize, type Size } from './page-size.ts';
-import type { Schemas } from './schemas.ts';
+import type { Operation, Parameter } from './operation.ts';
+import { oneLine, wordsOf, type Schemas } from './schemas.ts';
 
 /** Where an answer says something, and the key of `connector_metadata` that has it too; null: only the answer. */
 export interface Told {
@@ -36,7 +32,7 @@ export type Paging = {
 );
 
 /** `open`: what a person has to write in place of the paging, which is a guess then; null: the file proves it. */
-export type PagingFound =
+type PagingFound =
   | { readonly kind: 'found'; readonly paging: Paging; readonly open: string | null }
   | { readonly kind: 'refused'; readonly why: string };
 
@@ -234,4 +230,114 @@ function asGuess(paging: Paging, why: string): PagingFound {
 
 export function placeText({ place }: Pick<Told, 'place'>): string {
   return place.header === undefined ? (place.path ?? '') : `header ${place.header}`;
+}
+
+/** The parameter for the size of a page. */
+interface Size {
+  readonly param: Parameter;
+  /** What may be asked for at most. */
+  readonly max: number;
+  /** Where `max` is from. */
+  readonly evidence: 'maximum' | 'description' | 'default' | 'guessed';
+}
+
+const names = [
+  'per page',
+  'page size',
+  'limit',
+  'max results',
+  'max results per page',
+  'results per page',
+  'page limit',
+  'row limit',
+  'size',
+  'first',
+  'count',
+];
+
+/** Null where the file has no such parameter. */
+function pageSize({ params }: Operation): Size | null {
+  const found = params
+    .filter(({ type, place }) => type === 'integer' && (place === 'query' || place === 'body'))
+    .map((param) => ({ param, rank: names.indexOf(wordsOf(param.name).join(' ')) }))
+    .filter(({ rank }) => rank >= 0)
+    .toSorted((left, right) => left.rank - right.rank);
+  const param = found[0]?.param;
+  if (param === undefined) return null;
+  const { maximum } = param.schema;
+  const inText = /\bmax(?:imum)?(?:imum)?(?: of| is| value)?:? *(\d{1,6})\b/i.exec(param.description)?.[1];
+  const [evidence, stated] =
+    typeof maximum === 'number'
+      ? (['maximum', maximum] as const)
+      : inText !== undefined
+        ? (['description', Number(inText)] as const)
+        : typeof param.fallback === 'number'
+          ? (['default', param.fallback] as const)
+          : (['guessed', 100] as const);
+  return { param, max: Math.min(10_000, Math.max(1, Math.trunc(stated))), evidence };
+}
+
+/** A value of an answer beside its records, and what it is for. */
+interface AnswerValue {
+  /** Key of `connector_metadata`, dotted where an object holds it; null: the file copies it to no key. */
+  readonly key: string | null;
+  readonly place: PlaceFile;
+  readonly role: 'token' | 'flag' | 'address' | 'total';
+  /** Of the last name on the way to it. */
+  readonly words: readonly string[];
+}
+
+const roles: readonly (readonly [AnswerValue['role'], RegExp, readonly string[]])[] = [
+  [
+    'flag',
+    /^(?:has )?(?:more|next)(?: (?:page|records|items|results|data available))?$|^has next page$/,
+    ['boolean'],
+  ],
+  [
+    'token',
+    /^(?:next |end )?(?:page )?(?:cursor|token|offset|bookmark|marker|iterator)$|^(?:next )?(?:after|starting after)$|^next id$/,
+    ['string'],
+  ],
+  ['address', /^next(?: (?:page|link|url|uri|href|page ur[il]|records url))?$/, ['string']],
+  [
+    'total',
+    /^(?:total|row)(?: (?:count|items|records|results|number|entries|size|elements))?$/,
+    ['integer', 'number'],
+  ],
+];
+
+/** What the file copies to `connector_metadata` comes first, then the rest of the answer. */
+function answerValues(operation: Operation, schemas: Schemas): readonly AnswerValue[] {
+  const copied = [...operation.metadata].flatMap(([key, place]): readonly (AnswerValue | null)[] => {
+    if (place.header === 'Link') return [{ key, place, role: 'address', words: ['next'] }];
+    if (place.path === undefined) return [valueOf(key, place, wordsOf(place.header ?? ''), 'string')];
+    const path = place.path.split('.');
+    const end = path.slice(path.at(-1) === 'href' || path.at(-1) === 'url' ? -2 : -1).join('_');
+    const schema = schemas.at(operation.answer, path);
+    const members = schema === null ? [] : [...schemas.properties(schema)];
+    if (members.length > 0) {
+      return members.map(([name, member]) =>
+        valueOf(`${key}.${name}`, { path: `${place.path}.${name}` }, wordsOf(name), schemas.typeOf(member)),
+      );
+    }
+    const type = schema === null ? 'any' : schemas.typeOf(schema);
+    return [valueOf(key, place, wordsOf(end), type)];
+  });
+  const known = new Set([...operation.metadata.values()].map(({ path }) => path));
+  const others = [...schemas.properties(operation.answer)].map(([name, schema]) =>
+    known.has(name) ? null : valueOf(null, { path: name }, wordsOf(name), schemas.typeOf(schema)),
+  );
+  return [...copied, ...others].filter((value) => value !== null);
+}
+
+function valueOf(
+  key: string | null,
+  place: PlaceFile,
+  words: readonly string[],
+  type: string,
+): AnswerValue | null {
+  const name = words.join(' ');
+  const found = roles.find(([, form, types]) => form.test(name) && (types.includes(type) || type === 'any'));
+  if (found === undefined || (found[0] === 'total' && words.length === 1 && words[0] === 'row')) return null;
+  return { key, place, role: found[0], words };
 }

@@ -1,8 +1,8 @@
 import type { Imported } from './import-service.ts';
-import { furtherListings, unlistedEntities } from './listings.ts';
+import { type Outcome } from './entity-plan.ts';
+import { furtherListings, unlistedEntities } from './sent-values.ts';
 import type { Paging } from './paging.ts';
-import { oneLine } from './parts.ts';
-import type { Outcome } from './plan-entity.ts';
+import { oneLine } from './schemas.ts';
 import type { ServiceFile } from './service-file.ts';
 
 /** How many entities became what. */

@@ -2,14 +2,15 @@ import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import { withValueAt, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { YamlPath } from '../read-yaml.ts';
-import type { ModeName } from './modes.ts';
-import { oneLine, plainText } from './parts.ts';
-import type { EntityPlan } from './plan-entity.ts';
-import type { Server } from './server.ts';
-import type { ServiceFile } from './service-file.ts';
+import type { EntityPlan } from './entity-plan.ts';
+import { declarable, type Operation, type Parameter } from './operation.ts';
+import type { Paging, Told } from './paging.ts';
+import { getsOwnKind, namesKey, neededParams } from './record-keys.ts';
+import { oneLine, plainText, wordsOf } from './schemas.ts';
+import type { ModeName } from './sent-values.ts';
+import type { Server, ServiceFile } from './service-file.ts';
 import type { SignIn } from './sign-in.ts';
-import { fixedHeaders, writeEntity } from './write-entity.ts';
-import { writeYaml, type Comment } from './write-yaml.ts';
+import { type Comment, writeYaml } from './write-yaml.ts';
 
 export interface WrittenDefinition {
   readonly name: string;
@@ -39,7 +40,7 @@ export function writeDefinition(
     title: isOnly ? service.title : `${service.title} (direct)`,
     id: mode === 'hosted' ? service.id : directId(service.id),
     rateLimit: { requestsPerSecond: 2, concurrency: 2 },
-    ...(used.length === 0 ? {} : { credentials: used.map((way) => credentialsOf(way, hostFields)) }),
+    ...stated({ credentials: used.map((way) => credentialsOf(way, hostFields)) }),
     entities: Object.fromEntries(written.map(([entity, { entity: part }]) => [entity, part])),
   };
   if (mode === 'direct' && server.kind === 'found') {
@@ -111,22 +112,22 @@ function upstreamOf(
   if (isGraphql) note([...at, 'failed'], 'failed: GraphQL answers an error with status 200');
   return {
     baseUrl,
-    ...(Object.keys(host).length === 0 ? {} : { host }),
+    ...stated({ host }),
     auth: Object.fromEntries(ways.map(({ title, auth }) => [title, auth])),
-    ...(headers.length === 0 ? {} : { headers: Object.fromEntries(headers) }),
+    ...stated({ headers: Object.fromEntries(headers) }),
     check: checkOf(service, plans, sharedHeaders(plans)),
     limits: { concurrency: 2, requestsPerSecond: 2, timeoutMs: 60_000, maxBodyBytes: 67_108_864 },
     message: ['message', 'error.message', 'error_description', 'error', 'errors.0.message', 'detail'],
-    ...(isGraphql ? { failed: { path: 'errors' } } : (failedOf(service) ?? {})),
+    ...stated({ failed: isGraphql ? { path: 'errors' } : failedOf(service) }),
     entities,
   };
 }
 
 /** An answer with status 200 that says in a field that it is none. */
-function failedOf({ failed }: ServiceFile): JsonObject | null {
-  if (failed === null) return null;
+function failedOf({ failed }: ServiceFile): JsonObject | undefined {
+  if (failed === null) return undefined;
   const { field, is, message } = failed;
-  return { failed: { path: field, is, ...(message === null ? {} : { code: message }) } };
+  return { path: field, is, ...(message === null ? {} : { code: message }) };
 }
 
 /** Those that every listing has, with one value: the check of the credentials needs them too. */
@@ -166,11 +167,438 @@ function checkOf(
   const size = paging.size?.param;
   if (size?.place === 'body') body = withValueAt(body, (size.at ?? size.name).split('.'), 1);
   const isPost = list.method === 'POST';
-  return {
-    ...(isPost ? { method: 'POST', safe: true } : {}),
-    path,
-    ...(Object.keys(query).length === 0 ? {} : { query }),
-    ...(isPost && Object.keys(body).length > 0 ? { body } : {}),
-    ...(Object.keys(headers).length === 0 ? {} : { headers }),
+  const sentAs = isPost ? { method: 'POST', safe: true } : {};
+  return { ...sentAs, path, ...stated({ query, body: isPost ? body : undefined, headers }) };
+}
+
+/** Comments above places of the written file. */
+type NoteAt = (at: YamlPath, text: string) => void;
+
+/**
+ * A plan as a member of `entities`, and of `upstream.entities` where the service itself is called. `shared`: headers
+ * that every request has.
+ */
+function writeEntity(
+  plan: EntityPlan,
+  mode: ModeName,
+  service: ServiceFile,
+  note: NoteAt,
+  shared: Readonly<Record<string, string>>,
+) {
+  const at = ['entities', plan.entity];
+  const { fields, key, list } = plan;
+  const get = usableGet(plan, service);
+  const pagination = writePaging(plan.paging, list, mode);
+  const changed = fields.declared.filter(({ name, sent }) => name !== sent);
+  noteEntity(plan, note, at);
+  for (const text of pagination.notes) note([...at, 'pagination'], text);
+  for (const text of suggestionsFor(plan)) note([...at, 'deletes'], `suggestion: ${text}`);
+  const params = listParams(plan, mode, pagination.params);
+  const actions: Record<string, JsonObject> = { list: { params } };
+  if (get !== null) {
+    const required = get.params.map(({ name, type }) => [name, { type, required: true }]);
+    actions['get'] = { params: Object.fromEntries(required), key: Object.fromEntries(get.columns) };
+  }
+  const searchable = mode === 'hosted' ? searchableFields(plan, service) : {};
+  if (Object.keys(searchable).length > 0) actions['context_store_search'] = { params: searchParams };
+  const fixed = [...plan.fixed].filter(([name]) => Object.hasOwn(params, name));
+  for (const [name, { evidence }] of fixed) note([...at, 'fixedParams', name], `${name}: ${evidence}`);
+  const entity: JsonObject = {
+    fields: Object.fromEntries([
+      ...plan.injected,
+      ...fields.declared.map(({ name, type }) => [name, type] as const),
+    ]),
+    ...stated({
+      rename: Object.fromEntries(changed.map(({ name, sent }) => [sent, name])),
+      key: key.length === 0 ? 'none' : key,
+      ...(mode === 'hosted' ? { ...hostedRecords(list), ...emptyRecords(list, service) } : {}),
+      searchable,
+      actions,
+      pagination: pagination.pagination,
+      deletes: key.length === 0 || (movesWithClock(plan) && get === null) ? 'never' : 'confirm',
+      fixedParams: Object.fromEntries(fixed.map(([name, { value }]) => [name, value])),
+      parents: plan.parents.map(writeParent),
+    }),
   };
+  if (mode === 'hosted') return { entity, upstream: null };
+  const own = Object.entries(fixedHeaders(list)).filter(([name]) => !Object.hasOwn(shared, name));
+  const upstream = stated({
+    list: {
+      ...writeRequest(list, params, plan),
+      records: directRecords(list),
+      ...emptyRecords(list, service),
+      ...stated({ metadata: pagination.metadata, paging: pagination.paging }),
+    },
+    get: get === null ? undefined : { ...writeRequest(get.operation, null, null), record: get.record },
+    headers: Object.fromEntries(own),
+  });
+  return { entity, upstream };
+}
+
+/** Records leave such a listing without being deleted. */
+function movesWithClock({ fixed }: EntityPlan): boolean {
+  return [...fixed.values()].some(({ isClock }) => isClock === true);
+}
+
+function noteEntity({ key, keyEvidence, parents, fields }: EntityPlan, note: NoteAt, at: YamlPath): void {
+  note([...at, 'key'], `key: ${keyEvidence}`);
+  if (fields.declared.length === 0) note([...at, 'fields'], 'the file describes no field of its records');
+  if (fields.others.length > 0) {
+    note([...at, 'fields'], `undeclared, kept in _extra: ${oneLine(fields.others.join(', '), 200)}`);
+  }
+  parents.forEach(({ evidence, parent }, index) =>
+    note([...at, 'parents', index, 'entity'], `${parent.entity}: ${evidence}`),
+  );
+  if (key.length > 1) note([...at, 'key'], 'a record may appear under several parents: one row for each');
+}
+
+function writeParent({ parent, params, inject, when }: EntityPlan['parents'][number]): JsonObject {
+  const columns = Object.fromEntries([...inject].map(([param, column]) => [column, param]));
+  return { entity: parent.entity, params: Object.fromEntries(params), ...stated({ inject: columns, when }) };
+}
+
+/** Without members that say nothing: absent ones, empty lists and empty objects. */
+function stated(members: Readonly<Record<string, JsonValue | undefined>>): JsonObject {
+  return Object.fromEntries(
+    Object.entries(members).filter((one): one is [string, JsonValue] => {
+      const [, value] = one;
+      return (
+        value !== undefined &&
+        !(typeof value === 'object' && value !== null && Object.keys(value).length === 0)
+      );
+    }),
+  );
+}
+
+/** Where a result of the API has the records: the API has applied what the file extracts. */
+function hostedRecords({ records }: Operation): JsonObject {
+  if (records === null || (!records.isFound && !records.isOne)) return {};
+  const path = records.isFound ? records.path.join('.') : '';
+  return { records: records.isOne ? { path, one: true } : path };
+}
+
+/** Where the file says that null may stand in the place of the records. A status of 204 needs no word. */
+function emptyRecords({ answer, records }: Operation, { schemas }: ServiceFile): JsonObject {
+  const place = records === null ? null : schemas.at(answer, records.path);
+  return place !== null && schemas.kinds(place).has('null') ? { empty: [null] } : {};
+}
+
+function directRecords({ records }: Operation): JsonValue {
+  const path = records?.path.join('.') ?? '';
+  if (records?.isOne === true) return { path, one: true };
+  return records === null || records.wrapped.length === 0 ? path : `${path}[*].${records.wrapped.join('.')}`;
+}
+
+/** The list parameters of the definition: those that are sent, and optional ones that a person may use. */
+function listParams(
+  plan: EntityPlan,
+  mode: ModeName,
+  ofPaging: Readonly<Record<string, JsonObject>>,
+): Readonly<Record<string, JsonObject>> {
+  const filled = new Set(plan.parents.flatMap(({ params }) => [...params.keys()]));
+  const counted = 'param' in plan.paging ? plan.paging.param?.name : undefined;
+  const own = plan.list.params.flatMap((param): readonly [string, JsonObject][] => {
+    const { name, place, type } = param;
+    if (name === counted || Object.hasOwn(ofPaging, name) || type === 'number') return [];
+    const isNeeded = filled.has(name) || plan.fixed.has(name);
+    if (!isNeeded && (param.isRequired || place === 'header' || place === 'body')) return [];
+    if (mode === 'direct' && !isNeeded && (type === 'object' || isDropped(plan.list, param))) return [];
+    const isRequired = isNeeded && (filled.has(name) || place === 'path');
+    return [[name, isRequired ? { type: pathType(param), required: true } : { type }]];
+  });
+  return Object.fromEntries([...own, ...Object.entries(ofPaging)]);
+}
+
+function pathType({ type, place }: Parameter): JsonValue {
+  return place === 'path' && type !== 'integer' ? 'string' : type;
+}
+
+/** A parameter of a GraphQL request that is no variable of it. */
+function isDropped({ body }: Operation, { place }: Parameter): boolean {
+  return body.isGraphql && place === 'query';
+}
+
+interface UsableGet {
+  readonly operation: Operation;
+  readonly params: readonly { readonly name: string; readonly type: 'string' | 'integer' }[];
+  /** Parameter: column that holds its value. */
+  readonly columns: readonly (readonly [string, string])[];
+  readonly record: string;
+}
+
+/** The operation that reads one record, if the file shows where its parameters are in a record and that it is one. */
+function usableGet(plan: EntityPlan, { schemas }: ServiceFile): UsableGet | null {
+  const { get, key, fields, parents } = plan;
+  if (
+    key.length === 0 ||
+    get === null ||
+    get.body.problem !== null ||
+    get.hasOwnServers ||
+    get.transform !== null
+  ) {
+    return null;
+  }
+  if (get.method !== 'GET' && !(get.method === 'POST' && get.body.isGraphql)) return null;
+  const place = /^\$((?:\.[A-Za-z_][\w-]*)*)$/.exec(get.extractor ?? '$')?.[1];
+  if (place === undefined || !/^\/[\w/.~!$'()*+,;=:@{}-]*$/.test(get.path)) return null;
+  const path = place.split('.').slice(1);
+  const record = schemas.at(get.answer, path);
+  const own = key.filter((name) => !plan.injected.has(name));
+  const sentKey = own.map((name) => fields.declared.find((field) => field.name === name)?.sent ?? name);
+  if (record === null || !sentKey.every((name) => schemas.properties(record).has(name))) return null;
+  const injectedBy = new Map(parents.flatMap(({ inject }) => [...inject]));
+  const isLinked = (name: string): boolean => parents.some((link) => link.params.has(name));
+  const [only, ...others] = own.filter((name) => !isLinked(name));
+  const isOwnKind = getsOwnKind(plan.list, get);
+  const required = neededParams(get);
+  const columns = required.flatMap(({ name, place: where }): readonly (readonly [string, string])[] => {
+    if (where === 'query' && get.body.isGraphql) return [];
+    const isAbove = !isOwnKind && plan.list.params.some((param) => param.name === name);
+    const above = injectedBy.get(name) ?? (isLinked(name) && own.includes(name) ? name : undefined);
+    if (above !== undefined && isAbove) return [[name, above]];
+    return only !== undefined && others.length === 0 && namesKey(name, only) ? [[name, only]] : [];
+  });
+  if (columns.length === 0 || columns.length !== required.length) return null;
+  if (!own.every((name) => columns.some(([, column]) => column === name))) return null;
+  const params = required.map(
+    (param) => ({ name: param.name, type: param.type === 'integer' ? param.type : 'string' }) as const,
+  );
+  return { operation: get, params, columns, record: path.join('.') };
+}
+
+const searchParams: JsonObject = {
+  query: { type: 'object', required: true, members: { filter: 'object', sort: 'array' } },
+  limit: { type: 'integer', min: 1, default: 1000 },
+  cursor: 'string',
+  fields: 'array',
+};
+
+/** What the indexed store has of an entity, by the file. */
+function searchableFields({ entity, fields }: EntityPlan, { searchable, schemas }: ServiceFile): JsonObject {
+  const columnBySent = new Map(fields.declared.map(({ sent, name }) => [sent, name]));
+  const known = searchable.get(entity) ?? [];
+  return Object.fromEntries(
+    known.flatMap(([name, schema]): readonly [string, JsonValue][] => {
+      if (declarable(name) !== name) return [];
+      const type = schemas.typeOf(schema);
+      const column = columnBySent.get(name);
+      return [[name, column === undefined || column === name ? type : { type, from: [column] }]];
+    }),
+  );
+}
+
+/** Headers with a fixed value. */
+function fixedHeaders({ params }: Operation): Readonly<Record<string, string>> {
+  const fixed = params.filter(
+    ({ place, name, fallback }) =>
+      place === 'header' &&
+      name.toLowerCase() !== 'content-type' &&
+      fallback !== undefined &&
+      fallback !== null,
+  );
+  return Object.fromEntries(fixed.map(({ name, fallback }) => [name, plainText(fallback)]));
+}
+
+/** Paging as a definition says it. */
+interface WrittenPaging {
+  readonly pagination: JsonObject;
+  /** Parameters that it needs, as they must be declared. */
+  readonly params: Readonly<Record<string, JsonObject>>;
+  /** Keys of `connector_metadata` that direct calls fill; empty for hosted ones. */
+  readonly metadata: Readonly<Record<string, JsonValue>>;
+  /** How the service itself pages; absent: as the definition does. */
+  readonly paging?: JsonObject | undefined;
+  readonly notes: readonly string[];
+}
+
+/** Names of keys that direct calls fill. */
+const directKeys = { token: 'next_page', more: 'has_more', total: 'total' } as const;
+
+/** For a mode that takes it. Hosted connectors have the keys of the file, direct ones those that are filled. */
+function writePaging(paging: Paging, list: Operation, mode: ModeName): WrittenPaging {
+  const sized = sizeParts(paging);
+  const metadata: Record<string, JsonValue> = {};
+  /** The keys of what an answer says; none where it does not. */
+  const keysOf = (role: keyof typeof directKeys, told: Told | null): readonly string[] => {
+    if (told === null) return [];
+    if (mode === 'hosted') return told.key === null ? [] : [told.key];
+    // On the last page the header still has the addresses of pages before.
+    if (told.place.header === 'Link') return [];
+    metadata[directKeys[role]] = placeOf(told);
+    return [directKeys[role]];
+  };
+  const notes = [`paging: ${paging.evidence}`];
+  const written = (
+    pagination: JsonObject,
+    type: string | null,
+    more: Partial<WrittenPaging> = {},
+  ): WrittenPaging => {
+    const totalKeys = keysOf('total', paging.total);
+    const own =
+      type === null || !('param' in paging) || paging.param === null ? {} : { [paging.param.name]: { type } };
+    return {
+      notes: [...notes, ...sized.notes],
+      params: { ...own, ...sized.params },
+      ...more,
+      metadata,
+      pagination: { ...pagination, ...stated({ totalKeys }) },
+    };
+  };
+  switch (paging.kind) {
+    case 'single':
+      return written({ kind: 'single', ...stated({ flagKeys: keysOf('more', paging.more) }) }, null, {
+        params: {},
+        notes,
+      });
+    case 'offset':
+      return written({ kind: 'offset', offsetParam: paging.param.name, ...sized.parts }, 'integer');
+    case 'page': {
+      const size = paging.size === null ? { maxSize: 100 } : sized.parts;
+      const flagKeys = keysOf('more', paging.more);
+      const { first } = paging;
+      return written(
+        { kind: 'page', pageParam: paging.param.name, first, ...size, ...stated({ flagKeys }) },
+        'integer',
+        {
+          notes: [
+            ...notes,
+            ...sized.notes,
+            ...(paging.isFirstGuessed ? [`first: ${first} # guessed`] : []),
+            ...(paging.size === null ? ['maxSize: 100 # guessed; no parameter for the size of a page'] : []),
+          ],
+        },
+      );
+    }
+    case 'lastRecord': {
+      const flags = stated({ flagKeys: keysOf('more', paging.more) });
+      return written(
+        { kind: 'lastRecord', tokenParam: paging.param.name, field: 'id', ...flags, ...sized.parts },
+        'string',
+      );
+    }
+    case 'token': {
+      const pagination = { kind: 'pageToken', tokenParam: paging.param.name, ...sized.parts };
+      if (mode === 'hosted') {
+        const flagKeys = keysOf('more', paging.more);
+        return written(
+          { ...pagination, tokenKeys: keysOf('token', paging.token), ...stated({ flagKeys }) },
+          'string',
+        );
+      }
+      const flagKeys = paging.more === null ? [] : [directKeys.more];
+      const more = paging.more === null ? undefined : placeOf(paging.more);
+      return written({ ...pagination, tokenKeys: [directKeys.token], ...stated({ flagKeys }) }, 'string', {
+        paging: { kind: 'cursor', token: placeOf(paging.token), ...stated({ more }) },
+      });
+    }
+    case 'address': {
+      // Hosted: the token is a parameter of the address. Direct: the parameters of the address are sent.
+      const name = paging.param?.name ?? freeName(list, ['next_page', 'next_page_of_listing']);
+      const sent = paging.param?.sent ?? name;
+      const { key, place } = paging.address;
+      const tokenKeys = mode === 'hosted' ? [{ key: key ?? '', param: sent }] : [directKeys.token];
+      // Which of its parameters is the token, the file does not say.
+      const keep = paging.param === null ? 'any' : [sent];
+      const direct =
+        place.path === undefined ? { kind: 'linkHeader', keep } : { kind: 'nextUrl', path: place.path, keep };
+      return written({ kind: 'pageToken', tokenParam: name, ...sized.parts, tokenKeys }, null, {
+        params: { [name]: { type: 'string' }, ...sized.params },
+        paging: mode === 'hosted' ? undefined : direct,
+      });
+    }
+  }
+}
+
+/** A token needs no size: where nothing says how large a page may be, the service decides. */
+function sizeParts({ kind, size }: Paging) {
+  if (size === null || (size.evidence === 'guessed' && kind !== 'page' && kind !== 'offset')) {
+    return { params: {}, parts: {}, notes: [] };
+  }
+  const { param, max, evidence } = size;
+  const isProven = evidence === 'maximum';
+  return {
+    params: { [param.name]: { type: 'integer', min: 1, max } },
+    parts: { sizeParam: param.name, maxSize: max },
+    notes: [
+      `maxSize: ${evidence === 'guessed' ? '100' : evidence} of ${param.name}${isProven ? '' : ' # guessed'}`,
+    ],
+  };
+}
+
+function placeOf({ place }: Told): JsonValue {
+  return place.header === undefined ? (place.path ?? '') : { header: place.header };
+}
+
+function freeName({ params }: Operation, names: readonly string[]): string {
+  return names.find((name) => !params.some((param) => param.name === name)) ?? 'walk_position';
+}
+
+/** How an operation is sent to the service. `declared`: its parameters in the definition; null: all required ones. */
+function writeRequest(
+  operation: Operation,
+  declared: Readonly<Record<string, JsonObject>> | null,
+  plan: EntityPlan | null,
+): JsonObject {
+  const { method, path, body } = operation;
+  const isPost = method === 'POST';
+  const ofPaging = plan === null ? new Set<string>() : sentByPaging(plan);
+  const rules = operation.params.flatMap((param): readonly (readonly [string, JsonObject])[] => {
+    const { name, sent, place, at, type, list, isRequired } = param;
+    const isDeclared = declared === null ? isRequired && place !== 'header' : Object.hasOwn(declared, name);
+    if (!isDeclared || ofPaging.has(name)) return [];
+    const rule: Record<string, JsonValue> = {};
+    if (sent !== name && place !== 'body') rule['as'] = sent;
+    if (place === 'header') rule['in'] = 'header';
+    if (place === 'query' && isPost) rule['in'] = 'query';
+    if (place === 'body' && at !== null) rule['at'] = at;
+    if (place === 'query' && type === 'array') rule['list'] = list;
+    return Object.keys(rule).length === 0 ? [] : [[name, rule]];
+  });
+  const sentAs = isPost ? { method, safe: true } : {};
+  return { ...sentAs, path, ...stated({ body: body.fixed, params: Object.fromEntries(rules) }) };
+}
+
+/** Parameters that the paging of the definition sends in another form. */
+function sentByPaging({ paging }: EntityPlan): ReadonlySet<string> {
+  return new Set(paging.kind === 'address' && paging.param !== null ? [paging.param.name] : []);
+}
+
+/** What could make reading cheaper or quieter, and what the file does not prove: for a person to decide. */
+function suggestionsFor({ fields, list, key, paging }: EntityPlan): readonly string[] {
+  const params = list.params.filter(({ place, type }) => place === 'query' && type === 'string');
+  const named = (form: RegExp) => fields.declared.find(({ sent }) => form.test(wordsOf(sent).join(' ')));
+  const found: string[] = [];
+  const changed = named(/^(?:updated|modified|last (?:updated|modified|edited))(?: (?:at|time|date|on))?$/);
+  const since = params.find(({ name }) => {
+    const words = wordsOf(name).join(' ');
+    return /\b(?:updated|modified)\b.*\b(?:since|after|min|from|gte?)\b/.test(words);
+  });
+  if (since !== undefined && changed?.type === 'string') {
+    found.push(
+      `incremental: { kind: since, field: ${changed.name}, sinceParam: ${since.name}, lookbackMs: 3600000 }`,
+    );
+  }
+  const sort = list.params.find(({ name }) =>
+    /^(?:sort|sort by|order by|sort field|order)$/.test(wordsOf(name).join(' ')),
+  );
+  const created = named(/^created(?: (?:at|time|date|on))?$/);
+  if (sort !== undefined && created !== undefined && paging.kind !== 'single') {
+    found.push(`order: { field: ${created.name}, params: { ${sort.name}: ... } }, if it sorts ascending`);
+  }
+  const nested = named(/^has children$/);
+  if (nested !== undefined) {
+    found.push(`recursive, by ${nested.name}: listings inside listings are not read without it`);
+  }
+  const links = fields.declared.filter(
+    ({ sent }) => /^_?links?$|^self$|^_embedded$/i.test(sent) && !key.includes(sent),
+  );
+  if (links.length > 0) found.push(`ignored: [${links.map(({ sent }) => sent).join(', ')}]`);
+  const counters = fields.declared.filter(
+    ({ sent, type, name }) =>
+      (type === 'integer' || type === 'number' || type === 'string') &&
+      !key.includes(name) &&
+      /(?:^| )(?:count|counts)$|^(?:last (?:seen|activity|login)|avatar)\b/.test(wordsOf(sent).join(' ')),
+  );
+  if (counters.length > 0) found.push(`volatile: [${counters.map(({ name }) => name).join(', ')}]`);
+  return found;
 }

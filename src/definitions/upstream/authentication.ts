@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { Frozen } from '../deep-freeze.ts';
+import { linearPattern } from '../linear-pattern.ts';
 import { expectedKind, strictObject, textAs } from '../schema-problems.ts';
-import { checkHostPattern } from './host-pattern.ts';
 import { answerPath, header, headerName, queryName, templateUrl } from './sent-texts.ts';
 
 /** A text made of one credential field, or a fixed one. An absent field, or one without the separator, has no value. */
@@ -27,7 +27,7 @@ export function hostVariable() {
   // A GET that returns the value, with another kind of credentials; has no value where those have none. An answer
   // without a text at `path` is unauthorized.
   const lookup = strictObject({
-    url: textAs('https://example.com', (text, note) => {
+    url: textAs((text, note) => {
       if (templateUrl(text, note).length > 1) note('expected no names in this address');
       return text;
     }),
@@ -62,7 +62,7 @@ export function hostVariable() {
       )
       .min(1),
     // A value of which not the whole matches is refused before anything is sent. See `linearPattern`.
-    pattern: textAs('[a-z]{1,200}', checkHostPattern, z.string().min(1).max(200)),
+    pattern: textAs(checkHostPattern, z.string().min(1).max(200)),
   });
 }
 
@@ -92,7 +92,7 @@ export function authentication() {
       // Scopes, separated by spaces.
       scope: tokenText().optional(),
       // What the service wants besides.
-      params: z.record(textAs('x', queryName), tokenText()).default({}),
+      params: z.record(textAs(queryName), tokenText()).default({}),
     }),
     // OAuth 2.0 (RFC 6749, section 4.1, with RFC 7636): a person signs in with `connector-sync login`. What is issued
     // is stored beside the sink of the connector, and renewed where a refresh token comes with it.
@@ -103,15 +103,15 @@ export function authentication() {
       // Absent: the app has none, and `style` is body.
       clientSecret: credentialValue().optional(),
       // Where the person agrees. Names are as those of `tokenUrl`.
-      authorizeUrl: textAs('https://example.com', templateUrl),
+      authorizeUrl: textAs(templateUrl),
       // For devices without a browser (RFC 8628).
-      deviceUrl: textAs('https://example.com', templateUrl).optional(),
+      deviceUrl: textAs(templateUrl).optional(),
       // Where tokens are given back (RFC 7009).
-      revokeUrl: textAs('https://example.com', templateUrl).optional(),
+      revokeUrl: textAs(templateUrl).optional(),
       // Scopes, separated by spaces.
       scope: tokenText().optional(),
       // What the address of `authorizeUrl` says besides.
-      params: z.record(textAs('x', queryName), tokenText()).default({}),
+      params: z.record(textAs(queryName), tokenText()).default({}),
       // False: the service refuses the parameters of RFC 7636.
       pkce: z.boolean().default(true),
     }),
@@ -125,7 +125,7 @@ function tokenRequest() {
     clientId: credentialValue(),
     clientSecret: credentialValue(),
     // Names are host variables that need neither a lookup nor the answer itself.
-    tokenUrl: textAs('https://example.com', templateUrl),
+    tokenUrl: textAs(templateUrl),
     // How the client identifies itself: basic authentication, or `client_id` and `client_secret` in the body.
     style: z.enum(['basic', 'body']),
     format: z.enum(['form', 'json']),
@@ -151,7 +151,7 @@ function plainKinds() {
     strictObject({
       kind: z.literal('header'),
       // Any scheme of Authorization may be written out here.
-      name: textAs('x', (name, note) =>
+      name: textAs((name, note) =>
         name.toLowerCase() === 'authorization' ? headerName(name, note) : header(name, note),
       ),
       value: credentialValue(),
@@ -162,7 +162,7 @@ function plainKinds() {
         .regex(/^[\x20-\x7e]*$/, { error: 'expected a prefix of printable ASCII characters' })
         .default(''),
     }),
-    strictObject({ kind: z.literal('query'), name: textAs('x', queryName), value: credentialValue() }),
+    strictObject({ kind: z.literal('query'), name: textAs(queryName), value: credentialValue() }),
   ] as const;
 }
 
@@ -211,5 +211,50 @@ function valueOf(
 
 function refuse(context: z.RefinementCtx, message: string): void {
   // `continue`: as in `textAs`.
-  context.addIssue({ code: 'custom', message, params: { standIn: { text: 'x' } }, continue: true });
+  context.addIssue({ code: 'custom', message, continue: true });
 }
+
+/** Whatever the pattern lets through stands in a host: it may be made of nothing but the characters of a host. */
+function checkHostPattern(pattern: string, note: (message: string) => void): string {
+  let end = 0;
+  for (const { 0: found, index } of pattern.matchAll(patternPart)) {
+    if (index !== end) break;
+    end = index + found.length;
+  }
+  const rest = pattern.slice(end);
+  if (rest !== '') {
+    const message = patternAdvice.find(([form]) => form.test(rest))?.[1] ?? '';
+    note(`${message}; got ${JSON.stringify(rest.slice(0, 10))} at ${end + 1}`);
+    return pattern;
+  }
+  try {
+    const whole = linearPattern(pattern);
+    if (whole.size > maxPatternSize) note('expected fewer repetitions in it: multiplied, they are too many');
+    else if (whole.test('')) note('expected a pattern that does not match an empty text');
+  } catch {
+    note('expected a regular expression; its brackets or repetitions do not fit together');
+  }
+  return pattern;
+}
+
+/** Twice that of a pattern for a whole host name. */
+const maxPatternSize = 1_000;
+const patternPart =
+  /\\[.d]|\[(?:[a-z0-9_-]-[a-z0-9]|[a-z0-9_-])+\]|\{\d{1,3}(?:,\d{0,3})?\}|\(\?:|\((?!\?)|[a-z0-9_)|?*+-]/gy;
+
+/** Matched against what follows the part of a pattern that can be used. */
+const patternAdvice: readonly (readonly [RegExp, string])[] = [
+  [
+    /^\(\?<?[=!]/,
+    'look-around is not known, because a pattern is matched in linear time: write out, as alternatives if need be, what the whole value looks like',
+  ],
+  [
+    /^\\(?:[1-9]|k)/,
+    'back-references are not known, because a pattern is matched in linear time: write out, as alternatives if need be, what the whole value looks like',
+  ],
+  [/^\(\?/, 'expected (?: or ( where a group begins'],
+  [
+    /^/,
+    'expected a pattern of a-z, 0-9, "-", "_", "\\.", "\\d", [classes] of them, groups and repetitions; it is matched from end to end without ^ and $',
+  ],
+];

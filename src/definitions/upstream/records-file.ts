@@ -29,8 +29,8 @@ export function emptyFile() {
  * `{ path, one: true }` for one object.
  */
 export function recordsFile() {
-  const place = strictObject({ path: textAs('x', wholeOrPath), one: z.literal(true) });
-  return z.union([textAs('x', checkRecords), place], {
+  const place = strictObject({ path: textAs(wholeOrPath), one: z.literal(true) });
+  return z.union([textAs(checkRecords), place], {
     error: 'expected a path such as items or list[*].customer, or { path: item, one: true }',
   });
 }
@@ -62,6 +62,6 @@ function checkRecords(text: string, note: (message: string) => void): string {
   return text;
 }
 
-function wholeOrPath(path: string, note: (message: string) => void): string {
+export function wholeOrPath(path: string, note: (message: string) => void): string {
   return path === '' ? path : pathText(path, note);
 }

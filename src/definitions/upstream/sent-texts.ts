@@ -38,7 +38,7 @@ export function templateUrl(text: string, note: NoteText): Template {
 
 /** The path of a request; names are parameters. */
 export function requestPath() {
-  return textAs('/x', (path, note) => {
+  return textAs((path, note) => {
     const template = parseTemplate(path);
     if (template === null) {
       note(braces);
@@ -67,7 +67,7 @@ export function pathText(path: string, note: NoteText): string {
 }
 
 export function answerPath() {
-  return textAs('x', (path, note): AnswerPath => pathText(path, note).split('.'));
+  return textAs((path, note): AnswerPath => pathText(path, note).split('.'));
 }
 
 /** Also `page[cursor]` and `$top`. */

@@ -1,9 +1,10 @@
 import * as z from 'zod';
+import type { EntityName } from '../../core/names.ts';
+import type { Frozen } from '../deep-freeze.ts';
 import { endOfPages } from '../pagination-file.ts';
 import { expectedKind, jsonValue, strictObject, textAs } from '../schema-problems.ts';
 import { authentication, credentialValue, hostVariable } from './authentication.ts';
-import { errorRule, failedAnswer, headerTime, wait } from './failure-class.ts';
-import { emptyFile, recordsFile } from './records-file.ts';
+import { emptyFile, recordsFile, wholeOrPath } from './records-file.ts';
 import { answerPath, headerName, pathText, queryName, requestPath, templateUrl } from './sent-texts.ts';
 
 export type UpstreamFile = z.infer<ReturnType<typeof upstreamFile>>;
@@ -39,7 +40,7 @@ export function upstreamFile() {
 
   return strictObject({
     // Scheme https (http only for loopback addresses), names in the host part only.
-    baseUrl: textAs('https://example.com', (text, note) => {
+    baseUrl: textAs((text, note) => {
       const template = templateUrl(text, note);
       if (text.endsWith('/')) note('expected no / at its end: every path begins with one');
       return template;
@@ -82,7 +83,7 @@ export function upstreamFile() {
         { header: 'Retry-After', format: 'httpDate' },
       ]),
     // At 0 the next call waits until `reset`; null: the service has no such header.
-    remaining: strictObject({ header: textAs('x', headerName), reset: headerTime() })
+    remaining: strictObject({ header: textAs(headerName), reset: headerTime() })
       .nullable()
       .default(null),
     // With a request for each action that asks the third party. Entities that are absent are read through an API only.
@@ -99,12 +100,12 @@ export function upstreamFile() {
           paging: pagingFile().default({ kind: 'none' }),
         }).optional(),
         // The record; empty: the answer is the record.
-        get: strictObject({ ...actionShape(), record: wholeOrPath().default('') }).optional(),
+        get: strictObject({ ...actionShape(), record: textAs(wholeOrPath).default('') }).optional(),
         download: strictObject({
           ...actionShape(),
           // Null: the answer is the file (redirects are followed without credentials). Else the answer is JSON that
           // holds the address of the file.
-          url: textAs('x', pathText).nullable().default(null),
+          url: textAs(pathText).nullable().default(null),
         }).optional(),
         // Field as it is sent -> field as it is declared.
         rename: texts,
@@ -118,16 +119,12 @@ export function upstreamFile() {
   });
 }
 
-function wholeOrPath() {
-  return textAs('x', (path, note) => (path === '' ? path : pathText(path, note)));
-}
-
 /** Of a request for an action: where its parameters go, beside what every request has. */
 function actionShape() {
   const rule = strictObject({
     as: z.string().optional(),
     in: z.enum(['query', 'header']).optional(),
-    at: textAs('x', pathText).optional(),
+    at: textAs(pathText).optional(),
     omit: z.array(jsonValue()).min(1).optional(),
     // How an array is written: `a,b`; `n=a&n=b`; `n[]=a&n[]=b`.
     list: z.enum(['comma', 'repeat', 'brackets']).optional(),
@@ -157,7 +154,7 @@ function requestShape() {
 export function pagingFile() {
   const total = placeFile().nullable().default(null);
   const fromAddress = {
-    keep: z.union([z.literal('any'), z.array(textAs('x', queryName)).min(1)], {
+    keep: z.union([z.literal('any'), z.array(textAs(queryName)).min(1)], {
       error: 'expected names of parameters, or any',
     }),
     alone: z.boolean().default(false),
@@ -168,12 +165,12 @@ export function pagingFile() {
     // pageToken. No token ends the walk, as does `more` when it is there and not true.
     strictObject({ kind: z.literal('cursor'), token: placeFile(), more: total }),
     // pageToken. The next page begins after the last record: its `field` is the token. `more`: whether there is one.
-    strictObject({ kind: z.literal('lastRecord'), field: textAs('x', pathText), more: placeFile() }),
+    strictObject({ kind: z.literal('lastRecord'), field: textAs(pathText), more: placeFile() }),
     // pageToken. The next page's address, in the body or the `Link` header with rel=next. Only the `keep` parameters of
     // its query are taken over, into the token; `alone`: a call with a token sends no other parameters. `any`: all that
     // do not sign the call, alone, and a segment of the address's path behind that of the request; then it must have
     // the origin of `baseUrl`.
-    strictObject({ kind: z.literal('nextUrl'), path: textAs('x', pathText), ...fromAddress }),
+    strictObject({ kind: z.literal('nextUrl'), path: textAs(pathText), ...fromAddress }),
     strictObject({ kind: z.literal('linkHeader'), ...fromAddress }),
     // offset. The parameters are the service's own (perhaps under other names).
     strictObject({ kind: z.literal('offset'), total }),
@@ -182,7 +179,7 @@ export function pagingFile() {
     // those before the offset are left out.
     strictObject({
       kind: z.literal('page'),
-      param: textAs('x', queryName),
+      param: textAs(queryName),
       first: z.int().min(0).max(1),
       total,
       // The service has no parameter for the size: each page holds the `maxSize` of the entity's pagination. Without a
@@ -197,15 +194,123 @@ export function pagingFile() {
 
 /** Where an answer has a value; `next_cursor` is short for `{ path: next_cursor }`. */
 function placeFile() {
-  const header = textAs('x', (name, note) => {
+  const header = textAs((name, note) => {
     headerName(name, note);
     return name;
   });
   return z.preprocess(
     (value) => (typeof value === 'string' ? { path: value } : value),
-    strictObject({ path: textAs('x', pathText).optional(), header: header.optional() }).refine(
+    strictObject({ path: textAs(pathText).optional(), header: header.optional() }).refine(
       ({ path, header }) => (path === undefined) !== (header === undefined),
-      { error: 'expected path or header, one of the two', params: { standIn: { path: 'x' } } },
+      { error: 'expected path or header, one of the two' },
     ),
   );
+}
+
+export type ErrorRule = Frozen<z.output<ReturnType<typeof errorRule>>>;
+export type HeaderTime = Frozen<z.output<ReturnType<typeof headerTime>>>;
+export type Wait = Frozen<z.output<ReturnType<typeof wait>>>;
+
+const failureClasses = [
+  'unauthorized',
+  'forbidden',
+  'throttled',
+  'edge',
+  'quota',
+  'notFound',
+  'staleToken',
+  'tooLarge',
+  'unavailable',
+  'refused',
+] as const;
+
+/**
+ * `edge`: a network in front of the service refused; `staleToken`: the page token ended, the walk begins again;
+ * `unavailable`: may pass; `refused`: the call is wrong and stays so.
+ */
+export type FailureClass = (typeof failureClasses)[number];
+
+/** A name of the definition; `checkUpstream` sees to it that it is one. */
+const entityName = (name: string | null): EntityName | null => name as EntityName | null;
+
+function scalar() {
+  return z.union([z.string(), z.number(), z.boolean()], {
+    error: 'expected a text, a number, true or false',
+  });
+}
+
+/** An answer with a status below 300 that is an error all the same. */
+function failedAnswer() {
+  return strictObject({
+    path: answerPath(),
+    // The value that says so; null: any value but null, false and the empty text.
+    is: scalar().nullable().default(null),
+    // Where the answer names the error: tried for the text after `message`.
+    code: answerPath().nullable().default(null),
+  });
+}
+
+/** All conditions that are not null must hold. */
+function errorRule() {
+  const name = textAs(headerName).nullable().default(null);
+  return strictObject({
+    status: z.int().min(200).max(599).nullable().default(null),
+    where: z
+      .record(z.string(), scalar())
+      .default({})
+      .transform((where) => Object.entries(where).map(([path, is]) => ({ path: path.split('.'), is }))),
+    // A fragment of the error's text, without case.
+    contains: z.string().min(3).nullable().default(null),
+    hasHeader: name,
+    lacksHeader: name,
+    entity: z.string().nullable().default(null).transform(entityName),
+    // oxlint-disable-next-line unicorn/no-thenable -- the file format's word; a schema is never awaited
+    then: z.enum(failureClasses),
+  });
+}
+
+function timeFormat() {
+  return z.enum(['seconds', 'milliseconds', 'unix', 'httpDate']);
+}
+
+/** A header that holds a wait (seconds, milliseconds) or a time (unix seconds, an HTTP date). */
+function headerTime() {
+  return strictObject({ header: textAs(headerName), format: timeFormat() });
+}
+
+/** How long to wait: as a header says, or always that long. */
+function wait() {
+  return strictObject({
+    header: textAs(headerName).optional(),
+    format: timeFormat().optional(),
+    seconds: z.number().positive().max(3600).optional(),
+  }).transform(({ header, format, seconds }, context) => {
+    if (seconds !== undefined && header === undefined && format === undefined) {
+      return { kind: 'constant', seconds } as const;
+    }
+    if (seconds !== undefined || header === undefined || format === undefined) {
+      const message = 'expected header and format, or seconds alone';
+      context.addIssue({ code: 'custom', message });
+    }
+    return { kind: 'header', header: header ?? '', format: format ?? 'seconds' } as const;
+  });
+}
+
+const classByStatus = new Map<number, FailureClass>([
+  [401, 'unauthorized'],
+  [402, 'quota'],
+  [404, 'notFound'],
+  [408, 'unavailable'],
+  [409, 'unavailable'],
+  [410, 'notFound'],
+  [413, 'tooLarge'],
+  [425, 'unavailable'],
+  [429, 'throttled'],
+  [529, 'throttled'],
+]);
+
+/** What an answer means that no rule matches. `isJson`: its body was a JSON object. */
+export function defaultFailureClass(status: number, isJson: boolean): FailureClass {
+  if (status === 403) return isJson ? 'forbidden' : 'edge';
+  return classByStatus.get(status) ?? (status >= 500 ? 'unavailable' : 'refused');
 }

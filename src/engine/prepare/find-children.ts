@@ -2,7 +2,7 @@ import { memberOf, valueAtKey, type JsonObject, type JsonValue, isJsonObject } f
 import type { EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
 import type { Definition, Entity, Parent, ParentCondition, Recursive } from '../../definitions/definition.ts';
-import { convertValue } from '../../definitions/convert-value.ts';
+import { convertValue } from '../../definitions/params.ts';
 import type { FoundPartition, Marker, Partition } from '../../sinks/partition.ts';
 import { rankOf, type ChosenEntities } from '../chosen-entities.ts';
 import { timeMs } from '../../core/times.ts';

@@ -34,8 +34,7 @@ import type { Entity, Action, MovedAddress } from '../../definitions/definition.
 import type { Partition } from '../../sinks/partition.ts';
 import type { PageRecords } from '../../source/source.ts';
 import { widenedText } from '../../core/json-text.ts';
-import { missingParams } from '../../definitions/check-params.ts';
-import { convertValue } from '../../definitions/convert-value.ts';
+import { missingParams, convertValue } from '../../definitions/params.ts';
 import type { EntityName } from '../../core/names.ts';
 
 /**

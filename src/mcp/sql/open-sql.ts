@@ -6,7 +6,7 @@ import { usage } from '../../core/usage-error.ts';
 import { makeTemporaryFolder } from '../../files/temporary-folder.ts';
 import { orAborted, startDeadline } from '../../http/or-aborted.ts';
 import { connectorsOf, type ShownEntities, shownEntities } from '../shown-entities.ts';
-import { sinksOf } from '../../settings/chosen-connectors.ts';
+import { sinksOf } from '../../settings/choices.ts';
 import type { LocalSettings, SinkSettings } from '../../settings/settings.ts';
 import type { OfferedTable, OfferedView } from '../../sinks/records/offered-views.ts';
 import {

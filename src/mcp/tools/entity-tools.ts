@@ -9,7 +9,7 @@ import { describeEntity, openEntity, readConnectors } from '../shown-entities.ts
 import type { ShownConnector, ShownEntity, StoredConnector } from '../shown-entities.ts';
 import { mostOfCell } from '../sql/query-limits.ts';
 import { tool, type ToolWorld } from '../tool.ts';
-import { formatDuration } from '../../settings/parse-unit.ts';
+import { formatDuration } from '../../settings/texts.ts';
 import type { ConnectorOverview } from '../../sinks/ledger-reader.ts';
 import { counted } from '../../telemetry/format.ts';
 

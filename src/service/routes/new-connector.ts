@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
-import { credentialProblems } from '../../definitions/credential-problems.ts';
+import { credentialProblems } from '../../definitions/params.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { ApiError } from '../api-error.ts';
 import { templateId } from './catalog-endpoints.ts';

@@ -1,7 +1,10 @@
 import { hasCode, SyncError, ThrottledError } from '../../core/errors.ts';
 import type { ConnectorId, EntityName } from '../../core/names.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
-import type { Definition, Entity } from '../../definitions/definition.ts';
+import { pagingParams, type Definition, type Entity } from '../../definitions/definition.ts';
+import { readTotal, emptyKey } from '../../definitions/pagination-file.ts';
+import { cameEmpty, emptyFormAt, recordsAt } from '../../upstream/answers.ts';
+import { missingParams } from '../../definitions/params.ts';
 import {
   type FileSource,
   type Source,
@@ -38,19 +41,14 @@ import {
   type JsonValue,
 } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
-import { emptyKey } from '../../definitions/pagination-file.ts';
 import type { EmptyForm } from '../../definitions/upstream/records-file.ts';
-import { pagingParams } from '../../definitions/paging-params.ts';
-import { readTotal } from '../../definitions/sign-of-more.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
 import { saysCut } from '../../pagination/answer-keys.ts';
 import type { PageAnswer } from '../../pagination/pagination.ts';
 import { type WireAnswer, type WireStream, textOfBody, dispositionName } from '../../http/exchange.ts';
 import { JsonTextError, parseJsonText, stringifyParams, tryJsonText } from '../../http/lossless-json.ts';
 import { scanPage } from '../../http/scan-json.ts';
-import { cameEmpty, emptyFormAt, recordsAt } from '../../upstream/listed-records.ts';
 import { usage } from '../../core/usage-error.ts';
-import { missingParams } from '../../definitions/check-params.ts';
 
 /** A `Source` over one connector of a Connector Execution API. Disposing it leaves the client open. */
 export interface ApiSource extends Source, FileSource {

@@ -1,11 +1,9 @@
 import { systemClock, type Clock } from '../../core/clock.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Secret } from '../../core/secret.ts';
-import { openCallGate } from '../../upstream/call-gate.ts';
-import { openUpstream, type UpstreamAccount } from '../../upstream/open-upstream.ts';
+import { openMachineSlots, openCallGate } from '../../upstream/call-gate.ts';
+import { openUpstream, type UpstreamAccount, type UpstreamFile } from '../../upstream/open-upstream.ts';
 import type { UpstreamOptions } from '../../upstream/session.ts';
-import { openMachineSlots } from '../../upstream/slots.ts';
-import type { UpstreamFile } from '../../upstream/download-file.ts';
 import { UpstreamFailure } from '../../upstream/upstream-failure.ts';
 import { openUpstreamTransport } from '../../upstream/upstream-transport.ts';
 import {

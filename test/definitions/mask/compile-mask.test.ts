@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../../src/core/json.ts';
-import { compileMask } from '../../../src/definitions/mask/compile-mask.ts';
-import { ruleAt, ruleTree, type MaskRule, type MaskRules } from '../../../src/definitions/mask/mask-rules.ts';
+import {
+  compileMask,
+  ruleAt,
+  ruleTree,
+  type MaskRule,
+  type MaskRules,
+} from '../../../src/definitions/mask/masks.ts';
 
 const hash: MaskRule = { kind: 'hash', as: 'text' };
 const drop: MaskRule = { kind: 'drop' };

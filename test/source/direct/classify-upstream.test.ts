@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ThrottledError, type ErrorCode, type Recovery } from '../../../src/core/errors.ts';
-import type { FailureClass } from '../../../src/definitions/upstream/failure-class.ts';
+import type { FailureClass } from '../../../src/definitions/upstream/upstream-file.ts';
 import type { EntityName } from '../../../src/core/names.ts';
 import { callFacts } from '../../../src/source/api/call-failure.ts';
 import { classifyUpstream } from '../../../src/source/direct/open-direct-source.ts';

@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { importService, type Imported } from '../../../src/definitions/import/import-service.ts';
-import type { ModeName } from '../../../src/definitions/import/modes.ts';
-import type { Outcome } from '../../../src/definitions/import/plan-entity.ts';
+import type { Outcome } from '../../../src/definitions/import/entity-plan.ts';
+import type { ModeName } from '../../../src/definitions/import/sent-values.ts';
 import { readServiceFile } from '../../../src/definitions/import/service-file.ts';
 import { parseYaml } from '../../../src/definitions/read-yaml.ts';
 

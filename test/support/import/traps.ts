@@ -1,4 +1,4 @@
-import type { ModeName } from '../../../src/definitions/import/modes.ts';
+import type { ModeName } from '../../../src/definitions/import/sent-values.ts';
 import type { Listing } from './miniature.ts';
 
 export const onePage = { 'x-airbyte-no-pagination': 'All of them come in a single response.' };

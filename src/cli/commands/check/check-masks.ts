@@ -1,6 +1,6 @@
 import { readDrift } from '../../../app/read-statuses.ts';
 import type { LocalSettings } from '../../../settings/settings.ts';
-import { maskGaps } from '../../../settings/mask-gaps.ts';
+import { maskGaps } from '../../../settings/mask-settings.ts';
 import { firstNames } from '../../../definitions/suggest-name.ts';
 import { passed, warning, type CheckResult } from './check-result.ts';
 

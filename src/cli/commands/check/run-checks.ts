@@ -3,7 +3,7 @@ import { readCopies } from '../../../app/copy-connector.ts';
 import { checkWritable, freeBytes, sinkFindings } from '../../../app/locate-sink.ts';
 import { targetStatus, withTarget } from '../../../app/publish-target.ts';
 import { isWeakSecret } from '../../../core/hide-secrets.ts';
-import { sinksOf } from '../../../settings/chosen-connectors.ts';
+import { sinksOf } from '../../../settings/choices.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
 import type {
   LocalSettings,

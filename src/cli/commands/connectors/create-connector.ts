@@ -3,10 +3,10 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../../core/jso
 import type { ConnectorId } from '../../../core/names.ts';
 import { Secret } from '../../../core/secret.ts';
 import { usage } from '../../../core/usage-error.ts';
-import { credentialProblems, shapeText } from '../../../definitions/credential-problems.ts';
+import { credentialProblems, shapeText } from '../../../definitions/params.ts';
 import type { Definition } from '../../../definitions/definition.ts';
 import { suggestName } from '../../../definitions/suggest-name.ts';
-import { readSecretFile } from '../../../settings/read-secret-file.ts';
+import { readSecretFile } from '../../../settings/config-files.ts';
 import type { LocalSettings } from '../../../settings/settings.ts';
 import { openAdministration } from '../../../source/api/open-api-client.ts';
 import { printable } from '../../../telemetry/format.ts';

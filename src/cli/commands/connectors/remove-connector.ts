@@ -10,7 +10,7 @@ import {
 } from '../../../app/remove-connector.ts';
 import { isConnectorName, type ConnectorName } from '../../../core/names.ts';
 import { usage } from '../../../core/usage-error.ts';
-import { connectorNamed } from '../../../settings/chosen-connectors.ts';
+import { connectorNamed } from '../../../settings/choices.ts';
 import { removedConnector, type ConfigEdit } from '../../../settings/edit-connectors.ts';
 import type { ConnectorSettings, LocalSettings } from '../../../settings/settings.ts';
 import { count, counted, duration, printable, sizeText } from '../../../telemetry/format.ts';

@@ -1,20 +1,27 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { basename, join, resolve } from 'node:path';
+import { basename, join, resolve, relative } from 'node:path';
 import { usage } from '../../../core/usage-error.ts';
 import type { Definition } from '../../../definitions/definition.ts';
+import { furtherListings, unlistedEntities, type ModeName } from '../../../definitions/import/sent-values.ts';
 import { importService, type Imported } from '../../../definitions/import/import-service.ts';
-import type { ModeName } from '../../../definitions/import/modes.ts';
-import { plainService, readPlainFile } from '../../../definitions/import/plain-file.ts';
-import { outcomeText, reportText, totalsOf, wordOf } from '../../../definitions/import/report.ts';
+import { plainService, readPlainFile, type PlainListing } from '../../../definitions/import/plain-file.ts';
+import {
+  outcomeText,
+  reportText,
+  totalsOf,
+  wordOf,
+  kindText,
+  totalsText,
+} from '../../../definitions/import/report.ts';
 import { readServiceFile, type ServiceFile } from '../../../definitions/import/service-file.ts';
-import { firstNames } from '../../../definitions/suggest-name.ts';
 import { parseDefinition } from '../../../definitions/load-definitions.ts';
+import { firstNames } from '../../../definitions/suggest-name.ts';
 import { fillTemplate } from '../../../definitions/upstream/template.ts';
+import { counted, printable } from '../../../telemetry/format.ts';
 import { command, oneOf, type CommandContext } from '../../command.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
-import { writeGenerated, writeWhole } from '../publish/write-generated.ts';
-import { showListings } from './list-operations.ts';
-import { showImports, showNext } from './show-import.ts';
+import { fittingTable, leftColumns, wrapped } from '../../output/text-table.ts';
+import { writeGenerated, writeWhole, type WrittenFile } from '../publish/write-generated.ts';
 
 export const importDefinition = command({
   description: 'Make definitions of a connector.yaml or an OpenAPI file, and a report on each entity.',
@@ -44,7 +51,7 @@ Examples:
   run: async (context, flags, file) => await runImport(context, flags, file),
 });
 
-export interface ImportFlags {
+interface ImportFlags {
   readonly output: string | undefined;
   readonly from: string;
   readonly path: readonly string[];
@@ -172,4 +179,104 @@ function definitionFiles(
           },
         ],
   );
+}
+
+/** What became of every entity, in each mode. */
+function showImports({ terminal }: CommandContext, service: ServiceFile, imports: readonly Imported[]): void {
+  const width = terminal.columns();
+  for (const one of imports) {
+    const totals = totalsOf(one);
+    const entities = counted(totals.entities, 'entity', 'entities');
+    terminal.print(`${service.title} (${one.mode}): ${entities}, ${totalsText(totals)}.`);
+    const rows = [...one.outcomes].map(([entity, outcome]) => [
+      entity,
+      kindText(outcome),
+      outcomeText(outcome),
+    ]);
+    terminal.print(...fittingTable(leftColumns('entity', 'outcome', 'details'), rows, width), '');
+  }
+  const unlisted = firstNames(unlistedEntities(service).map(({ entity }) => entity));
+  const further = firstNames(furtherListings(service).map(({ entity }) => entity));
+  if (unlisted !== '') terminal.print(...wrapped(`Not listable, by the file: ${unlisted}.`, width));
+  if (further !== '') terminal.print(...wrapped(`With a further list that is not read: ${further}.`, width));
+}
+
+/** What was written, and what a person does next. */
+function showNext(
+  { terminal, cwd, program }: CommandContext,
+  folder: string,
+  imports: readonly Imported[],
+  written: readonly WrittenFile[],
+  notes: readonly string[],
+): void {
+  const shown = (path: string): string => relative(cwd, path) || '.';
+  for (const { path, outcome } of written) {
+    const file = shown(join(folder, path));
+    const what =
+      outcome === 'written' || outcome === 'unchanged'
+        ? outcome
+        : `you edited it; the new text is in ${file}.new`;
+    terminal.print(`${file}: ${what}`);
+  }
+  for (const note of notes) terminal.print(...wrapped(note, terminal.columns()));
+  if (written.length === 0) {
+    terminal.print('No definition was written: no entity is converted.');
+    return;
+  }
+  for (const { mode, definition, outcomes } of imports) {
+    if (definition === null) continue;
+    const path = shown(join(folder, `${definition.name}.yaml`));
+    const [entity = ''] = [...outcomes].find(([, { kind }]) => kind === 'converted') ?? [];
+    const kept = readFileSync(join(folder, `${definition.name}.yaml`), 'utf8');
+    for (const { line, text } of parseDefinition(path, kept).definition?.todos ?? []) {
+      terminal.print(...wrapped(`! ${path}:${line}: TODO ${text}`, terminal.columns()));
+    }
+    const lines =
+      mode === 'hosted'
+        ? [`definitions show ${path}`, `definitions check ${path}`, 'init --base-url <address of the API>']
+        : [`definitions try ${path} ${entity}`, `init --direct ${path}`];
+    terminal.print(`Next, ${nextOf[mode]}:`, ...lines.map((line) => `  ${program} ${line}`));
+  }
+  const rate =
+    'The limit of 2 calls a second is guessed: if the service allows more, raise rateLimit in the file.';
+  terminal.print(...wrapped(rate, terminal.columns()));
+}
+
+const nextOf: Readonly<Record<ModeName, string>> = {
+  hosted: 'for connectors behind an API',
+  direct: 'to read a page of the service without storing it, and to write a config for "sync"',
+};
+
+/** What a plain OpenAPI file lists, and the command that imports some of it. */
+function showListings({ terminal, cwd, program }: CommandContext, file: string): ExitCode {
+  const { listings, gets } = readPlainFile(resolve(cwd, file));
+  terminal.printJson({ gets, listings });
+  terminal.print(
+    `${counted(gets, 'GET operation', 'GET operations')}, of which ${listings.length} answer with a list.`,
+  );
+  const [first] = listings.toSorted((one, other) => placesIn(one) - placesIn(other));
+  if (first === undefined) return exitCodes.failed;
+  const rows = listings.map(({ path, entity, records, isDeprecated }) => [
+    printable(path),
+    entity ?? '-',
+    printable(records.map((place) => place || 'the answer').join(' or ')),
+    isDeprecated ? 'deprecated' : '',
+  ]);
+  const columns = leftColumns('path', 'entity', 'records', '');
+  terminal.print(...fittingTable(columns, rows, terminal.columns()), '');
+  const shown = relative(cwd, resolve(cwd, file));
+  terminal.print(
+    'Next, with a --path for each listing that you want:',
+    `  ${program} definitions import ${shown} --from openapi --path ${quoted(printable(first.path))} -o my-definitions`,
+  );
+  return exitCodes.ok;
+}
+
+/** Deprecated ones and those below others are no example. */
+function placesIn({ path, isDeprecated }: PlainListing): number {
+  return path.split('{').length + (isDeprecated ? 10 : 0);
+}
+
+function quoted(path: string): string {
+  return /^[\w/.-]+$/.test(path) ? path : `'${path.replaceAll("'", String.raw`'\''`)}'`;
 }

@@ -1,10 +1,9 @@
-import { shapeText } from '../../../definitions/credential-problems.ts';
-import type { Definition, Entity, Parent } from '../../../definitions/definition.ts';
-import { pagingParams } from '../../../definitions/paging-params.ts';
+import { shapeText } from '../../../definitions/params.ts';
+import { pagingParams, type Definition, type Entity, type Parent } from '../../../definitions/definition.ts';
 import { suggestName } from '../../../definitions/suggest-name.ts';
 import { isDeclaredName } from '../../../core/names.ts';
 import { usage } from '../../../core/usage-error.ts';
-import { formatDuration } from '../../../settings/parse-unit.ts';
+import { formatDuration } from '../../../settings/texts.ts';
 import { count, counted } from '../../../telemetry/format.ts';
 import { command } from '../../command.ts';
 import { fittingTable, indentedTable, leftColumns, rightColumns } from '../../output/text-table.ts';

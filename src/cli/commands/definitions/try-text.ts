@@ -1,17 +1,23 @@
 import { isJsonObject, type JsonValue } from '../../../core/json.ts';
-import type { FieldDrift, Params } from '../../../core/records.ts';
+import type {
+  FieldDrift,
+  Params,
+  ColumnValue,
+  EntityTable,
+  FieldType,
+  PreparedRecord,
+} from '../../../core/records.ts';
 import type { Definition, Entity } from '../../../definitions/definition.ts';
 import { wholeJson } from '../../../engine/prepare/canonical-json.ts';
 import type { TriedCall, TriedStep } from '../../../engine/try-listing.ts';
 import type { SeenExchange } from '../../../http/exchange.ts';
-import { counted, duration, printable, printableWithin, sizeText } from '../../../telemetry/format.ts';
+import { counted, duration, printable, printableWithin, sizeText, count } from '../../../telemetry/format.ts';
+import { doubtText } from '../../../wording/completeness-text.ts';
 import { shellWord } from '../../environment.ts';
 import { fact } from '../../output/facts.ts';
-import { indentedTable, leftColumns } from '../../output/text-table.ts';
+import { indentedTable, leftColumns, columnGap, cutToWidth, displayWidth } from '../../output/text-table.ts';
 import { marks } from '../check/check-result.ts';
 import { declarationOf } from '../schema.ts';
-import { pagingText } from './paging-text.ts';
-import { rowsText } from './rows-text.ts';
 
 /** Used where the width of the screen is not known. */
 const usualColumns = 80;
@@ -219,4 +225,146 @@ function namesText(names: readonly string[]): string {
     .slice(0, mostNamed)
     .map((name) => printableWithin(name, 40))
     .join(', ')}${more}`;
+}
+
+/** What was decided about the next page, and what the answer has about it. */
+function pagingText(entity: Entity, { page, commit, next }: TriedCall): string {
+  if (commit === null && next.kind === 'call') return 'the call failed, and is made again for fewer records';
+  const facts = page === null || commit === null ? [] : factsOf(entity, page, commit.fetched);
+  const { kind } = entity.pagination;
+  const isSaid = page?.next?.hasMore === true;
+  const isCut = page?.isCut === true && !isSaid;
+  const why =
+    next.kind === 'call' && next.restartedBecause === null
+      ? continuing[isCut ? 'cut' : isSaid ? 'pageToken' : kind]
+      : stepText(next);
+  return [why, ...facts].join('; ');
+}
+
+/** Why another call follows an answer. */
+const unsaid = 'the answer does not say whether it is the last page, so another call follows';
+const continuing = {
+  pageToken: 'more follows: the answer says so',
+  offset: unsaid,
+  page: unsaid,
+  lastRecord: unsaid,
+  cut: 'the answer says that the service ended the listing early: it is read on from its other end',
+  single: 'the answer counts more records than it has, so it is asked for once more',
+} as const;
+
+/** What comes after a call, as the sync's own code decided. */
+export function stepText(next: TriedStep): string {
+  switch (next.kind) {
+    case 'call':
+      return next.restartedBecause === null
+        ? 'the listing continues'
+        : `the listing begins again: ${next.restartedBecause}`;
+    case 'end':
+      return endText(next.seal);
+    case 'set-aside':
+      return `a sync would leave this listing and read the others: ${next.failure.message}`;
+    case 'stop':
+      return `a sync would stop: ${next.error.message}`;
+  }
+}
+
+type Seal = Extract<TriedStep, { kind: 'end' }>['seal'];
+
+function endText({ proof, lastPage, doubt }: Seal): string {
+  if (doubt !== undefined) return `the end, part missing: ${doubtText(doubt)}`;
+  const short =
+    lastPage === undefined ? '' : `, because ${count(lastPage.records)} of ${count(lastPage.size)} came`;
+  const order =
+    proof.isOrdered || proof.isCounted === true ? '' : ', unconfirmed: in an order that is not known';
+  switch (proof.kind) {
+    case 'single':
+      return `the end: the first page has everything${short}`;
+    case 'token':
+      return `the end: the answer says so${short}${order}`;
+    case 'seam':
+    case 'keyset':
+      return `the end: nothing follows${short}${order}`;
+  }
+}
+
+/** What the page itself says. */
+function factsOf(
+  { pagination }: Entity,
+  { next, total }: NonNullable<TriedCall['page']>,
+  records: number,
+): readonly string[] {
+  const came =
+    pagination.kind === 'single' || pagination.maxSize === null
+      ? []
+      : [`${count(records)} of up to ${count(pagination.maxSize)} records came`];
+  const named = total === undefined ? [] : [`the total is ${count(total)}`];
+  if (next === null) return [...came, ...named];
+  const flag = next.hasMore === null ? [] : [`the flag for more is ${next.hasMore}`];
+  const token = next.token === null ? 'no token' : `the token is ${printableWithin(next.token, 40)}`;
+  return [...flag, token, ...named];
+}
+
+const widestCell = 24;
+/** Of a key: it is what other commands ask for. */
+const widestKey = 36;
+/** More of a value is not read to make a cell. */
+const longestCell = 200;
+
+interface Room {
+  /** Records at most. */
+  readonly rows: number;
+  readonly width: number;
+}
+
+/**
+ * Records as the rows that they would be: keys first, then as many columns as there is room for, JSON last, each cell
+ * cut. The other columns are named below.
+ */
+function rowsText(
+  { columns, key }: EntityTable,
+  records: readonly PreparedRecord[],
+  { rows, width }: Room,
+): readonly string[] {
+  const shown = records.slice(0, rows);
+  if (shown.length === 0) return [];
+  const all = columns.map(({ name, type }, index) => ({
+    name,
+    isKey: key.includes(name),
+    isJson: type === 'object' || type === 'array' || type === 'any',
+    cells: shown.map(({ values }) =>
+      cutToWidth(cellText(type, values[index] ?? null), key.includes(name) ? widestKey : widestCell),
+    ),
+  }));
+  const empty = all.filter(({ cells }) => cells.every((cell) => cell === ''));
+  const filled = all.filter((column) => !empty.includes(column));
+  const keysFirst = [
+    ...filled.filter(({ isKey }) => isKey),
+    ...filled.filter(({ isKey, isJson }) => !isKey && !isJson),
+    ...filled.filter(({ isKey, isJson }) => !isKey && isJson),
+  ];
+  let room = width - 2;
+  const fitting = keysFirst.filter(({ name, isKey, cells }) => {
+    const needed = Math.max(displayWidth(name), ...cells.map(displayWidth)) + columnGap;
+    if (needed > room + columnGap && !isKey) return false;
+    room -= needed;
+    return true;
+  });
+  const left = keysFirst.filter((column) => !fitting.includes(column)).map(({ name }) => name);
+  const more = records.length - shown.length;
+  return [
+    ...indentedTable(
+      leftColumns(...fitting.map(({ name }) => name)),
+      shown.map((_, row) => fitting.map(({ cells }) => cells[row] ?? '')),
+      width,
+    ),
+    ...(more === 0 ? [] : fact('', `and ${counted(more, 'more record')}`, width)),
+    ...(left.length === 0 ? [] : fact('besides', left.join(', '), width)),
+    ...(empty.length === 0 ? [] : fact('empty', empty.map(({ name }) => name).join(', '), width)),
+  ];
+}
+
+function cellText(type: FieldType, value: ColumnValue): string {
+  if (value === null) return '';
+  if (type === 'boolean') return value === 0 ? 'false' : 'true';
+  return printable(String(value).slice(0, longestCell));
 }

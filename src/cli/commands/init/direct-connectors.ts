@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { usage } from '../../../core/usage-error.ts';
-import { shapeText } from '../../../definitions/credential-problems.ts';
+import { shapeText } from '../../../definitions/params.ts';
 import type { CredentialShape, Definition } from '../../../definitions/definition.ts';
 import {
   builtInDefinitionsFolder,

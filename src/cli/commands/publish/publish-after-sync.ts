@@ -1,6 +1,6 @@
 import type { RunEnd } from '../../../app/app.ts';
 import { hasCode } from '../../../core/errors.ts';
-import { targetsAfterSync } from '../../../settings/chosen-targets.ts';
+import { targetsAfterSync } from '../../../settings/choices.ts';
 import type { LocalSettings } from '../../../settings/settings.ts';
 import type { RunReport } from '../../../sinks/run-report.ts';
 import type { CommandContext } from '../../command.ts';

@@ -7,7 +7,7 @@ import {
 import { openNotifier } from '../../../notify/open-notifier.ts';
 import type { Manifest, PublishedEntity } from '../../../publish/manifest.ts';
 import { heldBackTexts, type NewGeneration, type PublishEnd } from '../../../publish/publication.ts';
-import { isStillPublished } from '../../../settings/chosen-targets.ts';
+import { isStillPublished } from '../../../settings/choices.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
 import {

@@ -1,0 +1,499 @@
+import { isConnectorName } from '../core/names.ts';
+import type { FieldType } from '../core/records.ts';
+import { checkActions, checkReading } from './reading-check.ts';
+import {
+  checkKey,
+  checkName,
+  checkRemoteName,
+  checkRenamed,
+  checkTwice,
+  namePattern,
+  openEntityCheck,
+  fieldType,
+  type Note,
+  type EntityCheck,
+} from './check-names.ts';
+import type { DefinitionFile, EntityFile } from './definition-file.ts';
+import { isReservedName, type YamlPath } from './read-yaml.ts';
+import { noSuch, suggestName } from './suggest-name.ts';
+import { oneIsSingle, checkUpstream } from './upstream-check.ts';
+import { recordsPlace } from './upstream/records-file.ts';
+
+/** Holds the parts of one definition against each other; every problem goes to `note`. */
+export function checkDefinition(file: DefinitionFile, note: Note): void {
+  if (!isConnectorName(file.name)) {
+    note(['name'], `expected ${namePattern('_ or -')}, got ${JSON.stringify(file.name)}`);
+  }
+  if (Object.keys(file.entities).length === 0) note(['entities'], 'expected at least one entity');
+  for (const [name, entity] of Object.entries(file.entities)) {
+    const check = openEntityCheck(entity, ['entities', name], note);
+    checkName(name, [], check.note);
+    checkFields(check);
+    checkActions(check);
+    checkExplode(check);
+    checkRecursive(check);
+    checkReading(check);
+    checkSearchable(check);
+    checkDescribed(check);
+  }
+  checkTables(file, note);
+  checkParents(file, note);
+  checkReferences(file, note);
+  checkErrorPatterns(file, note);
+  checkCredentials(file, note);
+  if (file.upstream !== null) checkUpstream(file, file.upstream, note);
+}
+
+function checkFields(check: EntityCheck): void {
+  const { entity, note } = check;
+  const declared = Object.keys(entity.fields);
+  for (const name of declared) checkName(name, ['fields', name], note);
+  check.fields(['key'], entity.key);
+  checkKey(entity.key, (part) => entity.fields[part], ['key'], note);
+  entity.ignored.forEach((name, index) => {
+    if (!declared.includes(name)) return;
+    const message = `${name} is declared as a field: a field is stored or ignored, not both`;
+    note(['ignored', index], message);
+  });
+  entity.volatile.forEach((path, index) => checkVolatile(check, path, ['volatile', index]));
+  for (const [field, source] of Object.entries(entity.filledFrom)) checkFilled(check, field, source);
+  for (const [field, revealed] of Object.entries(entity.reveals)) {
+    for (const name of [field, ...revealed]) check.field(['reveals', field], name);
+  }
+  checkRenamed(entity.rename ?? {}, entity.rename ?? {}, declared, ['rename'], note);
+  checkLater(check);
+  checkRecords(check);
+  for (const where of ['order', 'only'] as const) {
+    const name = entity[where]?.field;
+    if (name !== undefined) check.field([where, 'field'], name);
+  }
+}
+
+function checkVolatile({ entity, note, field }: EntityCheck, path: string, at: YamlPath): void {
+  const [first = '', ...rest] = path.split('.');
+  if (first === '' || rest.includes('')) {
+    note(at, `expected names joined by dots, got ${JSON.stringify(path)}`);
+    return;
+  }
+  if (first === '*' && rest.length === 0) {
+    note(at, 'expected at least one field to stay in the content hash, got all of them');
+  }
+  if (first !== '*') field(at, first);
+  if (rest.length === 0 && entity.key.includes(first)) {
+    note(at, `${first} is part of the key: it cannot be left out of the content hash`);
+  }
+}
+
+/** Where an API's results have the records: the entity's own, if it says so. */
+function checkRecords({ entity: { records, pagination }, note }: EntityCheck): void {
+  if (records === undefined) return;
+  const { path, member, isOne } = recordsPlace(records);
+  if (isOne && pagination.kind !== 'single') note(['records'], oneIsSingle(pagination));
+  if (path.length > 0 || isOne) return;
+  const what = member === null ? 'a path' : 'a path before [*]';
+  note(['records'], `expected ${what}: a result that is an array is read as it is`);
+}
+
+/** What counts in the content hash in another way than a declared value does. */
+function checkLater({ entity, note, field, fields }: EntityCheck): void {
+  const { addedLater, key, explode, moved } = entity;
+  const at = ['addedLater'];
+  fields(at, addedLater);
+  checkTwice(addedLater, at, note);
+  addedLater.forEach((name, index) => {
+    if (key.includes(name)) note([...at, index], `${name} is part of the key: it was there from the start`);
+    if (name === explode?.field) note([...at, index], `${name} is exploded: it has no column`);
+    if (entity.volatile.includes(name)) {
+      note([...at, index], `${name} is volatile as a whole: it is in no content hash`);
+    }
+  });
+  for (const [name, { from, to }] of Object.entries(moved)) {
+    const here = ['moved', name];
+    field(here, name, ['string']);
+    if (key.includes(name)) note(here, `${name} is part of the key: it cannot move`);
+    if (addedLater.includes(name)) note(here, `${name} is among addedLater: name it in one place`);
+    if (from === to) note([...here, 'to'], 'expected another beginning than from');
+  }
+}
+
+/** What is filled in after a record is hashed can be neither its key nor a part that is hashed apart. */
+function checkFilled(check: EntityCheck, field: string, source: string): void {
+  const { entity, note } = check;
+  const at = ['filledFrom', field];
+  check.field(at, field);
+  if (entity.key.includes(field)) note(at, `${field} is part of the key: it cannot be a copy`);
+  if (field === entity.explode?.field) note(at, `${field} is exploded: it cannot be a copy`);
+  if (entity.volatile.some((path) => path.split('.')[0] === field)) {
+    note(at, `${field} is volatile: a copy is left out of the content hash anyway`);
+  }
+  if (source === field) note(at, `expected another field than ${field} itself`);
+  if (entity.ignored.includes(source)) {
+    note(at, `${source} is ignored: a change of it would not be seen`);
+  }
+  checkRemoteName(source, at, note);
+}
+
+function checkTables(file: DefinitionFile, note: Note): void {
+  const taken = new Set(Object.keys(file.entities));
+  for (const [name, { explode }] of Object.entries(file.entities)) {
+    if (explode !== null && taken.has(explode.into)) {
+      note(['entities', name, 'explode', 'into'], `another table is already named ${explode.into}`);
+    }
+    if (explode !== null) taken.add(explode.into);
+  }
+}
+
+function checkErrorPatterns(file: DefinitionFile, note: Note): void {
+  const known = Object.keys(file.entities);
+  file.errors.forEach(({ entity }, index) => {
+    if (entity !== null && !known.includes(entity)) {
+      note(['errors', index, 'entity'], noSuch('entity', entity, known));
+    }
+  });
+}
+
+/** The ways to sign in: each has a unique title and at least one required field. */
+function checkCredentials(file: DefinitionFile, note: Note): void {
+  const titles = file.credentials.map(({ title }) => title);
+  for (const [index, { title, fields }] of file.credentials.entries()) {
+    const at = ['credentials', index];
+    if (titles.indexOf(title) !== index) {
+      note([...at, 'title'], `${JSON.stringify(title)} is the title of two ways to sign in`);
+    }
+    for (const name of Object.keys(fields)) {
+      checkRemoteName(name, [...at, 'fields', name], note);
+    }
+    if (!Object.values(fields).some(({ required }) => required)) {
+      note([...at, 'fields'], 'expected at least one field that is required');
+    }
+  }
+}
+
+/** An array whose elements become rows of a separate table. */
+function checkExplode(check: EntityCheck): void {
+  const { entity, note } = check;
+  const { explode } = entity;
+  if (explode === null) return;
+  const declared = Object.keys(entity.fields);
+  checkName(explode.into, ['explode', 'into'], note);
+  const type = entity.fields[explode.field];
+  if (type !== 'array') {
+    const got =
+      type === undefined
+        ? `there is no field ${JSON.stringify(explode.field)}${suggestName(explode.field, declared)}`
+        : `${explode.field} is of type ${type}`;
+    note(['explode', 'field'], `expected an array field; ${got}`);
+  }
+  const { carry, fields, key } = explode;
+  check.fields(['explode', 'carry'], carry);
+  for (const field of Object.keys(fields)) {
+    const at = ['explode', 'fields', field];
+    checkName(field, at, note);
+    if (carry.includes(field)) note(at, 'is also carried over from the record: rename or drop one');
+  }
+  const keyAt = ['explode', 'key'];
+  const known = [...carry, ...Object.keys(fields)];
+  key.forEach((name, index) => {
+    if (!known.includes(name)) note([...keyAt, index], noSuch('field', name, known));
+  });
+  checkKey(key, (name) => fields[name] ?? entity.fields[name], keyAt, note);
+}
+
+type ParentFile = EntityFile['parents'][number];
+
+/** Parents exist, stand above their children, and say where every required parameter comes from. */
+function checkParents(file: DefinitionFile, note: Note): void {
+  const names = Object.keys(file.entities);
+  for (const [name, entity] of Object.entries(file.entities)) {
+    const check = openEntityCheck(entity, ['entities', name], note);
+    const at = ['entities', name, 'parents'];
+    if (entity.parents.length === 0) checkRequired(check, null);
+    if (entity.parents.length > 0 && !entity.parents.some((parent) => parent.byDefault)) {
+      note(at, 'expected at least one parent that is byDefault, or this entity is never read');
+    }
+    entity.parents.forEach((parent, index) => {
+      const here = [...at, index, 'entity'];
+      const target = file.entities[parent.entity];
+      if (target === undefined || !Object.hasOwn(file.entities, parent.entity)) {
+        note(here, noSuch('entity', parent.entity, names));
+        return;
+      }
+      if (entity.parents.findIndex((other) => other.entity === parent.entity) !== index) {
+        note(here, `${parent.entity} is named twice`);
+      }
+      checkOrder(file, name, parent.entity, here, note);
+      checkParent(check, parent, index, (path, where, types) =>
+        checkParentField(target, parent.entity, path, types, [...at, index, ...where], note),
+      );
+    });
+  }
+}
+
+/** Files are read top-down: a parent's partitions exist before its children's. A cycle can never stand in order. */
+function checkOrder(file: DefinitionFile, child: string, parent: string, at: YamlPath, note: Note): void {
+  const names = Object.keys(file.entities);
+  if (names.indexOf(parent) < names.indexOf(child)) return;
+  const cycle = pathUp(file, parent, child, []);
+  note(
+    at,
+    cycle === null
+      ? `expected ${parent} above ${child} in the file: parents come before their children`
+      : `parents form a cycle: ${[child, ...cycle].join(' -> ')}`,
+  );
+}
+
+function pathUp(
+  file: DefinitionFile,
+  from: string,
+  to: string,
+  seen: readonly string[],
+): readonly string[] | null {
+  if (from === to) return [...seen, from];
+  if (seen.includes(from)) return null;
+  for (const parent of file.entities[from]?.parents ?? []) {
+    const path = pathUp(file, parent.entity, to, [...seen, from]);
+    if (path !== null) return path;
+  }
+  return null;
+}
+
+/**
+ * Notes a field, or a dotted path in one, that the parent `name` does not declare, or declares with another type; `at`
+ * is a place of the file. `types`: of a field; absent: any.
+ */
+function checkParentField(
+  parent: EntityFile,
+  name: string,
+  path: string,
+  types: readonly string[] | undefined,
+  at: YamlPath,
+  note: Note,
+): void {
+  const [field = '', ...inner] = path.split('.');
+  const expected = inner.length === 0 ? types : ['object', 'any'];
+  const found = fieldType(parent, field);
+  if (found === undefined) {
+    note(at, noSuch(`field of ${name}`, field, Object.keys(parent.fields)));
+  } else if (expected !== undefined && !expected.includes(found)) {
+    note(at, `expected a field of type ${expected.join(' or ')}, ${field} is of type ${found}`);
+  } else if (inner.includes('')) note(at, `expected names joined by dots, got ${JSON.stringify(path)}`);
+}
+
+function checkParent(
+  check: EntityCheck,
+  parent: ParentFile,
+  index: number,
+  parentField: (path: string, at: YamlPath, types?: readonly string[]) => void,
+): void {
+  const { entity, note } = check;
+  const declared = entity.actions.list?.params ?? {};
+  for (const [param, field] of Object.entries(parent.params)) {
+    const here = ['parents', index, 'params', param];
+    const found = declared[param];
+    if (found === undefined) {
+      note(here, `no such list parameter${suggestName(param, Object.keys(declared))}`);
+    } else if (!found.required) {
+      note(here, 'expected a required list parameter: only those tell partitions apart');
+    }
+    parentField(field, ['params', param]);
+  }
+  checkRequired(check, index);
+  checkInject(check, parent, index);
+  parent.when.forEach(({ field }, position) => parentField(field, ['when', position, 'field']));
+  parent.childCount.forEach((path, position) => parentField(path, ['childCount', position], ['integer']));
+  // A marker is compared as a text and read as a time.
+  if (parent.marker !== null) parentField(parent.marker.field, ['marker', 'field'], ['string']);
+}
+
+function checkInject({ entity, note }: EntityCheck, { inject, params }: ParentFile, index: number): void {
+  const declared = Object.keys(entity.fields);
+  for (const [field, param] of Object.entries(inject)) {
+    const at = ['parents', index, 'inject', field];
+    if (!declared.includes(field)) {
+      note(at, `no such field${suggestName(field, declared)}`);
+    }
+    if (!Object.hasOwn(params, param)) {
+      const given = Object.keys(params).join(', ');
+      const message = `expected a parameter that this parent fills (${given}), got ${param}`;
+      note(at, message);
+    }
+  }
+}
+
+/** Of one parent, or of an entity without parents where `index` is null. */
+function checkRequired({ entity, note }: EntityCheck, index: number | null): void {
+  const filled = index === null ? {} : (entity.parents[index]?.params ?? {});
+  const filledAt = index === null ? ['parents'] : ['parents', index, 'params'];
+  for (const [name, { required }] of Object.entries(entity.actions.list?.params ?? {})) {
+    if (required && !Object.hasOwn(filled, name) && !Object.hasOwn(entity.fixedParams, name)) {
+      note(
+        index === null ? ['actions', 'list'] : filledAt,
+        `nothing fills the required list parameter ${name}: name it in parents or fixedParams`,
+      );
+    }
+  }
+}
+
+const treeFields = [
+  ['flag', ['boolean']],
+  ['parentField', ['object', 'any']],
+  ['typeField', ['string']],
+  ['rootField', ['string']],
+  ['depthField', ['integer']],
+  ['positionField', ['integer']],
+] as const;
+
+/** Listings inside listings: the fields that identify them and the fields that are filled in. */
+function checkRecursive({ entity, note, field }: EntityCheck): void {
+  const { recursive } = entity;
+  if (recursive === null) return;
+  for (const [role, types] of treeFields) field(['recursive', role], recursive[role], types);
+  const here = ['recursive', 'param'];
+  const { param, rootField } = recursive;
+  if (entity.actions.list?.params[param] === undefined) {
+    note(here, `no such list parameter: ${JSON.stringify(param)}`);
+  }
+  if (entity.parents.length === 0) {
+    note(['recursive'], 'expected parents: a tree begins at a parent record');
+  }
+  entity.parents.forEach((parent, index) => {
+    if (!Object.hasOwn(parent.params, param)) {
+      note(['parents', index, 'params'], `expected ${param}, which begins the tree`);
+    }
+    if (parent.inject[rootField] !== param) {
+      const at = ['parents', index, 'inject'];
+      const message = `expected ${rootField}: ${param}, which names the tree in every record`;
+      note(at, message);
+    }
+  });
+}
+
+/** Each reference leads from a declared field to a field of an entity that refers to nothing itself. */
+function checkReferences({ entities }: DefinitionFile, note: Note): void {
+  for (const [name, entity] of Object.entries(entities)) {
+    const check = openEntityCheck(entity, ['entities', name], note);
+    for (const [path, target] of Object.entries(entity.references)) {
+      const at = ['references', path];
+      checkPath(check, path);
+      const [owner = '', field = '', ...more] = target.split('.');
+      const found = Object.hasOwn(entities, owner) ? entities[owner] : undefined;
+      if (field === '' || more.length > 0) {
+        check.note(at, `expected an entity and its field, such as lists.id, got ${JSON.stringify(target)}`);
+      } else if (found === undefined) {
+        note(['entities', name, ...at], noSuch('entity', owner, Object.keys(entities)));
+      } else if (!Object.hasOwn(found.fields, field)) {
+        const missing = noSuch(`field of ${owner}`, field, Object.keys(found.fields));
+        note(['entities', name, ...at], missing);
+      } else if (owner === name && field === path) {
+        check.note(at, 'expected another field than the field itself');
+      } else if (Object.hasOwn(found.references, field)) {
+        check.note(at, `${target} itself refers to ${found.references[field] ?? ''}: name that`);
+      }
+    }
+  }
+}
+
+function checkPath({ entity, note, field }: EntityCheck, path: string): void {
+  const at = ['references', path];
+  const [first = '', ...rest] = path.split('.');
+  if (rest.includes('')) note(at, `expected names joined by dots, got ${JSON.stringify(path)}`);
+  field(at, first);
+  if (entity.parents.some(({ inject }) => Object.hasOwn(inject, path))) {
+    note(at, `${path} is filled in by parents, which say where it leads: leave it out`);
+  }
+}
+
+const nameInPath = /^(?:\*|[A-Za-z0-9_-]+)$/;
+/** Names that people give to properties may hold anything that can be read. */
+const unpackedName = /^[^\p{C}]{1,200}$/u;
+const jsonTypes = ['object', 'array', 'any'] as const;
+
+/** Checks the descriptions of fields, and the derived columns of views. */
+function checkDescribed({ entity, note, field }: EntityCheck): void {
+  const exploded = Object.keys(entity.explode?.fields ?? {});
+  const declared = Object.keys(entity.fields);
+  for (const name of Object.keys(entity.descriptions)) {
+    if (declared.includes(name) || exploded.includes(name)) continue;
+    note(['descriptions', name], noSuch('field', name, [...declared, ...exploded]));
+  }
+  const checkColumn = (name: string, at: YamlPath): void => {
+    checkName(name, at, note);
+    if (declared.includes(name)) note(at, `${name} is a field: give the column another name`);
+  };
+  const checkSource = (source: string, at: YamlPath, types?: readonly FieldType[]): void => {
+    field(at, source, types);
+    if (source === entity.explode?.field) note(at, `${source} is exploded: it has no column`);
+  };
+  for (const [name, { from }] of Object.entries(entity.unpack)) {
+    const at = ['unpack', name];
+    checkColumn(name, at);
+    if (name in entity.derived) note(at, `${name} is named in derived too`);
+    const [source = '', ...steps] = from.split('.');
+    checkSource(source, [...at, 'from'], steps.length === 0 ? undefined : jsonTypes);
+    if (steps.length > 8 || !steps.every((step) => unpackedName.test(step))) {
+      const message = 'expected a field, and up to 8 names in it, joined by dots, such as merge_fields.PHONE';
+      note([...at, 'from'], `${message}, got ${JSON.stringify(from)}`);
+    }
+  }
+  for (const [name, { from, path }] of Object.entries(entity.derived)) {
+    const at = ['derived', name];
+    checkColumn(name, at);
+    checkTwice(from, [...at, 'from'], note);
+    from.forEach((source, index) => checkSource(source, [...at, 'from', index], jsonTypes));
+    const steps = path.split('.');
+    if (steps.length > 8 || !steps.every((step) => nameInPath.test(step))) {
+      const message = 'expected up to 8 names or * joined by dots, such as *.title.*.plain_text';
+      note([...at, 'path'], `${message}, got ${JSON.stringify(path)}`);
+    }
+  }
+}
+
+/**
+ * The fields of the indexed store. What one is made from may be undeclared (such a field is kept beside the columns),
+ * so only what is never stored, and what looks like a slip of the pen, is a mistake.
+ */
+function checkSearchable(check: EntityCheck): void {
+  for (const [name, field] of Object.entries(check.entity.searchable)) {
+    checkRemoteName(name, ['searchable', name], check.note);
+    const { from = [] } = field;
+    const at = ['searchable', name, 'from'];
+    checkTwice(from, at, check.note);
+    from.forEach((source, index) => checkFrom(check, source, [...at, index]));
+    if (field.shape === 'pairs') checkPairs(check, name, field);
+  }
+}
+
+function checkFrom({ entity, note }: EntityCheck, name: string, at: YamlPath): void {
+  if (entity.ignored.includes(name)) {
+    note(at, `${name} is ignored: it is not stored, and nothing can be made from it`);
+    return;
+  }
+  if (name === entity.explode?.field) {
+    note(at, `${name} is exploded: name the fields of its elements`);
+    return;
+  }
+  const known = [...Object.keys(entity.fields), ...Object.keys(entity.explode?.fields ?? {})];
+  if (known.includes(name)) return;
+  const suggestion = suggestName(name, known);
+  if (suggestion !== '' || name === '' || isReservedName(name)) {
+    note(at, `no such field: ${JSON.stringify(name)}${suggestion}`);
+  }
+}
+
+/** `pairs` makes an array of `{name, value}` from an object. */
+function checkPairs(
+  { entity, note }: EntityCheck,
+  name: string,
+  { type, from = [name] }: EntityFile['searchable'][string],
+): void {
+  const at = ['searchable', name];
+  const shapeAt = [...at, 'shape'];
+  if (type !== 'array') note([...at, 'type'], `expected array beside shape: pairs, got ${type}`);
+  const fields = new Map(Object.entries({ ...entity.fields, ...entity.explode?.fields }));
+  for (const source of from) {
+    const declared = fields.get(source);
+    if (declared !== undefined && declared !== 'object' && declared !== 'any') {
+      note(shapeAt, `pairs are made from objects; ${source} is of type ${declared}`);
+    }
+  }
+}

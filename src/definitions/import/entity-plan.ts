@@ -1,0 +1,540 @@
+import type { JsonObject } from '../../core/json.ts';
+import type { EntityFile } from '../definition-file.ts';
+import type { Operation, Parameter } from './operation.ts';
+import { inferPaging, placeText, type Paging } from './paging.ts';
+import { fieldsOf, getsOwnKind, inferKey, namesKey, neededParams, type Fields } from './record-keys.ts';
+import { columnName, oneLine, singular, holdsTemplate, plainText, type FieldType } from './schemas.ts';
+import {
+  guessedValues,
+  valuesSent,
+  type FixedValues,
+  type ModeName,
+  type OpenQuestion,
+  type Sources,
+} from './sent-values.ts';
+import type { ServiceFile, Relationship } from './service-file.ts';
+
+/** What becomes of one entity of the file in one mode. */
+export type Outcome =
+  | { readonly kind: 'converted'; readonly plan: EntityPlan }
+  | { readonly kind: 'refused'; readonly why: string }
+  /** A person has chosen others. */
+  | { readonly kind: 'notChosen' };
+
+/** Everything that a definition says of an entity, before it is written. */
+export interface EntityPlan {
+  readonly entity: string;
+  readonly list: Operation;
+  readonly get: Operation | null;
+  readonly fields: Fields;
+  /** Columns that parents fill, and their types. */
+  readonly injected: ReadonlyMap<string, FieldType>;
+  /** Empty: the records have none. */
+  readonly key: readonly string[];
+  readonly keyEvidence: string;
+  readonly parents: readonly ParentLink[];
+  readonly paging: Paging;
+  /** Values that are sent with every call, by parameter, and where each is from. */
+  readonly fixed: FixedValues;
+  /** Guesses that a person has to confirm or to replace before the entity is synced. */
+  readonly open: readonly OpenQuestion[];
+}
+
+/** Judges a list operation. */
+function planEntity(stated: Operation, mode: ModeName, sources: Sources, parentOf: ParentOf): Outcome {
+  const placed = withRecords(stated, mode);
+  const { list } = placed;
+  const refused = (why: string): Outcome => ({ kind: 'refused', why });
+  const { schemas } = sources.service;
+  const { entity } = list;
+  const reason = refusalOf(list, mode);
+  if (reason !== null) return refused(reason);
+  const found = inferPaging(list, schemas);
+  if (found.kind === 'refused') return refused(found.why);
+  const { paging } = found;
+  const unread = mode === 'hosted' ? unreadPaging(paging) : null;
+  if (unread !== null) return refused(unread);
+  const fields = fieldsOf(recordOf(list, sources.service), schemas);
+  const get = sources.getOf(entity);
+  const key = inferKey({
+    entity,
+    fields,
+    get,
+    namedBy: sources.service.relationships.flatMap(({ parent, field }) => (parent === entity ? [field] : [])),
+    isPlain: sources.service.isPlain,
+  });
+  const sent = valuesSent(list, paging, mode, sources);
+  if (sent.refused !== null) return refused(sent.refused);
+  const own = new Map(fields.declared.map(({ name, type }) => [name, type] as const));
+  const links = findParents(list, sent.open, own, sources, parentOf);
+  if (links.refused !== null) return refused(links.refused);
+  const values = guessedValues(list, mode, sent, links.missing);
+  const identity = identityOf(key, links.found, own, list, get);
+  const parents = links.found.map((link) => withoutFilters(link, list, identity.key));
+  const injected = injectedBy(parents);
+  const missing = identity.key.filter(
+    (name) => !['string', 'integer'].includes(own.get(name) ?? injected.get(name) ?? ''),
+  );
+  if (missing.length > 0) {
+    return refused(`a key consists of string and integer fields of the record, ${missing[0]} is none`);
+  }
+  const open = [
+    ...placed.open,
+    ...openAt(entity, 'pagination', found.open),
+    ...openAt(entity, 'key', identity.open),
+    ...values.open,
+  ];
+  const fixed = new Map([...sent.fixed, ...values.fixed]);
+  const { key: columns, evidence: keyEvidence } = identity;
+  const plan = {
+    entity,
+    list,
+    get,
+    fields,
+    injected,
+    key: columns,
+    keyEvidence,
+    parents,
+    paging,
+    fixed,
+    open,
+  };
+  return { kind: 'converted', plan };
+}
+
+function refusalOf(list: Operation, mode: ModeName): string | null {
+  if (columnName(list.entity) !== list.entity) {
+    return 'its name cannot be that of a table: lower-case words joined by _';
+  }
+  const unfit = list.records === null ? 'the file does not say where in the answer its records are' : null;
+  return refusedIn(list, mode) ?? unfit;
+}
+
+function openAt(entity: string, part: 'pagination' | 'key', text: string | null): readonly OpenQuestion[] {
+  return text === null ? [] : [{ at: ['entities', entity, part], text }];
+}
+
+/** Columns that parents fill, and their types. */
+function injectedBy(parents: readonly ParentLink[]): EntityPlan['injected'] {
+  return new Map(
+    parents.flatMap(({ parent, params, inject }) =>
+      [...inject].map(
+        ([param, column]) => [column, parent.fields.get(params.get(param) ?? '') ?? 'string'] as const,
+      ),
+    ),
+  );
+}
+
+/**
+ * A record may be in the listings of several values of an optional parameter. Where it is one row all the same, a
+ * column with the value would change with each of them.
+ */
+function withoutFilters(link: ParentLink, { params }: Operation, key: readonly string[]): ParentLink {
+  const isFilter = (name: string): boolean =>
+    params.some((param) => param.name === name && !param.isRequired);
+  const kept = [...link.inject].filter(([name, column]) => key.includes(column) || !isFilter(name));
+  return { ...link, inject: new Map(kept) };
+}
+
+/** With the first of several lists as the records, where the file names none; a person chooses. */
+function withRecords(
+  list: Operation,
+  mode: ModeName,
+): { readonly list: Operation; readonly open: readonly OpenQuestion[] } {
+  const [first] = list.places;
+  if (list.records !== null || first === undefined) return { list, open: [] };
+  const places = oneLine(list.places.map(({ path }) => path.join('.')).join(', '));
+  const at =
+    mode === 'hosted'
+      ? ['entities', list.entity, 'records']
+      : ['upstream', 'entities', list.entity, 'list', 'records'];
+  const text = `write which of the lists in an answer has the records: ${places}`;
+  return { list: { ...list, records: first }, open: [{ at, text }] };
+}
+
+/** The schema of a record; where the answer has none, what a GraphQL query selects, as the indexed store types it. */
+function recordOf({ entity, records, body }: Operation, { schemas, searchable }: ServiceFile): JsonObject {
+  const record = records?.record ?? {};
+  if (schemas.properties(record).size > 0 || body.selected.length === 0) return record;
+  const known = new Map(searchable.get(entity));
+  return { properties: Object.fromEntries(body.selected.map((name) => [name, known.get(name) ?? {}])) };
+}
+
+/**
+ * The key of a row: that of a record, behind what tells listings apart unless the id is known to do that itself. A
+ * guess has `open`, which says what to write.
+ */
+function identityOf(
+  found: ReturnType<typeof inferKey>,
+  links: readonly ParentLink[],
+  own: ReadonlyMap<string, FieldType>,
+  list: Operation,
+  get: Operation | null,
+): { readonly key: readonly string[]; readonly evidence: string; readonly open: string | null } {
+  const write = 'write the fields that identify a record, or none';
+  if (found.kind === 'open') {
+    const perhaps =
+      found.candidates.length === 0 ? '' : ` (perhaps ${oneLine(found.candidates.join(', '), 100)})`;
+    const open = `${write}${perhaps}: ${found.why}`;
+    return { key: found.candidates.slice(0, 1), evidence: 'guessed', open };
+  }
+  const { key, evidence } = found;
+  const [link, ...others] = links;
+  if (link === undefined) return { key, evidence, open: null };
+  const [param, ...more] = neededParams(get);
+  const isAlone =
+    param !== undefined &&
+    more.length === 0 &&
+    (!link.params.has(param.name) || getsOwnKind(list, get)) &&
+    key.some((name) => namesKey(param.name, name));
+  if (isAlone) {
+    return { key, evidence: `${evidence}, by which alone the service gets a record`, open: null };
+  }
+  const columnsOf = ({ inject, params }: ParentLink): readonly string[] =>
+    [...params.keys()].flatMap((name) => inject.get(name) ?? ownColumn(name, own));
+  const above = columnsOf(link);
+  if (!others.every((other) => above.every((column) => columnsOf(other).includes(column)))) {
+    const by = links.map(({ parent }) => parent.entity).join(' and ');
+    const open = `${write}: its listings are found by ${by}, and is ${key.join(', ')} unique among all of them?`;
+    return { key, evidence: 'guessed', open };
+  }
+  const parts = [...above.filter((column) => !key.includes(column)), ...key];
+  const within = `${evidence}, within its parent: no get shows that it is unique alone`;
+  return { key: parts, evidence: within, open: null };
+}
+
+function ownColumn(param: string, own: ReadonlyMap<string, FieldType>): readonly string[] {
+  return own.has(param) ? [param] : [];
+}
+
+/** What became of every entity with a listing, in the order of a definition: parents above their children. */
+export function judgeEntities(mode: ModeName, sources: Sources): ReadonlyMap<string, Outcome> {
+  const found = new Map<string, Outcome>();
+  const open = new Set<string>();
+  const listByEntity = new Map(sources.listings.map((list) => [list.entity, list]));
+  const twice = sameRequests(sources);
+  const judge = (list: Operation): Outcome => {
+    const { entity } = list;
+    const known = found.get(entity);
+    if (known !== undefined) return known;
+    open.add(entity);
+    const other = twice.get(entity);
+    const outcome: Outcome =
+      other === undefined
+        ? planEntity(list, mode, sources, parentOf)
+        : { kind: 'refused', why: `its request is that of ${other}: both would have the same records` };
+    open.delete(entity);
+    found.set(entity, outcome);
+    return outcome;
+  };
+  const parentOf: ParentOf = (entity) => {
+    const list = listByEntity.get(entity);
+    if (list === undefined) return 'has no listing in the file';
+    if (open.has(entity)) return 'is found by way of it: parents form a cycle';
+    const outcome = judge(list);
+    if (outcome.kind === 'converted') return asParent(outcome.plan);
+    return outcome.kind === 'refused' ? `cannot be read: ${outcome.why}` : 'is not chosen';
+  };
+  for (const list of sources.listings) judge(list);
+  return found;
+}
+
+function asParent({ entity, fields, injected, key, parents, list, fixed }: EntityPlan): KnownParent {
+  const own = fields.declared.map(({ name, type }): readonly [string, FieldType] => [name, type]);
+  const columns = new Map([...injected, ...own]);
+  const byParam = parents.flatMap(({ inject }) => [...inject]);
+  const same = list.params
+    .filter(({ name, isRequired }) => isRequired && columns.has(name) && !fixed.has(name))
+    .map(({ name }): readonly [string, string] => [name, name]);
+  return {
+    entity,
+    fields: columns,
+    columnBySent: new Map(fields.declared.map(({ sent, name }) => [sent, name])),
+    columnByParam: new Map([...same, ...byParam]),
+    key,
+  };
+}
+
+/** Of entities that would ask for the same records: another one that does. */
+function sameRequests({ listings }: Sources): ReadonlyMap<string, string> {
+  const entitiesByRequest = new Map<string, string[]>();
+  for (const list of listings) {
+    const request = requestText(list);
+    const others = entitiesByRequest.get(request);
+    if (others === undefined) entitiesByRequest.set(request, [list.entity]);
+    else others.push(list.entity);
+  }
+  const groups = [...entitiesByRequest.values()].filter((entities) => entities.length > 1);
+  return new Map(
+    groups.flatMap((entities) =>
+      entities.map((entity) => [entity, entities.find((other) => other !== entity) ?? ''] as const),
+    ),
+  );
+}
+
+/** Equal for equal requests: what is sent with every call, and where in its answer the records are. */
+function requestText(list: Operation): string {
+  const { method, path, params, body, records, filter } = list;
+  const sent = params.map(({ name, place, fallback, isRequired, at }) => {
+    return [place, at ?? name, fallback ?? null, isRequired];
+  });
+  const inOrder = sent.map((one) => JSON.stringify(one)).toSorted();
+  return JSON.stringify([method, path, inOrder, body.fixed, records?.path, records?.wrapped, filter]);
+}
+
+/** What became of another entity; a text says why it cannot be a parent. */
+type ParentOf = (entity: string) => KnownParent | string;
+
+interface ParentsFound {
+  readonly found: readonly ParentLink[];
+  /** Parameters that no entity has values of. */
+  readonly missing: readonly Parameter[];
+  readonly refused: string | null;
+}
+
+/** The ways to find the listings of an entity whose required parameters are `open`. */
+function findParents(
+  list: Operation,
+  open: readonly Parameter[],
+  own: ReadonlyMap<string, FieldType>,
+  { service, listings }: Sources,
+  parentOf: ParentOf,
+): ParentsFound {
+  const scoped = open.filter(({ name }) => service.scoped.has(name));
+  const free = open.filter(({ name }) => !service.scoped.has(name));
+  const candidates = parentCandidates(list, free, service.relationships, listings).filter(
+    ({ parent }) => parent !== list.entity,
+  );
+  const hasCandidate = ({ name }: Parameter): boolean => candidates.some(({ param }) => param === name);
+  if (candidates.length === 0) return { found: [], missing: open, refused: null };
+  const problems: string[] = [];
+  const found = new Map<string, ParentLink>();
+  const missing = new Set(scoped);
+  for (const candidate of candidates) {
+    if (found.has(candidate.parent)) continue;
+    const parent = parentOf(candidate.parent);
+    const way =
+      typeof parent === 'string'
+        ? `its parent ${candidate.parent} ${parent}`
+        : linkParent(candidate, parent, free, candidates, own);
+    if (typeof way === 'string') {
+      problems.push(way);
+      continue;
+    }
+    const elsewhere = way.unresolved.find(hasCandidate);
+    if (elsewhere === undefined) {
+      found.set(candidate.parent, way.link);
+      for (const param of way.unresolved) missing.add(param);
+    } else {
+      problems.push(
+        `it has two independent parents: no record of ${candidate.parent} has a value of ${elsewhere.name}`,
+      );
+    }
+  }
+  return {
+    found: [...found.values()],
+    missing: [...missing],
+    refused: found.size === 0 ? (problems[0] ?? 'its parents cannot be read') : null,
+  };
+}
+
+type ParentFile = EntityFile['parents'][number];
+
+/** A parent that is in the definition, as far as its children have to know it. */
+interface KnownParent {
+  readonly entity: string;
+  /** Its columns and their types, injected ones too. */
+  readonly fields: ReadonlyMap<string, FieldType>;
+  /** Column by the name that the service gives the field. */
+  readonly columnBySent: ReadonlyMap<string, string>;
+  /** Column by the list parameter whose value it holds. */
+  readonly columnByParam: ReadonlyMap<string, string>;
+  readonly key: readonly string[];
+}
+
+/** One way to find the listings of an entity. */
+interface ParentLink {
+  readonly parent: KnownParent;
+  /** List parameter: column of the parent. */
+  readonly params: ReadonlyMap<string, string>;
+  /** Parameters whose values rows do not have yet: parameter and the column it fills. */
+  readonly inject: ReadonlyMap<string, string>;
+  readonly when: ParentFile['when'];
+  readonly evidence: string;
+}
+
+/** A place to look for the values of a parameter. */
+interface Candidate {
+  readonly parent: string;
+  readonly param: string;
+  /** As the service names it; null: the parent's key. */
+  readonly field: string | null;
+  readonly when: Relationship['when'];
+  readonly evidence: string;
+}
+
+/** Where the file says that the values of these parameters are: by its relationships, or by the paths of listings. */
+function parentCandidates(
+  operation: Operation,
+  open: readonly Parameter[],
+  relationships: readonly Relationship[],
+  listings: readonly Operation[],
+): readonly Candidate[] {
+  return open.flatMap(({ name, place }): readonly Candidate[] => {
+    const stated = relationships
+      .filter(({ child, param }) => child === operation.entity && param === name)
+      .map(({ parent, field, param, when }) => ({
+        parent,
+        param,
+        field,
+        when,
+        evidence: `relationship ${param} to ${parent}.${field}`,
+      }));
+    if (stated.length > 0 || place !== 'path') return stated;
+    const end = operation.path.indexOf(`/{${name}}`);
+    const before = operation.path.slice(0, end);
+    const above =
+      end < 0
+        ? []
+        : listings.filter(
+            ({ path, entity }) => path.replace(/\/$/, '') === before && entity !== operation.entity,
+          );
+    return above.length === 1
+      ? above.map(({ entity, path }) => ({
+          parent: entity,
+          param: name,
+          field: null,
+          when: null,
+          evidence: `path ${operation.path} continues that of ${entity}, ${path}`,
+        }))
+      : [];
+  });
+}
+
+/** A way through one parent, and the parameters whose values its records do not have. */
+interface LinkFound {
+  readonly link: ParentLink;
+  readonly unresolved: readonly Parameter[];
+}
+
+/**
+ * Links a listing to one parent. A parameter that no relationship to it speaks of takes its value from the same
+ * parameter of the parent's listing. A text says why there is no way.
+ */
+function linkParent(
+  { field, param, when, evidence }: Candidate,
+  parent: KnownParent,
+  open: readonly Parameter[],
+  others: readonly Candidate[],
+  ownFields: ReadonlyMap<string, FieldType>,
+): LinkFound | string {
+  const params = new Map<string, string>();
+  const fromAbove = new Set(parent.columnByParam.values());
+  const [onlyKey, ...moreKeys] = parent.key.filter((part) => !fromAbove.has(part));
+  const unresolved: Parameter[] = [];
+  for (const one of open) {
+    const { name } = one;
+    const stated = others.find((other) => other.param === name && other.parent === parent.entity);
+    const wanted = name === param ? field : stated?.field;
+    const column =
+      wanted === null
+        ? moreKeys.length === 0
+          ? onlyKey
+          : undefined
+        : wanted === undefined
+          ? parent.columnByParam.get(name)
+          : parent.columnBySent.get(wanted);
+    if (column !== undefined) params.set(name, column);
+    else if (name === param) return `its parent ${parent.entity} has no field ${field ?? 'that is its key'}`;
+    else unresolved.push(one);
+  }
+  const inject = new Map<string, string>();
+  for (const [name, column] of params) {
+    const target = injectedColumn(name, parent.entity, parent.fields.get(column), ownFields);
+    if (target === null) return `the parameter ${name} would hide a field of the record with this name`;
+    if (target !== '') inject.set(name, target);
+  }
+  return { link: { parent, params, inject, when: conditions(when, parent), evidence }, unresolved };
+}
+
+/** An empty text: the record has the value under this name already. */
+function injectedColumn(
+  param: string,
+  parent: string,
+  type: FieldType | undefined,
+  own: ReadonlyMap<string, FieldType>,
+): string | null {
+  const plain = columnName(param);
+  if (plain !== null && !own.has(plain)) return plain;
+  // The record's own id is another one than that of its parent.
+  if (plain !== null && plain !== 'id' && own.get(plain) === type) return '';
+  const named = columnName(`${singular(parent)}_${param === 'id' ? 'id' : param}`);
+  return named === null || own.has(named) ? null : named;
+}
+
+function conditions(when: Relationship['when'], { columnBySent }: KnownParent): ParentFile['when'] {
+  const field = when === null ? undefined : columnBySent.get(when.field);
+  return when === null || field === undefined ? [] : [{ kind: 'in', field, values: [...when.values] }];
+}
+
+/** Why an operation cannot be a listing of a definition in this mode, whatever a person answers. */
+function refusedIn(list: Operation, mode: ModeName): string | null {
+  return refusedAlways(list) ?? (mode === 'hosted' ? refusedHosted(list) : refusedDirect(list));
+}
+
+function refusedAlways({
+  method,
+  hasOwnServers,
+  needsCookie,
+  path,
+  extractor,
+  records,
+  description,
+}: Operation): string | null {
+  if (method !== 'GET' && method !== 'POST') return `it is a ${oneLine(method, 20)}, not a GET or POST`;
+  if (hasOwnServers) return 'it has an address apart from that of the service';
+  if (needsCookie) return 'it needs a cookie: none is ever sent';
+  if (/\breturns a sample of\b/i.test(description)) {
+    return `it lists a sample only: "${oneLine(description, 200)}"`;
+  }
+  if (holdsTemplate(path)) return 'its path holds a template';
+  if (extractor !== null && records === null) {
+    return `the place of its records is of a form that is not known: ${oneLine(extractor, 80)}`;
+  }
+  return null;
+}
+
+/** Why an API cannot be asked for more than the first page; null: it can. */
+function unreadPaging(paging: Paging): string | null {
+  if (paging.kind === 'token' && paging.token.key === null) {
+    return `page 1 only: the token in ${placeText(paging.token)} is in no key of connector_metadata`;
+  }
+  if (paging.kind === 'address' && (paging.param === null || paging.address.key === null)) {
+    return `page 1 only: the API takes no parameter of the next address in ${placeText(paging.address)}`;
+  }
+  return null;
+}
+
+function refusedHosted({ action, params }: Operation): string | null {
+  if (action !== 'list') return 'the API offers no list of it, only a search of the service';
+  const unnamed = params.find(({ sent, name, isRequired }) => isRequired && sent !== name);
+  if (unnamed !== undefined) return `its parameter ${oneLine(unnamed.sent, 60)} cannot be declared`;
+  return null;
+}
+
+const ownHeaders = new Set(['content-type', 'authorization', 'host', 'cookie', 'content-length']);
+
+function refusedDirect(list: Operation): string | null {
+  const { body, filter, transform, path, params } = list;
+  if (transform !== null) return 'its records are made by a template';
+  if (filter !== null) return `its records are filtered by a template: ${oneLine(filter, 80)}`;
+  if (body.problem !== null) return body.problem;
+  if (!/^\/[\w/.~!$'()*+,;=:@{}-]*$/.test(path)) {
+    return `its path has signs that are not sent: ${oneLine(path, 80)}`;
+  }
+  const header = params.find(({ place, name }) => place === 'header' && ownHeaders.has(name.toLowerCase()));
+  if (header !== undefined && plainText(header.fallback) !== 'application/json') {
+    return `its header ${header.name} is set by this program, the service expects another value`;
+  }
+  return null;
+}

@@ -1,0 +1,278 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import type { Params, FieldType } from '../core/records.ts';
+import type { Action, Param, Entity, CredentialShape, Definition } from './definition.ts';
+import { suggestName } from './suggest-name.ts';
+
+/**
+ * What is wrong with parameters that a person chose, as sentences; empty when nothing is. Checks that each is
+ * declared, fits its type, is one of the allowed values and lies between `min` and `max` (a `cap` is a limit here
+ * too: asking for more than comes back is a mistake). Missing ones are `missingParams`' business.
+ */
+export function checkParams(action: Pick<Action, 'params'>, params: Params): readonly string[] {
+  return checkMembers('', action.params, params);
+}
+
+/** The parameters that the action requires and `params` lacks. */
+export function missingParams(action: Pick<Action, 'params'>, params: Params): readonly string[] {
+  return [...action.params].flatMap(([name, param]) =>
+    param.required && !Object.hasOwn(params, name) ? [name] : [],
+  );
+}
+
+/**
+ * The parameters as they are sent: a text such as `49377` or `true` becomes what the declared type asks for, so that
+ * equal parameters are equal values. Only for parameters that passed `checkParams`.
+ */
+export function convertParams(action: Pick<Action, 'params'>, params: Params): Params {
+  return Object.fromEntries(
+    Object.entries(params).map(([name, value]) => {
+      const param = action.params.get(name);
+      return [name, param === undefined ? value : convertValue(param.type, value)];
+    }),
+  );
+}
+
+/** What is wrong with one parameter's value; `name` is only for the sentence. */
+export function checkParam(name: string, param: Param, given: JsonValue): readonly string[] {
+  const value = convertValue(param.type, given);
+  if (value === null) return [`${name}: expected type ${param.type}, got ${describe(given)}`];
+  if (param.enum !== null && !(typeof value === 'string' && param.enum.includes(value))) {
+    const suggestion = typeof value === 'string' ? suggestName(value, param.enum) : '';
+    return [`${name}: expected one of ${param.enum.join(', ')}, got ${describe(given)}${suggestion}`];
+  }
+  if ((typeof value === 'number' || typeof value === 'bigint') && param.min !== null && value < param.min) {
+    return [`${name}: expected at least ${param.min}, got ${value}`];
+  }
+  if ((typeof value === 'number' || typeof value === 'bigint') && param.max !== null && value > param.max) {
+    return [`${name}: expected at most ${param.max}, got ${value}`];
+  }
+  if (param.members !== undefined && isJsonObject(value)) {
+    const missing = missingParams({ params: param.members }, value).map(
+      (member) => `${name}.${member}: is missing`,
+    );
+    return [...checkMembers(`${name}.`, param.members, value), ...missing];
+  }
+  return [];
+}
+
+function checkMembers(
+  prefix: string,
+  declared: ReadonlyMap<string, Param>,
+  given: JsonObject,
+): readonly string[] {
+  return Object.entries(given).flatMap(([name, value]) => {
+    const param = declared.get(name);
+    if (param === undefined) {
+      const suggestion = suggestName(name, declared.keys());
+      const known = suggestion === '' ? `; expected one of ${[...declared.keys()].join(', ')}` : suggestion;
+      return [`${prefix}${name}: no such parameter${known}`];
+    }
+    return checkParam(`${prefix}${name}`, param, value);
+  });
+}
+
+function describe(value: JsonValue): string {
+  if (typeof value === 'string') {
+    return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}...` : value);
+  }
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
+  return String(value);
+}
+
+const wholeNumber = /^-?(0|[1-9][0-9]{0,18})$/;
+
+/**
+ * A value in the form of a parameter or field of this type; null when it has none. Parent records, partitions and
+ * command lines do not always carry the declared type: a segment's id is an integer in its record and a string as
+ * parameter.
+ */
+export function convertValue(type: FieldType, value: JsonValue): JsonValue {
+  switch (type) {
+    case 'any':
+      return value;
+    case 'string':
+      return toText(value);
+    case 'integer':
+      return toInteger(value);
+    case 'number':
+      return toNumber(value);
+    case 'boolean':
+      return toBoolean(value);
+    case 'object':
+      return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null;
+    case 'array':
+      return Array.isArray(value) ? value : null;
+  }
+}
+
+function toText(value: JsonValue): JsonValue {
+  if (typeof value === 'string') return value;
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? String(value) : null;
+  return typeof value === 'bigint' ? String(value) : null;
+}
+
+function toInteger(value: JsonValue): JsonValue {
+  if (typeof value === 'bigint' || Number.isSafeInteger(value)) return value;
+  if (typeof value !== 'string' || !wholeNumber.test(value)) return null;
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : BigInt(value);
+}
+
+function toNumber(value: JsonValue): JsonValue {
+  if (typeof value === 'number' || typeof value === 'bigint') return value;
+  if (typeof value !== 'string' || value.trim() === '') return null;
+  const number = Number(value);
+  return Number.isFinite(number) ? number : null;
+}
+
+function toBoolean(value: JsonValue): JsonValue {
+  if (typeof value === 'boolean') return value;
+  if (value === 'true' || value === 'false') return value === 'true';
+  return null;
+}
+
+/** How a time is written: in UTC. */
+const formats = {
+  date: (iso: string) => iso.slice(0, 10),
+  compactDate: (iso: string) => iso.slice(0, 10).replaceAll('-', ''),
+  compactHour: (iso: string) => iso.slice(0, 13).replaceAll('-', ''),
+  dateTime: (iso: string) => `${iso.slice(0, 19)}Z`,
+  unix: (_iso: string, ms: number) => String(Math.floor(ms / 1000)),
+  unixMs: (_iso: string, ms: number) => String(ms),
+} as const;
+
+type Format = keyof typeof formats;
+
+/** In place of a fixed parameter's value: the time when a walk begins, and so many days later. */
+interface ClockValue {
+  readonly days: number;
+  readonly format: Format;
+}
+
+const dayMs = 86_400_000;
+const mostDays = 3_650;
+const example = '{ days: -30, format: date }';
+
+/** Whether a fixed value stands for a time: an object where the parameter takes none. */
+export function isClockValue(value: JsonValue, { type }: Pick<Param, 'type'>): value is JsonObject {
+  return type !== 'object' && isJsonObject(value);
+}
+
+/** What is wrong with it; null: nothing. */
+export function clockProblem(value: JsonObject, { type }: Pick<Param, 'type'>): string | null {
+  const { days, format, ...others } = value;
+  if (Object.keys(others).length > 0 || days === undefined || format === undefined) {
+    return `expected a time of the clock such as ${example}, or a value of type ${type}`;
+  }
+  if (!Number.isInteger(days) || Math.abs(Number(days)) > mostDays) {
+    return `expected days to be a whole number from -${mostDays} to ${mostDays}`;
+  }
+  if (typeof format !== 'string' || !Object.hasOwn(formats, format)) {
+    return `expected format to be one of ${Object.keys(formats).join(', ')}`;
+  }
+  if (type !== 'string' && type !== 'integer') {
+    return `expected a string or integer parameter for a time, this one is of type ${type}`;
+  }
+  return type === 'string' || /^\d+$/.test(textAt({ days: 0, format: format as Format }, 0))
+    ? null
+    : 'expected format unix, unixMs or compactDate: the parameter is of type integer';
+}
+
+/** The parameters that the definition sends with each list call of a walk that began at this time. */
+export function fixedParamsAt(
+  { fixedParams, actions }: Pick<Entity, 'fixedParams' | 'actions'>,
+  ms: number,
+): Params {
+  return withTimes(fixedParams, actions.get('list')?.params ?? new Map<string, Param>(), ms);
+}
+
+export function withTimes(
+  fixed: Params,
+  declared: ReadonlyMap<string, Pick<Param, 'type'>>,
+  ms: number,
+): Params {
+  return Object.fromEntries(
+    Object.entries(fixed).map(([name, value]) => {
+      const param = declared.get(name);
+      if (param === undefined || !isClockValue(value, param)) return [name, value];
+      // `as`: the definition was checked.
+      const text = textAt(value as unknown as ClockValue, ms);
+      return [name, param.type === 'integer' ? Number(text) : text];
+    }),
+  );
+}
+
+function textAt({ days, format }: ClockValue, ms: number): string {
+  const at = ms + days * dayMs;
+  return formats[format](new Date(at).toISOString(), at);
+}
+
+/**
+ * What is wrong with credentials: no value is repeated, nor a name that the definition does not have, which may be a
+ * secret in the wrong place.
+ */
+interface CredentialProblem {
+  /** Null: the credentials as a whole. */
+  readonly field: string | null;
+  readonly code: 'missing' | 'invalid_type' | 'unknown_field';
+  readonly message: string;
+}
+
+/**
+ * What keeps `given` (null: nothing) from being the credentials of a connector of this type; empty: nothing that is
+ * known of. They must meet one of the definition's ways to sign in, where it has any. The problems are those with the
+ * way that was meant.
+ */
+export function credentialProblems(
+  { credentials: shapes }: Pick<Definition, 'credentials'>,
+  given: JsonValue,
+): readonly CredentialProblem[] {
+  if (shapes.length === 0) return [];
+  if (!isJsonObject(given)) {
+    const ways = shapes.map(shapeText).join(' or ');
+    return [{ field: null, code: 'missing', message: `Expected credentials: ${ways}.` }];
+  }
+  const tried = shapes.map((shape) => ({ shape, problems: problemsWith(shape, given) }));
+  if (tried.some(({ problems }) => problems.length === 0)) return [];
+  // Report the way to sign in that shares the most fields with what was given; a report on all of them would hide the
+  // mistake.
+  const [meant] = tried.toSorted((a, b) => shared(b.shape, given) - shared(a.shape, given));
+  return meant?.problems ?? [];
+}
+
+/** `API key (api_key, optional data_center)`. */
+export function shapeText({ title, fields }: CredentialShape): string {
+  const names = [...fields].map(([name, { isRequired }]) => (isRequired ? name : `optional ${name}`));
+  return `${title} (${names.join(', ')})`;
+}
+
+function problemsWith(shape: CredentialShape, given: JsonObject): readonly CredentialProblem[] {
+  const problems: CredentialProblem[] = [];
+  for (const [field, { isRequired }] of shape.fields) {
+    const value = Object.hasOwn(given, field) ? given[field] : undefined;
+    if (value === undefined) {
+      if (isRequired) problems.push({ field, code: 'missing', message: 'Expected a text, got nothing.' });
+    } else if (!isSecretText(value)) {
+      const message = `Expected a text of 1 to ${maxLength} characters that are not all blank.`;
+      problems.push({ field, code: 'invalid_type', message });
+    }
+  }
+  if (Object.keys(given).some((name) => !shape.fields.has(name))) {
+    const message = `Expected no other fields than those of ${shapeText(shape)}.`;
+    problems.push({ field: null, code: 'unknown_field', message });
+  }
+  return problems;
+}
+
+/** The longest keys and certificates that services hand out are some kilobytes. */
+const maxLength = 16_384;
+
+function isSecretText(value: JsonValue): boolean {
+  return (
+    typeof value === 'string' && value.trim() !== '' && value.length <= maxLength && value.isWellFormed()
+  );
+}
+
+function shared({ fields }: CredentialShape, given: JsonObject): number {
+  return Object.keys(given).filter((name) => fields.has(name)).length;
+}

@@ -1,0 +1,208 @@
+import { isLikeGlob } from '../core/glob.ts';
+import { isConnectorName, isDeclaredName } from '../core/names.ts';
+import { usage } from '../core/usage-error.ts';
+import { firstNames, suggestName } from '../definitions/suggest-name.ts';
+import { publishCommands } from './publish-settings.ts';
+import type { ConnectorSettings, LocalSettings, SinkSettings, PublishSettings } from './settings.ts';
+
+/**
+ * The connectors that a person named, each once and in that order; all of the config where none is. A name with `*`
+ * stands for all that match. Throws USAGE for an unknown one.
+ */
+export function chosenConnectors(
+  settings: LocalSettings,
+  names: readonly string[],
+): readonly ConnectorSettings[] {
+  checkSome(settings);
+  if (names.length === 0) return [...settings.connectors.values()];
+  return [
+    ...new Set(
+      names.flatMap((name) =>
+        name.includes('*') ? connectorsMatching(settings, [name]) : [connectorNamed(settings, name)],
+      ),
+    ),
+  ];
+}
+
+/**
+ * Those that match one of the globs (`*` stands for any text); all of the config where there is none. Throws USAGE for
+ * one that matches nothing.
+ */
+export function connectorsMatching(
+  settings: LocalSettings,
+  globs: readonly string[],
+): readonly ConnectorSettings[] {
+  checkSome(settings);
+  const all = [...settings.connectors.values()];
+  for (const glob of globs) {
+    if (all.some(({ name }) => isLikeGlob(name, glob))) continue;
+    throw usage(
+      `No connector matches "${glob}"; the config has ${firstNames([...settings.connectors.keys()])}.`,
+    );
+  }
+  return globs.length === 0 ? all : all.filter(({ name }) => globs.some((glob) => isLikeGlob(name, glob)));
+}
+
+/** Throws USAGE, naming those that exist. */
+export function connectorNamed(settings: LocalSettings, name: string): ConnectorSettings {
+  const connector = isConnectorName(name) ? settings.connectors.get(name) : undefined;
+  if (connector !== undefined) return connector;
+  if (settings.publish.has(name)) {
+    throw usage(
+      `"${name}" is a target of publish, expected a connector. To publish into it: publish ${name}`,
+    );
+  }
+  const names = [...settings.connectors.keys()];
+  const hint = suggestName(name, names) || `; the config has ${firstNames(names)}.`;
+  throw usage(`Unknown connector "${name}"${hint}`);
+}
+
+/** `called`: what messages call the name. Throws USAGE, naming those that exist. */
+export function sinkNamed(
+  { sinks, file }: LocalSettings,
+  called: string,
+  name: string | undefined,
+): SinkSettings {
+  const all = [...sinks.keys()].join(', ');
+  if (name === undefined) throw usage(`${called}: expected the name of a sink; ${file} has ${all}.`);
+  const sink = sinks.get(name);
+  if (sink === undefined) throw usage(`${called}: the config has no sink "${name}"; it has ${all}.`);
+  return sink;
+}
+
+/** The sinks of these connectors, each once. */
+export function sinksOf(connectors: readonly ConnectorSettings[]): readonly SinkSettings[] {
+  return [...new Map(connectors.map(({ sink }) => [sink.name, sink])).values()];
+}
+
+function checkSome(settings: LocalSettings): void {
+  if (settings.connectors.size > 0) return;
+  throw usage(
+    `Expected at least one connector in ${settings.file}, there is none. Add one below "connectors:".`,
+  );
+}
+
+/** What `<connector>/<entity>` on the command line names. */
+export type EntityTarget = ReturnType<typeof targetsOf>[number];
+
+/** Every table of a connector. */
+export function targetsOf(connector: ConnectorSettings) {
+  return [...connector.definition.entities.values()].flatMap((entity) => {
+    const { table, explodedTable } = entity;
+    const own = {
+      /** As a person writes it. */
+      name: `${connector.name}/${table.entity}`,
+      connector,
+      /** The entity, or the one whose records have the named rows as elements. */
+      entity,
+      table,
+      /** The rows are elements of the entity's records. */
+      isExploded: false,
+    };
+    return explodedTable === null
+      ? [own]
+      : [
+          own,
+          {
+            ...own,
+            name: `${connector.name}/${explodedTable.entity}`,
+            table: explodedTable,
+            isExploded: true,
+          },
+        ];
+  });
+}
+
+/** Throws USAGE, naming what there is. */
+export function entityTarget(settings: LocalSettings, text: string): EntityTarget {
+  const [connectorText = '', entityText = '', ...rest] = text.split('/');
+  if (entityText === '' || rest.length > 0) throw usage(`Expected <connector>/<entity>, got "${text}".`);
+  const connector = connectorNamed(settings, connectorText);
+  const targets = targetsOf(connector);
+  const target = isDeclaredName(entityText)
+    ? targets.find(({ table }) => table.entity === entityText)
+    : undefined;
+  if (target !== undefined) return target;
+  const names = targets.map(({ table }) => table.entity).join(', ');
+  throw usage(`Expected one of the entities ${names}, got "${entityText}".`);
+}
+
+/** Every entity of the connector that `<connector>` on the command line names; elements go with their records. */
+export function connectorTargets(settings: LocalSettings, name: string): readonly EntityTarget[] {
+  return targetsOf(connectorNamed(settings, name)).filter(({ isExploded }) => !isExploded);
+}
+
+/**
+ * The targets that a person named, each once and in that order; all of the config where none is. Throws USAGE for an
+ * unknown one, and where there is none at all.
+ */
+export function chosenTargets(settings: LocalSettings, names: readonly string[]): readonly PublishSettings[] {
+  if (settings.publish.size === 0) {
+    throw usage(`Expected at least one target in ${settings.file}, there is none. Add one below "publish:".`);
+  }
+  if (names.length === 0) return [...settings.publish.values()];
+  return [...new Set(names.map((name) => targetNamed(settings, name)))];
+}
+
+/** Throws USAGE, naming those that exist. */
+export function targetNamed({ publish }: LocalSettings, name: string): PublishSettings {
+  const target = publish.get(name);
+  if (target !== undefined) return target;
+  if (publishCommands.includes(name)) {
+    throw usage(`"${name}" is a command of publish, so it comes first: publish ${name} [target...]`);
+  }
+  const names = [...publish.keys()];
+  const hint = suggestName(name, names) || `; the config has ${names.join(', ') || 'none'}.`;
+  throw usage(`Unknown target "${name}"${hint}`);
+}
+
+/**
+ * Whether the config has the entity, or the one that it is exploded from, among those that a target holds. Others stay
+ * there as they were.
+ */
+export function isStillPublished(
+  { connectors }: Pick<PublishSettings, 'connectors'>,
+  of: { readonly connector: string; readonly entity: string },
+): boolean {
+  const connector = connectors.find(({ name }) => name === of.connector);
+  return [...(connector?.entities.keys() ?? [])].some(
+    (name) =>
+      name === of.entity || connector?.definition.entities.get(name)?.explodedTable?.entity === of.entity,
+  );
+}
+
+/** Those that the connector is published into. */
+export function targetsOfConnector(
+  { publish }: Pick<LocalSettings, 'publish'>,
+  connector: string,
+): readonly PublishSettings[] {
+  return [...publish.values()].filter(({ connectors }) => connectors.some(({ name }) => name === connector));
+}
+
+/** Those that are published when a sync of one of these connectors has ended. */
+export function targetsAfterSync(
+  { publish }: Pick<LocalSettings, 'publish'>,
+  connectors: ReadonlySet<string>,
+): readonly PublishSettings[] {
+  return [...publish.values()].filter(
+    (target) =>
+      target.when.kind === 'after-sync' && target.connectors.some(({ name }) => connectors.has(name)),
+  );
+}
+
+/** A target that workers publish into. */
+export type WorkerTarget = ReturnType<typeof workerTargets>[number];
+
+/**
+ * Those with one of these connectors, in the config's order. `sink`: the name of the one that it is published from;
+ * `everyMs`: null: after syncs.
+ */
+export function workerTargets({ publish }: Pick<LocalSettings, 'publish'>, connectors: ReadonlySet<string>) {
+  return [...publish.values()].flatMap(({ name, when, connectors: [first, ...others] }) =>
+    when.kind !== 'by-hand' &&
+    first !== undefined &&
+    [first, ...others].some((one) => connectors.has(one.name))
+      ? [{ name, sink: first.sink.name, everyMs: when.kind === 'every' ? when.everyMs : null }]
+      : [],
+  );
+}

@@ -1,0 +1,375 @@
+import { readdirSync, statSync, closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { isLikeGlob } from '../core/glob.ts';
+import type { Problem } from '../core/problems.ts';
+import { parseYaml, readYaml, type YamlPath } from '../definitions/read-yaml.ts';
+import { parseShape } from '../definitions/schema-problems.ts';
+import { connectorFiles, connectorsFile } from './settings-file.ts';
+import { missingHere } from './texts.ts';
+
+type WrittenFile = ReturnType<typeof readWritten>;
+/** The config with all connectors, whichever files they are in, each with the defaults that hold for it. */
+export type WrittenConfig = ReturnType<typeof gatherConnectors>;
+
+type Env = Readonly<Record<string, string | undefined>>;
+type Members = Readonly<Record<PropertyKey, unknown>>;
+
+/** What a file would hold: it is read as if it did. */
+export interface EditedFile {
+  /** Absolute. There may be none yet. */
+  readonly file: string;
+  readonly text: string;
+}
+
+/** The file of this name, or the text that stands for it, with its references resolved. */
+export function readWritten(file: string, text: string | undefined, env: Env) {
+  const folder = path.dirname(path.resolve(file));
+  const yaml = text === undefined ? readYaml(file) : parseYaml(file, text);
+  /** Relative paths in the file begin in `folder`. */
+  return { yaml, folder, ...interpolate(yaml.data ?? {}, { folder, env }) };
+}
+
+/** Reads the files that the config names below `connectors`. Never throws: what is wrong is in `problems`. */
+export function gatherConnectors(main: WrittenFile, env: Env, edited: EditedFile | null = null) {
+  const config = isMembers(main.data) ? main.data : {};
+  const names = config['connectors'];
+  const isNamed = Array.isArray(names) || typeof names === 'string';
+  const named = isNamed ? readNamed(main, names, { env, edited }) : { files: [], problems: [], folders: [] };
+  const files = [main, ...named.files];
+  const problems = [...named.problems];
+  const connectors: Record<string, unknown> = {};
+  const written = new Map<string, { readonly file: WrittenFile; readonly entry: Members | null }>();
+  for (const file of files) {
+    const defaults = { ...memberOf(config, 'defaults'), ...memberOf(file.data, 'defaults') };
+    for (const [name, entry] of Object.entries(memberOf(file.data, 'connectors'))) {
+      const other = written.get(name);
+      if (other !== undefined) {
+        const message = `the connector ${name} is already in ${other.file.yaml.file}; rename one of them`;
+        problems.push(file.yaml.problem(['connectors', name], message));
+        continue;
+      }
+      written.set(name, { file, entry: isMembers(entry) ? entry : null });
+      connectors[name] = isMembers(entry) ? withDefaults(entry, defaults) : entry;
+    }
+  }
+  const writtenAt = (at: YamlPath): { readonly file: WrittenFile; readonly at: YamlPath } => {
+    const [top, name, key] = at;
+    const found = top === 'connectors' && name !== undefined ? written.get(String(name)) : undefined;
+    if (found === undefined) return { file: main, at };
+    const { file, entry } = found;
+    if (key === undefined || entry === null || Object.hasOwn(entry, key)) return { file, at };
+    const giver = [file, main].find(({ data }) => Object.hasOwn(memberOf(data, 'defaults'), key));
+    return giver === undefined ? { file, at } : { file: giver, at: ['defaults', ...at.slice(2)] };
+  };
+  const outside = new Map(files.map((file) => [file, withOuterPlaces(file.hidden)]));
+  return {
+    /** The config file's data with every connector below `connectors`. */
+    data: isNamed || isMembers(names) ? { ...config, connectors } : main.data,
+    /** The config file first. */
+    files,
+    /** Absolute paths of files and folders that were read. */
+    places: [...files.flatMap((file) => [path.resolve(file.yaml.file), ...file.files]), ...named.folders],
+    /** The file's name, then where in it a place of `data` is written: also in `defaults`. */
+    placeOf: (place: YamlPath): YamlPath => {
+      const { file, at } = writtenAt(place);
+      return [file.yaml.file, ...at];
+    },
+    problem: (place: YamlPath, message: string): Problem => {
+      const { file, at } = writtenAt(place);
+      return file.yaml.problem(at, message);
+    },
+    /** Whether what is written there, or something in it, came from the environment or a secret file. */
+    isFromOutside: (place: YamlPath): boolean => {
+      const { file, at } = writtenAt(place);
+      return outside.get(file)?.has(at.map(String).join('.')) === true;
+    },
+    /** Where the relative paths of a connector begin. */
+    folderOf: (connector: string): string => written.get(connector)?.file.folder ?? main.folder,
+    /** What keeps files from being read, and connectors that are there twice. */
+    problems,
+  };
+}
+
+/** With every place around them. */
+function withOuterPlaces(hidden: ReadonlySet<string>): ReadonlySet<string> {
+  const places = new Set(hidden);
+  for (const place of hidden) {
+    const names = place.split('.');
+    for (let length = 0; length < names.length; length += 1) places.add(names.slice(0, length).join('.'));
+  }
+  return places;
+}
+
+interface Reading {
+  readonly env: Env;
+  readonly edited: EditedFile | null;
+}
+
+function readNamed(main: WrittenFile, names: unknown, { env, edited }: Reading) {
+  const problems: Problem[] = [];
+  const add = (index: number, message: string): void => {
+    const at = typeof names === 'string' ? ['connectors'] : ['connectors', index];
+    problems.push(main.yaml.problem(at, message));
+  };
+  const parsed = parseShape(connectorFiles, typeof names === 'string' ? [names] : names, {
+    problem: (at, message) => main.yaml.problem(['connectors', ...at], message),
+  });
+  if (parsed.problems.length > 0) return { files: [], problems: parsed.problems, folders: [] };
+  const places = new Set<string>();
+  const folders = new Set<string>();
+  for (const [index, pattern] of (parsed.value ?? []).entries()) {
+    try {
+      const place = path.resolve(main.folder, pattern);
+      const isEdited = edited !== null && standsFor(place, edited.file);
+      const found = [...findConnectorFiles(place), ...(isEdited ? [edited.file] : [])];
+      for (const one of [place, ...found]) folders.add(folderOf(one));
+      for (const file of found) places.add(file);
+      if (found.length > 0) continue;
+      const example = 'a folder of YAML files or a pattern such as ./connectors/*.yaml';
+      add(index, `expected a file, ${example}, nothing is found: ${JSON.stringify(pattern)}`);
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      add(index, `expected YAML files, they cannot be looked for: ${why}`);
+    }
+  }
+  // A pattern may find the config file itself.
+  places.delete(path.resolve(main.yaml.file));
+  const shownFrom = path.dirname(main.yaml.file);
+  const files = [...places].map((file) => {
+    const shown = path.join(shownFrom, path.relative(main.folder, file));
+    const text = file === edited?.file ? edited.text : undefined;
+    const written = readWritten(path.isAbsolute(main.yaml.file) ? file : shown, text, env);
+    const { yaml, data } = written;
+    problems.push(
+      ...(yaml.problems.length > 0 ? yaml.problems : parseShape(connectorsFile, data, yaml).problems),
+    );
+    return written;
+  });
+  return { files, problems, folders: [...folders] };
+}
+
+const addresses = ['id', 'workspace', 'credentials'];
+
+/** What an entry says itself replaces a default whole. An id, a workspace and credentials are ways to say one thing. */
+function withDefaults(entry: Members, defaults: Members): Members {
+  const merged: Record<PropertyKey, unknown> = { ...defaults, ...entry };
+  if (addresses.some((name) => Object.hasOwn(entry, name))) {
+    for (const name of addresses) if (!Object.hasOwn(entry, name)) delete merged[name];
+  }
+  return merged;
+}
+
+function isMembers(value: unknown): value is Members {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function memberOf(value: unknown, name: string): Members {
+  const member = isMembers(value) && Object.hasOwn(value, name) ? value[name] : null;
+  return isMembers(member) ? member : {};
+}
+
+/**
+ * The files that a line of `connectors` stands for, by name: a file, the `*.yaml` and `*.yml` files of a folder, or a
+ * pattern in which `*` stands for any text within a name.
+ */
+function findConnectorFiles(place: string): readonly string[] {
+  if (place.includes('*')) return matching(place);
+  const kind = kindOf(place);
+  if (kind !== 'folder') return kind === 'file' ? [place] : [];
+  return matching(path.join(place, '*')).filter((name) => /\.ya?ml$/.test(name));
+}
+
+/** Whether the line of `connectors` stands for this file once it is there. */
+function standsFor(place: string, file: string): boolean {
+  if (path.basename(file).startsWith('.')) return false;
+  if (place.includes('*')) {
+    const names = file.split(path.sep);
+    const patterns = place.split(path.sep);
+    return (
+      names.length === patterns.length &&
+      names.every((name, index) => isLikeGlob(name, patterns[index] ?? ''))
+    );
+  }
+  return place === file || (path.dirname(file) === place && /\.ya?ml$/.test(file));
+}
+
+/** Where a file may come to be that the line of `connectors` stands for. */
+function folderOf(place: string): string {
+  const [start = place] = place.split('*');
+  return start === place && kindOf(place) === 'folder' ? place : path.dirname(`${start}x`);
+}
+
+/** Name by name from the root on; what begins with a dot is found only by a pattern that does too. */
+function matching(pattern: string): readonly string[] {
+  const { root } = path.parse(pattern);
+  const names = pattern.slice(root.length).split(path.sep);
+  const found = names.reduce<readonly string[]>(
+    (places, name) =>
+      name.includes('*')
+        ? places.flatMap((place) => entriesLike(place, name))
+        : places.map((place) => path.join(place, name)),
+    [root],
+  );
+  return found.filter((place) => kindOf(place) === 'file');
+}
+
+function entriesLike(folder: string, pattern: string): readonly string[] {
+  if (kindOf(folder) !== 'folder') return [];
+  return readdirSync(folder)
+    .filter((name) => isLikeGlob(name, pattern) && (pattern.startsWith('.') || !name.startsWith('.')))
+    .sort()
+    .map((name) => path.join(folder, name));
+}
+
+function kindOf(place: string): 'file' | 'folder' | 'nothing' {
+  try {
+    const found = statSync(place);
+    return found.isFile() ? 'file' : found.isDirectory() ? 'folder' : 'nothing';
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : null;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return 'nothing';
+    throw error;
+  }
+}
+
+const reference = /\$(\$?)\{([^{}]*)(\}?)/g;
+const variable = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s;
+
+interface InterpolateOptions {
+  /** Folder that `${file:...}` is relative to. */
+  readonly folder: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** A place whose value could not be put in. */
+interface Unresolved {
+  readonly at: YamlPath;
+  readonly message: string;
+  /**
+   * True where the reference is right and what it names is missing here; false where it is not written as it should be.
+   */
+  readonly isMissing: boolean;
+}
+
+/**
+ * Replaces `${NAME}`, `${NAME:-default}` and `${file:path}` in the string values of a parsed file; `$${` stays a
+ * literal `${`. Inserted text is not interpolated again. Keys, numbers and flags are left alone. A variable that is
+ * missing or empty and a file that cannot be read or that others may read come back as `unresolved`.
+ */
+export function interpolate(data: unknown, options: InterpolateOptions) {
+  const hidden = new Set<string>();
+  const unresolved: Unresolved[] = [];
+  const files = new Set<string>();
+  const textAt = (text: string, at: YamlPath): string => {
+    const before = unresolved.length;
+    const filled = text.replaceAll(reference, (whole, escape: string, inner: string, end: string) => {
+      if (escape === '$') return whole.slice(1);
+      const found = resolve(inner, end, { ...options, files });
+      if (found.ok) return found.value;
+      unresolved.push({ at, message: found.message, isMissing: found.isMissing });
+      return '';
+    });
+    return unresolved.length === before ? filled : missingHere;
+  };
+  // What holds no reference is not copied: in a large config that is nearly everything.
+  const walk = (value: unknown, path: () => YamlPath): unknown => {
+    if (typeof value === 'string') {
+      if (!value.includes('${')) return value;
+      const at = path();
+      hidden.add(at.join('.'));
+      return textAt(value, at);
+    }
+    if (Array.isArray(value)) {
+      const elements = value.map((element, index) => walk(element, () => [...path(), index]));
+      return elements.every((element, index) => element === value[index]) ? value : elements;
+    }
+    if (typeof value === 'object' && value !== null) {
+      let copy: Record<string, unknown> | null = null;
+      for (const [key, inner] of Object.entries(value)) {
+        const found = walk(inner, () => [...path(), key]);
+        if (found !== inner) (copy ??= { ...value })[key] = found;
+      }
+      return copy ?? value;
+    }
+    return value;
+  };
+  return {
+    data: walk(data, () => []),
+    /** Absolute paths of the secret files. */
+    files,
+    /** Dotted paths of values that came from outside the file, and so must not be quoted in messages. */
+    hidden,
+    /** In the order of the file; `missingHere` stands in their place. */
+    unresolved,
+  };
+}
+
+type Found =
+  { readonly ok: true; readonly value: string } | ({ readonly ok: false } & Omit<Unresolved, 'at'>);
+
+function resolve(
+  inner: string,
+  end: string,
+  { folder, env, files }: InterpolateOptions & { readonly files: Set<string> },
+): Found {
+  if (end === '') return malformed('expected } after ${; write $${ for a literal ${');
+  if (inner.startsWith('file:')) {
+    const file = path.resolve(folder, inner.slice('file:'.length));
+    files.add(file);
+    const secret = readSecretFile(file);
+    return secret.ok ? secret : missing(secret.why);
+  }
+  const [, name, fallback] = variable.exec(inner) ?? [];
+  if (name === undefined) {
+    return malformed('expected ${NAME}, ${NAME:-default} or ${file:path}; write $${ for a literal ${');
+  }
+  const value = Object.hasOwn(env, name) ? env[name] : undefined;
+  if (value !== undefined && value !== '') return { ok: true, value };
+  if (fallback !== undefined) return { ok: true, value: fallback };
+  const state = value === undefined ? 'not set' : 'empty';
+  // No default is advised: most of what is missing is a secret.
+  return missing(`the environment variable ${name} is ${state}: export it, or put it into .env`);
+}
+
+function malformed(message: string): Found {
+  return { ok: false, message, isMissing: false };
+}
+
+function missing(message: string): Found {
+  return { ok: false, message, isMissing: true };
+}
+
+const maxSecretBytes = 65_536;
+
+type SecretText =
+  { readonly ok: true; readonly value: string } | { readonly ok: false; readonly why: string };
+
+/**
+ * The text of a file that only its owner may touch, without its last line end. Not ok, with a reason that names the
+ * file and quotes nothing of it, for one that cannot be read, that others may read or change, or that is no short text
+ * in UTF-8.
+ */
+export function readSecretFile(file: string): SecretText {
+  let descriptor: number | null = null;
+  try {
+    // Check the opened file, so that it cannot be replaced in between; do not wait for the writer of a pipe.
+    descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    const { mode, size } = fstatSync(descriptor);
+    if ((mode & constants.S_IFMT) !== constants.S_IFREG) {
+      return { ok: false, why: `expected a file, got something else: ${file}` };
+    }
+    if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
+      return { ok: false, why: `others may read or change the secret file ${file}: chmod 600 it` };
+    }
+    if (size > maxSecretBytes) {
+      return { ok: false, why: `expected a secret of at most ${maxSecretBytes} bytes, ${file} has ${size}` };
+    }
+    const value = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(descriptor));
+    return { ok: true, value: value.replace(/\r?\n$/, '') };
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'not a text in UTF-8';
+    return { ok: false, why: `the secret file ${file} cannot be read (${code})` };
+  } finally {
+    if (descriptor !== null) closeSync(descriptor);
+  }
+}

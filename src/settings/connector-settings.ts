@@ -1,0 +1,585 @@
+import path from 'node:path';
+import {
+  isConnectorId,
+  isConnectorName,
+  type ConnectorId,
+  type ConnectorName,
+  type EntityName,
+} from '../core/names.ts';
+import type { Params } from '../core/records.ts';
+import { Secret } from '../core/secret.ts';
+import { namePattern, type Note } from '../definitions/check-names.ts';
+import { mapOf } from '../definitions/deep-freeze.ts';
+import {
+  servedDefinition,
+  pagingParams,
+  type Definition,
+  type Entity,
+  type Param,
+} from '../definitions/definition.ts';
+import { maskedDefinition, type Masks } from '../definitions/mask/masks.ts';
+import { credentialProblems, shapeText, checkParams, convertParams } from '../definitions/params.ts';
+import { firstNames, suggestName } from '../definitions/suggest-name.ts';
+import { buildMasks } from './mask-settings.ts';
+import { isSharedSink, type Sink } from './build-sinks.ts';
+import type { ConnectorFile, EntitySettingsFile, DownloadsFile, SettingsFile } from './settings-file.ts';
+
+interface Known {
+  readonly definitions: ReadonlyMap<string, Definition>;
+  readonly sinks: ReadonlyMap<string, Sink>;
+  /** Seals sign-ins; null: there is none. */
+  readonly key: Secret | null;
+  /** Hashes masked values; null: there is none. */
+  readonly maskKey: Secret | null;
+  /** Where the relative paths of a connector begin. */
+  readonly folderOf: (connector: string) => string;
+}
+
+type BuiltWith = Known & {
+  readonly likeEntities: BuildPart<Entities>;
+  readonly likeMasks: BuildPart<Masks>;
+};
+
+type ConnectorSettings = Readonly<NonNullable<ReturnType<typeof buildConnector>>>;
+
+/** The connectors by name; those with a problem are left out. */
+export function buildConnectors(
+  file: SettingsFile,
+  known: Known,
+  note: Note,
+): ReadonlyMap<ConnectorName, ConnectorSettings> {
+  const connectors = new Map<ConnectorName, ConnectorSettings>();
+  const likeEntities = openParts<Entities>();
+  const likeMasks = openParts<Masks>();
+  const nameByPrefix = new Map<string, string>();
+  for (const [name, connector] of Object.entries(file.connectors)) {
+    const at = ['connectors', name];
+    // Tables are named <connector>__<entity> with _ for -.
+    const prefix = name.replaceAll('-', '_').toLowerCase();
+    const other = nameByPrefix.get(prefix);
+    if (other !== undefined) {
+      note(at, `its tables would have the same names as those of ${other}; rename one of them`);
+    }
+    nameByPrefix.set(prefix, name);
+    const built = buildConnector(name, connector, { ...known, likeEntities, likeMasks }, note);
+    if (built !== null) connectors.set(built.name, built);
+  }
+  return connectors;
+}
+
+function buildConnector(
+  name: string,
+  file: ConnectorFile,
+  { definitions, sinks, key, maskKey, folderOf, likeEntities, likeMasks }: BuiltWith,
+  note: Note,
+) {
+  const at = ['connectors', name];
+  if (!isConnectorName(name)) note(at, `expected ${namePattern('_ or -')}`);
+  const throughApi = file.credentials === undefined ? addressOf(file, at, note) : null;
+  const sink = sinks.get(file.sink);
+  if (sink === undefined) note([...at, 'sink'], unknown('sink', file.sink, sinks.keys()));
+  const definition = definitions.get(file.definition);
+  if (definition === undefined) {
+    note([...at, 'definition'], unknown('definition', file.definition, definitions.keys()));
+  }
+  if (!isConnectorName(name) || sink === undefined || definition === undefined) return null;
+  const address =
+    throughApi ??
+    buildDirect(file, file.credentials ?? {}, definition, {
+      at,
+      note,
+      signIns: { connector: name, sink, key },
+    });
+  const {
+    freshWithin: freshWithinMs = null,
+    onSchemaChange,
+    history,
+    include,
+    exclude,
+    entities: named,
+    retention = null,
+  } = file;
+  const alike = [
+    definition.name,
+    freshWithinMs,
+    onSchemaChange,
+    history ?? null,
+    include ?? null,
+    exclude,
+    named,
+    retention,
+  ];
+  const entities = likeEntities(alike, note, (noting) =>
+    buildEntities({ file, definition, at, note: noting }),
+  );
+  if (address.kind === 'direct') checkAsked(definition, entities, at, note);
+  if (sink.type === 'jsonl') checkNoHistory(file, at, note);
+  const read = new Set(entities.keys());
+  const folder = folderOf(name);
+  const here = { definition, read, sinks: sinks.values(), sink, folder, at: [...at, 'downloads'] };
+  const downloads = buildDownloads(file.downloads, here, note);
+  const asked = file.credentials === undefined ? servedDefinition(definition) : definition;
+  const masks = likeMasks([...alike, file.mask], note, (noting) =>
+    buildMasks({ file, definition: asked, entities, key: maskKey, at, note: noting }),
+  );
+  return {
+    name,
+    /** Its entities have the masks that the config gives them. */
+    definition: maskedDefinition(asked, masks),
+    masks,
+    address,
+    sink,
+    /** The same sink and name, also where the records are read into another sink. */
+    storedIn: { name, sink },
+    schedule: file.schedule ?? null,
+    /** How old stored data may be before an operator is alerted; null: no limit. */
+    freshWithinMs,
+    /** Partitions walked at a time. */
+    concurrency: file.concurrency ?? definition.rateLimit.concurrency,
+    /** False: by the connector type, until the API states another one. */
+    isRateSet: file.rateLimit !== undefined,
+    requestsPerSecond: file.rateLimit?.requestsPerSecond ?? definition.rateLimit.requestsPerSecond,
+    /** The entities to read, with their settings; excluded ones are absent. */
+    entities,
+    /** The files that are fetched after each sync; null: none. */
+    downloads,
+  };
+}
+
+/** Every change is a line of its own there, and stays. */
+function checkNoHistory(file: ConnectorFile, at: readonly string[], note: Note): void {
+  const places = [
+    { history: file.history, path: [...at, 'history'] },
+    ...Object.entries(file.entities).map(([name, { history }]) => ({
+      history,
+      path: [...at, 'entities', name, 'history'],
+    })),
+  ];
+  for (const { history, path } of places) {
+    if (history === undefined || history === null) continue;
+    note(
+      path,
+      'belongs to sinks of type sqlite and postgres: the lines of a jsonl sink are its history, of each key in the order of _seq (docs/guides/history.md#jsonl shows how to read them)',
+    );
+  }
+}
+
+/** The service itself can be asked for what a connector with credentials reads. */
+function checkAsked(
+  { name, upstream }: Definition,
+  entities: Entities,
+  at: readonly string[],
+  note: Note,
+): void {
+  const others = [...entities.keys()].filter((entity) => upstream?.entities.has(entity) !== true);
+  if (others.length === 0) return;
+  const one = others.length === 1;
+  note(
+    at,
+    `the connector type ${name} does not say how its service is asked for ${firstNames(others)}: exclude ${one ? 'it' : 'them'}, or read ${one ? 'it' : 'them'} through an API`,
+  );
+}
+
+type BuildPart<Part> = (alike: readonly unknown[], note: Note, build: (note: Note) => Part) => Part;
+
+/**
+ * Equal parts are built once and shared, for configs with ten thousand connectors. A part with problems is built for
+ * each connector, to report them all.
+ */
+function openParts<Part>(): BuildPart<Part> {
+  const soundByText = new Map<string, Part>();
+  return (alike, note, build) => {
+    const text = JSON.stringify(alike);
+    const known = soundByText.get(text);
+    if (known !== undefined) return known;
+    let isSound = true;
+    const part = build((...problem) => {
+      isSound = false;
+      note(...problem);
+    });
+    if (isSound) soundByText.set(text, part);
+    return part;
+  };
+}
+
+/** Through the API. */
+function addressOf({ id, workspace }: ConnectorFile, at: readonly string[], note: Note) {
+  if (workspace !== undefined) {
+    if (id !== undefined) note([...at, 'workspace'], 'expected either id or workspace, got both');
+    return { kind: 'workspace', workspace } as const;
+  }
+  if (id === undefined) {
+    note(
+      at,
+      'expected id (the connector in the API) or workspace (to find it by definition), or credentials (to read the service itself)',
+    );
+  } else if (!isConnectorId(id)) note([...at, 'id'], 'expected 1 to 128 letters, digits, "_" and "-"');
+  // `as`: what is none is noted.
+  return { kind: 'id', id: id as ConnectorId } as const;
+}
+
+function unknown(what: string, name: string, known: Iterable<string>): string {
+  const names = [...known];
+  const all = names.length === 0 ? 'none is declared' : `known are ${firstNames(names)}`;
+  return `no such ${what}: ${JSON.stringify(name)}${suggestName(name, names) || `; ${all}`}`;
+}
+
+interface DirectPlace {
+  readonly at: readonly string[];
+  readonly note: Note;
+  /** Where a sign-in of the connector is stored; null: nowhere. */
+  readonly signIns?: {
+    readonly connector: string;
+    readonly sink: Sink;
+    readonly key: Secret | null;
+  } | null;
+}
+
+/** The service itself, by credentials of the config. No value is repeated in a problem: all are secret. */
+export function buildDirect(
+  { id, workspace }: Pick<ConnectorFile, 'id' | 'workspace'>,
+  given: Readonly<Record<string, string>>,
+  definition: Definition,
+  { at: connectorAt, note, signIns = null }: DirectPlace,
+) {
+  const at = [...connectorAt, 'credentials'];
+  if (id !== undefined || workspace !== undefined) {
+    note(at, 'expected either credentials (to read the service itself) or id or workspace, got both');
+  }
+  const { upstream, credentials: shapes, name } = definition;
+  if (upstream === null) {
+    note(
+      at,
+      `the connector type ${name} does not say how its service is called, so only an API can read it: expected id or workspace`,
+    );
+  }
+  for (const { field, message } of credentialProblems(definition, given)) {
+    const ways =
+      field === null && shapes.length > 1
+        ? `; the ways to sign in: ${shapes.map(shapeText).join(' or ')}`
+        : '';
+    note(field === null ? at : [...at, field], `${plain(message)}${ways}`);
+  }
+  const way = shapes.find((shape) => credentialProblems({ credentials: [shape] }, given).length === 0);
+  const auth = upstream?.auth.get(way?.title ?? '');
+  if (auth?.kind === 'refresh' && auth.rotates && given[auth.refreshToken] !== undefined) {
+    note(
+      [...at, auth.refreshToken],
+      `each use of it makes another one, which a config has no place for: leave it out (the connector works until ${auth.accessToken} ends), use ${otherWays(definition, way?.title)}, or give the credentials to "connector-sync serve", which stores the new ones`,
+    );
+  }
+  const signIn = auth?.kind === 'authorizationCode' ? signIns : null;
+  if (signIn?.sink.type === 'postgres' && signIn.key === null) {
+    note(
+      at,
+      'expected signIns.key in the config: it seals what "login" stores in the PostgreSQL sink. Make one with "openssl rand -base64 32"',
+    );
+  }
+  const credentials: ReadonlyMap<string, Secret> = mapOf(given, (value) => new Secret(value));
+  return { kind: 'direct', credentials, signIn } as const;
+}
+
+/** As the other problems of a config begin and end. */
+function plain(message: string): string {
+  return `${message.charAt(0).toLowerCase()}${message.slice(1).replace(/\.$/, '')}`;
+}
+
+function otherWays({ credentials }: Definition, title: string | undefined): string {
+  const others = credentials.filter((shape) => shape.title !== title).map(shapeText);
+  return others.length === 0 ? 'another way to sign in' : others.join(' or ');
+}
+
+const defaultFullEveryMs = 7 * 86_400_000;
+
+type EntitySettings = Readonly<ReturnType<typeof buildEntity>>;
+type Entities = ReadonlyMap<EntityName, EntitySettings>;
+
+/** What the file says of a connector, and where. */
+interface Written {
+  readonly file: ConnectorFile;
+  readonly definition: Definition;
+  readonly at: readonly string[];
+  readonly note: Note;
+}
+
+/** The entities that a connector reads, in the definition's order, with what the file says of each. */
+function buildEntities(written: Written): Entities {
+  const { file, definition, at, note } = written;
+  const names: readonly string[] = [...definition.entities.keys()];
+  for (const name of Object.keys(file.entities)) {
+    if (names.includes(name)) continue;
+    note([...at, 'entities', name], `no such entity in ${definition.name}${suggestName(name, names)}`);
+  }
+  const built = new Map(
+    [...definition.entities].map(([name, entity]) => [name, buildEntity(entity, written)] as const),
+  );
+  return selectEntities(built, written);
+}
+
+function buildEntity(entity: Entity, { file: connector, at: connectorAt, note }: Written) {
+  const file: EntitySettingsFile = connector.entities[entity.name] ?? {};
+  const at = [...connectorAt, 'entities', entity.name];
+  return {
+    /** One set of `list` parameters per variant; default: `[{}]`. */
+    variants: buildVariants(entity, file, at, note),
+    /** Parent entities whose records lead to this one's partitions; the definition's defaults unless chosen. */
+    parents: buildParents(entity, file.parents, [...at, 'parents'], note),
+    fullEveryMs: file.fullEvery ?? defaultFullEveryMs,
+    /** The entity's, or else the connector's. */
+    freshWithinMs: file.freshWithin ?? connector.freshWithin ?? null,
+    /** What is done with a field that the definition does not declare. The entity's, or else the connector's. */
+    onSchemaChange: file.onSchemaChange ?? connector.onSchemaChange,
+    /** How versions of rows are kept; null: there are none. The entity's, or else the connector's. */
+    history: (file.history === undefined ? connector.history : file.history) ?? null,
+    ...retentionOf({ ...connector.retention, ...file.retention }),
+    /**
+     * False: how many records a listing has, as the API counts them, is used for nothing. Absent: as the definition
+     * says.
+     */
+    ...(file.totals !== undefined && { trustsTotal: file.totals === 'trust' }),
+  };
+}
+
+/** How long what is no longer at the source is kept. Absent: as long as the sink keeps it by itself. */
+function retentionOf({ deletedRows, quarantine, downloads }: NonNullable<ConnectorFile['retention']>) {
+  if (deletedRows === undefined && quarantine === undefined && downloads === undefined) return {};
+  const retention = {
+    ...(deletedRows !== undefined && { deletedRowsMs: deletedRows }),
+    ...(quarantine !== undefined && { quarantineMs: quarantine }),
+    ...(downloads !== undefined && { downloadsMs: downloads }),
+  };
+  return { retention };
+}
+
+function buildVariants(
+  entity: Entity,
+  file: EntitySettingsFile,
+  at: readonly string[],
+  note: Note,
+): readonly Params[] {
+  if (file.params !== undefined && file.variants !== undefined) {
+    note([...at, 'variants'], 'expected either params or variants, got both');
+  }
+  const variants: Params[] = [];
+  const seen = new Set<string>();
+  for (const [index, params] of (file.variants ?? [file.params ?? {}]).entries()) {
+    const here = file.variants === undefined ? [...at, 'params'] : [...at, 'variants', index];
+    const variant = buildVariant(entity, params, here, note);
+    // Canonical enough: a parameter's value is converted, only the order of the names differs.
+    const text = JSON.stringify(Object.entries(variant).sort(([left], [right]) => (left < right ? -1 : 1)));
+    if (seen.has(text)) {
+      note(here, 'says the same as another variant: every record would be read twice');
+    }
+    seen.add(text);
+    variants.push(variant);
+  }
+  return variants;
+}
+
+function buildVariant(entity: Entity, params: Params, at: readonly (string | number)[], note: Note): Params {
+  const list = entity.actions.get('list') ?? { params: new Map<string, Param>() };
+  const taken = takenParams(entity);
+  for (const [name, value] of Object.entries(params)) {
+    const why = taken.get(name);
+    if (why !== undefined) {
+      note([...at, name], why);
+      continue;
+    }
+    for (const message of checkParams(list, { [name]: value })) {
+      note([...at, name], message);
+    }
+  }
+  return convertParams(list, params);
+}
+
+/** Parameters that the program sets, and why a user may not. */
+function takenParams(entity: Entity): ReadonlyMap<string, string> {
+  const filled = entity.parents.flatMap((parent) =>
+    [...parent.params.keys()].map(
+      (name) => [name, `is filled from every record of ${parent.entity}; leave it out`] as const,
+    ),
+  );
+  return new Map([...walkParams(entity), ...filled]);
+}
+
+/** Those that are the same for every listing of the entity, or change with each page. */
+export function walkParams(entity: Entity): ReadonlyMap<string, string> {
+  const taken = (names: Iterable<string>, why: string) => [...names].map((name) => [name, why] as const);
+  const paging = pagingParams(entity.pagination).map(({ name }) => name);
+  return new Map([
+    ...taken(paging, 'is set page by page; leave it out'),
+    ...taken(Object.keys(entity.fixedParams), 'is fixed by the definition; leave it out'),
+    ...taken(
+      Object.keys(entity.order?.params ?? {}),
+      'sets the order that a complete read needs; leave it out',
+    ),
+  ]);
+}
+
+function buildParents(
+  entity: Entity,
+  chosen: readonly string[] | undefined,
+  at: readonly string[],
+  note: Note,
+): readonly EntityName[] {
+  if (chosen === undefined) {
+    return entity.parents.filter((parent) => parent.byDefault).map((parent) => parent.entity);
+  }
+  const known = entity.parents.map((parent) => parent.entity);
+  for (const [index, name] of chosen.entries()) {
+    if (!known.some((parent) => parent === name)) {
+      const all = known.length === 0 ? 'it has none' : `its parents are ${known.join(', ')}`;
+      note([...at, String(index)], `${JSON.stringify(name)} is no parent of ${entity.name}: ${all}`);
+    }
+  }
+  return known.filter((parent) => chosen.includes(parent));
+}
+
+/**
+ * Leaves the entities that `include` names (all without it) and `exclude` does not. An entity is found through its
+ * parents' records, so each that stays needs its parents to stay; leaving one out silently would look like an empty
+ * table.
+ */
+function selectEntities(entities: Entities, written: Written): Entities {
+  const { file, definition, at, note } = written;
+  const known: readonly string[] = [...definition.entities.keys()];
+  for (const key of ['include', 'exclude'] as const) {
+    (file[key] ?? []).forEach((name, index) => {
+      if (known.includes(name)) return;
+      const message = `no such entity in ${definition.name}: ${JSON.stringify(name)}${suggestName(name, known)}`;
+      note([...at, key, String(index)], message);
+    });
+  }
+  const selected = new Map(
+    [...entities].filter(
+      ([name]) => (file.include === undefined || file.include.includes(name)) && !file.exclude.includes(name),
+    ),
+  );
+  if (selected.size === 0) {
+    note(at, 'expected at least one entity to read, got none');
+  }
+  checkExcludedParents(entities, selected, written);
+  checkIncludedChildren(selected, written);
+  return selected;
+}
+
+function checkExcludedParents(entities: Entities, selected: Entities, { file, at, note }: Written): void {
+  for (const name of entities.keys()) {
+    const index = file.exclude.indexOf(name);
+    const orphans = index === -1 ? [] : descendants(name, entities).filter((child) => selected.has(child));
+    if (orphans.length > 0) {
+      note(
+        [...at, 'exclude', String(index)],
+        `without ${name} nothing leads to ${orphans.join(', ')}: exclude ${orphans.length === 1 ? 'it' : 'them'} as well`,
+      );
+    }
+  }
+}
+
+function checkIncludedChildren(selected: Entities, { file, at, note }: Written): void {
+  for (const [name, { parents }] of selected) {
+    const index = (file.include ?? []).indexOf(name);
+    const missing = parents.filter((parent) => !selected.has(parent) && !file.exclude.includes(parent));
+    if (index !== -1 && missing.length > 0) {
+      note(
+        [...at, 'include', String(index)],
+        `${name} is found through ${missing.join(', ')}: include ${missing.length === 1 ? 'it' : 'them'} as well`,
+      );
+    }
+  }
+}
+
+/** Everything that is found through an entity, near ones first. */
+function descendants(name: EntityName, entities: Entities): readonly EntityName[] {
+  const found: EntityName[] = [];
+  for (const [child, { parents }] of entities) {
+    // Parents stand before their children, so one pass finds grandchildren too.
+    if (parents.includes(name) || parents.some((parent) => found.includes(parent))) found.push(child);
+  }
+  return found;
+}
+
+interface OfConnector {
+  readonly definition: Definition;
+  /** Those that the connector reads. */
+  readonly read: ReadonlySet<EntityName>;
+  readonly sinks: Iterable<Sink>;
+  /** Its own. */
+  readonly sink: Sink;
+  /** Of the config file: relative paths begin there. */
+  readonly folder: string;
+  readonly at: readonly string[];
+}
+
+/** Whose files a connector fetches, and where to; null where the file says nothing of it. */
+function buildDownloads(file: DownloadsFile | undefined, of: OfConnector, note: Note) {
+  if (file === undefined) return null;
+  const { at, folder } = of;
+  const directory = path.resolve(folder, file.directory);
+  const sink = [...of.sinks].find((one) => isStoredIn(one, directory));
+  if (sink !== undefined) {
+    note(
+      [...at, 'directory'],
+      `the sink ${sink.name} stores its records there; give files a separate directory`,
+    );
+  }
+  if (isSharedSink(of.sink.type) && !file.shared) {
+    note(
+      [...at, 'directory'],
+      `sink ${of.sink.name} may be written from several machines, which must see the same files: expected a directory that they share, and shared: true`,
+    );
+  }
+  return {
+    /** Absolute; files lie in `<directory>/<connector>/<entity>/`. */
+    directory,
+    /** Of the connector's entities, those whose files are fetched. Not empty. */
+    entities: downloadedEntities(file, of, note),
+    /** A larger file is not fetched, and counts as failed. */
+    maxBytes: file.maxBytes,
+  };
+}
+
+function isStoredIn(sink: Sink, directory: string): boolean {
+  switch (sink.type) {
+    case 'sqlite':
+      return directory === sink.path;
+    case 'jsonl':
+      return directory === sink.directory;
+    case 'postgres':
+      return false;
+  }
+}
+
+function downloadedEntities(
+  { entities }: DownloadsFile,
+  { definition, read, at }: OfConnector,
+  note: Note,
+): readonly EntityName[] {
+  const known = [...definition.entities.keys()];
+  const withFiles = known.filter((name) => definition.entities.get(name)?.actions.has('download') === true);
+  if (entities === undefined) {
+    const found = withFiles.filter((name) => read.has(name));
+    if (found.length === 0) note(at, `${none(definition, withFiles)}; leave downloads out`);
+    return found;
+  }
+  entities.forEach((name, index) => {
+    const here = [...at, 'entities', String(index)];
+    if (!known.some((entity) => entity === name)) {
+      const suggestion = suggestName(name, withFiles);
+      note(here, `no such entity in ${definition.name}: ${JSON.stringify(name)}${suggestion}`);
+    } else if (!withFiles.some((entity) => entity === name)) {
+      note(here, `${name} has no files: expected one of ${withFiles.join(', ') || 'none'}`);
+    } else if (![...read].some((entity) => entity === name)) {
+      note(here, `${name} is not read: its files are known from its records`);
+    } else if (entities.indexOf(name) !== index) {
+      note(here, `${name} is named twice`);
+    }
+  });
+  return withFiles.filter((name) => entities.includes(name));
+}
+
+function none({ name }: Definition, withFiles: readonly EntityName[]): string {
+  return withFiles.length === 0
+    ? `no entity of ${name} has files`
+    : `none of the entities that have files (${withFiles.join(', ')}) is read`;
+}

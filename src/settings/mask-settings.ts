@@ -1,0 +1,443 @@
+import { createHmac, hash } from 'node:crypto';
+import { writeJson } from '../core/json-text.ts';
+import type { EntityName } from '../core/names.ts';
+import { readKey } from '../core/read-key.ts';
+import type { RecordMask } from '../core/records.ts';
+import type { Secret } from '../core/secret.ts';
+import { usage } from '../core/usage-error.ts';
+import type { Note } from '../definitions/check-names.ts';
+import type { Definition, Entity } from '../definitions/definition.ts';
+import {
+  ruleAt,
+  ruleOfPath,
+  ruleTree,
+  compileMask,
+  type Masks,
+  type MaskRule,
+  type MaskRules,
+} from '../definitions/mask/masks.ts';
+import { noSuch } from '../definitions/suggest-name.ts';
+import { createSealer, derivedKey } from '../files/sealer.ts';
+import type { ConnectorFile, EntityMaskFile, MaskRuleFile } from './settings-file.ts';
+
+interface Written {
+  readonly file: Pick<ConnectorFile, 'mask'>;
+  readonly definition: Definition;
+  /** The entities that are read. */
+  readonly entities: ReadEntities;
+  /** Null: there is none, or it is missing here. */
+  readonly key: Secret | null;
+  /** Of the connector. */
+  readonly at: readonly string[];
+  readonly note: Note;
+  /** Of a server: its clients ask for pages by what they were answered. */
+  readonly isServed?: boolean;
+}
+
+const maxPathNames = 20;
+
+/** The masks of a connector. A mask that keeps the sync from working as it must is refused, with the reason. */
+export function buildMasks(written: Written): Masks {
+  const { file, definition, key, at, note } = written;
+  const masks = new Map<EntityName, { rules: MaskRules; mask: ReturnType<typeof openRecordMask> }>();
+  const names = [...definition.entities.keys()];
+  for (const [name, mask] of Object.entries(file.mask)) {
+    const entity = definition.entities.get(name as EntityName);
+    if (entity === undefined) {
+      note([...at, 'mask', name], noSuch(`entity in ${definition.name}`, name, names));
+      continue;
+    }
+    const rules = rulesOf(mask);
+    checkPaths(mask, [...at, 'mask', name], note);
+    checkNeeded(written, entity, rules);
+    masks.set(entity.name, { rules, mask: openRecordMask(rules, key) });
+  }
+  checkLinked(written, masks);
+  if (masks.size > 0 && key === null) {
+    note(['mask', 'key'], 'is missing; expected a key, because connectors have a mask');
+  }
+  return masks;
+}
+
+function rulesOf({ fields, unknownFields }: EntityMaskFile): MaskRules {
+  return {
+    unknownFields,
+    fields: new Map(Object.entries(fields).map(([path, rule]) => [path, ruleOf(rule)])),
+  };
+}
+
+function ruleOf(rule: MaskRuleFile): MaskRule {
+  if (rule === 'hash') return { kind: 'hash', as: 'value' };
+  if (typeof rule === 'string') return { kind: rule };
+  return 'hash' in rule ? { kind: 'hash', as: rule.hash.as } : { kind: 'truncate', length: rule.truncate };
+}
+
+function checkPaths({ fields }: EntityMaskFile, at: readonly string[], note: Note): void {
+  const paths = Object.keys(fields);
+  for (const path of paths) {
+    const names = path.split('.');
+    const here = [...at, 'fields', path];
+    if (names.includes('') || names.length > maxPathNames) {
+      note(
+        here,
+        `expected at most ${maxPathNames} names joined by dots, such as merge_fields.PHONE or properties.*.email`,
+      );
+    }
+    const outer = paths.find((other) => path.startsWith(`${other}.`) && fields[other] !== 'keep');
+    if (outer !== undefined) {
+      note(here, `has no effect: ${outer} masks all that is in it; leave out one of them`);
+    }
+  }
+}
+
+function checkNeeded(
+  { definition, entities, at, note, isServed = false }: Written,
+  entity: Entity,
+  rules: MaskRules,
+): void {
+  const tree = ruleTree(rules);
+  const place = [...at, 'mask', entity.name];
+  const seen = new Set<string>();
+  for (const { path, why, mayHash } of neededFields(definition, entity, entities, { isServed })) {
+    const rule = ruleAt(rules, tree, path);
+    const field = path.join('.');
+    if (rule.kind === 'keep' || (mayHash && rule.kind === 'hash') || seen.has(field)) continue;
+    if (isFilledIn(entity, field)) continue;
+    seen.add(field);
+    const others = mayHash ? 'hash or keep it' : 'keep it';
+    note(place, `expected ${field} as it comes, got ${rule.kind}: it is ${why}; ${others}`);
+  }
+  for (const field of entity.parents.flatMap(({ inject }) => [...inject.keys()])) {
+    if (ruleAt({ unknownFields: 'keep' }, tree, [field]).kind === 'keep') continue;
+    note(
+      place,
+      `expected ${field} as it is: it is filled in from what the listing is asked for by; leave it out`,
+    );
+  }
+}
+
+/**
+ * What is masked in one table is not left in clear in another that holds the same values: they are masked alike, or
+ * dropped. What a sync needs in clear is kept, and the config says so.
+ */
+function checkLinked(written: Written, masks: Masks): void {
+  const { definition, entities, at, note } = written;
+  for (const [name, { rules }] of masks) {
+    const entity = definition.entities.get(name);
+    if (entity === undefined) continue;
+    for (const path of linkedPaths(definition, entity)) {
+      const rule = ruleOfPath(rules, path);
+      if (rule.kind === 'keep') continue;
+      const missing = linkedFields(definition, entities, { entity, path }).flatMap((other) =>
+        missingLine(written, masks, other, rule),
+      );
+      if (missing.length === 0) continue;
+      const masked = `${path} is masked, and fields of other records hold the same values`;
+      note([...at, 'mask', name], `${masked}: add ${missing.join(', ')}; or keep ${path}`);
+    }
+  }
+}
+
+/** What the config has to say of a field whose values are masked elsewhere by a rule; empty: it says so. */
+function missingLine(
+  { definition, entities, isServed = false }: Written,
+  masks: Masks,
+  { entity, path }: EntityField,
+  rule: MaskRule,
+): readonly string[] {
+  const line = (text: string): string => `${entity.name}: { fields: { ${path}: ${text} } }`;
+  const rules = masks.get(entity.name)?.rules ?? noRules;
+  const needed = neededFields(definition, entity, entities, { isServed }).find(
+    (one) => one.path.join('.') === path && !one.mayHash,
+  );
+  if (needed !== undefined) {
+    return rules.fields.get(path)?.kind === 'keep' ? [] : [`${line('keep')} (it is ${needed.why})`];
+  }
+  const own = ruleOfPath(rules, path);
+  return own.kind === 'drop' || ruleText(own) === ruleText(rule) ? [] : [line(ruleText(rule))];
+}
+
+const noRules: MaskRules = { fields: new Map(), unknownFields: 'keep' };
+
+/** As a config has it. */
+function ruleText(rule: MaskRule): string {
+  if (rule.kind === 'truncate') return `{ truncate: ${rule.length} }`;
+  return rule.kind === 'hash' && rule.as !== 'value' ? `{ hash: { as: ${rule.as} } }` : rule.kind;
+}
+
+/** From the listing's parameters: it does not come with the record. */
+function isFilledIn({ parents, recursive }: Entity, field: string): boolean {
+  const filled = parents.every(({ inject }) => inject.has(field)) && parents.length > 0;
+  const { rootField, depthField, positionField } = recursive ?? {};
+  return filled || [rootField, depthField, positionField].includes(field);
+}
+
+/** A field, by its path in the records of an entity. */
+interface EntityField {
+  readonly entity: Entity;
+  readonly path: string;
+}
+
+/**
+ * The other fields that hold the same values as this one, in the entities that are read: what it refers to, and what
+ * refers to the same. Without what parents fill in: no mask may name that.
+ */
+function linkedFields(
+  { entities }: Definition,
+  read: ReadonlyMap<EntityName, unknown>,
+  { entity, path }: EntityField,
+): readonly EntityField[] {
+  const end = entity.references.get(path) ?? { entity: entity.name, field: path };
+  const isEnd = (to: typeof end): boolean => to.entity === end.entity && to.field === end.field;
+  return [...entities.values()]
+    .filter(({ name }) => read.has(name))
+    .flatMap((other) => [
+      ...(other.name === end.entity ? [{ entity: other, path: end.field }] : []),
+      ...[...other.references].flatMap(([from, to]) => (isEnd(to) ? [{ entity: other, path: from }] : [])),
+    ])
+    .filter((other) => other.entity.name !== entity.name || other.path !== path);
+}
+
+/** The fields of an entity whose values others may hold as well: those of its key, and those that others refer to. */
+function linkedPaths({ entities }: Definition, { name, key }: Entity): readonly string[] {
+  const referred = [...entities.values()].flatMap(({ references }) =>
+    [...references.values()].flatMap((to) => (to.entity === name ? [to.field] : [])),
+  );
+  return [...new Set([...key, ...referred])];
+}
+
+/** The entities that are read, with the parents that they are found by. */
+type ReadEntities = ReadonlyMap<EntityName, { readonly parents: readonly EntityName[] }>;
+
+/** A field that a sync works with. */
+interface NeededField {
+  /** The names on the way to it. */
+  readonly path: readonly string[];
+  /** What for, for a sentence: "email is ...". */
+  readonly why: string;
+  /** Whether a hash does as well as the value. */
+  readonly mayHash: boolean;
+}
+
+/**
+ * The fields of an entity whose clear values a sync needs: to ask the service, to know which records are of this kind
+ * and which changed, or to tell one record from another. `chosen`: the entities that are read;
+ * `isServed`: clients read them.
+ */
+function neededFields(
+  definition: Definition,
+  entity: Entity,
+  chosen: ReadEntities,
+  { isServed }: { readonly isServed: boolean },
+): readonly NeededField[] {
+  const { actions, incremental, order, only, recursive, explode, whole, key, isKeyless, pagination } = entity;
+  const needed = (field: string, why: string, mayHash = false): NeededField => ({
+    path: field.split('.'),
+    why,
+    mayHash,
+  });
+  const children = [...chosen].flatMap(([name, { parents }]) =>
+    parents.includes(entity.name)
+      ? (definition.entities.get(name)?.parents ?? [])
+          .filter((parent) => parent.entity === entity.name)
+          .map((parent) => ({ name, ...parent }))
+      : [],
+  );
+  const download = actions.get('download');
+  return [
+    ...[...(actions.get('get')?.key.values() ?? [])].map((field) =>
+      needed(field, `needed to ask for a single record`),
+    ),
+    ...[...(download?.key.values() ?? [])].map((field) => needed(field, 'needed to ask for the file')),
+    ...(download?.file?.version ?? []).map((field) =>
+      needed(field, 'what tells that a file has changed', true),
+    ),
+    ...children.flatMap(({ name, params, when, marker }) => [
+      ...[...params.values()].map((field) => needed(field, `needed to ask for ${name}`)),
+      ...when.map(({ field }) => needed(field, `what decides whether there are ${name}`)),
+      ...(marker === null ? [] : [needed(marker.field, `what tells that ${name} have changed`)]),
+    ]),
+    ...(incremental === null
+      ? []
+      : [needed(incremental.field, 'the change value that changes are asked for by')]),
+    ...(isServed && pagination.kind === 'lastRecord'
+      ? [needed(pagination.field, 'what the next page is asked for by')]
+      : []),
+    ...(order === null ? [] : [needed(order.field, 'what listings are sorted by')]),
+    ...(only === null ? [] : [needed(only.field, 'what decides which records are read')]),
+    ...entity.unlisted.map(({ field }) => needed(field, 'what tells why a record is not listed')),
+    ...(recursive === null
+      ? []
+      : ['id', recursive.flag, recursive.parentField, recursive.typeField].map((field) =>
+          needed(field, 'needed to follow the tree of records'),
+        )),
+    ...(isKeyless === true
+      ? []
+      : key.map((field) =>
+          download === undefined
+            ? needed(field, 'part of the key', true)
+            : needed(field, 'part of the key, by which files are stored'),
+        )),
+    ...whole.map((field) => needed(field, 'what tells that a record came whole', true)),
+    ...(explode === null
+      ? []
+      : explode.key
+          .filter((name) => !explode.carry.includes(name))
+          .map((name) => needed(`${explode.field}.${name}`, 'part of the key', true))),
+  ];
+}
+
+/** To be raised where the same rules come to mean another value: every masked entity is then read in full. */
+const maskVersion = 2;
+
+const hashedText = /^hmac-[0-9a-f]{8}-[0-9a-f]{64}$/;
+
+/** Whether a text is what a mask has made of a value. */
+function isHashed(text: string): boolean {
+  return hashedText.test(text);
+}
+
+/** By which key a value was hashed: of a constant, so that it gives nothing of the key away. */
+function maskKeyId(key: Secret): string {
+  return hmac(keyOf(key), 'connector-sync mask key id').slice(0, 8);
+}
+
+/** The mask of one entity. Without the key, which may be missing where nothing is read, it masks nothing and throws. */
+export function openRecordMask(rules: MaskRules, key: Secret | null): RecordMask {
+  if (key === null) {
+    const nothing = { record: noKey, stored: noKey, rawKey: noKey, seal: noKey, open: noKey };
+    return { fingerprint: '', keyId: '', ...nothing };
+  }
+  const keyId = maskKeyId(key);
+  const fields = [...rules.fields].toSorted(([left], [right]) => (left < right ? -1 : 1));
+  const about = writeJson([maskVersion, fields, rules.unknownFields, keyId]);
+  const fingerprint = hash('sha256', about, 'hex').slice(0, 32);
+  const bytes = keyOf(key);
+  const prefix = `hmac-${keyId}-`;
+  const hashOf = (text: string): string => prefix + hmac(bytes, text);
+  const rawKey = derivedKey(bytes, 'mask bytes');
+  // Its messages are never shown.
+  const sealer = createSealer(bytes, { purpose: 'mask positions', otherKey: '', damaged: '' });
+  return {
+    fingerprint,
+    keyId,
+    record: compileMask(rules, hashOf),
+    stored: compileMask(rules, hashOf, isHashed),
+    rawKey: (secret) => hmac(rawKey, `${secret}${fingerprint}`),
+    seal: (text) => sealer.seal(text, sealedFor).toString('base64'),
+    open: (sealed) => {
+      try {
+        return sealer.open(Buffer.from(sealed, 'base64'), sealedFor);
+      } catch {
+        // Of another key or damaged: what it was for starts from the beginning.
+        return null;
+      }
+    },
+  };
+}
+
+const sealedFor = 'position';
+
+function keyOf(key: Secret): Buffer {
+  const bytes = readKey(key.reveal());
+  if (bytes === null) throw new TypeError('a key was not checked');
+  return bytes;
+}
+
+function hmac(key: Buffer, text: string): string {
+  return createHmac('sha256', key).update(text).digest('hex');
+}
+
+function noKey(): never {
+  throw usage('mask.key is missing here: without it no record of a masked entity can be read.');
+}
+
+/** A field that came and that the definition does not declare. */
+interface UndeclaredField {
+  readonly entity: EntityName;
+  readonly field: string;
+}
+
+/**
+ * What masked entities store in clear although a person may not expect it: fields that give a masked value away, fields
+ * that the definition does not declare and no rule covers, and rules for fields that are not known.
+ */
+export function maskGaps(
+  definition: Definition,
+  /** The entities that are read. */
+  read: ReadonlyMap<EntityName, unknown>,
+  masks: Masks,
+  undeclared: readonly UndeclaredField[],
+): readonly { readonly entity: EntityName; readonly detail: string }[] {
+  return [...masks].flatMap(([name, { rules }]) => {
+    const entity = definition.entities.get(name);
+    if (entity === undefined) return [];
+    const met = undeclared.flatMap(({ entity: of, field }) => (of === name ? [field] : []));
+    const linked = [...new Set([...linkedPaths(definition, entity), ...entity.references.keys()])].map(
+      (path) => ({ path, others: linkedFields(definition, read, { entity, path }) }),
+    );
+    const details = [
+      ...revealing(entity, rules),
+      ...linked.flatMap(({ path, others }) => inClearElsewhere(path, others, rules, masks)),
+      ...uncovered(rules, met),
+      ...unknown(entity, rules, met),
+    ];
+    return details.map((detail) => ({ entity: name, detail }));
+  });
+}
+
+function revealing({ reveals, filledFrom }: Entity, rules: MaskRules): readonly string[] {
+  const tree = ruleTree(rules);
+  const isMasked = (field: string): boolean => ruleAt(rules, tree, [field]).kind !== 'keep';
+  const pairs = [
+    ...[...reveals].map(([field, revealed]) => [field, revealed] as const),
+    ...[...filledFrom].map(([field, source]) => [field, [source]] as const),
+  ];
+  return pairs.flatMap(([field, revealed]) => {
+    const given = isMasked(field) ? [] : revealed.filter(isMasked);
+    return given.length === 0 ? [] : [`${field} is stored in clear and gives ${given.join(' and ')} away`];
+  });
+}
+
+function inClearElsewhere(
+  path: string,
+  others: readonly EntityField[],
+  rules: MaskRules,
+  masks: Masks,
+): readonly string[] {
+  const { kind } = ruleOfPath(rules, path);
+  if (kind === 'keep' || kind === 'drop') return [];
+  const clear = others.flatMap(({ entity: { name }, path: other }) => {
+    const theirs = masks.get(name)?.rules;
+    return theirs === undefined || ruleOfPath(theirs, other).kind === 'keep' ? [`${name}.${other}`] : [];
+  });
+  return clear.length === 0
+    ? []
+    : [`${path} is masked, and the same values are in clear in ${clear.join(', ')}`];
+}
+
+function uncovered(rules: MaskRules, met: readonly string[]): readonly string[] {
+  const tree = ruleTree(rules);
+  const fields = met.filter((field) => {
+    const path = field.split('.');
+    const names = new Set([...rules.fields.keys()].map((rule) => rule.split('.')[0]));
+    return !names.has(path[0]) && !names.has('*') && ruleAt(rules, tree, path).kind === 'keep';
+  });
+  if (fields.length === 0) return [];
+  return [
+    `no rule covers undeclared fields that came: ${fields.map((field) => JSON.stringify(field)).join(', ')}`,
+  ];
+}
+
+function unknown(entity: Entity, { fields }: MaskRules, met: readonly string[]): readonly string[] {
+  const known = new Set([
+    ...entity.fields.keys(),
+    ...met,
+    ...entity.filledFrom.values(),
+    ...entity.ignored,
+    '*',
+  ]);
+  const paths = [...fields.keys()].filter((path) => !known.has(path.split('.', 1)[0] ?? ''));
+  if (paths.length === 0) return [];
+  return [`the definition declares no such field, and none has come: ${paths.join(', ')}`];
+}

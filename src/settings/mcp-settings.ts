@@ -1,0 +1,117 @@
+import * as z from 'zod';
+import { isLikeGlob } from '../core/glob.ts';
+import { Secret } from '../core/secret.ts';
+import type { Note } from '../definitions/check-names.ts';
+import type { Definition } from '../definitions/definition.ts';
+import { strictObject } from '../definitions/schema-problems.ts';
+import { firstNames, noSuch } from '../definitions/suggest-name.ts';
+import { secret } from './texts.ts';
+
+/** What `mcp` serves to agents. */
+export const mcpFile = strictObject({
+  connectors: z.array(z.string().min(1)).default([]).meta({
+    description: 'The connectors that agents may read, * stands for any text; none named: all',
+  }),
+  exclude: z.array(z.string().min(1)).default([]).meta({
+    description:
+      'What agents never see: an entity or a field of one, such as list_members.email_address; newsletter/list_members is that of one connector',
+  }),
+  sql: z.boolean().default(false).meta({
+    description: 'Whether agents may query what they see by SQL, as with --allow-sql',
+  }),
+  sqlUser: z.string().min(1).optional().meta({
+    description:
+      'The role that queries PostgreSQL sinks; it may read what agents see, and no more: mcp grant prints the SQL that makes it',
+  }),
+  sqlPassword: z.string().min(1).optional().meta(secret('Of that role, best as ${file:path} or ${VARIABLE}')),
+});
+
+type McpFile = z.output<typeof mcpFile>;
+
+/** What agents do not see. */
+export interface Exclusion {
+  /** Null: of every connector. */
+  readonly connector: string | null;
+  readonly entity: string;
+  /** Null: all of the entity. */
+  readonly field: string | null;
+}
+
+interface Configured {
+  readonly definition: Definition;
+}
+
+/** A name that stands for nothing is refused: what it was to hide would be shown. */
+export function buildMcp(
+  { connectors: globs, exclude, sql, sqlUser, sqlPassword }: McpFile,
+  connectors: ReadonlyMap<string, Configured>,
+  named: readonly string[],
+  note: Note,
+) {
+  for (const [index, glob] of globs.entries()) {
+    if (named.some((one) => isLikeGlob(one, glob))) continue;
+    note(
+      ['mcp', 'connectors', String(index)],
+      `no connector matches ${JSON.stringify(glob)}; the config has ${firstNames(named)}`,
+    );
+  }
+  const exclusions = exclude.flatMap((text, index) => {
+    const exclusion = readExclusion(text);
+    const problem = exclusion === null ? shape : problemOf(exclusion, connectors);
+    if (problem !== null) note(['mcp', 'exclude', String(index)], problem);
+    return exclusion ?? [];
+  });
+  if (sqlUser === undefined && sqlPassword !== undefined) {
+    note(['mcp', 'sqlPassword'], 'is the password of sqlUser, which is missing');
+  }
+  return {
+    connectors: globs,
+    exclude: exclusions,
+    sql,
+    /** Who queries PostgreSQL sinks. */
+    sqlRole:
+      sqlUser === undefined
+        ? null
+        : { user: sqlUser, password: sqlPassword === undefined ? null : new Secret(sqlPassword) },
+  };
+}
+
+const shape = 'expected an entity or a field such as list_members.email_address';
+
+function readExclusion(text: string): Exclusion | null {
+  const {
+    connector = null,
+    entity,
+    field = null,
+  } = /^(?:(?<connector>[^/.]+)\/)?(?<entity>[^/.]+)(?:\.(?<field>[^/]+))?$/.exec(text)?.groups ?? {};
+  return entity === undefined ? null : { connector, entity, field };
+}
+
+function problemOf(
+  { connector, entity, field }: Exclusion,
+  connectors: ReadonlyMap<string, Configured>,
+): string | null {
+  const chosen = connector === null ? [...connectors.values()] : [connectors.get(connector)];
+  const entities = chosen.flatMap((one) => [...(one?.definition.entities.values() ?? [])]);
+  const tables = entities.flatMap(({ table, explodedTable, explode }) => [
+    { ...table, exploded: explode?.field },
+    ...(explodedTable === null ? [] : [{ ...explodedTable, exploded: undefined }]),
+  ]);
+  if (connector !== null && !connectors.has(connector)) {
+    return noSuch('connector in the config', connector, [...connectors.keys()]);
+  }
+  const named = tables.filter((table) => table.entity === entity);
+  if (named.length === 0) {
+    const where = connector ?? 'the definitions of the config';
+    return noSuch(`entity in ${where}`, entity, [...new Set(tables.map((table) => table.entity))]);
+  }
+  if (field === null) return null;
+  if (named.some(({ key }) => key.includes(field))) {
+    return `${field} is a part of the key of ${entity}: mask it (mask of the connector), or exclude ${entity}`;
+  }
+  const fields = named.flatMap(({ columns, exploded }) => [
+    ...columns.map(({ name }) => name),
+    ...(exploded === undefined ? [] : [exploded]),
+  ]);
+  return fields.includes(field) ? null : noSuch(`field in ${entity}`, field, [...new Set(fields)]);
+}

@@ -1,0 +1,141 @@
+import { realpathSync } from 'node:fs';
+import path from 'node:path';
+import { isConnectorName, type ConnectorName } from '../core/names.ts';
+import { namePattern, type Note } from '../definitions/check-names.ts';
+import { suggestName } from '../definitions/suggest-name.ts';
+import { buildPublishPlace } from './publish-file.ts';
+import type { SettingsFile } from './settings-file.ts';
+import type { ConnectorSettings, PublishPlace, PublishSettings, SinkSettings } from './settings.ts';
+
+interface Known {
+  readonly connectors: ReadonlyMap<ConnectorName, ConnectorSettings>;
+  /** As the config names them, also those that are left out because of a problem. */
+  readonly named: readonly string[];
+  readonly sinks: ReadonlyMap<string, SinkSettings>;
+  /** Where relative paths begin. */
+  readonly folder: string;
+  /** False: something of the target is missing here, and where it is is not known. */
+  readonly isWhole: (target: string) => boolean;
+}
+
+export type At = readonly string[];
+
+/** No target has one of these names. */
+export const publishCommands: readonly string[] = ['status', 'check', 'snapshot', 'prune', 'schema', 'help'];
+
+/**
+ * The targets by name. Two of them never share a place, nor does one with a sink: each is identified by what is there.
+ */
+export function buildPublish(
+  file: SettingsFile['publish'],
+  known: Known,
+  note: Note,
+): ReadonlyMap<string, PublishSettings> {
+  const taken = [...known.sinks].flatMap(([name, sink]) =>
+    placesOf(sink).map((place) => ({ place, owner: `the sink ${name}` })),
+  );
+  const targets = new Map<string, PublishSettings>();
+  for (const [name, target] of Object.entries(file)) {
+    const at = ['publish', name];
+    if (!isConnectorName(name)) note(at, `expected ${namePattern('_ or -')}`);
+    if (publishCommands.includes(name)) {
+      note(at, `expected another name: "publish ${name}" is a command`);
+    }
+    const { connectors, when, snapshotEveryMs, keepMs, ...written } = target;
+    const place = buildPublishPlace(name, written, known.folder, note);
+    for (const own of known.isWhole(name) ? placesOf(place) : []) {
+      const other = taken.find(({ place: theirs }) => areWithinEachOther(own, theirs));
+      if (other !== undefined) {
+        const where = relationOf(own, other.place);
+        note([...at, placeSettings[place.type]], `${where} ${other.owner}; give each its own`);
+      }
+      taken.push({ place: own, owner: `the target ${name}` });
+    }
+    targets.set(name, {
+      ...place,
+      name,
+      connectors: connectorsOf(connectors, known, at, note),
+      when,
+      snapshotEveryMs,
+      keepMs,
+    });
+  }
+  return targets;
+}
+
+function connectorsOf(
+  names: readonly string[] | undefined,
+  { connectors: all, named }: Known,
+  at: At,
+  note: Note,
+): readonly ConnectorSettings[] {
+  names?.forEach((name, index) => {
+    const here = [...at, 'connectors', String(index)];
+    if (!named.includes(name)) {
+      const suggestion = suggestName(name, named);
+      note(here, `no such connector: ${JSON.stringify(name)}${suggestion}`);
+    } else if (names.indexOf(name) !== index) note(here, `${name} is named twice`);
+  });
+  const chosen = (names ?? named).flatMap((name) => {
+    const known = isConnectorName(name) ? all.get(name) : undefined;
+    return known === undefined ? [] : [known];
+  });
+  const sinks = [...new Set(chosen.map(({ sink }) => sink.name))];
+  if (named.length === 0) note(at, 'expected at least one connector in the config');
+  if (sinks.length > 1) {
+    note(
+      [...at, ...(names === undefined ? [] : ['connectors'])],
+      `expected connectors of one sink, got those of ${sinks.join(' and ')}: a publication shows one state of its sink. Make a target for each`,
+    );
+  }
+  return chosen;
+}
+
+const placeSettings = { files: 'directory', s3: 'bucket', postgres: 'schema', duckdb: 'path' } as const;
+
+/** Which storage, and the names on the way to the place in it. */
+type Place = readonly [kind: string, names: readonly string[]];
+
+function placesOf(place: PublishPlace | SinkSettings): readonly Place[] {
+  switch (place.type) {
+    case 'files':
+    case 'jsonl':
+      return [['file', realPath(place.directory).split(path.sep)]];
+    case 'duckdb':
+    case 'sqlite':
+      return [['file', realPath(place.path).split(path.sep)]];
+    case 's3':
+      return [
+        [
+          JSON.stringify(['bucket', place.endpoint, place.bucket]),
+          place.prefix.split('/').filter((name) => name !== ''),
+        ],
+      ];
+    case 'postgres':
+      return place.connection.hosts.map(({ host, port }) => [
+        JSON.stringify(['postgres', host, port, place.connection.database]),
+        [place.schema],
+      ]);
+  }
+}
+
+/** Without links, as far as it is there. */
+function realPath(name: string): string {
+  try {
+    return realpathSync(name);
+  } catch {
+    const parent = path.dirname(name);
+    return parent === name ? name : path.join(realPath(parent), path.basename(name));
+  }
+}
+
+function relationOf([, own]: Place, [, other]: Place): string {
+  if (own.length === other.length) return 'is the place of';
+  return own.length > other.length ? 'lies inside the place of' : 'contains the place of';
+}
+
+/** A glob over the outer one would find the files of the inner one. */
+function areWithinEachOther([kind, names]: Place, [otherKind, others]: Place): boolean {
+  const length = Math.min(names.length, others.length);
+  return kind === otherKind && names.slice(0, length).every((name, index) => name === others[index]);
+}

@@ -1,0 +1,380 @@
+import { isJsonObject, memberOf, isJsonArray, type JsonValue, type JsonObject } from '../core/json.ts';
+import type { EntityName } from '../core/names.ts';
+import {
+  defaultFailureClass,
+  type ErrorRule,
+  type FailureClass,
+  type HeaderTime,
+  type Wait,
+} from '../definitions/upstream/upstream-file.ts';
+import type { EmptyForm, RecordsPlace } from '../definitions/upstream/records-file.ts';
+import type { AnswerPath, AnswerPlace } from '../definitions/upstream/template.ts';
+import type { Upstream } from '../definitions/upstream/upstream.ts';
+import {
+  retryAfterMs,
+  networkFaultOf,
+  textOfBody,
+  mediaType,
+  pageIn,
+  type WireAnswer,
+} from '../http/exchange.ts';
+import { tryJsonText } from '../http/lossless-json.ts';
+import { redactMessage } from '../http/redact-message.ts';
+import { brokenAnswer, UpstreamFailure, type FailureReason } from './upstream-failure.ts';
+
+interface FailureFacts {
+  /** Null: the check, or a token. */
+  readonly entity: EntityName | null;
+  readonly host: string;
+  readonly secrets: readonly string[];
+  readonly now: number;
+}
+
+interface FailedAnswer extends FailureFacts, Pick<WireAnswer, 'status' | 'header'> {
+  readonly text: string;
+  /** Undefined: the body is no JSON. */
+  readonly value: JsonValue | undefined;
+}
+
+type Rules = Pick<Upstream, 'errors' | 'message' | 'failed' | 'retryAfter'>;
+
+const longestWaitMs = 3_600_000;
+const edgeWaitMs = 60_000;
+
+/** True for an answer with a status below 300 that is an error all the same. */
+export function isFailed({ failed }: Pick<Upstream, 'failed'>, value: JsonValue): boolean {
+  if (failed === null) return false;
+  const found = valueAt(value, failed.path);
+  if (failed.is === null) return found !== undefined && found !== null && found !== false && found !== '';
+  return found === failed.is;
+}
+
+/** What an answer that is an error means: the first rule that matches, else the default of its status. */
+export function readFailure(
+  rules: Rules,
+  failed: Pick<WireAnswer, 'status' | 'header' | 'body'>,
+  facts: FailureFacts,
+): UpstreamFailure {
+  const { status, header } = failed;
+  const text = textOfBody(failed.body);
+  const answer = { status, header, text, ...facts, value: readJsonOfFailure(text) };
+  const texts = textsOf(rules, answer.value);
+  const words = answer.value === undefined ? text.slice(0, 2_000) : texts.join('\n');
+  const rule = rules.errors.find((one) => matches(one, answer, words));
+  const failureClass = rule?.then ?? defaultClass(answer);
+  const asked = waitOf(rules.retryAfter, answer);
+  const isRedirect = answer.status >= 300 && answer.status < 400;
+  return new UpstreamFailure(failureClass, showText(failureClass, texts[0] ?? null, answer), {
+    reason: isRedirect ? 'redirect' : 'answer',
+    status: answer.status,
+    waitMs: failureClass === 'edge' ? (asked ?? edgeWaitMs) : asked,
+  });
+}
+
+function textsOf({ message, failed }: Rules, value: JsonValue | undefined): readonly string[] {
+  if (value === undefined) return [];
+  const code = failed?.code ?? null;
+  return [...message, ...(code === null ? [] : [code])]
+    .map((path) => valueAt(value, path))
+    .filter((text) => typeof text === 'string')
+    .map((text) => text.slice(0, 2_000))
+    .filter((text) => text.trim() !== '');
+}
+
+function matches(rule: ErrorRule, answer: FailedAnswer, words: string): boolean {
+  const { status, where, contains, hasHeader, lacksHeader, entity } = rule;
+  return (
+    (status === null || status === answer.status) &&
+    (entity === null || entity === answer.entity) &&
+    where.every(({ path, is }) => answer.value !== undefined && valueAt(answer.value, path) === is) &&
+    (contains === null || words.toLowerCase().includes(contains.toLowerCase())) &&
+    (hasHeader === null || answer.header(hasHeader) !== null) &&
+    (lacksHeader === null || answer.header(lacksHeader) === null)
+  );
+}
+
+/**
+ * A page of HTML instead of an error of the service comes from a network in front of it, which refuses what it takes
+ * for an attack.
+ */
+function defaultClass({ status, header, value }: FailedAnswer): FailureClass {
+  const isHtml = value === undefined && /^text\/html\b/i.test(header('content-type') ?? '');
+  if (isHtml && (status === 400 || status === 503)) return 'edge';
+  return defaultFailureClass(status, isJsonObject(value));
+}
+
+/** A body that is not the service's own JSON is never shown: it may hold anything. */
+function showText(
+  failureClass: FailureClass,
+  text: string | null,
+  { status, host, secrets }: FailedAnswer,
+): string {
+  if (failureClass === 'edge') return `refused by the network in front of ${host} (HTTP ${status})`;
+  if (status >= 300 && status < 400) {
+    return `${host} redirects to another address (HTTP ${status}), which is not followed`;
+  }
+  const shown = text === null ? '' : redactMessage(text, secrets);
+  return shown === '' ? `${host} answered with HTTP ${status}` : shown;
+}
+
+/** Null: the answer asks for no wait. A definition without rules means the header that HTTP has for it. */
+function waitOf(rules: readonly Wait[], answer: Pick<FailedAnswer, 'header' | 'now'>): number | null {
+  if (rules.length === 0) {
+    return retryAfterMs(answer.header('retry-after'), answer.header('date'), answer.now);
+  }
+  for (const rule of rules) {
+    const waitMs = rule.kind === 'constant' ? rule.seconds * 1_000 : headerWait(rule, answer);
+    if (waitMs !== null) return Math.min(waitMs, longestWaitMs);
+  }
+  return null;
+}
+
+/** From now, at most an hour; null where the header is not there or cannot be read. */
+export function headerWait(
+  { header, format }: HeaderTime,
+  answer: Pick<FailedAnswer, 'header' | 'now'>,
+): number | null {
+  const text = answer.header(header)?.trim() ?? '';
+  const date = answer.header('date');
+  if (format === 'httpDate') return /[a-z]/i.test(text) ? retryAfterMs(text, date, answer.now) : null;
+  if (!/^\d{1,15}(?:\.\d{1,9})?$/.test(text)) return null;
+  const serverNow = date === null ? Number.NaN : Date.parse(date);
+  const value = Number(text);
+  const waitMs = {
+    seconds: value * 1_000,
+    milliseconds: value,
+    // Against the server's own clock, so that one that is off here does not matter.
+    unix: value * 1_000 - (Number.isNaN(serverNow) ? answer.now : serverNow),
+  }[format];
+  return Math.min(Math.max(Math.ceil(waitMs), 0), longestWaitMs);
+}
+
+/**
+ * A call that got no answer, or one that could not be read. Null for what is no failure of a call. The error itself is
+ * not kept: it may hold headers.
+ */
+export function failureOfError(error: unknown, host: string): UpstreamFailure | null {
+  if (error instanceof UpstreamFailure) return error;
+  const fault = networkFaultOf(error);
+  if (fault === null) return null;
+  const { kind, code, text } = fault;
+  const unavailable = (why: string, reason: FailureReason): UpstreamFailure =>
+    new UpstreamFailure('unavailable', why, { reason });
+  switch (kind) {
+    case 'slow':
+      return unavailable(`${host} did not answer in time: ${text}`, 'timeout');
+    case 'timeout':
+      return unavailable(`${host} did not answer in time (${code})`, 'timeout');
+    case 'tooLarge':
+      return new UpstreamFailure('tooLarge', `${host}: ${text}`, { reason: 'tooLarge' });
+    case 'unreadable':
+      return brokenAnswer(`${host}: ${text}`);
+    case 'address':
+      return new UpstreamFailure('refused', text, { reason: 'address' });
+    case 'tls':
+      return new UpstreamFailure('refused', `${text} to ${host} (${code})`, { reason: 'network' });
+    case 'name':
+      return unavailable(`cannot reach ${host}: ${text}`, 'name');
+    case 'noHttp':
+      return unavailable(`${host} does not answer in HTTP (${code})`, 'network');
+    case 'cut':
+      return unavailable(`${host}: ${text} (${code})`, 'network');
+    case 'unreachable':
+      return unavailable(`cannot reach ${host}: ${text} (${code})`, 'network');
+    case 'closed':
+    case 'other':
+      return unavailable(`cannot reach ${host}, or its answer was cut off (${code})`, 'network');
+  }
+}
+
+/** Above the 200 levels that a record may have, so that one record too deep does not cost its page. */
+const maxDepth = 300;
+const jsonType = /^[\w.+-]+\/(?:json|[\w.+-]+\+json)\s*(?:;|$)/i;
+
+/**
+ * The JSON of a 2xx answer, whatever its content type. Throws `UpstreamFailure` for what is none: `unavailable`, as a
+ * page of a proxy or for maintenance may pass like a cut answer.
+ */
+export function readJsonAnswer(
+  { status, body, header }: Omit<WireAnswer, 'wireBytes'>,
+  secrets: readonly string[],
+): JsonValue {
+  const redact = (words: string): string => redactMessage(words, secrets);
+  const notJson = (got: string): UpstreamFailure =>
+    new UpstreamFailure('unavailable', `expected JSON, got ${got}`, { reason: 'notJson', status });
+  const page = pageIn(body, header, redact);
+  if (page !== null) throw notJson(page);
+  const text = textOfBody(body);
+  if (isDeeperThan(text, maxDepth)) {
+    const why = `expected JSON of at most ${maxDepth} levels, got a deeper answer`;
+    throw new UpstreamFailure('tooLarge', why, { reason: 'tooLarge', status });
+  }
+  const value = tryJsonText(text);
+  if (value !== undefined) return value;
+  const type = header('content-type');
+  if (type !== null && !jsonType.test(type)) throw notJson(`other text ${mediaType(type, redact)}`);
+  throw brokenAnswer('expected JSON, got an answer that is cut or damaged', status);
+}
+
+/** The JSON of a failure; undefined where its body is none, or too deep to be read. */
+export function readJsonOfFailure(text: string): JsonValue | undefined {
+  return isDeeperThan(text, maxDepth) ? undefined : tryJsonText(text);
+}
+
+/** Counted in the text: what is deep enough to overflow a stack must not be parsed first. */
+function isDeeperThan(text: string, most: number): boolean {
+  let depth = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === 0x22) at = endOfText(text, at);
+    else if (code === 0x5b || code === 0x7b) {
+      depth += 1;
+      if (depth > most) return true;
+    } else if (code === 0x5d || code === 0x7d) depth -= 1;
+  }
+  return false;
+}
+
+/** The position of the quotation mark that closes the one at `start`. */
+function endOfText(text: string, start: number): number {
+  for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
+    let backslashes = 0;
+    while (text.charCodeAt(at - 1 - backslashes) === 0x5c) backslashes += 1;
+    if (backslashes % 2 === 0) return at;
+  }
+  return text.length;
+}
+
+/** Undefined where there is nothing at the path. Digits are positions in an array. */
+export function valueAt(value: JsonValue, path: AnswerPath): JsonValue | undefined {
+  let found: JsonValue | undefined = value;
+  for (const name of path) {
+    if (isJsonObject(found)) found = memberOf(found, name);
+    else if (Array.isArray(found) && /^\d{1,6}$/.test(name)) {
+      found = (found as readonly JsonValue[])[Number(name)];
+    } else return undefined;
+  }
+  return found;
+}
+
+/** A header that is a whole number is a number, as it would be in the body. */
+export function valueAtPlace(
+  answer: { readonly value: JsonValue; readonly header: (name: string) => string | null },
+  place: AnswerPlace,
+): JsonValue | undefined {
+  if (place.kind === 'body') return valueAt(answer.value, place.path);
+  const text = answer.header(place.name)?.trim();
+  return text === undefined ? undefined : /^\d{1,15}$/.test(text) ? Number(text) : text;
+}
+
+const mostNamed = 8;
+const longestName = 40;
+
+interface FoundJson {
+  readonly value: JsonValue;
+  readonly status: number;
+  readonly redact: (text: string) => string;
+}
+
+/** What is known of an answer without an array of records. */
+interface WithoutArray {
+  /** As the definition says; null: it says nothing. */
+  readonly empty: readonly EmptyForm[] | null;
+  readonly status: number;
+  /** How many records the listing has by this answer; null: it does not say. */
+  readonly total: () => number | null;
+  /** It has a text where the service writes the text of its errors. */
+  readonly saysError: boolean;
+}
+
+/**
+ * Whether an answer without an array of records says that there are none. `nothing`: by its status, by its total, or by
+ * what the definition says; `null`: it has a null there, which services write for an empty array. Null: it does not,
+ * and is a broken answer.
+ */
+export function cameEmpty(form: EmptyForm | null, answer: WithoutArray): 'nothing' | 'null' | null {
+  const { empty, status, saysError } = answer;
+  if (form === null) return null;
+  if (empty?.includes(form) === true || (form === 'noContent' && status === 204)) return 'nothing';
+  const total = answer.total();
+  if (total === 0) return 'nothing';
+  return form === 'null' && empty === null && total === null && !saysError ? 'null' : null;
+}
+
+/** What there is in the place of an array of records; null: something that never means an empty one. */
+export function emptyFormAt(value: JsonValue, path: RecordsPlace['path']): EmptyForm | null {
+  if (value === null) return 'null';
+  let found: JsonValue | undefined = value;
+  for (const name of path) {
+    // PHP writes an object without members so.
+    if (found === null || (isJsonArray(found) && found.length === 0)) return 'missing';
+    if (!isJsonObject(found)) return null;
+    found = memberOf(found, name);
+    if (found === undefined) return 'missing';
+  }
+  return found === null ? 'null' : null;
+}
+
+/** What should be records; null where nothing of the kind is at the place. */
+export function recordsAt(
+  value: JsonValue,
+  { path, member, isOne }: RecordsPlace,
+): readonly JsonValue[] | null {
+  const found = valueAt(value, path);
+  if (isOne) return isJsonObject(found) ? [found] : null;
+  if (!isJsonArray(found)) return null;
+  if (member === null) return found;
+  // What has no such member shows as no record.
+  return found.flatMap((element) => {
+    const inside = valueAt(element, member) ?? null;
+    return isJsonArray(inside) ? inside : [inside];
+  });
+}
+
+/**
+ * Thrown where nothing of the kind is at the place: says what is there instead. `hasAnswered`: the path has led to
+ * records before, so that it is the answer that is wrong, and not the definition.
+ */
+export function noRecords(answer: FoundJson, place: RecordsPlace, hasAnswered: boolean): UpstreamFailure {
+  const { status } = answer;
+  const [first] = recordsAt(answer.value, place) ?? [];
+  const why =
+    first === undefined ? withoutRecords(answer, place) : `expected objects as records, got ${kindOf(first)}`;
+  const reason = hasAnswered ? 'brokenRecords' : 'noRecords';
+  return new UpstreamFailure('unavailable', why, { reason, status });
+}
+
+/** Names what the answer has, as far down as the path leads. */
+function withoutRecords({ value, redact }: FoundJson, { path, isOne }: RecordsPlace): string {
+  let deepest = 0;
+  while (deepest < path.length && valueAt(value, path.slice(0, deepest + 1)) !== undefined) deepest += 1;
+  const there = valueAt(value, path.slice(0, deepest)) ?? null;
+  const where = deepest === 0 ? 'the answer' : path.slice(0, deepest).join('.');
+  const what = isOne ? 'one record' : 'an array of records';
+  const expected = path.length === 0 ? `the answer to be ${what}` : `${what} at ${path.join('.')}`;
+  const got = deepest === path.length ? '' : 'nothing there: ';
+  return `expected ${expected}, got ${got}${where} is ${kindOf(there)}${isJsonObject(there) ? ` ${redact(membersOf(there))}` : ''}`;
+}
+
+/** Arrays first: the records may be in one of them. */
+function membersOf(value: JsonObject): string {
+  const members = Object.entries(value);
+  const isList = ([, member]: readonly [string, JsonValue]): boolean => Array.isArray(member);
+  const named = [...members.filter(isList), ...members.filter((member) => !isList(member))]
+    .slice(0, mostNamed)
+    .map(([name, member]) => `${JSON.stringify(cut(name))} (${kindOf(member)})`);
+  const more = members.length > mostNamed ? ` and ${members.length - mostNamed} more` : '';
+  return named.length === 0 ? 'without members' : `with ${named.join(', ')}${more}`;
+}
+
+function cut(name: string): string {
+  return name.length > longestName ? `${name.slice(0, longestName)}…` : name;
+}
+
+function kindOf(value: JsonValue): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return `an array of ${value.length}`;
+  if (isJsonObject(value)) return 'an object';
+  if (typeof value === 'string') return 'a text';
+  return typeof value === 'boolean' ? String(value) : 'a number';
+}

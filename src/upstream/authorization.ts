@@ -1,0 +1,330 @@
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Clock } from '../core/clock.ts';
+import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
+import { usage } from '../core/usage-error.ts';
+import type { Definition } from '../definitions/definition.ts';
+import { limitConnections } from '../http/connection-limit.ts';
+import { isSuccess, type WireAnswer } from '../http/exchange.ts';
+import { orAborted } from '../http/or-aborted.ts';
+import { redactMessage } from '../http/redact-message.ts';
+import type { SignInTokens, IssuedTokens } from '../sign-ins/sign-in.ts';
+import { control } from './call-address.ts';
+import { addressOf, type HostFacts } from './address-of.ts';
+import { askBeside, clientForm, RefusedGrantError, requestTokens, type Grant } from './request-tokens.ts';
+import type { CallGate } from './call-gate.ts';
+import { readCredentials, credentialValue } from './credentials.ts';
+import { readJsonAnswer } from './answers.ts';
+import { isOfApp, tokensOf, type AppCredentials } from './session.ts';
+import { UpstreamFailure } from './upstream-failure.ts';
+import type { UpstreamTransport } from './upstream-transport.ts';
+
+interface AuthorizationOptions {
+  readonly definition: Definition;
+  /** Of the connector: the app's. */
+  readonly credentials: JsonObject;
+  readonly connector: string;
+  readonly gate: CallGate;
+  readonly transport: UpstreamTransport;
+  readonly clock: Clock;
+}
+
+export type Authorization = ReturnType<typeof openAuthorization>;
+
+/**
+ * The ways in which a person signs in through the app of a connector. Asks nothing by itself. Throws `SyncError` USAGE
+ * for a connector that needs no person; its calls reject with `UpstreamFailure`, and with the signal's reason.
+ */
+export function openAuthorization(options: AuthorizationOptions) {
+  const { definition, connector, gate, transport, clock } = options;
+  const { upstream, title } = definition;
+  const credentials = upstream && readCredentials(definition, upstream, options.credentials, connector);
+  if (upstream === null || credentials === null || !isOfApp(credentials)) {
+    throw usage(`${connector} (${title}) needs no sign-in: its credentials are all that it is read with.`);
+  }
+  const lane = gate.lane(credentials.account, upstream.limits);
+  const of: AuthorizationFacts = { credentials, facts: { upstream, credentials, lane, transport, clock } };
+  const { auth } = credentials;
+
+  return {
+    /** Null: the service has no such way. */
+    device: auth.deviceUrl === undefined ? null : (signal: AbortSignal) => beginDevice(of, signal),
+    code: async (redirect: string, signal: AbortSignal) => await beginCode(of, redirect, signal),
+    /** Gives tokens back; false where the service has no address for that. */
+    revoke: async ({ refreshToken, accessToken }: SignInTokens, signal: AbortSignal): Promise<boolean> => {
+      if (auth.revokeUrl === undefined) return false;
+      const url = await addressOf(auth.revokeUrl, of.facts, signal);
+      const token = refreshToken ?? accessToken;
+      const { headers, body, secrets } = clientForm(auth, { token }, credentials);
+      const request = { url, method: 'POST', headers, body, timeoutMs: 30_000 } as const;
+      return await askBeside(
+        of.facts,
+        request,
+        [...secrets, token],
+        ({ status }) => (isSuccess(status) ? true : null),
+        signal,
+      );
+    },
+  };
+}
+
+/** One attempt of a person to sign in (RFC 6749, section 4.1; RFC 7636). */
+interface CodeAttempt {
+  /** For the person's browser. */
+  readonly url: URL;
+  /**
+   * The code in the query with which the service sent the browser back; null where the query does not belong to this
+   * attempt. Throws `UpstreamFailure` where the service says no.
+   */
+  readonly codeIn: (query: URLSearchParams) => string | null;
+  readonly finish: (code: string, signal: AbortSignal) => Promise<IssuedTokens>;
+}
+
+const maxCodeLength = 4_096;
+
+/** `redirect`: the address that the browser is sent back to, as the app is registered with it. */
+async function beginCode(
+  of: AuthorizationFacts,
+  redirect: string,
+  signal: AbortSignal,
+): Promise<CodeAttempt> {
+  const { facts, credentials } = of;
+  const { auth, values, secrets } = credentials;
+  const url = await addressOf(auth.authorizeUrl, facts, signal);
+  const state = randomBytes(32).toString('base64url');
+  const verifier = randomBytes(32).toString('base64url');
+  const challenge = { code_challenge: hash('sha256', verifier, 'base64url'), code_challenge_method: 'S256' };
+  const query = {
+    ...auth.params,
+    response_type: 'code',
+    client_id: credentialValue(auth.clientId, values) ?? '',
+    redirect_uri: redirect,
+    ...(auth.scope === undefined ? {} : { scope: auth.scope }),
+    state,
+    ...(auth.pkce ? challenge : {}),
+  };
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+  return {
+    url,
+    codeIn: (found) => {
+      if (!isEqual(found.get('state') ?? '', state)) return null;
+      const said = [found.get('error'), found.get('error_description')].filter((text) => text !== null);
+      if (said.length > 0) {
+        const text = `${url.host} does not let the app in (${redactMessage(said.join(': '), secrets)})`;
+        throw new UpstreamFailure('unauthorized', text, { reason: 'answer' });
+      }
+      const code = found.get('code') ?? '';
+      if (code !== '' && code.length <= maxCodeLength) return code;
+      throw new UpstreamFailure('refused', `${url.host} sent the browser back without a code`, {
+        reason: 'brokenBody',
+      });
+    },
+    finish: async (code, within) => {
+      const verified = auth.pkce ? { code_verifier: verifier } : {};
+      return await trade(
+        of,
+        { grant_type: 'authorization_code', code, redirect_uri: redirect, ...verified },
+        within,
+      );
+    },
+  };
+}
+
+/** In the same time, wherever they differ. */
+function isEqual(given: string, expected: string): boolean {
+  const [left, right] = [given, expected].map((text) => Buffer.from(hash('sha256', text, 'hex')));
+  return left !== undefined && right !== undefined && timingSafeEqual(left, right);
+}
+
+/** One attempt of a person to sign in on another device (RFC 8628). */
+interface DeviceAttempt {
+  /** What the person enters there. */
+  readonly userCode: string;
+  /** The address to open; it may have the code in it. */
+  readonly url: string;
+  readonly endsInMs: number;
+  /** Asks until the person has agreed or refused, or the time is over. */
+  finish(signal: AbortSignal): Promise<IssuedTokens>;
+}
+
+const longestMs = 1_800_000;
+const slowerMs = 5_000;
+
+async function beginDevice(of: AuthorizationFacts, signal: AbortSignal): Promise<DeviceAttempt> {
+  const { facts, credentials } = of;
+  const { auth } = credentials;
+  const { clock } = facts;
+  const address = await addressOf(auth.deviceUrl ?? [], facts, signal);
+  const scope: Record<string, string> = auth.scope === undefined ? {} : { scope: auth.scope };
+  const { headers, body, secrets } = clientForm(auth, scope, credentials);
+  const request = { url: address, method: 'POST', headers, body, timeoutMs: 30_000 } as const;
+  const read = (answer: WireAnswer) =>
+    isSuccess(answer.status)
+      ? readDevice(readJsonAnswer(answer, [...credentials.secrets, ...secrets]), address)
+      : null;
+  const { deviceCode, ...shown } = await askBeside(facts, request, secrets, read, signal);
+  const endsAt = clock.now() + shown.endsInMs;
+  return {
+    ...shown,
+    finish: async (within) => {
+      for (let pauseMs = shown.pauseMs; clock.now() < endsAt;) {
+        await clock.sleep(pauseMs, within);
+        try {
+          return await trade(
+            of,
+            { grant_type: 'urn:ietf:params:oauth:grant-type:device_code', device_code: deviceCode },
+            within,
+          );
+        } catch (error) {
+          if (!isPending(error)) throw error;
+          if (!(error instanceof RefusedGrantError) || error.error === 'slow_down') pauseMs += slowerMs;
+        }
+      }
+      throw new UpstreamFailure('unauthorized', `no person entered the code at ${shown.url} in time`, {
+        reason: 'answer',
+      });
+    },
+  };
+}
+
+/** The person has not decided yet, or the service could not say. */
+function isPending(error: unknown): boolean {
+  if (error instanceof RefusedGrantError) return ['authorization_pending', 'slow_down'].includes(error.error);
+  return error instanceof UpstreamFailure && (error.class === 'unavailable' || error.class === 'throttled');
+}
+
+function readDevice(value: JsonValue, asked: URL) {
+  const textOf = (...names: readonly string[]): string => {
+    const found = names
+      .map((name) => (isJsonObject(value) ? memberOf(value, name) : undefined))
+      .find((one) => typeof one === 'string' && one !== '' && one.length <= 2_000 && !control.test(one));
+    if (typeof found === 'string') return found;
+    throw broken(asked, names[0] ?? '');
+  };
+  const secondsOf = (name: string, standard: number): number => {
+    const found = isJsonObject(value) ? memberOf(value, name) : undefined;
+    return typeof found === 'number' && found > 0 ? found : standard;
+  };
+  // `verification_url` is Google's word.
+  const url = textOf('verification_uri_complete', 'verification_uri', 'verification_url');
+  if (!URL.canParse(url) || !['https:', asked.protocol].includes(new URL(url).protocol)) {
+    throw broken(asked, 'verification_uri');
+  }
+  return {
+    deviceCode: textOf('device_code'),
+    userCode: textOf('user_code'),
+    url,
+    pauseMs: Math.min(secondsOf('interval', 5) * 1_000, 60_000),
+    endsInMs: Math.min(secondsOf('expires_in', 600) * 1_000, longestMs),
+  };
+}
+
+function broken(asked: URL, name: string): UpstreamFailure {
+  return new UpstreamFailure('refused', `the answer of ${asked.host} has no usable ${name}`, {
+    reason: 'brokenBody',
+    status: 200,
+  });
+}
+
+interface AwaitedRedirect extends AsyncDisposable {
+  /** What the service is asked to send the browser back to, with the port. */
+  readonly redirect: string;
+  /**
+   * The first code that `codeIn` finds in a request to that address; what it throws, this rejects with. Other requests
+   * change nothing.
+   */
+  code(codeIn: (query: URLSearchParams) => string | null, signal: AbortSignal): Promise<string>;
+}
+
+const headers = {
+  'content-type': 'text/plain; charset=utf-8',
+  'content-security-policy': "default-src 'none'",
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'cache-control': 'no-store',
+  connection: 'close',
+};
+/** All come from this machine. A browser opens a few, and may hold them. */
+const limits = { maxConnections: 20, maxConnectionsPerClient: 20 };
+
+/**
+ * Listens on 127.0.0.1 alone for the browser that comes back (RFC 8252, section 7.3), on the port of `wanted`, or a
+ * free one where it names none. Its answers are fixed texts: nothing of a request is in them, and none leads elsewhere.
+ */
+export async function awaitRedirect(wanted: URL): Promise<AwaitedRedirect> {
+  let settle: (query: URLSearchParams) => boolean = () => false;
+  const server = createServer(
+    { requestTimeout: 10_000, headersTimeout: 10_000, maxHeaderSize: 16_384 },
+    (request, response) => {
+      const [status, text] = answerTo(request, host, wanted.pathname, (query) => settle(query));
+      respond(response, status, text);
+    },
+  );
+  limitConnections(server, limits);
+  const listening = new Promise<void>((resolve, reject) => {
+    server.once('error', reject).listen(Number(wanted.port || 0), '127.0.0.1', resolve);
+  });
+  await listening;
+  // `as`: a server on a port has such an address.
+  const { port } = server.address() as AddressInfo;
+  const host = `${wanted.hostname}:${port}`;
+  return {
+    redirect: `http://${host}${wanted.pathname}`,
+    code: async (codeIn, signal) => {
+      const found = new Promise<string>((resolve, reject) => {
+        settle = (query) => {
+          try {
+            const code = codeIn(query);
+            if (code !== null) resolve(code);
+            return code !== null;
+          } catch (error) {
+            reject(error);
+            return true;
+          }
+        };
+      });
+      return await orAborted(found, signal).finally(() => (settle = () => false));
+    },
+    [Symbol.asyncDispose]: async () => {
+      const closed = new Promise((resolve) => server.close(resolve));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+/** A page of another site can send a browser here too: it knows no state, and its name for this host is another one. */
+function answerTo(
+  { method, url = '', headers: { host: asked } }: IncomingMessage,
+  host: string,
+  path: string,
+  settle: (query: URLSearchParams) => boolean,
+): readonly [status: number, text: string] {
+  const [at = '', query = ''] = url.split('?');
+  if (asked !== host || at !== path) return [404, 'Nothing is here.'];
+  if (method !== 'GET') return [405, 'Expected GET.'];
+  return settle(new URLSearchParams(query))
+    ? [200, 'Received. Close this page, and read in the terminal how the sign-in ended.']
+    : [400, 'This answer does not belong to the sign-in that waits in the terminal. Start it again there.'];
+}
+
+function respond(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, headers).end(`${text}\n`);
+}
+
+/** What every way to sign in knows. */
+interface AuthorizationFacts {
+  readonly credentials: AppCredentials;
+  readonly facts: HostFacts;
+}
+
+/** Trades what a service has given to a person for tokens. */
+async function trade(
+  { credentials, facts }: AuthorizationFacts,
+  grant: Grant,
+  signal: AbortSignal,
+): Promise<IssuedTokens> {
+  const url = await addressOf(credentials.auth.tokenUrl, facts, signal);
+  return tokensOf(credentials, await requestTokens(url, credentials.auth, grant, facts), null);
+}
