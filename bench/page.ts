@@ -10,7 +10,8 @@ import { openApp } from '../src/app/open-app.ts';
 import { instant, systemClock } from '../src/core/clock.ts';
 import type { ConnectorName } from '../src/core/names.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../src/definitions/load-definitions.ts';
-import { startUi } from '../src/page/start-ui.ts';
+import { startMonitor } from '../src/monitor/start-monitor.ts';
+import { servedPages } from '../src/page/page-routes.ts';
 import { sinksOf } from '../src/settings/choices.ts';
 import { loadSettings } from '../src/settings/load-settings.ts';
 import type { SettingsWith } from '../src/settings/settings.ts';
@@ -74,10 +75,8 @@ try {
     await using _ledger = await accessSink(sink).openServed({ ...sink, clock: systemClock });
     await fill(Number(name.slice(1)));
   }
-  await using served = await startUi({
-    settings,
-    program: 'connector-sync',
-    clock: systemClock,
+  await using served = await startMonitor({
+    pages: servedPages({ settings, program: 'connector-sync', clock: systemClock }),
     listen: { host: '127.0.0.1', port: 0 },
     log: { info: () => undefined, warn: console.warn, error: console.error },
   });

@@ -11,7 +11,7 @@ import { parse } from 'yaml';
 import * as z from 'zod';
 import { systemClock } from '../src/core/clock.ts';
 import { Secret } from '../src/core/secret.ts';
-import { examineRedis } from '../src/jobs/examine-redis.ts';
+import { examineRedis } from '../src/jobs/connect-redis.ts';
 import { startMonitor } from '../src/monitor/start-monitor.ts';
 import { loadSettings } from '../src/settings/load-settings.ts';
 import { parseDuration } from '../src/settings/texts.ts';
@@ -209,7 +209,6 @@ describe('the image', () => {
       listen: { host: '127.0.0.1', port: 0 },
       health: { worker: () => Promise.reject(new Error('Redis is away')), sinks: () => Promise.resolve([]) },
       metrics: () => Promise.resolve({ contentType: 'text/plain', text: '' }),
-      board: null,
       log: { info: () => {}, warn: () => {}, error: () => {} },
     });
     const here = args.map((arg) => arg.replace(`http://127.0.0.1:${port}`, monitor.url.replace(/\/$/, '')));

@@ -71,7 +71,6 @@ describe('docs/operations', () => {
         sinks: () => Promise.resolve([]),
       },
       metrics: () => Promise.resolve({ contentType: 'text/plain', text: '' }),
-      board: null,
       log: { info: () => {}, warn: () => {}, error: () => {} },
     });
     const paths = [...document.matchAll(/^\| `(\/\w+)`/gm)].map(([, path = '']) => path);

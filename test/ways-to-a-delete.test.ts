@@ -57,7 +57,7 @@ it('lets deletes pass without the guards only if a person allowed it, and in sto
   expect(linesWith(/deletes\.allow\(/)).toEqual({ 'engine/sweep/sweep-run.ts': 1 });
   expect(linesWith(/allowDeletes: true/)).toEqual({
     // "Allow deletes once", which a person confirms.
-    'page/connector-acts.ts': 1,
+    'page/acts.ts': 1,
     'service/store/sync-store.ts': 1,
   });
 });

@@ -1,13 +1,13 @@
 import type { Clock } from '../core/clock.ts';
-import type { ConnectorName } from '../core/names.ts';
 import type { OnRunEvent } from '../core/events.ts';
+import type { ConnectorName } from '../core/names.ts';
 import type { SharedBudget } from '../core/shared-budget.ts';
 import type { CallEstimate, RunOptions } from '../engine/plan-run.ts';
-import type { Notifier } from '../notify/notifier.ts';
+import type { Notifier } from '../notify/open-notifier.ts';
 import type { ConnectorSettings, ReadConnector, SettingsWith, SinkSettings } from '../settings/settings.ts';
+import type { HolderWork, StoredIdentity } from '../sinks/lease.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
-import type { HolderWork, StoredIdentity } from '../sinks/lease.ts';
 import type { ApiClient } from '../source/api/open-api-client.ts';
 import type { ApiSourceOptions } from '../source/api/open-api-source.ts';
 import type { ConnectorOrigin, FileSource, Source } from '../source/source.ts';

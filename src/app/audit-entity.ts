@@ -1,19 +1,20 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { App, SyncRequest } from './app.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
-import { keyTextOf, type EntityTable } from '../core/records.ts';
-import { explodedShape, recordShape, type RecordShape } from '../engine/prepare/prepare-record.ts';
+import { type EntityTable, keyTextOf } from '../core/records.ts';
+import type { RecordShape } from '../engine/prepare/prepare-record.ts';
+import { explodedShape, recordShape } from '../engine/prepare/prepare-record.ts';
 import { makeTemporaryFolder } from '../files/temporary-folder.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { compareKeys, type KeyAndDigest, type KeyDifferences } from '../sinks/compare-keys.ts';
-import type { RunReport } from '../sinks/run-report.ts';
-import { compileDigest, widenedIn } from './content-digest.ts';
 import type { PurgeNotes } from '../sinks/purges.ts';
 import type { KeyAndHash } from '../sinks/record-reader.ts';
-import type { RecordReader } from '../sinks/sink-access.ts';
 import { accessSink, openHistory, storedStatus } from '../sinks/registry.ts';
+import type { RunReport } from '../sinks/run-report.ts';
+import type { RecordReader } from '../sinks/sink-access.ts';
+import type { App, SyncRequest } from './app.ts';
+import { compileDigest, widenedIn } from './refetch-record.ts';
 
 export type Audit = Awaited<ReturnType<typeof auditEntity>>;
 

@@ -1,29 +1,20 @@
-import * as z from 'zod';
-import { instant } from '../core/clock.ts';
-import { SyncError } from '../core/errors.ts';
-import { isDeclaredName, type EntityName } from '../core/names.ts';
+import type { EntityName } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
+import { selectEntities } from '../engine/chosen-entities.ts';
 import {
+  type BackfillPlan,
   boundedTogether,
   canBeBounded,
   planBackfill,
-  type BackfillPlan,
-  type BackfillSpan,
   type WindowLength,
-  windowText,
   type Window,
+  windowText,
 } from '../engine/plan-run.ts';
-import { selectEntities } from '../engine/chosen-entities.ts';
-import { formatDuration, parseDuration } from '../settings/texts.ts';
+import type { AskedBackfill } from '../jobs/open-queue-set.ts';
+import { parseDuration } from '../settings/texts.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
-
-/** What a backfill reads: names and times, so that a queue may hold it in clear text. */
-export interface BackfillRequest {
-  readonly entities: readonly EntityName[];
-  readonly span: BackfillSpan;
-}
 
 /**
  * The entities that match the globs; without a glob all of which a window reads only a part. Throws USAGE for a glob
@@ -49,20 +40,26 @@ export function requestedEntities(
   );
 }
 
-/** Throws USAGE for a span without length or of too many windows, and for entities that the config no longer has. */
+/**
+ * Throws USAGE for windows without a length, for a span without one or of too many windows, and for entities that the
+ * config no longer has.
+ */
 export function plannedBackfill(
   connector: ConnectorSettings,
-  { entities, span }: BackfillRequest,
+  { entities, since, until, window }: AskedBackfill,
 ): BackfillPlan {
+  const length = parseWindowLength(window);
+  if (length === null) throw usage(`--window: expected ${windowLengthExamples}, got "${window}".`);
   const selection = selectEntities(connector.definition, connector.entities, {
     select: entities,
     exclude: [],
   });
   try {
+    const span = { sinceMs: Date.parse(since), untilMs: Date.parse(until), length };
     return planBackfill(selection.entities, span);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    throw usage(`--since ${instant(span.sinceMs)} --until ${instant(span.untilMs)}: ${error.message}.`);
+    throw usage(`--since ${since} --until ${until}: ${error.message}.`);
   }
 }
 
@@ -73,49 +70,6 @@ export async function finishedWindows(
 ): Promise<ReadonlySet<string>> {
   await using history = await openExistingHistory(sink);
   return new Set(await history?.finishedWindows(name, plan.id));
-}
-
-/** For a queue. */
-export function writeRequest({ entities, span }: BackfillRequest): string {
-  const { sinceMs, untilMs, length } = span;
-  return JSON.stringify({
-    entities,
-    since: instant(sinceMs),
-    until: instant(untilMs),
-    window: formatWindowLength(length),
-  });
-}
-
-/** Throws `SyncError` INTERNAL for a text that `writeRequest` did not write. */
-export function readRequest(text: string): BackfillRequest {
-  const request = stored.safeParse(parsedJson(text));
-  const length = request.success ? parseWindowLength(request.data.window) : null;
-  if (!request.success || length === null) {
-    throw new SyncError(
-      'A backfill should say entities, since, until and window; something else was found. Remove the job.',
-      {
-        code: 'INTERNAL',
-        recovery: 'stop',
-      },
-    );
-  }
-  const { entities, since, until } = request.data;
-  return { entities, span: { sinceMs: Date.parse(since), untilMs: Date.parse(until), length } };
-}
-
-const stored = z.strictObject({
-  entities: z.array(z.custom<EntityName>((name) => typeof name === 'string' && isDeclaredName(name))).min(1),
-  since: z.iso.datetime(),
-  until: z.iso.datetime(),
-  window: z.string(),
-});
-
-function parsedJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null; // The shape's check says what was expected.
-  }
 }
 
 /** How a length is written, for messages. */
@@ -131,11 +85,6 @@ export function parseWindowLength(text: string): WindowLength | null {
   if (match !== null) return { kind: 'months', months: Number(match[1]) };
   const ms = parseDuration(text);
   return ms === null ? null : { kind: 'duration', ms };
-}
-
-/** The shortest way to write it; two texts for one length become one. */
-export function formatWindowLength(length: WindowLength): string {
-  return length.kind === 'months' ? `${length.months}mo` : formatDuration(length.ms);
 }
 
 interface RunWindowsOptions {

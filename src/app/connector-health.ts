@@ -1,13 +1,21 @@
 import type { ErrorCode, Failure } from '../core/errors.ts';
-import { healthWords, type Health } from '../core/health.ts';
+import { type Health, healthWords } from '../core/health.ts';
 import type { EntityName } from '../core/names.ts';
+import { usage } from '../core/usage-error.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import { newForMs, type FieldNews } from '../sinks/drift.ts';
+import { type FieldNews, newForMs, newsName } from '../sinks/drift.ts';
 import type { Pause } from '../sinks/lease.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { PurgeWork } from '../sinks/purges.ts';
-import { freshnessOf, freshUntilMs, withheldByAgeOf, type WithRetention } from './connector-states.ts';
-import type { SignInState } from './read-sign-ins.ts';
+import { accessSink, openSink } from '../sinks/registry.ts';
+import type { OpenHow } from '../sinks/sink-access.ts';
+import {
+  freshnessOf,
+  freshUntilMs,
+  type SignInState,
+  withheldByAgeOf,
+  type WithRetention,
+} from './connector-states.ts';
 
 /**
  * Trouble of a connector, and the word that it makes true; null: none. `isForPerson`: it does not heal by
@@ -143,7 +151,7 @@ const aboutCredentials: ReadonlySet<ErrorCode> = new Set(['AUTH_FAILED', 'FORBID
  * What needs a person because it is new: until the definition declares it, and for some days. Not where
  * `onSchemaChange` gives it a column: then the config has decided.
  */
-export function newFieldsOf(overview: ConnectorOverview | null, nowMs: number): readonly FieldNews[] {
+function newFieldsOf(overview: ConnectorOverview | null, nowMs: number): readonly FieldNews[] {
   const all = overview?.newFields ?? [];
   if (all.length === 0) return all;
   return all.filter(({ since, hasColumn }) => Date.parse(since) + newForMs > nowMs && !hasColumn);
@@ -235,4 +243,38 @@ function failureTrouble(
   if (aboutCredentials.has(code)) return { kind: 'credentials', ...of, isForPerson: true };
   if (code === 'SCHEMA_CHANGED') return { kind: 'schema', ...of, isForPerson: true };
   return { kind: isForPerson ? 'error' : 'retried', ...of, isForPerson };
+}
+
+/** What there is to acknowledge of a connector. Throws USAGE where nothing is new. */
+export function fieldsToAcknowledge(
+  { name }: Pick<ConnectorSettings, 'name'>,
+  overview: ConnectorOverview | null,
+  nowMs: number,
+): readonly FieldNews[] {
+  const fields = newFieldsOf(overview, nowMs);
+  if (fields.length === 0) throw usage(`${name} has no new fields to acknowledge.`);
+  return fields;
+}
+
+/** Notes that a person knows of these fields: they no longer need one. Others that come later do. */
+export async function acknowledgeFields(
+  { name, sink: place }: Pick<ConnectorSettings, 'name' | 'sink'>,
+  fields: readonly FieldNews[],
+  how: Pick<OpenHow, 'clock' | 'signal' | 'who'>,
+): Promise<void> {
+  await using sink = await openSink(place, how);
+  const detail = { fields: fields.map(newsName) };
+  await sink.noteAction({ action: 'acknowledge-fields', connector: name, detail });
+}
+
+/** Lets an added column become one of texts. Throws as `widen` of the sink, and USAGE where nothing is stored. */
+export async function widenColumn(
+  { name: connector, sink: place }: Pick<ConnectorSettings, 'name' | 'sink'>,
+  entity: EntityName,
+  field: string,
+  how: Pick<OpenHow, 'clock' | 'signal'>,
+): Promise<void> {
+  if (!(await accessSink(place).isThere())) throw usage(`Sink ${place.name} has no data of ${connector}.`);
+  await using sink = await openSink(place, how);
+  await sink.drift.widen({ connector, entity }, field);
 }

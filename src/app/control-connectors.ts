@@ -1,18 +1,24 @@
 import { instant } from '../core/clock.ts';
-import type { RunId } from '../core/names.ts';
 import { SyncError } from '../core/errors.ts';
+import type { RunId } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/worker-context.ts';
-import { sinksOf } from '../settings/choices.ts';
+import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import { withParts } from '../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { Pause } from '../sinks/lease.ts';
 import { openSink } from '../sinks/registry.ts';
-import type { OpenHow } from '../sinks/sink-access.ts';
+import type { OpenHow, Sink } from '../sinks/sink-access.ts';
 import { overviewOf, readOverviews } from './connector-states.ts';
-import { checkHere, servedSink } from './locate-sink.ts';
-import { checkNotPaused, openQueuesOf, reachQueues, sinkIdOf } from './reach-queues.ts';
+import {
+  checkHere,
+  checkNotPaused,
+  openQueuesOf,
+  reachQueues,
+  servedSink,
+  sinkIdOf,
+} from './reach-queues.ts';
 
 type How = Pick<OpenHow, 'clock' | 'signal' | 'who'>;
 
@@ -36,20 +42,16 @@ export async function pauseConnectors(
   await using reached = await reachQueues(settings);
   const { queues, problem } = reached;
   const pause = { since: instant(how.clock.now()), reason };
-  await checkAllHere(connectors, queues);
-  for (const [sinkSettings, ofSink] of bySink(connectors)) {
-    await using sink = await openSink(sinkSettings, how);
-    for (const some of inParts(ofSink)) {
-      const names = some.map(({ name }) => name);
-      await sink.pause(names, pause);
-      await Promise.all(names.map(async (name) => await queues?.removeSchedule(sink.id, name)));
-      const last = await sink.history.recentRuns(names, 1);
-      for (const connector of some) {
-        const newest = last.get(connector.name)?.[0];
-        how.onPaused(connector, pause, newest?.state === 'running' ? newest.run : null);
-      }
+  await inEachSink(connectors, queues, how, async (sink, some) => {
+    const names = some.map(({ name }) => name);
+    await sink.pause(names, pause);
+    await Promise.all(names.map(async (name) => await queues?.removeSchedule(sink.id, name)));
+    const last = await sink.history.recentRuns(names, 1);
+    for (const connector of some) {
+      const newest = last.get(connector.name)?.[0];
+      how.onPaused(connector, pause, newest?.state === 'running' ? newest.run : null);
     }
-  }
+  });
   return problem;
 }
 
@@ -64,14 +66,10 @@ export async function resumeConnectors(
 ): Promise<string | null> {
   await using reached = await reachQueues(settings);
   const { queues, problem } = reached;
-  await checkAllHere(connectors, queues);
-  for (const [sinkSettings, ofSink] of bySink(connectors)) {
-    await using sink = await openSink(sinkSettings, how);
-    for (const some of inParts(ofSink)) {
-      const wasPaused = await sink.resume(some.map(({ name }) => name));
-      for (const connector of some) how.onResumed(connector, wasPaused.has(connector.name));
-    }
-  }
+  await inEachSink(connectors, queues, how, async (sink, some) => {
+    const wasPaused = await sink.resume(some.map(({ name }) => name));
+    for (const connector of some) how.onResumed(connector, wasPaused.has(connector.name));
+  });
   if (queues !== null) {
     const served: ServedSink[] = [];
     for (const sink of sinksOf(connectors)) served.push(await servedSink(sink, how.clock));
@@ -176,8 +174,19 @@ export async function writeSchedules(
   });
 }
 
-async function checkAllHere(connectors: readonly ConnectorSettings[], queues: Queues | null): Promise<void> {
-  for (const sink of sinksOf(connectors)) await checkHere(sink, queues);
+/** Opens each sink, where all of them are here, for parts of its connectors. */
+async function inEachSink(
+  connectors: readonly ConnectorSettings[],
+  queues: Queues | null,
+  how: How,
+  work: (sink: Sink, some: readonly ConnectorSettings[]) => Promise<void>,
+): Promise<void> {
+  const bySink = connectorsBySink(connectors);
+  for (const [sink] of bySink) await checkHere(sink, queues);
+  for (const [settings, ofSink] of bySink) {
+    await using sink = await openSink(settings, how);
+    for (const some of inParts(ofSink)) await work(sink, some);
+  }
 }
 
 /** How many connectors a transaction or a turn of Redis is about. */
@@ -186,12 +195,6 @@ const atOnce = 500;
 function inParts(connectors: readonly ConnectorSettings[]): readonly (readonly ConnectorSettings[])[] {
   return Array.from({ length: Math.ceil(connectors.length / atOnce) }, (_, part) =>
     connectors.slice(part * atOnce, (part + 1) * atOnce),
-  );
-}
-
-function bySink(connectors: readonly ConnectorSettings[]) {
-  return sinksOf(connectors).map(
-    (sink) => [sink, connectors.filter((connector) => connector.sink.name === sink.name)] as const,
   );
 }
 

@@ -3,10 +3,9 @@ import type { EntityName } from '../core/names.ts';
 import { compileChangeSpan } from '../engine/prepare/find-children.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
-import type { LedgerReader, RecordReader } from '../sinks/sink-access.ts';
-import type { PartitionHistory, RowHistory } from '../sinks/row-history.ts';
-import type { PurgeNote } from '../sinks/purges.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
+import type { PartitionHistory, RowHistory } from '../sinks/row-history.ts';
+import type { LedgerReader, RecordReader } from '../sinks/sink-access.ts';
 import { storedFields } from './stored-fields.ts';
 
 /** Why the newest sync met the record, or did not. */
@@ -33,16 +32,29 @@ type Reason =
   /** Its listing was not read, because nothing led to it: the listing of its parents was read for changes only. */
   | { readonly kind: 'not-led-to' };
 
-export type Explanation = NonNullable<Awaited<ReturnType<typeof explainIn>>>;
+export type Explanation = NonNullable<Awaited<ReturnType<typeof explanationIn>>>;
 
-/** Null where the key is not stored. Reads one state of the sink. */
-export async function explainRow(target: EntityTarget, keyText: string): Promise<Explanation | null> {
+/**
+ * `explanation` null: the key is not stored; `purged` says then when and by whom it was purged, null where it never was.
+ * Reads one state of the sink.
+ */
+export async function explainRow(target: EntityTarget, keyText: string) {
   await using reader = await openExistingRecords(target.connector.sink);
-  return reader === null ? null : await explainIn(reader, target, keyText);
+  return reader === null ? { explanation: null, purged: null } : await explainIn(reader, target, keyText);
 }
 
 /** The same in a state that is open. */
-export async function explainIn(
+export async function explainIn(reader: RecordReader, target: EntityTarget, keyText: string) {
+  const explanation = await explanationIn(reader, target, keyText);
+  return { explanation, purged: explanation === null ? await purgeNoteIn(reader, target, keyText) : null };
+}
+
+/** When and by whom a record was purged that is not stored; null: it never was. */
+export async function purgeNoteIn(reader: RecordReader, { connector, table }: EntityTarget, keyText: string) {
+  return (await reader.history.purged(connector.name))?.noteOf(table.entity, keyText) ?? null;
+}
+
+async function explanationIn(
   reader: RecordReader,
   { connector, entity, table }: EntityTarget,
   keyText: string,
@@ -70,21 +82,6 @@ export async function explainIn(
     changeValue,
     reason,
   };
-}
-
-/** When and by whom a record was purged that is not stored; null: it never was. */
-export async function purgeNoteOf(target: EntityTarget, keyText: string): Promise<PurgeNote | null> {
-  await using reader = await openExistingRecords(target.connector.sink);
-  return reader === null ? null : await purgeNoteIn(reader, target, keyText);
-}
-
-/** The same in the state that the reader reads. */
-export async function purgeNoteIn(
-  { history }: Pick<RecordReader, 'history'>,
-  { connector, table }: EntityTarget,
-  keyText: string,
-): Promise<PurgeNote | null> {
-  return (await history.purged(connector.name))?.noteOf(table.entity, keyText) ?? null;
 }
 
 interface Known {

@@ -1,15 +1,15 @@
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
+import { isRunId } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
-import { openExistingHistory, openSink, statusOf } from '../sinks/registry.ts';
+import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { NotedAction } from '../sinks/actions.ts';
 import type { Holder } from '../sinks/lease.ts';
+import type { RunSummary } from '../sinks/ledger-reader.ts';
+import { openExistingHistory, openSink, statusOf } from '../sinks/registry.ts';
+import type { RunReport } from '../sinks/run-report.ts';
 import type { LedgerReader, OpenHow } from '../sinks/sink-access.ts';
 import { isGone } from './shared-work.ts';
-import { isRunId } from '../core/names.ts';
-import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
-import type { RunSummary } from '../sinks/ledger-reader.ts';
-import type { RunReport } from '../sinks/run-report.ts';
 
 export type FoundRun = Awaited<ReturnType<typeof findRun>>;
 
@@ -17,18 +17,25 @@ export type FoundRun = Awaited<ReturnType<typeof findRun>>;
 export async function findRun(settings: LocalSettings, id: string, program: string) {
   if (!isRunId(id)) throw usage(`Expected the id of a run, got "${id}". "${program} runs" lists them.`);
   let unreadable: SyncError | null = null;
-  for (const sink of settings.sinks.values()) {
-    try {
-      await using history = await openExistingHistory(sink);
-      const run = (await history?.run(id)) ?? null;
-      if (run !== null) return { run, sink };
-    } catch (error) {
-      if (!(error instanceof SyncError)) throw error;
-      unreadable ??= error;
-    }
+  for await (const { sink, found: run, error } of askSinks(settings, (history) => history.run(id))) {
+    if (run !== null) return { run, sink };
+    unreadable ??= error;
   }
   // Where it may be in a sink that cannot be read, that is what to say.
   throw unreadable ?? usage(`No sink of the config has a run ${id}. "${program} runs" lists the runs.`);
+}
+
+/** What each sink of the config answers that exists; an error for one that cannot be read. */
+async function* askSinks<Found>(settings: LocalSettings, ask: (history: LedgerReader) => Promise<Found>) {
+  for (const sink of settings.sinks.values()) {
+    try {
+      await using history = await openExistingHistory(sink);
+      if (history !== null) yield { sink, found: await ask(history), error: null };
+    } catch (error) {
+      if (!(error instanceof SyncError)) throw error;
+      yield { sink, found: null, error };
+    }
+  }
 }
 
 /** Each sink of the config that exists, once. */
@@ -51,15 +58,11 @@ export async function newestActions(
 ): Promise<{ readonly actions: readonly SinkAction[]; readonly unreadable: readonly SyncError[] }> {
   const found: SinkAction[] = [];
   const unreadable: SyncError[] = [];
-  for (const sink of settings.sinks.values()) {
-    try {
-      await using history = await openExistingHistory(sink);
-      const actions = (await history?.actions(query)) ?? [];
-      found.push(...actions.map((action) => ({ ...action, sink: sink.name })));
-    } catch (error) {
-      if (!(error instanceof SyncError)) throw error;
-      unreadable.push(error);
-    }
+  for await (const { sink, found: actions, error } of askSinks(settings, (history) =>
+    history.actions(query),
+  )) {
+    for (const action of actions ?? []) found.push({ ...action, sink: sink.name });
+    if (error !== null) unreadable.push(error);
   }
   found.sort((left, right) => (left.at < right.at ? 1 : -1));
   return { actions: found.slice(0, query.limit), unreadable };

@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import { hasCode } from '../core/errors.ts';
-import { estimateCalls } from '../engine/plan-run.ts';
 import { selectEntities } from '../engine/chosen-entities.ts';
+import { estimateCalls } from '../engine/plan-run.ts';
 import { openNotifier } from '../notify/open-notifier.ts';
 import type { ConnectorSettings, ReadConnector, SettingsWith } from '../settings/settings.ts';
 import { storedStatus } from '../sinks/registry.ts';
@@ -77,7 +77,7 @@ export async function openRunBudgets({
   maxThrottleWaitMs = defaultApiLimits.maxThrottleWaitMs,
 }: RunBudgetsOptions) {
   // Loaded only here: commands that share nothing need no Redis client.
-  const { openSharedBudgets } = await import('../jobs/budget/open-shared-budgets.ts');
+  const { openSharedBudgets } = await import('../jobs/shared-budgets.ts');
   const budgets = await openSharedBudgets({ redis: settings.redis, onError, clock });
   return {
     openBudget: (

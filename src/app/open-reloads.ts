@@ -1,10 +1,10 @@
 import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { instant, slept, type Clock } from '../core/clock.ts';
+import { type Clock, instant, slept } from '../core/clock.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import type { Log } from '../telemetry/log.ts';
 
-export interface ReloadOutcome {
+interface ReloadOutcome {
   readonly outcome: 'applied' | 'refused';
   /** The connectors that were added and removed, or why the config was refused. */
   readonly text: string;

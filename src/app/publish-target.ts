@@ -1,12 +1,12 @@
 import { hostname } from 'node:os';
 import { hasCode } from '../core/errors.ts';
+import { usage } from '../core/usage-error.ts';
 import type { RunPublication } from '../jobs/worker-context.ts';
-import type { Notifier } from '../notify/notifier.ts';
+import type { Notifier } from '../notify/open-notifier.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
-import type { PublishEnd, PublishProgress, PublishRequest, TargetState } from '../publish/publication.ts';
+import type { PublishEnd, PublishRequest, TargetState, PublishProgress } from '../publish/publication.ts';
 import type { Target } from '../publish/target.ts';
 import { targetNamed, targetsOfConnector } from '../settings/choices.ts';
-import { usage } from '../core/usage-error.ts';
 import { checkTargets, withParts } from '../settings/load-settings.ts';
 import type {
   ConnectorSettings,
@@ -16,7 +16,7 @@ import type {
 } from '../settings/settings.ts';
 import { targetNames } from '../sinks/purges.ts';
 import { openExistingHistory, openSink } from '../sinks/registry.ts';
-import { finishPurges, notCleaned, targetWork, type CleanedTarget } from './erasures.ts';
+import { type CleanedTarget, finishPurges, notCleaned, targetWork } from './erasures.ts';
 import { programVersion } from './program-version.ts';
 import { openQueuesOf, sinkIdOf } from './reach-queues.ts';
 import { onceAMinute, type WorkerRunsOptions } from './worker-runs.ts';

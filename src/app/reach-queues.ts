@@ -1,14 +1,81 @@
-import { hasCode, type SyncError } from '../core/errors.ts';
+import type { Clock } from '../core/clock.ts';
+import { hasCode, SyncError } from '../core/errors.ts';
 import { ProblemsError } from '../core/problems.ts';
-import type { Queues } from '../jobs/open-queues.ts';
-import { withParts } from '../settings/load-settings.ts';
-import type { LocalSettings, SettingsWith, ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { usage } from '../core/usage-error.ts';
-import { sinksOf } from '../settings/choices.ts';
+import type { Queues } from '../jobs/open-queues.ts';
+import type { ServedSink } from '../jobs/worker-context.ts';
+import { connectorsBySink } from '../settings/choices.ts';
+import { withParts } from '../settings/load-settings.ts';
+import type { ConnectorSettings, LocalSettings, SettingsWith, SinkSettings } from '../settings/settings.ts';
+import type { ClosedFiles } from '../sinks/closed-files.ts';
 import type { PausedConnector } from '../sinks/ledger-reader.ts';
-import { openExistingHistory } from '../sinks/registry.ts';
+import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';
+import type { OpenHow, SinkFinding } from '../sinks/sink-access.ts';
 import { printable } from '../telemetry/format.ts';
-import { locateSink } from './locate-sink.ts';
+
+/**
+ * Where a sink of the config is: on this machine, where a worker registered it in Redis, or at an unknown place.
+ * Makes no sink. Without queues only this machine is searched.
+ */
+export async function locateSink(sink: SinkSettings, queues: Queues | null) {
+  await using history = await openExistingHistory(sink);
+  if (history !== null) return { kind: 'here', id: history.sinkId } as const;
+  const registered = (await queues?.registeredSink(sink.name)) ?? null;
+  return registered === null
+    ? ({ kind: 'nowhere' } as const)
+    : ({ kind: 'elsewhere', ...registered } as const);
+}
+
+/**
+ * The sink of this machine, which is made where there is none: as a worker would have it. Throws what `openSink`
+ * throws.
+ */
+export async function servedSink(settings: SinkSettings, clock: Clock): Promise<ServedSink> {
+  await using sink = await openSink(settings, { clock });
+  return { name: settings.name, id: sink.id, place: accessSink(settings).place };
+}
+
+/**
+ * Opens a sink for writing, which makes it where there is none, and says where it is and how many connectors it holds.
+ */
+export async function checkWritable(sink: SinkSettings, how: How) {
+  await using opened = await openSink(sink, how);
+  const known = (await opened.history.overview()).filter(({ identity }) => identity !== null);
+  return { place: accessSink(sink).place, connectors: known.length };
+}
+
+/** What the sink depends on besides files, one check each; none for a sink in files. */
+export async function sinkFindings(sink: SinkSettings, clock: Clock): Promise<readonly SinkFinding[]> {
+  return await accessSink(sink).check({ clock, durability: sink.durability });
+}
+
+/** What is free where the sink stores; null where that is not known. */
+export async function freeBytes(sink: SinkSettings): Promise<number | null> {
+  return await accessSink(sink).freeBytes();
+}
+
+/** Null where the sink closes no files. The caller disposes it. */
+export async function openClosedFiles(sink: SinkSettings): Promise<ClosedFiles | null> {
+  return await accessSink(sink).openClosedFiles();
+}
+
+type How = Pick<OpenHow, 'clock' | 'signal'>;
+
+/** A pause written beside a sink that is somewhere else would pause nothing: throws USAGE. */
+export async function checkHere(sink: SinkSettings, queues: Queues | null): Promise<void> {
+  const located = await locateSink(sink, queues);
+  if (located.kind === 'elsewhere') {
+    const { host, place } = located;
+    throw new SyncError(
+      `Sink ${sink.name} is not on this machine: a worker on ${host} has it at ${place}. Run the command there.`,
+      { code: 'USAGE', recovery: 'stop', context: { sink: sink.name, host } },
+    );
+  }
+  if (located.kind === 'here' || queues !== null) return;
+  throw usage(
+    `Sink ${sink.name} is not on this machine, and Redis, which knows where it is, does not answer. Run the command on the sink's machine.`,
+  );
+}
 
 /** The caller disposes them. Throws QUEUE_UNAVAILABLE within two seconds. */
 export async function openQueuesOf(settings: SettingsWith<'redis'>): Promise<Queues> {
@@ -36,9 +103,9 @@ export async function checkNotPaused(
   connectors: readonly ConnectorSettings[],
   program: string,
 ): Promise<void> {
-  for (const sink of sinksOf(connectors)) {
+  for (const [sink, ofSink] of connectorsBySink(connectors)) {
     await using history = await openExistingHistory(sink);
-    const names = new Set(connectors.flatMap((one) => (one.sink.name === sink.name ? [one.name] : [])));
+    const names = new Set(ofSink.map(({ name }) => name));
     const paused = (await history?.pauses())?.find(({ connector }) => names.has(connector));
     if (paused !== undefined) throw pausedError(paused, program);
   }

@@ -1,12 +1,17 @@
-import { systemClock, type Clock } from '../core/clock.ts';
+import { type Clock, systemClock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
+import { connectorsBySink } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { DriftRow } from '../sinks/drift.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
-import { sinksOf } from '../settings/choices.ts';
 import { healthOf } from './connector-health.ts';
-import { overviewOf, withheldByAgeOf, type SinkOverview } from './connector-states.ts';
-import { readSignIns, type SignInState } from './read-sign-ins.ts';
+import {
+  overviewOf,
+  readSignIns,
+  type SignInState,
+  type SinkOverview,
+  withheldByAgeOf,
+} from './connector-states.ts';
 
 export type StoredConnector = ReturnType<typeof readSink> extends AsyncGenerator<infer Read> ? Read : never;
 
@@ -23,8 +28,7 @@ export async function readStatuses(
   const nowMs = clock.now();
   const read = new Map<ConnectorSettings, StoredConnector>();
   const signIns = await readSignIns(connectors, clock);
-  for (const sink of sinksOf(connectors)) {
-    const ofSink = connectors.filter((connector) => connector.sink.name === sink.name);
+  for (const [sink, ofSink] of connectorsBySink(connectors)) {
     for await (const one of readSink(sink, ofSink, { overviews, signIns, nowMs })) {
       read.set(one.connector, one);
     }

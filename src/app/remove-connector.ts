@@ -8,10 +8,10 @@ import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openExistingHistory, openSink, statusOf } from '../sinks/registry.ts';
 import type { UnfinishedRemoval } from '../sinks/repair.ts';
 import type { OpenHow } from '../sinks/sink-access.ts';
+import { readSignIns, type SignInState } from './connector-states.ts';
 import { targetStatus } from './publish-target.ts';
 import { holderOf } from './run-connector.ts';
-import { readSignIns, type SignInState } from './read-sign-ins.ts';
-import { signOut, type SignedOut } from './sign-in.ts';
+import { type SignedOut, signOut } from './sign-in.ts';
 
 type How = Pick<OpenHow, 'clock'> & { readonly signal: AbortSignal };
 

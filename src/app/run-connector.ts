@@ -1,25 +1,25 @@
 import { hostname } from 'node:os';
-import { instant, slept, type Clock } from '../core/clock.ts';
+import { type Clock, instant, slept } from '../core/clock.ts';
 import { isPutOff, SyncError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { RunId } from '../core/names.ts';
 import { refuseTodos } from '../definitions/todos.ts';
+import { type ChosenEntities, selectEntities } from '../engine/chosen-entities.ts';
 import { estimateCalls, type RunOptions } from '../engine/plan-run.ts';
 import type { FileOptions } from '../engine/run-tally.ts';
-import { selectEntities, type ChosenEntities } from '../engine/chosen-entities.ts';
 import { failedStart, syncConnector } from '../engine/sync-connector.ts';
-import type { EndedRun, Notifier } from '../notify/notifier.ts';
+import type { Notifier } from '../notify/open-notifier.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { openFileFolder } from '../sinks/files/open-file-folder.ts';
-import type { LedgerReader, Sink } from '../sinks/sink-access.ts';
+import type { ConnectorIdentity, Holder } from '../sinks/lease.ts';
 import { accessSink, statusOf } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { OpenSharedSink } from '../sinks/share-sinks.ts';
-import type { ConnectorIdentity, Holder } from '../sinks/lease.ts';
-import type { ConnectorOrigin, FileSource } from '../source/source.ts';
-import { expectedByEntity, openShownProgress } from './shown-progress.ts';
+import type { LedgerReader, Sink } from '../sinks/sink-access.ts';
+import type { FileSource, ConnectorOrigin } from '../source/source.ts';
 import type { App, AppOptions, AskedRun, RunEnd, SyncRequest } from './app.ts';
 import { applyRetention } from './apply-retention.ts';
+import { expectedByEntity, openShownProgress } from './shown-progress.ts';
 
 /** What a run takes from its app. */
 export interface RunParts extends AppOptions {
@@ -70,7 +70,7 @@ async function tell(
   enough.abort();
 }
 
-function endOf(end: RunEnd): EndedRun {
+function endOf(end: RunEnd): Parameters<Notifier['runEnded']>[0] {
   const { connector, asked } = end;
   const kind = asked.kind ?? 'sync';
   if (end.kind === 'failed') return { connector, kind, error: end.error, isGood: false };

@@ -1,19 +1,19 @@
 import type { Clock } from '../core/clock.ts';
-import { usage } from '../core/usage-error.ts';
 import { readKey } from '../core/read-key.ts';
+import { usage } from '../core/usage-error.ts';
 import { isSharedSink } from '../settings/build-sinks.ts';
 import type { ConnectorSettings, DirectAddress, LocalSettings } from '../settings/settings.ts';
-import { IdentityChangedError } from '../sinks/acquire-errors.ts';
 import { openSignIn } from '../sign-ins/sign-in-store.ts';
+import { type Authorization, openAuthorization } from '../upstream/authorization.ts';
 import type { IssuedTokens, SignIn } from '../sign-ins/sign-in.ts';
+import { IdentityChangedError } from '../sinks/acquire-errors.ts';
 import { callFacts } from '../source/api/call-failure.ts';
 import { classifyUpstream } from '../source/direct/open-direct-source.ts';
 import { openCallGate } from '../upstream/call-gate.ts';
-import { openAuthorization, type Authorization } from '../upstream/authorization.ts';
 import { UpstreamFailure } from '../upstream/upstream-failure.ts';
 import { openUpstreamTransport } from '../upstream/upstream-transport.ts';
 import { checkAddress } from './connector-address.ts';
-import { checkWritable } from './locate-sink.ts';
+import { checkWritable } from './reach-queues.ts';
 
 /** Where the sign-in of a connector is stored; null for one that needs none. The caller disposes it. */
 export function signInAt({ signIn }: Pick<DirectAddress, 'signIn'>, clock: Clock): SignIn | null {

@@ -1,18 +1,283 @@
-import { slept, type Clock } from '../core/clock.ts';
+import { type Clock, slept, otherTurn } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
-import { examineRedis } from '../jobs/examine-redis.ts';
-import { gateErrors } from '../jobs/gate-errors.ts';
+import { examineRedis, gateErrors } from '../jobs/connect-redis.ts';
+import { schedulerId, subjectOf } from '../jobs/open-queue-set.ts';
+import { answerReloads } from '../jobs/open-queues.ts';
 import { openRunSlots } from '../jobs/run-slots.ts';
-import { mostRuns, type WorkerOptions } from '../jobs/worker-context.ts';
-import { tokensOf } from '../monitor/check-token.ts';
+import { startWorker } from '../jobs/start-worker.ts';
+import {
+  mostRuns,
+  type RunningWorker,
+  type ServedSink,
+  type WorkerLedger,
+  type WorkerOptions,
+} from '../jobs/worker-context.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
+import { tokensOf } from '../monitor/page-access.ts';
 import type { Monitor, MonitorContent, ServedPages } from '../monitor/start-monitor.ts';
+import { sinksOf } from '../settings/choices.ts';
+import type { ConnectorSettings, SettingsWith, SinkSettings } from '../settings/settings.ts';
+import { accessSink } from '../sinks/registry.ts';
+import type { ServedLedger } from '../sinks/sink-access.ts';
 import type { Log } from '../telemetry/log.ts';
-import { openMetrics } from '../telemetry/metrics.ts';
-import type { AppOptions } from './app.ts';
+import type { MetricSample } from '../telemetry/metrics-sample.ts';
+import { type Metrics, openMetrics } from '../telemetry/metrics.ts';
+import type { App, AppOptions } from './app.ts';
+import { healthOf } from './connector-health.ts';
+import { freshnessOf, freshUntilMs, overviewOf, type SinkOverview } from './connector-states.ts';
+import { openApp, openRunBudgets } from './open-app.ts';
+import { openReloads } from './open-reloads.ts';
 import { programVersion } from './program-version.ts';
-import { serveConfig, type OpenedConfig, type ServedConfig, type WorkerSettings } from './serve-config.ts';
-import type { EndedRun } from './worker-runs.ts';
+import { targetsOf, workerPublications } from './publish-target.ts';
+import { type EndedRun, workerRunEnd, workerRuns } from './worker-runs.ts';
+
+type WorkerSettings = SettingsWith<'access' | 'redis' | 'http'>;
+
+type ServeConfigOptions = ScheduledRunsOptions &
+  Required<Pick<WorkerOptions, 'serves' | 'slots' | 'observe' | 'tellError'>> & {
+    readonly metrics: Metrics;
+    /** As of a worker. */
+    readonly beforeJobs: (opened: OpenedConfig) => Promise<void>;
+  };
+
+/** What there is before jobs are taken. */
+interface OpenedConfig extends Pick<RunningWorker, 'queues' | 'state'> {
+  readonly ledgers: ServedLedgers;
+}
+
+/** What runs the connectors of one reading of the config. */
+type ServedConfig = Awaited<ReturnType<typeof serveConfig>>;
+
+/** A run that waits keeps other connectors waiting for its place: after a longer pause its job comes back by itself. */
+const maxThrottleWaitMs = 5_000;
+
+/**
+ * Opens sinks, budgets and queues of the settings, and takes jobs. Resolves when it does; until then nothing of what
+ * serves an older config has changed. Throws CONFIG_INVALID where something of a target is missing here,
+ * QUEUE_UNAVAILABLE within two seconds, SINK_INCOMPATIBLE.
+ */
+async function serveConfig(options: ServeConfigOptions) {
+  return await closable(async (onOpened, close) => await openConfig(options, onOpened, close));
+}
+
+type OnOpened = (close: () => unknown) => void;
+
+/** What `open` opens is closed in the reverse order by `close`, and where it rejects. */
+async function closable<Opened>(
+  open: (onOpened: OnOpened, close: () => Promise<void>) => Promise<Opened>,
+): Promise<Opened> {
+  const opened: (() => unknown)[] = [];
+  let closing: Promise<void> | null = null;
+  const closeAll = async (): Promise<void> => {
+    for (const one of opened.toReversed()) await one();
+  };
+  const close = (): Promise<void> => (closing ??= closeAll());
+  try {
+    return await open((one) => void opened.push(one), close);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function openConfig(options: ServeConfigOptions, onOpened: OnOpened, close: () => Promise<void>) {
+  const { settings, log, clock, metrics, serves, command, identityBaseUrl, tellError } = options;
+  const connectors = [...settings.connectors.values()].filter(({ name }) => serves(name));
+  const targets = targetsOf(settings, connectors);
+  const budgets = await openRunBudgets({ settings, clock, onError: tellError, maxThrottleWaitMs });
+  onOpened(() => budgets[Symbol.asyncDispose]());
+  const ledgers = await openServedLedgers(connectors, clock);
+  onOpened(() => ledgers[Symbol.asyncDispose]());
+  let started: RunningWorker | null = null;
+  const app = await openApp({
+    settings,
+    clock,
+    command,
+    openBudget: budgets.openBudget,
+    sinkIdOf: (sink) => ledgers.sinkIdOf(sink),
+    maxThrottleWaitMs,
+    onRunEnd: workerRunEnd({
+      metrics,
+      log,
+      nextRun: async (connector) => await nextRunOf(connector, ledgers, started),
+      onRunEnd: options.onRunEnd,
+    }),
+    noteTrouble: (line) => log.warn({}, line),
+    ...(identityBaseUrl === undefined ? {} : { identityBaseUrl }),
+  });
+  onOpened(() => app[Symbol.asyncDispose]());
+  const looking = lookEachMinute(app, connectors, clock);
+  onOpened(() => looking.stop());
+  const runs = { settings, app, metrics, log, clock };
+  const worker = await startWorker({
+    ...options,
+    sinks: ledgers.sinks,
+    ledger: ledgers.ledger,
+    run: workerRuns(runs),
+    targets,
+    publish: workerPublications(runs),
+    beforeJobs: async (worker) => await options.beforeJobs({ ...worker, ledgers }),
+  });
+  onOpened(() => worker.stop());
+  started = worker;
+  return {
+    settings,
+    connectors,
+    ledgers,
+    worker,
+    notifier: app.notifier,
+    sample: async () => await sampleWorker(connectors, ledgers, (await worker.state()).depth, clock.now()),
+    /** Runs finish their page and go back to the queue. Takes at most `graceMs`. Idempotent. */
+    stop: close,
+    /**
+     * Makes place for a newer config, which is served already: runs continue to their end, but those of connectors and
+     * publications into targets that the newer one lacks end after their page. Resolves when the last has ended.
+     */
+    giveWay: async ({ settings: newer }: Pick<ServeConfigOptions, 'settings'>): Promise<void> => {
+      // The newer one looks, by its own limits.
+      looking.stop();
+      await worker.drain((job) => isGone(job, newer));
+      await close();
+    },
+  };
+}
+
+const minuteMs = 60_000;
+
+/** Nothing ends when data gets too old: it has to be looked for. The first look also sends what was left. */
+function lookEachMinute({ notifier, settings }: App, connectors: readonly ConnectorSettings[], clock: Clock) {
+  const over = new AbortController();
+  const look = async (): Promise<void> => {
+    do await notifier.look(connectors);
+    while (await slept(clock, minuteMs, over.signal));
+  };
+  if (settings.notify.size > 0) void look();
+  return { stop: () => over.abort() };
+}
+
+function isGone(job: unknown, { connectors, publish }: WorkerSettings): boolean {
+  const subject = subjectOf(job);
+  if (subject === null) return false;
+  return 'connector' in subject ? !connectors.has(subject.connector) : !publish.has(subject.target);
+}
+
+/** The current state, for a scrape. Rejects where a sink or the queue cannot be read. */
+export async function sampleWorker(
+  connectors: readonly ConnectorSettings[],
+  ledgers: ServedLedgers,
+  depth: MetricSample['depth'],
+  nowMs: number,
+): Promise<MetricSample> {
+  const overviews = await ledgers.overviews();
+  return {
+    connectors: connectors.map((connector) => {
+      const overview = overviewOf(overviews, connector);
+      return {
+        name: connector.name,
+        words: healthOf(connector, overview, nowMs).words,
+        endedAt: overview?.lastEnded?.finishedAt ?? null,
+        freshness: freshnessOf(connector, overview?.freshness),
+        missing: overview?.missing ?? [],
+        partMissing: overview?.partMissing ?? [],
+        unconfirmed: overview?.unconfirmed ?? [],
+      };
+    }),
+    depth,
+    // Only Redis knows the depth.
+    isRedisUp: depth.length > 0,
+  };
+}
+
+/**
+ * When a connector's schedule comes next, in milliseconds; null where that is unknown, also while Redis is unreachable.
+ */
+async function nextRunOf(
+  { name, sink }: ConnectorSettings,
+  ledgers: ServedLedgers,
+  worker: RunningWorker | null,
+): Promise<number | null> {
+  const sinkId = ledgers.sinkIdOf(sink);
+  const ticks = worker?.queues[0];
+  if (sinkId === null || ticks === undefined) return null;
+  return await ticks.getJobScheduler(schedulerId(sinkId, name)).then(
+    (scheduler) => scheduler?.next ?? null,
+    () => null,
+  );
+}
+
+/** The sinks of some connectors as a worker needs them: their ids, and their own account of what was run. */
+type ServedLedgers = Awaited<ReturnType<typeof openServedLedgers>>;
+
+/**
+ * Opens each sink once, which makes it where there is none, and keeps its ledger open for reading. Throws what
+ * `openSink` throws.
+ */
+export async function openServedLedgers(connectors: readonly ConnectorSettings[], clock: Clock) {
+  const bySink = new Map<string, ServedLedger>();
+  const close = async (): Promise<void> => {
+    for (const ledger of bySink.values()) await ledger[Symbol.asyncDispose]();
+  };
+  try {
+    for (const sink of sinksOf(connectors)) {
+      bySink.set(sink.name, await accessSink(sink).openServed({ ...sink, clock }));
+    }
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  const byName = new Map(connectors.map((connector) => [connector.name, connector]));
+  const found = (name: ConnectorName): ServedLedger | undefined =>
+    bySink.get(byName.get(name)?.sink.name ?? '');
+  return {
+    sinks: sinksOf(connectors).map((sink): ServedSink => ({
+      name: sink.name,
+      id: bySink.get(sink.name)?.sinkId ?? '',
+      place: accessSink(sink).place,
+    })),
+    ledger: {
+      pause: async (name) => (await found(name)?.pause(name)) ?? null,
+      paused: async (sink) => (await bySink.get(sink)?.paused()) ?? new Set(),
+      lastRun: async (name) => (await found(name)?.lastRun(name)) ?? null,
+      freshUntil: (name) => freshUntil(byName.get(name), found(name)),
+      lost: async (sink) => (await bySink.get(sink)?.lost()) ?? null,
+    } satisfies WorkerLedger,
+    /**
+     * The states of all connectors, by sink. A sink that has not changed since the last time is not read again; other
+     * work gets a turn every 200 ms. Rejects where one cannot be read.
+     */
+    overviews: async (): Promise<ReadonlyMap<string, SinkOverview>> => {
+      const overviews = new Map<string, SinkOverview>();
+      let sinceMs = performance.now();
+      for (const [name, ledger] of bySink) {
+        overviews.set(name, { id: ledger.sinkId, connectors: await ledger.overview() });
+        // Not after each sink: in a busy worker one turn of all other work may take as much time as all sinks together.
+        if (performance.now() - sinceMs > turnMs) {
+          await otherTurn();
+          sinceMs = performance.now();
+        }
+      }
+      return overviews;
+    },
+    /** The id of a sink; null where it is not served. */
+    sinkIdOf: ({ name }: SinkSettings): string | null => bySink.get(name)?.sinkId ?? null,
+    /** What keeps each sink from being read, checked now; `ledger` reports sinks that are not at their place. */
+    problems: () =>
+      Promise.all([...bySink].map(async ([name, ledger]) => ({ name, problem: await ledger.problem() }))),
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+async function freshUntil(
+  connector: ConnectorSettings | undefined,
+  ledger: ServedLedger | undefined,
+): Promise<number | null> {
+  if (connector === undefined || ledger === undefined) return null;
+  if ([...connector.entities.values()].every(({ freshWithinMs }) => freshWithinMs === null)) return null;
+  return freshUntilMs(connector, await ledger.freshness(connector.name));
+}
+
+/** How long other work may wait: renewals of locks and answers of health checks have seconds to spare. */
+const turnMs = 200;
 
 /** One reading of the config, and what depends on it. */
 export interface WorkerConfig {
@@ -22,7 +287,7 @@ export interface WorkerConfig {
   readonly pages?: ServedPages;
 }
 
-export interface ScheduledRunsOptions
+interface ScheduledRunsOptions
   extends
     WorkerConfig,
     Pick<WorkerOptions, 'concurrency' | 'graceMs' | 'timings' | 'observe'>,
@@ -44,32 +309,18 @@ export interface ScheduledRunsOptions
  * SINK_INCOMPATIBLE, USAGE for an address that cannot be used.
  */
 export async function startScheduledRuns(options: ScheduledRunsOptions) {
-  const opened: (() => unknown)[] = [];
-  let stopping: Promise<void> | null = null;
-  const stop = (): Promise<void> => (stopping ??= closeAll(opened));
-  try {
-    return {
-      ...(await openAll(options, (close) => opened.push(close))),
-      /**
-       * Runs finish their page and go back to the queue. Idempotent; takes at most `graceMs`, whether Redis answers or
-       * not.
-       */
-      stop,
-    };
-  } catch (error) {
-    await stop();
-    throw error;
-  }
+  return await closable(async (onOpened, stop) => ({
+    ...(await openAll(options, onOpened)),
+    /**
+     * Runs finish their page and go back to the queue. Idempotent; takes at most `graceMs`, whether Redis answers or not.
+     */
+    stop,
+  }));
 }
 
-/** Last opened, first closed. */
-async function closeAll(opened: readonly (() => unknown)[]): Promise<void> {
-  for (const close of opened.toReversed()) await close();
-}
-
-async function openAll(options: ScheduledRunsOptions, onOpened: (close: () => unknown) => void) {
+async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
   const { log, clock, concurrency, maxRuns = mostRuns(concurrency), listen = null } = options;
-  const { observe = () => undefined, onRunEnd = () => undefined, problem = () => null } = options;
+  const { observe = () => undefined, problem = () => null } = options;
   /** The newest config takes all jobs; runs of the one before continue. */
   let served: ServedConfig | null = null;
   let older: { readonly config: ServedConfig; readonly over: AbortSignal } | null = null;
@@ -90,8 +341,6 @@ async function openAll(options: ScheduledRunsOptions, onOpened: (close: () => un
       slots,
       metrics,
       tellError,
-      onError: tellError,
-      onRunEnd,
       observe: (event) => {
         metrics.onWorkerEvent(event);
         observe(event);
@@ -120,9 +369,7 @@ async function openAll(options: ScheduledRunsOptions, onOpened: (close: () => un
     onOpened(() => monitor?.[Symbol.asyncDispose]());
   };
   let onStuck: (error: Error) => void = () => undefined;
-  const ended = new Promise<never>((_resolve, reject) => {
-    onStuck = reject;
-  });
+  const ended = new Promise<never>((_resolve, reject) => (onStuck = reject));
   // Avoid an unhandled rejection when `ended` is not awaited.
   ended.catch(() => undefined);
   const begin = (config: ServedConfig): void => {
@@ -219,4 +466,54 @@ async function warnOfRedis({ settings, clock, log }: ScheduledRunsOptions): Prom
   for (const { what, state, detail } of await examineRedis(settings.redis, clock)) {
     if (state !== 'ok') log.warn({}, `${what}: ${detail}`);
   }
+}
+
+interface FollowConfigOptions extends Omit<ScheduledRunsOptions, 'problem'> {
+  /** Reads the config again. Rejects where it cannot be used. */
+  readonly read: () => Promise<WorkerConfig>;
+  /** Aborted when the worker is to stop. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * A worker that follows its config: it reads it again when asked (`reload`), when `connector-sync reload` asks, and,
+ * with `watch: true`, when its files change. A config that cannot be used changes nothing: the one before stays in
+ * force, and the log, the pages, the metrics and a notification say so. As `startScheduledRuns`.
+ */
+export async function followConfig({ read, signal, ...options }: FollowConfigOptions) {
+  const { log, clock, settings } = options;
+  const { file } = settings;
+  const runs = await startScheduledRuns({ ...options, problem: () => reloads.problem() });
+  const reloads = openReloads({
+    first: options,
+    read,
+    makeRoom: async () => await runs.makeRoom(),
+    apply: async (next) => await runs.reload(next),
+    onReload: ({ outcome, text }) => {
+      if (signal.aborted) return;
+      runs.metrics.onReload(outcome);
+      const refusal = outcome === 'refused' ? text : null;
+      void runs.notifier().configRead({ file, refusal });
+    },
+    log,
+    clock,
+    signal,
+  });
+  // What an earlier process refused is over: this one has begun with the config.
+  void runs.notifier().configRead({ file, refusal: null, isStart: true });
+
+  const place = () => ({ redis: runs.redis(), prefix: reloads.settings().redis.prefix });
+  const answer = async () => ({ config: file, ...(await reloads.reload()) });
+  const following = Promise.all([answerReloads(place, answer, clock, signal), reloads.followFiles()]).catch(
+    (error: unknown) =>
+      log.error({ err: error }, 'the config is no longer followed; restart the worker to use a new one'),
+  );
+  return {
+    ...runs,
+    reload: reloads.reload,
+    stop: async (): Promise<void> => {
+      await runs.stop();
+      await following;
+    },
+  };
 }

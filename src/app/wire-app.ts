@@ -1,24 +1,24 @@
-import type { App, AppOptions, ConnectorSource } from './app.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import { usage } from '../core/usage-error.ts';
+import type { Notifier } from '../notify/open-notifier.ts';
 import { isLoopback } from '../settings/texts.ts';
 import type { DirectAddress, LocalSettings, ReadConnector } from '../settings/settings.ts';
-import type { Notifier } from '../notify/notifier.ts';
 import { shareSinks } from '../sinks/share-sinks.ts';
 import { defaultApiLimits } from '../source/api/call-with-retries.ts';
+import { accountOrigin, maskedSource } from '../source/source.ts';
 import {
-  openApiClient,
   type ApiClient,
+  openApiClient,
   otherTypeError,
   resolveConnector,
 } from '../source/api/open-api-client.ts';
 import { openApiSource } from '../source/api/open-api-source.ts';
-import { accountOrigin, maskedSource } from '../source/source.ts';
-import { addressOfConnector, checkAddress, checkApiAddress } from './connector-address.ts';
 import { openDirectClient, openDirectSource } from '../source/direct/open-direct-source.ts';
 import { sayUnreachable } from '../telemetry/unreachable.ts';
+import type { App, AppOptions, ConnectorSource } from './app.ts';
+import { addressOfConnector, checkAddress, checkApiAddress } from './connector-address.ts';
+import { readConnector, type RunParts, tellEnd } from './run-connector.ts';
 import { signInAt } from './sign-in.ts';
-import { readConnector, tellEnd, type RunParts } from './run-connector.ts';
 
 /** The app itself; `openApp` loads it. */
 export function wireApp(options: AppOptions, notifier: Notifier): App {

@@ -1,4 +1,4 @@
-import { instant, type Clock } from '../core/clock.ts';
+import { type Clock, instant } from '../core/clock.ts';
 import { isPutOff } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
@@ -10,7 +10,7 @@ import type { RunReport } from '../sinks/run-report.ts';
 import { type Log, logRunEvent } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { App, AskedRun, OnRunEnd, SyncRequest } from './app.ts';
-import { finishedWindows, plannedBackfill, readRequest, runWindows } from './backfill.ts';
+import { finishedWindows, plannedBackfill, runWindows } from './backfill.ts';
 import { recordsRead, rowsWritten, tookMs } from './run-totals.ts';
 
 export interface WorkerRunsOptions {
@@ -36,7 +36,7 @@ export function workerRuns(options: WorkerRunsOptions): RunJob {
         run: askedRun(work),
       });
     }
-    const asked = readRequest(work.backfill);
+    const asked = work.backfill;
     const plan = plannedBackfill(connector, asked);
     const keyOf = (window: string): string => `${name} ${plan.id} ${window}`;
     const finished = await finishedWindows(connector, plan);
@@ -106,7 +106,7 @@ export interface EndedRun {
 interface RunEndListeners extends Pick<WorkerRunsOptions, 'metrics' | 'log'> {
   /** Never rejects. */
   readonly nextRun: (connector: ConnectorSettings) => Promise<number | null>;
-  readonly onRunEnd: (ended: EndedRun) => void;
+  readonly onRunEnd?: ((ended: EndedRun) => void) | undefined;
 }
 
 /** What a worker does at the end of each run: counts it and writes one line to the log. */
@@ -114,7 +114,7 @@ export function workerRunEnd({ metrics, log, nextRun, onRunEnd }: RunEndListener
   const tell = async (connector: ConnectorSettings, report: RunReport): Promise<void> => {
     const next = await nextRun(connector);
     log[levels[report.outcome]](endFields(connector.name, report, next), 'run ended');
-    onRunEnd({ connector, report, next });
+    onRunEnd?.({ connector, report, next });
   };
   return (end) => {
     const { name } = end.connector;

@@ -1,5 +1,7 @@
 import { openReloads } from '../app/open-reloads.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
+import { tokensOf } from '../monitor/page-access.ts';
+import type { MonitorContent } from '../monitor/start-monitor.ts';
 import type { SettingsWith } from '../settings/settings.ts';
 import { printable } from '../telemetry/format.ts';
 import type { CommandContext } from './command.ts';
@@ -19,13 +21,19 @@ export async function showPages(
   const { terminal, clock, program, signal } = context;
   const log = await stderrLog(context, 'warn');
   // Loaded only here: a server's code would slow the start of every other command.
-  const { startUi } = await import('../page/start-ui.ts');
+  const { startMonitor } = await import('../monitor/start-monitor.ts');
+  const { servedPages } = await import('../page/page-routes.ts');
+  const content = (shown: SettingsWith<'http'>): MonitorContent => ({
+    pages: servedPages({ settings: shown, program, clock }),
+    hosts: shown.http.hosts,
+    tokens: tokensOf(shown.http),
+  });
   const problem = (): string | null => reloads.problem();
-  await using served = await startUi({ settings, program, clock, listen, log, problem });
+  await using served = await startMonitor({ ...content(settings), clock, listen, log, problem });
   const reloads = openReloads({
     first: { settings },
     read: async () => ({ settings: (await read?.()) ?? settings }),
-    apply: async (next) => await served.show(next.settings),
+    apply: async (next) => await served.show(content(next.settings)),
     log,
     clock,
     signal,

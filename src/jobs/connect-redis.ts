@@ -1,9 +1,10 @@
-import { Redis, type Callback, type RedisOptions } from 'ioredis';
-import { slept, systemClock } from '../core/clock.ts';
+import { randomUUID } from 'node:crypto';
+import { type Callback, Redis, type RedisOptions } from 'ioredis';
+import { type Clock, slept, systemClock } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import type { Secret } from '../core/secret.ts';
 import type { RedisSettings } from '../settings/settings.ts';
-import { checkRedisRights, type RedisRefusal } from './check-redis-rights.ts';
-import { errorKind } from './gate-errors.ts';
-import { failureText, readGreeting, reasonOf, refusalText, unavailable } from './redis-refusals.ts';
+import type { JobLog } from './worker-context.ts';
 
 export type RedisConnection = Awaited<ReturnType<typeof connectRedis>>;
 
@@ -59,7 +60,7 @@ export async function connectRedis(
       throw unavailable(url, refusalText({ kind: 'loading' }, '', ''), error);
     }
     const cause = lastError ?? error;
-    throw unavailable(url, failureText(cause, url, await readGreeting(url, cause)), cause);
+    throw unavailable(url, failureText(cause, url), cause);
   } finally {
     answered.abort();
   }
@@ -171,4 +172,303 @@ export async function openWorkerConnections(settings: Pick<RedisSettings, 'url' 
     }
     throw error;
   }
+}
+
+/** What Redis denies the user. */
+type RedisRefusal =
+  | { readonly kind: 'commands'; readonly commands: readonly string[] }
+  /** The user may not access keys with the prefix. */
+  | { readonly kind: 'keys' }
+  | { readonly kind: 'replica' }
+  | { readonly kind: 'loading' };
+
+const keyCount = 6;
+/**
+ * Commands with their arguments behind the key: one key for each type, all with the prefix. The script deletes them at
+ * its end.
+ */
+const inScripts = [
+  [1, 'HSET f 1, HMSET g 1, HINCRBY f 1, HGET f, HMGET f, HGETALL, HEXISTS f, HLEN, HDEL g'],
+  [2, 'ZADD 1 m, ZCARD, ZCOUNT 0 1, ZSCORE m, ZRANGE 0 0, ZREVRANGE 0 0, ZRANGEBYSCORE 0 1'],
+  [2, 'ZREVRANGEBYSCORE 1 0, ZRANGEBYLEX - +, ZREMRANGEBYSCORE 5 6, ZREMRANGEBYRANK 5 6, ZREM n, ZPOPMIN'],
+  [3, 'LPUSH a, RPUSH b, LLEN, LRANGE 0 0, LINDEX 0, LPOS a, LREM 1 z, LTRIM 0 5, RPOP, LPOP'],
+  [4, 'XADD * f 1, XLEN, XRANGE - +, XTRIM MAXLEN 1'],
+  [5, 'SET 1, GET, INCR, INCRBY 1, EXISTS, PTTL, PEXPIRE 1000, PERSIST, TYPE'],
+  [6, 'SADD m, SREM n, SCARD, SMEMBERS, SISMEMBER m'],
+  [5, 'UNLINK'],
+  [6, 'DEL'],
+] as const;
+
+/** Returns the names of the denied commands, and `READONLY` if Redis rejects writes. */
+const tryAll = `
+local refused = {}
+for _, call in ipairs(cjson.decode(ARGV[1])) do
+  call[2] = KEYS[call[2]]
+  local reply = redis.pcall(unpack(call))
+  if type(reply) == 'table' and reply.err then
+    if string.find(reply.err, 'NOPERM') or string.find(reply.err, "can't run this command") then
+      table.insert(refused, call[1])
+    elseif string.find(reply.err, 'READONLY') then
+      table.insert(refused, 'READONLY')
+      break
+    end
+  end
+end
+for _, key in ipairs(KEYS) do redis.pcall('UNLINK', key) end
+return refused`;
+
+/**
+ * Tries every command that queues, rate limits and locks use, on temporary keys with `prefix`. Null: all are allowed.
+ * Out of memory is not reported, because it is temporary. Rejects with the client's error when the connection breaks.
+ */
+async function checkRedisRights(redis: Redis, prefix: string): Promise<RedisRefusal | null> {
+  const keys = Array.from({ length: keyCount }, (_none, at) => `${prefix}:{${randomUUID()}}:${at}`);
+  const [key = ''] = keys;
+  const calls = inScripts.flatMap(([at, commands]) =>
+    commands.split(', ').map((text) => {
+      const [command, ...args] = text.split(' ');
+      return [command, at, ...args];
+    }),
+  );
+  const alone: readonly (readonly [string, ...(string | number)[]])[] = [
+    ['EVAL', tryAll, keyCount, ...keys, JSON.stringify(calls)],
+    ['EVALSHA', '0'.repeat(40), 1, key],
+    ['INFO'],
+    ['TIME'],
+    ['BZPOPMIN', key, 0.001],
+    ['XREAD', 'COUNT', 1, 'STREAMS', key, '0'],
+    ['ZRANGE', key, 0, 0],
+    ['HGETALL', key],
+    ['PTTL', key],
+  ];
+  const replies = await Promise.all(
+    alone.map(([command, ...args]) =>
+      redis.call(command, ...args).then(
+        (value) => ({ command, value, error: '' }),
+        (error: unknown) => ({ command, value: null, error: asReply(error) }),
+      ),
+    ),
+  );
+  const errors = replies.map(({ error }) => error);
+  if (errors.some((error) => error.startsWith('LOADING'))) return { kind: 'loading' };
+  if (errors.some((error) => /^NOPERM .*\bkeys?\b/.test(error))) return { kind: 'keys' };
+  const inScript = replies.flatMap(({ value, command }) =>
+    command === 'EVAL' && Array.isArray(value) ? value.map(String) : [],
+  );
+  if (inScript.includes('READONLY') || errors.some((error) => error.startsWith('READONLY'))) {
+    return { kind: 'replica' };
+  }
+  const commands = [
+    ...replies.flatMap(({ command, error }) => (error.startsWith('NOPERM') ? [command] : [])),
+    ...inScript,
+  ];
+  return commands.length === 0 ? null : { kind: 'commands', commands: [...new Set(commands)] };
+}
+
+/** The error text of a Redis reply; rethrows any other error. */
+function asReply(error: unknown): string {
+  if (error instanceof Error && error.name === 'ReplyError') return error.message;
+  throw error;
+}
+
+/** `what`: why Redis cannot be used, to stand behind its name. */
+function unavailable(url: Secret, what: string, cause: unknown): SyncError {
+  const { hostname, port } = new URL(url.reveal());
+  const place = `${hostname}:${port === '' ? 6379 : port}`;
+  return new SyncError(`Redis at ${place} ${what}.`, {
+    code: 'QUEUE_UNAVAILABLE',
+    recovery: 'stop',
+    context: { place },
+    cause,
+  });
+}
+
+/** What a server that answers refuses. */
+function refusalText(refusal: RedisRefusal, user: string, prefix: string): string {
+  switch (refusal.kind) {
+    case 'loading':
+      return 'is still loading its data. Start again when it has finished';
+    case 'replica':
+      return 'is a read-only replica. Set redis.url to the primary';
+    case 'keys':
+      return `does not let its user "${user}" use keys that begin with "${prefix}:". Allow them (ACL SETUSER ${user} ~${prefix}:*), or set redis.prefix to a prefix that the user may use`;
+    case 'commands': {
+      const shown = refusal.commands.slice(0, 5).join(', ');
+      const more = refusal.commands.length > 5 ? ` and ${refusal.commands.length - 5} more` : '';
+      return `does not let its user "${user}" run ${shown}${more}. Allow them (ACL SETUSER ${user} +@all -@dangerous +info)`;
+    }
+  }
+}
+
+function failureText(error: unknown, url: Secret): string {
+  const reason = reasonOf(error);
+  const isTls = url.reveal().startsWith('rediss:');
+  if (/max number of clients/.test(reason)) {
+    return 'accepts no more connections (maxclients). Raise maxclients, or close connections of other clients';
+  }
+  if (/^(WRONGPASS|NOAUTH|ERR AUTH)\b/.test(reason)) {
+    return `rejects the user name or password of redis.url: ${reason}. Correct them in redis.url`;
+  }
+  if (/^NOPERM\b/.test(reason)) {
+    return `denies a command: ${reason}. Grant the user of redis.url more rights`;
+  }
+  if (reason.startsWith('LOADING')) return refusalText({ kind: 'loading' }, '', '');
+  if (reason.startsWith('Unknown RESP type')) {
+    return 'is not a Redis server: another program answers there. Set redis.url to the address of Redis';
+  }
+  if (/certificate/i.test(reason)) {
+    return `has a TLS certificate that is not trusted: ${reason}. Name its CA in NODE_EXTRA_CA_CERTS`;
+  }
+  if (isTls && /no answer within|wrong version number|packet length|EPROTO/.test(reason)) {
+    return `does not answer over TLS: ${reason}. If it does not use TLS, begin redis.url with redis:// instead of rediss://`;
+  }
+  if (!isTls && /Connection is closed|ECONNRESET|EPIPE/.test(reason)) {
+    return 'closes the connection without an answer. If it expects TLS, begin redis.url with rediss:// instead of redis://. If it has as many clients as maxclients allows, raise maxclients or close other connections';
+  }
+  return `does not answer: ${reason}. Start it, or correct redis.url`;
+}
+
+/** In the words of the client, with its code. */
+function reasonOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+  if (code === 'ECONNREFUSED') return 'it refused the connection (ECONNREFUSED)';
+  const text = message.replace(/[.\s]+$/, '');
+  return code === '' || text.includes(code) ? text : `${text} (${code})`;
+}
+
+interface RedisFinding {
+  readonly what: 'redis' | 'redis memory' | 'redis persistence' | 'redis clock';
+  readonly state: 'ok' | 'warning' | 'failed';
+  /** For people: the finding and, if it is not ok, what to do. */
+  readonly detail: string;
+}
+
+const oldest = { major: 6, minor: 2 };
+const maxSkewMs = 5000;
+
+/**
+ * Checks the Redis of a worker: version, memory policy, persistence, clock. Never throws: a Redis that does not answer
+ * is a finding. Each command takes two seconds at most.
+ */
+export async function examineRedis(
+  settings: Pick<RedisSettings, 'url' | 'prefix'>,
+  clock: Clock,
+): Promise<readonly RedisFinding[]> {
+  try {
+    const connection = await connectRedis(settings, {
+      enableOfflineQueue: false,
+      commandTimeout: 2000,
+    });
+    try {
+      const facts = parseInfo(String(await connection.redis.call('INFO')));
+      const askedAtMs = clock.now();
+      const [seconds = Number.NaN, microseconds = 0] = (await connection.redis.time()).map(Number);
+      const nowMs = (askedAtMs + clock.now()) / 2;
+      return [
+        examineVersion(facts),
+        examineMemory(facts),
+        examinePersistence(facts),
+        examineClock(seconds * 1000 + microseconds / 1000 - nowMs),
+      ];
+    } finally {
+      connection.disconnect();
+    }
+  } catch (error) {
+    const detail = error instanceof SyncError ? error.message : `INFO or TIME failed: ${reasonOf(error)}`;
+    return [{ what: 'redis', state: 'failed', detail }];
+  }
+}
+
+type Facts = ReadonlyMap<string, string>;
+
+function parseInfo(text: string): Facts {
+  return new Map(
+    text.split(/\r?\n/).flatMap((line) => {
+      const colon = line.indexOf(':');
+      return colon === -1 ? [] : [[line.slice(0, colon), line.slice(colon + 1)]];
+    }),
+  );
+}
+
+function examineVersion(facts: Facts): RedisFinding {
+  const version = facts.get('redis_version') ?? 'unknown';
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const isRecent = major > oldest.major || (major === oldest.major && minor >= oldest.minor);
+  if (isRecent) return { what: 'redis', state: 'ok', detail: `version ${version}` };
+  const detail = `expected version ${oldest.major}.${oldest.minor} or later, found ${version}; upgrade it`;
+  return { what: 'redis', state: 'failed', detail };
+}
+
+function examineMemory(facts: Facts): RedisFinding {
+  const what = 'redis memory';
+  const policy = facts.get('maxmemory_policy') ?? 'unknown';
+  const limit = facts.get('maxmemory') ?? '0';
+  const used = facts.get('used_memory_human') ?? 'an unknown amount';
+  const limitText = limit === '0' ? 'without a limit' : `of ${facts.get('maxmemory_human') ?? limit}`;
+  if (policy === 'noeviction') return { what, state: 'ok', detail: `${used} used ${limitText}, noeviction` };
+  const detail = `maxmemory-policy is ${policy}: Redis may evict jobs and schedules when memory runs short; set it to noeviction`;
+  return { what, state: 'warning', detail };
+}
+
+function examinePersistence(facts: Facts): RedisFinding {
+  const what = 'redis persistence';
+  if (facts.get('aof_enabled') !== '1') {
+    const detail =
+      'appendonly is off: a restart of Redis loses manual jobs (schedules are restored within a minute). Turn it on';
+    return { what, state: 'warning', detail };
+  }
+  if (facts.get('aof_last_write_status') !== 'err') return { what, state: 'ok', detail: 'appendonly' };
+  const detail = 'appendonly is on but its last write failed; check the free space of its disk';
+  return { what, state: 'warning', detail };
+}
+
+function examineClock(aheadMs: number): RedisFinding {
+  const what = 'redis clock';
+  const skew = `${Math.abs(aheadMs / 1000).toFixed(1)} s ${aheadMs < 0 ? 'behind' : 'ahead of'} this machine's`;
+  if (Math.abs(aheadMs) <= maxSkewMs) return { what, state: 'ok', detail: skew };
+  const detail = `its clock is ${skew}: runs start early or late by that; set the clocks by NTP`;
+  return { what, state: 'warning', detail };
+}
+
+const quietMs = 30_000;
+/** The error of a command sent without a connection; the cause was reported when the connection broke. */
+const echo = /^(Stream isn't writeable|Connection is closed)/;
+
+/**
+ * Logs each kind of error at most once in 30 s, with the number suppressed in between: a Redis out of memory makes a
+ * worker emit tens of thousands of errors in seconds. A command that failed for lack of a connection is not logged if
+ * the cause was logged within 30 s. All connections of a process share one gate, so that an outage is logged once.
+ */
+export function gateErrors(log: JobLog, clock: Clock): (error: Error) => void {
+  const kinds = new Map<string, { loggedAtMs: number; held: number }>();
+  const isQuiet = ({ loggedAtMs }: { readonly loggedAtMs: number }): boolean =>
+    clock.now() - loggedAtMs < quietMs;
+  return (error) => {
+    const kind = errorKind(error);
+    const known = kinds.get(kind);
+    if (known !== undefined && isQuiet(known)) {
+      known.held += 1;
+      return;
+    }
+    if (echo.test(error.message) && [...kinds.values()].some(isQuiet)) return;
+    log.error(
+      { err: error, kind, repeated: known?.held ?? 0 },
+      'Redis reports an error: running syncs continue, new ones start when Redis answers again',
+    );
+    kinds.set(kind, { loggedAtMs: clock.now(), held: 0 });
+  };
+}
+
+/**
+ * The system error code if there is one, else the first word of the message (`OOM`, `NOAUTH`): a small set of values.
+ */
+export function errorKind(error: Error): string {
+  if ('code' in error && typeof error.code === 'string') return error.code;
+  // A command denied inside a script has no error code.
+  if (error.message.startsWith("ERR The user executing the script can't ")) return 'NOPERM';
+  // Redis 6 wraps errors inside scripts: "ERR Error running script (call to f_…): @user_script: 36: -OOM command not
+  // allowed …".
+  const text = error.message.replace(/^ERR Error running script .*: -(?=[A-Z]+ )/, '');
+  return text.split(/[\s:]/, 1)[0] ?? error.name;
 }

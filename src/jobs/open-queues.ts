@@ -1,22 +1,25 @@
-import { systemClock, instant, type Instant } from '../core/clock.ts';
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { Redis } from 'ioredis';
+import * as z from 'zod';
+import { type Clock, instant, type Instant, slept, systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Schedule, Settings } from '../settings/settings.ts';
+import { connectRedis } from './connect-redis.ts';
 import {
   addBackfill,
   addPublication,
   addSync,
+  type AskedBackfill,
   backfillKey,
   openQueueSet,
+  type QueueSet,
   scheduledConnector,
   scheduledTarget,
   schedulerId,
-  type QueueSet,
 } from './open-queue-set.ts';
-import { beginClaim, registeredSink, registerSinks } from './sink-registry.ts';
-import { connectRedis } from './connect-redis.ts';
-import { askReload } from './reload-requests.ts';
-import { reconcileSchedules } from './reconcile-schedules.ts';
+import { beginClaim, reconcileSchedules, registeredSink, registerSinks } from './reconcile-schedules.ts';
 import { defaultTimings } from './worker-context.ts';
 import { readBacklog } from './worker-state.ts';
 
@@ -95,7 +98,7 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
     removeSchedule: (sinkId: string, connector: ConnectorName) =>
       answered(() => queues.ticks.removeJobScheduler(schedulerId(sinkId, connector))),
     /** `isNew` is false if a backfill of the connector already waits or runs; that one is left unchanged. */
-    enqueueBackfill: (sinkId: string, connector: ConnectorName, backfill: string) =>
+    enqueueBackfill: (sinkId: string, connector: ConnectorName, backfill: AskedBackfill) =>
       answered(() => addBackfill(queues.syncs(sinkId), connector, backfill, defaultTimings)),
     /** For a sink with these schedules. */
     backlog: (sinkId: string, schedules: readonly Schedule[]) =>
@@ -158,7 +161,7 @@ async function nextDue({ ticks }: QueueSet, sinkIds: readonly string[]) {
   return { connectors, targets };
 }
 
-export interface FailedJob {
+interface FailedJob {
   /** An `ErrorCode`, or the start of the queue's failure reason. */
   readonly code: string;
   readonly at: Instant;
@@ -215,4 +218,84 @@ function nameIn(data: unknown, member: 'connector' | 'target'): string | null {
 /** Workers write `<connector>: <code>`. */
 function codeIn(reason: string): string {
   return /^[a-z0-9_-]+: ([A-Z_]+)$/.exec(reason)?.[1] ?? reason.slice(0, 80);
+}
+
+/*
+ * A person asks all workers of a Redis to read their config again. The request is a key with a random id, so that a
+ * worker that could not reach Redis meanwhile finds it later; each worker answers in a hash of that request.
+ */
+
+const keptS = 60 * 60;
+const answerWithinMs = 20_000;
+const askEveryMs = 250;
+/** A reload that is asked for comes within this. One look costs a key of Redis. */
+const lookEveryMs = 2_000;
+
+const answer = z.strictObject({
+  /** Of the worker: `host:pid`. */
+  worker: z.string(),
+  config: z.string(),
+  outcome: z.enum(['applied', 'refused']),
+  /** The connectors that were added and removed, or why the config was refused. */
+  text: z.string(),
+});
+
+/** What a worker made of a request to read its config again. */
+type ReloadAnswer = z.output<typeof answer>;
+
+interface Place {
+  readonly redis: Redis;
+  readonly prefix: string;
+}
+
+/** Asks all workers to read their config again. Resolves when so many have answered, and after 20 seconds. */
+async function askReload({ redis, prefix }: Place, workers: number, clock: Clock, signal: AbortSignal) {
+  const request = randomUUID();
+  await redis.set(requestKey(prefix), request, 'EX', keptS);
+  const endMs = clock.now() + answerWithinMs;
+  for (;;) {
+    const texts = await redis.hvals(answersKey(prefix, request));
+    if (texts.length >= workers || clock.now() >= endMs) {
+      return texts.map((text) => answer.parse(JSON.parse(text)));
+    }
+    await clock.sleep(askEveryMs, signal);
+  }
+}
+
+/** Reloads on each request until the signal is aborted, and answers it. `place`: where requests are now. */
+export async function answerReloads(
+  place: () => Place,
+  reload: () => Promise<Omit<ReloadAnswer, 'worker'>>,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  const newest = (): Promise<string | null> => {
+    const { redis, prefix } = place();
+    // The connection reports its errors itself.
+    return redis.get(requestKey(prefix)).catch(() => null);
+  };
+  let answered = await newest();
+  while (await slept(clock, lookEveryMs, signal)) {
+    const request = await newest();
+    if (request === null || request === answered) continue;
+    answered = request;
+    const worker = `${hostname()}:${process.pid}`;
+    const given: ReloadAnswer = { worker, ...(await reload()) };
+    const { redis, prefix } = place();
+    const key = answersKey(prefix, request);
+    await redis
+      .multi()
+      .hset(key, worker, JSON.stringify(given))
+      .expire(key, keptS)
+      .exec()
+      .catch(() => undefined);
+  }
+}
+
+function requestKey(prefix: string): string {
+  return `${prefix}:reload`;
+}
+
+function answersKey(prefix: string, request: string): string {
+  return `${prefix}:reload:${request}`;
 }

@@ -1,25 +1,41 @@
-import type { Worker } from 'bullmq';
-import { systemClock } from '../core/clock.ts';
-import { beginClaim, registerSinks } from './sink-registry.ts';
-import { errorKind, gateErrors } from './gate-errors.ts';
-import { openHolds } from './hold-queues.ts';
-import { keepSchedules, openReconcile } from './keep-schedules.ts';
-import { openWorkerBackoff } from './open-worker-backoff.ts';
-import { openQueueSet } from './open-queue-set.ts';
+import { createHash } from 'node:crypto';
+import { type Job, type Queue, Worker } from 'bullmq';
+import type { Redis } from 'ioredis';
+import PQueue from 'p-queue';
+import { type Clock, slept, systemClock } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import type { ConnectorName } from '../core/names.ts';
+import type { Schedule } from '../settings/settings.ts';
+import { errorKind, gateErrors, openWorkerConnections, type WorkerConnections } from './connect-redis.ts';
+import {
+  addPublication,
+  addSync,
+  type ConnectorTick,
+  openQueueSet,
+  parseTickJob,
+  type QueueSet,
+  tickSettings,
+} from './open-queue-set.ts';
+import {
+  createJobProcessor,
+  createPublicationProcessor,
+  type JobProcessor,
+  lockLost,
+  mostAtATime,
+  openPublicationRequests,
+} from './process-job.ts';
+import { beginClaim, reconcileSchedules, registerSinks, type ScheduleClaim } from './reconcile-schedules.ts';
+import { openRunSlots } from './run-slots.ts';
 import {
   defaultConcurrency,
   defaultTimings,
   mostRuns,
   type RunningWorker,
+  sinkOfTarget,
   type WorkerContext,
   type WorkerOptions,
   type WorkerState,
 } from './worker-context.ts';
-import { openPublicationRequests } from './process-publication.ts';
-import { openRunSlots } from './run-slots.ts';
-import { serveQueues } from './serve-queues.ts';
-import { lostSinks, watchProgress, watchSinks } from './watch-worker.ts';
-import { openWorkerConnections, type WorkerConnections } from './connect-redis.ts';
 import { readWorkerState } from './worker-state.ts';
 
 /**
@@ -48,7 +64,7 @@ async function work(
 ): Promise<RunningWorker> {
   const { stopping, closing } = ends;
   const signals = { stopping: stopping.signal, closing: closing.signal };
-  const { context, backoff, holds } = openContext(options, connections, signals);
+  const { context, backoff, holds, served } = openContext(options, connections, signals);
   const { log, clock, onError, concurrency } = context;
   const { graceMs = 25_000 } = options;
   const { forQueues, forWorkers } = connections;
@@ -60,9 +76,7 @@ async function work(
   const reconcile = openReconcile(context, claim, holds.outdated);
   const schedules = keepSchedules(context, reconcile, await reconcile());
   forQueues.redis.on('ready', schedules.soon);
-  const served = serveQueues(context, { redis: forWorkers.redis, onLockLost: schedules.soon });
-  holds.watch(served);
-  backoff.watch(served);
+  served.push(...serveQueues(context, { redis: forWorkers.redis, onLockLost: schedules.soon }));
   const queues = served.map(({ queue }) => queue);
   const workers = served.map(({ worker }) => worker);
 
@@ -125,7 +139,9 @@ function openContext(
   const { concurrency = defaultConcurrency, slots = openRunSlots(mostRuns(concurrency)) } = options;
   const { publish = () => Promise.reject(new Error('no target was given')) } = options;
   const tellError = options.tellError ?? gateErrors(log, clock);
-  const backoff = openWorkerBackoff(clock, signals.closing);
+  /** Filled when the queues are served. */
+  const served: ServedQueue[] = [];
+  const backoff = openWorkerBackoff(served, clock, signals.closing);
   const onError = (error: Error): void => {
     tellError(error);
     observe({ kind: 'redis-error', code: errorKind(error) });
@@ -133,7 +149,7 @@ function openContext(
   };
   const timings = { ...defaultTimings, ...options.timings };
   const queues = openQueueSet(forQueues.redis, options.settings.redis.prefix, onError);
-  const holds = openHolds(options, queues, () => backoff.why() !== null);
+  const holds = openHolds(options, queues, served, () => backoff.why() !== null);
   const context: WorkerContext = {
     ...options,
     targets,
@@ -153,7 +169,7 @@ function openContext(
     ...signals,
   };
   slots.onFree(() => void holds.notFull().catch(onError), signals.closing);
-  return { context, backoff, holds };
+  return { context, backoff, holds, served };
 }
 
 const lookEveryMs = 50;
@@ -197,4 +213,487 @@ function problemsOf(stopping: AbortSignal, refusal: string | null, stuck: Error 
 function once(run: () => Promise<void>): () => Promise<void> {
   let running: Promise<void> | null = null;
   return () => (running ??= run());
+}
+
+/**
+ * Holds the queues of each sink that cannot be served now: a newer config has it or its file is missing; where every
+ * slot is taken, that of its runs alone.
+ */
+function openHolds(
+  { sinks, ledger }: Pick<WorkerOptions, 'sinks' | 'ledger'>,
+  queues: QueueSet,
+  served: readonly ServedQueue[],
+  isBackingOff: () => boolean,
+) {
+  let outdated: readonly string[] = [];
+  const full = new Set<string>();
+
+  const holdUnserved = async (): Promise<void> => {
+    // During backoff all queues are paused; `backoff` resumes them.
+    if (isBackingOff()) return;
+    for (const { id, name } of sinks) {
+      const isAway = (await ledger.lost(name)) !== null || outdated.includes(name);
+      const isHeld = new Map([
+        [queues.syncs(id), isAway || full.has(name)],
+        [queues.publications(id), isAway],
+      ]);
+      for (const { queue, hold } of served) {
+        const isToHold = isHeld.get(queue);
+        if (isToHold !== undefined) await hold(isToHold);
+      }
+    }
+  };
+  let holding: Promise<void> = Promise.resolve();
+  // One call at a time, so that the last call decides from the latest state.
+  const renew = (): Promise<void> => (holding = holding.catch(() => undefined).then(holdUnserved));
+
+  return {
+    renew,
+    /** These sinks belong to a newer config, and no others do. */
+    outdated: async (names: readonly string[]): Promise<void> => {
+      outdated = names;
+      await renew();
+    },
+    /** A job of the sink found no free slot. */
+    full: async (sink: string): Promise<void> => {
+      full.add(sink);
+      await renew();
+    },
+    /** A slot is free again. */
+    notFull: async (): Promise<void> => {
+      if (full.size === 0) return;
+      full.clear();
+      await renew();
+    },
+    /** For people. */
+    problems: (): readonly string[] =>
+      outdated.map(
+        (sink) => `another worker has a newer config for sink ${sink}; this one takes no more of its jobs`,
+      ),
+  };
+}
+
+const againAfterFailureMs = 5000;
+
+/**
+ * Reconciles at every interval, because a Redis that lost its data has lost the schedules too and does not report it.
+ * Each interval varies by a tenth, so that processes do not act at the same time. `reconcile` resolves with whether it
+ * succeeded; `isInPlace`: whether the last reconciliation did.
+ */
+function keepSchedules(
+  { clock, closing: signal, timings: { reconcileMs } }: WorkerContext,
+  reconcile: () => Promise<boolean>,
+  isInPlace: boolean,
+) {
+  let wake = new AbortController();
+  signal.addEventListener('abort', () => wake.abort(), { once: true });
+  const loop = async (): Promise<void> => {
+    let works = isInPlace;
+    while (!signal.aborted) {
+      const turnMs = works
+        ? reconcileMs * (0.9 + Math.random() * 0.2)
+        : Math.min(againAfterFailureMs, reconcileMs);
+      // Rejects when `soon` wakes it.
+      await clock.sleep(turnMs, wake.signal).catch(() => undefined);
+      if (signal.aborted) return;
+      wake = new AbortController();
+      works = await reconcile();
+    }
+  };
+  return {
+    /** Reconciles now instead of at the next interval: Redis may have lost its data. */
+    soon: () => wake.abort(),
+    /** Resolves after the worker has stopped and the last reconciliation has ended. */
+    ended: loop(),
+  };
+}
+
+/**
+ * The result resolves with whether it succeeded. `onOutdated` gets the names of the sinks whose schedules belong to a
+ * newer config.
+ */
+function openReconcile(
+  context: WorkerContext,
+  claim: ScheduleClaim,
+  onOutdated: (sinks: readonly string[]) => Promise<void>,
+): () => Promise<boolean> {
+  const { timings, log, onError } = context;
+  let logged = '';
+  let seen = '';
+  return async () => {
+    try {
+      const { written, kept, removed, foreign, outdated } = await reconcileSchedules({
+        ...context,
+        claim,
+        retryDelayMs: timings.retryDelayMs,
+      });
+      if (written.length + removed.length > 0) {
+        log.info({ written, kept, removed }, 'schedules updated');
+      }
+      await onOutdated(outdated);
+      await context.publications.retry();
+      const text = JSON.stringify([outdated, foreign]);
+      // Logged only if seen twice in a row: the other worker may be writing its schedules now.
+      const isNews = outdated.length > 0 && text === seen && text !== logged;
+      if (isNews) {
+        log.warn(
+          { sinks: outdated, connectors: foreign },
+          'another worker has a newer config with other schedules: this worker takes no more jobs of these sinks. Stop it, or give all workers the same config',
+        );
+      }
+      if (outdated.length === 0 && logged !== '') log.info({}, 'the configs of all workers agree again');
+      if (isNews || outdated.length === 0) logged = outdated.length === 0 ? '' : text;
+      seen = text;
+      return true;
+    } catch (error) {
+      onError(error instanceof Error ? error : new Error(String(error)));
+      return false;
+    }
+  };
+}
+
+type WatchedQueue = Pick<ServedQueue, 'queue' | 'isFree' | 'taken'>;
+
+/**
+ * Checks at an interval whether jobs wait that this process could take but does not: a connection that breaks without
+ * an error leaves a worker waiting forever. Resolves when the worker stops. Throws `SyncError` WORKER_STUCK: the
+ * process should exit, so that its supervisor restarts it.
+ */
+async function watchProgress(
+  { queues: { redis }, clock, stopping: signal, timings }: WorkerContext,
+  served: readonly WatchedQueue[],
+  takesNone: () => boolean,
+): Promise<void> {
+  const everyMs = timings.watchdogMs;
+  /** By queue: the count of taken jobs when waiting jobs were first seen. */
+  const takenBefore = new Map<WatchedQueue, number>();
+  while (await slept(clock, everyMs, signal)) {
+    for (const watched of served) {
+      const overdue = takesNone() || !watched.isFree() ? 0 : await overdueJobs(redis, watched.queue);
+      const taken = watched.taken();
+      if (overdue > 0 && takenBefore.get(watched) === taken && !signal.aborted) throw stuck(overdue, everyMs);
+      if (overdue > 0) takenBefore.set(watched, taken);
+      else takenBefore.delete(watched);
+    }
+  }
+}
+
+/** Jobs that a worker could take now; 0 if Redis does not answer, because then the worker is not stuck. */
+async function overdueJobs(redis: Redis, queue: Queue): Promise<number> {
+  try {
+    const counts = await queue.getJobCounts('waiting', 'prioritized');
+    // Delayed jobs stay in a separate set until a worker promotes them. Its scores are milliseconds times 4096.
+    const delayed = await redis.zcount(queue.toKey('delayed'), '-inf', Date.now() * 4096);
+    return (counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0) + delayed;
+  } catch {
+    return 0; // The queue's connection reports its errors itself.
+  }
+}
+
+function stuck(jobs: number, everyMs: number): SyncError {
+  return new SyncError(
+    `The worker is stuck: Redis answers and jobs wait (${jobs}), but it took none for ${everyMs / 1000} s. ` +
+      'The process exits so that its supervisor restarts it.',
+    { code: 'WORKER_STUCK', recovery: 'retry', context: { jobs, everyMs } },
+  );
+}
+
+/**
+ * Checks at an interval whether each sink is still in place, and logs once when it disappears and when it is
+ * back. Calls `holdQueues` after every check. Resolves when the worker stops.
+ */
+async function watchSinks(
+  { sinks, ledger, log, clock, closing, timings }: WorkerContext,
+  holdQueues: () => Promise<void>,
+): Promise<void> {
+  const logged = new Set<string>();
+  while (await slept(clock, timings.sinkWatchMs, closing)) {
+    for (const { name: sink } of sinks) {
+      const found = await ledger.lost(sink);
+      if (found === null && logged.delete(sink)) {
+        log.info({ sink }, 'this sink is back in place');
+      }
+      if (found === null || logged.has(sink)) continue;
+      logged.add(sink);
+      log.error(
+        { sink, found },
+        'this sink was moved or replaced, or is out of reach: its jobs wait until it is back. Restart the worker to use what is in its place',
+      );
+    }
+    await holdQueues();
+  }
+}
+
+/** For people, without paths: a problem for each sink that is not served because it is not in its place. */
+async function lostSinks({ sinks, ledger }: WorkerContext): Promise<readonly string[]> {
+  const found = await Promise.all(sinks.map(({ name }) => ledger.lost(name)));
+  return sinks
+    .filter((_, index) => found[index] !== null)
+    .map(
+      ({ name }) =>
+        `sink ${name} was moved or replaced, or is out of reach; its jobs wait until it is back, or the worker is restarted to use what is in its place`,
+    );
+}
+
+/** While Redis refuses commands: the first wait, which doubles up to the longest. */
+const firstRestMs = 1000;
+const longestRestMs = 30_000;
+/**
+ * Out of memory, replica, invalid credentials or rights, disk not writable, failover, loading: all may pass without a
+ * restart.
+ */
+const refusals = ['OOM', 'READONLY', 'NOAUTH', 'NOPERM', 'MISCONF', 'MASTERDOWN', 'LOADING', 'CLUSTERDOWN'];
+
+/** The error code if Redis refused the command for one of these reasons, else null. */
+function refusalOf(error: Error): string | null {
+  const code = errorKind(error);
+  return refusals.includes(code) ? code : null;
+}
+
+/**
+ * Backoff for a Redis that refuses commands: without it a worker retries tens of thousands of times in seconds. Pauses
+ * grow from 1 s to 30 s; active runs continue.
+ */
+function openWorkerBackoff(served: readonly ServedQueue[], clock: Clock, signal: AbortSignal) {
+  let why: string | null = null;
+  let restMs = firstRestMs;
+  let resumedAtMs = Number.NEGATIVE_INFINITY;
+
+  const rest = async (): Promise<void> => {
+    await Promise.all(served.map(({ worker }) => worker.pause(true)));
+    // When the worker stops, the workers stay paused.
+    if (!(await slept(clock, restMs, signal))) return;
+    restMs = Math.min(restMs * 2, longestRestMs);
+    resumedAtMs = clock.now();
+    why = null;
+    await Promise.all(served.flatMap(({ worker, isHeld }) => (isHeld() ? [] : [worker.resume()])));
+  };
+
+  return {
+    /** Called with every Redis error; a refusal pauses the workers. */
+    notice(error: Error): void {
+      const refusal = refusalOf(error);
+      if (why !== null || signal.aborted || refusal === null) return;
+      if (clock.now() - resumedAtMs > longestRestMs) restMs = firstRestMs;
+      why = refusal;
+      void rest();
+    },
+    /** The error code of Redis while the workers are paused, else null. */
+    why: () => why,
+  };
+}
+
+type ServedQueue = ReturnType<typeof serveQueue>;
+
+interface ServeOptions {
+  /** Without a command timeout. */
+  readonly redis: Redis;
+  readonly onLockLost: () => void;
+}
+
+/** The queue of ticks, then those of publications, then the queue of each sink. */
+function serveQueues(context: WorkerContext, options: ServeOptions): readonly ServedQueue[] {
+  const { queues, concurrency } = context;
+  const suspects = new Set<ConnectorName>();
+  const turns = new PQueue({ concurrency: mostAtATime });
+  // A scheduler adds a new job even after a crash, so the crash limit must count starts.
+  const ofTicks = { concurrency: 1, maxStartedAttempts: 3 };
+  return [
+    serveQueue(context, options, queues.ticks, createTickProcessor(context), ofTicks),
+    ...context.sinks
+      .filter(({ name }) => context.targets.some((target) => sinkOfTarget(target) === name))
+      .map((sink) => {
+        const queue = queues.publications(sink.id);
+        const processor = createPublicationProcessor({ ...context, sinkName: sink.name, queue }, turns);
+        return serveQueue(context, options, queue, processor, { concurrency: mostAtATime });
+      }),
+    ...context.sinks.map((sink) => {
+      const queue = queues.syncs(sink.id);
+      const processor = createJobProcessor({ ...context, sinkName: sink.name, queue, suspects });
+      return serveQueue(context, options, queue, processor, { concurrency });
+    }),
+  ];
+}
+
+/** Lock errors are no faults of Redis: the lock expired, or the job ended or moved. `attemptJob` logs a lost lock. */
+const lockErrors = /^(could not renew lock|Missing lock|Lock mismatch) for job /;
+
+/**
+ * Takes a queue's jobs once `worker.run()` is called. `maxStartedAttempts`: BullMQ fails a job after that many starts
+ * that crashed the process; absent: the processor counts them.
+ */
+function serveQueue(
+  { queues, timings, onError }: WorkerContext,
+  { redis, onLockLost }: ServeOptions,
+  queue: Queue,
+  processor: JobProcessor,
+  limits: { readonly concurrency: number; readonly maxStartedAttempts?: number },
+) {
+  let taken = 0;
+  let isHeld = false;
+  const active = new Set<Job>();
+  const counted: JobProcessor = async (job, token, signal) => {
+    taken += 1;
+    active.add(job);
+    try {
+      return await processor(job, token, signal);
+    } finally {
+      active.delete(job);
+    }
+  };
+  const worker = new Worker(queue.name, counted, {
+    ...limits,
+    connection: redis,
+    prefix: queues.prefix,
+    settings: tickSettings,
+    autorun: false,
+    lockDuration: timings.lockMs,
+    stalledInterval: timings.stalledMs,
+    drainDelay: timings.drainDelayS,
+    // A job that stalled in several deploys or crashes but made progress is not poison; the processor counts starts
+    // instead.
+    maxStalledCount: 1000,
+  });
+  worker.on('error', (error) => {
+    if (!lockErrors.test(error.message)) onError(error);
+  });
+  // Without the lock another worker may start the same run, so this one must stop writing soon. A job that has ended
+  // or that this worker has just moved has no lock either; nothing listens to its signal any longer.
+  worker.on('lockRenewalFailed', (jobIds) => {
+    for (const id of jobIds) worker.cancelJob(id, lockLost);
+    onLockLost();
+  });
+  return {
+    worker,
+    queue,
+    /** True if this process could take another job of it. */
+    isFree: () => !isHeld && active.size < limits.concurrency,
+    activeJobs: (): readonly Job[] => [...active],
+    /** Jobs that this process has taken since it started. */
+    taken: () => taken,
+    /** While held, it takes no new jobs; active jobs continue. */
+    hold: async (hold: boolean): Promise<void> => {
+      if (hold === isHeld) return;
+      isHeld = hold;
+      if (hold) await worker.pause(true);
+      else await worker.resume();
+    },
+    isHeld: () => isHeld,
+  };
+}
+
+/** What ticks need of the worker. */
+type TickContext = Pick<
+  WorkerContext,
+  | 'sinks'
+  | 'connectors'
+  | 'queues'
+  | 'ledger'
+  | 'timings'
+  | 'closing'
+  | 'onError'
+  | 'clock'
+  | 'log'
+  | 'observe'
+>;
+
+const missedAfterMs = 60_000;
+const hourMs = 60 * 60 * 1000;
+
+/**
+ * Turns a tick into a job in a queue of its sink, unless a job of the same connector or target already waits or runs
+ * there. The worker need not serve that sink: a worker that does takes the job.
+ */
+export function createTickProcessor(context: TickContext): (job: Job) => Promise<void> {
+  const { queues, timings, clock, log, observe } = context;
+  return async (job) => {
+    const tick = parseTickJob(job.data);
+    if ('target' in tick) {
+      await untilTaken(context, () => addPublication(queues.publications(tick.sink), tick.target, timings));
+      return;
+    }
+    const { sink, connector } = tick;
+    observe({ kind: 'tick', connector });
+    const schedule = scheduleOf(context, sink, connector);
+    const due = dueTime(job);
+    if (schedule?.missed === 'skip' && clock.now() - due > missedAfterMs) {
+      log.info({ connector, due: new Date(due).toISOString() }, 'missed run skipped');
+      return;
+    }
+    const delayMs = jitterOffset(connector, schedule?.jitterMs ?? 0);
+    const deadlineMs = await deadlineOf(context, tick, schedule, due);
+    await untilTaken(context, () =>
+      addSync(
+        queues.syncs(sink),
+        { connector, reason: 'schedule', due: due + delayMs },
+        { delayMs, retryDelayMs: timings.retryDelayMs, deadlineMs },
+      ),
+    );
+  };
+}
+
+/**
+ * When the connector's data should be renewed: at the end of its `freshWithin` limit; without a limit, or if the sink
+ * is on another machine, when the next run is due. A deadline lies at most an hour before the due time: connectors that
+ * are never read because their runs fail must not starve all others.
+ */
+async function deadlineOf(
+  { ledger, sinks }: TickContext,
+  { sink, connector }: ConnectorTick,
+  schedule: Schedule | null,
+  due: number,
+): Promise<number> {
+  // If the ledger cannot be read, the run still starts; only its priority is less exact.
+  const freshUntil = sinks.some(({ id }) => id === sink)
+    ? await ledger.freshUntil(connector).catch(() => null)
+    : null;
+  if (freshUntil !== null) return Math.max(freshUntil, due - hourMs);
+  return due + (schedule?.kind === 'every' ? schedule.everyMs : hourMs);
+}
+
+/**
+ * Null if the config has no such connector or no schedule for it, or if the tick belongs to another deployment on the
+ * same Redis that has a connector of the same name.
+ */
+function scheduleOf({ connectors, sinks }: TickContext, sink: string, name: ConnectorName): Schedule | null {
+  const connector = connectors.get(name);
+  const served = sinks.find((one) => one.name === connector?.sink.name);
+  return served === undefined || served.id === sink ? (connector?.schedule ?? null) : null;
+}
+
+/**
+ * Waits while Redis refuses commands. A Redis that is full or in a failover would otherwise use up the tick's attempts
+ * in seconds, and a daily run would be lost silently.
+ */
+async function untilTaken(
+  { clock, closing, onError }: TickContext,
+  put: () => Promise<unknown>,
+): Promise<void> {
+  for (let waitMs = firstRestMs; ; waitMs = Math.min(waitMs * 2, longestRestMs)) {
+    try {
+      await put();
+      return;
+    } catch (error) {
+      if (!(error instanceof Error) || refusalOf(error) === null || closing.aborted) throw error;
+      onError(error);
+      // The next worker retries the tick.
+      if (!(await slept(clock, waitMs, closing))) throw error;
+    }
+  }
+}
+
+/**
+ * The scheduler adds each job ahead of time, delayed until the due time. A retry changes the job's delay, not its
+ * options.
+ */
+function dueTime(job: Job): number {
+  return job.timestamp + (job.opts.delay ?? 0);
+}
+
+/**
+ * How long after its due time this connector starts, within [0, jitterMs): derived from its name, so always the same.
+ */
+export function jitterOffset(connector: ConnectorName, jitterMs: number): number {
+  const share = createHash('sha256').update(connector).digest().readUInt32BE(0) / 2 ** 32;
+  return Math.floor(share * jitterMs);
 }

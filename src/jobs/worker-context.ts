@@ -5,8 +5,7 @@ import type { ErrorCode, Recovery } from '../core/errors.ts';
 import type { OnRunEvent, SinkDepth, WorkerEvent } from '../core/events.ts';
 import type { ConnectorName, RunId } from '../core/names.ts';
 import type { ConnectorSettings, PublishSettings, Settings } from '../settings/settings.ts';
-import type { ConnectorJob } from './job-payloads.ts';
-import type { QueueSet } from './open-queue-set.ts';
+import type { ConnectorJob, QueueSet } from './open-queue-set.ts';
 import type { RunSlots } from './run-slots.ts';
 
 /** What a job needs to know of how its run ended. */

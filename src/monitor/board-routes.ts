@@ -4,20 +4,16 @@ import { FastifyAdapter } from '@bull-board/fastify';
 import type { Queue } from 'bullmq';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
-import type { JobLog, ServedSink } from '../jobs/worker-context.ts';
 import { publicationsQueue, syncsQueue } from '../jobs/open-queue-set.ts';
+import type { JobLog, ServedSink } from '../jobs/worker-context.ts';
 import type { PageAccess } from './page-access.ts';
-import type { Readiness } from './readiness.ts';
 
 const boardPath = '/board';
 
-export interface ShownQueues {
+interface BoardOptions {
   readonly queues: readonly Queue[];
   /** A queue is called after its sink's random id; where its sink is here, it is shown under the sink's name. */
   readonly sinks?: readonly Pick<ServedSink, 'id' | 'name'>[];
-}
-
-interface BoardOptions extends ShownQueues {
   readonly access: PageAccess;
   readonly retryAfterMs: number;
   readonly log: JobLog;
@@ -56,7 +52,7 @@ export function boardRoutes(server: FastifyInstance, options: BoardOptions): voi
   );
 }
 
-function showQueue(queue: Queue, sinks: ShownQueues['sinks'] = []): BullMQAdapter {
+function showQueue(queue: Queue, sinks: BoardOptions['sinks'] = []): BullMQAdapter {
   const sink = sinks.find(({ id }) => syncsQueue(id) === queue.name);
   const source = sinks.find(({ id }) => publicationsQueue(id) === queue.name);
   const adapter = new BullMQAdapter(queue, {
@@ -75,17 +71,6 @@ function titleOf(job: unknown): string {
   const parsed = shownJob.safeParse(job);
   return parsed.success ? `${parsed.data.data.connector}: ${parsed.data.name}` : 'job';
 }
-
-/** Says how to switch the board on. */
-export function noBoardRoutes(server: FastifyInstance): void {
-  const answer = (_request: FastifyRequest, reply: FastifyReply): FastifyReply =>
-    reply.code(404).type('text/plain; charset=utf-8').send(`${howToSwitchOn}\n`);
-  server.get(boardPath, answer);
-  server.get(`${boardPath}/*`, answer);
-}
-
-const howToSwitchOn =
-  'The board is switched off. Set http.token or http.tokens in the config (16 characters or more) and start the worker again.';
 
 async function refuseWithoutToken(
   request: FastifyRequest,
@@ -119,21 +104,4 @@ async function askForToken(reply: FastifyReply): Promise<FastifyReply> {
       message:
         'Log in at /, or here with any user name; the password is http.token of the config, or one of http.tokens. A bearer token works too.',
     });
-}
-
-/** Everything but the board. */
-export function monitorRoutes(
-  server: FastifyInstance,
-  readiness: () => Promise<Readiness>,
-  metrics: () => Promise<{ readonly contentType: string; readonly text: string }>,
-): void {
-  server.get('/healthz', () => ({ status: 'ok' }));
-  server.get('/readyz', async (_request, reply) => {
-    const { isReady, problems } = await readiness();
-    return await reply.code(isReady ? 200 : 503).send({ status: isReady ? 'ok' : 'unavailable', problems });
-  });
-  server.get('/metrics', async (_request, reply) => {
-    const { contentType, text } = await metrics();
-    return await reply.type(contentType).send(text);
-  });
 }

@@ -1,22 +1,28 @@
-import type { FastifyInstance } from 'fastify';
-import { systemClock, type Clock } from '../core/clock.ts';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { answeredWithin, type Clock, systemClock } from '../core/clock.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
-import { boardRoutes, noBoardRoutes, monitorRoutes, type ShownQueues } from './board-routes.ts';
-import { openTokenCheck, type AccessToken } from './check-token.ts';
+import type { boardRoutes } from './board-routes.ts';
 import type { ListenAddress } from './listen-address.ts';
 import {
+  type HttpServerOptions,
   isLoopback,
   openHttpServer,
-  type HttpServerOptions,
   type ServedContent,
 } from './open-http-server.ts';
-import { openPageAccess, openSessions, type PageAccess, type Sessions } from './page-access.ts';
-import { openReadiness, type HealthSources } from './readiness.ts';
+import {
+  type AccessToken,
+  openPageAccess,
+  openSessions,
+  openTokenCheck,
+  type PageAccess,
+  type Sessions,
+} from './page-access.ts';
 
 export interface MonitorOptions extends Pick<HttpServerOptions, 'limits'>, MonitorContent {
   readonly listen: ListenAddress;
-  readonly health: HealthSources;
-  readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
+  /** Absent: only the pages are served. */
+  readonly health?: HealthSources;
+  readonly metrics?: () => Promise<{ readonly contentType: string; readonly text: string }>;
   /** What people are to know of the whole process, on every page; null: nothing. */
   readonly problem?: () => string | null;
   readonly log: JobLog;
@@ -29,7 +35,7 @@ export interface MonitorContent {
   readonly hosts?: readonly string[];
   /** Each opens the pages and the board; without any there is no board. */
   readonly tokens?: readonly AccessToken[];
-  readonly board: ShownQueues | null;
+  readonly board?: Pick<Parameters<typeof boardRoutes>[1], 'queues' | 'sinks'>;
   readonly pages?: ServedPages;
 }
 
@@ -54,36 +60,147 @@ export type Monitor = Awaited<ReturnType<typeof startMonitor>>;
 
 /**
  * Serves what an operator and a supervisor look at: the pages, `/healthz`, `/readyz`, `/metrics`, `/board`. The queues
- * stay the caller's. As `openHttpServer`.
+ * stay the caller's. As `openHttpServer`; who is logged in stays so when `show` serves other content.
  */
 export async function startMonitor(options: MonitorOptions) {
   const { listen, log, limits = {} } = options;
   const sessions = openSessions();
-  const server = await openHttpServer({ listen, log, limits }, servedContent(options, options, sessions));
+  const served = async (content: MonitorContent): Promise<ServedContent> =>
+    await servedContent(content, options, sessions);
+  const server = await openHttpServer({ listen, log, limits }, await served(options));
   return {
     url: server.url,
-    show: (content: MonitorContent): Promise<void> =>
-      server.replace(servedContent(content, options, sessions)),
+    show: async (content: MonitorContent): Promise<void> => await server.replace(await served(content)),
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
 }
 
-function servedContent(
+async function servedContent(
   { hosts = [], tokens = [], board, pages }: MonitorContent,
   options: MonitorOptions,
   sessions: Sessions,
-): ServedContent {
-  const { listen, log, clock = systemClock, problem = () => null } = options;
+): Promise<ServedContent> {
+  const { listen, log, clock = systemClock, problem = () => null, health, metrics } = options;
+  // Loaded only here: there is no board without a token, nor where the pages are served alone.
+  const loaded =
+    board === undefined || tokens.length === 0 ? null : { board, ...(await import('./board-routes.ts')) };
   const routes: ServedContent['routes'] = (server, limits) => {
-    const readiness = openReadiness(options.health, { withinMs: limits.readyWithinMs, clock, log });
     const checkToken = tokens.length === 0 ? null : openTokenCheck({ tokens, clock, ...limits });
-    const retryAfterMs = limits.wrongTriesMs;
-    monitorRoutes(server, readiness, options.metrics);
     const access = openPageAccess({ checkToken, sessions, isLoopback: isLoopback(listen), clock });
-    if (checkToken === null || board === null) noBoardRoutes(server);
-    else boardRoutes(server, { ...board, access, retryAfterMs, log });
-    const links = ['healthz', 'readyz', 'metrics', 'board'];
+    const retryAfterMs = limits.wrongTriesMs;
+    if (health !== undefined) {
+      probeRoutes(server, openReadiness(health, { withinMs: limits.readyWithinMs, clock, log }), metrics);
+      if (loaded === null) noBoardRoutes(server);
+      else loaded.boardRoutes(server, { ...loaded.board, access, retryAfterMs, log });
+    }
+    const links = health === undefined ? [] : ['healthz', 'readyz', 'metrics', 'board'];
     pages?.add(server, { access, retryAfterMs, links, problem, log });
   };
   return { hosts, formRoutes: pages?.formRoutes ?? new Set<string>(), routes };
+}
+
+function probeRoutes(
+  server: FastifyInstance,
+  readiness: () => Promise<Readiness>,
+  metrics: MonitorOptions['metrics'],
+): void {
+  server.get('/healthz', () => ({ status: 'ok' }));
+  server.get('/readyz', async (_request, reply) => {
+    const { isReady, problems } = await readiness();
+    return await reply.code(isReady ? 200 : 503).send({ status: isReady ? 'ok' : 'unavailable', problems });
+  });
+  if (metrics === undefined) return;
+  server.get('/metrics', async (_request, reply) => {
+    const { contentType, text } = await metrics();
+    return await reply.type(contentType).send(text);
+  });
+}
+
+/** Says how to switch the board on. */
+function noBoardRoutes(server: FastifyInstance): void {
+  const answer = (_request: FastifyRequest, reply: FastifyReply): FastifyReply =>
+    reply.code(404).type('text/plain; charset=utf-8').send(`${howToSwitchOn}\n`);
+  server.get('/board', answer);
+  server.get('/board/*', answer);
+}
+
+const howToSwitchOn =
+  'The board is switched off. Set http.token or http.tokens in the config (16 characters or more) and start the worker again.';
+
+/** What readiness is asked of; see `MonitorOptions.health`. */
+export interface HealthSources {
+  readonly worker: () => Promise<{ readonly isReady: boolean; readonly problems: readonly string[] }>;
+  readonly sinks: () => Promise<readonly { readonly name: string; readonly problem: string | null }[]>;
+}
+
+interface Readiness {
+  readonly isReady: boolean;
+  /** Public, so it shows only the names of sinks. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * Says whether jobs can be taken now. Never rejects, and answers within `withinMs` whatever hangs. A change is logged
+ * once, with what a sink's problem is in full.
+ */
+function openReadiness(
+  health: HealthSources,
+  options: { readonly withinMs: number; readonly clock: Clock; readonly log: JobLog },
+): () => Promise<Readiness> {
+  const { log, clock, withinMs } = options;
+  let pending: Promise<Readiness> | null = null;
+  let wasReady = true;
+
+  const ask = async (): Promise<Readiness> => {
+    const within = <Answer>(answer: Promise<Answer>, late: Answer): Promise<Answer> =>
+      answeredWithin(answer, late, withinMs, clock);
+    const [ofWorker, ofSinks] = await Promise.all([
+      within(workerProblems(health.worker), [
+        `the worker's state is unknown: no answer within ${withinMs} ms; is Redis running?`,
+      ]),
+      within(sinkProblems(health.sinks), [unknownState(`no answer within ${withinMs} ms`)]),
+    ]);
+    const problems = [...ofWorker, ...ofSinks.map(({ shown }) => shown)];
+    const isReady = problems.length === 0;
+    if (isReady !== wasReady) {
+      if (isReady) log.info({}, 'ready again');
+      else log.warn({ problems: [...ofWorker, ...ofSinks.map(({ logged }) => logged)] }, 'not ready');
+    }
+    wasReady = isReady;
+    return { isReady, problems };
+  };
+
+  return () => {
+    // Probes at the same time share one question.
+    pending ??= ask().finally(() => (pending = null));
+    return pending;
+  };
+}
+
+async function workerProblems(worker: HealthSources['worker']): Promise<readonly string[]> {
+  try {
+    const { isReady, problems } = await worker();
+    if (problems.length > 0) return problems;
+    return isReady ? [] : ['the worker takes no jobs'];
+  } catch {
+    return ["the worker's state is unknown; is Redis running?"];
+  }
+}
+
+async function sinkProblems(sinks: HealthSources['sinks']) {
+  try {
+    return (await sinks())
+      .filter(({ problem }) => problem !== null)
+      .map(({ name, problem }) => ({
+        shown: `sink ${name} cannot be used; the log says why`,
+        logged: `sink ${name}: ${problem}`,
+      }));
+  } catch (error) {
+    return [unknownState(String(error))];
+  }
+}
+
+function unknownState(why: string) {
+  const shown = 'the state of the sinks is unknown; the log says why';
+  return { shown, logged: `${shown}: ${why}` };
 }

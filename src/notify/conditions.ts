@@ -1,25 +1,17 @@
 import { healthOf } from '../app/connector-health.ts';
 import { freshnessOf, withheldByAgeOf, type WithRetention } from '../app/connector-states.ts';
 import { instant, type Instant } from '../core/clock.ts';
-import { SyncError, type ErrorCode } from '../core/errors.ts';
+import { type ErrorCode, SyncError } from '../core/errors.ts';
 import type { Health } from '../core/health.ts';
 import type { ConnectorSettings, NoticeKind } from '../settings/settings.ts';
-import { newsName, widenCommand, type FieldNews } from '../sinks/drift.ts';
+import { type FieldNews, newsName, widenCommand } from '../sinks/drift.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { Condition, FoundState } from '../sinks/notices.ts';
-import type { ReadConfig } from './notifier.ts';
 import { counted, printableWithin, roughly } from '../telemetry/format.ts';
 import { purgedPlaces } from '../wording/purged-text.ts';
 import { withheldItemsText } from '../wording/withheld-by-age.ts';
 
-/** `watched`: people are notified about this connector since then. What its records were like before is no news. */
-type ConditionKind = Exclude<NoticeKind, 'recovered'> | 'watched';
-
-export interface FoundCondition extends Condition {
-  readonly kind: ConditionKind;
-}
-
-/** What is stored of a condition as `Condition.detail`. */
+/** Stored with a condition as `Condition.detail`. */
 interface Detail {
   /** A sentence. */
   readonly text: string;
@@ -29,50 +21,67 @@ interface Detail {
   readonly host?: string;
 }
 
+export interface Found extends Detail {
+  /** `watched`: people are notified about this connector since then. What its records were like before is no news. */
+  readonly kind: Exclude<NoticeKind, 'recovered'> | 'watched';
+  readonly subject: string;
+  readonly since: Instant;
+}
+
+/** What holds now of a connector, or of none (''), and the stored conditions that it replaces. */
+export interface Compared {
+  readonly connector: Condition['connector'];
+  readonly found: readonly Found[];
+  readonly before: readonly Condition[];
+}
+
 export function detailOf({ detail }: Pick<Condition, 'detail'>): Detail {
-  // `as`: only `conditionsOf` and `publicationsOf` write details.
+  // `as`: only `detailText` writes details.
   return JSON.parse(detail) as Detail;
+}
+
+export function detailText({ text, needsPerson, host }: Detail): string {
+  return JSON.stringify({ text: printableWithin(text, 1_000), needsPerson, host });
 }
 
 export function conditionsOf(
   connector: Pick<ConnectorSettings, 'name'> & WithRetention,
   { overviews, fields, conditions, nowMs }: FoundState,
-): readonly FoundCondition[] {
+): Compared {
   const { name } = connector;
   const overview = overviews.get(name) ?? null;
-  const before = (conditions.get(name) ?? []) as readonly FoundCondition[];
-  const found = (kind: ConditionKind, subject: string, since: Instant, detail: Detail): FoundCondition => ({
-    connector: name,
-    kind,
-    subject,
-    since,
-    detail: JSON.stringify({ ...detail, text: printableWithin(detail.text, 1_000) }),
-  });
-  const lastEnded = overview?.lastEnded ?? null;
+  const before = conditions.get(name) ?? [];
   const { words } = healthOf(connector, overview, nowMs);
   const now = instant(nowMs);
-  const isCut = lastEnded?.state === 'interrupted';
-  return [
-    found('watched', '', now, { text: '' }),
-    // An interrupted run says neither that it works again nor that it does not.
-    ...(isCut ? before.filter(({ kind }) => isOfRuns(kind)) : []),
-    ...(overview === null || isCut ? [] : ofRun(overview, words, found)),
-    ...(overview?.missing ?? []).flatMap(({ entity, withheld: rows }) => {
-      const text = withheldText(entity, rows);
-      return rows === 0 ? [] : [found('withheld-deletes', entity, lastEnded?.finishedAt ?? now, { text })];
+  const endedAt = overview?.lastEnded?.finishedAt ?? now;
+  // An interrupted run says neither that it works again nor that it does not.
+  const isCut = overview?.lastEnded?.state === 'interrupted';
+  const found: readonly Found[] = [
+    { kind: 'watched', subject: '', since: now, text: '' },
+    ...(overview === null || isCut ? [] : ofRun(overview, words)),
+    ...(overview?.missing ?? [])
+      .filter(({ withheld }) => withheld > 0)
+      .map(({ entity, withheld }) => {
+        const text = withheldText(entity, withheld);
+        return { kind: 'withheld-deletes', subject: entity, since: endedAt, text } as const;
+      }),
+    ...withheldByAgeOf(connector, overview?.withheldByAge ?? []).map(({ entity, withheld }) => {
+      const text = withheldItemsText([entity], withheld);
+      return { kind: 'withheld-retention', subject: entity, since: now, text } as const;
     }),
-    ...withheldByAgeOf(connector, overview?.withheldByAge ?? []).map(({ entity, withheld }) =>
-      found('withheld-retention', entity, now, { text: withheldItemsText([entity], withheld) }),
-    ),
-    ...(overview !== null && words.has('late') ? lateOf(connector, overview, before, found, nowMs) : []),
-    ...ofPurges(overview?.purgeWork ?? [], found, nowMs),
-    ...(fields.get(name) ?? []).map((news) =>
-      found('schema-change', newsName(news), news.since, { text: fieldText(news) }),
-    ),
+    ...(overview !== null && words.has('late') ? lateOf(connector, overview, before, nowMs) : []),
+    ...ofPurges(overview?.purgeWork ?? [], nowMs),
+    ...(fields.get(name) ?? []).map((news) => {
+      return {
+        kind: 'schema-change',
+        subject: newsName(news),
+        since: news.since,
+        text: fieldText(news),
+      } as const;
+    }),
   ];
+  return { connector: name, found, before: isCut ? before.filter(({ kind }) => !isOfRuns(kind)) : before };
 }
-
-type Found = (kind: ConditionKind, subject: string, since: Instant, detail: Detail) => FoundCondition;
 
 export function isOfRuns(kind: string): boolean {
   return kind === 'failed' || kind === 'incomplete';
@@ -84,68 +93,57 @@ const forPerson: ReadonlySet<ErrorCode> = new Set(['AUTH_FAILED', 'FORBIDDEN', '
 /** A purge takes minutes; a younger one may be under way. */
 const purgeMs = 3_600_000;
 
-function ofPurges(
-  work: ConnectorOverview['purgeWork'],
-  found: Found,
-  nowMs: number,
-): readonly FoundCondition[] {
+function ofPurges(work: ConnectorOverview['purgeWork'], nowMs: number): readonly Found[] {
   const since = work.map((one) => one.since).toSorted()[0];
   if (since === undefined || nowMs - Date.parse(since) < purgeMs) return [];
-  return [
-    found('purge-unfinished', '', since, { text: `${purgedPlaces(work)} may still hold what was purged.` }),
-  ];
+  const text = `${purgedPlaces(work)} may still hold what was purged.`;
+  return [{ kind: 'purge-unfinished', subject: '', since, text }];
 }
 
 /** What the newest run that ended found. */
 function ofRun(
   { lastEnded, error, failures, partMissing }: ConnectorOverview,
   words: ReadonlySet<Health>,
-  found: Found,
-): readonly FoundCondition[] {
+): readonly Found[] {
   if (lastEnded === null) return [];
-  const at = lastEnded.finishedAt ?? lastEnded.startedAt;
+  const of = { subject: '', since: lastEnded.finishedAt ?? lastEnded.startedAt };
   if (words.has('failed')) {
-    const failed =
-      error === null
-        ? { text: 'It stopped on an error.', needsPerson: true }
-        : { text: `${error.message} (${error.code})`, needsPerson: error.recovery !== 'retry' };
-    return [found('failed', '', at, failed)];
+    if (error !== null) return [{ kind: 'failed', ...of, ...errorDetail(error) }];
+    return [{ kind: 'failed', ...of, text: 'It stopped on an error.', needsPerson: true }];
   }
   const listings = partMissing.reduce((sum, one) => sum + one.listings, 0);
+  const codes = failures.length === 0 ? '' : ` (${failures.map(({ code }) => code).join(', ')})`;
   const why = [
-    ...(lastEnded.state === 'degraded'
-      ? [
-          `Some listings failed${failures.length === 0 ? '' : ` (${failures.map(({ code }) => code).join(', ')})`}.`,
-        ]
-      : []),
+    ...(lastEnded.state === 'degraded' ? [`Some listings failed${codes}.`] : []),
     ...(listings === 0
       ? []
       : [`Part missing: ${counted(listings, 'listing')} may have records that did not come.`]),
   ];
   const needsPerson = failures.some(({ code, recovery }) => recovery === 'stop' || forPerson.has(code));
-  return why.length === 0 ? [] : [found('incomplete', '', at, { text: why.join(' '), needsPerson })];
+  return why.length === 0 ? [] : [{ kind: 'incomplete', ...of, text: why.join(' '), needsPerson }];
+}
+
+function errorDetail({ message, code, recovery }: Pick<SyncError, 'message' | 'code' | 'recovery'>): Detail {
+  return { text: `${message} (${code})`, needsPerson: recovery !== 'retry' };
 }
 
 /** Nothing gets late that a person has paused. */
 function lateOf(
   connector: Pick<ConnectorSettings, 'entities'>,
   { lastEnded, paused, freshness }: ConnectorOverview,
-  before: readonly FoundCondition[],
-  found: Found,
+  before: readonly Condition[],
   nowMs: number,
-): readonly FoundCondition[] {
+): readonly Found[] {
   const since = lastEnded?.finishedAt ?? instant(nowMs);
   const was = new Set(before.flatMap(({ kind, subject }) => (kind === 'late' ? [subject] : [])));
-  return freshnessOf(connector, freshness).flatMap(({ entity, asOf, freshWithinMs }) => {
+  return freshnessOf(connector, freshness).flatMap(({ entity, asOf, freshWithinMs }): readonly Found[] => {
     if (freshWithinMs === null || (paused !== null && !was.has(entity))) return [];
-    if (asOf === null) {
-      const text = `${entity} was never read completely.`;
-      return [found('late', entity, since, { text })];
-    }
+    const of = { kind: 'late', subject: entity } as const;
+    if (asOf === null) return [{ ...of, since, text: `${entity} was never read completely.` }];
     const dueMs = Date.parse(asOf) + freshWithinMs;
     if (nowMs <= dueMs) return [];
     const text = `${entity} is as of ${asOf}; it may be ${roughly(freshWithinMs)} old.`;
-    return [found('late', entity, instant(dueMs), { text })];
+    return [{ ...of, since: instant(dueMs), text }];
   });
 }
 
@@ -162,60 +160,54 @@ function fieldText(news: FieldNews): string {
   return `${entity} has values that do not fit the column ${field}.${canWiden ? widening : ''}`;
 }
 
-/** What concerns no connector alone, as it was, but for this. */
-function besides(
-  conditions: FoundState['conditions'],
-  kind: ConditionKind,
+/** What concerns no connector alone: of one subject, whose stored condition `before` has. */
+function ofNone(
+  { conditions, nowMs }: FoundState,
+  kind: 'config-refused' | 'publication-failed',
   subject: string,
-): readonly FoundCondition[] {
-  // `as`: only this file makes conditions.
-  return (conditions.get('') ?? []).filter(
-    (one) => one.kind !== kind || one.subject !== subject,
-  ) as readonly FoundCondition[];
+  detail: (was: Detail | null) => Detail | null,
+): Compared {
+  const before = (conditions.get('') ?? []).filter((one) => one.kind === kind && one.subject === subject);
+  const was = before[0] === undefined ? null : detailOf(before[0]);
+  const now = detail(was);
+  return {
+    connector: '',
+    found: now === null ? [] : [{ kind, subject, since: instant(nowMs), ...now }],
+    before,
+  };
+}
+
+/** What a worker made of its config. */
+export interface ReadConfig {
+  readonly file: string;
+  /** Why it keeps the config before; null: it has this one. */
+  readonly refusal: string | null;
+  /** It has begun with it. */
+  readonly isStart?: boolean;
 }
 
 /** What a process made of its config just now. */
 export function configOf(
-  { conditions, nowMs }: FoundState,
+  state: FoundState,
   { file, refusal, isStart = false }: ReadConfig,
   host: string,
-): readonly FoundCondition[] {
-  const others = besides(conditions, 'config-refused', file);
-  if (refusal !== null) {
-    const text = `A worker on ${host} has read ${file} again and keeps the config before: ${printableWithin(refusal, 900)}`;
-    const detail = JSON.stringify({ text, needsPerson: true, host });
-    const since = instant(nowMs);
-    return [...others, { connector: '', kind: 'config-refused', subject: file, since, detail }];
-  }
-  const was = refusedConfig(conditions, file);
-  // What a worker elsewhere has refused is over with its own reload, or where a worker begins with the config.
-  return was === undefined || isStart || detailOf(was).host === host ? others : [...others, was];
+): Compared {
+  return ofNone(state, 'config-refused', file, (was) => {
+    if (refusal !== null) {
+      const text = `A worker on ${host} has read ${file} again and keeps the config before: ${refusal}`;
+      return { text, needsPerson: true, host };
+    }
+    // What a worker elsewhere has refused is over with its own reload, or where a worker begins with the config.
+    return isStart || was?.host === host ? null : was;
+  });
 }
 
-/** The condition that a config was refused; undefined: it was not. */
-function refusedConfig(conditions: FoundState['conditions'], file: string): FoundCondition | undefined {
-  // `as`: only this file makes conditions.
-  return (conditions.get('') ?? []).find(
-    ({ kind, subject }) => kind === 'config-refused' && subject === file,
-  ) as FoundCondition | undefined;
-}
-
-/** The failed publications into targets of this sink: `ended` of this one now, the others as they were. */
-export function publicationsOf(
-  { conditions, nowMs }: FoundState,
-  ended: { readonly target: string; readonly error: unknown },
-): readonly FoundCondition[] {
-  const others = besides(conditions, 'publication-failed', ended.target);
-  if (ended.error === null) return others;
-  const [detail, since] = [JSON.stringify(failureOf(ended.error)), instant(nowMs)];
-  return [...others, { connector: '', kind: 'publication-failed', subject: ended.target, since, detail }];
-}
-
-function failureOf(error: unknown): Detail {
-  if (!(error instanceof SyncError)) {
+/** How a publication into a target ended; `error` null: it went well. */
+export function publicationOf(state: FoundState, target: string, error: unknown): Compared {
+  return ofNone(state, 'publication-failed', target, () => {
+    if (error === null) return null;
+    if (error instanceof SyncError) return errorDetail(error);
     const message = error instanceof Error ? error.message : String(error);
-    return { text: `${printableWithin(message, 1_000)} (INTERNAL)`, needsPerson: true };
-  }
-  const { message, code, recovery } = error;
-  return { text: `${printableWithin(message, 1_000)} (${code})`, needsPerson: recovery !== 'retry' };
+    return errorDetail({ message, code: 'INTERNAL', recovery: 'stop' });
+  });
 }

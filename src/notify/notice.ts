@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { isLikeGlob } from '../core/glob.ts';
 import { instant, type Instant } from '../core/clock.ts';
+import { isLikeGlob } from '../core/glob.ts';
 import type { LocalSettings, NoticeKind, NotifySettings } from '../settings/settings.ts';
+import type { Condition, NoticeChanges } from '../sinks/notices.ts';
 import type { NewMessage } from '../sinks/outbox.ts';
 import { counted } from '../telemetry/format.ts';
-import type { Change, ChangedItem } from './changes.ts';
+import { type Compared, detailOf, detailText, isOfRuns } from './conditions.ts';
 
 /** A channel that messages are sent to. */
 export type MessageChannel = Exclude<NotifySettings, { readonly type: 'heartbeat' }>;
@@ -28,16 +29,157 @@ export interface Notice {
   readonly items: readonly ChangedItem[];
 }
 
+interface ChangedItem {
+  readonly kind: NoticeKind;
+  /** An entity, a field, a target; '' for all of the connector. */
+  readonly subject: string;
+  readonly since: Instant;
+  /** A sentence. */
+  readonly text: string;
+}
+
+/** A change of state that people are notified of. */
+interface Change {
+  readonly kind: NoticeKind;
+  readonly connector: string | null;
+  readonly since: Instant;
+  /** What has come up; of `recovered` what is over. */
+  readonly items: readonly ChangedItem[];
+  readonly needsPerson: boolean;
+}
+
+interface KindWords {
+  /** Behind the name of a connector or target. */
+  readonly title: (items: number) => string;
+  /** Says that it is over, before "since"; null: its end is no news. */
+  readonly over: string | null;
+  /** What to do. */
+  readonly todo: (about: string, needsPerson: boolean) => string;
+}
+
+/** All kinds, in the order in which a message for each is sent. */
+const kinds: Readonly<Record<NoticeKind, KindWords>> = {
+  failed: {
+    title: () => ': the sync failed',
+    over: 'The sync had failed',
+    todo: (about, needsPerson) =>
+      needsPerson
+        ? `Repair it, then run: connector-sync sync ${about}. "connector-sync check ${about}" says more.`
+        : `Nothing yet: the next run tries again. If none comes, run: connector-sync sync ${about}`,
+  },
+  incomplete: {
+    title: () => ': the sync is incomplete',
+    over: 'The sync had been incomplete',
+    todo: (about, needsPerson) =>
+      `${needsPerson ? 'Repair it; the next run reads the rest' : 'The next run tries again'}. "connector-sync status ${about}" shows what is missing.`,
+  },
+  'withheld-deletes': {
+    title: () => ': deletes wait for you',
+    over: 'Deletes had been withheld',
+    todo: (about) =>
+      `Check at the source. If they are deleted there, run: connector-sync sync ${about} --allow-deletes`,
+  },
+  'withheld-retention': {
+    title: () => ': what is too old waits for you',
+    over: 'What is too old had been kept',
+    todo: (about) =>
+      `Check "retention" and "history" of the config. If all of it is to go, run: connector-sync prune ${about} --allow-deletes`,
+  },
+  late: {
+    title: (items) => `: ${counted(items, 'entity is', 'entities are')} too old`,
+    over: 'It had been too old',
+    todo: (about) =>
+      `Is a worker running, and does its run end? "connector-sync status ${about}" shows the last one.`,
+  },
+  'purge-unfinished': {
+    title: () => ': a purge is not finished',
+    over: 'A purge had not been finished',
+    todo: (about) => `Run: connector-sync prune ${about}`,
+  },
+  'publication-failed': {
+    title: () => ': the publication failed',
+    over: 'The publication had failed',
+    todo: (about) => `Repair it, then run: connector-sync publish ${about}`,
+  },
+  'config-refused': {
+    title: () => ' was refused',
+    over: 'It had been refused',
+    todo: () => '"connector-sync check" lists the mistakes. Correct them, then run: connector-sync reload',
+  },
+  'schema-change': {
+    title: () => ': the records have changed',
+    // An undeclared field is news once.
+    over: null,
+    todo: (about) => `"connector-sync schema diff ${about}" lists the fields, with lines for the definition.`,
+  },
+  recovered: { title: () => ': works again', over: null, todo: () => 'Nothing.' },
+};
+// `as`: the keys are those of the record.
+const allKinds = Object.keys(kinds) as readonly NoticeKind[];
+
 interface AboutHow {
   readonly settings: LocalSettings;
   readonly sink: string;
   readonly nowMs: number;
+  /** Hides secrets. */
+  readonly hide: (text: string) => string;
 }
 
-const mostItems = 20;
+/**
+ * What has changed between the stored conditions of one connector (or those of none) and the ones that hold now, with a
+ * message for each channel that wants to hear of it. A run that fails again in another way is no change.
+ */
+export function noticeChanges(compared: Compared, how: AboutHow): NoticeChanges {
+  const { connector, before } = compared;
+  const found = compared.found.map(({ kind, subject, since, ...detail }): Condition => ({
+    connector,
+    kind,
+    subject: how.hide(subject),
+    since,
+    detail: how.hide(detailText(detail)),
+  }));
+  const keyOf = ({ kind, subject }: Condition): string => JSON.stringify([kind, subject]);
+  const known = new Map(before.map((one) => [keyOf(one), one]));
+  const now = new Set(found.map(keyOf));
+  const isFirst = !before.some(({ kind }) => kind === 'watched');
+  const had = (kind: string): boolean => before.some((one) => one.kind === kind);
+  const has = (kind: string): boolean => found.some((one) => one.kind === kind);
+  const appeared = allKinds.flatMap((kind) => {
+    const isNews = !(isOfRuns(kind) && had(kind)) && !(kind === 'schema-change' && isFirst);
+    const items = found.filter((one) => one.kind === kind && !known.has(keyOf(one)));
+    return isNews && items.length > 0 ? [changeOf(kind, items)] : [];
+  });
+  const over = allKinds.flatMap((kind) => {
+    const isReplaced = isOfRuns(kind) && (has('failed') || has('incomplete'));
+    const isNoNews = kinds[kind].over === null || has(kind) || isReplaced;
+    return isNoNews ? [] : before.filter((one) => one.kind === kind);
+  });
+  const changes = [...appeared, ...(over.length === 0 ? [] : [changeOf('recovered', over)])];
+  return {
+    stored: found.flatMap((one) => {
+      const was = known.get(keyOf(one));
+      if (was === undefined) return [one];
+      // Since when it holds stays what it was.
+      return was.detail === one.detail ? [] : [{ ...one, since: was.since }];
+    }),
+    dropped: before.filter((one) => !now.has(keyOf(one))),
+    messages: changes.flatMap((change) => messagesOf(change, how)),
+  };
+}
+
+function changeOf(kind: NoticeKind, of: readonly Condition[]): Change {
+  const items = of.map(({ subject, since, ...one }): ChangedItem => {
+    // `as`: only `conditions.ts` makes conditions, and `watched` is not among these.
+    return { kind: one.kind as NoticeKind, subject, since, text: detailOf(one).text };
+  });
+  const since = items.map((one) => one.since).toSorted()[0] ?? '';
+  const connector = of[0]?.connector || null;
+  const needsPerson = kind !== 'recovered' && of.some((one) => detailOf(one).needsPerson === true);
+  return { kind, connector, since, items, needsPerson };
+}
 
 /** A message for each channel that wants to hear of the change. */
-export function messagesOf(change: Change, how: AboutHow): readonly NewMessage[] {
+function messagesOf(change: Change, how: AboutHow): readonly NewMessage[] {
   return messageChannels(how.settings).flatMap((channel) => {
     const items = change.items.filter((item) => isWanted(channel, change, item, how.settings));
     if (items.length === 0) return [];
@@ -85,10 +227,10 @@ function isWanted(
   item: ChangedItem,
   settings: LocalSettings,
 ): boolean {
-  const { kinds } = channel;
-  if (!kinds.includes(change.kind)) return false;
-  const hasOthers = kinds.some((kind) => kind !== 'recovered');
-  if (change.kind === 'recovered' && hasOthers && !kinds.includes(item.kind)) return false;
+  const wanted = channel.kinds;
+  if (!wanted.includes(change.kind)) return false;
+  const hasOthers = wanted.some((kind) => kind !== 'recovered');
+  if (change.kind === 'recovered' && hasOthers && !wanted.includes(item.kind)) return false;
   if (change.connector !== null) return hearsOf(channel, change.connector);
   // A config is about all of its connectors, perhaps none.
   if (item.kind === 'config-refused') {
@@ -105,8 +247,10 @@ export function hearsOf({ connectors }: Pick<NotifySettings, 'connectors'>, conn
   return connectors.length === 0 || connectors.some((glob) => isLikeGlob(connector, glob));
 }
 
+const mostItems = 20;
+
 function noticeOf(change: Change, { sink, nowMs }: AboutHow): Notice {
-  const { kind, connector, since, items } = change;
+  const { kind, connector, since, items, needsPerson } = change;
   const [first] = items;
   const isOfConfig = first?.kind === 'config-refused';
   const target = connector === null && !isOfConfig ? (first?.subject ?? null) : null;
@@ -122,70 +266,13 @@ function noticeOf(change: Change, { sink, nowMs }: AboutHow): Notice {
     connector,
     target,
     sink,
-    title: titleOf(kind, about, items),
+    title: `${about}${kinds[kind].title(items.length)}`,
     text: [...texts, ...(more > 0 ? [`And ${more} more.`] : [])].join('\n'),
-    todo: todoOf(change, about),
+    todo: kinds[kind].todo(about, needsPerson),
     items: items.slice(0, mostItems),
   };
 }
 
-function titleOf(kind: NoticeKind, about: string, items: readonly ChangedItem[]): string {
-  if (kind === 'late') return `${about}: ${counted(items.length, 'entity is', 'entities are')} too old`;
-  return `${about}${titles[kind]}`;
-}
-
-const titles: Readonly<Record<Exclude<NoticeKind, 'late'>, string>> = {
-  failed: ': the sync failed',
-  incomplete: ': the sync is incomplete',
-  'withheld-deletes': ': deletes wait for you',
-  'withheld-retention': ': what is too old waits for you',
-  'schema-change': ': the records have changed',
-  'purge-unfinished': ': a purge is not finished',
-  'publication-failed': ': the publication failed',
-  'config-refused': ' was refused',
-  recovered: ': works again',
-};
-
-const overTexts: Readonly<Record<NoticeKind, string>> = {
-  failed: 'The sync had failed',
-  incomplete: 'The sync had been incomplete',
-  'withheld-deletes': 'Deletes had been withheld',
-  'withheld-retention': 'What is too old had been kept',
-  'schema-change': 'A field had been new',
-  late: 'It had been too old',
-  'purge-unfinished': 'A purge had not been finished',
-  'publication-failed': 'The publication had failed',
-  'config-refused': 'It had been refused',
-  recovered: 'It had been wrong',
-};
-
 function overText({ kind, subject, since }: ChangedItem): string {
-  return `${subject === '' ? '' : `${subject}: `}${overTexts[kind]} since ${since}.`;
-}
-
-function todoOf({ kind, needsPerson }: Change, about: string): string {
-  switch (kind) {
-    case 'failed':
-      return needsPerson
-        ? `Repair it, then run: connector-sync sync ${about}. "connector-sync check ${about}" says more.`
-        : `Nothing yet: the next run tries again. If none comes, run: connector-sync sync ${about}`;
-    case 'incomplete':
-      return `${needsPerson ? 'Repair it; the next run reads the rest' : 'The next run tries again'}. "connector-sync status ${about}" shows what is missing.`;
-    case 'withheld-deletes':
-      return `Check at the source. If they are deleted there, run: connector-sync sync ${about} --allow-deletes`;
-    case 'withheld-retention':
-      return `Check "retention" and "history" of the config. If all of it is to go, run: connector-sync prune ${about} --allow-deletes`;
-    case 'schema-change':
-      return `"connector-sync schema diff ${about}" lists the fields, with lines for the definition.`;
-    case 'late':
-      return `Is a worker running, and does its run end? "connector-sync status ${about}" shows the last one.`;
-    case 'purge-unfinished':
-      return `Run: connector-sync prune ${about}`;
-    case 'publication-failed':
-      return `Repair it, then run: connector-sync publish ${about}`;
-    case 'config-refused':
-      return '"connector-sync check" lists the mistakes. Correct them, then run: connector-sync reload';
-    case 'recovered':
-      return 'Nothing.';
-  }
+  return `${subject === '' ? '' : `${subject}: `}${kinds[kind].over} since ${since}.`;
 }

@@ -1,5 +1,7 @@
 import { checkChannels } from '../settings/load-settings.ts';
-import type { Notifier, NotifierOptions } from './notifier.ts';
+import type { NotifierOptions, tellingNotifier } from './telling-notifier.ts';
+
+export type Notifier = ReturnType<typeof tellingNotifier>;
 
 /**
  * Disposing it looks once more at the sinks that it has used, and sends for up to ten seconds. Throws CONFIG_INVALID
@@ -9,16 +11,16 @@ export async function openNotifier(options: NotifierOptions): Promise<Notifier> 
   checkChannels(options.settings);
   if (options.settings.notify.size > 0) {
     // Loaded only here: most configs have no channel.
-    const { tellingNotifier } = await import('./telling-notifier.ts');
-    return tellingNotifier(options);
+    const module = await import('./telling-notifier.ts');
+    return module.tellingNotifier(options);
   }
-  const nothing = async (): Promise<void> => Promise.resolve();
+  const nothing = (): Promise<void> => Promise.resolve();
   return {
     runEnded: nothing,
     publicationEnded: nothing,
     configRead: nothing,
     look: nothing,
-    test: async () => Promise.resolve([]),
+    test: () => Promise.resolve([]),
     [Symbol.asyncDispose]: nothing,
   };
 }

@@ -1,31 +1,124 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
+import { healthOf } from '../app/connector-health.ts';
+import { overviewOf } from '../app/connector-states.ts';
+import { failureLimit, readStatuses, type StoredConnector } from '../app/read-statuses.ts';
+import { recordsRead, rowsWritten } from '../app/run-totals.ts';
+import { isGone } from '../app/shared-work.ts';
+import { readShownProgress } from '../app/shown-progress.ts';
+import { readConnectorHistory, type WatchedSinks } from '../app/watch-sinks.ts';
+import type { Instant } from '../core/clock.ts';
+import { grouped } from '../core/grouped.ts';
+import { type EntityName, isDeclaredName } from '../core/names.ts';
 import { formatDuration } from '../settings/texts.ts';
+import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
+import type { NotedAction } from '../sinks/actions.ts';
 import { damageAdvice, damageText } from '../sinks/closed-files.ts';
-import { count, printable } from '../telemetry/format.ts';
+import type { DriftRow } from '../sinks/drift.ts';
+import type { EntityStatus, RunSummary, ScopeChange } from '../sinks/ledger-reader.ts';
+import { expectedText } from '../telemetry/expected-records.ts';
+import { count, counted, duration, printable, roughly } from '../telemetry/format.ts';
+import { pacedText } from '../telemetry/progress-text.ts';
+import { actionDetail } from '../wording/action-text.ts';
+import { completenessTexts, partMissingLines } from '../wording/completeness-text.ts';
 import { toConfirmLines, withheldLines } from '../wording/deletes-text.ts';
 import { keylessText } from '../wording/keyless-text.ts';
+import { failureText } from '../wording/run-report-table.ts';
 import { signInText } from '../wording/sign-in-text.ts';
-import { completenessTexts, partMissingLines } from '../wording/completeness-text.ts';
-import { dayBars, dayChanges } from './day-changes.ts';
-import { failedSection } from './failed-section.ts';
 import {
   actLink,
   ago,
   badge,
   exactly,
   facts,
+  numbers,
   page,
+  type PageWorld,
   targetLinks,
   textLines,
   troubleText,
   wideTable,
-  type PageWorld,
 } from './layout.ts';
-import { nextRunText } from './next-run.ts';
-import type { ConnectorData, PlacedEntity } from './read-connector-page.ts';
-import { progressSection } from './progress-section.ts';
-import { barsLegend, runBars } from './run-bars.ts';
-import { timeline } from './timeline.ts';
+import { lastRunText, nextRunText } from './overview-page.ts';
+import { barsLegend, dayBars, dayChanges, runBars, tookMs } from './run-bars.ts';
+
+type ConnectorData = Extract<Awaited<ReturnType<typeof readConnectorPage>>, { kind: 'read' }>;
+
+/**
+ * What `status`, `schema diff`, `runs` and `actions` say of one connector, of each list the newest `shown`;
+ * `unreadable`: why its sink cannot be read.
+ */
+export async function readConnectorPage(
+  settings: LocalSettings,
+  connector: ConnectorSettings,
+  watched: WatchedSinks,
+  { nowMs, shown }: { readonly nowMs: number; readonly shown: number },
+) {
+  const { overviews, unreadable } = await watched.overviews();
+  const away = unreadable.find(({ sink }) => sink.name === connector.sink.name);
+  if (away !== undefined) return { kind: 'unreadable', problem: away.problem } as const;
+  const overview = overviewOf(overviews, connector);
+  const [stored] = await readStatuses([connector], overviews);
+  const past = await readConnectorHistory(connector, { limit: shown, nowMs });
+  const [newest] = past.runs;
+  return {
+    kind: 'read',
+    connector,
+    overview,
+    health: stored?.health ?? healthOf(connector, overview, nowMs),
+    stored: stored ?? null,
+    entities: stored === undefined ? [] : entityTree(connector, stored),
+    past,
+    shown,
+    /** What the run in progress has done so far; null: there is none. */
+    running:
+      newest?.state === 'running'
+        ? {
+            run: newest,
+            counts: past.counts,
+            progress: readShownProgress(past.progress),
+            isLost: isLost(stored),
+          }
+        : null,
+    targets: [...settings.publish.values()].filter((target) => target.connectors.includes(connector)),
+  } as const;
+}
+
+/** Its process was on this machine and has ended: the next run resumes from what it stored. */
+function isLost(stored: StoredConnector | undefined): boolean {
+  const holder = stored?.status?.lastHolder;
+  return holder !== undefined && isGone(holder);
+}
+
+interface PlacedEntity {
+  readonly entity: EntityName;
+  /** How many entities lead to it. */
+  readonly depth: number;
+  /** Null: nothing of it is stored yet. */
+  readonly status: EntityStatus | null;
+}
+
+/** Entities below those that lead to them, then what is stored of others. */
+function entityTree(
+  { entities, definition }: ConnectorSettings,
+  { status }: Pick<StoredConnector, 'status'>,
+): readonly PlacedEntity[] {
+  const known = new Map((status?.entities ?? []).map((one) => [one.entity, one]));
+  const placed = new Map<EntityName, PlacedEntity>();
+  const place = (entity: EntityName, depth: number): void => {
+    if (placed.has(entity)) return;
+    placed.set(entity, { entity, depth, status: known.get(entity) ?? null });
+    const elements = definition.entities.get(entity)?.explodedTable?.entity;
+    if (elements !== undefined && isDeclaredName(elements)) place(elements, depth + 1);
+    for (const [name, { parents }] of entities) {
+      if (parents[0] === entity) place(name, depth + 1);
+    }
+  };
+  for (const [name, { parents }] of entities) {
+    if (parents[0] === undefined || !entities.has(parents[0])) place(name, 0);
+  }
+  for (const name of [...entities.keys(), ...known.keys()]) place(name, 0);
+  return [...placed.values()];
+}
 
 const root = '../';
 
@@ -36,7 +129,6 @@ export function connectorPage(data: ConnectorData, perSecond: number | null, wor
   const { name, definition, sink, schedule } = connector;
   const { nowMs, program } = world;
   const paused = overview?.paused ?? null;
-  const lastRun = overview?.lastRun ?? null;
   const signIn = data.stored?.signIn ?? null;
   const main = html`<h1>${name} ${badge(health.word)}</h1>
     ${actLinks(data, world)}
@@ -61,13 +153,7 @@ export function connectorPage(data: ConnectorData, perSecond: number | null, wor
             : `every ${formatDuration(schedule.everyMs)}`,
       ],
       ['Next run', nextRunText(connector, overview, nowMs)],
-      [
-        'Last run',
-        lastRun === null
-          ? null
-          : html`<a href="${root}runs/${lastRun.run}">${lastRun.state}</a>
-              ${ago(lastRun.finishedAt ?? lastRun.startedAt, nowMs)}`,
-      ],
+      ['Last run', lastRunText(overview, root, nowMs)],
       ['Sign-in', signIn === null ? null : signInText(signIn, name, program)],
       [
         'Paused',
@@ -115,14 +201,12 @@ function actLinks(
 }
 
 const entityColumns = [
-  { title: 'entity' },
-  ...(
-    ['rows', 'deleted', 'look deleted', 'listings', 'left to read', 'quarantined', 'undeclared'] as const
-  ).map((title) => ({ title, align: 'right' }) as const),
-  { title: 'last 30 days' },
-  { title: 'complete' },
-  { title: 'last complete read' },
-  { title: 'fresh up to' },
+  'entity',
+  ...numbers('rows', 'deleted', 'look deleted', 'listings', 'left to read', 'quarantined', 'undeclared'),
+  'last 30 days',
+  'complete',
+  'last complete read',
+  'fresh up to',
 ];
 
 function entitiesTable(data: ConnectorData, nowMs: number): SafeHtml {
@@ -226,9 +310,207 @@ function driftSection(
       Nothing of them is lost. <code>${program} schema diff ${connector.name}</code> shows how to declare
       them${drift.length > mostDrift ? `, and ${count(drift.length - mostDrift)} more` : ''}.
     </p>
-    ${wideTable(
-      'Fields that are not declared',
-      ['entity', 'field', 'came as', 'is', 'first seen'].map((title) => ({ title })),
-      rows,
-    )}`;
+    ${wideTable('Fields that are not declared', ['entity', 'field', 'came as', 'is', 'first seen'], rows)}`;
+}
+
+type Failed = StoredConnector['failures'][number] | StoredConnector['fileFailures'][number];
+
+/** What the next run tries again, and what is in quarantine. */
+function failedSection({ status, failures, fileFailures, quarantine }: StoredConnector): SafeHtml {
+  const failed = [...likeOnes(failures, ''), ...likeOnes(fileFailures, 'file of ')];
+  return html`${
+    failed.length === 0
+      ? ''
+      : html`<h2>Failed, to be tried again</h2>
+          <ul>
+            ${failed.map(({ at, text }) => html`<li>${printable(text)} <span class="faint">${exactly(at)}</span></li>`)}
+          </ul>
+          ${[failures, fileFailures].some(({ length }) => length === failureLimit) ? html`<p class="faint">There may be more.</p>` : ''}`
+  }
+  ${
+    quarantine.length === 0
+      ? ''
+      : html`<h2>Quarantine</h2>
+          <p>
+            ${counted(
+              (status?.entities ?? []).reduce((sum, one) => sum + one.quarantined, 0),
+              'record',
+            )},
+            kept whole in the table <code>_sync_quarantine</code>. The newest:
+          </p>
+          <ul>
+            ${quarantine.map(({ entity, reason, detail }) => html`<li>${entity} ${printable(`${reason}: ${detail}`)}</li>`)}
+          </ul>`
+  }`;
+}
+
+/** Failures that differ in nothing but what was read, as one. */
+function likeOnes(failures: readonly Failed[], what: string) {
+  const groups = grouped(
+    failures,
+    ({ entity, failure: { code, message } }) => `${entity} ${code} ${message}`,
+  );
+  return [...groups.values()].flatMap(([first, ...others]) => {
+    if (first === undefined) return [];
+    const { failure, ...of } = first;
+    const more = others.length === 0 ? '' : `, and ${count(others.length)} more like it`;
+    return [{ at: failure.at, text: `${what}${failureText({ ...of, ...failure })}${more}` }];
+  });
+}
+
+type Running = NonNullable<ConnectorData['running']>;
+
+const runningColumns = ['entity', ...numbers('read', 'of', 'written', 'stored before'), 'waiting'];
+
+/** What a run in progress has stored so far. `perSecond`: records since the page was last asked for; null: unknown. */
+export function progressSection(
+  running: Running,
+  perSecond: number | null,
+  { stored }: Pick<ConnectorData, 'stored'>,
+): SafeHtml {
+  const { run, counts, progress, isLost } = running;
+  const shown = new Map((progress?.entities ?? []).map((one) => [one.entity, one]));
+  const before = new Map((stored?.status?.entities ?? []).map(({ entity, rows }) => [entity, rows]));
+  const rows = counts.map(({ entity, fetched, duplicate, inserted, updated }) => {
+    const { expected = null, earlierRows = 0, pacedMs = 0 } = shown.get(entity) ?? {};
+    const read = earlierRows + fetched - duplicate;
+    return [
+      entity,
+      count(read),
+      expectedText(expected, read) ?? '',
+      count(inserted + updated),
+      count(Math.max(0, (before.get(entity) ?? 0) - inserted)),
+      pacedText({ pacedMs }).join(),
+    ];
+  });
+  return html`<section class="notice" aria-label="Run in progress">
+    <h2>${isLost ? 'Its process has ended' : 'Running'}</h2>
+    <p>
+      <a href="../runs/${run.run}">Run</a> since
+      ${exactly(run.startedAt)}${isLost ? '; the next run resumes from what it stored' : rateText(perSecond) + leftText(running, perSecond)}.
+    </p>
+    ${rows.length === 0 ? '' : wideTable('Run in progress', runningColumns, rows)}
+  </section>`;
+}
+
+function rateText(perSecond: number | null): string {
+  return perSecond === null ? '' : `, ${count(Math.round(perSecond))} records a second`;
+}
+
+/** As its process says, which knows what is still to come; not while nothing is stored. */
+function leftText({ progress }: Running, perSecond: number | null): string {
+  const left = progress?.left ?? null;
+  if (left === null || perSecond === 0) return '';
+  return `, ${left.isAtLeast ? 'at least' : 'about'} ${roughly(left.ms)} left`;
+}
+
+/** Records a second between two looks at a run, by the clock of this process alone. */
+export function openRates(monotonicMs: () => number = () => performance.now()) {
+  const seen = new Map<
+    string,
+    { readonly fetched: number; readonly atMs: number; readonly rate: number | null }
+  >();
+  return (run: Pick<RunSummary, 'run'>, fetched: number): number | null => {
+    const atMs = monotonicMs();
+    const last = seen.get(run.run);
+    if (last !== undefined && atMs - last.atMs < leastMs) return last.rate;
+    const rate = last === undefined ? null : ((fetched - last.fetched) * 1000) / (atMs - last.atMs);
+    seen.delete(run.run);
+    seen.set(run.run, { fetched, atMs, rate });
+    for (const oldest of seen.keys()) {
+      if (seen.size <= mostRuns) break;
+      seen.delete(oldest);
+    }
+    return rate;
+  };
+}
+
+/** Two readers of a page do not spoil each other's rate. */
+const leastMs = 1_000;
+const mostRuns = 100;
+
+interface Entry {
+  readonly at: Instant;
+  readonly cells: readonly (SafeHtml | string)[];
+}
+
+const timelineColumns = ['when', 'what', 'who', ...numbers('took', 'read', 'written', 'deleted'), 'details'];
+
+export const leastShown = 50;
+export const mostShown = 1000;
+
+/** What happened to a connector, newest first: its runs, what people did, and what changed in settings and schema. */
+export function timeline({ past, shown }: Pick<ConnectorData, 'past' | 'shown'>, nowMs: number): SafeHtml {
+  const { runs, actions, scopeChanges, drift } = past;
+  const all = [
+    ...runs.map(runEntry),
+    ...actions.map(actionEntry),
+    ...scopeChanges.map(scopeEntry),
+    ...driftEntries(drift),
+  ].sort((left, right) => (left.at < right.at ? 1 : left.at > right.at ? -1 : 0));
+  const isMore = all.length > shown || [runs, actions, scopeChanges].some((list) => list.length === shown);
+  const rows = all.slice(0, shown).map(({ at, cells }) => [ago(at, nowMs), ...cells]);
+  return html`${wideTable('Timeline', timelineColumns, rows)}
+  ${
+    isMore && shown < mostShown
+      ? html`<p><a href="?shown=${Math.min(mostShown, shown * 4)}#timeline">Show older</a></p>`
+      : ''
+  }`;
+}
+
+function entry(at: Instant, what: SafeHtml | string, who: string, details: SafeHtml | string): Entry {
+  return { at, cells: [what, who, '', '', '', '', details] };
+}
+
+function runEntry(run: RunSummary): Entry {
+  const { report, kind, startedAt } = run;
+  const ms = tookMs(run);
+  const deleted = report?.entities.reduce((sum, one) => sum + one.deleted, 0) ?? 0;
+  return {
+    at: startedAt,
+    cells: [
+      html`<a href="../runs/${run.run}">${badge(run.state)}</a> ${kind === 'sync' ? '' : kind}`,
+      '',
+      ms === null ? '' : duration(ms),
+      report === null ? '' : count(recordsRead(report)),
+      report === null ? '' : count(rowsWritten(report)),
+      deleted === 0 ? '' : count(deleted),
+      report?.error?.code ?? report?.failures[0]?.code ?? '',
+    ],
+  };
+}
+
+function actionEntry(action: NotedAction): Entry {
+  const { at, who, entity, run } = action;
+  const said = [entity ?? '', actionDetail(action)].filter((text) => text !== '').join(', ');
+  const details = html`${printable(said)} ${run === null ? '' : html`<a href="../runs/${run}">run</a>`}`;
+  return entry(at, action.action, printable(who), details);
+}
+
+function scopeEntry({ at, isOtherDefinition, added, removed }: ScopeChange): Entry {
+  const said = [
+    ...(isOtherDefinition ? ['uses another version of the definition'] : []),
+    ...(added.length === 0 ? [] : [`also reads ${added.join(', ')}`]),
+    ...(removed.length === 0 ? [] : [`does not read ${removed.join(', ')}`]),
+  ];
+  const what = said.length === 0 ? 'reads with other variants, parents or filters' : said.join('; ');
+  return entry(at, 'settings', '', `unlike the sync before, this one ${what}`);
+}
+
+/** Fields that came for the first time in one run. */
+function driftEntries(drift: readonly DriftRow[]): readonly Entry[] {
+  const met = grouped(drift, ({ entity, kind, firstRun }) => `${entity} ${kind} ${firstRun}`);
+  return [...met.values()].flatMap(([first, ...others]) => {
+    if (first === undefined) return [];
+    const fields = [first, ...others].map(({ field }) => (field === '*' ? 'further ones' : field));
+    const what = first.kind === 'undeclared' ? 'undeclared fields' : 'values that do not fit';
+    return [entry(first.firstSeenAt, 'schema', '', printable(`${first.entity}: ${what}: ${named(fields)}`))];
+  });
+}
+
+const mostNamed = 10;
+
+function named(fields: readonly string[]): string {
+  const more = fields.length - mostNamed;
+  return `${fields.slice(0, mostNamed).join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`;
 }

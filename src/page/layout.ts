@@ -2,8 +2,8 @@ import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyReply } from 'fastify';
 import type { Trouble } from '../app/connector-health.ts';
 import { instant, type Instant } from '../core/clock.ts';
+import type { TokenHolder } from '../monitor/page-access.ts';
 import type { PublishSettings } from '../settings/settings.ts';
-import type { TokenHolder } from '../monitor/check-token.ts';
 import { printable, roughly } from '../telemetry/format.ts';
 import { troubleParts } from '../wording/trouble-text.ts';
 
@@ -159,12 +159,17 @@ export function textLines(lines: readonly string[]): SafeHtml {
 }
 
 /** What a column is called, and whether it holds numbers. */
-export interface TableColumn {
+interface TableColumn {
   readonly title: string;
   readonly align?: 'left' | 'right';
 }
 
 type Cell = SafeHtml | string;
+
+/** Columns that hold numbers. */
+export function numbers(...titles: readonly string[]): readonly TableColumn[] {
+  return titles.map((title) => ({ title, align: 'right' }));
+}
 
 /**
  * A table in a box that scrolls on screens that are too narrow for it, by keyboard too; on a phone each row is a block.
@@ -172,14 +177,17 @@ type Cell = SafeHtml | string;
  */
 export function wideTable(
   caption: string,
-  columns: readonly TableColumn[],
+  columns: readonly (string | TableColumn)[],
   rows: readonly (readonly Cell[])[],
 ): SafeHtml {
   const used = columns
-    .map((column, index) => ({ ...column, index }))
+    .map((column, index) => ({ index, ...(typeof column === 'string' ? { title: column } : column) }))
     .filter(({ index }) => rows.some((row) => String(row[index] ?? '') !== ''));
   const [first, ...others] = used;
-  const cell = (row: readonly Cell[], { index, align, title }: (typeof used)[number]): SafeHtml => {
+  const cell = (
+    row: readonly Cell[],
+    { index, title, align }: TableColumn & { readonly index: number },
+  ): SafeHtml => {
     const content = row[index] ?? '';
     const classes = [
       ...(align === 'right' ? ['number'] : []),

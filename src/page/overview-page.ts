@@ -1,20 +1,25 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
-import type { Trouble } from '../app/connector-health.ts';
+import { type ConnectorHealth, countWords, type Trouble } from '../app/connector-health.ts';
+import { overviewOf, readSignIns } from '../app/connector-states.ts';
+import type { WatchedSinks } from '../app/watch-sinks.ts';
 import { healthWords } from '../core/health.ts';
+import { nextSlots } from '../settings/cron.ts';
 import { formatDuration } from '../settings/texts.ts';
-import type { PublishSettings } from '../settings/settings.ts';
-import { count, counted, printable } from '../telemetry/format.ts';
-import { changesText, total } from './day-changes.ts';
-import { actLink, ago, badge, disclosed, page, targetLinks, troubleText, type PageWorld } from './layout.ts';
+import type { ConnectorSettings, PublishSettings, Schedule } from '../settings/settings.ts';
+import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
+import { count, counted, printable, roughly } from '../telemetry/format.ts';
 import {
-  matchesState,
-  type ListedConnector,
-  type OverviewData,
-  type OverviewQuery,
-  type OverviewSort,
-} from './read-overview-page.ts';
-import { nextRunText } from './next-run.ts';
-import { barsLegend, runBars } from './run-bars.ts';
+  actLink,
+  ago,
+  badge,
+  disclosed,
+  exactly,
+  page,
+  type PageWorld,
+  targetLinks,
+  troubleText,
+} from './layout.ts';
+import { barsLegend, changesText, runBars, shownRuns, total } from './run-bars.ts';
 
 /** All connectors at a glance: what needs a person, what heals by itself, and a line for each. */
 export function overviewPage(
@@ -170,7 +175,6 @@ function connectorsTable({ shown, query }: OverviewData, world: PageWorld): Safe
 function connectorRow(one: OverviewData['shown'][number], { nowMs }: PageWorld): SafeHtml {
   const { connector, overview, health, runs } = one;
   const { name, definition, sink } = connector;
-  const lastRun = overview?.lastRun ?? null;
   return html`<tr>
     <th scope="row">
       <a href="connectors/${name}">${name}</a>
@@ -179,12 +183,7 @@ function connectorRow(one: OverviewData['shown'][number], { nowMs }: PageWorld):
     <td data-title="Health">${badge(health.word)}${runningBeside(health)}</td>
     <td data-title="Data as of">${ageCell(one, nowMs)}</td>
     <td data-title="Last run">
-      ${
-        lastRun === null
-          ? html`<span class="faint">never</span>`
-          : html`<a href="runs/${lastRun.run}">${lastRun.state}</a>
-              ${ago(lastRun.finishedAt ?? lastRun.startedAt, nowMs)}`
-      }
+      ${lastRunText(overview, './', nowMs) ?? html`<span class="faint">never</span>`}
     </td>
     <td data-title="Next run">${nextRunText(connector, overview, nowMs)}</td>
     <td data-title="Rows" class="number">
@@ -193,6 +192,18 @@ function connectorRow(one: OverviewData['shown'][number], { nowMs }: PageWorld):
     </td>
     <td data-title="Last runs">${runs.length === 0 ? '' : runBars(runs, './')}</td>
   </tr>`;
+}
+
+/** How the last run ended, and when; null: there was none. */
+export function lastRunText(
+  overview: ConnectorOverview | null,
+  root: string,
+  nowMs: number,
+): SafeHtml | null {
+  const lastRun = overview?.lastRun ?? null;
+  if (lastRun === null) return null;
+  return html`<a href="${root}runs/${lastRun.run}">${lastRun.state}</a>
+    ${ago(lastRun.finishedAt ?? lastRun.startedAt, nowMs)}`;
 }
 
 function runningBeside({ word, isRunning }: ListedConnector['health']) {
@@ -229,4 +240,171 @@ function linkTo(query: OverviewQuery, change: Partial<OverviewQuery>): string {
   });
   const text = params.toString();
   return text === '' ? './' : `./?${text}`;
+}
+
+/** What the address asks for, as `?q=news&state=failed&sort=age&page=2`. */
+export interface OverviewQuery {
+  /** Part of a connector's name, or of its definition's or sink's; empty: all. */
+  readonly q: string;
+  readonly state: OverviewState | null;
+  readonly sort: OverviewSort;
+  /** From 1. */
+  readonly page: number;
+}
+
+/** A health word, or those with something that needs a person, or that heals by itself. */
+export const overviewStates = [...healthWords, 'attention', 'healing'] as const;
+type OverviewState = (typeof overviewStates)[number];
+export const overviewSorts = ['health', 'name', 'age', 'run', 'rows'] as const;
+type OverviewSort = (typeof overviewSorts)[number];
+
+const perPage = 50;
+
+export interface ListedConnector {
+  readonly connector: ConnectorSettings;
+  readonly overview: ConnectorOverview | null;
+  readonly health: ConnectorHealth;
+}
+
+type OverviewData = Awaited<ReturnType<typeof readOverviewPage>>;
+
+/**
+ * Those that a filter leaves, by what the ledgers' overviews and the sign-ins say, which is cheap for all connectors.
+ * `named`: by `q` alone.
+ */
+export async function matchingConnectors(
+  connectors: readonly ConnectorSettings[],
+  watched: WatchedSinks,
+  { q, state }: Pick<OverviewQuery, 'q' | 'state'>,
+  nowMs: number,
+) {
+  const { overviews, ...sinks } = await watched.overviews();
+  const away = new Set(sinks.unreadable.map(({ sink }) => sink.name));
+  const readable = connectors.filter(({ sink }) => !away.has(sink.name));
+  const signIns = await readSignIns(readable);
+  const all = readable.map((connector): ListedConnector => {
+    const overview = overviewOf(overviews, connector);
+    const health = watched.healthOf(connector, overview, nowMs, signIns.get(connector.name));
+    return { connector, overview, health };
+  });
+  const named = all.filter((one) => matchesText(one, q.trim().toLowerCase()));
+  return {
+    named,
+    matching: named.filter(({ health }) => matchesState(health, state)),
+    unreadable: sinks.unreadable,
+  };
+}
+
+/** Filters and sorts all connectors; everything else is read for the shown ones alone. */
+export async function readOverviewPage(
+  connectors: readonly ConnectorSettings[],
+  watched: WatchedSinks,
+  query: OverviewQuery,
+  nowMs: number,
+) {
+  const { named, unreadable, ...found } = await matchingConnectors(connectors, watched, query, nowMs);
+  const matching = found.matching.sort(
+    (left, right) => orders[query.sort](left, right) || byName(left, right),
+  );
+  const pages = Math.max(1, Math.ceil(matching.length / perPage));
+  const page = Math.min(query.page, pages);
+  const shown = matching.slice((page - 1) * perPage, page * perPage);
+  const recent = await watched.recentHistory(
+    shown.map(({ connector }) => connector),
+    shownRuns,
+    nowMs,
+  );
+  return {
+    query: { ...query, page },
+    shown: shown.map((one) => ({
+      ...one,
+      runs: recent.get(one.connector.name)?.runs ?? [],
+      today: recent.get(one.connector.name)?.today ?? null,
+    })),
+    total: matching.length,
+    pages,
+    /** Of those that the text matches, by word. */
+    counts: countWords(named.map(({ health }) => health)),
+    /** Of those that the text matches. */
+    named,
+    unreadable: unreadable.map(({ sink, problem }) => ({
+      sink: sink.name,
+      problem,
+      connectors: connectors.filter((one) => one.sink.name === sink.name).length,
+    })),
+  };
+}
+
+function matchesText({ connector: { name, definition, sink } }: ListedConnector, text: string): boolean {
+  return text === '' || [name, definition.name, sink.name].some((one) => one.toLowerCase().includes(text));
+}
+
+function matchesState(health: ConnectorHealth, state: OverviewState | null): boolean {
+  if (state === null) return true;
+  if (state === 'attention') return health.needsPerson;
+  if (state === 'healing') return health.troubles.some(({ isForPerson }) => !isForPerson);
+  return health.word === state || (state === 'running' && health.isRunning);
+}
+
+type Order = (left: ListedConnector, right: ListedConnector) => number;
+
+const byName: Order = (left, right) => (left.connector.name < right.connector.name ? -1 : 1);
+
+/** The worst, the oldest, the newest and the largest come first. */
+const orders: Readonly<Record<OverviewSort, Order>> = {
+  health: (left, right) => severity(right) - severity(left),
+  name: () => 0,
+  age: (left, right) => compared(ageKey(left), ageKey(right)),
+  run: (left, right) => compared(runKey(right), runKey(left)),
+  rows: (left, right) => (right.overview?.rows ?? 0) - (left.overview?.rows ?? 0),
+};
+
+function severity({ health }: ListedConnector): number {
+  return (health.needsPerson ? healthWords.length : 0) - healthWords.indexOf(health.word);
+}
+
+/** Instants compare as texts; what was never read is the oldest. */
+function ageKey({ health: { stalest } }: ListedConnector): string {
+  return stalest?.asOf ?? '';
+}
+
+function runKey({ overview }: ListedConnector): string {
+  return overview?.lastRun?.startedAt ?? '';
+}
+
+function compared(left: string, right: string): number {
+  return left === right ? 0 : left < right ? -1 : 1;
+}
+
+/** A worker may be busy, or start again. */
+const graceMs = 5 * 60_000;
+
+/** When a connector runs next, before the jitter of its schedule; or since when it should have run. */
+export function nextRunText(
+  { schedule }: Pick<ConnectorSettings, 'schedule'>,
+  overview: ConnectorOverview | null,
+  nowMs: number,
+): SafeHtml {
+  if (schedule === null) return html`<span class="faint">by hand</span>`;
+  const paused = overview?.paused ?? null;
+  if (paused !== null) {
+    return html`<span>paused</span> <span class="faint">${printable(paused.reason)}</span>`;
+  }
+  const dueMs = overview === null ? null : dueAt(schedule, overview);
+  if (dueMs !== null && nowMs - dueMs > graceMs + schedule.jitterMs) {
+    return html`<span class="late">${disclosed(`due ${roughly(nowMs - dueMs)} ago`, exactly(dueMs))}</span>
+      <span class="faint">is a worker running?</span>`;
+  }
+  if (schedule.kind === 'every') return html`every ${formatDuration(schedule.everyMs)}`;
+  const [nextMs] = nextSlots(schedule, nowMs, 1);
+  return nextMs === undefined ? html`never` : disclosed(`in ${roughly(nextMs - nowMs)}`, exactly(nextMs));
+}
+
+/** The first time after the last run; null while one is in progress, and before the first. */
+function dueAt(schedule: Schedule, { lastRun }: ConnectorOverview): number | null {
+  if (lastRun === null || lastRun.finishedAt === null) return null;
+  const endedMs = Date.parse(lastRun.finishedAt);
+  return schedule.kind === 'every'
+    ? endedMs + schedule.everyMs
+    : (nextSlots(schedule, endedMs, 1)[0] ?? null);
 }

@@ -1,29 +1,36 @@
 import { readFileSync } from 'node:fs';
+import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
+import { defaultReason } from '../app/control-connectors.ts';
 import { findRun, newestActions } from '../app/find-run.ts';
-import { watchSinks } from '../app/watch-sinks.ts';
-import type { Clock } from '../core/clock.ts';
+import { type WatchedSinks, watchSinks } from '../app/watch-sinks.ts';
+import { type Clock, slept } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import { copiedFile } from '../core/program-files.ts';
 import { usage } from '../core/usage-error.ts';
-import { isFromHere, type PageVerdict } from '../monitor/page-access.ts';
+import type { JobLog } from '../jobs/worker-context.ts';
+import { isFromHere, type PageAccess, type PageVerdict } from '../monitor/page-access.ts';
 import type { PageServer, ServedPages } from '../monitor/start-monitor.ts';
 import { connectorNamed, targetNamed } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
-import { actRoute, actRoutes } from './act-routes.ts';
-import { actionsPage } from './actions-page.ts';
-import { connectorPage } from './connector-page.ts';
-import { pageHeaders, problemPage, sendPage, type PageWorld } from './layout.ts';
-import { closedPage, loginPage } from './login-page.ts';
-import { liveRoute } from './live-route.ts';
-import { overviewPage } from './overview-page.ts';
-import { connectorQuery, nameParam, overviewQuery, readRecordQuery } from './page-query.ts';
-import { openRates } from './progress-section.ts';
-import { readConnectorPage } from './read-connector-page.ts';
-import { readOverviewPage } from './read-overview-page.ts';
-import { recordPage } from './record-page.ts';
-import { runPage } from './run-page.ts';
+import { count, printable } from '../telemetry/format.ts';
+import { acts, type ActWorld, fingerprint, type PreparedAct } from './acts.ts';
+import { connectorPage, leastShown, mostShown, openRates, readConnectorPage } from './connector-page.ts';
+import {
+  type ActName,
+  actNames,
+  disclosed,
+  page,
+  pageHeaders,
+  type PageWorld,
+  problemPage,
+  sendPage,
+  textLines,
+} from './layout.ts';
+import { overviewPage, overviewSorts, overviewStates, readOverviewPage } from './overview-page.ts';
+import { recordPage, type RecordQuery } from './record-page.ts';
+import { actionsPage, runPage } from './run-page.ts';
 import { targetPage } from './target-page.ts';
 
 export interface PageOptions {
@@ -207,4 +214,284 @@ async function refuse(
 function rootOf(request: FastifyRequest): string {
   const path = request.url.split('?', 1)[0] ?? '';
   return '../'.repeat(path.split('/').length - 2) || './';
+}
+
+interface ActRoutes extends Omit<ActWorld, 'signal'> {
+  readonly access: PageAccess;
+  readonly world: (request: FastifyRequest) => PageWorld;
+  readonly log: JobLog;
+}
+
+const actRoute = '/act/:name';
+
+const actForm = z
+  .object({ token: z.string().catch(''), seen: z.string().catch(''), reason: z.string().catch('') })
+  .catch({ token: '', seen: '', reason: '' });
+
+/**
+ * What a person can do from a page: GET says what will happen, POST does it. Both need a token that may act. A POST
+ * needs a form of this server besides: the browser says that it is from here, it carries the token of the session's
+ * forms, and what its page announced would still happen.
+ */
+function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
+  const { access, log, world } = options;
+  const closing = new AbortController();
+  pages.addHook('preClose', async () => closing.abort());
+  const actWorld: ActWorld = { ...options, signal: closing.signal };
+
+  const answer = async (request: FastifyRequest, reply: FastifyReply, body: unknown) => {
+    const now = world(request);
+    const { visitor } = now;
+    const refused = (message: string): Promise<FastifyReply> =>
+      sendPage(reply.code(403), undonePage({ title: 'Nothing was done', message, done: [] }, now));
+    if (visitor === null) return await refused(readOnly);
+    if (visitor.may !== 'act') return await refused(`The token "${visitor.name}" may only read.`);
+    const { name } = nameParam.parse(request.params);
+    if (!isActName(name)) throw usage(`There is no act "${name}".`);
+    const form = body === null ? null : actForm.parse(body);
+    if (form !== null && !(isFromHere(request) && access.isFormOf(request, form.token))) {
+      return await refused('The form is of another page or another session. Open it again from here.');
+    }
+    const done: string[] = [];
+    const query = actQuery.parse(request.query);
+    const back = query.connector === '' ? '' : `connectors/${query.connector}`;
+    try {
+      const act = await acts[name](query, actWorld);
+      const seen = fingerprint(act);
+      if (form?.seen !== seen) {
+        const address = `${name}${new URL(request.url, 'http://here').search}`;
+        const shown = { address, formToken: access.formToken(request), seen, hasChanged: form !== null };
+        return await sendPage(reply.code(form === null ? 200 : 409), confirmPage(act, shown, now));
+      }
+      await act.act({ who: visitor.name, reason: form.reason, tell: (line) => void done.push(line) });
+      log.info({ who: visitor.name, act: name, of: act.of.slice(0, mostLogged) }, 'done from a page');
+      return await sendPage(reply, donePage(act, done, now));
+    } catch (error) {
+      if (!(error instanceof SyncError)) throw error;
+      const isRefused = error.code === 'USAGE' || error.code === 'CONNECTOR_BUSY';
+      const title = done.length === 0 ? 'Nothing was done' : 'Not all of it was done';
+      const page = undonePage({ title, message: error.message, done, back }, now);
+      return await sendPage(reply.code(isRefused ? 409 : 503), page);
+    }
+  };
+  pages.get(actRoute, async (request, reply) => await answer(request, reply, null));
+  pages.post(actRoute, async (request, reply) => await answer(request, reply, request.body ?? {}));
+}
+
+const readOnly =
+  'These pages only read, because the config has no http.token and no http.tokens. Set one and start this program again; who logs in with it can then act.';
+
+const mostLogged = 20;
+
+function isActName(name: string): name is ActName {
+  return (actNames as readonly string[]).includes(name);
+}
+
+interface ConfirmForm {
+  /** Where the form is sent, as this page links there. */
+  readonly address: string;
+  readonly formToken: string;
+  /** `fingerprint` of what this page says. */
+  readonly seen: string;
+  /** The form that was sent says something else than what would happen now. */
+  readonly hasChanged: boolean;
+}
+
+const root = '../';
+
+/** Says what will happen, and asks for it. */
+function confirmPage(act: PreparedAct, form: ConfirmForm, world: PageWorld): string {
+  const main = html`<h1>${act.title}?</h1>
+    ${
+      form.hasChanged
+        ? html`<p class="notice attention" role="alert">
+            Nothing was done, because something has changed since you were asked. Now this would happen:
+          </p>`
+        : ''
+    }
+    ${textLines(act.says)}
+    <form class="act" method="post" action="${form.address}">
+      <input type="hidden" name="token" value="${form.formToken}" />
+      <input type="hidden" name="seen" value="${form.seen}" />
+      ${
+        act.asksReason === true
+          ? html`<label for="reason">Why</label>
+              <input
+                id="reason"
+                name="reason"
+                placeholder="${defaultReason}"
+                maxlength="200"
+                autocomplete="off"
+              />`
+          : ''
+      }
+      <p class="fields"><button>${act.title}</button> <a href="${root}${act.back}">No, go back</a></p>
+    </form>`;
+  return page({ title: act.title, root, main, isLive: false }, world);
+}
+
+/** Says what was done. */
+export function donePage(act: PreparedAct, done: readonly string[], world: PageWorld): string {
+  const main = html`<h1>${act.title}</h1>
+    <section class="notice" role="status">${doneLines(done)}</section>
+    ${backLink(act.back)}`;
+  return page({ title: act.title, root, main, isLive: false }, world);
+}
+
+function backLink(back: string): SafeHtml {
+  return html`<p>
+    <a href="${root}${back}">${back === '' ? 'All connectors' : `Back to ${back.split('/')[1]}`}</a>
+  </p>`;
+}
+
+interface Undone {
+  readonly title: string;
+  readonly message: string;
+  /** What was done before it failed. */
+  readonly done: readonly string[];
+  /** As `PreparedAct.back`; absent: all connectors. */
+  readonly back?: string;
+}
+
+/** Says why nothing was done. */
+function undonePage({ title, message, done, back = '' }: Undone, world: PageWorld): string {
+  const main = html`<h1>${title}</h1>
+    ${doneLines(done)}
+    <p class="notice failed" role="alert">${printable(message)}</p>
+    ${backLink(back)}`;
+  return page({ title, root, main, isLive: false }, world);
+}
+
+const mostLines = 50;
+
+/** All of them; of very many the first and the last are shown, the others on a click. */
+function doneLines(done: readonly string[]): SafeHtml {
+  const between = done.slice(mostLines, -1);
+  if (between.length === 0) return textLines(done);
+  return html`${textLines(done.slice(0, mostLines))}
+  ${disclosed(`and ${count(between.length)} more`, textLines(between))} ${textLines(done.slice(-1))}`;
+}
+
+const lookEveryMs = 2_000;
+/** Ages grow, and a proxy closes what is silent for long. */
+const atLeastEveryMs = 30_000;
+/** From one address. Further pages hear of no change. */
+const mostOfClient = 32;
+const mostOfAll = 64;
+
+/**
+ * Tells a page that it is out of date: an event whenever a sink has changed, and now and then in any case. The page
+ * asks for itself again: what it shows is made in one place. Nothing is read while no page listens.
+ */
+function liveRoute(pages: FastifyInstance, watched: WatchedSinks, clock: Clock): void {
+  const closing = new AbortController();
+  pages.addHook('preClose', async () => closing.abort());
+  const clients: string[] = [];
+  pages.get('/live', async (request, reply) => {
+    if (clients.length >= mostOfAll || clients.filter((one) => one === request.ip).length >= mostOfClient) {
+      return await reply
+        .code(503)
+        .send({ message: 'Too many pages are open. Close some, and load this one again.' });
+    }
+    clients.push(request.ip);
+    request.raw.on('close', () => clients.splice(clients.indexOf(request.ip), 1));
+    const left = new AbortController();
+    request.raw.on('close', () => left.abort());
+    const signal = AbortSignal.any([closing.signal, left.signal]);
+    const first = (await watched.overviews()).version;
+    reply.hijack();
+    reply.raw.writeHead(200, {
+      ...headersOf(reply.getHeaders()),
+      'content-type': 'text/event-stream; charset=utf-8',
+      // nginx would collect the events.
+      'x-accel-buffering': 'no',
+    });
+    reply.raw.write('retry: 5000\n\n');
+    let [version, toldMs] = [first, clock.now()];
+    while (await slept(clock, lookEveryMs, signal)) {
+      const now = await watched.overviews();
+      if (now.version === version && clock.now() - toldMs < atLeastEveryMs) continue;
+      [version, toldMs] = [now.version, clock.now()];
+      reply.raw.write('event: change\ndata:\n\n');
+    }
+    reply.raw.end();
+    return reply;
+  });
+}
+
+function headersOf(headers: Readonly<Record<string, number | string | string[] | undefined>>) {
+  return Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
+  );
+}
+
+/** Asks for the token. `problem`: what was wrong with the one before. */
+function loginPage(root: string, problem: string | null, world: PageWorld): string {
+  const main = html`<h1>Log in</h1>
+    <form class="login" method="post" action="${root}login">
+      ${problem === null ? '' : html`<p class="notice failed" role="alert">${problem}</p>`}
+      <label for="token">Token</label>
+      <input
+        id="token"
+        name="token"
+        type="password"
+        autocomplete="current-password"
+        required
+        aria-describedby="which"
+      />
+      <p id="which" class="faint">
+        <code>http.token</code> of the config, or one of <code>http.tokens</code>
+      </p>
+      <button>Log in</button>
+    </form>`;
+  return page({ title: 'Log in', root, main, isLive: false }, outsideOf(world));
+}
+
+/** Says how to open the pages. */
+function closedPage(root: string, world: PageWorld): string {
+  const main = html`<h1>The pages are closed</h1>
+    <p>
+      This server can be reached from other machines, and the config has no <code>http.token</code>. Set one
+      (16 characters or more) and start it again, or let it listen on this machine alone:
+      <code>--http 127.0.0.1:9400</code>.
+    </p>`;
+  return page({ title: 'Closed', root, main, isLive: false }, outsideOf(world));
+}
+
+/** Who is not logged in yet learns nothing of the config. */
+function outsideOf(world: PageWorld): PageWorld {
+  return { ...world, config: null, visitor: null };
+}
+
+/** What does not exist in an address counts as not given; several of one name as the first. */
+const one = (value: unknown): unknown => (Array.isArray(value) ? value[0] : value);
+const text = z.preprocess(one, z.string().max(200).catch(''));
+
+const filter = z.object({
+  q: text,
+  state: z.preprocess(one, z.enum(overviewStates).nullable().catch(null)),
+});
+
+const overviewQuery = filter.extend({
+  sort: z.preprocess(one, z.enum(overviewSorts).catch('health')),
+  page: z.preprocess(one, z.coerce.number().int().min(1).max(1_000_000).catch(1)),
+});
+
+const connectorQuery = z.object({
+  shown: z.preprocess(one, z.coerce.number().int().min(leastShown).max(mostShown).catch(leastShown)),
+});
+
+const actQuery = filter.extend({ connector: text, run: text, target: text });
+
+const nameParam = z.object({ name: z.string().max(200) });
+
+const recordQuery = z.record(z.string(), z.preprocess(one, z.string().max(1_000).catch('')));
+
+/** `in=<connector>/<entity>&key.<name>=<value>`. */
+function readRecordQuery(query: unknown): RecordQuery {
+  const given = Object.entries(recordQuery.parse(query));
+  const key = given.flatMap(([name, value]) =>
+    name.startsWith('key.') ? [[name.slice('key.'.length), value] as const] : [],
+  );
+  return { in: given.find(([name]) => name === 'in')?.[1].trim() ?? '', key: new Map(key) };
 }

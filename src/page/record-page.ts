@@ -1,15 +1,14 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
-import { explainRow, purgeNoteOf } from '../app/explain-row.ts';
-import { parseRecordKey } from '../app/record-key.ts';
-import { firstStored } from '../app/stored-fields.ts';
+import { explainRow } from '../app/explain-row.ts';
+import { firstStored, parseRecordKey } from '../app/stored-fields.ts';
 import { SyncError } from '../core/errors.ts';
 import { runIds } from '../core/names.ts';
 import { entityTarget, type EntityTarget } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
+import { printable } from '../telemetry/format.ts';
 import { explanationFacts } from '../wording/explanation-facts.ts';
 import { purgedText } from '../wording/purged-text.ts';
-import { printable } from '../telemetry/format.ts';
-import { ago, facts, page, wideTable, type PageWorld } from './layout.ts';
+import { ago, facts, page, type PageWorld, wideTable } from './layout.ts';
 
 export interface RecordQuery {
   /** `<connector>/<entity>`; empty: not chosen yet. */
@@ -78,11 +77,10 @@ async function find(target: EntityTarget, { key }: RecordQuery, program: string)
       target.table,
       given.map((name) => `${name}=${key.get(name) ?? ''}`),
     );
-    const explanation = await explainRow(target, keyText);
+    const { explanation, purged } = await explainRow(target, keyText);
     if (explanation !== null) {
       return { kind: 'facts', facts: explanationFacts(target, explanation, program) };
     }
-    const purged = await purgeNoteOf(target, keyText);
     return purged === null ? { kind: 'not-stored' } : { kind: 'purged', text: purgedText(purged) };
   } catch (error) {
     if (error instanceof SyncError) return { kind: 'problem', message: error.message };
@@ -128,7 +126,7 @@ async function storedSection(target: EntityTarget, name: string, nowMs: number):
       isDeleted ? 'deleted' : '',
     ];
   });
-  const columns = [{ title: target.table.key.join(', ') }, { title: 'last written' }, { title: 'state' }];
+  const columns = [target.table.key.join(', '), 'last written', 'state'];
   return html`<h2>Some that are stored</h2>
     ${wideTable('Stored records', columns, rows)}`;
 }

@@ -1,11 +1,13 @@
 import { html } from '@remix-run/html-template';
+import type { newestActions } from '../app/find-run.ts';
 import { hasWritten } from '../app/undo-run.ts';
-import type { RunReport } from '../sinks/run-report.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
+import type { RunReport } from '../sinks/run-report.ts';
 import { count, duration, printable } from '../telemetry/format.ts';
+import { actionDetail } from '../wording/action-text.ts';
 import { deleteLines } from '../wording/deletes-text.ts';
 import { failureText, runFacts, runTable } from '../wording/run-report-table.ts';
-import { actLink, badge, exactly, facts, page, textLines, wideTable, type PageWorld } from './layout.ts';
+import { actLink, ago, badge, exactly, facts, page, type PageWorld, textLines, wideTable } from './layout.ts';
 import { tookMs } from './run-bars.ts';
 
 const root = '../';
@@ -93,4 +95,29 @@ function adviceText(isRetried: boolean, connector: string, program: string) {
     ? html`The next run tries again by itself.`
     : html`It does not heal by itself: <code>${program} check ${connector}</code> says more, and once it is
         put right, <code>${program} sync ${connector}</code> resumes from what is stored.`;
+}
+
+const columns = ['when', 'who', 'what', 'connector', 'details'];
+
+/** What people did to any connector or target, newest first. */
+export function actionsPage(
+  { actions, unreadable }: Awaited<ReturnType<typeof newestActions>>,
+  world: PageWorld,
+): string {
+  const rows = actions.map((action) => {
+    const { at, who, connector, entity, run } = action;
+    const details = [entity ?? '', actionDetail(action)].filter((text) => text !== '').join(', ');
+    return [
+      ago(at, world.nowMs),
+      printable(who),
+      action.action,
+      connector === null ? '' : html`<a href="connectors/${connector}">${connector}</a>`,
+      html`${printable(details)} ${run === null ? '' : html`<a href="runs/${run}">run</a>`}`,
+    ];
+  });
+  const main = html`<h1>Actions</h1>
+    <p>What people did, by commands and on these pages. Kept for 400 days.</p>
+    ${unreadable.map(({ message }) => html`<p class="notice failed">${printable(message)}</p>`)}
+    ${rows.length === 0 ? html`<p>Nothing was done by hand yet.</p>` : wideTable('Actions', columns, rows)}`;
+  return page({ title: 'Actions', root: './', main, isLive: false }, world);
 }

@@ -7,7 +7,7 @@ import { formatDuration } from '../settings/texts.ts';
 import { checkTargets } from '../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../settings/settings.ts';
 import { count, printable } from '../telemetry/format.ts';
-import { actLink, ago, exactly, facts, page, wideTable, type PageWorld } from './layout.ts';
+import { actLink, ago, exactly, facts, numbers, page, type PageWorld, wideTable } from './layout.ts';
 
 /** What a target of `publish` holds: the one page that asks something else than a ledger. */
 export async function targetPage(
@@ -21,13 +21,7 @@ export async function targetPage(
   const { nowMs } = world;
   const { when, name, type } = target;
   const manifest = newest?.manifest ?? null;
-  const columns = [
-    { title: 'entity' },
-    { title: 'complete as of' },
-    { title: 'rows it added or changed', align: 'right' },
-    { title: 'rows it deleted', align: 'right' },
-    { title: '' },
-  ] as const;
+  const columns = ['entity', 'complete as of', ...numbers('rows it added or changed', 'rows it deleted'), ''];
   const rows = (manifest?.entities ?? []).map((one) => [
     `${one.connector}/${one.entity}`,
     ago(one.asOf, nowMs),

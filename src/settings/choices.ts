@@ -75,6 +75,13 @@ export function sinksOf(connectors: readonly ConnectorSettings[]): readonly Sink
   return [...new Map(connectors.map(({ sink }) => [sink.name, sink])).values()];
 }
 
+/** The same, each with its connectors. */
+export function connectorsBySink(connectors: readonly ConnectorSettings[]) {
+  return sinksOf(connectors).map(
+    (sink) => [sink, connectors.filter((connector) => connector.sink.name === sink.name)] as const,
+  );
+}
+
 function checkSome(settings: LocalSettings): void {
   if (settings.connectors.size > 0) return;
   throw usage(

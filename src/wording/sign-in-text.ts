@@ -1,4 +1,4 @@
-import type { SignInState } from '../app/read-sign-ins.ts';
+import type { SignInState } from '../app/connector-states.ts';
 import { printable, toTheMinute } from '../telemetry/format.ts';
 
 /** How a connector stands that a person signs in, and what to do. */

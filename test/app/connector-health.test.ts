@@ -1,8 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { openServedLedgers } from '../../src/app/open-served-ledgers.ts';
-import { sampleWorker } from '../../src/app/serve-config.ts';
+import { openServedLedgers, sampleWorker } from '../../src/app/start-scheduled-runs.ts';
 import { instant, systemClock } from '../../src/core/clock.ts';
 import { SyncError } from '../../src/core/errors.ts';
 import { healthWords, type Health } from '../../src/core/health.ts';
@@ -111,7 +110,7 @@ notify: { ops: { type: webhook, url: "${receiver.url}" } }
     version: '1',
     clock: systemClock,
     connectorSeries: 'all',
-    sample: () => sampleWorker(connectors, ledgers, { worker: null }, { clock: systemClock }),
+    sample: () => sampleWorker(connectors, ledgers, [], systemClock.now()),
   });
   const { text } = await metrics.text();
   const ofMetrics = (name: string): string =>

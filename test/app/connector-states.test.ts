@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { it } from '../support/it.ts';
-import { openServedLedgers } from '../../src/app/open-served-ledgers.ts';
+import { openServedLedgers } from '../../src/app/start-scheduled-runs.ts';
 import { overviewOf, readOverviews } from '../../src/app/connector-states.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import type { ConnectorName } from '../../src/core/names.ts';

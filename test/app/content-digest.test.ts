@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { compileDigest } from '../../src/app/content-digest.ts';
+import { compileDigest } from '../../src/app/refetch-record.ts';
 import type { Column, ColumnValue, EntityTable } from '../../src/core/records.ts';
 import type { EntityName } from '../../src/core/names.ts';
 import type { RecordShape } from '../../src/engine/prepare/prepare-record.ts';

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readConnectorHistory } from '../../src/app/read-history.ts';
-import { watchSinks } from '../../src/app/watch-sinks.ts';
+import { readConnectorHistory, watchSinks } from '../../src/app/watch-sinks.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import { openCliWorld } from '../support/cli-world.ts';

@@ -9,7 +9,7 @@ import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { networkFaultOf } from '../../src/http/exchange.ts';
 import { hasProxies, proxyFor, proxySecrets } from '../../src/http/proxies.ts';
 import { testNotice, type MessageChannel } from '../../src/notify/notice.ts';
-import { openReceivers } from '../../src/notify/send-webhook.ts';
+import { openReceivers } from '../../src/notify/channels.ts';
 import { openS3Client } from '../../src/publish/s3-store.ts';
 import { openCallGate } from '../../src/upstream/call-gate.ts';
 import { openAuthorization } from '../../src/upstream/authorization.ts';

@@ -10,6 +10,7 @@ import {
   untilAborted,
   warehouse,
   wiki,
+  windowUntil,
   yearly,
   type WorkerBench,
   type RunBackfill,
@@ -58,8 +59,12 @@ it('yields to a sync of its connector between windows, then resumes without usin
       }),
     },
   );
-  expect(await bench.queues.enqueueBackfill(warehouse.id, newsletter, 'b1')).toMatchObject({ isNew: true });
-  expect(await bench.queues.enqueueBackfill(warehouse.id, newsletter, 'b2')).toMatchObject({ isNew: false });
+  expect(await bench.queues.enqueueBackfill(warehouse.id, newsletter, windowUntil(2))).toMatchObject({
+    isNew: true,
+  });
+  expect(await bench.queues.enqueueBackfill(warehouse.id, newsletter, windowUntil(3))).toMatchObject({
+    isNew: false,
+  });
   expect(await enqueued.until(1)).toEqual([true]);
   await bench.untilEvents(isEnd('done'), 2);
   const before = order.indexOf('sync');
@@ -76,7 +81,7 @@ it('yields to a sync of its connector between windows, then resumes without usin
 
 it('runs after waiting syncs', async () => {
   const order = collect<string>();
-  await addBackfill(bench.syncs, newsletter, 'b1', { retryDelayMs: 100 });
+  await addBackfill(bench.syncs, newsletter, windowUntil(2), { retryDelayMs: 100 });
   await addSync(bench.syncs, { connector: wiki, reason: 'manual', due: null }, { retryDelayMs: 100 });
   await bench.start(
     { newsletter: yearly, wiki: yearly },
@@ -104,7 +109,7 @@ it('ends after its current window when cancelled, and is not retried', async () 
       if (done === 3) void bench.queues.cancelBackfill(warehouse.id, newsletter).then(cancelled.add);
     }),
   });
-  await bench.queues.enqueueBackfill(warehouse.id, newsletter, 'b1');
+  await bench.queues.enqueueBackfill(warehouse.id, newsletter, windowUntil(2));
   expect(await cancelled.until(1)).toEqual([true]);
   await bench.untilEvents(isEnd('done'));
   await eventually(async () => (await bench.syncs.getCompletedCount()) === 1);
@@ -114,10 +119,12 @@ it('ends after its current window when cancelled, and is not retried', async () 
 });
 
 it('is removed when cancelled before it started', async () => {
-  await bench.queues.enqueueBackfill(warehouse.id, newsletter, 'b1');
+  await bench.queues.enqueueBackfill(warehouse.id, newsletter, windowUntil(2));
   expect(await bench.queues.cancelBackfill(warehouse.id, newsletter)).toBe(true);
   expect(await bench.syncs.getJobCountByTypes('waiting', 'prioritized', 'delayed')).toBe(0);
-  expect(await bench.queues.enqueueBackfill(warehouse.id, newsletter, 'b2')).toMatchObject({ isNew: true });
+  expect(await bench.queues.enqueueBackfill(warehouse.id, newsletter, windowUntil(3))).toMatchObject({
+    isNew: true,
+  });
 });
 
 it('goes back to the queue when the worker stops, and keeps its deduplication key', async () => {
@@ -126,10 +133,12 @@ it('goes back to the queue when the worker stops, and keeps its deduplication ke
   const worker = await bench.start({ newsletter: yearly }, () => Promise.resolve(ok), {
     runBackfill: async (_, connector, request) => ({ ...(await run(connector, request)), isDone: false }),
   });
-  await bench.queues.enqueueBackfill(warehouse.id, newsletter, 'b1');
+  await bench.queues.enqueueBackfill(warehouse.id, newsletter, windowUntil(2));
   await begun.until(1);
   await worker.stop();
-  expect(await bench.queues.enqueueBackfill(warehouse.id, newsletter, 'b2')).toMatchObject({ isNew: false });
+  expect(await bench.queues.enqueueBackfill(warehouse.id, newsletter, windowUntil(3))).toMatchObject({
+    isNew: false,
+  });
   const [job] = await bench.syncs.getJobs(['prioritized']);
-  expect(job).toMatchObject({ attemptsMade: 0, data: { backfill: 'b1' } });
+  expect(job).toMatchObject({ attemptsMade: 0, data: { backfill: windowUntil(2) } });
 });

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
-import { examineRedis } from '../../src/jobs/examine-redis.ts';
+import { examineRedis } from '../../src/jobs/connect-redis.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { freePort, startRedis } from '../support/redis.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { errorKind, gateErrors } from '../../src/jobs/gate-errors.ts';
+import { errorKind, gateErrors } from '../../src/jobs/connect-redis.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { logInto, type BenchLine } from '../support/jobs/worker-bench.ts';
 

@@ -4,7 +4,7 @@ import { addBackfill, priorityOf, openQueueSet } from '../../src/jobs/open-queue
 import { type Backlog, firesAMinute } from '../../src/jobs/worker-state.ts';
 import type { Schedule } from '../../src/settings/settings.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import { createTickProcessor } from '../../src/jobs/serve-queues.ts';
+import { createTickProcessor } from '../../src/jobs/start-worker.ts';
 import { defaultTimings } from '../../src/jobs/worker-context.ts';
 import {
   connectorsOf,
@@ -18,6 +18,7 @@ import {
   openWorkerBench,
   prefix,
   warehouse,
+  windowUntil,
   type WorkerBench,
 } from '../support/jobs/worker-bench.ts';
 
@@ -70,7 +71,7 @@ describe('with more due jobs than free slots', () => {
     );
     // Each schedule has fired while the only slot was taken.
     await bench.untilEvents(({ kind }) => kind === 'tick', names.length);
-    await addBackfill(bench.syncs, nameOf('history'), 'b1', { retryDelayMs: 100 });
+    await addBackfill(bench.syncs, nameOf('history'), windowUntil(2), { retryDelayMs: 100 });
     await expect.poll(() => bench.syncs.getJobCountByTypes('prioritized')).toBe(names.length + 1);
     await bench.queues.enqueue(warehouse.id, nameOf('byhand'), 'manual');
     release();

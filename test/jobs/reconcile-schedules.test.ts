@@ -2,10 +2,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Redis } from 'ioredis';
 import { systemClock } from '../../src/core/clock.ts';
-import { beginClaim, type ScheduleClaim } from '../../src/jobs/sink-registry.ts';
+import {
+  beginClaim,
+  type ScheduleClaim,
+  reconcileSchedules,
+  type ReconciledSchedules,
+} from '../../src/jobs/reconcile-schedules.ts';
 import { openQueueSet } from '../../src/jobs/open-queue-set.ts';
 import { openQueues } from '../../src/jobs/open-queues.ts';
-import { reconcileSchedules, type ReconciledSchedules } from '../../src/jobs/reconcile-schedules.ts';
 import type { LastRun } from '../../src/jobs/worker-context.ts';
 import { nextSlots } from '../../src/settings/cron.ts';
 import type { Schedule } from '../../src/settings/settings.ts';

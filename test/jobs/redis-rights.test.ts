@@ -112,7 +112,7 @@ it('reports a replica, a loading server, and one at maxclients', async () => {
     await other.ping();
     opened.push(() => other.disconnect());
   }
-  expect(await toldOf(full.url)).toMatch(/^Redis at HOST accepts no more connections \(maxclients\)\./);
+  expect(await toldOf(full.url)).toMatch(/^Redis at HOST .*maxclients/);
 });
 
 it('reports missing TLS on either side, and an untrusted certificate', async () => {

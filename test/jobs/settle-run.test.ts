@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { SyncError, ThrottledError } from '../../src/core/errors.ts';
 import type { RunResult } from '../../src/jobs/worker-context.ts';
-import { settleRun, type Circumstances, type Ending } from '../../src/jobs/settle-run.ts';
+import { settleRun, type Circumstances, type Ending } from '../../src/jobs/process-job.ts';
 import { interrupted, ok } from '../support/jobs/worker-bench.ts';
 
 const calm: Circumstances = {

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { UnrecoverableError, Worker, type Job } from 'bullmq';
 import { instantClock } from '../support/instant-clock.ts';
 import { addSync, type AddedJob, openQueueSet } from '../../src/jobs/open-queue-set.ts';
-import { jitterOffset, createTickProcessor } from '../../src/jobs/serve-queues.ts';
+import { jitterOffset, createTickProcessor } from '../../src/jobs/start-worker.ts';
 import { defaultTimings } from '../../src/jobs/worker-context.ts';
 import {
   collect,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
-import { openTokenCheck, tokensOf } from '../../src/monitor/check-token.ts';
+import { openTokenCheck, tokensOf } from '../../src/monitor/page-access.ts';
 import { instantClock } from '../support/instant-clock.ts';
 
 const token = 'tök€n:with:colons-0123';

@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
-import type { MonitorOptions } from '../../src/monitor/start-monitor.ts';
+import type { HealthSources } from '../../src/monitor/start-monitor.ts';
 import { accessSink } from '../../src/sinks/registry.ts';
 import { openMetrics } from '../../src/telemetry/metrics.ts';
 import { startRelay } from '../support/forgetful-relay.ts';
@@ -15,7 +15,7 @@ import { isLong } from '../support/trials.ts';
 import { seriesIn } from '../support/monitor/prometheus-text.ts';
 import { serveMonitor, type ServedMonitor } from '../support/monitor/served-monitor.ts';
 
-const well: MonitorOptions['health'] = {
+const well: HealthSources = {
   worker: () => Promise.resolve({ isReady: true, problems: [] }),
   sinks: () => Promise.resolve([{ name: 'warehouse', problem: null }]),
 };
@@ -91,7 +91,7 @@ describe('what a newer config changes', () => {
       return seen;
     })();
     expect([await asked('old.example.com'), await asked('new.example.com')]).toEqual([200, 421]);
-    await served.monitor.show({ hosts: ['new.example.com'], board: null });
+    await served.monitor.show({ hosts: ['new.example.com'] });
     expect([await asked('old.example.com'), await asked('new.example.com')]).toEqual([421, 200]);
     shown.abort();
     expect(new Set(await asking)).toEqual(new Set([200]));
@@ -100,7 +100,7 @@ describe('what a newer config changes', () => {
 
 describe('readiness', () => {
   it("reports the worker's problems and the names of failing sinks, with details in the log", async () => {
-    let health: MonitorOptions['health'] = well;
+    let health: HealthSources = well;
     await using served = await serveMonitor({
       health: { worker: () => health.worker(), sinks: () => health.sinks() },
     });
@@ -123,7 +123,7 @@ describe('readiness', () => {
     expect(JSON.stringify(served.logged[0]?.facts)).toContain('/srv/private/lake');
   });
 
-  it.each<[string, Partial<MonitorOptions['health']>]>([
+  it.each<[string, Partial<HealthSources>]>([
     ['the worker fails', { worker: () => Promise.reject(new Error('the inside')) }],
     ['the worker throws', { worker: fail }],
     ['the sinks throw', { sinks: fail }],
@@ -217,7 +217,7 @@ function fail(): never {
 }
 
 /** A worker's state that waits for Redis without a timeout. */
-function askRedis(port: number): { readonly worker: MonitorOptions['health']['worker'] } & AsyncDisposable {
+function askRedis(port: number): { readonly worker: HealthSources['worker'] } & AsyncDisposable {
   const redis = new Redis({ host: '127.0.0.1', port, maxRetriesPerRequest: null });
   redis.on('error', () => undefined);
   return {

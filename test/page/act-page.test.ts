@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { donePage } from '../../src/page/act-page.ts';
+import { donePage } from '../../src/page/page-routes.ts';
 
 const world = {
   nowMs: 0,

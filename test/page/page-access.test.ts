@@ -158,7 +158,6 @@ it('end the sessions of a token that the config has changed, and keep the others
   const pages = servedPages({ settings, program: 'connector-sync', clock: systemClock });
   const [anna, bob] = ['token-of-anna-0123', 'token-of-bob-012345'] as const;
   const content = (ofBob: string) => ({
-    board: null,
     pages,
     tokens: [
       { name: 'anna', may: 'act', token: new Secret(anna) },

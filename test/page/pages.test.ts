@@ -3,16 +3,14 @@ import { readShownProgress } from '../../src/app/shown-progress.ts';
 import type { Trouble } from '../../src/app/connector-health.ts';
 import { watchSinks } from '../../src/app/watch-sinks.ts';
 import { instant, systemClock } from '../../src/core/clock.ts';
-import { nextRunText } from '../../src/page/next-run.ts';
+import { nextRunText } from '../../src/page/overview-page.ts';
 import { noCounts } from '../../src/core/records.ts';
-import { progressSection } from '../../src/page/progress-section.ts';
-import { readConnectorPage } from '../../src/page/read-connector-page.ts';
+import { progressSection, readConnectorPage, timeline } from '../../src/page/connector-page.ts';
 import type { Schedule } from '../../src/settings/settings.ts';
 import type { Pause } from '../../src/sinks/lease.ts';
 import type { ConnectorOverview } from '../../src/sinks/ledger-reader.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import { problemPage, troubleText } from '../../src/page/layout.ts';
-import { timeline } from '../../src/page/timeline.ts';
 import { openStatusWorld, script, type StatusWorld } from '../support/page/status-world.ts';
 import { clockAhead, serveUi } from '../support/page/served-ui.ts';
 

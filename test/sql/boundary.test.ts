@@ -27,7 +27,7 @@ const besideTheLedger: Readonly<Record<string, { tables: readonly string[]; why:
     tables: ['_sync_quarantine'],
     why: 'tells a person where quarantined records are',
   },
-  'src/page/failed-section.ts': {
+  'src/page/connector-page.ts': {
     tables: ['_sync_quarantine'],
     why: 'tells a person where quarantined records are',
   },

@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { systemClock } from '../../src/core/clock.ts';
-import { followConfig } from '../../src/app/follow-config.ts';
+import { followConfig } from '../../src/app/start-scheduled-runs.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import { openLog } from '../../src/telemetry/log.ts';
 

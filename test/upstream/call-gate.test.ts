@@ -6,12 +6,12 @@ import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
-import { openSharedBudgets } from '../../src/jobs/budget/open-shared-budgets.ts';
+import { openSharedBudgets } from '../../src/jobs/shared-budgets.ts';
 import {
   openCallGate,
-  openMachineSlots,
   type CallLane,
   type CallTurn,
+  openMachineSlots,
 } from '../../src/upstream/call-gate.ts';
 import { testProgram } from '../support/ensure-built.ts';
 import {

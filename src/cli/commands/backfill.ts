@@ -1,22 +1,19 @@
 import type { RunEnd } from '../../app/app.ts';
 import {
   finishedWindows,
-  parseWindowLength,
   plannedBackfill,
   requestedEntities,
   runWindows,
   windowLengthExamples,
-  writeRequest,
-  type BackfillRequest,
   instantExamples,
 } from '../../app/backfill.ts';
 import { openSharingApp } from '../../app/open-app.ts';
 import { checkNotPaused, openQueuesOf, sinkIdOf } from '../../app/reach-queues.ts';
-import type { Clock } from '../../core/clock.ts';
+import { instant, type Clock } from '../../core/clock.ts';
 import { addCounts, noCounts } from '../../core/records.ts';
 import { timeMs } from '../../core/times.ts';
 import { usage } from '../../core/usage-error.ts';
-import { type BackfillSpan, type BackfillPlan, windowText } from '../../engine/plan-run.ts';
+import { type BackfillPlan, windowText } from '../../engine/plan-run.ts';
 import { connectorNamed } from '../../settings/choices.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings, SettingsWith } from '../../settings/settings.ts';
@@ -56,7 +53,8 @@ Examples:
     const connector = connectorNamed(settings, name);
     const request = {
       entities: requestedEntities(connector, flags.select),
-      span: spanOf(flags.since, flags.until, flags.window, context.clock),
+      ...spanOf(flags.since, flags.until, context.clock),
+      window: flags.window,
     };
     const plan = plannedBackfill(connector, request);
     if (flags.queue) {
@@ -75,11 +73,13 @@ Examples:
   },
 });
 
+type AskedBackfill = Parameters<typeof plannedBackfill>[1];
+
 async function runHere(
   context: CommandContext,
   settings: SettingsWith<'access' | 'redis'>,
   connector: ConnectorSettings,
-  entities: BackfillRequest['entities'],
+  entities: AskedBackfill['entities'],
   plan: BackfillPlan,
   done: ReadonlySet<string>,
 ): Promise<ExitCode> {
@@ -154,13 +154,10 @@ function totalText(reports: readonly RunReport[]): string {
   return `total: ${[counted(reports.length, 'window'), ...parts, counted(calls, 'call')].join(', ')}`;
 }
 
-function spanOf(since: string, until: string | undefined, window: string, clock: Clock): BackfillSpan {
-  const length = parseWindowLength(window);
-  if (length === null) throw usage(`--window: expected ${windowLengthExamples}, got "${window}".`);
+function spanOf(since: string, until: string | undefined, clock: Clock) {
   return {
-    sinceMs: timeOf('--since', since),
-    untilMs: until === undefined ? startOfDay(clock.now()) : timeOf('--until', until),
-    length,
+    since: instant(timeOf('--since', since)),
+    until: instant(until === undefined ? startOfDay(clock.now()) : timeOf('--until', until)),
   };
 }
 
@@ -183,19 +180,18 @@ async function queueBackfill(
   context: CommandContext,
   settings: LocalSettings,
   connector: ConnectorSettings,
-  request: BackfillRequest,
+  request: AskedBackfill,
 ): Promise<ExitCode> {
   const { terminal, program } = context;
   const { name, sink } = connector;
   await checkNotPaused([connector], program);
-  const text = writeRequest(request);
-  if (text.length > maxRequestChars) {
+  if (JSON.stringify(request).length > maxRequestChars) {
     throw usage('Too many entities for one job; queue them in parts, with --select.');
   }
   await using queues = await openQueuesOf(withParts(settings, 'redis'));
   const sinkId = await sinkIdOf(sink, queues, program);
-  const { isNew } = await queues.enqueueBackfill(sinkId, name, text);
-  terminal.printJson({ connector: name, isNew, backfill: JSON.parse(text) as unknown });
+  const { isNew } = await queues.enqueueBackfill(sinkId, name, request);
+  terminal.printJson({ connector: name, isNew, backfill: request });
   terminal.print(
     isNew
       ? `${name}: the backfill is queued for a worker; syncs of the connector go first.`

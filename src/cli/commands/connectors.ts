@@ -1,5 +1,5 @@
 import type { App } from '../../app/app.ts';
-import { readSignIns } from '../../app/read-sign-ins.ts';
+import { readSignIns } from '../../app/connector-states.ts';
 import type { Clock } from '../../core/clock.ts';
 import { type ConnectorId, isConnectorId } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';

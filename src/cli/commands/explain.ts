@@ -1,5 +1,5 @@
-import { explainRow, purgeNoteOf } from '../../app/explain-row.ts';
-import { parseRecordKey } from '../../app/record-key.ts';
+import { explainRow } from '../../app/explain-row.ts';
+import { parseRecordKey } from '../../app/stored-fields.ts';
 import { entityTarget } from '../../settings/choices.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { printable } from '../../telemetry/format.ts';
@@ -20,8 +20,7 @@ Example:
     const { terminal, program } = context;
     const target = entityTarget(await context.settings(), name);
     const key = parseRecordKey(target.table, keyTexts);
-    const found = await explainRow(target, key.keyText);
-    const purged = found === null ? await purgeNoteOf(target, key.keyText) : null;
+    const { explanation: found, purged } = await explainRow(target, key.keyText);
     terminal.printJson({
       target: name,
       key: key.keyText,

@@ -7,7 +7,7 @@ import {
   type PurgeChoice,
   type PurgeTarget,
 } from '../../app/purge-records.ts';
-import { parseRecordKey } from '../../app/record-key.ts';
+import { parseRecordKey } from '../../app/stored-fields.ts';
 import { usage } from '../../core/usage-error.ts';
 import {
   connectorNamed,

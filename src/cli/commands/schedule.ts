@@ -7,8 +7,7 @@ import {
   unreachedText,
   writeSchedules,
 } from '../../app/control-connectors.ts';
-import { locateSink, servedSink } from '../../app/locate-sink.ts';
-import { openQueuesOf } from '../../app/reach-queues.ts';
+import { locateSink, servedSink, openQueuesOf } from '../../app/reach-queues.ts';
 import { usage } from '../../core/usage-error.ts';
 import type { ServedSink } from '../../jobs/worker-context.ts';
 import { chosenConnectors, sinksOf } from '../../settings/choices.ts';

@@ -1,4 +1,4 @@
-import { acknowledgeFields, fieldsToAcknowledge, widenColumn } from '../../app/acknowledge-fields.ts';
+import { acknowledgeFields, fieldsToAcknowledge, widenColumn } from '../../app/connector-health.ts';
 import { overviewOf, readOverviews } from '../../app/connector-states.ts';
 import { readDrift } from '../../app/read-statuses.ts';
 import { isDeclaredName, systemColumns } from '../../core/names.ts';

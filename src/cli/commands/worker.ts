@@ -90,7 +90,7 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
   // time.
   setFlagsFromString('--heap-growing-percent=50');
   // Loaded only here: no other command needs all of it, and it would double their start.
-  const { followConfig } = await import('../../app/follow-config.ts');
+  const { followConfig } = await import('../../app/start-scheduled-runs.ts');
   const stopping = new AbortController();
   const runs = await followConfig({
     ...first,

@@ -1,7 +1,6 @@
 import * as z from 'zod';
 import { explainIn, purgeNoteIn } from '../../app/explain-row.ts';
-import { recordKey } from '../../app/record-key.ts';
-import { fieldValue } from '../../app/stored-fields.ts';
+import { fieldValue, recordKey } from '../../app/stored-fields.ts';
 import { readJson } from '../../core/json-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { EntityTable } from '../../core/records.ts';
@@ -145,7 +144,7 @@ export const explainRecord = tool({
     const keyText = keyTextOf(found, key);
     await using opened = await openEntity(found);
     const { reader, state } = opened;
-    const explanation = reader === null ? null : await explainIn(reader, found.target, keyText);
+    const { explanation = null } = reader === null ? {} : await explainIn(reader, found.target, keyText);
     if (explanation === null) {
       return answer({
         entity,

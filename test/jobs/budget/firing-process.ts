@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { Secret } from '../../../src/core/secret.ts';
-import { openSharedBudgets } from '../../../src/jobs/budget/open-shared-budgets.ts';
+import { openSharedBudgets } from '../../../src/jobs/shared-budgets.ts';
 
 /**
  * A process that calls a server as fast as the shared budget allows, in several concurrent loops, until it is killed.

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { openRedisBackoff } from '../../../src/jobs/budget/redis-backoff.ts';
+import { openRedisBackoff } from '../../../src/jobs/shared-budgets.ts';
 import { instantClock } from '../../support/instant-clock.ts';
 
 const gone = (): Promise<never> => Promise.reject(new Error('ECONNREFUSED'));

@@ -4,8 +4,12 @@ import { systemClock } from '../../../src/core/clock.ts';
 import { ThrottledError } from '../../../src/core/errors.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import type { SharedBudget } from '../../../src/core/shared-budget.ts';
-import { openSharedBudgets, type SharedBudgets } from '../../../src/jobs/budget/open-shared-budgets.ts';
-import type { AccountLimits, BudgetTimings } from '../../../src/jobs/budget/redis-backoff.ts';
+import {
+  openSharedBudgets,
+  type SharedBudgets,
+  type AccountLimits,
+  type BudgetTimings,
+} from '../../../src/jobs/shared-budgets.ts';
 import { startRedis, type PrivateRedis } from '../../support/redis.ts';
 import { mostInASecond, type Arrival } from '../../support/jobs/recording-server.ts';
 

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
-import { openSharedPace } from '../../../src/jobs/budget/shared-pace.ts';
+import { openSharedPace } from '../../../src/jobs/shared-budgets.ts';
 import { startRedis, type PrivateRedis } from '../../support/redis.ts';
 import { isLong } from '../../support/trials.ts';
 

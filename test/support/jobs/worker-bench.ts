@@ -1,9 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Queue } from 'bullmq';
 import { Redis } from 'ioredis';
-import { isConnectorName, type ConnectorName, type RunId } from '../../../src/core/names.ts';
+import { isConnectorName, type ConnectorName, type EntityName, type RunId } from '../../../src/core/names.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import type { WorkerEvent } from '../../../src/core/events.ts';
+import type { AskedBackfill } from '../../../src/jobs/open-queue-set.ts';
 import { openQueues, type Queues } from '../../../src/jobs/open-queues.ts';
 import type {
   JobLog,
@@ -46,6 +47,12 @@ export function nameOf(text: string): ConnectorName {
 }
 
 export const ok: RunResult = { outcome: 'ok', run: null, error: null, resumeAt: null };
+/** A backfill of one window that ends on this day of January. */
+export function windowUntil(day: number): AskedBackfill {
+  const until = `2026-01-0${day}T00:00:00.000Z`;
+  return { entities: ['campaigns' as EntityName], since: '2026-01-01T00:00:00.000Z', until, window: '1d' };
+}
+
 /** For workers whose tests have no backfills. */
 const noBackfill = (): Promise<never> => Promise.reject(new Error('this worker was to run no backfill'));
 export const interrupted: RunResult = { ...ok, outcome: 'interrupted' };
@@ -60,7 +67,7 @@ export interface BenchLine {
 
 export type RunConnector = (connector: ConnectorName, request: RunRequest) => Promise<RunResult>;
 export type RunBackfill = (
-  backfill: string,
+  backfill: AskedBackfill,
   connector: ConnectorName,
   request: RunRequest,
 ) => Promise<RunResult>;

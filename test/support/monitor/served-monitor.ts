@@ -41,7 +41,7 @@ export async function serveMonitor(options: Partial<MonitorOptions> = {}): Promi
       sinks: () => Promise.resolve([{ name: 'warehouse', problem: null }]),
     },
     metrics: () => Promise.resolve({ contentType: 'text/plain', text: '' }),
-    board: null,
+
     log: { info: line('info'), warn: line('warn'), error: line('error') },
     ...options,
   });

@@ -1,5 +1,7 @@
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
-import { startUi } from '../../../src/page/start-ui.ts';
+import { tokensOf } from '../../../src/monitor/page-access.ts';
+import { startMonitor } from '../../../src/monitor/start-monitor.ts';
+import { servedPages } from '../../../src/page/page-routes.ts';
 import { loadSettings } from '../../../src/settings/load-settings.ts';
 import { sendRaw, type Answer, type LoggedLine, type RawRequest } from '../monitor/served-monitor.ts';
 
@@ -22,9 +24,11 @@ export async function serveUi({
     (level: LoggedLine['level']) =>
     (facts: object, message: string): void =>
       void logged.push({ level, facts, message });
-  const served = await startUi({
-    settings: loadSettings({ file: config, env }),
-    program: 'connector-sync',
+  const settings = loadSettings({ file: config, env });
+  const served = await startMonitor({
+    pages: servedPages({ settings, program: 'connector-sync', clock }),
+    hosts: settings.http.hosts,
+    tokens: tokensOf(settings.http),
     clock,
     listen: { host, port: 0 },
     log: { info: line('info'), warn: line('warn'), error: line('error') },

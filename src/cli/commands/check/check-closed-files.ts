@@ -1,4 +1,4 @@
-import { openClosedFiles } from '../../../app/locate-sink.ts';
+import { openClosedFiles } from '../../../app/reach-queues.ts';
 import type { ConnectorName } from '../../../core/names.ts';
 import type { LocalSettings, SinkSettings } from '../../../settings/settings.ts';
 import {

@@ -1,6 +1,6 @@
 import { readOverview } from '../../../app/connector-states.ts';
 import { readCopies } from '../../../app/copy-connector.ts';
-import { checkWritable, freeBytes, sinkFindings } from '../../../app/locate-sink.ts';
+import { checkWritable, freeBytes, sinkFindings } from '../../../app/reach-queues.ts';
 import { targetStatus, withTarget } from '../../../app/publish-target.ts';
 import { isWeakSecret } from '../../../core/hide-secrets.ts';
 import { sinksOf } from '../../../settings/choices.ts';
@@ -219,7 +219,7 @@ async function checkRedis(
   const isScheduled = [...settings.connectors.values()].some(({ schedule }) => schedule !== null);
   if (!settings.redis.isConfigured && !isScheduled) return [];
   // Loaded only here, as everywhere else in the command line.
-  const { examineRedis } = await import('../../../jobs/examine-redis.ts');
+  const { examineRedis } = await import('../../../jobs/connect-redis.ts');
   const findings = await examineRedis(settings.redis, clock);
   return findings.map((finding) =>
     finding.state === 'failed' && !isScheduled

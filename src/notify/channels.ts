@@ -1,0 +1,286 @@
+import { createHmac } from 'node:crypto';
+import { connect, isIP, type Socket } from 'node:net';
+import type { Clock } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import type { ConnectorName } from '../core/names.ts';
+import type { Secret } from '../core/secret.ts';
+import { guardedLookup, judgePublic } from '../http/guard-address.ts';
+import { networkFaultOf, UnreadableBodyError } from '../http/exchange.ts';
+import { secretsOf } from '../settings/secrets-of.ts';
+import type { LocalSettings } from '../settings/settings.ts';
+import { createScrubber } from '../telemetry/scrubber.ts';
+import { openUpstreamTransport, type UpstreamTransport } from '../upstream/upstream-transport.ts';
+import { hearsOf, type MessageChannel, messageChannels, type Notice } from './notice.ts';
+
+/** How long sending one message may take, for whichever channel. */
+export const mostNoticeMs = 10_000;
+
+/** What became of one attempt. `refused`: to repeat it would not help. */
+export type Sent =
+  | { readonly kind: 'delivered' }
+  | { readonly kind: 'refused'; readonly error: string }
+  | { readonly kind: 'failed'; readonly error: string; readonly retryAfterMs: number };
+
+export interface ChannelsOptions {
+  readonly settings: LocalSettings;
+  readonly clock: Clock;
+  /** What keeps notifications from being sent. A person may read it, or a log. */
+  readonly note: (line: string) => void;
+}
+
+export type Channels = ReturnType<typeof openChannels>;
+
+/** The channels of `notify`: what is sent through them leaves this process at once. */
+export function openChannels({ settings, clock, note }: ChannelsOptions, signal: AbortSignal) {
+  const scrubber = createScrubber();
+  for (const secret of secretsOf(settings)) scrubber.register(secret);
+  const receivers = openReceivers(settings.allowNotifyHosts, clock);
+  const callOnce = async (url: Secret): Promise<Sent> => await receivers.heartbeat(url, signal);
+  // Many syncs may end at once: an address is called once at a time, and once more for all that end meanwhile.
+  const heartbeats = [...settings.notify.values()].flatMap((channel) => {
+    if (channel.type !== 'heartbeat') return [];
+    const beat = repeated(async () => {
+      const sent = await callOnce(channel.url);
+      if (sent.kind !== 'delivered') throw new Error(`${channel.name}: ${sent.error}`);
+    });
+    return [{ channel, beat }];
+  });
+  return {
+    all: messageChannels(settings),
+    hide: scrubber.scrub,
+    note: (line: string): void => note(scrubber.scrub(line)),
+    send: async (channel: MessageChannel, notice: Notice, within: AbortSignal): Promise<Sent> =>
+      channel.type === 'email'
+        ? await sendMail(channel, notice, settings.allowNotifyHosts, within)
+        : await receivers.webhook(channel, notice, within),
+    /** A sync of the connector went well. Rejects where an address is not answered. */
+    beat: async (connector: ConnectorName): Promise<void> => {
+      const asked = heartbeats.filter(({ channel }) => hearsOf(channel, connector));
+      await Promise.all(asked.map(({ beat }) => beat()));
+    },
+    /** One call of a heartbeat's address, whatever went well. */
+    callOnce,
+    [Symbol.asyncDispose]: async (): Promise<void> => await receivers[Symbol.asyncDispose](),
+  };
+}
+
+/** Does the work; asked again meanwhile, it does it once more. Resolves when it is not asked for any more. */
+export function repeated(work: () => Promise<void>): () => Promise<void> {
+  let isAsked = false;
+  let running: Promise<void> | null = null;
+  const run = async (): Promise<void> => {
+    try {
+      while (isAsked) {
+        isAsked = false;
+        await work();
+      }
+    } finally {
+      running = null;
+    }
+  };
+  return () => {
+    isAsked = true;
+    return (running ??= run());
+  };
+}
+
+type Webhook = Extract<MessageChannel, { readonly type: 'webhook' }>;
+
+/** Connections to receivers. Private addresses, other ports and http only where the settings allow the host. */
+export function openReceivers(allowHosts: readonly string[], clock: Clock) {
+  const transport = openUpstreamTransport({ allowHosts, limits: { maxErrorBytes: 1_024 } });
+  return {
+    webhook: async (channel: Webhook, notice: Notice, signal: AbortSignal): Promise<Sent> => {
+      const body = bodyOf(channel, notice);
+      const time = String(Math.floor(clock.now() / 1_000));
+      const headers = {
+        'content-type': 'application/json',
+        'webhook-id': notice.id,
+        'webhook-timestamp': time,
+        ...(channel.secret === null
+          ? {}
+          : { 'webhook-signature': signatureOf(channel.secret, `${notice.id}.${time}.${body}`) }),
+      };
+      return await call(transport, { url: channel.url, method: 'POST', headers, body }, signal);
+    },
+    heartbeat: async (url: Secret, signal: AbortSignal): Promise<Sent> =>
+      await call(transport, { url, method: 'GET', headers: {}, body: null }, signal),
+    [Symbol.asyncDispose]: async () => await transport[Symbol.asyncDispose](),
+  };
+}
+
+/** As the specification of Standard Webhooks has it: over the id, the time in seconds and the body. */
+function signatureOf(secret: Secret, signed: string): string {
+  return `v1,${createHmac('sha256', secret.reveal()).update(signed).digest('base64')}`;
+}
+
+function bodyOf({ format }: Webhook, notice: Notice): string {
+  if (format === 'json') return JSON.stringify(notice);
+  const { title, text, todo } = notice;
+  return JSON.stringify({
+    text: [`*${slackText(title)}*`, slackText(text), `_${slackText(todo)}_`].join('\n'),
+  });
+}
+
+/** Nothing in it is a link, a mention or a command. */
+function slackText(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+interface Call {
+  readonly url: Secret;
+  readonly method: 'GET' | 'POST';
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | null;
+}
+
+/** What a receiver does not take is not taken a second time. */
+const refusals: readonly number[] = [400, 413, 415, 422];
+
+async function call(
+  transport: UpstreamTransport,
+  { url: secret, ...request }: Call,
+  signal: AbortSignal,
+): Promise<Sent> {
+  const url = new URL(secret.reveal());
+  try {
+    const { status, header } = await transport.send(
+      {
+        ...request,
+        url,
+        base: url,
+        namedBy: 'definition',
+        timeoutMs: mostNoticeMs,
+        maxBodyBytes: 64 * 1_024,
+      },
+      signal,
+    );
+    if (status >= 200 && status < 300) return { kind: 'delivered' };
+    const error = `the receiver answered with HTTP status ${status}`;
+    if (refusals.includes(status)) return { kind: 'refused', error };
+    return {
+      kind: 'failed',
+      error,
+      retryAfterMs: 1_000 * Number(/^\d{1,5}$/.exec(header('retry-after') ?? '')?.[0] ?? 0),
+    };
+  } catch (error) {
+    signal.throwIfAborted();
+    // Only of an answer of success is the body needed, and the status alone is enough here.
+    if (error instanceof UnreadableBodyError) return { kind: 'delivered' };
+    const fault = networkFaultOf(error);
+    if (fault === null) throw error;
+    return { kind: 'failed', error: `${fault.text} (${fault.code})`, retryAfterMs: 0 };
+  }
+}
+
+type Email = Extract<MessageChannel, { readonly type: 'email' }>;
+
+/**
+ * Sends one message by SMTP, with TLS; without it only to a host of `allowHosts`, which may be at a private address
+ * too. Throws `SyncError` PACKAGE_MISSING.
+ */
+async function sendMail(
+  channel: Email,
+  notice: Notice,
+  allowHosts: readonly string[],
+  signal: AbortSignal,
+): Promise<Sent> {
+  const { createTransport } = await loadNodemailer();
+  const server = new URL(channel.server);
+  const host = server.hostname.replace(/^\[|\]$/g, '');
+  const isSecure = server.protocol === 'smtps:';
+  const port = Number(server.port === '' ? (isSecure ? 465 : 587) : server.port);
+  const isAllowed = allowHosts.includes(server.hostname) || allowHosts.includes(`${server.hostname}:${port}`);
+  const { user, password, from, to } = channel;
+  let connection: Socket | null = null;
+  const onAbort = (): void => void connection?.destroy();
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    connection = await openSocket(host, port, isAllowed);
+    const mailer = createTransport({
+      connection,
+      host,
+      port,
+      secure: isSecure,
+      requireTLS: !isAllowed,
+      ...(user === null || password === null ? {} : { auth: { user, pass: password.reveal() } }),
+      greetingTimeout: mostNoticeMs,
+      socketTimeout: mostNoticeMs,
+      disableFileAccess: true,
+      disableUrlAccess: true,
+    });
+    await mailer.sendMail({
+      from,
+      to: [...to],
+      subject: `[connector-sync] ${notice.title}`,
+      text: [notice.text, `Since: ${notice.since}`, `What to do: ${notice.todo}`].join('\n\n'),
+      // Of a message that comes twice it is the same.
+      messageId: `<${notice.id}@connector-sync>`,
+      headers: { 'Auto-Submitted': 'auto-generated' },
+    });
+    return { kind: 'delivered' };
+  } catch (error) {
+    signal.throwIfAborted();
+    return failureOf(error);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    connection?.destroy();
+  }
+}
+
+/** The library would resolve the name by itself, without looking where it leads. */
+async function openSocket(host: string, port: number, isAllowed: boolean): Promise<Socket> {
+  const judge = isAllowed ? () => undefined : judgePublic;
+  if (isIP(host) !== 0) judge(host, host);
+  return await new Promise((resolve, reject) => {
+    const socket = connect({ host, port, lookup: guardedLookup(judge) });
+    socket.setTimeout(mostNoticeMs, () => socket.destroy(new Error('no answer in time')));
+    socket.once('error', reject);
+    socket.once('connect', () => {
+      socket.off('error', reject);
+      socket.setTimeout(0);
+      resolve(socket);
+    });
+  });
+}
+
+/** By its codes: texts of a server may hold anything. A reply of 5xx to the message is final (RFC 5321, 4.2.1). */
+function failureOf(error: unknown): Sent {
+  const facts = error as Readonly<Partial<Record<'code' | 'responseCode' | 'message', unknown>>>;
+  const code = typeof facts.code === 'string' ? facts.code : 'unknown';
+  const reply = typeof facts.responseCode === 'number' ? facts.responseCode : null;
+  if (reply !== null) {
+    const text = `the mail server answered with ${reply} (${code})`;
+    const isFinal = reply >= 500 && ['EENVELOPE', 'EMESSAGE'].includes(code);
+    return isFinal ? { kind: 'refused', error: text } : { kind: 'failed', error: text, retryAfterMs: 0 };
+  }
+  const why =
+    code === 'ERR_ADDRESS_REFUSED'
+      ? String(facts.message)
+      : /certificate/i.test(String(facts.message))
+        ? 'the mail server has a TLS certificate that is not trusted: name its CA in NODE_EXTRA_CA_CERTS'
+        : 'the mail server was not reached';
+  return { kind: 'failed', error: `${why} (${code})`, retryAfterMs: 0 };
+}
+
+/** What is used of nodemailer, which is loaded by the first message: most configs send no mail. */
+interface Library {
+  readonly createTransport: (options: object) => { sendMail(message: object): Promise<unknown> };
+}
+
+/** No literal: the program is checked and built where this optional package is not installed. */
+const library: string = 'nodemailer';
+
+async function loadNodemailer(): Promise<Library> {
+  try {
+    // `as`: what is used of it is above.
+    return (await import(library)) as Library;
+  } catch (cause) {
+    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ERR_MODULE_NOT_FOUND';
+    if (!isMissing) throw cause;
+    throw new SyncError(
+      'A channel of type email needs the package nodemailer, which is not installed. Install it beside this program: `npm install nodemailer`.',
+      { code: 'PACKAGE_MISSING', recovery: 'stop' },
+    );
+  }
+}
