@@ -84,7 +84,7 @@ async function* readSink(
       masks: (await history?.masks(name)) ?? [],
       /** Of entities whose age still counts. */
       withheldByAge: withheldByAgeOf(connector, overviewOf(overviews, connector)?.withheldByAge ?? []),
-      damagedFiles: (await closed?.lengths(name))?.damaged ?? [],
+      damagedFiles: (await closed?.check(name))?.damaged ?? [],
     };
   }
 }

@@ -1,22 +1,22 @@
 import type { ConnectorName, EntityName } from '../core/names.ts';
 
-/**
- * The files that a sink has closed. Read only, without a lease, beside a process that writes.
- */
+/** The files that a sink has closed. Read only, without a lease, beside a process that writes. */
 export interface ClosedFiles extends AsyncDisposable {
-  /** Compares lengths: some microseconds a file. Rejects with `SyncError` SINK_FAILED. */
-  lengths(connector: ConnectorName): Promise<CheckedFiles>;
-  /** Reads every file and compares its hash too. Rejects with the signal's reason; else as `lengths`. */
-  contents(connector: ConnectorName, how: ContentsOptions): Promise<CheckedFiles>;
+  /**
+   * Compares lengths, which takes some microseconds a file; with `how` reads every file and compares its hash. Rejects
+   * with `SyncError` SINK_FAILED, and the signal's reason.
+   */
+  check(connector: ConnectorName, how?: ComparedContents): Promise<CheckedFiles>;
 }
 
-export interface ContentsOptions {
+/** How contents of files are compared. */
+export interface ComparedContents {
   readonly signal: AbortSignal;
   /** Called at least once for every MiB read. */
   readonly onProgress: (progress: ContentsProgress) => void;
 }
 
-export interface ContentsProgress {
+interface ContentsProgress {
   readonly files: number;
   readonly allFiles: number;
   readonly bytes: number;

@@ -1,11 +1,13 @@
+import { statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import type { ConnectorName } from '../core/names.ts';
+import { createNamedDirectory } from '../files/private-file.ts';
+import { placeOf } from '../sql/postgres/place.ts';
 import { NoSinkYetError, unfinishedCopyError } from './acquire-errors.ts';
-import { jsonlAccess } from './jsonl/jsonl-access.ts';
-import { sqliteAccess } from './sqlite/sqlite-access.ts';
 import type { ConnectorStatus } from './ledger-reader.ts';
-import { postgresAccess } from './postgres/postgres-access.ts';
 import type {
   LedgerReader,
+  OpenedToRead,
   OpenHistory,
   OpenHow,
   RecordReader,
@@ -14,16 +16,142 @@ import type {
   SinkOptions,
   SinkPlace,
 } from './sink-access.ts';
+import { isSinkThere, type LedgerFormat } from './sqlite/open-database.ts';
+
+/* Code is loaded when something is opened: a command that reads a ledger does not load what writes one. */
 
 export function accessSink(sink: SinkPlace): SinkAccess {
   switch (sink.type) {
     case 'sqlite':
-      return sqliteAccess(sink.path);
+      return fileAccess({
+        file: sink.path,
+        place: sink.path,
+        loadFormat: async () => (await import('./sqlite/schema.ts')).sqliteFormat,
+        open: async (how) => {
+          const { openSqliteSink } = await import('./sqlite/open-ledger.ts');
+          return await openSqliteSink({ ...how, file: sink.path });
+        },
+        openClosedFiles: async () => null,
+      });
     case 'jsonl':
       return jsonlAccess(sink.directory);
     case 'postgres':
       return postgresAccess(sink);
   }
+}
+
+/** What only reads a sink. Each throws as `open` does: `NoSinkYetError` where there is no sink. */
+function readersOf(
+  open: () => Promise<OpenedToRead>,
+): Pick<SinkAccess, 'openHistory' | 'openRecords' | 'openKeys'> {
+  const openSnapshot = async () => {
+    const { db, ...opened } = await open();
+    await using _opening = db;
+    return { ...opened, snapshot: await db.openSnapshot() };
+  };
+  return {
+    openHistory: async () => {
+      const { ledgerReader } = await import('./ledger/history/history.ts');
+      const { db, records, sinkId } = await open();
+      return {
+        ...ledgerReader(records, (work) => db.read(work)),
+        sinkId,
+        [Symbol.asyncDispose]: async () => await db[Symbol.asyncDispose](),
+      };
+    },
+    openRecords: async () => {
+      const { openRecordReader } = await import('./ledger/read-records.ts');
+      return await openRecordReader(await openSnapshot());
+    },
+    openKeys: async () => {
+      const { keyReader } = await import('./ledger/read-records.ts');
+      return keyReader(await openSnapshot());
+    },
+  };
+}
+
+/** A worker keeps a ledger open for each sink: with SQLite's own 16 MiB, a hundred of them would take a gigabyte. */
+const cacheKiB = 2048;
+
+interface FileAccess extends Pick<SinkAccess, 'place' | 'open' | 'openClosedFiles'> {
+  readonly file: string;
+  readonly loadFormat: () => Promise<LedgerFormat>;
+}
+
+/** Of a sink whose ledger and records lie in one SQLite file. */
+function fileAccess({ file, place, loadFormat, openClosedFiles, ...own }: FileAccess): SinkAccess {
+  const open: SinkAccess['open'] = async (how) => {
+    // A sink that must exist already is looked for where it was.
+    if (how.sinkId === undefined) createNamedDirectory(dirname(file));
+    return await own.open(how);
+  };
+  const openServedFile = async (sinkId?: string) => {
+    const readers = await import('./sqlite/readers.ts');
+    return await readers.openServedFile({ file, format: await loadFormat(), cacheKiB, place }, sinkId);
+  };
+  return {
+    ...readersOf(async () => {
+      const { openToRead } = await import('./sqlite/readers.ts');
+      return openToRead({ file, format: await loadFormat(), cacheKiB });
+    }),
+    place,
+    ledgerPlace: file,
+    isThere: async () => isSinkThere(file),
+    open,
+    openServed: async (how) => {
+      const sink = await open(how);
+      await sink[Symbol.asyncDispose]();
+      return await openServedFile(sink.id);
+    },
+    openWatched: openServedFile,
+    openClosedFiles,
+    freeBytes: async () => {
+      const { bavail, bsize } = await statfs(dirname(place));
+      return bavail * bsize;
+    },
+    check: async () => [],
+  };
+}
+
+function jsonlAccess(directory: string): SinkAccess {
+  const file = join(directory, '_ledger.db');
+  return fileAccess({
+    file,
+    place: directory,
+    loadFormat: async () => (await import('./jsonl/manifest.ts')).jsonlFormat,
+    open: async (how) => {
+      const { openJsonlSink } = await import('./jsonl/jsonl-sink.ts');
+      return await openJsonlSink({ ...how, directory, file });
+    },
+    openClosedFiles: async () => {
+      if (!isSinkThere(file)) return null;
+      const { openJsonlClosedFiles } = await import('./jsonl/closed-files.ts');
+      return openJsonlClosedFiles(directory, file);
+    },
+  });
+}
+
+function postgresAccess(at: Extract<SinkPlace, { readonly type: 'postgres' }>): SinkAccess {
+  const place = placeOf(at.connection, at.schema);
+  const load = async () => await import('./postgres/open-ledger.ts');
+  return {
+    ...readersOf(async () => await (await load()).openToRead(at)),
+    place,
+    ledgerPlace: place,
+    isThere: async () => await (await load()).isSinkThere(at),
+    open: async (how) => {
+      const { openPostgresSink } = await import('./postgres/postgres-sink.ts');
+      return await openPostgresSink(at, how);
+    },
+    openServed: async (how) => await (await load()).openServedPostgres(at, how),
+    openWatched: async () => await (await load()).openWatchedPostgres(at),
+    openClosedFiles: async () => null,
+    freeBytes: async () => null,
+    check: async (how) => {
+      const { checkServer } = await import('./postgres/check-server.ts');
+      return await checkServer(at, how);
+    },
+  };
 }
 
 /**

@@ -1,5 +1,7 @@
 import type { Clock } from '../core/clock.ts';
+import type { ReadableDatabase } from '../sql/database.ts';
 import type { ClosedFiles } from './closed-files.ts';
+import type { LedgerDriver } from './ledger/driver.ts';
 import type { ledgerReader } from './ledger/history/history.ts';
 import type { ledgerSink } from './ledger/ledger-sink.ts';
 import type { keyReader, openRecordReader } from './ledger/read-records.ts';
@@ -81,6 +83,11 @@ export interface OpenHow {
   readonly cacheKiB?: number;
   /** For tests: resolves before each statement, or each round trip, of the opened sink. */
   readonly delay?: (() => Promise<void>) | undefined;
+}
+
+/** A sink that was opened to be read. What reads it disposes its database. */
+export interface OpenedToRead extends Pick<LedgerDriver, 'sinkId' | 'records' | 'newestSeq'> {
+  readonly db: ReadableDatabase;
 }
 
 export type OpenHistory = LedgerReader &

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
  * What names tables `_sync_*` outside of the ledger's rules, and which: those that a driver keeps for itself.
  */
 const besideTheLedger: Readonly<Record<string, { tables: readonly string[]; why: string }>> = {
-  'src/sinks/postgres/open-schema.ts': {
+  'src/sinks/postgres/open-ledger.ts': {
     tables: ['_sync_counters', '_sync_leases', '_sync_meta'],
     why: 'makes what the driver keeps for itself; which server and version it is',
   },
@@ -13,8 +13,8 @@ const besideTheLedger: Readonly<Record<string, { tables: readonly string[]; why:
     tables: ['_sync_counters', '_sync_leases'],
     why: 'rows of leases and counters',
   },
-  'src/sinks/postgres/lease/fenced.ts': { tables: ['_sync_counters', '_sync_meta'], why: 'the fence' },
-  'src/sinks/sqlite/meta.ts': {
+  'src/sinks/postgres/lease/leases.ts': { tables: ['_sync_counters', '_sync_meta'], why: 'the fence' },
+  'src/sinks/sqlite/open-database.ts': {
     tables: ['_sync_commits', '_sync_meta'],
     why: 'whose file it is; the change counter; the newest commits',
   },

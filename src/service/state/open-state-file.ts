@@ -7,7 +7,7 @@ import { SyncError } from '../../core/errors.ts';
 import { noSpaceText } from '../../files/full-disk.ts';
 import { createPrivateDirectory, createPrivateFile } from '../../files/private-file.ts';
 import { ApiError } from '../api-error.ts';
-import { unknownVersion } from '../../sinks/stored-version.ts';
+import { unknownVersion } from '../../sinks/unusable-sink.ts';
 import type { Values } from '../../sql/database.ts';
 import { type Lock, takeLock } from '../../sql/sqlite/lock.ts';
 import { type Connection, openSqlite } from '../../sql/sqlite/open-sqlite.ts';

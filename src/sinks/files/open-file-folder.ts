@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import type { FileFolder } from '../files.ts';
 import { noSpaceText, saysFull } from '../../files/full-disk.ts';
 import { explained } from '../../sql/explained.ts';
 import {
@@ -23,8 +22,16 @@ interface FileFolderOptions {
   readonly clock: Clock;
 }
 
+interface FileToStore {
+  readonly entity: EntityName;
+  readonly keyText: string;
+  /** Untrusted; null: the service sent none. */
+  readonly name: string | null;
+  readonly bytes: AsyncIterable<Uint8Array>;
+}
+
 /** The files of one connector: `<directory>/<connector>/<entity>/<file>`. Touches nothing before a call needs it. */
-export function openFileFolder({ directory, connector, clock }: FileFolderOptions): FileFolder {
+export function openFileFolder({ directory, connector, clock }: FileFolderOptions) {
   const folderOf = (entity: EntityName): string => join(directory, connector, entity);
 
   /** The entity's folder by its real path: made where it is missing, refused where something else has its name. */
@@ -50,12 +57,21 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
     );
 
   return {
-    prepare: (entity) =>
+    /**
+     * Makes the entity's folder, removes leftovers of killed processes. Resolves with names of which several belong to
+     * one record: some may be left over. Throws SINK_INCOMPATIBLE where a link or a file is in its place; SINK_FULL or
+     * SINK_FAILED, as `store` and `remove` do.
+     */
+    prepare: (entity: EntityName): Promise<readonly string[]> =>
       inFolder(entity, async (folder) => {
         await removeLeftovers(folder, clock.now());
         return await namesOfOneRecord(folder);
       }),
-    store: async ({ entity, keyText, name, bytes }) => {
+    /**
+     * Resolves when all bytes are durable under their final name, which follows from key and name. Rejects with what
+     * `bytes` throws, and leaves what was there.
+     */
+    store: async ({ entity, keyText, name, bytes }: FileToStore) => {
       const file = safeFileName(keyText, name);
       const written = await writeWholeFile({
         folder: await inFolder(entity, async (folder) => folder),
@@ -66,14 +82,19 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
       });
       return { file, ...written };
     },
-    remove: (entity, file, current) =>
+    /**
+     * Resolves where the file no longer exists, too. `current` is what is in its place; null: nothing is. Where both
+     * names lead to one file, as some file systems take `A` for `a`, it stays.
+     */
+    remove: (entity: EntityName, file: string, current: string | null): Promise<void> =>
       inFolder(entity, async (folder) => {
         if (current !== null && isOneFile(join(folder, file), join(folder, current))) return;
         await unlink(join(folder, file)).catch((error: unknown) => {
           if (!hasCode(error, 'ENOENT')) throw error;
         });
       }),
-    rename: (entity, from, to) =>
+    /** Resolves where `from` no longer exists, too. `to` is replaced. */
+    rename: (entity: EntityName, from: string, to: string): Promise<void> =>
       inFolder(entity, async (folder) => {
         await rename(join(folder, from), join(folder, to)).catch((error: unknown) => {
           if (!hasCode(error, 'ENOENT')) throw error;

@@ -1,10 +1,52 @@
 import type { OpenHow, Sink } from '../sink-access.ts';
-import type { RecordTables } from '../ledger/driver.ts';
+import type { RecordTables, LedgerDriver, Lines, RewrittenLines, Taken } from '../ledger/driver.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
 import { openLedgerFile } from '../sqlite/open-ledger.ts';
 import { sqliteTables } from '../sqlite/records/record-tables.ts';
-import { lineFiles } from './line-files.ts';
-import { dropFiles, jsonlFormat } from './manifest.ts';
+import {
+  dropFiles,
+  jsonlFormat,
+  closedName,
+  damageOf,
+  dropFile,
+  entityDirectory,
+  findOtherContent,
+  findWrongLength,
+  forgetDropped,
+  knownFiles,
+  listedFiles,
+  listFile,
+  readFileName,
+  readListed,
+  temporaryEndings,
+  unlistedEnding,
+  type KnownFile,
+  type ListedFile,
+} from './manifest.ts';
+import { hash as hashOf } from 'node:crypto';
+import { readdirSync, readFileSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import { SyncError } from '../../core/errors.ts';
+import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import { type EntityTable, keyTextOf, type ColumnValue, type FieldType } from '../../core/records.ts';
+import { createPrivateDirectory, syncDirectory, syncFile } from '../../files/private-file.ts';
+import type { Tx } from '../../sql/database.ts';
+import { explained } from '../../sql/explained.ts';
+import { openTurns } from '../../sql/turns.ts';
+import { damageAdvice, damageText, type DamagedFile } from '../closed-files.ts';
+import { writeWholeFile } from '../files/write-whole-file.ts';
+import { outsideRun, type Ledger } from '../ledger/ledger.ts';
+import { knownEntities, knownTables } from '../ledger/tables.ts';
+import { toSinkError } from '../sqlite/sink-error.ts';
+import type { Instant } from '../../core/clock.ts';
+import { firstRows, rowsOf } from '../../sql/batch-size.ts';
+import { quoted } from '../../sql/quoted.ts';
+import { sqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
+import { tableName, isJsonColumn } from '../decisions/stored-table.ts';
+import { lineWriters } from './line.ts';
+import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { readJson, writeJson } from '../../core/json-text.ts';
 
 /** The ledger in `file` has the records; files below `directory` have their changes as lines. */
 export async function openJsonlSink(
@@ -24,3 +66,461 @@ const jsonlTables: RecordTables = {
     await dropFiles(tx, connector, entities);
   },
 };
+
+/** The next line is in another file once one has this size. */
+const maxFileBytes = 64 * 1024 * 1024;
+/** Rows that a long run stores become lines after this time, with its next commit. */
+const everyMs = 60_000;
+
+/**
+ * The files of a JSONL sink. Rows that are committed are what counts; a file holds the lines of those that changed
+ * since the file before it. Three steps make a file, so that a kill or a power loss leaves at most one with a temporary
+ * name:
+ *
+ * 1. It is written whole under a temporary name, and synced.
+ * 2. A transaction lists it with its hash, and the ledger is synced.
+ * 3. It gets its name. If that is not done, the next process that takes the connector does it (`settle`).
+ *
+ * A file that is written again goes the same way. The holder of a connector removes its dropped files.
+ */
+function lineFiles(
+  ledger: Ledger,
+  { directory, file: database }: { readonly directory: string; readonly file: string },
+): Pick<LedgerDriver, 'take'> & { readonly lines: Lines } {
+  const explain = (error: unknown): unknown =>
+    toSinkError(error, database, 'the records are stored, and the next sync writes their lines');
+  const turns = openTurns();
+  const writtenAt = new Map<ConnectorName, number>();
+  const folderOf = (connector: ConnectorName, entity: EntityName): string =>
+    entityDirectory(directory, connector, entity);
+
+  /** A file may be named or removed only when the commit that says so is on the disk. */
+  const syncLedger = (): void => syncFile(`${database}-wal`);
+
+  const listed = async (taken: Taken): Promise<readonly ListedFile[]> =>
+    await taken.read(async (tx) => await listedFiles(tx, taken.connector));
+
+  /** Throws the first failure once every folder was tried. Unlisted files of `purged` entities go. */
+  const settle = async (tx: Tx, connector: ConnectorName, purged: Purged): Promise<void> => {
+    const files = await knownFiles(tx, connector);
+    const home = join(directory, connector);
+    const failures: unknown[] = [];
+    for (const entity of namesIn(home)) {
+      const own = files.filter((file) => file.entity === entity);
+      const isPurged = purged === null || purged.some((one) => one === entity);
+      try {
+        settleFolder(join(home, entity), {
+          files: new Map(own.map((file) => [closedName(file), file])),
+          isPurged,
+          sync: syncLedger,
+        });
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    if (failures.length > 0) throw failures[0];
+    removeEmpty(home);
+    if (files.some(({ isDropped }) => isDropped)) forgetDropped(tx, connector);
+  };
+
+  const tidy = async (taken: Taken, purged: Purged): Promise<void> =>
+    await explained(explain, async () => {
+      await outsideRun(taken, async (tx) => await settle(tx, taken.connector, purged));
+    });
+
+  /** Writes a file under its temporary name. */
+  const write = async (
+    connector: ConnectorName,
+    file: Pick<ListedFile, 'entity' | 'firstSeq'>,
+    bytes: AsyncIterable<Uint8Array>,
+  ): Promise<Pick<ListedFile, 'length' | 'hash'>> => {
+    const folder = folderOf(connector, file.entity);
+    const name = closedName(file);
+    createPrivateDirectory(folder);
+    const temporary = `${name}${temporaryEndings.partial}`;
+    // Of a writer that was killed.
+    rmSync(join(folder, temporary), { force: true });
+    const written = await writeWholeFile({
+      folder,
+      name: `${name}${temporaryEndings.whole}`,
+      temporary,
+      bytes,
+      explain,
+    });
+    return { length: written.bytes, hash: written.sha256 };
+  };
+
+  /** Lists files that were written, then gives them their names. */
+  const publish = async (taken: Taken, files: readonly ListedFile[]): Promise<void> => {
+    const { connector } = taken;
+    if (files.length === 0) return;
+    await outsideRun(taken, async (tx) => {
+      for (const file of files) listFile(tx, connector, file);
+      return Promise.resolve();
+    });
+    syncLedger();
+    for (const file of files) {
+      const path = join(folderOf(connector, file.entity), closedName(file));
+      renameSync(`${path}${temporaryEndings.whole}`, path);
+    }
+    for (const entity of new Set(files.map((file) => file.entity))) {
+      syncDirectory(folderOf(connector, entity));
+    }
+  };
+
+  /** `tidy` removes it. */
+  const drop = async (taken: Taken, file: ListedFile): Promise<void> =>
+    await outsideRun(taken, async (tx) => Promise.resolve(dropFile(tx, taken.connector, file)));
+
+  /** The lines of changes after `after`, up to `through`, in one file; null where there are none. */
+  const writeNext = async (
+    taken: Taken,
+    table: EntityTable,
+    range: Omit<ChangeRange, 'limit'> & { readonly firstSeq?: number },
+  ): Promise<ListedFile | null> => {
+    const { connector } = taken;
+    const linesIn = async (next: ChangeRange): Promise<StoredLines | null> =>
+      await taken.read(async (tx) => await storedLines(tx, connector, table, next));
+    const first = await linesIn(range);
+    if (first === null) return null;
+    let through = first.lastSeq;
+    const chunks = async function* () {
+      let length = 0;
+      for (let next: StoredLines | null = first; next !== null;) {
+        through = next.lastSeq;
+        length += next.bytes.length;
+        yield next.bytes;
+        // A file that replaces another one has all of its range.
+        const isWhole = length >= maxFileBytes && range.through === undefined;
+        next = isWhole ? null : await linesIn({ ...range, after: through, limit: next.nextLimit });
+      }
+    };
+    const of = { entity: table.entity, firstSeq: range.firstSeq ?? first.firstSeq };
+    const written = await write(connector, of, chunks());
+    return { ...of, lastSeq: range.through ?? through, ...written };
+  };
+
+  const writeNew = async (taken: Taken): Promise<void> => {
+    const written: ListedFile[] = [];
+    const files = await listed(taken);
+    for (const table of await tablesOf(taken)) {
+      let after = files.findLast(({ entity }) => entity === table.entity)?.lastSeq ?? 0;
+      for (let file = await writeNext(taken, table, { after }); file !== null;) {
+        written.push(file);
+        after = file.lastSeq;
+        file = await writeNext(taken, table, { after });
+      }
+    }
+    await publish(taken, written);
+  };
+
+  const rewrite = async (of: RewrittenLines, taken: Taken | null): Promise<number> => {
+    const { connector, table, signal } = of;
+    const folder = folderOf(connector, table.entity);
+    const read: Taken['read'] = async (work) => await (taken ?? ledger.db).read(work);
+    const files = await read(async (tx) => await listedFiles(tx, connector));
+    let changed = 0;
+    for (const file of files.filter(({ entity }) => entity === table.entity)) {
+      signal?.throwIfAborted();
+      const bytes = readListed(folder, file);
+      // Without the lease another process may have written it again.
+      if (bytes === null && taken === null) continue;
+      if (bytes === null) throw damagedError(connector, damageOf(folder, file));
+      const lines = await rewrittenLines(bytes, of, { records: ledger.records, read });
+      changed += lines.changed;
+      if (lines.changed === 0 || taken === null) continue;
+      if (lines.kept.length === 0) await drop(taken, file);
+      else await publish(taken, [{ ...file, ...(await write(connector, file, yielded(lines.kept))) }]);
+    }
+    if (taken !== null) await tidy(taken, [table.entity]);
+    return changed;
+  };
+
+  const mend = async (taken: Taken, entities: readonly EntityName[] | null): Promise<void> => {
+    const tables = new Map((await tablesOf(taken)).map((table) => [table.entity, table]));
+    for (const file of await listed(taken)) {
+      if (entities?.includes(file.entity) === false) continue;
+      if ((await findOtherContent(folderOf(taken.connector, file.entity), file)) === null) continue;
+      const table = tables.get(file.entity);
+      const { firstSeq, lastSeq: through } = file;
+      const range = { after: firstSeq - 1, through, firstSeq };
+      const written = table === undefined ? null : await writeNext(taken, table, range);
+      await (written === null ? drop(taken, file) : publish(taken, [written]));
+    }
+    await tidy(taken, []);
+  };
+
+  return {
+    lines: {
+      check: async (tx, connector) => {
+        const files = await listedFiles(tx, connector);
+        const damaged = files.flatMap(
+          (file) => findWrongLength(folderOf(connector, file.entity), file) ?? [],
+        );
+        const [first, ...others] = damaged;
+        if (first !== undefined) throw damagedError(connector, first, others.length);
+      },
+      write: async (taken, { isDueOnly = false } = {}) =>
+        await explained(explain, async () => {
+          const isDue = (): boolean => ledger.clock.now() - (writtenAt.get(taken.connector) ?? 0) >= everyMs;
+          if (isDueOnly && !isDue()) return;
+          await turns.take(async () => {
+            if (isDueOnly && !isDue()) return;
+            await writeNew(taken).finally(() => writtenAt.set(taken.connector, ledger.clock.now()));
+          });
+        }),
+      rewrite: async (of, taken) => await explained(explain, async () => await rewrite(of, taken)),
+      mend: async (taken, entities) => await explained(explain, async () => await mend(taken, entities)),
+      tidy,
+    },
+    take: async (connector, holder, work) => {
+      const taken = await ledger.take(connector, holder, async (tx, epoch) => {
+        // The manifest says which files count; what cannot be done now is tried again.
+        await settle(tx, connector, []).catch(() => undefined);
+        await work(tx, epoch);
+      });
+      writtenAt.set(connector, ledger.clock.now());
+      let isReleased = false;
+      const release = async (): Promise<void> => {
+        if (!isReleased) {
+          isReleased = true;
+          // The next process that takes the connector tries again.
+          await turns.take(async () => await tidy(taken, [])).catch(() => undefined);
+        }
+        await taken.release();
+      };
+      return { ...taken, release };
+    },
+  };
+}
+
+/** Tables of the connector with all columns that they have had. */
+async function tablesOf({ connector, read }: Taken): Promise<readonly EntityTable[]> {
+  return await read(async (tx) => {
+    const entities = await knownEntities(tx, connector);
+    const tables = await knownTables(tx, { connector, entities });
+    return [...tables].map(([entity, { stored, key }]) => ({ entity, columns: stored, key }));
+  });
+}
+
+function damagedError(connector: ConnectorName, first: DamagedFile, others = 0): SyncError {
+  const more = others === 0 ? '' : ` (and ${others} more files of this connector are damaged)`;
+  return new SyncError(`${damageText(first)}${more}. ${damageAdvice(connector, 'connector-sync')}`, {
+    code: 'SINK_DAMAGED',
+    recovery: 'stop',
+    context: { file: first.path, files: others + 1 },
+  });
+}
+
+/** Entities of which nothing is to stay that the manifest does not list; null: all of the connector. */
+type Purged = readonly EntityName[] | null;
+
+interface Settling {
+  readonly files: ReadonlyMap<string, KnownFile>;
+  readonly isPurged: boolean;
+  /** Called before the first change. */
+  readonly sync: () => void;
+}
+
+/**
+ * Gives listed files their names, and removes dropped and unfinished ones. A file that no row knows has changes which
+ * will be written again under their numbers: it loses its ending.
+ */
+function settleFolder(folder: string, { files, isPurged, sync }: Settling): void {
+  const changes = namesIn(folder).flatMap((name): (() => void)[] => {
+    const read = readFileName(name);
+    if (read === null) return [];
+    const path = join(folder, name);
+    const file = files.get(read.closed);
+    const isListed = file?.isDropped === false;
+    const isWhole = read.ending === '';
+    if (isWhole ? isListed : read.ending === unlistedEnding && !isPurged) return [];
+    if (isWhole && file === undefined && !isPurged) {
+      return [() => renameSync(path, `${path}${unlistedEnding}`)];
+    }
+    const isToName =
+      isListed &&
+      read.ending === temporaryEndings.whole &&
+      file.hash === hashOf('sha256', readFileSync(path), 'hex');
+    return [() => (isToName ? renameSync(path, join(folder, read.closed)) : rmSync(path))];
+  });
+  if (changes.length > 0) {
+    sync();
+    for (const change of changes) change();
+    syncDirectory(folder);
+  }
+  if (removeEmpty(folder)) syncDirectory(dirname(folder));
+}
+
+/** Anything but an empty folder stays. */
+function removeEmpty(folder: string): boolean {
+  try {
+    rmdirSync(folder);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function namesIn(directory: string): readonly string[] {
+  return statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true ? readdirSync(directory) : [];
+}
+
+async function* yielded(chunks: readonly Uint8Array[]) {
+  for (const chunk of chunks) {
+    yield chunk;
+    await setImmediate();
+  }
+}
+
+interface StoredLines {
+  readonly bytes: Buffer;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+  /** How many rows to ask for next: rows may be large. */
+  readonly nextLimit: number;
+}
+
+interface ChangeRange {
+  readonly after: number;
+  readonly through?: number;
+  /** Rows, at most. */
+  readonly limit?: number;
+}
+
+/** The next lines of rows as they are stored, in the order of their newest changes; null where there are none. */
+async function storedLines(
+  tx: Tx,
+  connector: ConnectorName,
+  table: EntityTable,
+  { after, through = Number.MAX_SAFE_INTEGER, limit = firstRows }: ChangeRange,
+): Promise<StoredLines | null> {
+  const { columns, key } = table;
+  const lines = lineWriters(table);
+  const keyIndexes = key.map((name) => columns.findIndex((column) => column.name === name));
+  const names = [
+    '_seq, _changed_at, _run_id, _deleted_at, _extra',
+    ...columns.map(({ name }) => quoted(name)),
+  ];
+  const statement = await sqliteTx(tx).prepared(
+    `SELECT ${names.join(', ')} FROM ${quoted(tableName(connector, table.entity))}
+     WHERE _seq > ? AND _seq <= ? ORDER BY _seq LIMIT ?`,
+    { isRaw: true, isWide: true },
+  );
+  const rows = statement.all(after, through, limit) as readonly StoredCells[];
+  const text = growingText();
+  for (const [seq, now, run, deletedAt, extra, ...values] of rows) {
+    const by = { now, run };
+    const keyText = (): string => keyTextOf(keyIndexes.map((index) => values[index] ?? null));
+    text.add(
+      deletedAt === null
+        ? lines.upsert({ values, extra }, Number(seq), by)
+        : lines.deletion(keyText(), Number(seq), by),
+    );
+  }
+  const [first] = rows;
+  if (first === undefined) return null;
+  const bytes = text.bytes();
+  return {
+    bytes,
+    firstSeq: Number(first[0]),
+    lastSeq: Number(rows.at(-1)?.[0]),
+    nextLimit: rowsOf(rows.length, bytes.length),
+  };
+}
+
+/** UTF-8 takes no more for a UTF-16 code unit. */
+const mostBytesOfUnit = 3;
+
+/** Lines as UTF-8. Each is encoded when it is added: as one text, their pieces cost twice as much. */
+function growingText() {
+  let buffer = Buffer.allocUnsafe(64 * 1024);
+  let used = 0;
+  return {
+    add: (line: string): void => {
+      const needed = used + mostBytesOfUnit * line.length;
+      if (needed > buffer.length) {
+        buffer = Buffer.concat([buffer.subarray(0, used)], Math.max(needed, 2 * buffer.length));
+      }
+      used += buffer.write(line, used);
+    },
+    bytes: () => buffer.subarray(0, used),
+  };
+}
+
+type StoredCells = [
+  seq: bigint,
+  changedAt: Instant,
+  run: RunId,
+  deletedAt: Instant | null,
+  extra: string | null,
+  ...values: ColumnValue[],
+];
+
+const newline = 10;
+const linesAtOnce = 500;
+
+/**
+ * Lines of a file as they are to be, and how many change or go. A line of a record whose row is gone goes, as does one
+ * that `line` removes.
+ */
+async function rewrittenLines(
+  bytes: Buffer,
+  { connector, table, line }: RewrittenLines,
+  { records, read }: { readonly records: RecordTables } & Pick<Taken, 'read'>,
+) {
+  const rows = records.open({ connector, table, stored: table.columns });
+  const keyTextIn = keyReader(table);
+  const kept: Buffer[] = [];
+  let changed = 0;
+  for (const some of batchesOf(bytes)) {
+    const parsed = some.map((was) => {
+      const value = readJson(was.toString('utf8', 0, was.length - 1));
+      if (!isJsonObject(value)) return { was, value: null, after: null };
+      const after = line(value, { keyText: keyTextIn(value), seq: Number(value['_seq']) });
+      return { was, value, after };
+    });
+    const keyTexts = parsed.flatMap(({ after }) => (after === null ? [] : [keyTextIn(after)]));
+    const stored = await read(async (tx: Tx) => await rows.rowsOf(tx, [...new Set(keyTexts)]));
+    for (const { was, value, after } of parsed) {
+      const isKept = after !== null && stored.has(keyTextIn(after));
+      if (!isKept || after !== value) changed += 1;
+      if (isKept) kept.push(after === value ? was : Buffer.from(lineText(after)));
+    }
+    await setImmediate();
+  }
+  return { kept, changed };
+}
+
+function* batchesOf(bytes: Buffer): Generator<readonly Buffer[]> {
+  let some: Buffer[] = [];
+  let start = 0;
+  for (let end = bytes.indexOf(newline); end >= 0; end = bytes.indexOf(newline, start)) {
+    some.push(bytes.subarray(start, end + 1));
+    start = end + 1;
+    if (some.length < linesAtOnce) continue;
+    yield some;
+    some = [];
+  }
+  if (some.length > 0) yield some;
+}
+
+function keyReader({ key, columns }: EntityTable): (line: JsonObject) => string {
+  const types = new Map(columns.map(({ name, type }) => [name, type]));
+  return (line) =>
+    keyTextOf(key.map((name) => columnValue(types.get(name) ?? 'any', memberOf(line, name) ?? null)));
+}
+
+/** The value of a line in a column of this type. */
+function columnValue(type: FieldType, value: JsonValue): ColumnValue {
+  if (value === null) return null;
+  if (isJsonColumn(type)) return writeJson(value);
+  if (typeof value === 'boolean') return Number(value);
+  return typeof value === 'object' ? writeJson(value) : value;
+}
+
+/** Its members in their order. */
+function lineText(line: JsonObject): string {
+  const members = Object.entries(line).map(([name, value]) => `${JSON.stringify(name)}:${writeJson(value)}`);
+  return `{${members.join(',')}}\n`;
+}

@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { hasCode } from '../../files/private-file.ts';
-import { cellOf, type Tx } from '../../sql/database.ts';
+import type { Tx } from '../../sql/database.ts';
 import type { DamagedFile } from '../closed-files.ts';
 import type { LedgerFormat } from '../sqlite/open-database.ts';
 import { sqliteMigrations, tablesSql } from '../sqlite/schema.ts';
@@ -83,13 +83,6 @@ export async function knownFiles(tx: Tx, connector: ConnectorName): Promise<read
 /** Files that are part of the sink, in the order of their lines. */
 export async function listedFiles(tx: Tx, connector: ConnectorName): Promise<readonly ListedFile[]> {
   return (await knownFiles(tx, connector)).filter(({ isDropped }) => !isDropped);
-}
-
-/** The highest change number of which the entity's files have the line; 0 where they have none. */
-export async function lastSeq(tx: Tx, connector: ConnectorName, entity: EntityName): Promise<number> {
-  const sql = `SELECT last_seq FROM _sync_files
-    WHERE connector = :connector AND entity = :entity AND is_dropped = 0 ORDER BY first_seq DESC LIMIT 1`;
-  return (await cellOf<number>(tx, sql, { connector, entity })) ?? 0;
 }
 
 /** Lists a file, or what it holds since it was written again. */

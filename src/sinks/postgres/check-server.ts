@@ -30,7 +30,7 @@ export async function checkServer(
     const found = await opened.withClient(async (client) => {
       const tx = txOn(client);
       return {
-        server: await checkVersion(tx),
+        server: ok(`PostgreSQL ${await cellOf<string>(tx, "SELECT current_setting('server_version')")}`),
         rights: await checkRights(tx, schema),
         encryption: await checkEncryption(tx, connection),
         commits: await checkCommits(tx, durability),
@@ -51,10 +51,6 @@ export async function checkServer(
   } finally {
     await opened.end();
   }
-}
-
-async function checkVersion(tx: Tx): Promise<Finding> {
-  return ok(`PostgreSQL ${await cellOf<string>(tx, "SELECT current_setting('server_version')")}`);
 }
 
 interface Rights {

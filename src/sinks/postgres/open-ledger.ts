@@ -1,14 +1,18 @@
 import { SyncError } from '../../core/errors.ts';
 import { NoSinkYetError } from '../acquire-errors.ts';
 import { servedLedger } from '../ledger/served-ledger.ts';
-import type { OpenedToRead } from '../ledger-readers.ts';
-import type { OpenHow, ServedLedger, SinkPlace } from '../sink-access.ts';
-import { lastCommits, newestSeq } from './lease/lease-rows.ts';
-import type { Clock } from '../../core/clock.ts';
-import { findReadableSink, findSink, makeSink, markedSink, newestVersion } from './open-schema.ts';
+import type { OpenedToRead, OpenHow, ServedLedger, SinkPlace } from '../sink-access.ts';
+import { lastCommits, newestSeq, overtakeAll } from './lease/lease-rows.ts';
+import { type Clock, instant } from '../../core/clock.ts';
 import { postgresTables } from './records/record-tables.ts';
 import { toSinkError } from './sink-error.ts';
-import { openServer, type Server } from '../../sql/postgres/server.ts';
+import { openServer, type Server, type WriteTx } from '../../sql/postgres/server.ts';
+import { randomUUID } from 'node:crypto';
+import { quoted } from '../../sql/quoted.ts';
+import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
+import { postgresCatalogSql } from '../ledger/catalog-sql.ts';
+import { ledgerSql, migrations } from '../ledger/schema.ts';
+import { checkMigrated, checkVersion, unusableSink } from '../unusable-sink.ts';
 
 export type PostgresPlace = Extract<SinkPlace, { readonly type: 'postgres' }>;
 
@@ -43,8 +47,9 @@ export async function openToRead(
   const { schema } = place;
   const server = openServer({ ...place, explain: toSinkError, durability: 'full' });
   return await disposedOnFailure(server, async () => {
-    const found = await server.read(async (tx) => await findReadableSink(tx, schema, server.place));
+    const found = await server.read(async (tx) => await findSink(tx, schema, server.place));
     if (found === null) throw new NoSinkYetError(server.place);
+    checkMigrated(server.place, found.version, newestVersion());
     return { db: server, sinkId: found.sinkId, records: postgresTables(schema), newestSeq };
   });
 }
@@ -111,4 +116,233 @@ async function disposedOnFailure<Result>(server: Server, work: () => Promise<Res
     await server[Symbol.asyncDispose]();
     throw error;
   }
+}
+
+/**
+ * `_sync_counters` is the change counter of each connector and its fence, with a token of the last transaction
+ * (`lease/lease-rows.ts`), and stays when the connector is forgotten; `_sync_leases` says who holds a connector, by the
+ * server's clock.
+ */
+const driverSql = `
+CREATE TABLE _sync_meta (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  sink_id TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  created_at TEXT NOT NULL,
+  system_identifier TEXT,
+  timeline INTEGER
+);
+
+CREATE TABLE _sync_counters (
+  connector TEXT PRIMARY KEY,
+  epoch BIGINT NOT NULL,
+  seq BIGINT NOT NULL,
+  last_commit UUID
+) WITH (fillfactor = 50);
+
+CREATE TABLE _sync_leases (
+  connector TEXT PRIMARY KEY,
+  epoch BIGINT NOT NULL,
+  holder TEXT NOT NULL,
+  until TIMESTAMPTZ NOT NULL,
+  backend_pid INTEGER
+) WITH (fillfactor = 50);
+`;
+
+/** Tables of a sink as one version of the program makes them. Names in its statements stand without their schema. */
+export const schemaFormat = { sql: `${driverSql}${ledgerSql}${postgresCatalogSql}`, migrations };
+type SchemaFormat = typeof schemaFormat;
+
+function newestVersion(format = schemaFormat): number {
+  return 1 + format.migrations.length;
+}
+
+/** What a schema says of the sink in it. */
+interface FoundSink {
+  readonly sinkId: string;
+  readonly version: number;
+}
+
+/** Oldest server that the statements are written for. */
+const oldestVersion = 14;
+
+/**
+ * Makes the sink in `schema`, with the schema, where there is none, and migrates an older one. Several processes may do
+ * so at once. Throws `SyncError` SINK_INCOMPATIBLE where tables of another program are there, or a sink of an unknown
+ * version.
+ */
+export async function makeSink(
+  server: Pick<Server, 'place' | 'read' | 'transact'>,
+  schema: string,
+  clock: Clock,
+  format = schemaFormat,
+): Promise<FoundSink> {
+  const { place } = server;
+  const known = await server.read(async (tx) => {
+    const found = await findSink(tx, schema, place, format);
+    return found?.version === newestVersion(format) && isOf(found, await identifyServer(tx)) ? found : null;
+  });
+  return known ?? (await server.transact(async (tx) => await makeOnce(tx, { place, schema, clock, format })));
+}
+
+interface StoredMeta extends FoundSink, ServerIdentity {}
+
+/** Null: the schema is not there, or empty. Throws as `makeSink`. */
+export async function findSink(
+  tx: Tx,
+  schema: string,
+  place: string,
+  format = schemaFormat,
+): Promise<StoredMeta | null> {
+  await checkServer(tx, place);
+  const tables = await tx.rows<{ name: string }>(
+    `SELECT c.relname::text AS name FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+     WHERE n.nspname = :schema AND c.relkind IN ('r', 'p', 'v', 'm', 'f')`,
+    { schema },
+  );
+  if (tables.length === 0) return null;
+  if (!tables.some(({ name }) => name === '_sync_meta')) {
+    throw unusableSink(
+      place,
+      `the schema holds ${tables.length} tables of another program`,
+      'Name another schema.',
+    );
+  }
+  const meta = await tx.first<StoredMeta>(
+    `SELECT sink_id, version, system_identifier, timeline FROM ${quoted(schema)}._sync_meta`,
+  );
+  if (meta === undefined) {
+    throw unusableSink(place, 'its _sync_meta is empty', 'Restore the schema, or name another one.');
+  }
+  checkVersion(place, meta.version, newestVersion(format));
+  return meta;
+}
+
+/**
+ * The sink where it is known to be, with a mark that any commit on the server changes, and that another server or the
+ * same one started again does not have. Rejects where the schema holds no sink.
+ */
+async function markedSink(
+  tx: Tx,
+  schema: string,
+): Promise<(FoundSink & { readonly mark: string }) | undefined> {
+  return await tx.first(
+    `SELECT pg_postmaster_start_time()::text || ' ' || pg_current_snapshot()::text AS mark, sink_id, version
+     FROM ${quoted(schema)}._sync_meta`,
+  );
+}
+
+interface Making {
+  readonly place: string;
+  readonly schema: string;
+  readonly clock: Clock;
+  readonly format: SchemaFormat;
+}
+
+async function makeOnce(tx: WriteTx, { place, schema, clock, format }: Making): Promise<FoundSink> {
+  await tx.run('SELECT pg_advisory_xact_lock(hashtextextended(:schema, 0))', {
+    schema: `connector-sync ${schema}`,
+  });
+  const version = newestVersion(format);
+  const found = await findSink(tx, schema, place, format);
+  const at = `${quoted(schema)}.`;
+  const server = await identifyServer(tx);
+  if (found === null) {
+    // IF NOT EXISTS needs the right to create a schema, even where it exists.
+    const known = await tx.rows('SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :schema', { schema });
+    if (known.length === 0) tx.put(`CREATE SCHEMA ${quoted(schema)}`);
+    for (const statement of statementsAt(at, format.sql)) tx.put(statement);
+    const sinkId = randomUUID();
+    await tx.run(
+      `INSERT INTO ${at}_sync_meta (one, sink_id, kind, version, created_at, system_identifier, timeline)
+       VALUES (1, :sinkId, 'postgres', :version, :now, :systemIdentifier, :timeline)`,
+      { ...server, sinkId, version, now: instant(clock.now()) },
+    );
+    return { sinkId, version };
+  }
+  if (found.version < version) await migrate(tx, at, found.version, format);
+  const { sinkId } = isOf(found, server) ? found : await moveOn(tx, at, found, server);
+  return { sinkId, version };
+}
+
+/**
+ * In the transaction of the lock, so that a kill leaves the old version or the new one, and only what no other process
+ * has done meanwhile.
+ */
+async function migrate(tx: WriteTx, at: string, from: number, format: SchemaFormat): Promise<void> {
+  for (const sql of format.migrations.slice(from - 1)) {
+    for (const statement of statementsAt(at, sql)) tx.put(statement);
+  }
+  await tx.run(`UPDATE ${at}_sync_meta SET version = :version`, { version: newestVersion(format) });
+}
+
+/**
+ * The server is another one than last time. A promoted standby (same system, another timeline) may lack the newest
+ * commits: numbers of changes continue far above all that those may have had, and every holder is overtaken, because
+ * what it believes to be stored may be missing; the next run resumes from what is stored. What was restored into
+ * another system is another sink.
+ */
+async function moveOn(tx: WriteTx, at: string, found: StoredMeta, server: ServerIdentity) {
+  const sinkId = found.systemIdentifier === server.systemIdentifier ? found.sinkId : randomUUID();
+  await overtakeAll(tx, at);
+  await tx.run(
+    `UPDATE ${at}_sync_meta SET sink_id = :sinkId, system_identifier = :systemIdentifier, timeline = :timeline`,
+    { ...server, sinkId },
+  );
+  return { sinkId };
+}
+
+/** Which cluster it is, and how often a standby of it was promoted. */
+interface ServerIdentity {
+  readonly systemIdentifier: string;
+  readonly timeline: number;
+}
+
+function isOf(found: ServerIdentity, server: ServerIdentity): boolean {
+  return found.systemIdentifier === server.systemIdentifier && found.timeline === server.timeline;
+}
+
+/** The timeline that the server writes on. The control file learns of a new one only with its next checkpoint. */
+export const timelineSql =
+  "('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::integer";
+
+/** Ordinary users may ask for both. */
+async function identifyServer(tx: Tx): Promise<ServerIdentity> {
+  const found = await tx.first<ServerIdentity>(
+    `SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier, ${timelineSql} AS timeline`,
+  );
+  return found ?? { systemIdentifier: '', timeline: 0 };
+}
+
+async function checkServer(tx: Tx, place: string): Promise<void> {
+  const found = await tx.first<{ number: string; encoding: string }>(
+    `SELECT current_setting('server_version_num') AS number, current_setting('server_encoding') AS encoding`,
+  );
+  const major = Math.floor(Number(found?.number) / 10_000);
+  if (major < oldestVersion) {
+    throw unusableSink(place, `it is PostgreSQL ${major}`, `Use PostgreSQL ${oldestVersion} or later.`);
+  }
+  if (found?.encoding !== 'UTF8') {
+    throw unusableSink(
+      place,
+      `the database is encoded as ${found?.encoding}`,
+      "Create one with ENCODING 'UTF8'.",
+    );
+  }
+}
+
+/**
+ * Statements of the ledger one by one, in the schema `at`. Texts are compared byte by byte, whatever the server's
+ * locale.
+ */
+function statementsAt(at: string, sql: string): readonly string[] {
+  return sql
+    .replaceAll(/\bTEXT\b/g, 'text COLLATE "C"')
+    .replaceAll(
+      /\b(CREATE TABLE|ALTER TABLE|VIEW|INTO|UPDATE|FROM|JOIN|ON) (_(?:sync|catalog)_\w+)/g,
+      (_, before: string, table: string) => `${before} ${at}${table}`,
+    )
+    .split(';')
+    .filter((statement) => statement.trim() !== '');
 }

@@ -8,8 +8,7 @@ import { ledgerSink } from '../ledger/ledger-sink.ts';
 import { valuedTables } from '../ledger/purges/valued-tables.ts';
 import { newestSeq, raiseSeq } from './lease/lease-rows.ts';
 import { openLeases } from './lease/leases.ts';
-import { openLedger, type OpenedSchema, type PostgresPlace } from './open-ledger.ts';
-import { findSink } from './open-schema.ts';
+import { openLedger, type OpenedSchema, type PostgresPlace, findSink } from './open-ledger.ts';
 import { postgresTables } from './records/record-tables.ts';
 import { toSinkError } from './sink-error.ts';
 

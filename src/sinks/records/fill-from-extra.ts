@@ -1,10 +1,12 @@
-import { readJson, widenedText } from '../../core/json-text.ts';
+import { readJson, widenedText, writeJson } from '../../core/json-text.ts';
 import type { Column, ColumnValue } from '../../core/records.ts';
 import type { Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { Stamp, TablePlace } from '../ledger/record-table.ts';
 import { closeVersionsOf } from './close-versions.ts';
 import { versionsName } from './own-names.ts';
+import { isJsonColumn } from '../decisions/stored-table.ts';
+import { columnValue } from './mark-rows.ts';
 
 /** Rows held at once. */
 const batchRows = 1_000;
@@ -140,7 +142,8 @@ function fittedValue({ type, isEvolved, isWidened }: Column, text: string): Colu
     case 'integer':
       return isInteger(text) && BigInt(text) <= most && BigInt(text) >= -most - 1n ? BigInt(text) : undefined;
     case 'number':
-      return isFittingNumber(text) ? Number(text) : undefined;
+      if (isInteger(text)) return BigInt(text) <= exact && BigInt(text) >= -exact ? Number(text) : undefined;
+      return /^-?\d/.test(text) && Number.isFinite(Number(text)) ? Number(text) : undefined;
     case 'boolean':
       return text === 'true' || text === 'false' ? Number(text === 'true') : undefined;
     case 'object':
@@ -159,11 +162,6 @@ function wellFormed(text: string): string | undefined {
 
 function isInteger(text: string): boolean {
   return /^-?\d+$/.test(text);
-}
-
-function isFittingNumber(text: string): boolean {
-  if (isInteger(text)) return BigInt(text) <= exact && BigInt(text) >= -exact;
-  return /^-?\d/.test(text) && Number.isFinite(Number(text));
 }
 
 /**
@@ -202,4 +200,80 @@ const tokens = /"(?:[^"\\]+|\\.)*"|[{}[\],:]/gs;
 export function jsonObject(members: ReadonlyMap<string, string>): string | null {
   if (members.size === 0) return null;
   return `{${[...members].map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`;
+}
+
+interface RetypedTable {
+  /** Not quoted. */
+  readonly name: string;
+  readonly number: '_row' | '_seq_to';
+}
+
+/**
+ * Makes texts of columns of these types, or numbers of integers, in the rows of a table and in their closed versions
+ * where there are some. No view may stand on them. Change numbers stay: rows mean what they meant. `type`: the new one
+ * as the database names it.
+ */
+export async function retypeColumns(
+  tx: Tx,
+  { name, isVersioned }: { readonly name: string; readonly isVersioned: boolean },
+  columns: readonly Column[],
+  type: string,
+): Promise<void> {
+  const rows: RetypedTable = { name, number: '_row' };
+  const closed: RetypedTable = { name: versionsName(name), number: '_seq_to' };
+  for (const table of isVersioned ? [rows, closed] : [rows]) {
+    for (const [index] of columns.entries()) {
+      tx.put(`ALTER TABLE ${quoted(table.name)} ADD COLUMN _text${index} ${type}`);
+    }
+    await writeTexts(tx, table, columns, type);
+    for (const [index, { name }] of columns.entries()) {
+      tx.put(`ALTER TABLE ${quoted(table.name)} DROP COLUMN ${quoted(name)}`);
+      tx.put(`ALTER TABLE ${quoted(table.name)} RENAME COLUMN _text${index} TO ${quoted(name)}`);
+    }
+  }
+}
+
+async function writeTexts(
+  tx: Tx,
+  { name, number }: RetypedTable,
+  columns: readonly Column[],
+  type: string,
+): Promise<void> {
+  const table = quoted(name);
+  const cells = columns.map((column, index) => `, ${quoted(column.name)} AS c${index}`).join('');
+  const isAny = columns.map((column) => `${quoted(column.name)} IS NOT NULL`).join(' OR ');
+  const sets = columns
+    .map((_, index) => `_text${index} = CAST(v.c${index} AS ${type.replace(/ COLLATE.*/, '')})`)
+    .join(', ');
+  const given = columns.map((_, index) => `, c${index} text`).join('');
+  for (let after = 0; ;) {
+    const rows = await tx.rows<Readonly<Record<string, unknown>>>(
+      `SELECT ${number} AS number${cells} FROM ${table}
+       WHERE ${number} > :after AND (${isAny}) ORDER BY ${number} LIMIT :limit`,
+      { after, limit: batchRows },
+    );
+    const v = rows.map((row) => ({
+      ...Object.fromEntries(
+        columns.map((column, index) => [`c${index}`, textOf(column, columnValue(row[`c${index}`]))]),
+      ),
+      number: Number(row['number']),
+    }));
+    if (v.length > 0) {
+      await tx.run(`UPDATE ${table} SET ${sets} FROM {v: number bigint${given}} WHERE ${number} = v.number`, {
+        v,
+      });
+    }
+    const last = v.at(-1);
+    if (last === undefined || rows.length < batchRows) return;
+    after = last.number;
+  }
+}
+
+function textOf({ type }: Column, value: ColumnValue): string | null {
+  if (value === null) return null;
+  if (type === 'boolean') return Number(value) === 0 ? 'false' : 'true';
+  if (type === 'number') return writeJson(Number(value));
+  const text = String(value);
+  const read = isJsonColumn(type) ? readJson(text) : null;
+  return typeof read === 'string' ? read.toWellFormed() : text;
 }

@@ -4,10 +4,17 @@ import { columnOf, type Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { StoredRow } from '../decisions/meet-record.ts';
 import { columnsMissingIn } from '../decisions/stored-table.ts';
-import type { ChangedRow, KeyedRow, RecordTable, Stamp, TablePlace } from '../ledger/record-table.ts';
+import type {
+  ChangedRow,
+  KeyedRow,
+  RecordTable,
+  Stamp,
+  TablePlace,
+  WrittenRow,
+} from '../ledger/record-table.ts';
 import { beganAt, beganWith, type CloseVersions } from './close-versions.ts';
 
-type Marks = Pick<RecordTable, 'setOwners' | 'liveBefore' | 'rows' | 'tombstone' | 'revive'> & Undoing;
+export type Marks = Pick<RecordTable, 'setOwners' | 'liveBefore' | 'rows' | 'tombstone' | 'revive'> & Undoing;
 type Undoing = Pick<RecordTable, 'changedBy' | 'restore' | 'changedSince'>;
 
 /**
@@ -170,4 +177,23 @@ export function rowFactsSql(name: string, condition: string): string {
   return `SELECT _row AS row, _first_seen_at AS first_seen_at, _changed_at AS changed_at, _run_id AS run,
       _deleted_at AS deleted_at, _seq AS seq, _partition AS owner
     FROM ${name} WHERE ${condition}`;
+}
+
+export interface NewestRow extends WrittenRow {
+  readonly seq: number;
+}
+
+/** Each row once, as it was written last; a new row stays one. */
+export function newestRows(rows: readonly WrittenRow[], firstSeq: number): readonly NewestRow[] {
+  const newest = new Map<number, NewestRow>();
+  for (const [index, { row, record, owner }] of rows.entries()) {
+    const ownerOf = owner === undefined ? newest.get(row)?.owner : owner;
+    newest.set(row, {
+      row,
+      record,
+      seq: firstSeq + index,
+      ...(ownerOf === undefined ? {} : { owner: ownerOf }),
+    });
+  }
+  return [...newest.values()];
 }

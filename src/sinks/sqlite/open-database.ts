@@ -3,18 +3,17 @@ import { tmpdir } from 'node:os';
 import { SyncError } from '../../core/errors.ts';
 import { NoSinkYetError } from '../acquire-errors.ts';
 import type { Instant } from '../../core/clock.ts';
-import { insertMeta, storedId, storedKind } from './meta.ts';
 import { createPrivateFile, isPrivateFileThere } from '../../files/private-file.ts';
 import { checkTemporaryFolder } from '../../files/temporary-folder.ts';
 import { openSqlite, type Connection } from '../../sql/sqlite/open-sqlite.ts';
-import {
-  unknownVersion,
-  unknownVersionAdvice,
-  unmigratedAdvice,
-  unmigratedVersion,
-} from '../stored-version.ts';
+import { checkMigrated, checkVersion, unusableSink } from '../unusable-sink.ts';
 import { movedError, toSinkError } from './sink-error.ts';
 import { isBusy, isNoDatabase } from '../../sql/sqlite/sqlite-error.ts';
+import { randomUUID } from 'node:crypto';
+import type { ConnectorName } from '../../core/names.ts';
+import { cellOf, type Tx } from '../../sql/database.ts';
+import type { Stamp } from '../ledger/record-table.ts';
+import type { LastCommits } from '../ledger/known-overview.ts';
 
 /** Marks a SQLite file as this program's ("CSY1"); any other value in a file that has tables is a foreign database. */
 const applicationId = 0x43_53_59_31;
@@ -91,8 +90,7 @@ export function openReadonlyDatabase(options: Pick<DatabaseOptions, 'file' | 'fo
   return connect(options, { readonly: true, makes: false }, (db) => {
     const version = inspect(db, options);
     if (version === 0) throw new NoSinkYetError(options.file);
-    const unmigrated = unmigratedVersion(version, newestVersion(options.format));
-    if (unmigrated !== null) throw incompatible(options.file, unmigrated, unmigratedAdvice);
+    checkMigrated(options.file, version, newestVersion(options.format));
     db.pragma('trusted_schema = OFF');
   });
 }
@@ -117,7 +115,7 @@ function connect(
   } catch (error) {
     db?.close();
     if (isNoDatabase(error)) {
-      throw incompatible(file, 'it is not a SQLite database', 'Name another path.', error);
+      throw unusableSink(file, 'it is not a SQLite database', 'Name another path.', error);
     }
     throw toSinkError(error, file);
   }
@@ -160,13 +158,12 @@ function inspectNow(db: Connection, { file, format }: Pick<DatabaseOptions, 'fil
   const tables = db.prepare<[], number>('SELECT count(*) FROM sqlite_schema').pluck().get() ?? 0;
   if (owner === 0 && version === 0 && tables === 0) return 0;
   if (owner !== applicationId) {
-    throw incompatible(file, 'it is a database of another program', 'Name another path.');
+    throw unusableSink(file, 'it is a database of another program', 'Name another path.');
   }
-  const unknown = unknownVersion(version, newestVersion(format), format.firstVersion);
-  if (unknown !== null) throw incompatible(file, unknown, unknownVersionAdvice);
-  const stored = storedKind(db) ?? 'nothing';
+  checkVersion(file, version, newestVersion(format), format.firstVersion);
+  const stored = db.prepare<[], string>('SELECT kind FROM _sync_meta').pluck().get() ?? 'nothing';
   if (stored !== format.kind) {
-    throw incompatible(
+    throw unusableSink(
       file,
       `it belongs to a sink of type ${stored}, not ${format.kind}`,
       'Name another path.',
@@ -210,23 +207,81 @@ function bringUpToDate(db: Connection, options: DatabaseOptions): void {
   const { format } = options;
   db.transaction(() => {
     const version = inspect(db, options);
-    if (version === 0) makeLedger(db, options);
-    else for (const sql of format.migrations.slice(version - (format.firstVersion ?? 1))) db.exec(sql);
+    if (version === 0) {
+      db.exec(format.sql);
+      const meta = 'INSERT INTO _sync_meta (one, sink_id, kind, created_at, seq) VALUES (1, ?, ?, ?, 0)';
+      db.prepare(meta).run(randomUUID(), format.kind, options.now);
+      db.pragma(`application_id = ${applicationId}`);
+    } else for (const sql of format.migrations.slice(version - (format.firstVersion ?? 1))) db.exec(sql);
     db.pragma(`user_version = ${newestVersion(format)}`);
   }).immediate();
 }
 
-function makeLedger(db: Connection, { format, now }: DatabaseOptions): void {
-  db.exec(format.sql);
-  insertMeta(db, format.kind, now);
-  db.pragma(`application_id = ${applicationId}`);
+/**
+ * Tables that every SQLite file of a sink has besides those of the ledger. `seq` is the change counter of the whole
+ * file; `last_commit`: random text of the newest transaction that held the connector, kept when the connector is
+ * forgotten.
+ */
+export const metaSql = `
+CREATE TABLE _sync_meta (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  sink_id TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  created_at TEXT NOT NULL,
+  seq INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE _sync_commits (
+  connector TEXT PRIMARY KEY,
+  last_commit TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+`;
+
+export function storedId(db: Connection): string {
+  return db.prepare<[], string>('SELECT sink_id FROM _sync_meta').pluck().get() ?? '';
 }
 
-function incompatible(file: string, found: string, advice: string, cause?: unknown): SyncError {
-  return new SyncError(`${file} cannot be used as a sink: ${found}. ${advice}`, {
-    code: 'SINK_INCOMPATIBLE',
-    recovery: 'stop',
-    context: { file },
-    cause,
-  });
+/**
+ * The change counter of the file, in one transaction: it has the write lock, so numbers are given in the order of
+ * commits, and never twice. `save` is called at its end.
+ */
+export function takeSeqsOf(tx: Tx): Pick<Stamp, 'takeSeqs'> & { readonly save: () => void } {
+  let stored: Promise<number> | null = null;
+  let taken = 0;
+  return {
+    takeSeqs: async (count) => {
+      stored ??= newestSeq(tx);
+      const seq = await stored;
+      const first = seq + taken + 1;
+      taken += count;
+      return first;
+    },
+    save: () => {
+      if (taken > 0) tx.put('UPDATE _sync_meta SET seq = seq + :taken', { taken });
+    },
+  };
+}
+
+/** In every transaction that holds the connector. */
+export function noteCommit(tx: Tx, connector: ConnectorName): void {
+  tx.put(
+    `INSERT INTO _sync_commits (connector, last_commit) VALUES (:connector, :token)
+     ON CONFLICT (connector) DO UPDATE SET last_commit = excluded.last_commit`,
+    { connector, token: randomUUID() },
+  );
+}
+
+/** `ServedSink.lastCommits`. */
+export async function lastCommits(tx: Tx): Promise<LastCommits> {
+  return await tx.rows('SELECT connector, last_commit FROM _sync_commits');
+}
+
+/** The newest change number of the file, whatever the connector. */
+export async function newestSeq(tx: Tx): Promise<number> {
+  return (await cellOf<number>(tx, 'SELECT seq FROM _sync_meta')) ?? 0;
+}
+
+/** Its next one is above `least`. */
+export async function raiseSeq(tx: Tx, _connector: ConnectorName, least: number): Promise<void> {
+  await tx.run('UPDATE _sync_meta SET seq = :least WHERE seq < :least', { least });
 }

@@ -1,21 +1,34 @@
-import { instant } from '../../core/clock.ts';
+import { instant, type Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
-import { openSqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
+import { openSqliteDatabase, type SqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
 import { blockingMs, isBusy, storageFailure, whenUnlocked } from '../../sql/sqlite/sqlite-error.ts';
 import { explained } from '../../sql/explained.ts';
 import { defaultLockTimeoutMs, rememberPlace, toSinkError } from './sink-error.ts';
 import { processUser } from '../actions.ts';
-import { numbered, type RecordTables } from '../ledger/driver.ts';
+import { numbered, type RecordTables, type LedgerDriver, type Taken } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OpenHow, Sink } from '../sink-access.ts';
-import { mostCacheKiB, openDatabase, openReadonlyDatabase, type LedgerFormat } from './open-database.ts';
-import { newestSeq, raiseSeq, storedId } from './meta.ts';
-import { openLocks } from './take.ts';
+import {
+  mostCacheKiB,
+  openDatabase,
+  openReadonlyDatabase,
+  type LedgerFormat,
+  newestSeq,
+  raiseSeq,
+  storedId,
+  noteCommit,
+  takeSeqsOf,
+} from './open-database.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
 import { sqliteTables } from './records/record-tables.ts';
 import { sqliteFormat } from './schema.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import { takeLock, type Lock } from '../../sql/sqlite/lock.ts';
+import { openTurns } from '../../sql/turns.ts';
+import { ConnectorBusyError, overtakenError, releasedError } from '../acquire-errors.ts';
+import { holderOf, storedEpoch } from '../ledger/connectors.ts';
 
 interface LedgerFileOptions extends OpenHow {
   readonly file: string;
@@ -121,4 +134,86 @@ export async function reserveNumbers(tx: Tx, of: keyof typeof numbered, count: n
 /** Records as tables of one SQLite file, which holds the ledger too. */
 export async function openSqliteSink(options: OpenHow & { readonly file: string }): Promise<Sink> {
   return ledgerSink(await openLedgerFile({ ...options, format: sqliteFormat, records: sqliteTables }));
+}
+
+interface LocksOptions {
+  readonly db: SqliteDatabase;
+  readonly file: string;
+  readonly clock: Clock;
+}
+
+/** The connectors that this sink holds, each by the lock of a file beside its own. */
+function openLocks({ db, file, clock }: LocksOptions) {
+  const releases = new Set<() => Promise<void>>();
+
+  const lockOf = async (connector: ConnectorName): Promise<Lock> => {
+    const lock = await explained(
+      (error) => toSinkError(error, file),
+      async () => takeLock(`${file}.${connector}.lock`),
+    );
+    if (lock !== null) return lock;
+    throw new ConnectorBusyError(connector, await db.read(async (tx) => await holderOf(tx, connector)));
+  };
+
+  const takenBy = (lock: Lock, connector: ConnectorName, epoch: number): Taken => {
+    const inTurn = openTurns().take;
+    let isReleased = false;
+    const checkHeld = async (tx: Tx): Promise<void> => {
+      if ((await storedEpoch(tx, connector)) > epoch) throw overtakenError({ connector, epoch });
+    };
+    const release = async (): Promise<void> => {
+      if (isReleased) return;
+      isReleased = true;
+      releases.delete(release);
+      await inTurn(async () => Promise.resolve(lock.release()));
+    };
+    releases.add(release);
+    return {
+      connector,
+      epoch,
+      inTurn,
+      transact: async (run, work, how) => {
+        if (isReleased) throw releasedError(connector);
+        return await db.transact(async (tx) => {
+          await checkHeld(tx);
+          const { takeSeqs, save } = takeSeqsOf(tx);
+          const result = await work(tx, { run, now: instant(clock.now()), takeSeqs });
+          save();
+          noteCommit(tx, connector);
+          return result;
+        }, how);
+      },
+      read: async (work) => {
+        if (isReleased) throw releasedError(connector);
+        return await db.read(async (tx) => {
+          await checkHeld(tx);
+          return await work(tx);
+        });
+      },
+      release,
+    };
+  };
+
+  const take: LedgerDriver['take'] = async (connector, _holder, work) => {
+    const lock = await lockOf(connector);
+    try {
+      const epoch = await db.transact(
+        async (tx) => {
+          const next = (await storedEpoch(tx, connector)) + 1;
+          await work(tx, next);
+          noteCommit(tx, connector);
+          return next;
+        },
+        { isDurable: true },
+      );
+      return takenBy(lock, connector, epoch);
+    } catch (error) {
+      lock.release();
+      throw error;
+    }
+  };
+  return {
+    take,
+    releaseAll: async () => void (await Promise.all([...releases].map(async (release) => await release()))),
+  };
 }

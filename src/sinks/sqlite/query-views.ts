@@ -1,7 +1,7 @@
 import type { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { columnOf, type Tx } from '../../sql/database.ts';
-import { inTx } from '../../sql/sqlite/in-tx.ts';
+import { inTx } from '../../sql/sqlite/sqlite-tx.ts';
 import {
   columnsRead,
   copyViews,

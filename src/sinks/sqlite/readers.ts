@@ -2,13 +2,23 @@ import { statSync } from 'node:fs';
 import type { Instant } from '../../core/clock.ts';
 import type { ColumnValue } from '../../core/records.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
-import { readSqlite, type ReadableSqlite } from '../../sql/sqlite/read-sqlite.ts';
-import { watchSqlite, type WatchedSqlite } from '../../sql/sqlite/watch-sqlite.ts';
+import {
+  readSqlite,
+  type ReadableSqlite,
+  watchSqlite,
+  type WatchedSqlite,
+} from '../../sql/sqlite/read-sqlite.ts';
 import { servedLedger } from '../ledger/served-ledger.ts';
-import type { OpenedToRead } from '../ledger-readers.ts';
-import type { ServedLedger } from '../sink-access.ts';
-import { lastCommits, newestSeq, storedId } from './meta.ts';
-import { isSinkThere, openDatabase, openReadonlyDatabase, type LedgerFormat } from './open-database.ts';
+import type { OpenedToRead, ServedLedger } from '../sink-access.ts';
+import {
+  lastCommits,
+  newestSeq,
+  storedId,
+  isSinkThere,
+  openDatabase,
+  openReadonlyDatabase,
+  type LedgerFormat,
+} from './open-database.ts';
 import { sqliteTables } from './records/record-tables.ts';
 import { sqliteFormat } from './schema.ts';
 import { fileAt, movedError, toSinkError } from './sink-error.ts';
@@ -70,16 +80,14 @@ export function openIndexedSink(file: string, now: Instant): Connection {
   return openDatabase({ file, format: sqliteFormat, durability: 'normal', now });
 }
 
-interface ServedFile extends ReadFile {
-  readonly sinkId: string;
-  readonly place: string;
-}
-
 /**
  * A file sink's ledger, open for reading while its file exists. It is back when that, or another file with the same
- * sink (a backup), is there again.
+ * sink (a backup), is there again. `sinkId`: the sink that is expected; by default the one that is there.
  */
-export async function openServedFile({ sinkId, place, ...of }: ServedFile): Promise<ServedLedger> {
+export async function openServedFile(
+  { place, ...of }: ReadFile & { readonly place: string },
+  sinkId = sinkIdIn(of),
+): Promise<ServedLedger> {
   const { file } = of;
   /** Null while the sink is lost. */
   let db: WatchedSqlite | null = null;

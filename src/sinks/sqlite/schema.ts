@@ -1,7 +1,6 @@
 import { sqliteCatalogSql } from '../ledger/catalog-sql.ts';
 import { ledgerSql, migrations } from '../ledger/schema.ts';
-import { metaSql } from './meta.ts';
-import type { LedgerFormat } from './open-database.ts';
+import { metaSql, type LedgerFormat } from './open-database.ts';
 
 /**
  * The tables of every ledger in a SQLite file. The index of listings inside trees also says which are due: each of them

@@ -1,9 +1,8 @@
 import type { Database, TransactHow } from '../database.ts';
 import { openTurns } from '../turns.ts';
-import { inTx } from './in-tx.ts';
+import { inTx, statementsOn, type SqliteTx } from './sqlite-tx.ts';
 import type { Connection } from './open-sqlite.ts';
 import { readSqlite, type ReadableSqlite, type ReadSqliteOptions } from './read-sqlite.ts';
-import { statementsOn, type SqliteTx } from './sqlite-tx.ts';
 import { busyError, whenUnlocked, type LockWait } from './sqlite-error.ts';
 
 export interface SqliteOptions extends ReadSqliteOptions, LockWait {

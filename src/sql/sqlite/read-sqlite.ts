@@ -2,9 +2,9 @@ import PQueue from 'p-queue';
 import { firstRows, lengthOf, nextRows, wantedLength } from '../batch-size.ts';
 import type { ReadableDatabase, Cells, Snapshot } from '../database.ts';
 import { explained } from '../explained.ts';
-import { inTx } from './in-tx.ts';
+import { inTx, sqliteDialect, statementsOn, type SqliteTx, type Statements } from './sqlite-tx.ts';
 import type { Connection } from './open-sqlite.ts';
-import { sqliteDialect, statementsOn, type SqliteTx, type Statements } from './sqlite-tx.ts';
+import { openTurns } from '../turns.ts';
 
 export interface ReadSqliteOptions {
   readonly file: string;
@@ -53,7 +53,7 @@ export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
 }
 
 /** Runs `work` in one state of the file, on a connection that nothing else uses meanwhile. */
-export async function inOneState<Result>(
+async function inOneState<Result>(
   { db, statements }: Reader,
   work: (tx: SqliteTx) => Promise<Result>,
   delay?: () => Promise<void>,
@@ -71,7 +71,7 @@ const idleMs = 5_000;
 /** Open at once, at most; further reads wait. */
 const mostReaders = 4;
 
-export interface Reader {
+interface Reader {
   readonly db: Connection;
   readonly statements: Statements;
 }
@@ -179,4 +179,44 @@ function nextBatch(rows: Iterator<Cells>, most: number): readonly Cells[] {
     length += lengthOf(value);
   }
   return batch;
+}
+
+export type WatchedSqlite = ReturnType<typeof watchSqlite>;
+
+/**
+ * A SQLite file that is read for days on one connection, which stays open. One connection serves both, one call after
+ * the other: a worker watches many files, and each connection costs descriptors and pages in memory. Numbers of two
+ * connections have nothing to do with each other, so it is never replaced. Nothing is opened before something is asked.
+ */
+export function watchSqlite(options: ReadSqliteOptions) {
+  const { file, openReader, explain, cacheKiB, delay } = options;
+  const turns = openTurns();
+  let opened: Reader | null = null;
+  let isClosed = false;
+
+  const use = async <Result>(work: (reader: Reader) => Promise<Result>): Promise<Result> =>
+    await turns.take(
+      async () =>
+        await explained(explain, async () => {
+          if (isClosed) throw new TypeError(`${file} was closed`);
+          opened ??= readerOn(openReader(), cacheKiB);
+          return await work(opened);
+        }),
+    );
+
+  return {
+    read: async <Result>(work: (tx: SqliteTx) => Promise<Result>) =>
+      await use(async (reader) => await inOneState(reader, work, delay)),
+    /**
+     * Another number whenever something was committed to the file, by this process or another. Asked for in front of a
+     * read, it shows later whether that read is still current.
+     */
+    mark: async () => await use(async ({ db }) => Number(db.pragma('data_version', { simple: true }))),
+    [Symbol.asyncDispose]: async () =>
+      await turns.take(async () => {
+        isClosed = true;
+        opened?.db.close();
+        opened = null;
+      }),
+  };
 }

@@ -70,7 +70,7 @@ const idsIn = (entity: EntityName, name: string): readonly unknown[] =>
 async function damaged(): Promise<unknown> {
   await using closed = await accessSink({ type: 'jsonl', directory: folder }).openClosedFiles();
   const how = { signal: new AbortController().signal, onProgress: () => undefined };
-  return (await closed?.contents(identity().connector, how))?.damaged;
+  return (await closed?.check(identity().connector, how))?.damaged;
 }
 
 /** A run that has ended: its files are closed. */

@@ -7,7 +7,7 @@ import { tableName } from '../../../src/sinks/postgres/records/names.ts';
 import { quoted } from '../../../src/sql/quoted.ts';
 import type { Tx } from '../../../src/sql/database.ts';
 import type { Stamp } from '../../../src/sinks/ledger/record-table.ts';
-import { fencedTransact } from '../../../src/sinks/postgres/lease/fenced.ts';
+import { fencedTransact } from '../../../src/sinks/postgres/lease/leases.ts';
 import type { Bench } from '../../contracts/sink/fixture.ts';
 import { identity, member, members, news, onlyPartition, page } from '../../contracts/sink/fixture.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Column, EntityTable, FieldType } from '../../../src/core/records.ts';
-import { columnsThatFit } from '../../../src/sinks/postgres/records/row-limits.ts';
+import { columnsThatFit } from '../../../src/sinks/postgres/records/record-tables.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import {

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { openSqlite, type Connection } from '../../../src/sql/sqlite/open-sqlite.ts';
-import { watchSqlite, type WatchedSqlite } from '../../../src/sql/sqlite/watch-sqlite.ts';
+import { watchSqlite, type WatchedSqlite } from '../../../src/sql/sqlite/read-sqlite.ts';
 import { it } from '../../support/it.ts';
 import { writerOf } from '../../support/sql/databases.ts';
 

@@ -42,7 +42,7 @@ export async function checkClosedFiles(
     if (own.name !== sink.name) continue;
     const what = `files of ${name}`;
     try {
-      const checked = isDeep ? await compareContents(context, closed, name) : await closed.lengths(name);
+      const checked = isDeep ? await compareContents(context, closed, name) : await closed.check(name);
       const isSound = checked.damaged.length === 0;
       (isSound ? sound : damaged).push(...resultsOf(what, name, checked, context.program, isDeep));
     } catch (error) {
@@ -78,7 +78,7 @@ async function compareContents(
   connector: ConnectorName,
 ): Promise<CheckedFiles> {
   using shown = openCheckProgress(context);
-  return await closed.contents(connector, {
+  return await closed.check(connector, {
     signal: context.signal,
     onProgress: ({ files, allFiles, bytes, allBytes }) =>
       shown.tell(() => {

@@ -4,7 +4,6 @@ import { ConnectorBusyError } from '../../acquire-errors.ts';
 import type { LastCommits } from '../../ledger/known-overview.ts';
 import { parseHolder } from '../../stored-json.ts';
 import { columnOf, cellOf, type Tx } from '../../../sql/database.ts';
-import type { LeaseSession } from './lease-session.ts';
 import type { WriteTx } from '../../../sql/postgres/server.ts';
 
 /** How long a lease lasts without renewal, by the server's clock. */
@@ -134,7 +133,7 @@ export async function raiseSeq(tx: Tx, connector: ConnectorName, least: number):
 
 /** Ends a lease at once. */
 export async function endLease(
-  session: Pick<LeaseSession, 'rows'>,
+  session: Pick<Tx, 'rows'>,
   lease: { readonly connector: ConnectorName; readonly epoch: number },
 ): Promise<void> {
   await session.rows(

@@ -1,4 +1,4 @@
-import { systemClock } from '../../../core/clock.ts';
+import { systemClock, instant, type Clock } from '../../../core/clock.ts';
 import type { ConnectorName } from '../../../core/names.ts';
 import type { SyncError } from '../../../core/errors.ts';
 import { ConnectorBusyError, lostCommitsError, overtakenError, releasedError } from '../../acquire-errors.ts';
@@ -7,10 +7,8 @@ import { writeJson } from '../../../core/json-text.ts';
 import type { Taken } from '../../ledger/driver.ts';
 import { toSinkError } from '../sink-error.ts';
 import type { Server, WriteTx } from '../../../sql/postgres/server.ts';
-import type { OpenedSchema } from '../open-ledger.ts';
+import { type OpenedSchema, timelineSql } from '../open-ledger.ts';
 import { openTurns } from '../../../sql/turns.ts';
-import { keepLeaseSession, type LeaseSession } from './lease-session.ts';
-import { fencedRead, fencedTransact, type Fence } from './fenced.ts';
 import {
   endLease,
   keepNewest,
@@ -18,7 +16,13 @@ import {
   renewLeases,
   takeLease,
   type LastTokens,
+  newToken,
 } from './lease-rows.ts';
+import type { TransactHow } from '../../../sql/database.ts';
+import { lostConnection, failingOf } from '../../../sql/postgres/postgres-error.ts';
+import { keepalives } from '../../../sql/postgres/connections.ts';
+import { settingSql, txOn, type PostgresTx as Tx } from '../../../sql/postgres/session.ts';
+import { readSettingsIn } from '../../../sql/postgres/transaction-settings.ts';
 
 const renewMs = 8_000;
 const retryMs = 1_000;
@@ -240,4 +244,187 @@ async function overtakeLost(own: OwnLeases, found: Pick<Server, 'transact'>): Pr
 
 function overtakenOf({ connector, epoch, hasLost }: OwnLease): SyncError {
   return hasLost ? lostCommitsError(connector) : overtakenError({ connector, epoch: epoch ?? 0 });
+}
+
+/** A lease, as its holder's transactions need it. */
+interface Fence {
+  readonly server: Server;
+  readonly clock: Clock;
+  readonly connector: ConnectorName;
+  readonly epoch: number;
+  /** Of its commits; changed only in its turn. */
+  readonly tokens: LastTokens;
+  /**
+   * Throws `SyncError` FENCED once the lease has been given back or overtaken. One that another process may have taken,
+   * because its renewal failed for too long, is renewed first.
+   */
+  readonly checkLease: () => Promise<void>;
+  /** Why it may no longer write. */
+  readonly overtaken: () => SyncError;
+}
+
+/**
+ * One transaction of the lease's holder. The counter's row is the fence: a takeover raises the epoch there and waits
+ * for a transaction that has locked it; the old holder then finds no row.
+ */
+export function fencedTransact(fence: Fence): Taken['transact'] {
+  const { server, clock, connector, epoch, tokens } = fence;
+  return async (run, work, how: TransactHow = {}) => {
+    await fence.checkLease();
+    const done = await server.transact(async (tx) => {
+      const token = newToken(tx, connector, tokens);
+      const lock = async (): Promise<number> => {
+        const found = await tx.first<{ seq: number; isSame: boolean; isWhole: boolean | null }>(
+          `SELECT seq, ${timelineSql} = (SELECT timeline FROM _sync_meta WHERE one = 1) AS is_same,
+             last_commit = ANY(:tokens::uuid[]) AS is_whole
+           FROM _sync_counters WHERE connector = :connector AND epoch = :epoch FOR NO KEY UPDATE`,
+          { connector, epoch, tokens: [...tokens] },
+        );
+        if (found === undefined) throw fence.overtaken();
+        // Behind a pooler no connection breaks when its server gives way to a standby, or is killed.
+        if (!found.isSame || found.isWhole !== true) throw lostConnection('the server is another one');
+        return found.seq;
+      };
+      let locked: Promise<number> | null = null;
+      let taken = 0;
+      const takeSeqs = async (count: number): Promise<number> => {
+        locked ??= lock();
+        const seq = await locked;
+        const first = seq + taken + 1;
+        taken += count;
+        return first;
+      };
+      const result = await work(tx, { run, now: instant(clock.now()), takeSeqs });
+      await takeSeqs(0);
+      tx.put(
+        `UPDATE _sync_counters SET seq = seq + :taken, last_commit = :token::uuid WHERE connector = :connector`,
+        { connector, taken, token },
+      );
+      return result;
+    }, how);
+    keepNewest(tokens);
+    return done;
+  };
+}
+
+/** One snapshot of what the lease's holder may see. `work` runs again as in `transact`. */
+function fencedRead(fence: Fence): Taken['read'] {
+  const { server, connector, epoch } = fence;
+  return async (work) => {
+    await fence.checkLease();
+    return await server.whileAway(
+      async () =>
+        await server.read(async (tx) => {
+          const found = await tx.first(
+            `SELECT 1 AS one FROM _sync_counters WHERE connector = :connector AND epoch = :epoch`,
+            { connector, epoch },
+          );
+          if (found === undefined) throw fence.overtaken();
+          return await work(tx);
+        }),
+    );
+  };
+}
+
+const ofSession = { ...keepalives, idle_session_timeout: '0' };
+const deadlineMs = 10_000;
+const keyOf = 'hashtextextended(:name, 0)';
+
+/**
+ * The connection that holds the locks of this process's leases. It ends with the process, and its locks are free at
+ * once, long before the leases expire.
+ */
+type LeaseSession = Awaited<ReturnType<typeof openLeaseSession>>;
+
+/** The session of a process's leases: opened for the first use, and again for the first one after `onLost`. */
+function keepLeaseSession(server: Server, schema: string, onLost: () => void) {
+  let session: Promise<LeaseSession> | null = null;
+  return {
+    current: async (): Promise<LeaseSession> => {
+      const opening = (session ??= openLeaseSession(server, schema, () => {
+        session = null;
+        onLost();
+      }));
+      try {
+        return await opening;
+      } catch (error) {
+        if (session === opening) session = null;
+        throw error;
+      }
+    },
+    end: async (): Promise<void> => {
+      const opened = session;
+      session = null;
+      await (await opened?.catch(() => null))?.end();
+    },
+  };
+}
+
+/** `onLost` is called once, when the connection is lost or hangs, and not after `end`. */
+async function openLeaseSession(server: Server, schema: string, onLost: () => void) {
+  const client = await server.connect();
+  let isOver = false;
+  const end = async (): Promise<void> => {
+    isOver = true;
+    await client.end().catch(() => undefined);
+  };
+  const lose = (): void => {
+    if (isOver) return;
+    void end();
+    onLost();
+  };
+  client.on('error', lose);
+  client.on('end', lose);
+  const tx = txOn(client);
+  const ask: Tx['rows'] = async (sql, values) => {
+    const timer = setTimeout(lose, deadlineMs);
+    try {
+      // A packet is a transaction, also without BEGIN.
+      tx.put(readSettingsIn(schema));
+      return await tx.rows(sql, values);
+    } catch (error) {
+      // Also where its server has become a standby: the next session is with another one.
+      if (failingOf(error) === 'connection') lose();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+  // Leases are taken, renewed and given back at the same time, but the client runs one statement after the other.
+  const inOrder = openTurns().take;
+  const rows: Tx['rows'] = async (sql, values) => await inOrder(async () => await ask(sql, values));
+  try {
+    const [own] = await rows<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+    // A pooler reports other numbers to its clients.
+    const pid = own !== undefined && 'processID' in client && client.processID === own.pid ? own.pid : null;
+    // The lock of a lost host is free again as soon as the server notices the loss.
+    if (pid !== null) await client.query(settingSql(ofSession, 'session'));
+    return {
+      /** Each statement runs in a separate transaction. One that takes ten seconds ends the session. */
+      rows,
+      /**
+       * The server's process for this connection; null where a pooler is between: its locks would be those of the next
+       * client.
+       */
+      pid,
+      /**
+       * Never waits; false where another session has the lock, or a pooler is between. Locks that this one has it would
+       * get again.
+       */
+      tryLock: async (name: string): Promise<boolean> => {
+        if (pid === null) return false;
+        const [found] = await rows<{ isLocked: boolean }>(
+          `SELECT pg_try_advisory_lock(${keyOf}) AS is_locked`,
+          { name },
+        );
+        return found?.isLocked === true;
+      },
+      unlock: async (name: string): Promise<void> =>
+        void (await rows(`SELECT pg_advisory_unlock(${keyOf})`, { name })),
+      end,
+    };
+  } catch (error) {
+    await end();
+    throw error;
+  }
 }

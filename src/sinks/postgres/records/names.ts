@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { quoted } from '../../../sql/quoted.ts';
 import { indexSuffixes } from '../../records/own-names.ts';
 
 /** PostgreSQL truncates longer names, and only raises a notice. */
@@ -17,9 +16,4 @@ export function tableName(connector: string, entity: string): string {
   if (whole.length <= mostTableBytes) return whole;
   const hash = createHash('sha256').update(whole).digest('hex').slice(0, hashLength);
   return `${whole.slice(0, mostTableBytes - hashLength - 3)}___${hash}`;
-}
-
-/** An entity's table as statements name it. */
-export function quotedTable(connector: string, entity: string): string {
-  return quoted(tableName(connector, entity));
 }

@@ -1,18 +1,49 @@
-import type { Column } from '../../../core/records.ts';
-import type { Tx } from '../../../sql/database.ts';
-import type { BinaryType, BinaryValue } from '../../../sql/postgres/encode-binary.ts';
+import {
+  type Column,
+  type FieldType,
+  keyTextOf,
+  type ColumnValue,
+  type EntityTable,
+  type DerivedColumn,
+  type DerivedKind,
+} from '../../../core/records.ts';
+import { type Tx, cellOf, type Cells } from '../../../sql/database.ts';
+import {
+  type BinaryType,
+  type BinaryValue,
+  encodeArray,
+  encodeRows,
+} from '../../../sql/postgres/encode-binary.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { textHash } from '../../../sql/text-hash.ts';
-import type { RecordTables } from '../../ledger/driver.ts';
-import type { Stamp } from '../../ledger/record-table.ts';
+import type { RecordTables, CellColumn, CellTable, CellType } from '../../ledger/driver.ts';
+import type { FoundBy, OwnedRow, RecordTable, Stamp, TablePlace } from '../../ledger/record-table.ts';
 import type { MovedRow } from '../../records/fill-from-extra.ts';
-import { asOfName, historyName } from '../../records/own-names.ts';
-import { recordTables } from '../../records/record-tables.ts';
+import { asOfName, historyName, rowOwn } from '../../records/own-names.ts';
+import {
+  recordTables,
+  sourceOf,
+  type FoundView,
+  type ShownView,
+  type Views,
+} from '../../records/record-tables.ts';
 import { binaryType, canonicalKey, sqlType } from '../column-types.ts';
-import { findViews, putView } from './current-views.ts';
 import { tableName } from './names.ts';
-import { fromArrays, insertRows, keyColumn, openRecordTable } from './open-record-table.ts';
-import { checkRoom, columnsThatFit, usedColumns } from './row-limits.ts';
+import { SyncError } from '../../../core/errors.ts';
+import type { Instant } from '../../../core/clock.ts';
+import { postgresTx } from '../../../sql/postgres/session.ts';
+import { columnsMissingIn, isJsonColumn } from '../../decisions/stored-table.ts';
+import {
+  keyedColumns,
+  keyedRow,
+  storedColumns,
+  storedRow,
+  type KeyedCells,
+  type NewestRow,
+  type StoredCells,
+} from '../../records/mark-rows.ts';
+import { createHash } from 'node:crypto';
+import { timeForm } from '../../../core/times.ts';
 
 /** Tables of records in the schema of the transaction. */
 export function postgresTables(schema: string): RecordTables {
@@ -27,7 +58,7 @@ export function postgresTables(schema: string): RecordTables {
     keyColumns: () => [keyColumn.name],
     ownerIndexEnding: ' WHERE _deleted_at IS NULL',
     replacesViews: true,
-    open: openRecordTable,
+    rows: (place, name) => ({ ...findAndPut(quoted(name), place), ...findRows(quoted(name), place.table) }),
     asOfSql: (name) => {
       const history = quoted(historyName(name));
       return `CREATE FUNCTION ${quoted(asOfName(name))}(moment timestamptz) RETURNS SETOF ${history} LANGUAGE sql STABLE AS $$
@@ -86,4 +117,451 @@ async function writeMoved(
      FROM ${arrays.sql} WHERE t._row = v.c0`,
     { ...arrays.valuesOf(moved), now, run },
   );
+}
+
+/* What a table of PostgreSQL holds at most, in pages of 8 KiB: https://www.postgresql.org/docs/current/limits.html */
+
+const mostColumns = 1_600;
+const mostRowBytes = 8_160;
+/** `_row` and `ownColumns` of record-tables.ts. */
+const ownColumnCount = 11;
+/** `_valid_from` and `_valid_seq`, of rows with versions. */
+const versionColumnCount = 2;
+/** Of all of them at their widest, with what aligns them. */
+const ownBytes = 232;
+const tupleHeaderBytes = 23;
+/** A long text or document leaves a pointer of 18 bytes in the row. */
+const pointerBytes = 18;
+const widths: Readonly<Record<FieldType, number>> = {
+  string: pointerBytes,
+  integer: 8,
+  number: 8,
+  boolean: 1,
+  object: pointerBytes,
+  array: pointerBytes,
+  any: pointerBytes,
+};
+
+/** How many columns the table has had; dropped ones count too. Zero where there is none. */
+async function usedColumns(tx: Tx, table: string): Promise<number> {
+  const sql =
+    'SELECT count(*) FROM pg_catalog.pg_attribute WHERE attrelid = to_regclass(:table) AND attnum > 0';
+  return (await cellOf<number>(tx, sql, { table })) ?? 0;
+}
+
+/** As many of the columns as the table has room for, from the first on. `used`: as `usedColumns` gives it. */
+export function columnsThatFit(
+  stored: readonly Column[],
+  added: readonly Column[],
+  used: number,
+): readonly Column[] {
+  let fitting = added;
+  while (fitting.length > 0 && problemOf([...stored, ...fitting], totalOf(used, fitting)) !== null) {
+    fitting = fitting.slice(0, -1);
+  }
+  return fitting;
+}
+
+/**
+ * Throws `SyncError` SINK_INCOMPATIBLE where the table has no room for these columns, or a row whose columns all hold
+ * something would not fit. The server notices the first when it gets the statement, and the second only with such a
+ * row.
+ */
+function checkRoom(
+  { connector, table: { entity }, stored, versions }: TablePlace,
+  added: readonly Column[],
+  used: number,
+): void {
+  const more = versions?.isNew === true ? versionColumnCount : 0;
+  const problem = problemOf([...stored, ...added], totalOf(used, added) + more);
+  if (problem === null) return;
+  throw new SyncError(
+    `PostgreSQL has no room for the table of ${connector}/${entity}: ${problem}. ` +
+      'Declare fewer fields in its definition: fields that are not declared are kept in _extra.',
+    { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { connector, entity } },
+  );
+}
+
+function totalOf(used: number, added: readonly Column[]): number {
+  return (used === 0 ? ownColumnCount : used) + added.length;
+}
+
+function problemOf(columns: readonly Column[], total: number): string | null {
+  if (total > mostColumns) {
+    const dropped = total - ownColumnCount - columns.length;
+    const ofThem = [
+      `${columns.length} for fields`,
+      `${ownColumnCount} of the program`,
+      ...(dropped > 0 ? [`${dropped} dropped or added by others`] : []),
+    ];
+    return `it would have ${total} columns (${ofThem.join(', ')}), and a table has ${mostColumns} at most`;
+  }
+  const bytes = leastBytes(columns, total);
+  return bytes > mostRowBytes
+    ? `a row whose ${columns.length} fields are all there would take ${bytes} bytes even with every long value stored apart, and a row has ${mostRowBytes} at most`
+    : null;
+}
+
+/** Numbers begin at multiples of 8. */
+function leastBytes(columns: readonly Column[], total: number): number {
+  const begin = aligned(tupleHeaderBytes + Math.ceil(total / 8)) + ownBytes;
+  return columns.reduce((at, { type }) => (widths[type] === 8 ? aligned(at) : at) + widths[type], begin);
+}
+
+function aligned(bytes: number): number {
+  return Math.ceil(bytes / 8) * 8;
+}
+
+/** The cost of every record of a page: a search for its key, and a write where it is new or changed. */
+function findAndPut(name: string, place: TablePlace) {
+  const found = `SELECT ${storedColumns.map((column) => `t.${column}`).join(', ')}, k.n
+    FROM unnest(:keys::bytea[]) WITH ORDINALITY AS k(key, n) JOIN ${name} AS t ON t._key = k.key`;
+  const inserting = insertOf(name, place.table);
+  const updating = updateOf(name, place);
+  return {
+    find: async (tx: Tx, records: readonly FoundBy[]) => {
+      const keys = encodeArray(
+        'bytea',
+        records.map(({ keyText }) => textHash(keyText)),
+      );
+      const rows = await postgresTx(tx).arrays(found, { keys });
+      return new Map(
+        (rows as StoredCells[]).map((row) => [records[(row[6] ?? 0) - 1]?.keyText ?? '', storedRow(row)]),
+      );
+    },
+    put: async (tx: Tx, rows: readonly NewestRow[], stamp: Stamp) => {
+      const isNew = (one: NewestRow): boolean => one.owner !== undefined;
+      inserting(tx, rows.filter(isNew), stamp);
+      updating(
+        tx,
+        rows.filter((one) => !isNew(one)),
+        stamp,
+      );
+      return Promise.resolve();
+    },
+  };
+}
+
+/** By owner and by key. */
+function findRows(name: string, table: EntityTable): Pick<RecordTable, 'liveRows' | 'countLive' | 'rowsOf'> {
+  return {
+    liveRows: async (tx, owners, limit) =>
+      await tx.rows<OwnedRow>(
+        `SELECT few.row, few.owner, few.changed_at FROM (
+           SELECT v.n, v.owner, live.row, live.changed_at FROM ${ofOwners}
+           CROSS JOIN LATERAL (SELECT t._row AS row, t._changed_at AS changed_at FROM ${name} AS t WHERE ${isInOwner}
+             ORDER BY t._row LIMIT :limit) AS live
+           LIMIT :limit) AS few
+         ORDER BY few.n, few.row`,
+        { v: owners, limit },
+      ),
+    countLive: async (tx, owners, most) => {
+      const counted = await tx.rows<{ readonly owner: number; readonly live: number }>(
+        `SELECT v.owner, (SELECT count(*) FROM (SELECT 1 FROM ${name} AS t WHERE ${isInOwner} LIMIT :most) AS live) AS live
+         FROM ${ofOwners}`,
+        { v: owners, most },
+      );
+      return new Map(counted.flatMap(({ owner, live }) => (live > 0 ? [[owner, live]] : [])));
+    },
+    rowsOf: async (tx, keyTexts) => {
+      const known = keyTexts.flatMap((text) => {
+        const canonical = canonicalKey(table, text);
+        return canonical === null ? [] : [{ text, key: textHash(canonical) }];
+      });
+      if (known.length === 0) return new Map();
+      const found = await tx.rows<KeyedCells & { readonly n: number }>(
+        `SELECT k.n, ${keyedColumns(table)} FROM {k: key bytea, n} JOIN ${name} AS t ON t._key = k.key`,
+        { k: known },
+      );
+      return new Map(found.map((cells) => [known[cells.n - 1]?.text ?? '', keyedRow(cells, table)]));
+    },
+  };
+}
+
+/**
+ * Through the index on the owner, one partition after the other: what is LATERAL can be looked up in no other order,
+ * and as soon as there are enough rows it stops. Sorted before its limit, it would read the rows of all of them
+ * wherever the server has no statistics yet.
+ */
+const ofOwners = '{v: owner bigint, after bigint, n}';
+const isInOwner = 't._partition = v.owner AND t._row > v.after AND t._deleted_at IS NULL';
+
+type Writing = (tx: Tx, rows: readonly NewestRow[], stamp: Stamp) => void;
+
+/** The keys are new, and no other process may add any. */
+function insertOf(name: string, table: EntityTable): Writing {
+  const put = rowsInto(name, [keyColumn, ...rowOwn, ...table.columns]);
+  return (tx, rows, { now, run }) => {
+    if (rows.length > 0) put(tx, cellsOf(rows, now, run));
+  };
+}
+
+function* cellsOf(
+  rows: readonly NewestRow[],
+  now: Instant,
+  run: string,
+): Generator<readonly BinaryValue[], void> {
+  for (const { row, record, seq, owner = null } of rows) {
+    const { keyText, extra, hash, volatileHash, values } = record;
+    yield [textHash(keyText), row, extra, now, now, run, seq, hash, volatileHash, null, owner, ...values];
+  }
+}
+
+/** Key columns are not set: their values are the same. Undeclared columns lose their old value. */
+function updateOf(name: string, { table, stored }: TablePlace): Writing {
+  const columns: readonly (ArrayOf<NewestRow> & { readonly name: string })[] = [
+    { name: '_row', type: 'bigint', of: ({ row }) => row },
+    { name: '_extra', type: 'json', of: ({ record }) => record.extra },
+    { name: '_seq', type: 'bigint', of: ({ seq }) => seq },
+    { name: '_hash', type: 'text', of: ({ record }) => record.hash },
+    { name: '_volatile_hash', type: 'text', of: ({ record }) => record.volatileHash },
+    ...table.columns.flatMap((column, index) =>
+      table.key.includes(column.name)
+        ? []
+        : [
+            {
+              name: quoted(column.name),
+              type: binaryType[column.type],
+              of: ({ record }: NewestRow) => record.values[index] ?? null,
+            },
+          ],
+    ),
+  ];
+  const sets = [
+    ...columns.flatMap((column, index) => (index === 0 ? [] : [`${column.name} = v.c${index}`])),
+    ...columnsMissingIn(stored, table.columns).map((column) => `${quoted(column.name)} = NULL`),
+  ];
+  const arrays = fromArrays(columns);
+  const sql = `UPDATE ${name} AS t
+    SET ${sets.join(', ')}, _changed_at = :now::timestamptz, _run_id = :run, _deleted_at = NULL
+    FROM ${arrays.sql} WHERE t._row = v.c0`;
+  return (tx, rows, { now, run }) => {
+    if (rows.length > 0) tx.put(sql, { ...arrays.valuesOf(rows), now, run });
+  };
+}
+
+/** A column of rows that a statement is given as an array. */
+interface ArrayOf<Row> {
+  readonly type: BinaryType;
+  readonly of: (row: Row) => BinaryValue;
+}
+
+/** Rows as the table `v`, whose columns are `c0`, `c1` and so on. */
+function fromArrays<Row>(columns: readonly ArrayOf<Row>[]) {
+  const [arrays, names] = [columns.map(({ type }, n) => `:c${n}::${type}[]`), columns.map((_, n) => `c${n}`)];
+  return {
+    sql: `unnest(${arrays.join(', ')}) AS v(${names.join(', ')})`,
+    valuesOf: (rows: readonly Row[]): Readonly<Record<string, Buffer>> =>
+      Object.fromEntries(columns.map(({ type, of }, n) => [`c${n}`, encodeArray(type, rows.map(of))])),
+  };
+}
+
+const cellTypes: Readonly<Record<CellType, BinaryType>> = {
+  ...binaryType,
+  time: 'timestamptz',
+  flag: 'integer',
+  bytes: 'bytea',
+};
+
+/** By which rows of records are found. */
+const keyColumn = { name: '_key', type: 'bytes' } as const;
+
+/** Puts rows straight into a table, with cells in the order of the columns. */
+function rowsInto(
+  name: string,
+  columns: readonly CellColumn[],
+): (tx: Tx, rows: Iterable<readonly BinaryValue[]>) => void {
+  const names = columns.map((column) => quoted(column.name));
+  const types = columns.map(({ type }) => cellTypes[type]);
+  const copy = `COPY ${name} (${names.join(', ')}) FROM STDIN (FORMAT binary)`;
+  return (tx, rows) => postgresTx(tx).put(copy, {}, encodeRows(types, rows));
+}
+
+/** `RecordTables.insertRows`. */
+export async function insertRows(
+  tx: Tx,
+  { name, columns, key }: CellTable,
+  given: readonly Cells[],
+): Promise<void> {
+  // `as`: as the columns say.
+  const rows = given as readonly (readonly BinaryValue[])[];
+  if (key === null) {
+    rowsInto(quoted(name), columns)(tx, rows);
+    return;
+  }
+  const indexes = key.map((part) => columns.findIndex((column) => column.name === part));
+  const keyOf = (cells: Cells): Buffer =>
+    textHash(keyTextOf(indexes.map((index) => (cells[index] ?? null) as ColumnValue)));
+  rowsInto(quoted(name), [keyColumn, ...columns])(
+    tx,
+    rows.map((cells) => [keyOf(cells), ...cells]),
+  );
+}
+
+const made = 'Made by connector-sync: ';
+
+/**
+ * A view keeps its columns in their order, because PostgreSQL replaces no other one, and drops none that others are
+ * made of.
+ */
+export function putView(schema: string): Views['putView'] {
+  return (tx, view, found) => put(tx, schema, view, found);
+}
+
+function put(
+  tx: Tx,
+  schema: string,
+  { name, connector, entity, columns, derived }: ShownView,
+  found: FoundView | undefined,
+): void {
+  const types = new Map(columns.map((column) => [column.name, column.type]));
+  const shown = [
+    ...columns.map((column) => ({
+      name: column.name,
+      type: binaryType[column.type],
+      sql: quoted(column.name),
+    })),
+    ...derived.map((column) => ({
+      name: column.name,
+      type: derivedTypes[column.as],
+      sql: derivedSql(column, types),
+    })),
+  ];
+  const byName = new Map(shown.map((column) => [column.name, column]));
+  const isReplaced = found?.columns?.every((column) => byName.get(column.name)?.type === column.type) ?? true;
+  if (!isReplaced && found?.isUsed === true) return;
+  const before = new Set(isReplaced ? found?.columns?.map((column) => column.name) : []);
+  const ordered = [
+    ...[...before].flatMap((column) => byName.get(column) ?? []),
+    ...shown.filter((column) => !before.has(column.name)),
+  ];
+  const list = ordered.map((column) => `${column.sql} AS ${quoted(column.name)}`).join(', ');
+  const table = `${quoted(schema)}.${quoted(tableName(connector, entity))}`;
+  const select = `SELECT ${list} FROM ${table} WHERE _deleted_at IS NULL`;
+  const hash = createHash('sha256').update(select).digest('hex').slice(0, 10);
+  const wanted = `${made}rows of ${connector}/${entity} that are not deleted (${hash})`;
+  if (found?.text === wanted) return;
+  const view = quoted(name);
+  if (!isReplaced) tx.put(`DROP VIEW ${view}`);
+  tx.put(`CREATE OR REPLACE VIEW ${view} AS ${select}`);
+  tx.put(`COMMENT ON VIEW ${view} IS '${wanted}'`);
+}
+
+/** `types`: of the columns that it is made of. */
+function derivedSql(column: DerivedColumn, types: ReadonlyMap<string, FieldType>): string {
+  const {
+    from: [first = ''],
+    path,
+    as,
+  } = column;
+  const source = sourceOf(column);
+  if (as === 'texts') return joinedTexts(takeableJson(source), path);
+  if (!isJsonColumn(types.get(first) ?? 'string')) return convertText(`${source}::text`, as);
+  const steps = path.map((step) => ` -> '${step.replaceAll("'", "''")}'`).join('');
+  return `(SELECT ${convertText('t', as)} FROM (${scalarIn(source, steps)}) AS scalar)`;
+}
+
+/** Texts in the order of the document. */
+function joinedTexts(json: string, path: readonly string[]): string {
+  let value = json;
+  const loops: string[] = [];
+  for (const step of path) {
+    if (step !== '*') {
+      value = `(${value} -> '${step.replaceAll("'", "''")}')`;
+      continue;
+    }
+    const each = `e${loops.length}`;
+    loops.push(`LATERAL (SELECT ${value} AS v) AS ${each}v CROSS JOIN LATERAL (
+      SELECT value, n FROM json_each(CASE json_typeof(${each}v.v) WHEN 'object' THEN ${each}v.v ELSE '{}'::json END) WITH ORDINALITY AS o(key, value, n)
+      UNION ALL
+      SELECT value, n FROM json_array_elements(CASE json_typeof(${each}v.v) WHEN 'array' THEN ${each}v.v ELSE '[]'::json END) WITH ORDINALITY AS a(value, n)
+    ) AS ${each}`);
+    value = `${each}.value`;
+  }
+  const order = loops.map((_, depth) => `e${depth}.n`);
+  loops.push(`LATERAL (SELECT ${value} AS v) AS found`);
+  const by = order.length === 0 ? '' : ` ORDER BY ${order.join(', ')}`;
+  return `(SELECT string_agg(found.v #>> '{}', ''${by}) FROM ${loops.join(' CROSS JOIN ')} WHERE json_typeof(found.v) = 'string') COLLATE "C"`;
+}
+
+export const findViews: Views['findViews'] = async (tx, names) => {
+  if (names.length === 0) return new Map();
+  const rows = await tx.rows<Omit<FoundView, 'columns'> & { readonly columns: string }>(
+    `SELECT c.relname::text AS name, coalesce(m.text, '') AS text, coalesce(starts_with(m.text, '${made}'), false) AS is_own,
+       (SELECT coalesce(json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, NULL)) ORDER BY a.attnum), '[]')::text FROM pg_catalog.pg_attribute AS a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
+       EXISTS (SELECT 1 FROM pg_catalog.pg_depend AS d JOIN pg_catalog.pg_rewrite AS r ON r.oid = d.objid
+        WHERE d.classid = 'pg_rewrite'::regclass AND d.refobjid = c.oid AND r.ev_class <> c.oid) AS is_used
+     FROM pg_catalog.pg_class AS c
+     CROSS JOIN LATERAL (SELECT CASE WHEN c.relkind = 'v' THEN obj_description(c.oid, 'pg_class') END) AS m(text)
+     WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relname IN {names text}`,
+    { names },
+  );
+  return new Map(
+    rows.map((row) => [row.name, { ...row, columns: JSON.parse(row.columns) as FoundView['columns'] }]),
+  );
+};
+
+/** What a derived column is in PostgreSQL. */
+const derivedTypes: Readonly<Record<DerivedKind, string>> = {
+  texts: 'text',
+  string: 'text',
+  integer: 'bigint',
+  number: 'double precision',
+  boolean: 'boolean',
+  timestamp: 'timestamp with time zone',
+  unix: 'timestamp with time zone',
+  unixMs: 'timestamp with time zone',
+};
+
+/** A number as JSON writes it, of a size that a cast can take. */
+const isNumber = String.raw`'^\s*-?(0|[1-9][0-9]{0,250})(\.[0-9]{1,250})?([eE][+-]?[0-9]{1,3})?\s*$'`;
+const isInteger = String.raw`'^\s*-?(0|[1-9][0-9]{0,18})\s*$'`;
+const isTime = `'^(${timeForm})$'`;
+
+/**
+ * `text` as a value of a type; null where it is none. A cast that fails would fail the whole statement: each is made
+ * only of what is known to fit, and inside of a CASE, whose branches are not tried before.
+ */
+function convertText(text: string, as: Exclude<DerivedKind, 'texts'>): string {
+  const numeric = `(CASE WHEN ${text} ~ ${isNumber} THEN ${text}::numeric END)`;
+  switch (as) {
+    case 'string':
+      return `${text} COLLATE "C"`;
+    case 'integer':
+      return `CASE WHEN ${text} ~ ${isInteger} THEN CASE WHEN ${text}::numeric BETWEEN -9223372036854775808 AND 9223372036854775807 THEN ${text}::bigint END END`;
+    case 'number':
+      return `CASE WHEN ${numeric} = 0 OR abs(${numeric}) BETWEEN 1e-300 AND 1e308 THEN ${numeric}::double precision END`;
+    case 'boolean':
+      return `CASE WHEN ${text} IN ('true', '1') THEN true WHEN ${text} IN ('false', '0') THEN false END`;
+    case 'timestamp':
+      return `CASE WHEN ${text} ~ ${isTime} THEN CASE
+        WHEN substr(${text}, 9, 2)::integer <= extract(day FROM (substr(${text}, 1, 7) || '-01')::date + interval '1 month -1 day')
+        THEN (replace(${text}, ',', '.') || CASE WHEN ${text} ~ '.{16}.*([ZzCT]|[+-].{2,5})$' THEN '' ELSE ' UTC' END)::timestamptz END END`;
+    case 'unix':
+      return fromSeconds(numeric);
+    case 'unixMs':
+      return fromSeconds(`${numeric} / 1000`);
+  }
+}
+
+/** Years 1 to 9999. */
+function fromSeconds(seconds: string): string {
+  return `CASE WHEN ${seconds} BETWEEN -62135596800 AND 253402300799 THEN to_timestamp((${seconds})::double precision) END`;
+}
+
+/**
+ * What the server cannot take as text, in the escapes of JSON: U+0000, and halves of pairs. Whole pairs are never
+ * stored as escapes.
+ */
+const untakeable = String.raw`(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})`;
+
+/** `json`: a column of type json, as a value whose texts can be taken out. */
+function takeableJson(json: string): string {
+  return `(CASE WHEN strpos(${json}::text, '\\u') = 0 THEN ${json} ELSE regexp_replace(${json}::text, '${untakeable}', '\\1\\\\ufffd', 'g')::json END)`;
+}
+
+/** A question for `t`: the text at a path that is no object and no array. `steps`: such as ` -> 'a' -> 'b'`. */
+function scalarIn(json: string, steps: string): string {
+  return `SELECT CASE WHEN json_typeof(v) NOT IN ('object', 'array') THEN v #>> '{}' END AS t FROM (SELECT ${takeableJson(json)}${steps} AS v) AS found`;
 }
