@@ -128,13 +128,6 @@ describe('the board', () => {
     }
   });
 
-  it('accepts the token as the password of any user or as a bearer token', async () => {
-    for (const authorization of [basic.authorization, `Bearer ${token}`]) {
-      const { status, body } = await ask('/board', { headers: { authorization } });
-      expect([status, body]).toEqual([200, expect.stringContaining('<title>connector-sync</title>')]);
-    }
-  });
-
   it('opens to who has logged in on the pages with a token that may read, and to no forged session', async () => {
     const { cookie } = await openActor(served, token);
     const withCookie = (text: string): RawRequest => ({ headers: { cookie: text } });
