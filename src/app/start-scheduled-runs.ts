@@ -312,7 +312,8 @@ export async function startScheduledRuns(options: ScheduledRunsOptions) {
   return await closable(async (onOpened, stop) => ({
     ...(await openAll(options, onOpened)),
     /**
-     * Runs finish their page and go back to the queue. Idempotent; takes at most `graceMs`, whether Redis answers or not.
+     * Runs finish their page and go back to the queue. Idempotent; takes at most `graceMs`, whether Redis answers or
+     * not.
      */
     stop,
   }));

@@ -127,8 +127,8 @@ export function tellingNotifier(options: NotifierOptions) {
     look,
     /**
      * Sends a message through each of these channels, by the outbox of the first sink that it hears of, and gives up to
-     * ten seconds to all of them. Nothing is sent after it but what is tried again by then. `error` null: the message was
-     * delivered.
+     * ten seconds to all of them. Nothing is sent after it but what is tried again by then. `error` null: the message
+     * was delivered.
      */
     test: async (chosen: readonly NotifySettings[]) => {
       const ends = clock.now() + mostEndMs;

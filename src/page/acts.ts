@@ -73,8 +73,8 @@ export function fingerprint({ title, of }: PreparedAct): string {
 }
 
 /**
- * What a person can do with one connector, with all that the overview shows, with a run or a target: by the functions of
- * the commands and the worker's queue.
+ * Acts of a person on one connector, on all that the overview shows, on a run or a target: by the functions of the
+ * commands and the worker's queue.
  */
 export const acts: Readonly<Record<ActName, Prepare>> = {
   'run-now': async (query, world) => {
