@@ -23,13 +23,13 @@ export interface MonitorOptions extends Pick<HttpServerOptions, 'limits'>, Monit
   /** Absent: only the pages are served. */
   readonly health?: HealthSources;
   readonly metrics?: () => Promise<{ readonly contentType: string; readonly text: string }>;
-  /** What people are to know of the whole process, on every page; null: nothing. */
+  /** A warning about the whole process, shown on every page; null: none. */
   readonly problem?: () => string | null;
   readonly log: JobLog;
   readonly clock?: Clock;
 }
 
-/** What a newer config may change. */
+/** The part that a newer config may change. */
 export interface MonitorContent {
   /** Names that the server is reached by, besides those of this machine. */
   readonly hosts?: readonly string[];
@@ -45,13 +45,13 @@ export interface ServedPages {
   add(server: FastifyInstance, at: PageServer): void;
 }
 
-/** What the server that shows the pages knows. */
+/** Facts of the server that shows the pages. */
 export interface PageServer {
   readonly access: PageAccess;
   readonly retryAfterMs: number;
   /** Further pages of the server, such as `metrics`. */
   readonly links: readonly string[];
-  /** What people are to know of the whole process; null: nothing. */
+  /** A warning about the whole process; null: none. */
   readonly problem: () => string | null;
   readonly log: JobLog;
 }
@@ -127,7 +127,7 @@ function noBoardRoutes(server: FastifyInstance): void {
 const howToSwitchOn =
   'The board is switched off. Set http.token or http.tokens in the config (16 characters or more) and start the worker again.';
 
-/** What readiness is asked of; see `MonitorOptions.health`. */
+/** Sources of readiness; see `MonitorOptions.health`. */
 export interface HealthSources {
   readonly worker: () => Promise<{ readonly isReady: boolean; readonly problems: readonly string[] }>;
   readonly sinks: () => Promise<readonly { readonly name: string; readonly problem: string | null }[]>;

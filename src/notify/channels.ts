@@ -15,7 +15,7 @@ import { hearsOf, type MessageChannel, messageChannels, type Notice } from './no
 /** How long sending one message may take, for whichever channel. */
 export const mostNoticeMs = 10_000;
 
-/** What became of one attempt. `refused`: to repeat it would not help. */
+/** The result of one attempt. `refused`: repeating it would not help. */
 export type Sent =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'refused'; readonly error: string }
@@ -24,7 +24,7 @@ export type Sent =
 export interface ChannelsOptions {
   readonly settings: LocalSettings;
   readonly clock: Clock;
-  /** What keeps notifications from being sent. A person may read it, or a log. */
+  /** Called with the reason why notifications are not sent, for a person or a log. */
   readonly note: (line: string) => void;
 }
 
@@ -134,7 +134,7 @@ interface Call {
   readonly body: string | null;
 }
 
-/** What a receiver does not take is not taken a second time. */
+/** Statuses of a receiver that would refuse the same message again. */
 const refusals: readonly number[] = [400, 413, 415, 422];
 
 async function call(
@@ -214,7 +214,7 @@ async function sendMail(
       to: [...to],
       subject: `[connector-sync] ${notice.title}`,
       text: [notice.text, `Since: ${notice.since}`, `What to do: ${notice.todo}`].join('\n\n'),
-      // Of a message that comes twice it is the same.
+      // The same for a message that is sent twice.
       messageId: `<${notice.id}@connector-sync>`,
       headers: { 'Auto-Submitted': 'auto-generated' },
     });
@@ -263,7 +263,7 @@ function failureOf(error: unknown): Sent {
   return { kind: 'failed', error: `${why} (${code})`, retryAfterMs: 0 };
 }
 
-/** What is used of nodemailer, which is loaded by the first message: most configs send no mail. */
+/** The part of nodemailer that is used. The first message loads it: most configs send no mail. */
 interface Library {
   readonly createTransport: (options: object) => { sendMail(message: object): Promise<unknown> };
 }

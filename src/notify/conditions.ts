@@ -28,7 +28,7 @@ export interface Found extends Detail {
   readonly since: Instant;
 }
 
-/** What holds now of a connector, or of none (''), and the stored conditions that it replaces. */
+/** Conditions that hold now of a connector, or of none (''), and the stored ones that they replace. */
 export interface Compared {
   readonly connector: Condition['connector'];
   readonly found: readonly Found[];
@@ -100,7 +100,7 @@ function ofPurges(work: ConnectorOverview['purgeWork'], nowMs: number): readonly
   return [{ kind: 'purge-unfinished', subject: '', since, text }];
 }
 
-/** What the newest run that ended found. */
+/** Conditions of the newest run that ended. */
 function ofRun(
   { lastEnded, error, failures, partMissing }: ConnectorOverview,
   words: ReadonlySet<Health>,
@@ -160,7 +160,7 @@ function fieldText(news: FieldNews): string {
   return `${entity} has values that do not fit the column ${field}.${canWiden ? widening : ''}`;
 }
 
-/** What concerns no connector alone: of one subject, whose stored condition `before` has. */
+/** A condition that concerns no connector alone: `detail` says from the stored one whether it holds. */
 function ofNone(
   { conditions, nowMs }: FoundState,
   kind: 'config-refused' | 'publication-failed',
@@ -177,7 +177,7 @@ function ofNone(
   };
 }
 
-/** What a worker made of its config. */
+/** How a worker read its config. */
 export interface ReadConfig {
   readonly file: string;
   /** Why it keeps the config before; null: it has this one. */
@@ -186,7 +186,7 @@ export interface ReadConfig {
   readonly isStart?: boolean;
 }
 
-/** What a process made of its config just now. */
+/** Conditions of a config that a process has just read. */
 export function configOf(
   state: FoundState,
   { file, refusal, isStart = false }: ReadConfig,
@@ -197,7 +197,7 @@ export function configOf(
       const text = `A worker on ${host} has read ${file} again and keeps the config before: ${refusal}`;
       return { text, needsPerson: true, host };
     }
-    // What a worker elsewhere has refused is over with its own reload, or where a worker begins with the config.
+    // A refusal by a worker elsewhere ends with that worker's own reload, or when a worker starts with the config.
     return isStart || was?.host === host ? null : was;
   });
 }

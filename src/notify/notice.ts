@@ -10,7 +10,7 @@ import { type Compared, detailOf, detailText, isOfRuns } from './conditions.ts';
 /** A channel that messages are sent to. */
 export type MessageChannel = Exclude<NotifySettings, { readonly type: 'heartbeat' }>;
 
-/** What a receiver gets, as JSON or as text made of it. */
+/** A message as a receiver gets it, as JSON or as text made of it. */
 export interface Notice {
   readonly version: 1;
   /** A message that comes twice has the same. */
@@ -24,7 +24,7 @@ export interface Notice {
   readonly sink: string | null;
   readonly title: string;
   readonly text: string;
-  /** What to do. */
+  /** Advice for a person. */
   readonly todo: string;
   readonly items: readonly ChangedItem[];
 }
@@ -43,7 +43,7 @@ interface Change {
   readonly kind: NoticeKind;
   readonly connector: string | null;
   readonly since: Instant;
-  /** What has come up; of `recovered` what is over. */
+  /** Conditions that have come up; of `recovered`, those that are over. */
   readonly items: readonly ChangedItem[];
   readonly needsPerson: boolean;
 }
@@ -53,7 +53,7 @@ interface KindWords {
   readonly title: (items: number) => string;
   /** Says that it is over, before "since"; null: its end is no news. */
   readonly over: string | null;
-  /** What to do. */
+  /** Advice for a person. */
   readonly todo: (about: string, needsPerson: boolean) => string;
 }
 
@@ -126,8 +126,8 @@ interface AboutHow {
 }
 
 /**
- * What has changed between the stored conditions of one connector (or those of none) and the ones that hold now, with a
- * message for each channel that wants to hear of it. A run that fails again in another way is no change.
+ * Changes between the stored conditions of one connector (or those of none) and the ones that hold now, with a message
+ * for each channel that wants to hear of it. A run that fails again in another way is no change.
  */
 export function noticeChanges(compared: Compared, how: AboutHow): NoticeChanges {
   const { connector, before } = compared;

@@ -275,7 +275,7 @@ function openOutboxes(options: NotifierOptions, channels: Channels, signal: Abor
       used.add(sink.name);
       send(sink);
     },
-    /** Whether something of the sink was compared. */
+    /** True once something of the sink was compared. */
     hasUsed: ({ name }: SinkSettings): boolean => used.has(name),
     /** Resolves when nothing is left to send, or would be sent before `ms`. */
     end: async (ms: number): Promise<void> => {
