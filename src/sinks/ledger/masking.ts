@@ -14,7 +14,7 @@ import { readRows, replaceRows, rowsTable, versionsTable, type ReplacedRow } fro
 import type { RunPlan } from '../sink.ts';
 import { noteAction } from './actions.ts';
 import { storedIdentity } from './connectors.ts';
-import type { Taken } from './driver.ts';
+import { numbered, type Taken } from './driver.ts';
 import { outsideRun, type Ledger } from './ledger.ts';
 import { nothingOlder, readMasks } from './masks.ts';
 import { isClearPosition } from './partitions/keeping.ts';
@@ -504,7 +504,7 @@ async function hideTexts(tx: Tx, { connector, entities, since }: Hiding, isLook 
       if (text === writeJson(value)) continue;
       count += 1;
       if (isLook) continue;
-      if (table === '_sync_partitions') {
+      if (table === numbered.partitions.table) {
         await transitions.hideFailure(tx, { id: Number(one.id), failure: text });
       } else {
         const kind = table === '_sync_conditions' ? `AND ${which}` : '';
