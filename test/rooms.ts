@@ -85,7 +85,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'telemetry/format.ts',
   ],
   // Behind `Provider`, as any other third party would be.
-  sample: ['core', 'definitions', 'service/provider.ts', 'service/api-error.ts'],
+  sample: ['core', 'definitions', 'service'],
   // Notifies people of what is wrong: what ledgers say, compared with what was found last.
   notify: [
     'core',

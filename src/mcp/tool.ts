@@ -17,9 +17,6 @@ export interface ToolWorld {
   readonly program: string;
 }
 
-/** What an agent may call. It reads, and nothing else. */
-export type Tool = ReturnType<typeof tool>;
-
 interface ToolParts<Input extends z.ZodObject> {
   readonly name: string;
   readonly title: string;

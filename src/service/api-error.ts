@@ -1,5 +1,6 @@
 import type { FastifyError, FastifyInstance } from 'fastify';
 import * as z from 'zod';
+import { hasAtMostCharacters } from '../core/characters.ts';
 import { SyncError } from '../core/errors.ts';
 import { writeJson } from '../core/json-text.ts';
 
@@ -141,4 +142,12 @@ export function answerText(answer: unknown): string {
     if (!(error instanceof TypeError)) throw error;
     return writeJson(answer);
   }
+}
+
+/** zod's own `max` counts UTF-16 units, in which an emoji is two. */
+export function textUpTo(most: number): z.ZodString {
+  return z
+    .string()
+    .refine((text) => hasAtMostCharacters(text, most), `Expected at most ${most} characters.`)
+    .meta({ maxLength: most });
 }

@@ -8,10 +8,10 @@ import type { Action, ActionName, Definition, Entity, Param } from '../definitio
 import { copiedFields } from '../engine/prepare/prepare-record.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import { safeBase } from '../sinks/files/safe-file-name.ts';
-import { ApiError, badParameter, notFound } from './api-error.ts';
-import { askProvider, type ProviderFile, type ProviderRequest } from './provider.ts';
-import { textUpTo } from './routes/endpoint.ts';
-import type { ContextStores, KeptConnector } from './store/context-stores.ts';
+import { ApiError, badParameter, notFound, textUpTo } from './api-error.ts';
+import type { SearchAnswer } from '../search/search-request.ts';
+import { askProvider } from './provider.ts';
+import type { KeptConnector, ProviderFile, ProviderRequest } from './provider.ts';
 
 /**
  * Checks an execute call's `params` against the definition and fills in defaults: what comes out holds only declared
@@ -270,7 +270,10 @@ export const executeBody = z.object({
 export type ExecuteBody = z.output<typeof executeBody>;
 
 interface ExecuteCall extends KeptConnector {
-  readonly stores: Pick<ContextStores, 'search'>;
+  /** As the indexed stores search. */
+  readonly stores: {
+    search(connector: string, entity: string, params: JsonObject, signal: AbortSignal): Promise<SearchAnswer>;
+  };
   readonly body: ExecuteBody;
   /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;

@@ -12,7 +12,7 @@ import type { Principal } from './state/applications.ts';
 import type { StoredConnector } from './state/connectors.ts';
 import type { ServiceState } from './state/open-service-state.ts';
 import type { Workspace } from './state/workspaces.ts';
-import type { ContextStores, StoreStatus } from './store/context-stores.ts';
+import type { ContextStores, StoreStatus } from './store/open-context-stores.ts';
 
 /** The definition that a connector is served by. `definitions`: those of the service, which do not go while it runs. */
 export function hostedDefinition(
@@ -81,10 +81,6 @@ export function openLocalConnectors(parts: Parts) {
           ...(definition === null ? {} : { definition: definition.name }),
         })
         .map((stored) => ({ stored, workspace, definition: hostedDefinition(definitions, stored) })),
-    /** All that the principal sees, in the order of their creation. */
-    seenBy: ({ organizationId, workspaceId }: Principal): readonly StoredConnector[] =>
-      state.connectors.list(organizationId, workspaceId === null ? {} : { workspaceId }),
-    complete: (stored: StoredConnector): LocalConnector => complete(parts, stored),
     provider: (connector: LocalConnector): Provider => provider(parts, connector),
     /** Asks the third party about the credentials that the connector has. */
     check: (connector: LocalConnector, signal: AbortSignal): Promise<ProviderCheck> =>

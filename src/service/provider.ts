@@ -72,6 +72,13 @@ export interface ProviderFile {
   read(signal: AbortSignal): AsyncIterable<Uint8Array>;
 }
 
+/** The connector that a store is kept of. */
+export interface KeptConnector {
+  readonly connectorId: string;
+  readonly definition: Definition;
+  readonly provider: Provider;
+}
+
 /** What a provider is made for. */
 export interface ProvidedConnector {
   readonly connectorId: string;

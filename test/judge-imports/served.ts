@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { serveSamples } from '../../src/cli/commands/serve/serve-samples.ts';
+import { serveSamples } from '../../src/sample/sample-service.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
 import { loadDefinition } from '../../src/definitions/load-definitions.ts';
 import { apiClient, textIn, tokenFor } from '../support/service/api-client.ts';

@@ -1,8 +1,9 @@
-import type {
-  ServedAccount as SampleConnector,
-  SampleServiceOptions,
-} from '../../src/cli/commands/serve/serve-samples.ts';
-import { createSampleAccount, sampleProviders } from '../../src/sample/sample-service.ts';
+import {
+  createSampleAccount,
+  sampleProviders,
+  type SampleServiceOptions,
+  type ServedAccount as SampleConnector,
+} from '../../src/sample/sample-service.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { startService, type Service } from '../../src/service/start-service.ts';
 

@@ -30,7 +30,7 @@ import {
   defaultDataFolder,
   openStoredState,
 } from './serve/choose-application.ts';
-import type { ServedAccount } from './serve/serve-samples.ts';
+import type { ServedAccount } from '../../sample/sample-service.ts';
 
 export const serveOptions = {
   '--host <address>': { text: 'address to bind', default: '127.0.0.1' },
@@ -219,7 +219,7 @@ async function start(
   application: ChosenApplication,
 ): Promise<Service> {
   // Loaded only where something is served: a server's code would slow the start of every other command.
-  const { serveSamples } = await import('./serve/serve-samples.ts');
+  const { serveSamples } = await import('../../sample/sample-service.ts');
   const log = await stderrLog({ env, terminal });
   const definitions = loadDefinitions([
     builtInDefinitionsFolder,

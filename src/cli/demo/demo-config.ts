@@ -110,7 +110,7 @@ export async function openDemo(context: CommandContext, flags: DemoFlags) {
 
 async function startService(portText: string, clientSecret: string, revision: number): Promise<Service> {
   const port = wholeNumber('--port', portText, 65_535);
-  const { serveSamples } = await import('../commands/serve/serve-samples.ts');
+  const { serveSamples } = await import('../../sample/sample-service.ts');
   return await serveSamples({
     port,
     clientId: 'demo',

@@ -3,8 +3,6 @@ import type { Definition } from '../../definitions/definition.ts';
 import { apiError } from '../api-error.ts';
 import type { Access, Endpoint, Tag } from '../routes/endpoint.ts';
 
-/** An OpenAPI 3.1 document, as far as this service makes use of the format. */
-export type OpenApiDocument = ReturnType<typeof openApiDocument>;
 export type ConnectorType = ReturnType<typeof connectorTypes>[number];
 export type Operation = ReturnType<typeof operationOf>;
 export type Parameter = ReturnType<typeof parametersIn>[number];

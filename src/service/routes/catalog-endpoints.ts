@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
 import * as z from 'zod';
 import type { CredentialShape, Definition } from '../../definitions/definition.ts';
-import { notFound } from '../api-error.ts';
+import { notFound, textUpTo } from '../api-error.ts';
 import { ensureWorkspace } from '../local-connectors.ts';
 import { unauthorized } from '../open-server.ts';
-import { endpoint, givenName, json, jsonObject, shownAs, textUpTo } from './endpoint.ts';
+import { endpoint, givenName, json, jsonObject, shownAs } from './endpoint.ts';
 import type { ApiParts, Endpoint } from './endpoint.ts';
 
 const summaryFields = {

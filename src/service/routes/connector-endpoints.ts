@@ -10,7 +10,12 @@ import type { StoredConnector } from '../state/connectors.ts';
 import type { ServiceState } from '../state/open-service-state.ts';
 import { maxNameLength } from '../state/open-state-file.ts';
 import type { Workspace } from '../state/workspaces.ts';
-import { entityReadiness, type EntityStatus, readiness, type StoreStatus } from '../store/context-stores.ts';
+import {
+  entityReadiness,
+  type EntityStatus,
+  readiness,
+  type StoreStatus,
+} from '../store/open-context-stores.ts';
 import { searchableEntities } from '../store/store-ledger.ts';
 import { credentialsSchema, definitionById, iconUrl, templateId } from './catalog-endpoints.ts';
 import { endpoint, json, jsonObject, ofConnector, shownAs, time } from './endpoint.ts';

@@ -1,8 +1,7 @@
 import * as z from 'zod';
-import { hasAtMostCharacters } from '../../core/characters.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Definition } from '../../definitions/definition.ts';
-import { parseRequest } from '../api-error.ts';
+import { parseRequest, textUpTo } from '../api-error.ts';
 import type { LocalConnectors } from '../local-connectors.ts';
 import type { ProviderFile } from '../provider.ts';
 import type { Principal } from '../state/applications.ts';
@@ -187,14 +186,6 @@ export const jsonObject = z.record(z.string(), z.unknown());
 /** A name that people gave: shown and compared as it is. */
 export function givenName(): z.ZodString {
   return textUpTo(maxNameLength).min(1).refine(isPlainName, `Expected ${plainNameRule}.`);
-}
-
-/** zod's own `max` counts UTF-16 units, in which an emoji is two. */
-export function textUpTo(most: number): z.ZodString {
-  return z
-    .string()
-    .refine((text) => hasAtMostCharacters(text, most), `Expected at most ${most} characters.`)
-    .meta({ maxLength: most });
 }
 
 /** Any text: what is no connector's id is simply not found. */

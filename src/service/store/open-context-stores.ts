@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import PQueue from 'p-queue';
+import * as z from 'zod';
 import { startChild } from '../../child/start-child.ts';
 import type { Clock, Instant } from '../../core/clock.ts';
 import { type ErrorCode, SyncError } from '../../core/errors.ts';
@@ -11,10 +12,9 @@ import { openSearchProcesses, type SearchProcesses } from '../../search/process/
 import type { SearchAnswer } from '../../search/search-request.ts';
 import { answerText, ApiError } from '../api-error.ts';
 import { executeAction, executeBody } from '../execution.ts';
-import { tooLate } from '../provider.ts';
+import { type KeptConnector, tooLate } from '../provider.ts';
 import type { RunOutcome } from '../../sinks/run-report.ts';
 import { isSinkThere } from '../../sinks/sqlite/open-database.ts';
-import type { ContextStores, EntityStatus, KeptConnector, Readiness, StoreStatus } from './context-stores.ts';
 import {
   emptyLedger,
   failedWith,
@@ -28,6 +28,35 @@ import {
   type StoreLedger,
   storeOrigin,
 } from './store-ledger.ts';
+
+/**
+ * `Loading`: the first sync waits, reads or has stored nothing yet. `Building Preview`: it stores records. `Preview`:
+ * it ended without everything (what there is can be searched). `Ready`: a sync was complete; later ones that are not
+ * leave it so.
+ */
+export const readiness = z.enum(['Loading', 'Building Preview', 'Preview', 'Ready']);
+export type Readiness = z.output<typeof readiness>;
+
+export interface StoreStatus {
+  readonly readiness: Readiness;
+  readonly entities: readonly EntityStatus[];
+  /** When the last sync that was not cut off ended; null: none has. */
+  readonly syncedAt: Instant | null;
+  /** Why the last sync was not complete; null: it was. No secret, no value of a record. */
+  readonly problem: string | null;
+}
+
+/** `Updating`: searchable, and a refresh is under way. */
+export const entityReadiness = z.enum(['Initializing', 'Building Preview', 'Preview', 'Ready', 'Updating']);
+
+export interface EntityStatus {
+  readonly entity: string;
+  readonly status: z.output<typeof entityReadiness>;
+  readonly isSearchable: boolean;
+  /** Records that a search without a filter would find; null while nothing is searchable. */
+  readonly records: number | null;
+  readonly updatedAt: Instant | null;
+}
 
 /** As it would come over HTTP. */
 export interface CallAnswer {
@@ -449,12 +478,16 @@ const maxReads = 4;
 /** Searches that may wait for a process; the next one is refused with 429. */
 const maxWaiting = 64;
 
+export type ContextStores = ReturnType<typeof openContextStores>;
+
 /**
- * Nothing is opened or started before a connector is kept. The folder belongs to one service at a time. Where no stores
- * are kept, every connector stays `Loading`, and says why; stores that an earlier service left are removed with their
- * connectors.
+ * The indexed stores of all connectors: one SQLite sink each, filled and refreshed by syncs that run in processes of
+ * their own, searched in others. This process only transfers pages, queries and answers, so it continues to answer
+ * meanwhile. Nothing is opened or started before a connector is kept. The folder belongs to one service at a time.
+ * Where no stores are kept, every connector stays `Loading`, and says why; stores that an earlier service left are
+ * removed with their connectors.
  */
-export function openContextStores(options: ContextStoresOptions): ContextStores {
+export function openContextStores(options: ContextStoresOptions) {
   const { folder, isKept = true, clock, refreshEveryMs, cursorKey } = options;
   const missing = folder === null ? 'without a data folder' : isKept ? null : 'to keep none';
   const problem = missing === null ? null : `This server keeps no indexed stores: it was started ${missing}.`;
@@ -474,7 +507,11 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
   };
 
   return {
-    keep(connector) {
+    /**
+     * Begins to keep the connector's store: its first sync, or, where a store already exists, a refresh when it is due.
+     * What is there is known before the next event: no request finds it missing.
+     */
+    keep(connector: KeptConnector): void {
       // A request that is still being handled while the service closes must not start a sync.
       if (isClosed) return;
       const { connectorId } = connector;
@@ -486,7 +523,8 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
       const after = leaving.get(connectorId)?.catch(() => undefined) ?? null;
       stores.set(connectorId, keepStore({ folder, connector, clock, refreshEveryMs, slots, reads, after }));
     },
-    async drop(connectorId) {
+    /** Ends what is under way for the connector and removes its store. Resolves when its files are removed. */
+    async drop(connectorId: string): Promise<void> {
       const store = stores.get(connectorId);
       stores.delete(connectorId);
       connectors.delete(connectorId);
@@ -496,18 +534,28 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
         if (leaving.get(connectorId) === removed) leaving.delete(connectorId);
       });
     },
-    status(connectorId) {
+    status(connectorId: string): StoreStatus {
       const connector = connectors.get(connectorId);
       if (connector === undefined) return { readiness: 'Loading', entities: [], syncedAt: null, problem };
       const without = { isSyncing: false, problem };
       return stores.get(connectorId)?.status() ?? statusOf(connector.definition, emptyLedger, without);
     },
-    async search(connectorId, entity, params, signal) {
+    /**
+     * `params` as an execute call brings them: query, limit, cursor, fields. Throws `ApiError`: 400 for a query that
+     * cannot be asked, that takes too long, or while the store is not ready (`context_store_not_ready`); 429 when too
+     * many wait.
+     */
+    async search(
+      connectorId: string,
+      entity: string,
+      params: JsonObject,
+      signal: AbortSignal,
+    ): Promise<SearchAnswer> {
       const store = stores.get(connectorId);
       if (store === undefined) throw notReady();
       return await searchStore(processes, store, { entity, params, signal });
     },
-    async [Symbol.asyncDispose]() {
+    async [Symbol.asyncDispose](): Promise<void> {
       isClosed = true;
       await Promise.all([...stores.values()].map((store) => store[Symbol.asyncDispose]()));
       await Promise.allSettled(leaving.values());
@@ -516,7 +564,7 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
   };
 }
 
-/** Searches one entity of a store in another process. Throws as `ContextStores.search` does. */
+/** Searches one entity of a store in another process. Throws as `search` of the stores does. */
 async function searchStore(
   processes: SearchProcesses,
   store: KeptStore,

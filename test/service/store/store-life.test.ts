@@ -14,7 +14,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import type { Clock } from '../../../src/core/clock.ts';
 import type { Provider } from '../../../src/service/provider.ts';
-import type { StoreStatus } from '../../../src/service/store/context-stores.ts';
+import type { StoreStatus } from '../../../src/service/store/open-context-stores.ts';
 import { takeLock } from '../../../src/sql/sqlite/lock.ts';
 import { instantClock } from '../../support/instant-clock.ts';
 import {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { instantClock } from '../../support/instant-clock.ts';
 import { ApiError, notFound } from '../../../src/service/api-error.ts';
 import type { Provider } from '../../../src/service/provider.ts';
-import type { StoreStatus } from '../../../src/service/store/context-stores.ts';
+import type { StoreStatus } from '../../../src/service/store/open-context-stores.ts';
 import {
   execute,
   heldProvider,

@@ -9,11 +9,12 @@ import type { Definition } from '../../../src/definitions/definition.ts';
 import { createSampleAccount, sampleProviders } from '../../../src/sample/sample-service.ts';
 import type { SampleAccount, SampleSize } from '../../../src/sample/sample-account.ts';
 import { executeAction, type ExecuteBody } from '../../../src/service/execution.ts';
-import type { Provider } from '../../../src/service/provider.ts';
-import type { ContextStores, KeptConnector, StoreStatus } from '../../../src/service/store/context-stores.ts';
+import type { KeptConnector, Provider } from '../../../src/service/provider.ts';
 import {
+  type ContextStores,
   type ContextStoresOptions,
   openContextStores,
+  type StoreStatus,
 } from '../../../src/service/store/open-context-stores.ts';
 
 export function definitionNamed(name: string): Definition {

@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest';
-import { serveSamples, type SampleServiceOptions } from '../../../src/cli/commands/serve/serve-samples.ts';
+import { type SampleServiceOptions, serveSamples } from '../../../src/sample/sample-service.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Service } from '../../../src/service/start-service.ts';
 import { apiClient, type ApiClient, textIn, tokenFor } from '../service/api-client.ts';
