@@ -924,7 +924,6 @@ const activityCounts = remembered((campaign: Campaign) => {
     times.length === 0 ? '' : mailingTime(times.reduce((left, right) => Math.max(left, right)));
   const [opens, openers] = [timesOf('open'), firstOf('open')];
   const [clicks, clickers] = [timesOf('click'), firstOf('click')];
-  const firstHour = Math.floor((campaign.sentAt ?? 0) / hourMs);
   return {
     opens: opens.length,
     openers: openers.length,
@@ -937,15 +936,14 @@ const activityCounts = remembered((campaign: Campaign) => {
     links: rows.reduce((sum, row) => sum + new Set(row.flatMap(({ url }) => url ?? [])).size, 0),
     hard: all.filter(({ type }) => type === 'hard').length,
     soft: all.filter(({ type }) => type === 'soft').length,
-    hours: Array.from({ length: 24 }, (_, hour) => {
-      const isNow = (at: number): boolean => Math.floor(at / hourMs) === firstHour + hour;
-      const timestamp = mailingTime((firstHour + hour) * hourMs);
-      const counts = {
-        unique_opens: openers.filter(isNow).length,
-        recipients_clicks: clickers.filter(isNow).length,
-      };
-      return { timestamp, emails_sent: hour === 0 ? campaign.sent : 0, ...counts };
-    }),
+    hours: [
+      {
+        timestamp: mailingTime(campaign.sentAt ?? 0),
+        emails_sent: campaign.sent,
+        unique_opens: openers.length,
+        recipients_clicks: clickers.length,
+      },
+    ],
   };
 });
 

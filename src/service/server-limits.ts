@@ -4,7 +4,7 @@
 export const shortestTokenSeconds = 900;
 export const defaultTokenSeconds = 900;
 /** The API does not tell how long a scoped token lives; its clients expect 20 minutes. */
-export const defaultScopedTokenSeconds = 1_200;
+export const scopedTokenSeconds = 1_200;
 export const defaultMaxTokens = 1_000;
 
 /** What one client, or many, may take of the server. Times in milliseconds. */

@@ -10,8 +10,7 @@ import type { Providers } from './provider.ts';
 import { openApiDocument } from './reference/open-api-document.ts';
 import { apiEndpoints, publicPathsOf, registerEndpoints, trackCalls } from './routes/api-endpoints.ts';
 import { connectorConfig } from './routes/new-connector.ts';
-import { defaultScopedTokenSeconds, defaultServerLimits, defaultTokenSeconds } from './server-limits.ts';
-import type { ServerLimits } from './server-limits.ts';
+import { defaultServerLimits, defaultTokenSeconds, type ServerLimits } from './server-limits.ts';
 import type { Application } from './state/applications.ts';
 import { openServiceState, type ServiceState } from './state/open-service-state.ts';
 import { loadServiceKey } from './state/service-key.ts';
@@ -126,18 +125,12 @@ export interface ServiceOptions extends SeedOptions, ServerOptions {
   readonly isIndexed?: boolean;
   /** Between two syncs of an indexed store. Default null: only the first sync runs by itself. */
   readonly refreshEveryMs?: number | null;
-  /** What a search may take, and how many run at once. */
-  readonly search?: { readonly deadlineMs: number; readonly processes: number };
   /** Default 900: public clients keep a token for 14 minutes whatever `expires_in` says. */
   readonly tokenTtlSeconds?: number;
-  /** Default 1200. */
-  readonly scopedTokenTtlSeconds?: number;
   /** Added to every execute call, as a distant service would. */
   readonly latencyMs?: number;
   /** Host names to answer for besides the loopback names and `host`. */
   readonly allowedHosts?: readonly string[];
-  /** Requests a second of one token. */
-  readonly rateLimit?: number;
   readonly limits?: Partial<ServerLimits>;
   readonly clock?: Clock;
   /** Called for each request when its answer has been sent or cut off. */
@@ -172,9 +165,7 @@ const defaults = {
   masks: new Map<string, Masks>(),
   isIndexed: true,
   refreshEveryMs: null,
-  search: { deadlineMs: 5_000, processes: 2 },
   tokenTtlSeconds: defaultTokenSeconds,
-  scopedTokenTtlSeconds: defaultScopedTokenSeconds,
   latencyMs: 0,
   allowedHosts: [],
   clock: systemClock,
@@ -192,11 +183,7 @@ export type Service = Awaited<ReturnType<typeof startService>>;
 export async function startService(options: ServiceOptions) {
   const settings = { ...defaults, ...options };
   const { clock, data, providers } = settings;
-  const limits = {
-    ...defaultServerLimits,
-    ...(options.rateLimit === undefined ? {} : { requestsPerSecond: options.rateLimit }),
-    ...options.limits,
-  };
+  const limits = { ...defaultServerLimits, ...options.limits };
   const definitions = new Map(
     [...options.definitions].map(([name, one]) => [
       name,
@@ -216,7 +203,8 @@ export async function startService(options: ServiceOptions) {
     stateToClose = state;
     const organizationId = seedState(state, options);
     const cursorKey = derivedKey(key, 'search cursors');
-    const stores = openContextStores({ ...settings, folder: data, isKept: settings.isIndexed, cursorKey });
+    const kept = { isKept: settings.isIndexed, search: { deadlineMs: 5_000, processes: 2 }, cursorKey };
+    const stores = openContextStores({ ...settings, ...kept, folder: data });
     opened.push(async () => await stores[Symbol.asyncDispose]());
 
     const connectors = openLocalConnectors({ state, definitions, providers, stores });

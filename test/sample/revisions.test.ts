@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { revisingAccount } from '../support/revising-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
-import { definitions, mailing, sampleAccounts, serveApi, text } from '../support/service/served-api.ts';
+import { definitions } from '../support/service/served-api.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
@@ -105,40 +104,3 @@ function getOrNull(account: SampleAccount, entity: string, params: JsonObject): 
     return null;
   }
 }
-
-describe('an account that moves', () => {
-  it('shows clients the revision that it was moved to, and back', async () => {
-    const account = revisingAccount({ definitionName: 'email-marketing', seed: 7, size: 'tiny' });
-    const accounts = sampleAccounts('tiny').map((options) =>
-      options.connectorId === mailing ? { ...options, account } : options,
-    );
-    await using api = await serveApi({ accounts });
-    const ids = async (): Promise<readonly string[]> =>
-      (await api.list(mailing, 'campaigns', { count: 1000 })).records.map(({ id }) => text(id));
-    const expected = (revision: number): readonly string[] =>
-      records(open('email-marketing', revision, 'tiny'), 'campaigns').map(({ id }) => text(id));
-    expect(await ids()).toEqual(expected(0));
-    account.moveTo(4);
-    expect([account.revision, await ids()]).toEqual([4, expected(4)]);
-    expect(expected(4)).not.toEqual(expected(0));
-    account.moveTo(0);
-    expect(await ids()).toEqual(expected(0));
-  });
-
-  it.each(names)('ends a listing of %s on the revision that it began with', (name) => {
-    const account = revisingAccount({ definitionName: name, seed: 7, size: 'tiny', revision: 1 });
-    const entity = entitiesOf(name).find((one) => ['campaigns', 'users', 'folders'].includes(one)) ?? '';
-    const listing = account.list(entity, {});
-    account.moveTo(2);
-    expect(listing.slice(0, 1_000)).toEqual(open(name, 1, 'tiny').list(entity, {}).slice(0, 1_000));
-  });
-
-  it('refuses what is no revision, and stays', () => {
-    const account = revisingAccount({ definitionName: 'workspace-notes', seed: 7, size: 'tiny' });
-    account.moveTo(2);
-    for (const wrong of [-1, 1.5, Number.NaN, maxSampleRevision + 1]) {
-      expect(() => account.moveTo(wrong)).toThrow(/revision from 0 to/);
-    }
-    expect(account.revision).toBe(2);
-  });
-});

@@ -36,7 +36,6 @@ export async function duckdbTables(db: Duckdb, path: string): Promise<TargetTabl
   return {
     db,
     at: 'main.',
-    valueMark: '$',
     typeOf: (type) => fieldTypes[type].sql,
     ownTypes,
     nameOf: ({ connector, entity }) => `${connector}.${entity}`,
@@ -48,8 +47,6 @@ export async function duckdbTables(db: Duckdb, path: string): Promise<TargetTabl
     // With a sum of a column its blocks are read, and their checksums compared: to count, DuckDB reads none.
     countSql: (entity) => `SELECT count(*) AS live, sum(_seq) AS sum FROM ${sqlName(entity)}`,
     mostCounted: null,
-    order: 'connector, entity',
-    placeName: 'path',
     isReplaced: true,
     incompatible: (found, advice) => incompatible(path, found, advice),
   };

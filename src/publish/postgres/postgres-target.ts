@@ -181,7 +181,6 @@ export function postgresTables(db: Tx, at: string, place: string): PostgresTable
   return {
     db,
     at,
-    valueMark: ':',
     typeOf: (type) => binaryType[type],
     ownTypes: ownColumns.map(([name, , type]) => [name, type]),
     nameOf,
@@ -204,8 +203,6 @@ export function postgresTables(db: Tx, at: string, place: string): PostgresTable
       `SELECT count(*) FILTER (WHERE NOT _deleted) AS live, count(*) FILTER (WHERE _deleted) AS deleted,
          pg_total_relation_size('${sqlName(entity).replaceAll("'", "''")}'::regclass) AS bytes FROM ${sqlName(entity)}`,
     mostCounted: 10_000,
-    order: 'table_name',
-    placeName: 'schema',
     isReplaced: false,
     incompatible: (found, advice) => incompatible(place, found, advice),
   };

@@ -13,13 +13,11 @@ export type EntityName = Pick<PublishedEntity, 'connector' | 'entity'>;
 export interface TargetTables {
   /** Integers of rows are numbers, and names are in camel case. */
   readonly db: {
-    rows<Row extends object>(sql: string, values?: Values): Promise<readonly Row[]>;
-    run(sql: string, values?: Values): Promise<unknown>;
+    rows<Row extends object>(sql: string): Promise<readonly Row[]>;
+    run(sql: string): Promise<unknown>;
   };
   /** In front of the names of the target's own tables: their schema, with the point behind it. */
   readonly at: string;
-  /** In front of the name of a value in a statement. */
-  readonly valueMark: ':' | '$';
   /** The type of a column, as `typesThere` gives it. */
   readonly typeOf: (type: FieldType) => string;
   /** What a row has besides the published columns. */
@@ -39,16 +37,10 @@ export interface TargetTables {
   readonly countSql: (entity: EntityName) => string;
   /** Of a table with more rows, `lostTables` only finds out that it has as many. Null: counting costs nothing. */
   readonly mostCounted: number | null;
-  /** The columns by which `_published_tables` is in the order of its names. */
-  readonly order: string;
-  /** What the settings of the target call its place. */
-  readonly placeName: 'schema' | 'path';
   /** A new generation gets another table; otherwise one that fits stays, with what others have attached to it. */
   readonly isReplaced: boolean;
   readonly incompatible: (found: string, advice: string) => SyncError;
 }
-
-type Values = Readonly<Record<string, string>>;
 
 /** What `_published_tables` has of an entity. */
 export interface KnownTable extends EntityName {
@@ -86,14 +78,13 @@ export function givenShape({ key, columns, hasLongKeys = false }: KnownTable) {
 
 /** Of one entity, or of all. */
 export async function knownTables(
-  { db, at, order, valueMark }: TargetTables,
+  { db, at }: Pick<TargetTables, 'db' | 'at'>,
   entity: EntityName | null,
 ): Promise<readonly KnownTable[]> {
-  const which =
-    entity === null ? '' : `WHERE connector = ${valueMark}connector AND entity = ${valueMark}entity`;
+  // Neither name has a quotation mark.
+  const which = entity && `WHERE connector = '${entity.connector}' AND entity = '${entity.entity}'`;
   return await db.rows<KnownTable>(
-    `SELECT * FROM ${at}_published_tables ${which} ORDER BY ${order}`,
-    entity === null ? {} : { connector: entity.connector, entity: entity.entity },
+    `SELECT * FROM ${at}_published_tables ${which ?? ''} ORDER BY connector, entity`,
   );
 }
 
@@ -286,7 +277,7 @@ export async function planTable(tables: TargetTables, wanted: Wanted): Promise<T
  * program is not touched.
  */
 function unlistedError(
-  { incompatible, placeName }: TargetTables,
+  { incompatible }: TargetTables,
   table: string,
   isThere: boolean,
   isNewGeneration: boolean,
@@ -297,7 +288,7 @@ function unlistedError(
   }
   return incompatible(
     `it has a table ${table} that _published_tables does not list`,
-    `Rename that table, ${isNewGeneration ? `or name another ${placeName}` : 'and publish with --new-generation'}.`,
+    `Rename that table, ${isNewGeneration ? 'or publish to another place' : 'and publish with --new-generation'}.`,
   );
 }
 

@@ -180,8 +180,8 @@ const createScopedToken = endpoint({
   tag: 'Authentication',
   summary: 'Get a token for one workspace',
   description:
-    'A token that is safe to hand on: it works in one workspace and nowhere else, for 20 minutes unless the service is configured ' +
-    'otherwise. The workspace is made where there is none of this name.',
+    'A token that is safe to hand on: it works in one workspace and nowhere else, for 20 minutes. The workspace is made where ' +
+    'there is none of this name.',
   access: 'application',
   request: {
     body: z

@@ -4,6 +4,7 @@ import { type Clock, type Instant, instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { ApiError, notFound } from '../api-error.ts';
+import { scopedTokenSeconds } from '../server-limits.ts';
 import { isPlainName, plainNameRule, type StateFile } from './open-state-file.ts';
 
 /** Of more than so many the one that was quiet for longest is forgotten: memory is bounded whatever comes. */
@@ -39,7 +40,6 @@ export function createRateLimit(perSecond: number, clock: Clock): (key: string) 
 export interface TokenOptions {
   readonly clock: Clock;
   readonly tokenTtlSeconds: number;
-  readonly scopedTokenTtlSeconds: number;
   /** Live tokens of one application; the oldest one is deleted when another is asked for. */
   readonly maxTokens: number;
   /** New tokens of one application. */
@@ -76,7 +76,7 @@ export function createTokens({ ask, run, write }: StateFile, options: TokenOptio
   const issue = ({ clientId, organizationId }: Issuer, workspaceId: string | null) => {
     checkRate(clientId);
     const token = randomBytes(tokenBytes).toString('base64url');
-    const expiresInSeconds = workspaceId === null ? options.tokenTtlSeconds : options.scopedTokenTtlSeconds;
+    const expiresInSeconds = workspaceId === null ? options.tokenTtlSeconds : scopedTokenSeconds;
     const now = clock.now();
     const expiresAt = now + expiresInSeconds * 1000;
     const store = (): void => {

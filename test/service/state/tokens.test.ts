@@ -141,7 +141,6 @@ describe('a full disk', () => {
     const tokens = createTokens(file, {
       clock,
       tokenTtlSeconds: 900,
-      scopedTokenTtlSeconds: 1200,
       maxTokens: 1000,
       tokensPerSecond: 1000,
     });

@@ -25,7 +25,6 @@ export function openTestState(options: Partial<ServiceStateOptions> = {}): Servi
     key: testKey,
     clock: manualClock(),
     tokenTtlSeconds: 900,
-    scopedTokenTtlSeconds: 1200,
     maxTokens: 1000,
     tokensPerSecond: 10_000,
     ...options,

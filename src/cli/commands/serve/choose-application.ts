@@ -5,11 +5,7 @@ import type { Clock } from '../../../core/clock.ts';
 import { SyncError } from '../../../core/errors.ts';
 import { Secret } from '../../../core/secret.ts';
 import { usage } from '../../../core/usage-error.ts';
-import {
-  defaultMaxTokens,
-  defaultScopedTokenSeconds,
-  defaultTokenSeconds,
-} from '../../../service/server-limits.ts';
+import { defaultMaxTokens, defaultTokenSeconds } from '../../../service/server-limits.ts';
 import type { ServiceState } from '../../../service/state/open-service-state.ts';
 import type { CommandContext } from '../../command.ts';
 
@@ -94,7 +90,6 @@ export async function openStoredState(
     key: null,
     clock,
     tokenTtlSeconds: defaultTokenSeconds,
-    scopedTokenTtlSeconds: defaultScopedTokenSeconds,
     maxTokens: defaultMaxTokens,
     tokensPerSecond: 0,
   });
