@@ -16,7 +16,7 @@ import {
   type Config,
   type Progress,
 } from '../src/library.ts';
-import { openEvents } from '../src/library/open-events.ts';
+import { openEvents } from '../src/library/calls.ts';
 import { openCliWorld, type CliWorld } from './support/cli-world.ts';
 
 let world: CliWorld;

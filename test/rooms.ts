@@ -95,8 +95,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'app/connector-health.ts',
     'app/connector-states.ts',
     'upstream/upstream-transport.ts',
-    'wording/purged-text.ts',
-    'wording/withheld-by-age.ts',
+    'wording/connector-text.ts',
     'sinks/drift.ts',
     'sinks/ledger-reader.ts',
     'sinks/notices.ts',
@@ -289,9 +288,9 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'notify/open-notifier.ts',
     'app',
     // What the commands of these names do.
-    'cli/commands/check/run-checks.ts',
+    'cli/commands/check.ts',
     'cli/output/json-text.ts',
-    'wording/trouble-text.ts',
+    'wording/connector-text.ts',
   ],
 };
 

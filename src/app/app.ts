@@ -1,16 +1,16 @@
 import type { Clock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
-import type { ConnectorName } from '../core/names.ts';
+import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { SharedBudget } from '../core/shared-budget.ts';
-import type { CallEstimate, RunOptions } from '../engine/plan-run.ts';
+import type { RunOptions } from '../engine/plan-run.ts';
 import type { Notifier } from '../notify/open-notifier.ts';
 import type { ConnectorSettings, ReadConnector, SettingsWith, SinkSettings } from '../settings/settings.ts';
 import type { HolderWork, StoredIdentity } from '../sinks/lease.ts';
-import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { ApiClient } from '../source/api/open-api-client.ts';
 import type { ApiSourceOptions } from '../source/api/open-api-source.ts';
 import type { ConnectorOrigin, FileSource, Source } from '../source/source.ts';
+import type { Expected } from '../telemetry/progress.ts';
 
 export interface AppOptions {
   readonly settings: SettingsWith<'access'>;
@@ -71,10 +71,8 @@ export interface EntityGlobs {
 export interface SyncRequest {
   readonly globs: EntityGlobs;
   readonly onEvent: OnRunEvent;
-  /**
-   * What the ledger knew before the run (null for a connector that it has never held), and the calls that it may take.
-   */
-  readonly onStatus?: (status: ConnectorStatus | null, estimates: readonly CallEstimate[]) => void;
+  /** Gets what to expect of the run, by what the ledger knew before it. */
+  readonly onExpected?: (expected: ReadonlyMap<EntityName, Expected>) => void;
   readonly run?: AskedRun;
   /**
    * Aborting it ends the run after a checkpoint, with the outcome `interrupted`; so does a cancel request in the

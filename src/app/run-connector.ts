@@ -125,7 +125,7 @@ async function readInto(
   sink: Sink,
   parts: RunParts,
   connector: ConnectorSettings,
-  { entities, onEvent, onStatus, run = {}, signal }: SyncRequest & { readonly entities: ChosenEntities },
+  { entities, onEvent, onExpected, run = {}, signal }: SyncRequest & { readonly entities: ChosenEntities },
 ): Promise<RunReport> {
   const { settings, clock } = parts;
   const { definition } = connector;
@@ -138,9 +138,10 @@ async function readInto(
   await using source = await parts.openSource(connector, signal, { onEvent, maxCalls, ...known });
   const status = await statusOf(sink.history, connector.name);
   const estimates = estimateCalls({ definition, entities, status, isFull: run.isFull ?? false });
-  onStatus?.(status, estimates);
+  const expected = expectedByEntity(status, estimates);
+  onExpected?.(expected);
   const progress = openShownProgress(connector.name, clock);
-  progress.expect(expectedByEntity(status, estimates));
+  progress.expect(expected);
   await using cancel = watchCancel(sink.history);
   const origin = await source.origin(signal);
   const report = await syncConnector({

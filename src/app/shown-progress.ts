@@ -1,13 +1,10 @@
 import * as z from 'zod';
 import type { Clock } from '../core/clock.ts';
-import type { RunEvent } from '../core/events.ts';
 import { readJson, writeJson } from '../core/json-text.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { CallEstimate } from '../engine/plan-run.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
-import { expectedRecords, remaining } from '../telemetry/expected-records.ts';
-import { advanceProgress, startProgress, type Expected } from '../telemetry/progress.ts';
-import { rates } from '../telemetry/rates.ts';
+import { openProgress, type Expected } from '../telemetry/progress.ts';
 
 const shape = z.object({
   entities: z.array(
@@ -16,8 +13,8 @@ const shape = z.object({
       /** How many records the run will have read of it; null: not known. */
       expected: z.object({ records: z.number(), isEstimate: z.boolean() }).nullable(),
       /** Read by the runs that this one resumes. */
-      earlierRows: z.number().default(0),
-      pacedMs: z.number().default(0),
+      earlierRows: z.number(),
+      pacedMs: z.number(),
     }),
   ),
   recordsPerSecond: z.number(),
@@ -30,33 +27,19 @@ export type ShownProgress = Readonly<z.output<typeof shape>>;
 /** Pages look that often. */
 const leastBetweenMs = 2_000;
 
-/** Follows a run for those who see only its ledger: by the same functions as the terminal that shows it. */
+/** Follows a run for those who see only its ledger: by the same snapshot as the terminal that shows it. */
 export function openShownProgress(connector: ConnectorName, clock: Clock) {
-  let progress = startProgress(connector, clock.now());
+  const { onEvent, expect, snapshot } = openProgress(connector, clock);
   let shownMs = clock.now();
   return {
-    expect: (expected: ReadonlyMap<EntityName, Expected>): void => {
-      progress = startProgress(connector, clock.now(), expected);
-    },
-    onEvent: (event: RunEvent): void => {
-      progress = advanceProgress(progress, event, clock.now());
-    },
+    expect,
+    onEvent,
     /** For the ledger; null: not yet again. */
     text: (): string | null => {
       const nowMs = clock.now();
       if (nowMs - shownMs < leastBetweenMs) return null;
       shownMs = nowMs;
-      const shown: ShownProgress = {
-        entities: [...progress.entities].map(([entity, { earlierRows, pacedMs, open }]) => ({
-          entity,
-          expected: expectedRecords(progress, entity),
-          earlierRows,
-          pacedMs: open > 0 ? pacedMs : 0,
-        })),
-        recordsPerSecond: rates(progress, nowMs).records,
-        left: remaining(progress, nowMs),
-      };
-      return writeJson(shown);
+      return writeJson(shape.parse(snapshot()));
     },
   };
 }

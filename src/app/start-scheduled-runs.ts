@@ -20,8 +20,7 @@ import type { ConnectorSettings, SettingsWith, SinkSettings } from '../settings/
 import { accessSink } from '../sinks/registry.ts';
 import type { ServedLedger } from '../sinks/sink-access.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { MetricSample } from '../telemetry/metrics-sample.ts';
-import { type Metrics, openMetrics } from '../telemetry/metrics.ts';
+import { type MetricSample, type Metrics, openMetrics } from '../telemetry/metrics.ts';
 import type { App, AppOptions } from './app.ts';
 import { healthOf } from './connector-health.ts';
 import { freshnessOf, freshUntilMs, overviewOf, type SinkOverview } from './connector-states.ts';

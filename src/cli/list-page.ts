@@ -1,12 +1,6 @@
 import { countWords, healthOf, type HealthCounts } from '../app/connector-health.ts';
 import { healthWords, type Health } from '../core/health.ts';
-import {
-  readOverview,
-  readOverviewsOfReadable,
-  overviewOf,
-  type SinkOverview,
-} from '../app/connector-states.ts';
-import { sinksOf } from '../settings/choices.ts';
+import { overviewOf, readOverviewsOfReadable } from '../app/connector-states.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { counted, count } from '../telemetry/format.ts';
 import { type FlagsOf, wholeNumber } from './command.ts';
@@ -83,19 +77,4 @@ function shownText(shown: number, offset: number, total: number): string {
   if (shown === total) return `${count(total)} shown.`;
   if (shown === 0) return `None shown: there are ${count(total)}, and --offset leaves out ${count(offset)}.`;
   return `${count(offset + 1)} to ${count(offset + shown)} of ${count(total)} shown.`;
-}
-
-/** Of the sinks that can be read: what is wrong with another one is reported where the command opens it. */
-export async function knownOverviews(
-  connectors: readonly ConnectorSettings[],
-): Promise<ReadonlyMap<string, SinkOverview>> {
-  const overviews = new Map<string, SinkOverview>();
-  for (const sink of sinksOf(connectors)) {
-    try {
-      overviews.set(sink.name, await readOverview(sink));
-    } catch {
-      // Reported where the command opens it.
-    }
-  }
-  return overviews;
 }

@@ -15,7 +15,6 @@ import {
   reportError,
 } from './output/exit-codes.ts';
 import { openTerminal, type Output } from './output/terminal.ts';
-import { wrapHelp } from './output/wrap-help.ts';
 import { watchInterrupts } from './watch-interrupts.ts';
 
 /** What a process has; tests and `main.ts` bring it. */
@@ -159,7 +158,7 @@ function newProgram(world: ProcessWorld, scrub: (text: string) => string): Comma
     .configureOutput({
       getOutHelpWidth: () => helpWidth,
       // Commander wraps its own lines alone, not what was added to them.
-      writeOut: (text) => void world.stdout.write(scrub(wrapHelp(text, helpWidth))),
+      writeOut: (text) => void world.stdout.write(scrub(program.createHelp().boxWrap(text, helpWidth))),
       writeErr: (text) => void world.stderr.write(scrub(text)),
     })
     .showHelpAfterError('(see --help)')

@@ -172,6 +172,20 @@ export type RunEvent =
 
 export type OnRunEvent = (event: RunEvent) => void;
 
+/** Calls the handler of an event's kind, if there is one. */
+export function handledBy<Rest extends readonly unknown[] = []>(handlers: {
+  readonly [Kind in RunEvent['kind']]?: (
+    event: Extract<RunEvent, { readonly kind: Kind }>,
+    ...rest: Rest
+  ) => void;
+}): (event: RunEvent, ...rest: Rest) => void {
+  return (event, ...rest) => {
+    // `as`: a handler takes the events of its kind.
+    const handler = handlers[event.kind] as ((event: RunEvent, ...rest: Rest) => void) | undefined;
+    handler?.(event, ...rest);
+  };
+}
+
 /** What a worker reports to its observer, which must not throw. */
 export type WorkerEvent =
   /** A run starts; `lagMs` is the time since it was due or, without a due time, since it was queued. */

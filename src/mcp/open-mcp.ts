@@ -12,7 +12,7 @@ import type { ListenAddress } from '../monitor/listen-address.ts';
 import { isLoopback, openHttpServer } from '../monitor/open-http-server.ts';
 import { isFromHere, openTokenCheck } from '../monitor/page-access.ts';
 import type { HttpSettings, LocalSettings } from '../settings/settings.ts';
-import { openMcpMetrics } from '../telemetry/mcp-metrics.ts';
+import { openMcpMetrics } from '../telemetry/metrics.ts';
 import { loadPackage, mcpServer, type Offer, runCalls } from './mcp-server.ts';
 import { connectorsOf, shownEntities } from './shown-entities.ts';
 import { openSql } from './sql/open-sql.ts';

@@ -8,8 +8,7 @@ import { type FieldNews, newsName, widenCommand } from '../sinks/drift.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { Condition, FoundState } from '../sinks/notices.ts';
 import { counted, printableWithin, roughly } from '../telemetry/format.ts';
-import { purgedPlaces } from '../wording/purged-text.ts';
-import { withheldItemsText } from '../wording/withheld-by-age.ts';
+import { purgedPlaces, withheldItemsText } from '../wording/connector-text.ts';
 
 /** Stored with a condition as `Condition.detail`. */
 interface Detail {

@@ -15,15 +15,16 @@ import type { NotedAction } from '../sinks/actions.ts';
 import { damageAdvice, damageText } from '../sinks/closed-files.ts';
 import type { DriftRow } from '../sinks/drift.ts';
 import type { EntityStatus, RunSummary, ScopeChange } from '../sinks/ledger-reader.ts';
-import { expectedText } from '../telemetry/expected-records.ts';
+import { expectedText, pacedText } from '../telemetry/progress.ts';
 import { count, counted, duration, printable, roughly } from '../telemetry/format.ts';
-import { pacedText } from '../telemetry/progress-text.ts';
-import { actionDetail } from '../wording/action-text.ts';
-import { completenessTexts, partMissingLines } from '../wording/completeness-text.ts';
-import { toConfirmLines, withheldLines } from '../wording/deletes-text.ts';
-import { keylessText } from '../wording/keyless-text.ts';
-import { failureText } from '../wording/run-report-table.ts';
-import { signInText } from '../wording/sign-in-text.ts';
+import { actionDetail, keylessText, signInText } from '../wording/connector-text.ts';
+import {
+  completenessTexts,
+  partMissingLines,
+  toConfirmLines,
+  withheldLines,
+  failureText,
+} from '../wording/run-report-table.ts';
 import {
   actLink,
   ago,

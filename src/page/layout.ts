@@ -5,7 +5,7 @@ import { instant, type Instant } from '../core/clock.ts';
 import type { TokenHolder } from '../monitor/page-access.ts';
 import type { PublishSettings } from '../settings/settings.ts';
 import { printable, roughly } from '../telemetry/format.ts';
-import { troubleParts } from '../wording/trouble-text.ts';
+import { troubleParts } from '../wording/connector-text.ts';
 
 /** What every page knows of the server that shows it. */
 export interface PageWorld {

@@ -7,7 +7,7 @@ import { entityTarget, type EntityTarget } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import { printable } from '../telemetry/format.ts';
 import { explanationFacts } from '../wording/explanation-facts.ts';
-import { purgedText } from '../wording/purged-text.ts';
+import { purgedText } from '../wording/connector-text.ts';
 import { ago, facts, page, type PageWorld, wideTable } from './layout.ts';
 
 export interface RecordQuery {

@@ -4,9 +4,8 @@ import { hasWritten } from '../app/undo-run.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { count, duration, printable } from '../telemetry/format.ts';
-import { actionDetail } from '../wording/action-text.ts';
-import { deleteLines } from '../wording/deletes-text.ts';
-import { failureText, runFacts, runTable } from '../wording/run-report-table.ts';
+import { actionDetail } from '../wording/connector-text.ts';
+import { deleteLines, failureText, runFacts, runTable } from '../wording/run-report-table.ts';
 import { actLink, ago, badge, exactly, facts, page, type PageWorld, textLines, wideTable } from './layout.ts';
 import { tookMs } from './run-bars.ts';
 

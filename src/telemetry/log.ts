@@ -67,10 +67,11 @@ export function logRunEvent(log: Log, connector: ConnectorName, event: RunEvent)
 }
 
 function levelOf(event: RunEvent): Level {
-  return event.kind === 'run-finished' ? levelByOutcome(event.outcome) : levelByKind[event.kind];
+  return event.kind === 'run-finished' ? levelByOutcome(event.outcome) : (levelByKind[event.kind] ?? 'debug');
 }
 
-const levelByKind: Readonly<Record<Exclude<RunEvent['kind'], 'run-finished'>, Level>> = {
+/** Of other kinds: debug. */
+const levelByKind: Readonly<Partial<Record<RunEvent['kind'], Level>>> = {
   'run-started': 'info',
   'sweep-started': 'info',
   'rows-deleted': 'info',
@@ -87,19 +88,6 @@ const levelByKind: Readonly<Record<Exclude<RunEvent['kind'], 'run-finished'>, Le
   'retention-withheld': 'warn',
   'file-set-aside': 'warn',
   'sink-away': 'warn',
-  'walk-started': 'debug',
-  'walk-sealed': 'debug',
-  'page-requested': 'debug',
-  'listings-found': 'debug',
-  'listing-counted': 'debug',
-  'page-fetched': 'debug',
-  'page-committed': 'debug',
-  'page-dropped': 'debug',
-  'commit-started': 'debug',
-  'commit-finished': 'debug',
-  'call-ended': 'debug',
-  'record-confirmed': 'debug',
-  'file-stored': 'debug',
 };
 
 function levelByOutcome(outcome: string): Level {

@@ -1,15 +1,22 @@
 import { slept, type Clock } from '../core/clock.ts';
 import type { OnRunEvent, RunEvent } from '../core/events.ts';
-import type { ConnectorName, EntityName } from '../core/names.ts';
-import { duration } from './format.ts';
+import type { ConnectorName } from '../core/names.ts';
+import { count, counted, duration, printable, printableWithin, roughly } from './format.ts';
 import {
-  progressLines,
-  progressSummary,
+  expectedText,
+  openProgress,
+  pacedText,
   retryText,
   sinkAwayText,
-  type ProgressStyle,
-} from './progress-text.ts';
-import { advanceProgress, startProgress, type Expected } from './progress.ts';
+  type EntitySnapshot,
+  type ProgressSnapshot,
+} from './progress.ts';
+
+export interface ProgressStyle {
+  /** Characters a line may take. */
+  readonly columns: number;
+  readonly hasColor: boolean;
+}
 
 /** Where progress is shown. `style` is null where lines can only be added, else it is asked before every redraw. */
 export interface ProgressScreen {
@@ -29,65 +36,148 @@ const leastBetweenMs = 10_000;
  * and stops; nothing is drawn afterwards.
  */
 export function showProgress(connector: ConnectorName, screen: ProgressScreen, clock: Clock) {
-  let progress = startProgress(connector, clock.now());
-  const live = showLive(screen, clock, {
-    line: () => progressSummary(progress, clock.now()),
-    lines: (style) => progressLines(progress, clock.now(), style),
-  });
+  const progress = openProgress(connector, clock);
+  const live = showLive(screen, clock, (style) => progressLines(progress.snapshot(), style));
   const tell =
     screen.style === null ? tellOutage((line) => screen.addLine(`${connector}: ${line}`), clock) : null;
   return {
     onEvent: (event: RunEvent): void => {
-      progress = advanceProgress(progress, event, clock.now());
+      progress.onEvent(event);
       tell?.(event);
     },
-    /** What is to be expected of the run, once it is known. Called before the run begins. */
-    expect: (expected: ReadonlyMap<EntityName, Expected>): void => {
-      progress = { ...progress, entities: startProgress(connector, 0, expected).entities };
-    },
+    expect: progress.expect,
     [Symbol.asyncDispose]: () => live[Symbol.asyncDispose](),
   };
 }
 
-/** What is shown of work in progress; null or no lines while there is nothing to show. */
-interface LiveTexts {
-  line(): string | null;
-  /** On a terminal: instead of that line and those below it. */
-  lines?(style: ProgressStyle): readonly string[];
-  linesBelow?(): readonly string[];
-}
-
 /**
- * Shows work in progress until it is disposed: lines redrawn in place ten times a second on a terminal, elsewhere one
- * line every ten seconds.
+ * Shows work in progress until it is disposed: lines redrawn in place ten times a second on a terminal, elsewhere
+ * (where the style is null) the first of them every ten seconds.
  */
-export function showLive(screen: ProgressScreen, clock: Clock, texts: LiveTexts): AsyncDisposable {
-  const { style } = screen;
+export function showLive(
+  { style, redraw, addLine }: ProgressScreen,
+  clock: Clock,
+  linesOf: (style: ProgressStyle | null) => readonly string[],
+): AsyncDisposable {
   const stop = new AbortController();
-  const linesWithin = ({ columns }: ProgressStyle): readonly string[] => {
-    const line = texts.line();
-    const all = line === null ? [] : [line, ...(texts.linesBelow?.() ?? [])];
-    return all.map((one) => one.slice(0, columns - 1));
-  };
   const show = (): void => {
-    if (style !== null) return screen.redraw(texts.lines?.(style()) ?? linesWithin(style()));
-    const line = texts.line();
-    if (line !== null) screen.addLine(line);
+    if (style === null) for (const line of linesOf(null).slice(0, 1)) addLine(line);
+    // A coloured line is clipped already.
+    else redraw(linesOf(style()).map((line) => (line.startsWith('\u001b') ? line : clip(line, style()))));
   };
-  const showing = repeat(clock, style === null ? lineMs : redrawMs, stop.signal, show);
+  const repeat = async (): Promise<void> => {
+    while (await slept(clock, style === null ? lineMs : redrawMs, stop.signal)) show();
+  };
+  const showing = repeat();
   return {
     [Symbol.asyncDispose]: async () => {
       if (stop.signal.aborted) return;
       stop.abort();
       await showing;
-      if (style !== null) screen.redraw([]);
+      if (style !== null) redraw([]);
     },
   };
 }
 
-/** Acts at every interval until the signal is aborted. */
-async function repeat(clock: Clock, everyMs: number, signal: AbortSignal, act: () => void): Promise<void> {
-  while (await slept(clock, everyMs, signal)) act();
+/**
+ * The run at a glance: a heading, a line for each entity that has begun, sums, and what the whole is waiting for. One
+ * line without a style, for logs and pipes.
+ */
+export function progressLines(progress: ProgressSnapshot, style: ProgressStyle | null): readonly string[] {
+  const { connector, continues, elapsedMs, wait } = progress;
+  const resumed = continues === null ? '' : ` (resumed ${continues})`;
+  const heading = `${connector}  ${duration(elapsedMs)}${resumed}`;
+  const sums = progress.id === null ? [] : totals(progress);
+  const waits = wait === null ? [] : [wait];
+  if (style !== null) {
+    const begun = progress.entities.filter(({ hasBegun }) => hasBegun);
+    const nameWidth = Math.max(8, ...begun.map(({ entity }) => entity.length));
+    return [
+      colored('bold', heading, style),
+      ...begun.map((entity) => entityLine(entity, nameWidth, style)),
+      ...(sums.length === 0 ? [] : [colored('dim', fitting(sums, ', ', style), style)]),
+      ...waits.map((text) => colored('yellow', text, style)),
+    ];
+  }
+  const rows = progress.entities.reduce((sum, entity) => sum + entity.rows, 0);
+  const open = progress.entities.filter((entity) => entity.open > 0);
+  const reading = open.map(
+    (one) => `${printable(one.entity)} (${[recordsText(one), ...pacedText(one)].join(', ')})`,
+  );
+  const parts = [
+    ...(progress.id === null ? [] : [counted(rows, 'record'), ...sums]),
+    ...(reading.length === 0 ? [] : [`reading ${reading.join(', ')}`]),
+    ...waits,
+  ];
+  return [`${heading}: ${parts.join(', ')}`];
+}
+
+function entityLine(entity: EntitySnapshot, nameWidth: number, style: ProgressStyle): string {
+  const { open, setAside, wait, waiting, pages, earlierRows, recordsPerSecond } = entity;
+  const mark = open > 0 ? '>' : setAside > 0 ? '!' : '·';
+  const parts = [
+    `${mark} ${printable(entity.entity).padEnd(nameWidth)}`,
+    recordsText(entity),
+    ...(wait === null ? [] : [wait]),
+    ...(setAside > 0 ? [`${count(setAside)} failed`] : []),
+    ...(open > 0 && wait === null ? [`${count(Math.round(recordsPerSecond))}/s`, ...pacedText(entity)] : []),
+    ...(open === 0 && waiting > 0 ? [`${counted(waiting, 'listing')} wait for others`] : []),
+    pages === 0 && earlierRows > 0 ? 'read before the resume' : counted(pages, 'page'),
+  ];
+  const line = fitting(parts, '  ', style);
+  return setAside > 0 ? colored('yellow', line, style) : line;
+}
+
+/** `3,200 of ~12,000 records`: what is estimated has a tilde, what the service has counted has none. */
+function recordsText({ rows, expected, isIncremental }: EntitySnapshot): string {
+  const all = expectedText(expected, rows);
+  const text = all === null ? counted(rows, 'record') : `${count(rows)} of ${all} records`;
+  return isIncremental ? `${text} (changes only)` : text;
+}
+
+/** The most important first: a narrow screen drops the last ones. */
+function totals(progress: ProgressSnapshot): readonly string[] {
+  const { walksEnded, walksKnown, retries, files, left } = progress;
+  if (files.wanted !== null) {
+    const failures = files.failed > 0 ? `, ${count(files.failed)} failed` : '';
+    const kibibytes = count(Math.round(files.bytes / 1024));
+    return [`files ${count(files.stored)} of ${count(files.wanted)} (${kibibytes} KiB${failures})`];
+  }
+  if (progress.isSweeping) {
+    const { confirmed, deleted } = progress;
+    const asked = confirmed > 0 ? [`${count(confirmed)} asked for`] : [];
+    const parts = [...asked, ...(deleted > 0 ? [`${count(deleted)} marked`] : [])];
+    return [`looking for deletes${parts.length === 0 ? '' : ` (${parts.join(', ')})`}`];
+  }
+  return [
+    `${count(walksEnded)} of ${count(Math.max(walksKnown, walksEnded))} known listings read`,
+    `${count(Math.round(progress.recordsPerSecond))} records/s`,
+    ...(left === null ? [] : [`${left.isAtLeast ? 'at least' : 'about'} ${roughly(left.ms)} left`]),
+    `${progress.pagesPerSecond.toFixed(1)} requests/s`,
+    ...(retries > 0 ? [counted(retries, 'retry', 'retries')] : []),
+  ];
+}
+
+/** As many of the parts as there is room for. */
+function fitting([first = '', ...more]: readonly string[], between: string, style: ProgressStyle): string {
+  let line = first;
+  for (const part of more) {
+    if (line.length + between.length + part.length >= style.columns) break;
+    line += between + part;
+  }
+  return clip(line, style);
+}
+
+const codes = { bold: 1, dim: 2, yellow: 33 } as const;
+
+function colored(color: keyof typeof codes, line: string, style: ProgressStyle): string {
+  const text = clip(line, style);
+  return style.hasColor ? `\u001b[${codes[color]}m${text}\u001b[0m` : text;
+}
+
+function clip(line: string, style: ProgressStyle): string {
+  // One column less than there are: a full last column makes some terminals wrap, and then redrawing climbs too far.
+  return printableWithin(line, style.columns - 1);
 }
 
 /**
@@ -115,6 +205,6 @@ export function tellOutage(addLine: (line: string) => void, clock: Clock): OnRun
     const isTooSoon = shownAttempt === 0 && now - shownAtMs < leastBetweenMs;
     if (isTooSoon || event.attempt <= shownAttempt) return;
     [shownAttempt, shownAtMs] = [event.attempt, now];
-    addLine(retryText({ ...event, nextAtMs: now + event.waitMs }, now));
+    addLine(retryText(event, event.waitMs));
   };
 }

@@ -1,10 +1,16 @@
 import { recordsRead, rowsWritten, tookMs } from '../app/run-totals.ts';
+import { instant } from '../core/clock.ts';
 import { addCounts, noCounts, type PageCounts } from '../core/records.ts';
 import { wholeJson } from '../engine/prepare/canonical-json.ts';
 import { undatedText } from '../engine/prepare/find-children.ts';
-import type { EntityReport, FailureReport, RunReport } from '../sinks/run-report.ts';
-import { count, counted, duration, printable } from '../telemetry/format.ts';
-import { completenessTexts, partMissingLines } from './completeness-text.ts';
+import type {
+  DoubtedListings,
+  EntityReport,
+  FailureReport,
+  RunReport,
+  Withholding,
+} from '../sinks/run-report.ts';
+import { count, counted, duration, printable, toTheMinute } from '../telemetry/format.ts';
 
 /**
  * What a run did, a row for each entity and one for all. The numbers add up from left to right: read = inserted +
@@ -198,4 +204,194 @@ type ShownFailure = Pick<FailureReport, 'entity' | 'params' | 'code' | 'message'
 
 export function failureText({ entity, params, code, message }: ShownFailure): string {
   return `${entity} ${printable(wholeJson(params))}: ${code}: ${printable(message)}`;
+}
+
+export const completenessTexts: Readonly<Record<EntityReport['completeness'], string>> = {
+  'not-yet': 'not yet',
+  'part-missing': 'part missing',
+  unconfirmed: 'unconfirmed',
+  complete: 'yes',
+};
+
+type Doubt = DoubtedListings['doubt'];
+
+/** Runs in a row with the same two numbers, after which it is the total that looks wrong. */
+const runsBeforeAdvice = 3;
+
+/** A line for each entity of which part is missing, and what to do about it. */
+export function partMissingLines(partMissing: readonly DoubtedListings[]): readonly string[] {
+  return partMissing.flatMap(({ entity, listings, params, doubt, runs }) => {
+    const which = Object.keys(params).length === 0 ? '' : ` ${printable(wholeJson(params))}`;
+    const more = listings === 1 ? '' : `; and part of ${counted(listings - 1, 'more listing')} of it`;
+    return [`! ${entity}${which}: ${doubtText(doubt)}${more}`, ...adviceLines(entity, doubt, runs)];
+  });
+}
+
+export function doubtText(doubt: Doubt): string {
+  switch (doubt.kind) {
+    case 'total':
+      return `the API counts ${doubt.total} records and showed ${doubt.shown}`;
+    case 'repeats':
+      return 'the last page came again where the next one was expected, and nothing says that it is the last';
+    case 'collision': {
+      const [key, other] = [doubt.key, doubt.params].map((one) =>
+        one === undefined ? 'one' : printable(wholeJson(one)),
+      );
+      return `records of one key with different content in several listings: ${key}, here and in ${other}`;
+    }
+    case 'cut':
+      return `the service shows a part of the listing alone (${printable(doubt.by)})`;
+    case 'shuffled':
+      return 'many records came again on later pages: the service changes their order from call to call, and others are missed';
+    case 'behind':
+      return 'more rows of it are stored than came, and what follows its last page cannot be read: no row of it counts as deleted';
+  }
+}
+
+function adviceLines(entity: string, doubt: Doubt, runs: number): readonly string[] {
+  if (doubt.kind === 'collision') {
+    const parts = [...Object.keys(doubt.params ?? {}), ...Object.keys(doubt.key ?? {})].join(', ');
+    return [
+      '  one row stands for all of them, so rows are missing: the key lacks what tells the listings apart. Write',
+      `  key: [${printable(parts)}] in the definition, and "inject" of the parent fills what no record has`,
+    ];
+  }
+  if (doubt.kind === 'cut') {
+    return [
+      '  what it shows is stored, later changes too; nothing is deleted. If it can sort the other way round, name',
+      '  the parameters in "cut: { reversed }" of the definition; else read it in parts, such as by parents',
+    ];
+  }
+  if (doubt.kind === 'repeats') {
+    return [
+      '  if the service ignores the parameter of the page, the rest is missing: see in its answer how it pages;',
+      '  only if it is known to repeat its last page, say "end: repeats" in the pagination of the definition',
+    ];
+  }
+  if (doubt.kind === 'behind') {
+    return [
+      `  if they are gone at the service: "connector-sync reset" of ${entity} makes the next sync read it as new. Its`,
+      '  rows stay, and the guards ask before that many are marked as deleted',
+    ];
+  }
+  return doubt.kind !== 'total' || runs < runsBeforeAdvice
+    ? []
+    : [`  ${runs} runs in a row: if its count is wrong, set "totals: ignore" for ${entity} in the config`];
+}
+
+type MissingOf = Pick<EntityReport, 'entity' | 'withheld' | 'withheldBecause' | 'withholding' | 'pending'>;
+
+/** What a run found to be deleted at the source and keeps: why, and what to do. */
+export function deleteLines(report: RunReport, program: string): readonly string[] {
+  const { connector, entities } = report;
+  const pending = entities.filter((entity) => entity.pending > 0);
+  return [
+    ...withheldLines(connector, entities, program),
+    ...(pending.length === 0 ? [] : [pendingText(pending)]),
+    ...toConfirmLines(report, null),
+  ];
+}
+
+/**
+ * What later runs ask for by `get`, and when that will be done; empty where there is nothing. `everyMs`: the
+ * connector's schedule; null: it has none, or is paused.
+ */
+export function toConfirmLines(
+  { entities, confirmation, finishedAt }: Pick<RunReport, 'entities' | 'confirmation' | 'finishedAt'>,
+  everyMs: number | null,
+): readonly string[] {
+  const waiting = entities.filter(({ toConfirm }) => toConfirm > 0);
+  if (waiting.length === 0 || confirmation === undefined) return [];
+  const { callsPerRun, requestsPerSecond } = confirmation;
+  const rows = waiting.reduce((sum, { toConfirm }) => sum + toConfirm, 0);
+  const runs = Math.ceil(rows / callsPerRun);
+  const parts = waiting.map(({ entity, toConfirm }) => `${count(toConfirm)} of ${entity}`);
+  const inRuns =
+    runs === 1 ? 'the next run' : `the next ${count(runs)} runs, up to ${count(callsPerRun)} in each`;
+  const calls = `${duration((rows / requestsPerSecond) * 1000)} of calls at ${requestsPerSecond} a second`;
+  const when =
+    everyMs === null
+      ? ''
+      : `; at its schedule by about ${toTheMinute(instant(Date.parse(finishedAt) + runs * everyMs))}`;
+  return [`still to be asked for by get: ${parts.join(', ')}, in ${inRuns} (${calls})${when}`];
+}
+
+/** Of the entities of which deletes are withheld; empty where there are none. */
+export function withheldLines(
+  connector: string,
+  entities: readonly MissingOf[],
+  program: string,
+): readonly string[] {
+  const withheld = entities.filter((entity) => entity.withheld > 0);
+  const [first] = withheld;
+  if (first === undefined) return [];
+  return [
+    ...withheld.map(withheldText),
+    `  check at the source; if they are deleted there: ${program} sync ${connector} --allow-deletes` +
+      `; to look at single records: ${program} audit ${connector}/${first.entity}`,
+  ];
+}
+
+function withheldText({ entity, withheld, withheldBecause, withholding }: MissingOf): string {
+  const kept = withholding?.along.some(({ rows }) => rows > 0) === true ? 'all kept' : 'kept';
+  const along = withholding === null ? '' : alongText(withholding);
+  const look = withheld === 1 ? 'looks deleted' : 'look deleted';
+  const limit = withholding === null ? '' : ` (limit: ${limitText(withholding)})`;
+  switch (withheldBecause) {
+    case 'empty':
+      return `! ${entity}: the listing came back empty; ${counted(withheld, 'stored row')} ${look}${along}; ${kept} until a second complete read agrees${limit}`;
+    case 'replaced':
+      return `! ${entity}: none of the ${counted(withheld, 'stored row')} came back, only other records${along}; ${kept}. Is it still the same account?`;
+    case 'adopted':
+      return `! ${entity}: ${count(withheld)} ${look}${along}; ${kept}: the connector was adopted from another address, and no "sync --full" has agreed with it yet`;
+    case 'along':
+      return `! ${entity}: ${count(withheld)} ${look}${along}; ${kept}${limit}`;
+    case 'share':
+    case null: {
+      if (withholding === null) return `! ${entity}: ${count(withheld)} ${look}; ${kept}`;
+      const { dayAgo, deletedInDay, below } = withholding;
+      // Most of them came within the day.
+      const isMore = withheld > dayAgo;
+      const more = [
+        ...(isMore ? [` (${counted(dayAgo, 'row was', 'rows were')} stored a day ago)`] : []),
+        ...(below === 0 ? [] : [`, ${count(below)} more would go with the records above them`]),
+        ...(deletedInDay === 0 ? [] : [`, ${count(deletedInDay)} more were deleted in the last 24 hours`]),
+      ];
+      const of = isMore ? '' : ` of ${count(dayAgo)}`;
+      return `! ${entity}: ${count(withheld)}${of} ${look}${more.join('')}${along}; ${kept}: ${sumText(withheld, withholding)}`;
+    }
+  }
+}
+
+/** `400 in 24 hours (65.6 %) are over the limit of ...`: the sum that was held against it. */
+function sumText(withheld: number, withholding: Withholding): string {
+  const { dayAgo, deletedInDay, below } = withholding;
+  const sum = withheld + below + deletedInDay;
+  const share = sum > dayAgo ? '' : ` (${percent(sum / dayAgo)})`;
+  return `${count(sum)} in 24 hours${share} ${sum === 1 ? 'is' : 'are'} over the limit (${limitText(withholding)})`;
+}
+
+const namedEntities = 3;
+
+/** The largest first; more than a few are summed up. */
+function alongText({ along }: Withholding): string {
+  const sorted = along.filter(({ rows }) => rows > 0).sort((one, other) => other.rows - one.rows);
+  if (sorted.length === 0) return '';
+  const named = sorted.slice(0, namedEntities).map(({ entity, rows }) => `${count(rows)} ${entity}`);
+  const rest = sorted.slice(namedEntities).reduce((sum, { rows }) => sum + rows, 0);
+  const parts = rest === 0 ? named : [...named, counted(rest, 'other row')];
+  return ` and would take ${parts.join(', ')} along`;
+}
+
+function limitText({ maxDeleteShare, minDeleteRows }: Withholding): string {
+  return `more than ${percent(maxDeleteShare)} and more than ${counted(minDeleteRows, 'row')} in 24 hours`;
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 1000) / 10} %`;
+}
+
+function pendingText(pending: readonly EntityReport[]): string {
+  const parts = pending.map((entity) => `${count(entity.pending)} of ${entity.entity}`);
+  return `may be deleted, kept until that is confirmed: ${parts.join(', ')}`;
 }

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { Redis } from 'ioredis';
 import { describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
-import { findRedis } from '../../src/cli/find-redis.ts';
+import { findRedis } from '../../src/cli/demo/demo-world.ts';
 import { findRedisServer } from '../support/ensure-redis-server.ts';
 import { freePort, startRedis } from '../support/redis.ts';
 import { callCli, startCli } from '../support/run-cli.ts';

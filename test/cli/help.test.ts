@@ -1,6 +1,5 @@
 import { tmpdir } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { wrapHelp } from '../../src/cli/output/wrap-help.ts';
 import { callCli } from '../support/run-cli.ts';
 
 /** Every command with its subcommands, as their own help names them. */
@@ -19,7 +18,7 @@ async function everyHelp(columns: number): Promise<ReadonlyMap<string, string>> 
   return texts;
 }
 
-const withoutLayout = (text: string): string => text.replaceAll(/\\\n/g, '').replaceAll(/\s+/g, ' ');
+const withoutLayout = (text: string): string => text.replaceAll(/\s+/g, ' ');
 
 describe('--help of every command', () => {
   it('fits 80 and 60 columns, and breaks no word', async () => {
@@ -32,33 +31,5 @@ describe('--help of every command', () => {
         expect(withoutLayout(text)).toBe(withoutLayout(wide.get(command) ?? ''));
       }
     }
-  });
-});
-
-describe('a help text that is too wide', () => {
-  it('continues below its own column, and examples stay commands', () => {
-    const text = [
-      'A paragraph whose first line is long enough',
-      'to be filled anew with its second.',
-      '',
-      '  $ program do --filter \'{"a": 1}\' --now     what it does, in words',
-      '  --flag <value>  a description of the flag',
-    ].join('\n');
-    expect(wrapHelp(text, 34).split('\n')).toEqual([
-      'A paragraph whose first line is',
-      'long enough to be filled anew with',
-      'its second.',
-      '',
-      '  $ program do --filter \\',
-      '      \'{"a": 1}\' --now',
-      '      what it does, in words',
-      '  --flag <value>',
-      '      a description of the flag',
-    ]);
-  });
-
-  it('is unchanged where it fits', () => {
-    const text = 'One.\nTwo.\n  $ program   note\n';
-    expect(wrapHelp(text, 40)).toBe(text);
   });
 });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { withoutTokens } from '../../src/cli/page-tokens.ts';
+import { withoutTokens } from '../../src/cli/commands/read-commands.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { pagingParams } from '../../src/definitions/definition.ts';

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { healthWords, type Health } from '../../src/core/health.ts';
-import type { SampledConnector } from '../../src/telemetry/metrics-sample.ts';
-import { openMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { openMetrics, type Metrics, type SampledConnector } from '../../src/telemetry/metrics.ts';
 import { seriesIn, undescribed } from '../support/monitor/prometheus-text.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { connector, entity, sampled } from '../support/telemetry/metrics-names.ts';

@@ -1,8 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { RunEvent } from '../../src/core/events.ts';
 import { noCounts } from '../../src/core/records.ts';
-import type { MetricSample } from '../../src/telemetry/metrics-sample.ts';
-import { openMetrics, type Metrics, type MetricsOptions } from '../../src/telemetry/metrics.ts';
+import {
+  openMetrics,
+  type Metrics,
+  type MetricSample,
+  type MetricsOptions,
+} from '../../src/telemetry/metrics.ts';
 import { decreased, parsePrometheusText, seriesIn, undescribed } from '../support/monitor/prometheus-text.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { connector, entity, run, sampled } from '../support/telemetry/metrics-names.ts';

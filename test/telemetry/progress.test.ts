@@ -1,86 +1,132 @@
 import { describe, expect, it } from 'vitest';
-import type { RunEvent } from '../../src/core/events.ts';
+import type { ReadEarlier, RunEvent } from '../../src/core/events.ts';
 import {
   isConnectorName,
   isDeclaredName,
   type ConnectorName,
   type EntityName,
-  type RunId,
 } from '../../src/core/names.ts';
 import { noCounts } from '../../src/core/records.ts';
 import { printable, printableWithin, count, duration } from '../../src/telemetry/format.ts';
-import { remaining } from '../../src/telemetry/expected-records.ts';
-import { progressLines, progressSummary } from '../../src/telemetry/progress-text.ts';
-import {
-  advanceProgress,
-  startProgress,
-  type Expected,
-  type Progress,
-} from '../../src/telemetry/progress.ts';
-import { rates } from '../../src/telemetry/rates.ts';
-import { showProgress, tellOutage } from '../../src/telemetry/show-progress.ts';
+import { openProgress, type Expected } from '../../src/telemetry/progress.ts';
+import { progressLines, showProgress, tellOutage } from '../../src/telemetry/show-progress.ts';
 import { instantClock } from '../support/instant-clock.ts';
 
 const newsletter = connectorName('newsletter');
 const members = entityName('list_members');
 const lists = entityName('lists');
+const wide = { columns: 200, hasColor: false };
+
+const started = (due = 0, more: object = {}) =>
+  ({ kind: 'run-started', connector: newsletter, run: 'r' as never, continues: null, due, ...more }) as const;
+const startedAfter = (...earlier: readonly ReadEarlier[]) => started(2, { continues: 'earlier', earlier });
+const walk = (entity: EntityName, id = '', isIncremental = false): RunEvent => ({
+  kind: 'walk-started',
+  entity,
+  params: { id },
+  isIncremental,
+  resumed: false,
+});
+const counted = (entity: EntityName, records: number, id = ''): RunEvent => ({
+  kind: 'listing-counted',
+  entity,
+  params: { id },
+  records,
+});
+const page = (entity: EntityName, read: number, id = '', { duplicate = 0, newlyDue = 0 } = {}): RunEvent => ({
+  kind: 'page-committed',
+  entity,
+  params: { id },
+  counts: { ...noCounts, fetched: read, duplicate },
+  newlyDue,
+  bytes: 1,
+});
+const fetched = (entity: EntityName, records: number): RunEvent => ({
+  kind: 'page-fetched',
+  entity,
+  records,
+  bytes: 1,
+  ms: 1,
+});
+const found = (listings: number | null, records: number | null): RunEvent => ({
+  kind: 'listings-found',
+  entity: members,
+  parent: lists,
+  listings,
+  records,
+});
+const sealed = (entity: EntityName, id = ''): RunEvent => ({
+  kind: 'walk-sealed',
+  entity,
+  params: { id },
+  proof: 'seam',
+});
+const answered = (entity: EntityName | null = null, pacedMs = 0): RunEvent => ({
+  kind: 'call-ended',
+  entity,
+  answer: 'ok',
+  ms: 1,
+  waitedMs: pacedMs,
+  pacedMs,
+});
+
+/** Lists were read: two of them, with 12,000 members as they state. */
+const listsRead = [
+  started(1),
+  walk(lists),
+  page(lists, 2, '', { newlyDue: 2 }),
+  found(2, 12_000),
+  sealed(lists),
+];
 
 describe('progress', () => {
   it('counts rows, pages and walks, and grows the number of walks with what pages bring to light', () => {
-    const progress = play([
-      runStarted({ due: 2 }),
-      walkStarted(lists),
-      committed(lists, 3, 3),
-      { kind: 'walk-sealed', entity: lists, params: {}, proof: 'single' },
-      walkStarted(members),
-      committed(members, 1000, 0),
+    const { progress } = play([
+      started(2),
+      walk(lists),
+      page(lists, 3, '', { newlyDue: 3 }),
+      sealed(lists),
+      walk(members),
+      page(members, 1000),
       retried(1, 250),
-      { kind: 'walk-set-aside', entity: members, params: {}, code: 'NOT_FOUND', message: 'gone' },
+      { kind: 'walk-set-aside', entity: members, params: { id: '' }, code: 'NOT_FOUND', message: 'gone' },
     ]);
-    expect(progress).toMatchObject({ walksKnown: 5, walksEnded: 2, retries: 1 });
-    expect(progress.entities.get(lists)).toMatchObject({ rows: 3, pages: 1 });
-    expect(progress.entities.get(members)).toMatchObject({
-      rows: 1000,
-      pages: 1,
-      open: 0,
-      setAside: 1,
+    expect(progress.snapshot()).toMatchObject({
+      walksKnown: 5,
+      walksEnded: 2,
+      retries: 1,
+      entities: [
+        { entity: lists, rows: 3, pages: 1 },
+        { entity: members, rows: 1000, pages: 1, open: 0, setAside: 1 },
+      ],
     });
   });
 
   it('says that the walks are over and deletes are looked for, and how far that is', () => {
-    const begun = play([runStarted({}), { kind: 'sweep-started' }]);
-    expect(progressSummary(begun, 1000)).toMatch(/, looking for deletes$/);
-    const further = play([
-      runStarted({}),
-      { kind: 'sweep-started' },
+    const run = play([started(), { kind: 'sweep-started' }]);
+    expect(run.summary()).toMatch(/, looking for deletes$/);
+    run.add(
       { kind: 'record-confirmed', entity: members, verdict: 'gone' },
       { kind: 'record-confirmed', entity: members, verdict: 'there' },
       { kind: 'rows-deleted', entity: members, rows: 1200 },
-      { kind: 'deletes-withheld', entity: lists, rows: 30, live: 40, because: 'share' },
-    ]);
-    expect(progressSummary(further, 1000)).toMatch(/, looking for deletes \(2 asked for, 1,200 marked\)$/);
-  });
-
-  it('says how far it is with the files', () => {
-    const progress = play([
-      runStarted({}),
-      { kind: 'sweep-started' },
+    );
+    expect(run.summary()).toMatch(/, looking for deletes \(2 asked for, 1,200 marked\)$/);
+    run.add(
       { kind: 'files-started', files: 1200 },
       { kind: 'file-stored', entity: members, bytes: 2048, ms: 5 },
       { kind: 'file-stored', entity: members, bytes: 1024, ms: 5 },
       { kind: 'file-set-aside', entity: members, code: 'FILE_INVALID', message: 'empty' },
-    ]);
-    expect(progressSummary(progress, 1000)).toMatch(/, files 2 of 1,200 \(3 KiB, 1 failed\)$/);
+    );
+    expect(run.summary()).toMatch(/, files 2 of 1,200 \(3 KiB, 1 failed\)$/);
   });
 
   it('says that the sink is away, why, and how long it is still tried', () => {
     const away = { kind: 'sink-away', message: 'PostgreSQL at db is read-only', leftMs: 58_000 } as const;
-    const progress = play([runStarted({}), retried(1, 250), away]);
-    expect(progressSummary(progress, 10_000)).toMatch(
-      /, PostgreSQL at db is read-only, trying for another 49 s$/,
-    );
-    const back = advanceProgress(progress, { kind: 'sink-back' }, 11_000);
-    expect(progressSummary(back, 11_000)).not.toContain('PostgreSQL');
+    const run = play([started(), retried(1, 250), away]);
+    run.clock.advance(9500);
+    expect(run.summary()).toMatch(/, PostgreSQL at db is read-only, trying for another 49 s$/);
+    run.add({ kind: 'sink-back' });
+    expect(run.summary()).not.toContain('PostgreSQL');
     const lines: string[] = [];
     const tell = tellOutage((line) => lines.push(line), instantClock());
     tell(away);
@@ -92,132 +138,240 @@ describe('progress', () => {
   });
 
   it('measures pages and records a second over the last ten seconds only', () => {
-    let progress = startProgress(newsletter, 0);
-    for (let ms = 0; ms < 20_000; ms += 100) progress = advanceProgress(progress, fetched, ms);
-    expect(rates(progress, 20_000)).toEqual({ pages: 10, records: 500 });
-    expect(rates(progress, 60_000)).toEqual({ pages: 0, records: 0 });
-    expect(progress.arrivals.length).toBeLessThanOrEqual(11);
+    const { clock, progress } = play([]);
+    for (let at = 0; at < 200; at += 1) {
+      clock.advance(100);
+      progress.onEvent(fetched(members, 50));
+    }
+    clock.advance(99);
+    expect(progress.snapshot()).toMatchObject({ pagesPerSecond: 10, recordsPerSecond: 500 });
+    clock.advance(40_000);
+    expect(progress.snapshot()).toMatchObject({ pagesPerSecond: 0, recordsPerSecond: 0 });
   });
 
   it('counts towards all records only where all of them are read', () => {
     const expected = new Map([[members, { rows: 100_000, pages: 101 }]]);
-    const text = (...events: RunEvent[]): string =>
-      progressLines(play(events, expected), 1000, wide).join('\n');
-    const read = committed(members, 3, 0);
-    expect(text(runStarted({}), walkStarted(members), read)).toContain('3 of ~100,000 records');
-    const incremental = text(runStarted({}), walkStarted(members, true), read);
-    expect(incremental).toContain('3 records (changes only)');
-    expect(incremental).not.toContain('100,000');
-    const resumed = text(runStarted({ continues: 'earlier' as never }), walkStarted(members), read);
+    const run = (...events: RunEvent[]): string => play([...events, page(members, 3)], expected).lines();
+    expect(run(started(), walk(members))).toContain('3 of ~100,000 records');
+    expect(run(started(), walk(members, '', true))).toContain('3 records (changes only)');
+    const resumed = run(started(0, { continues: 'earlier' }), walk(members));
     expect(resumed).toContain('(resumed earlier)');
     // Nothing of it was read before the resume.
     expect(resumed).toContain('3 of ~100,000 records');
   });
 
   it('names rateLimit where calls wait for it, and not what was a pause of the service', () => {
-    const waiting = (pacedMs: number): RunEvent => ({
-      kind: 'call-ended',
-      entity: members,
-      answer: 'ok',
-      ms: 1,
-      waitedMs: pacedMs,
-      pacedMs,
-    });
-    const text = (...events: RunEvent[]): string =>
-      progressLines(play([runStarted({}), walkStarted(members), ...events]), 1000, wide).join('\n');
-    expect(text(waiting(400))).toContain('calls wait 0.4 s: rateLimit');
-    expect(text(waiting(400), waiting(10))).not.toContain('rateLimit');
-    expect(text({ kind: 'throttled', waitMs: 1 }, waiting(400))).not.toContain('rateLimit');
+    const text = (...events: RunEvent[]): string => play([started(), walk(members), ...events]).lines();
+    expect(text(answered(members, 400))).toContain('calls wait 0.4 s: rateLimit');
+    expect(text(answered(members, 400), answered(members, 10))).not.toContain('rateLimit');
+    expect(text({ kind: 'throttled', waitMs: 1 }, answered(members, 400))).not.toContain('rateLimit');
   });
 
   it('says how long it still takes, at least where an entity has no estimate, and not while it waits', () => {
-    const known: Expected = { rows: 30_000, pages: 300 };
-    const after10s = (all: ReadonlyMap<EntityName, Expected>, more: readonly RunEvent[] = []): Progress => {
-      let progress = advanceProgress(startProgress(newsletter, 0, all), runStarted({}), 0);
-      for (let ms = 0; ms < 10_000; ms += 100) {
-        progress = advanceProgress(progress, fetched, ms);
-        progress = advanceProgress(progress, committed(members, 50, 0), ms);
-      }
-      return more.reduce((left, event) => advanceProgress(left, event, 10_000), progress);
-    };
-    const progress = after10s(new Map([[members, known]]));
-    expect(remaining(progress, 10_000)).toEqual({ ms: 20_000, isAtLeast: false });
-    expect(progressSummary(progress, 10_000)).toContain('500 records/s, about 20 s left');
-    const unknown = new Map([
-      [members, known],
-      [lists, { rows: null, pages: null }],
-    ]);
-    expect(remaining(after10s(unknown), 10_000)).toMatchObject({ isAtLeast: false });
-    expect(remaining(after10s(unknown, [committed(lists, 1, 0)]), 10_000)).toEqual({
-      ms: 20_000,
-      isAtLeast: true,
-    });
-    expect(
-      remaining(after10s(new Map([[members, known]]), [{ kind: 'throttled', waitMs: 5000 }]), 10_000),
-    ).toBeNull();
+    const known: Expected = { rows: 15_000, pages: 300 };
+    const unknown: Expected = { rows: null, pages: null };
+    const run = play(
+      [started()],
+      new Map([
+        [members, known],
+        [lists, unknown],
+      ]),
+      0,
+    );
+    run.tenSeconds(members, 500);
+    expect(run.left()).toEqual({ ms: 20_000, isAtLeast: false });
+    expect(run.summary()).toContain('500 records/s, about 20s left');
+    run.add(page(lists, 1));
+    expect(run.left()).toEqual({ ms: 20_000, isAtLeast: true });
+    run.add({ kind: 'throttled', waitMs: 5000 });
+    expect(run.left()).toBeNull();
   });
 
   it('tells a wait for the rate limit from work, and from an API that is away', () => {
-    const throttled: readonly RunEvent[] = [
-      runStarted({}),
+    const throttled = play([
+      started(),
       { kind: 'throttled', waitMs: 12_000 },
       { ...retried(1, 12_000), code: 'THROTTLED' },
-    ];
-    expect(progressSummary(play(throttled), 500)).toMatch(/, rate-limit wait, next call in 12 s$/);
-    expect(progressSummary(play(throttled), 13_000)).not.toContain('wait');
-    const away = play([runStarted({}), retried(3, 8000)]);
-    expect(progressLines(away, 500, wide).at(-1)).toBe(
+    ]);
+    expect(throttled.summary()).toMatch(/, rate-limit wait, next call in 12 s$/);
+    throttled.clock.advance(12_500);
+    expect(throttled.summary()).not.toContain('wait');
+    const away = play([started(), retried(3, 8000)]);
+    expect(away.lines().split('\n').at(-1)).toBe(
       'cannot reach api.example: connection refused, attempt 3 of 6, next in 8 s',
     );
-    expect(progressSummary(advanceProgress(away, answered, 600), 600)).not.toContain('api.example');
+    away.add(answered());
+    expect(away.summary()).not.toContain('api.example');
   });
 
   it('says that it connects, not that it has read nothing, until the API has answered', () => {
-    const connecting = startProgress(newsletter, 0);
-    expect(progressLines(connecting, 1000, wide)).toEqual(['newsletter  1.0 s', 'connecting']);
-    expect(progressSummary(connecting, 1000)).toBe('newsletter  1.0 s: connecting');
-    const away = play([{ ...retried(2, 4000), entity: null }]);
-    expect(progressSummary(away, 2500)).toBe(
-      'newsletter  2.5 s: cannot reach api.example: connection refused, attempt 2 of 6, next in 2 s',
+    const connecting = play([]);
+    connecting.clock.advance(500);
+    expect(connecting.lines()).toBe('newsletter  1.0 s\nconnecting');
+    expect(connecting.summary()).toBe('newsletter  1.0 s: connecting');
+    connecting.add({ ...retried(2, 4000), entity: null });
+    connecting.clock.advance(1500);
+    expect(connecting.summary()).toBe(
+      'newsletter  2.5 s: cannot reach api.example: connection refused, attempt 2 of 6, next in 3 s',
     );
   });
 
+  it('says of an entity what it waits for, and why', () => {
+    const retry = { ...retried(2, 8000), code: 'UPSTREAM', message: 'the service answered 503' } as const;
+    const run = play([...listsRead, walk(members, 'a'), page(members, 1000, 'a'), retry]);
+    expect(run.lineOf(members)).toContain('waits 8 s: answered with an error, attempt 2 of 6');
+    expect(run.lineOf(lists)).not.toContain('waits');
+    run.add(answered(members));
+    expect(run.lineOf(members)).not.toContain('waits');
+    run.add({ kind: 'throttled', waitMs: 12_000 });
+    expect(run.lineOf(members)).toContain('waits 12 s: rate limit');
+  });
+
   it('fits narrow terminals, drops the least important there, and uses colours only where they are wanted', () => {
-    const progress = play(
-      [runStarted({}), walkStarted(members), committed(members, 1200, 0)],
+    const run = play(
+      [started(), walk(members), page(members, 1200)],
       new Map([[members, { rows: 3000, pages: null }]]),
     );
     for (const columns of [12, 40, 60, 80, 120]) {
-      for (const line of progressLines(progress, 1000, { columns, hasColor: false })) {
+      for (const line of progressLines(run.progress.snapshot(), { columns, hasColor: false })) {
         expect(Array.from(line).length).toBeLessThan(columns);
         expect(line).not.toContain('\u001b');
         if (columns >= 40) expect(line).not.toContain('…');
       }
     }
-    expect(progressLines(progress, 1000, wide).join('\n')).toContain('1,200 of ~3,000 records');
-    expect(progressLines(progress, 1000, { ...wide, hasColor: true })[0]).toContain('\u001b[1m');
-    expect(progressSummary(progress, 1000)).toBe(
+    expect(progressLines(run.progress.snapshot(), { ...wide, hasColor: true })[0]).toContain('\u001b[1m');
+    run.clock.advance(500);
+    expect(run.summary()).toBe(
       'newsletter  1.0 s: 1,200 records, 0 of 0 known listings read, 0 records/s, 0.0 requests/s, reading list_members (1,200 of ~3,000 records)',
     );
   });
+});
 
+describe('how many records a run will have read', () => {
+  it('is what the service has counted, without a tilde, once all listings are read or have ended', () => {
+    const run = play([
+      ...listsRead,
+      ...['a', 'b'].flatMap((id) => [walk(members, id), counted(members, 4000, id), page(members, 1000, id)]),
+    ]);
+    expect(run.lineOf(members)).toContain('2,000 of 8,000 records');
+    // A listing that ended with fewer has none that are missing.
+    run.add(sealed(members, 'a'));
+    expect(run.lineOf(members)).toContain('2,000 of 5,000 records');
+    run.add(page(members, 3000, 'b'), sealed(members, 'b'));
+    expect(run.lineOf(members)).toContain('5,000 records ');
+  });
+
+  it('is an estimate by what parents state while listings wait, and while more may be found', () => {
+    const waiting = play([...listsRead, walk(members, 'a'), page(members, 1000, 'a')]);
+    expect(waiting.lineOf(members)).toContain('1,000 of ~12,000 records');
+    waiting.add(counted(members, 4000, 'a'));
+    expect(waiting.lineOf(members)).toContain('1,000 of ~10,000 records');
+    const growing = play([
+      started(1),
+      walk(lists),
+      page(lists, 1, '', { newlyDue: 1 }),
+      found(1, 500),
+      walk(members, 'a'),
+      counted(members, 600, 'a'),
+    ]);
+    expect(growing.lineOf(members)).toContain('0 of ~600 records');
+  });
+
+  it('is an estimate by what ended listings had where parents state nothing, and unknown before', () => {
+    const run = play([
+      started(1),
+      walk(lists),
+      page(lists, 3, '', { newlyDue: 3 }),
+      found(3, null),
+      sealed(lists),
+      walk(members, 'a'),
+      page(members, 200, 'a'),
+    ]);
+    expect(run.lineOf(members)).toContain(' 200 records ');
+    run.add(sealed(members, 'a'));
+    expect(run.lineOf(members)).toContain('200 of ~600 records');
+  });
+
+  it('counts a record that came twice once, as totals of services do', () => {
+    const pages = [page(lists, 1000), page(lists, 510, '', { duplicate: 10 })];
+    expect(play([started(1), walk(lists), counted(lists, 1500), ...pages]).lineOf(lists)).toContain(
+      ' 1,500 records ',
+    );
+  });
+
+  it('is what the sink holds where only some listings became due', () => {
+    const known = new Map([[members, { rows: 9000, pages: 12 }]]);
+    const some = play([started(1), found(null, null), walk(members, 'a'), counted(members, 50, 'a')], known);
+    expect(some.lineOf(members)).toContain('0 of ~9,000 records');
+  });
+
+  it('counts what the runs before have read, after a resume', () => {
+    // The lists have been read, 4,000 members of the first two, and a part of the third; a fourth waits.
+    const run = play([
+      startedAfter(
+        { entity: lists, records: 4, listings: { read: 1, due: 0 }, parent: null },
+        { entity: members, records: 5000, listings: { read: 2, due: 2 }, parent: lists },
+      ),
+    ]);
+    expect(run.summary()).toContain(': 5,004 records, 3 of 5 known listings read');
+    expect(run.lineOf(lists)).toMatch(/^· lists +4 records {2}read before the resume$/);
+    expect(run.lineOf(members)).toContain('5,000 of ~10,000 records  2 listings wait for others');
+    run.add(walk(members, 'c'), counted(members, 1000, 'c'), page(members, 400, 'c'));
+    expect(run.lineOf(members)).toContain('5,400 of ~8,500 records');
+    run.add(walk(members, 'd'), counted(members, 300, 'd'));
+    expect(run.lineOf(members)).toContain('5,400 of 6,300 records');
+  });
+
+  it('takes what the sink holds after a resume only where it holds more than the runs before have read', () => {
+    const inTree = { entity: lists, records: 700, listings: null, parent: null };
+    const line = (rows: number) =>
+      play([startedAfter(inTree)], new Map([[lists, { rows, pages: 9 }]])).lineOf(lists);
+    expect(line(700)).toContain(' 700 records ');
+    expect(line(2000)).toContain('700 of ~2,000 records');
+  });
+
+  it('has no tilde only where no listing waits that was found before this run', () => {
+    const one = [walk(members, 'a'), counted(members, 4000, 'a')];
+    expect(play([started(1), ...one]).lineOf(members)).toContain('0 of 4,000 records');
+    expect(play([started(2), ...one]).lineOf(members)).toContain('0 of ~4,000 records');
+  });
+});
+
+describe('how long a run takes', () => {
+  it('goes by what the service has counted, from the eleventh second on', () => {
+    const run = play([started(1), walk(lists), counted(lists, 30_000)], undefined, 0);
+    run.tenSeconds(lists, 1000);
+    run.clock.advance(-1);
+    expect(run.left()).toBeNull();
+    run.clock.advance(1);
+    expect(run.left()).toEqual({ ms: 20_000, isAtLeast: false });
+    expect(run.summary()).toContain('reading lists (10,000 of 30,000 records)');
+    expect(run.lineOf(lists)).toMatch(/ 1,000\/s {2}10 pages$/);
+    run.add(walk(members, 'a'));
+    expect(run.summary()).toContain('at least 20s left');
+  });
+
+  it('goes by the pages of this run alone after a resume', () => {
+    const earlier = { entity: lists, records: 20_000, listings: { read: 0, due: 1 }, parent: null };
+    const run = play([startedAfter(earlier), walk(lists), counted(lists, 30_000)], undefined, 0);
+    run.tenSeconds(lists, 1000);
+    expect(run.lineOf(lists)).toContain('30,000 of 50,000 records');
+    expect(run.left()).toEqual({ ms: 20_000, isAtLeast: false });
+  });
+});
+
+describe('the display', () => {
   it('is redrawn at most ten times a second, and removed at the end', async () => {
     const clock = instantClock();
     const drawn: (readonly string[])[] = [];
     const began = clock.now();
     const enough = gate(20, drawn);
-    const display = showProgress(
-      newsletter,
-      {
-        style: () => ({ columns: 80, hasColor: false }),
-        redraw: (lines) => {
-          drawn.push(lines);
-          enough.tick();
-        },
-        addLine: () => expect.unreachable('a live display adds no lines'),
-      },
-      clock,
-    );
+    const screen = {
+      style: () => ({ columns: 80, hasColor: false }),
+      redraw: enough.add,
+      addLine: () => expect.unreachable('a live display adds no lines'),
+    };
+    const display = showProgress(newsletter, screen, clock);
     await enough.reached;
     await display[Symbol.asyncDispose]();
     expect(clock.sleeps.every((ms) => ms === 100)).toBe(true);
@@ -229,25 +383,15 @@ describe('progress', () => {
     const clock = instantClock();
     const lines: string[] = [];
     const enough = gate(3, lines);
-    const display = showProgress(
-      newsletter,
-      {
-        style: null,
-        redraw: () => expect.unreachable('nothing can be redrawn'),
-        addLine: (line) => {
-          lines.push(line);
-          enough.tick();
-        },
-      },
-      clock,
-    );
+    const redraw = () => expect.unreachable('nothing can be redrawn');
+    const display = showProgress(newsletter, { style: null, redraw, addLine: enough.add }, clock);
     await enough.reached;
     await display[Symbol.asyncDispose]();
     expect(clock.sleeps.every((ms) => ms === 10_000)).toBe(true);
     expect(lines[0]).toContain('newsletter  10.0 s: connecting');
   });
 
-  it('reports each further failed attempt in one line where there is no terminal, and the first answer', async () => {
+  it('reports each further failed attempt in one line where there is no terminal, and the first answer', () => {
     const clock = instantClock();
     const lines: string[] = [];
     const tell = tellOutage((line) => lines.push(line), clock);
@@ -258,23 +402,23 @@ describe('progress', () => {
     }
     tell({ ...retried(1, 1000), code: 'THROTTLED' });
     tell(retried(4, 0));
-    tell(answered);
+    tell(answered());
     expect(lines).toEqual([
-      'cannot reach api.example: connection refused, attempt 1 of 6, next in 1 s',
-      'cannot reach api.example: connection refused, attempt 2 of 6, next in 2 s',
-      'cannot reach api.example: connection refused, attempt 3 of 6, next in 3 s',
+      ...[1, 2, 3].map(
+        (nth) => `cannot reach api.example: connection refused, attempt ${nth} of 6, next in ${nth} s`,
+      ),
       'calls are answered again after 800 ms',
     ]);
   });
 
-  it('does not write a line for each call of a service that fails every other one', async () => {
+  it('does not write a line for each call of a service that fails every other one', () => {
     const clock = instantClock();
     const lines: string[] = [];
     const tell = tellOutage((line) => lines.push(line), clock);
     for (let call = 0; call < 200; call += 1) {
       clock.advance(100);
       tell(retried(1, 50));
-      tell(answered);
+      tell(answered());
     }
     expect(lines).toHaveLength(4);
   });
@@ -289,57 +433,53 @@ describe('text for people', () => {
 
   it('writes numbers and durations the same everywhere', () => {
     expect([count(0), count(999), count(1_234_567)]).toEqual(['0', '999', '1,234,567']);
-    expect([850, 4200, 200_000, 7_500_000].map(duration)).toEqual([
-      '850 ms',
-      '4.2 s',
-      '3 min 20 s',
-      '2 h 5 min',
-    ]);
+    const durations = ['850 ms', '4.2 s', '3 min 20 s', '2 h 5 min'];
+    expect([850, 4200, 200_000, 7_500_000].map(duration)).toEqual(durations);
   });
 });
-
-const wide = { columns: 120, hasColor: false };
-const fetched: RunEvent = { kind: 'page-fetched', entity: members, records: 50, bytes: 1, ms: 1 };
-const answered: RunEvent = { kind: 'call-ended', entity: null, answer: 'ok', ms: 1, waitedMs: 0, pacedMs: 0 };
-
-function runStarted({ due = 0, continues = null as RunId | null }): RunEvent {
-  return { kind: 'run-started', connector: newsletter, run: 'r' as never, continues, due };
-}
-
-function walkStarted(entity: EntityName, isIncremental = false): RunEvent {
-  return { kind: 'walk-started', entity, params: {}, isIncremental, resumed: false };
-}
 
 function retried(attempt: number, waitMs: number): Extract<RunEvent, { readonly kind: 'call-retried' }> {
   const message = 'cannot reach api.example: connection refused';
   return { kind: 'call-retried', entity: members, code: 'NETWORK', message, attempt, attempts: 6, waitMs };
 }
 
-function committed(entity: EntityName, rows: number, newlyDue: number): RunEvent {
+/** A run of which so much has happened half a second after its start. */
+function play(events: readonly RunEvent[], expected = new Map<EntityName, Expected>(), afterMs = 500) {
+  const clock = instantClock();
+  const progress = openProgress(newsletter, clock);
+  progress.expect(expected);
+  clock.advance(afterMs);
+  const add = (...more: readonly RunEvent[]): void => more.forEach(progress.onEvent);
+  add(...events);
+  const lines = (): string => progressLines(progress.snapshot(), wide).join('\n');
   return {
-    kind: 'page-committed',
-    params: {},
-    entity,
-    counts: { ...noCounts, fetched: rows, inserted: rows },
-    newlyDue,
-    bytes: 1,
+    clock,
+    progress,
+    add,
+    lines,
+    lineOf: (entity: EntityName): string =>
+      lines()
+        .split('\n')
+        .find((line) => line.slice(2).startsWith(`${entity} `)) ?? '',
+    summary: () => progressLines(progress.snapshot(), null)[0],
+    left: () => progress.snapshot().left,
+    /** A page each second. */
+    tenSeconds: (entity: EntityName, records: number): void => {
+      for (let second = 0; second < 10; second += 1) {
+        add(fetched(entity, records), page(entity, records));
+        clock.advance(1000);
+      }
+    },
   };
 }
 
-function play(events: readonly RunEvent[], expected?: ReadonlyMap<EntityName, Expected>): Progress {
-  return events.reduce(
-    (progress, event) => advanceProgress(progress, event, 500),
-    startProgress(newsletter, 0, expected),
-  );
-}
-
-function gate(
-  size: number,
-  collected: readonly unknown[],
-): { tick(): void; readonly reached: Promise<void> } {
+function gate<One>(size: number, collected: One[]) {
   let open: () => void = () => undefined;
   const reached = new Promise<void>((resolve) => (open = resolve));
-  return { tick: () => collected.length >= size && open(), reached };
+  const add = (one: One): void => {
+    if (collected.push(one) >= size) open();
+  };
+  return { add, reached };
 }
 
 function connectorName(text: string): ConnectorName {

@@ -4,7 +4,7 @@ import { usage } from '../../core/usage-error.ts';
 import { toTheSecond } from '../../telemetry/format.ts';
 import { command } from '../command.ts';
 import { shellWord } from '../environment.ts';
-import { textTable, leftColumns } from '../output/text-table.ts';
+import { leftColumns, textTable } from '../output/text-table.ts';
 import {
   openStoredState,
   defaultDataFolder,

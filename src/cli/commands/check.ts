@@ -1,10 +1,52 @@
+import { eachOf } from '../../core/each-of.ts';
+import type { App, ConnectorSource } from '../../app/app.ts';
+import { marks } from '../output/text-table.ts';
+import { checkAddress, storedOrigin } from '../../app/connector-address.ts';
+import { readOverview } from '../../app/connector-states.ts';
+import { readCopies } from '../../app/copy-connector.ts';
+import { checkWritable, freeBytes, openClosedFiles, sinkFindings } from '../../app/reach-queues.ts';
+import { targetStatus, withTarget } from '../../app/publish-target.ts';
+import { readDrift } from '../../app/read-statuses.ts';
+import { type Clock, slept } from '../../core/clock.ts';
+import { hasCode, ThrottledError } from '../../core/errors.ts';
+import { isWeakSecret } from '../../core/hide-secrets.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import { firstNames } from '../../definitions/suggest-name.ts';
+import { refuseTodos } from '../../definitions/todos.ts';
+import { probePage } from '../../engine/try-listing.ts';
 import { chosenConnectors, sinksOf } from '../../settings/choices.ts';
-import type { LocalSettings } from '../../settings/settings.ts';
-import { printable } from '../../telemetry/format.ts';
-import { command } from '../command.ts';
-import { gravestExitCode } from '../output/exit-codes.ts';
-import { marks } from './check/check-result.ts';
-import { runChecks } from './check/run-checks.ts';
+import { checkTargets } from '../../settings/load-settings.ts';
+import { maskGaps } from '../../settings/mask-settings.ts';
+import type {
+  ConnectorSettings,
+  LocalSettings,
+  PublishSettings,
+  SettingsWith,
+  SinkSettings,
+} from '../../settings/settings.ts';
+import {
+  copiedAwayError,
+  IdentityChangedError,
+  identityDifferences,
+  unfinishedCopyError,
+} from '../../sinks/acquire-errors.ts';
+import { type CheckedFiles, type ClosedFiles, damageAdvice, damageText } from '../../sinks/closed-files.ts';
+import { type ConnectorSummary, isOfType } from '../../source/api/catalog-calls.ts';
+import type { ApiClient } from '../../source/api/open-api-client.ts';
+import { count, counted, printable } from '../../telemetry/format.ts';
+import { showLive } from '../../telemetry/show-progress.ts';
+import { keylessText, unfinishedPurgeText } from '../../wording/connector-text.ts';
+import { command, type CommandContext } from '../command.ts';
+import { everyWorkspace } from '../find-in-workspaces.ts';
+import {
+  errorDocument,
+  type ExitCode,
+  exitCodeOfError,
+  exitCodes,
+  gravestExitCode,
+} from '../output/exit-codes.ts';
+import { openPatientApp } from '../output/show-run.ts';
+import type { Terminal } from '../output/terminal.ts';
 
 export const check = command({
   argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
@@ -36,5 +78,559 @@ function withConnectors<Of extends LocalSettings>(settings: Of, names: readonly 
       [...settings.publish].filter(([, target]) => target.connectors.some((one) => chosen.includes(one))),
     ),
     sinks: new Map(sinksOf(chosen).map((sink) => [sink.name, sink])),
+  };
+}
+
+const passed = resultOf('ok');
+const warning = resultOf('warning');
+const skipped = resultOf('skipped');
+
+const weakSecret = warning(
+  'client secret',
+  'it is short or an ordinary word: easy to guess, and not hidden where it stands in a message as a word; have the service give you a longer one',
+);
+const mebibyte = 1024 * 1024;
+const leastFreeMiB = 100;
+/** Of a worker, for each sink, without --concurrency. */
+const defaultRuns = 2;
+
+/** Every check, as each is done. Rejects when it is interrupted. */
+export async function runChecks(
+  context: CheckContext,
+  settings: SettingsWith<'access' | 'redis'>,
+  isDeep: boolean,
+  onResult: (result: CheckResult) => void,
+): Promise<readonly CheckResult[]> {
+  const { signal } = context;
+  const results: CheckResult[] = [];
+  const add = (result: CheckResult): void => {
+    results.push(result);
+    onResult(result);
+  };
+  add(passed('config', `${counted(settings.connectors.size, 'connector')} in ${settings.file}`));
+  add(passed('definitions', [...settings.definitions.keys()].join(', ')));
+
+  await using app = await openPatientApp(context, settings, 'check');
+  const { access } = settings;
+  let hasToken = false;
+  if (access !== null) {
+    const credentials = await attempt('credentials', async () => {
+      const catalog = await app.client.definitions(null, signal);
+      return `${access.baseUrl} authenticated; ${counted(catalog.length, 'connector type')}`;
+    });
+    add(credentials);
+    hasToken = credentials.state === 'ok';
+    if (isWeakSecret(access.clientSecret.reveal())) add(weakSecret);
+  }
+  const { connectors, pages } = await checkConnectors(app, hasToken, context);
+  for (const result of summarize(connectors, 'connectors')) add(result);
+  for (const result of summarize(pages, 'pages')) add(result);
+  for (const result of summarize(await checkMasks(settings), 'masks')) add(result);
+  add(passed(access === null ? 'connections' : 'api connections', connectionsText(settings)));
+  for (const result of await checkSinks(context, settings, isDeep)) add(result);
+  for (const result of summarize(await checkCopies(settings), 'copies')) add(result);
+  for (const target of settings.publish.values()) {
+    add(await attempt(`target ${target.name}`, () => checkTarget(settings, target, context)));
+  }
+  for (const result of await checkRedis(settings, context)) add(result);
+  return results;
+}
+
+/** Each call holds a connection, and each connector makes so many at a time; none can take another's. */
+function connectionsText({ connectors, parts }: LocalSettings): string {
+  const all = [...connectors.values()];
+  const perSink = sinksOf(all).map(({ name }) =>
+    all
+      .flatMap(({ sink, concurrency }) => (sink.name === name ? [concurrency] : []))
+      .toSorted((left, right) => right - left)
+      .slice(0, defaultRuns)
+      .reduce((sum, calls) => sum + calls, 0),
+  );
+  const lookUps = parts.api?.lookups.concurrency ?? 0;
+  const calls = perSink.reduce((sum, one) => sum + one, lookUps);
+  const more = lookUps === 0 ? '' : `, ${lookUps} look-ups`;
+  return `a worker opens up to ${count(calls)} (${defaultRuns} runs for each sink${more}); the limit of open files (ulimit -n) must be higher`;
+}
+
+async function checkSinks(
+  context: CheckContext,
+  settings: LocalSettings,
+  isDeep: boolean,
+): Promise<readonly CheckResult[]> {
+  const sinks: CheckResult[] = [];
+  const servers: CheckResult[] = [];
+  const disks: CheckResult[] = [];
+  const files: CheckResult[] = [];
+  const purges: CheckResult[] = [];
+  await using progress = openCheckProgress(context);
+  const all = sinksOf([...settings.connectors.values()]);
+  for (const [index, sink] of all.entries()) {
+    context.signal.throwIfAborted();
+    progress.tell(`${count(index)} of ${counted(all.length, 'sink')} checked`);
+    const opened = await attempt(`sink ${sink.name}`, () => checkSink(sink, context));
+    sinks.push(opened);
+    servers.push(...(await checkUnderneath(sink, context, opened.state === 'ok')));
+    const what = `disk of ${sink.name}`;
+    if (opened.state !== 'ok') {
+      disks.push(skipped(what, 'the sink could not be opened'));
+      continue;
+    }
+    disks.push(await attempt(what, () => checkDisk(sink)));
+    files.push(...(await checkClosedFiles(context, settings, sink, isDeep)));
+    for (const { connector, purgeWork } of (await readOverview(sink)).connectors.values()) {
+      const text = unfinishedPurgeText(purgeWork, context.program);
+      if (text !== '') purges.push(warning(`purge of ${connector}`, text));
+    }
+  }
+  return [
+    ...summarize(sinks, 'sinks'),
+    ...summarize(servers, 'servers'),
+    ...summarize(disks, 'disks'),
+    ...summarize(purges, 'purges'),
+    ...files,
+  ];
+}
+
+async function checkSink(sink: SinkSettings, context: CheckContext): Promise<string> {
+  const { place, connectors } = await checkWritable(sink, context);
+  return `${place} can be written (${counted(connectors, 'connector')} in it)`;
+}
+
+/** A sink that could not be opened because of what it rests on: that is shown too, where it can be asked. */
+async function checkUnderneath(
+  sink: SinkSettings,
+  { clock }: CheckContext,
+  isOpen: boolean,
+): Promise<readonly CheckResult[]> {
+  try {
+    const findings = await sinkFindings(sink, clock);
+    return findings
+      .filter(({ state }) => isOpen || state !== 'ok')
+      .map((finding) => found({ ...finding, what: `${finding.what} of ${sink.name}` }));
+  } catch (error) {
+    return isOpen ? [failed(`server of ${sink.name}`, error)] : [];
+  }
+}
+
+async function checkDisk(sink: SinkSettings): Promise<string> {
+  const bytes = await freeBytes(sink);
+  if (bytes === null) return 'free space on the server: unknown';
+  const freeMiB = Math.floor(bytes / mebibyte);
+  if (freeMiB < leastFreeMiB) {
+    throw new Error(`expected at least ${leastFreeMiB} MiB free, got ${freeMiB} MiB`);
+  }
+  return `${count(freeMiB)} MiB free`;
+}
+
+/**
+ * Copies that were not completed, into every sink of the config: a sink may be there for a copy alone. And connectors
+ * of the config that have left the sink that it names for them. Both fail the next sync where the connector is to be
+ * synced into that sink.
+ */
+async function checkCopies({ sinks, connectors }: LocalSettings): Promise<readonly CheckResult[]> {
+  const results: CheckResult[] = [];
+  for (const sink of sinks.values()) {
+    const { unfinished, away } = await readCopies(sink);
+    for (const copy of unfinished.values()) {
+      const connector = connectors.get(copy.connector);
+      const what = `copy of ${copy.connector}`;
+      const problem = failed(what, unfinishedCopyError(copy));
+      const isUsed = connector?.sink.name === sink.name;
+      results.push(isUsed ? problem : { ...problem, state: 'warning', exitCode: exitCodes.ok });
+    }
+    for (const copy of away.values()) {
+      const isUsed = connectors.get(copy.connector)?.sink.name === sink.name;
+      if (isUsed) results.push(failed(`copy of ${copy.connector}`, copiedAwayError(copy)));
+    }
+  }
+  return results;
+}
+
+/** Makes no publication; a file that shows that one could be made is removed again. */
+async function checkTarget(
+  settings: LocalSettings,
+  target: PublishSettings,
+  context: CheckContext,
+): Promise<string> {
+  checkTargets(settings, [target]);
+  await withTarget(target, context, (opened) => opened.probe());
+  const { newest, refusal } = await targetStatus(target, context);
+  if (refusal !== null) throw refusal;
+  if (newest === null) return `${target.type} can be written; nothing was published yet`;
+  const { publication, createdAt } = newest.manifest;
+  return `${target.type} can be written; publication ${publication} of ${createdAt}`;
+}
+
+/**
+ * The Redis of the config, where something would use it: a schedule, or rates that are shared through it. Without a
+ * schedule nothing fails for want of one.
+ */
+async function checkRedis(
+  settings: SettingsWith<'redis'>,
+  { clock }: Pick<CheckContext, 'clock'>,
+): Promise<readonly CheckResult[]> {
+  const isScheduled = [...settings.connectors.values()].some(({ schedule }) => schedule !== null);
+  if (!settings.redis.isConfigured && !isScheduled) return [];
+  // Loaded only here, as everywhere else in the command line.
+  const { examineRedis } = await import('../../jobs/connect-redis.ts');
+  const findings = await examineRedis(settings.redis, clock);
+  return findings.map((finding) =>
+    finding.state === 'failed' && !isScheduled
+      ? skipped(finding.what, `no schedule needs it, and rates are not shared without it: ${finding.detail}`)
+      : found(finding),
+  );
+}
+
+/**
+ * For each connector of the sink a line (of many that are right one for all), and one for each damaged file. Rejects
+ * when the command is interrupted.
+ */
+async function checkClosedFiles(
+  context: CheckContext,
+  settings: Pick<LocalSettings, 'connectors'>,
+  sink: SinkSettings,
+  isDeep: boolean,
+): Promise<readonly CheckResult[]> {
+  await using closed = await openClosedFiles(sink);
+  if (closed === null) {
+    return isDeep ? [skipped(`files of ${sink.name}`, 'this sink closes none, so there are no hashes')] : [];
+  }
+  const sound: CheckResult[] = [];
+  const damaged: CheckResult[] = [];
+  for (const { name, sink: own } of settings.connectors.values()) {
+    if (own.name !== sink.name) continue;
+    const what = `files of ${name}`;
+    try {
+      const checked = isDeep ? await compareContents(context, closed, name) : await closed.check(name);
+      const isSound = checked.damaged.length === 0;
+      (isSound ? sound : damaged).push(...resultsOf(what, name, checked, context.program, isDeep));
+    } catch (error) {
+      context.signal.throwIfAborted();
+      damaged.push(failed(what, error));
+    }
+  }
+  return [...summarize(sound, `files of ${sink.name}`), ...damaged];
+}
+
+function resultsOf(
+  what: string,
+  connector: ConnectorName,
+  { files, damaged }: CheckedFiles,
+  program: string,
+  isDeep: boolean,
+): readonly CheckResult[] {
+  const all = counted(files, 'closed file');
+  if (damaged.length === 0) return [passed(what, `${all}, ${isDeep ? 'content' : 'length'} as stored`)];
+  const bad = (detail: string): CheckResult => found({ what, state: 'failed', detail });
+  const more = damaged.length - mostNamed;
+  return [
+    ...damaged.slice(0, mostNamed).map((file) => bad(damageText(file))),
+    bad(
+      `${count(damaged.length)} of ${all} damaged${more > 0 ? ` (${mostNamed} are named)` : ''}. ${damageAdvice(connector, program)}`,
+    ),
+  ];
+}
+
+async function compareContents(
+  context: CheckContext,
+  closed: ClosedFiles,
+  connector: ConnectorName,
+): Promise<CheckedFiles> {
+  await using shown = openCheckProgress(context);
+  return await closed.check(connector, {
+    signal: context.signal,
+    onProgress: ({ files, allFiles, bytes, allBytes }) => {
+      const read = `${count(Math.floor(bytes / mebibyte))} of ${count(Math.ceil(allBytes / mebibyte))} MiB`;
+      shown.tell(`${connector}: ${count(files)} of ${counted(allFiles, 'closed file')} compared, ${read}`);
+    },
+  });
+}
+
+/** What masks leave open, a line for each; where there is nothing, what is masked. */
+async function checkMasks({ connectors }: LocalSettings): Promise<readonly CheckResult[]> {
+  const results: CheckResult[] = [];
+  for (const connector of connectors.values()) {
+    const { name, definition, entities, masks } = connector;
+    if (masks.size === 0) continue;
+    // `check` says in another line why a sink cannot be read.
+    const drift = (await readDrift(connector).catch(() => null)) ?? [];
+    const undeclared = drift.filter(({ kind }) => kind === 'undeclared');
+    const gaps = maskGaps(definition, entities, masks, undeclared);
+    results.push(...gaps.map(({ entity, detail }) => warning(`mask of ${name}/${entity}`, detail)));
+    if (gaps.length === 0) results.push(passed(`masks of ${name}`, firstNames([...masks.keys()])));
+  }
+  return results;
+}
+
+/** Connectors checked at the same time: most answers come from a list that was read before. */
+const atATime = 8;
+/** For the pages of all connectors together. */
+const pageMinutes = 2;
+
+/**
+ * Whether each connector is what its sink has stored and what the API knows, and its root entities give pages as its
+ * definition says. Both in the order of the config.
+ */
+async function checkConnectors(app: App, hasToken: boolean, context: CheckContext) {
+  const { signal, clock } = context;
+  const connectors = [...app.settings.connectors.values()];
+  await using progress = openCheckProgress(context);
+  const client = hasToken
+    ? await openListingClient(app, connectors, signal, (lists) =>
+        progress.tell(`${counted(lists, 'workspace')} listed`),
+      )
+    : null;
+  const done = new AbortController();
+  const over = new AbortController();
+  void slept(clock, pageMinutes * 60_000, done.signal).then((isOver) => isOver && over.abort());
+  const results: Awaited<ReturnType<typeof checkConnector>>[] = [];
+  try {
+    await eachOf([...connectors.entries()], atATime, async ([index, connector]) => {
+      signal.throwIfAborted();
+      const parts = { app, client, clock, isOver: over.signal, signal };
+      results[index] = await checkConnector(connector, parts);
+      progress.tell(`${count(index + 1)} of ${counted(connectors.length, 'connector')} checked`);
+    });
+  } finally {
+    done.abort();
+  }
+  return {
+    connectors: results.map(({ connector }) => connector),
+    pages: results.flatMap(({ pages }) => pages),
+  };
+}
+
+interface CheckParts {
+  readonly app: App;
+  readonly client: ApiClient | null;
+  readonly clock: Clock;
+  /** Aborted when the time for pages is over. */
+  readonly isOver: AbortSignal;
+  readonly signal: AbortSignal;
+}
+
+async function checkConnector(connector: ConnectorSettings, parts: CheckParts) {
+  const { app, client, signal } = parts;
+  const what = `connector ${connector.name}`;
+  const { address, definition, storedIn } = connector;
+  const isDirect = address.kind === 'direct';
+  let pages: readonly CheckResult[] = [];
+  const result = await attempt(what, async () => {
+    refuseTodos(connector.name, definition, connector.entities);
+    const stored = await storedOrigin(storedIn);
+    await checkAddress(connector, app, stored);
+    if (client === null && !isDirect) return '';
+    const known = client === null ? { stored } : { stored, client };
+    await using source = await app.openSource(connector, signal, known);
+    const origin = await source.origin(signal);
+    // As a sync would find it: whether the sink holds records of another origin under this name.
+    const { baseUrl, connectorId } = origin;
+    const given = { baseUrl, connectorId, definition: definition.name };
+    const differences = stored === null ? [] : identityDifferences(stored, given);
+    if (differences.length > 0) throw new IdentityChangedError(connector.name, differences);
+    pages = await checkPages(connector, source, parts);
+    const entities = counted(connector.entities.size, 'entity', 'entities');
+    const isUntold = isDirect && !origin.isAccount;
+    const account = isUntold ? `an account of ${baseUrl}` : `account ${connectorId}`;
+    const who = isDirect ? account : connectorId;
+    const notes = [isUntold ? untold : '', keylessText(connector)].filter((note) => note !== '');
+    return [`${printable(who)} answers (${definition.name}, ${entities})`, ...notes].join('; ');
+  });
+  const isAsked = client !== null || isDirect || result.state !== 'ok';
+  return { connector: isAsked ? result : skipped(what, 'no token'), pages };
+}
+
+const untold =
+  'the definition has no identity, so that credentials of another account there are noticed by its records only';
+
+/**
+ * The app's client, which answers for connectors from the lists of their workspaces: a call for each workspace, not one
+ * for each connector. Where the config names ids, the workspaces of the account are looked through, if they are fewer
+ * than the ids; a connector in none of these lists is asked for by itself. `onListed` hears how many lists are read.
+ */
+async function openListingClient(
+  app: App,
+  connectors: readonly ConnectorSettings[],
+  signal: AbortSignal,
+  onListed: (lists: number) => void,
+): Promise<ApiClient> {
+  const { client } = app;
+  const listed = new Map<string, ConnectorSummary>();
+  const isId = ({ address }: ConnectorSettings): boolean => address.kind === 'id';
+  const ids = connectors.filter(isId).length;
+  const workspaces = ids < 2 ? [] : await workspacesOfIds(app, ids, signal);
+  for (const [index, workspace] of workspaces.entries()) {
+    onListed(index);
+    const list = await orNone(client.findConnectors({ workspace }, signal), signal);
+    for (const found of list) listed.set(found.id, found);
+  }
+  return {
+    ...client,
+    findConnectors: async ({ workspace, definitionId }, callSignal) =>
+      (await client.findConnectors({ workspace }, callSignal)).filter((found) =>
+        isOfType(found, definitionId),
+      ),
+    connector: async (id, callSignal, asked) =>
+      listed.get(id) ?? (await client.connector(id, callSignal, asked)),
+  };
+}
+
+/**
+ * None where there are as many as ids: a list for each saves nothing. A service that does not list them is no mistake
+ * of the config.
+ */
+async function workspacesOfIds(app: App, ids: number, signal: AbortSignal): Promise<readonly string[]> {
+  const { access } = app.settings;
+  if (access === null) return [];
+  const found = await orNone(everyWorkspace(app, access, signal), signal);
+  return found.length < ids ? found : [];
+}
+
+/** Connectors that are not listed are asked for one by one, and each says what is wrong. */
+async function orNone<One>(list: Promise<readonly One[]>, signal: AbortSignal): Promise<readonly One[]> {
+  try {
+    return await list;
+  } catch {
+    signal.throwIfAborted();
+    return [];
+  }
+}
+
+/**
+ * Asks each root entity of a connector for its first page, one after the other, until the time `isOver`: a line for
+ * each that is not as the definition says, and one for the others. Of entities below others nothing is known before
+ * their parents are read.
+ */
+async function checkPages(
+  { name, address, definition, entities }: ConnectorSettings,
+  source: ConnectorSource,
+  { clock, isOver, signal }: Pick<CheckParts, 'clock' | 'isOver' | 'signal'>,
+): Promise<readonly CheckResult[]> {
+  const roots = [...definition.entities.values()].filter(
+    (entity) => entities.has(entity.name) && entity.parents.length === 0,
+  );
+  const results: CheckResult[] = [];
+  const within = AbortSignal.any([signal, isOver]);
+  let sound = 0;
+  let empty = 0;
+  for (const [index, entity] of roots.entries()) {
+    const what = `page of ${name}/${entity.name}`;
+    const chosen = entities.get(entity.name) ?? { variants: [] };
+    try {
+      within.throwIfAborted();
+      const asked = { expectsTotal: address.kind === 'direct', nowMs: clock.now(), signal: within };
+      const { records, problems } = await probePage(source, entity, chosen, asked);
+      sound += Number(problems.length === 0);
+      empty += Number(records === 0);
+      results.push(...problems.map((detail) => warning(what, detail)));
+    } catch (error) {
+      signal.throwIfAborted();
+      const why = isOver.aborted
+        ? `the ${pageMinutes} minutes for all pages are over`
+        : error instanceof ThrottledError
+          ? error.message
+          : null;
+      if (why !== null) {
+        const rest = counted(roots.length - index, 'root entity', 'root entities');
+        results.push(skipped(`pages of ${name}`, `${rest} not asked: ${why}`));
+        break;
+      }
+      // A sync leaves it out and reads the others.
+      const isForbidden = hasCode(error, 'FORBIDDEN');
+      results.push(isForbidden ? warning(what, error.message) : failed(what, error));
+    }
+  }
+  if (sound === 0) return results;
+  const some = empty === 0 ? '' : `, ${count(empty)} of them empty`;
+  const all = counted(sound, 'root entity', 'root entities');
+  return [passed(`pages of ${name}`, `${all} answered as the definition says${some}`), ...results];
+}
+
+/** What checks need; a program has no terminal, and is shown nothing. */
+interface CheckContext extends Pick<CommandContext, 'clock' | 'signal' | 'program'> {
+  readonly terminal: Pick<Terminal, 'addLine' | 'note' | 'redraw' | 'style'>;
+}
+
+/** One line of `check`. A warning says what may bite later and changes no exit code. */
+interface CheckResult {
+  readonly what: string;
+  readonly state: 'ok' | 'warning' | 'failed' | 'skipped';
+  readonly detail: string;
+  readonly exitCode: ExitCode;
+  /** Of a failure: problems of one code are of one kind. */
+  readonly code?: string;
+}
+
+/** Of one kind of problem, and of things that are right, so many are named. */
+const mostNamed = 20;
+
+async function attempt(what: string, check: () => Promise<string>): Promise<CheckResult> {
+  try {
+    return passed(what, await check());
+  } catch (error) {
+    return failed(what, error);
+  }
+}
+
+function failed(what: string, error: unknown): CheckResult {
+  const { code, message } = errorDocument(error);
+  return { what, state: 'failed', detail: message, exitCode: exitCodeOfError(error), code };
+}
+
+/** What another room has found out. */
+function found({ what, state, detail }: Omit<CheckResult, 'exitCode'>): CheckResult {
+  return { what, state, detail, exitCode: state === 'failed' ? exitCodes.failed : exitCodes.ok };
+}
+
+function resultOf(state: CheckResult['state']) {
+  return (what: string, detail: string): CheckResult => found({ what, state, detail });
+}
+
+/**
+ * The results of many like things (`many` names them), so that a person can read them: of what is right a number where
+ * there are many, of each kind of problem the first ones and a count of the rest. Few things are listed one by one.
+ */
+function summarize(results: readonly CheckResult[], many: string): readonly CheckResult[] {
+  if (results.length <= mostNamed) return results;
+  const of = (state: CheckResult['state']): readonly CheckResult[] =>
+    results.filter((result) => result.state === state);
+  const sound = of('ok').length;
+  return [
+    ...(sound === 0 ? [] : [passed(many, `${count(sound)} of ${count(results.length)} are right`)]),
+    ...firstOfEachKind(of('skipped'), many, 'left out'),
+    ...firstOfEachKind(of('warning'), many, 'warnings of this kind'),
+    ...firstOfEachKind(of('failed'), many, 'problems of this kind'),
+  ];
+}
+
+function firstOfEachKind(all: readonly CheckResult[], many: string, what: string): readonly CheckResult[] {
+  const codes = new Set(all.map(({ code }) => code));
+  return [...codes].flatMap((code) =>
+    firstOf(
+      all.filter((one) => one.code === code),
+      many,
+      what,
+    ),
+  );
+}
+
+function firstOf(kind: readonly CheckResult[], many: string, what: string): readonly CheckResult[] {
+  const [first] = kind;
+  const more = kind.length - mostNamed;
+  if (first === undefined || more <= 0) return kind;
+  const code = first.code === undefined ? '' : ` (${first.code})`;
+  return [
+    ...kind.slice(0, mostNamed),
+    { ...first, what: many, detail: `${count(more)} more ${what}${code}` },
+  ];
+}
+
+/** Shows how far a check is that may take minutes. */
+function openCheckProgress({ terminal, clock }: Pick<CheckContext, 'terminal' | 'clock'>) {
+  let newest: string | null = null;
+  const live = showLive(terminal, clock, () => (newest === null ? [] : [newest]));
+  return {
+    tell: (line: string): void => void (newest = line),
+    [Symbol.asyncDispose]: () => live[Symbol.asyncDispose](),
   };
 }

@@ -1,9 +1,7 @@
 import type { Command, Option } from 'commander';
-import type { CommandContext, AddCommand } from '../command.ts';
-import { command, oneOf } from '../command.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
+import { type AddCommand, command, type CommandContext, oneOf } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
-import { completionScripts, type Shell, shells } from './completion/completion-scripts.ts';
 
 export const completion = command({
   argument: ['<shell>', 'bash, zsh, fish or powershell'],
@@ -178,3 +176,57 @@ function readConfig(context: CommandContext): LocalSettings | null {
     return null;
   }
 }
+
+const shells = ['bash', 'zsh', 'fish', 'powershell'] as const;
+
+type Shell = (typeof shells)[number];
+
+/** What is typed is given to the program as words, and never evaluated. */
+const completionScripts: Readonly<Record<Shell, string>> = {
+  bash: `
+_connector_sync() {
+  local IFS=$'\\n'
+  COMPREPLY=($(connector-sync complete bash -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  [[ \${COMPREPLY[0]} == */ ]] && compopt -o nospace
+}
+complete -o default -F _connector_sync connector-sync
+`,
+  zsh: `
+_connector_sync() {
+  local -a found
+  found=("\${(@f)$(connector-sync complete zsh -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ -z \${found[1]} ]]; then
+    _files
+  elif [[ \${found[1]} == */: ]]; then
+    compadd -S '' -- "\${(@)found%:}"
+  else
+    _describe -V 'connector-sync' found
+  fi
+}
+compdef _connector_sync connector-sync
+`,
+  fish: `
+function __connector_sync_complete
+  set -l words (commandline -opc) (commandline -ct)
+  set -l found (connector-sync complete fish -- $words[2..] 2>/dev/null)
+  if test (count $found) -eq 0
+    __fish_complete_path (commandline -ct)
+  else
+    printf '%s\\n' $found
+  end
+end
+complete -c connector-sync -f -a '(__connector_sync_complete)'
+`,
+  powershell: `
+Register-ArgumentCompleter -Native -CommandName connector-sync -ScriptBlock {
+  param($current, $line, $cursor)
+  $words = @($line.CommandElements | Select-Object -Skip 1 | ForEach-Object { $_.Extent.Text })
+  if ($current -eq '') { $words += '' }
+  & connector-sync complete powershell '--' @words 2>$null | ForEach-Object {
+    $value, $text = $_ -split "\`t", 2
+    if (-not $text) { $text = $value }
+    [System.Management.Automation.CompletionResult]::new($value, $value, 'ParameterValue', $text)
+  }
+}
+`,
+};

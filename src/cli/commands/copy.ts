@@ -93,9 +93,9 @@ async function copyShown(
 ): Promise<CopyEnd> {
   const startedMs = clock.now();
   let newest: string | null = null;
-  const line = (): string | null =>
-    newest === null ? null : `${request.connector}  ${duration(clock.now() - startedMs)}  ${newest}`;
-  await using _live = showLive(terminal, clock, { line });
+  await using _live = showLive(terminal, clock, () =>
+    newest === null ? [] : [`${request.connector}  ${duration(clock.now() - startedMs)}  ${newest}`],
+  );
   return await copyConnector({
     ...request,
     clock,

@@ -3,7 +3,7 @@ import { dataDictionary } from '../../definitions/describe-tables.ts';
 import { command, type CommandContext } from '../command.ts';
 import { definitionWithId } from '../find-in-workspaces.ts';
 import { openPatientApp } from '../output/show-run.ts';
-import { fits, textTable, leftColumns, fittingTable, type Rows } from '../output/text-table.ts';
+import { fits, fittingTable, leftColumns, type Rows, textTable } from '../output/text-table.ts';
 import { checkFiles } from './definitions/check-files.ts';
 import { importDefinition } from './definitions/import-definition.ts';
 import { listDefinitions, showDefinition } from './definitions/show-definition.ts';

@@ -96,7 +96,7 @@ async function byBrowser(
     throw error;
   });
   const attempt = await authorization.code(awaited.redirect, signal);
-  showAddress({ terminal }, 'Open this address in a browser of this machine, and agree:', attempt.url.href);
+  terminal.noteAddress('Open this address in a browser of this machine, and agree:', attempt.url.href);
   terminal.note('Waiting for the browser. On a machine without one, use --no-browser.');
   if (terminal.columns() !== null) openBrowser(attempt.url, env);
   const code = await awaited.code(attempt.codeIn, signal);
@@ -110,7 +110,7 @@ async function byPasting(
   signal: AbortSignal,
 ): Promise<IssuedTokens> {
   const attempt = await authorization.code(redirect, signal);
-  showAddress(context, 'Open this address in any browser, and agree:', attempt.url.href);
+  context.terminal.noteAddress('Open this address in any browser, and agree:', attempt.url.href);
   context.terminal.note(
     `The browser is then sent to ${redirect}, a page that need not load. Paste its whole address here:`,
   );
@@ -132,19 +132,12 @@ async function byDevice(
     throw usage('The definition names no deviceUrl: the service has no such way. Leave --device out.');
   }
   const attempt = await authorization.device(signal);
-  showAddress(
-    context,
+  context.terminal.noteAddress(
     `Open this address on any device, and enter ${printable(attempt.userCode)}:`,
     attempt.url,
   );
   context.terminal.note('Waiting until that is done.');
   return await attempt.finish(signal);
-}
-
-/** With `--json` too: a person has to read it. */
-function showAddress({ terminal }: Pick<CommandContext, 'terminal'>, what: string, address: string): void {
-  terminal.note(what);
-  terminal.noteAddress(address);
 }
 
 /** As far as the machine has one; the address is on the screen anyway. */

@@ -28,7 +28,7 @@ import { formatDuration } from '../../settings/texts.ts';
 import { checkTargets } from '../../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../../settings/settings.ts';
 import { count, counted, longAgo, printable, sizeText, toTheMinute } from '../../telemetry/format.ts';
-import { unfinishedPurgeText } from '../../wording/purged-text.ts';
+import { unfinishedPurgeText } from '../../wording/connector-text.ts';
 import { showPublication, staleEntities, staleText } from './publish/show-publication.ts';
 import { generatedText, writeGenerated, type WrittenFile } from './publish/write-generated.ts';
 

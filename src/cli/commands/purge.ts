@@ -19,7 +19,7 @@ import type { ConnectorSettings, LocalSettings } from '../../settings/settings.t
 import type { MaskEnd } from '../../sinks/masks.ts';
 import type { PurgedOf } from '../../sinks/purges.ts';
 import { count, counted } from '../../telemetry/format.ts';
-import { cleanedText, leftText } from '../../wording/purged-text.ts';
+import { cleanedText, leftText } from '../../wording/connector-text.ts';
 import { command, type CommandContext, type FlagsOf } from '../command.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';

@@ -4,7 +4,7 @@ import { connectorNamed, entityTarget } from '../../settings/choices.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import { count, counted } from '../../telemetry/format.ts';
 import { command, type CommandContext } from '../command.ts';
-import { leftColumns, rightColumns, indentedTable } from '../output/text-table.ts';
+import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
 
 export const reset = command({
   argument: ['<connector[/entity]>', 'such as newsletter or newsletter/list_members'],

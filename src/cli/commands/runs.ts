@@ -1,4 +1,4 @@
-import { cancelledText, cancelRun, findRun, fromEverySink } from '../../app/find-run.ts';
+import { cancelledText, cancelRun, findRun, fromEverySink, newestActions } from '../../app/find-run.ts';
 import { recordsRead, rowsWritten } from '../../app/run-totals.ts';
 import { rowsUndone, undoneTexts, undoRun } from '../../app/undo-run.ts';
 import { slept } from '../../core/clock.ts';
@@ -7,11 +7,12 @@ import { usage } from '../../core/usage-error.ts';
 import { chosenConnectors, connectorNamed } from '../../settings/choices.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
-import { count, counted, duration, printable, timeOfDay } from '../../telemetry/format.ts';
-import { command, type CommandContext, oneOf, wholeNumber } from '../command.ts';
+import { count, counted, duration, printable, timeOfDay, toTheMinute } from '../../telemetry/format.ts';
+import { actionDetail } from '../../wording/connector-text.ts';
 import { endText, failureText } from '../../wording/run-report-table.ts';
+import { command, type CommandContext, oneOf, wholeNumber } from '../command.ts';
 import { runReportText } from '../output/run-report-text.ts';
-import { leftColumns, rightColumns, fits, textTable, rowSentences, type Rows } from '../output/text-table.ts';
+import { fittingTable, leftColumns, rightColumns, textTable } from '../output/text-table.ts';
 
 const defaultLimit = 20;
 const states = ['running', 'ok', 'partial', 'degraded', 'failed', 'interrupted'] as const;
@@ -79,38 +80,24 @@ function showRun(context: CommandContext, run: RunSummary): void {
 /** A run that was copied is in two sinks. */
 export type ShownRun = RunSummary & { readonly sink: string };
 
-/**
- * The sink is shown where there are several. On a narrow screen without the start, which a run's id begins with; where
- * not even that fits, each run is written as a sentence.
- */
+/** The sink is shown where there are several; when a run started stands in its id. */
 export function runsTable(runs: readonly ShownRun[], width: number | null): readonly string[] {
   const hasSinks = new Set(runs.map(({ sink }) => sink)).size > 1;
-  const rowsWith = (hasStart: boolean): Rows => runs.map((run) => runRow(run, hasSinks, hasStart));
-  const whole = textTable(columns, rowsWith(true));
-  const narrow = textTable(columns, rowsWith(false));
-  const isFitting = (table: readonly string[]): boolean => width === null || fits(table, width);
-  const table = [whole, narrow].find(isFitting);
-  if (table === undefined) {
-    return rowsWith(false).flatMap((row, at) => [
-      ...rowSentences(columns, [row], width ?? 0),
-      ...reasonOf(runs[at]),
-    ]);
-  }
-  const [heading = '', ...lines] = table;
-  return [heading, ...lines.flatMap((line, at) => [line, ...reasonOf(runs[at])])];
+  const rows = runs.map((run) => [...runRow(run, hasSinks), reasonOf(run)]);
+  return fittingTable(columns, rows, width);
 }
 
 /** Why a run did not go well. */
-function reasonOf(run: RunSummary | undefined): readonly string[] {
-  const { error = null, failures = [], failuresOmitted = 0 } = run?.report ?? {};
+function reasonOf({ report }: RunSummary): string {
+  const { error = null, failures = [], failuresOmitted = 0 } = report ?? {};
   const [first] = failures;
-  if (error !== null) return [`  ! ${error.code}: ${printable(error.message)}`];
-  if (first === undefined) return [];
+  if (error !== null) return `! ${error.code}: ${error.message}`;
+  if (first === undefined) return '';
   const more = failures.length + failuresOmitted - 1;
-  return [`  ! ${failureText(first)}${more > 0 ? `; and ${count(more)} more` : ''}`];
+  return `! ${failureText(first)}${more > 0 ? `; and ${count(more)} more` : ''}`;
 }
 
-function runRow(run: ShownRun, hasSinks: boolean, hasStart: boolean): readonly string[] {
+function runRow(run: ShownRun, hasSinks: boolean): readonly string[] {
   const { report } = run;
   return [
     run.run,
@@ -118,15 +105,15 @@ function runRow(run: ShownRun, hasSinks: boolean, hasStart: boolean): readonly s
     hasSinks ? run.sink : '',
     run.kind === 'sync' ? '' : run.kind,
     run.state,
-    hasStart ? run.startedAt : '',
     run.finishedAt === null ? '' : duration(Date.parse(run.finishedAt) - Date.parse(run.startedAt)),
     ...(report === null ? ['', ''] : [count(recordsRead(report)), count(rowsWritten(report))]),
   ];
 }
 
 const columns = [
-  ...leftColumns('run', 'connector', 'sink', 'kind', 'state', 'started'),
+  ...leftColumns('run', 'connector', 'sink', 'kind', 'state'),
   ...rightColumns('took', 'read', 'written'),
+  ...leftColumns('why'),
 ];
 
 const everyMs = 1000;
@@ -258,3 +245,36 @@ Example:
     }
   },
 });
+
+export const actions = command({
+  argument: ['[connector]', 'its name in the config (default: all)'],
+  options: { '--limit <n>': { text: 'how many', default: String(defaultLimit) } },
+  help: `
+Pauses, cancelled runs, resets, adopted addresses, undone runs, refetches, copies, fields marked as known, syncs with --full or
+--allow-deletes, and runs and publications that a worker was asked for; from commands and from the pages. Kept in the sink for 400 days.
+
+Examples:
+  $ connector-sync actions
+  $ connector-sync actions newsletter --json | jq '.actions[] | select(.action == "pause")'`,
+  run: async (context, flags, name) => {
+    const settings = await context.settings();
+    const limit = wholeNumber('--limit', flags.limit, undefined, 1);
+    const only = name === undefined ? {} : { connector: connectorNamed(settings, name).name };
+    const { actions: newest, unreadable } = await newestActions(settings, { limit, ...only });
+    for (const error of unreadable) throw error;
+    context.terminal.printJson({ actions: newest });
+    const rows = newest.map((one) => [
+      toTheMinute(one.at),
+      one.who,
+      one.action,
+      one.entity === null ? (one.connector ?? '') : `${one.connector ?? ''}/${one.entity}`,
+      one.run ?? '',
+      actionDetail(one),
+    ]);
+    context.terminal.print(
+      ...(rows.length === 0 ? ['Nothing was done by hand yet.'] : textTable(actionColumns, rows)),
+    );
+  },
+});
+
+const actionColumns = leftColumns('at', 'who', 'action', 'connector', 'run', 'detail');

@@ -1,3 +1,4 @@
+import { overviewOf, type SinkOverview } from '../../app/connector-states.ts';
 import {
   defaultReason,
   pauseConnectors,
@@ -7,14 +8,81 @@ import {
   unreachedText,
   writeSchedules,
 } from '../../app/control-connectors.ts';
-import { locateSink, servedSink, openQueuesOf } from '../../app/reach-queues.ts';
+import { locateSink, servedSink, openQueuesOf, reachQueues } from '../../app/reach-queues.ts';
+import { hasCode } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
+import type { Queues } from '../../jobs/open-queues.ts';
 import type { ServedSink } from '../../jobs/worker-context.ts';
-import { chosenConnectors, sinksOf } from '../../settings/choices.ts';
-import type { ConnectorSettings, SinkSettings } from '../../settings/settings.ts';
+import type { Backlog } from '../../jobs/worker-state.ts';
+import { chosenConnectors, sinksOf, type WorkerTarget, workerTargets } from '../../settings/choices.ts';
+import { formatDuration } from '../../settings/texts.ts';
+import type { ConnectorSettings, LocalSettings, Schedule, SinkSettings } from '../../settings/settings.ts';
 import { processUser } from '../../sinks/actions.ts';
+import {
+  comingUp,
+  count,
+  counted,
+  duration,
+  longAgo,
+  printable,
+  toTheSecond,
+} from '../../telemetry/format.ts';
+import { reasonLine } from '../../wording/connector-text.ts';
 import { command } from '../command.ts';
-import { listSchedules } from './schedule/schedule-list.ts';
+import { listOptions, openListPage } from '../list-page.ts';
+import { picked } from '../output/json-text.ts';
+import { fittingTable, leftColumns, textTable } from '../output/text-table.ts';
+
+function checkTakeOver(sinks: readonly SinkSettings[], takeOver: readonly string[]): void {
+  const known = sinks.map(({ name }) => name);
+  const unknown = takeOver.find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  throw usage(`--take-over: expected one of the sinks ${known.join(', ')}, got "${unknown}".`);
+}
+
+function resumedText({ schedule }: ConnectorSettings, wasPaused: boolean): string {
+  if (!wasPaused) return 'was not paused';
+  return schedule === null ? 'resumed; it has no schedule' : 'resumed, runs on its schedule again';
+}
+
+/** Ends with 0 also where Redis is away: the rest is right all the same, and a note says what is missing. */
+const listSchedules = command({
+  description:
+    'List connectors with their schedule, next run, last run and pause; and the targets that workers publish into.',
+  argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
+  options: listOptions,
+  help: "\nExample:\n  $ connector-sync schedule list --json | jq '.connectors[] | {connector, next}'",
+  run: async (context, flags, names) => {
+    const { terminal, clock, program } = context;
+    const settings = await context.settings();
+    const chosen = chosenConnectors(settings, names);
+    const page = await openListPage(chosen, flags, clock.now());
+    const list = await readSchedules(settings, chosen, page, { program, nowMs: clock.now() });
+    const { backlogBySink, problem } = list;
+    terminal.printJson({
+      connectors: list.shown.map((one) => documentOf(one, list)),
+      ...page.sums,
+      targets: list.targets.map(({ target: { name, sink, everyMs }, next, failure }) => ({
+        target: name,
+        sink,
+        everyMs,
+        next: next === null ? null : toTheSecond(next),
+        failure,
+      })),
+      unreadableSinks: page.unreadableSinks,
+      backlog: [...backlogBySink].map(([sink, { endsInMs, ...backlog }]) => ({
+        sink,
+        ...backlog,
+        // JSON has no Infinity.
+        endsInMs: Number.isFinite(endsInMs) ? endsInMs : null,
+      })),
+      redis: { isReachable: problem === null, problem },
+    });
+    terminal.print(...scheduleLines(list, terminal.columns()));
+    terminal.note(...scheduleRemarks(list), ...page.remarks);
+    return page.exitCode;
+  },
+});
 
 export const schedule = command({
   help: `
@@ -151,14 +219,244 @@ Example:
   },
 });
 
-function checkTakeOver(sinks: readonly SinkSettings[], takeOver: readonly string[]): void {
-  const known = sinks.map(({ name }) => name);
-  const unknown = takeOver.find((name) => !known.includes(name));
-  if (unknown === undefined) return;
-  throw usage(`--take-over: expected one of the sinks ${known.join(', ')}, got "${unknown}".`);
+/** What a list of schedules shows; times are in milliseconds, null where Redis holds none or cannot be asked. */
+type ScheduleList = Awaited<ReturnType<typeof readSchedules>>;
+
+async function readSchedules(
+  settings: LocalSettings,
+  chosen: readonly ConnectorSettings[],
+  page: Awaited<ReturnType<typeof openListPage>>,
+  style: { readonly program: string; readonly nowMs: number },
+) {
+  const targets = workerTargets(settings, new Set(chosen.map(({ name }) => name)));
+  const listed = { shown: page.connectors, chosen, targets };
+  const queued = await askRedis(settings, listed, page.overviews);
+  return {
+    ...style,
+    backlogBySink: queued.backlogBySink,
+    /** Why Redis cannot be asked. */
+    problem: queued.problem,
+    shown: page.connectors.map((connector) => {
+      const { paused, lastRun } = overviewOf(page.overviews, connector) ?? { paused: null, lastRun: null };
+      const { name, sink } = connector;
+      const failure = queued.failure('connectors', sink.name, name);
+      const isNews = failure !== null && failure.at > (lastRun?.finishedAt ?? '');
+      return {
+        connector,
+        health: page.healthOf(connector),
+        next: queued.next('connectors', sink.name, name),
+        paused,
+        lastRun,
+        /** What was tried since, without a run that could begin. */
+        givenUp: isNews ? failure : null,
+      };
+    }),
+    targets: targets.map((target) => ({
+      target,
+      next: queued.next('targets', target.sink, target.name),
+      /** The newest publication job failed then; it may be tried again. */
+      failure: queued.failure('targets', target.sink, target.name),
+    })),
+  };
 }
 
-function resumedText({ schedule }: ConnectorSettings, wasPaused: boolean): string {
-  if (!wasPaused) return 'was not paused';
-  return schedule === null ? 'resumed; it has no schedule' : 'resumed, runs on its schedule again';
+interface Listed {
+  readonly shown: readonly ConnectorSettings[];
+  readonly chosen: readonly ConnectorSettings[];
+  readonly targets: readonly WorkerTarget[];
+}
+
+/** What Redis knows of all schedules; `problem`: why it cannot be asked. */
+async function askRedis(
+  settings: LocalSettings,
+  listed: Listed,
+  overviews: ReadonlyMap<string, SinkOverview>,
+): Promise<Queued & { readonly problem: string | null }> {
+  await using reached = await reachQueues(settings);
+  const { queues, problem } = reached;
+  const nothing = { next: () => null, failure: () => null, backlogBySink: new Map() };
+  if (queues === null) return { ...nothing, problem };
+  try {
+    return { ...(await readQueued(listed, overviews, queues)), problem: null };
+  } catch (error) {
+    if (!hasCode(error, 'QUEUE_UNAVAILABLE')) throw error;
+    return { ...nothing, problem: error.message };
+  }
+}
+
+type Queued = Awaited<ReturnType<typeof readQueued>>;
+
+async function readQueued(
+  { shown, chosen, targets }: Listed,
+  overviews: ReadonlyMap<string, SinkOverview>,
+  queues: Queues,
+) {
+  const idBySink = new Map<string, string>();
+  const scheduled = shown.filter(({ schedule }) => schedule !== null);
+  const sinkNames = [...scheduled.map(({ sink }) => sink.name), ...targets.map(({ sink }) => sink)];
+  for (const name of new Set(sinkNames)) {
+    const id = overviews.get(name)?.id ?? (await queues.registeredSink(name))?.id;
+    if (id !== undefined) idBySink.set(name, id);
+  }
+  const sinkIds = [...idBySink.values()];
+  const due = await queues.schedules(sinkIds);
+  const failures = {
+    connectors: await queues.failures(sinkIds),
+    targets: await queues.publicationFailures(sinkIds),
+  };
+  const backlogBySink = new Map<string, Backlog>();
+  for (const [sink, id] of idBySink) {
+    const schedules = chosen.flatMap((one) =>
+      one.sink.name === sink && one.schedule !== null ? [one.schedule] : [],
+    );
+    const backlog = await queues.backlog(id, schedules);
+    if (backlog.waiting > 0) backlogBySink.set(sink, backlog);
+  }
+  const key = (sink: string, name: string): string => `${idBySink.get(sink) ?? ''}:${name}`;
+  return {
+    /** Milliseconds; null where it holds none. */
+    next: (kind: keyof typeof due, sink: string, name: string) => due[kind].get(key(sink, name)) ?? null,
+    failure: (kind: keyof typeof due, sink: string, name: string) =>
+      failures[kind].get(key(sink, name)) ?? null,
+    /** Of the sinks in which jobs wait. */
+    backlogBySink,
+  };
+}
+
+function documentOf(
+  { connector, health, next, paused, lastRun, givenUp }: ScheduleList['shown'][number],
+  style: Parameters<typeof reasonLine>[2],
+) {
+  return {
+    connector: connector.name,
+    sink: connector.sink.name,
+    health: health.word,
+    reason: reasonLine(health, connector.name, style),
+    schedule: connector.schedule,
+    next: next === null ? null : toTheSecond(next),
+    paused: paused === null ? null : picked(paused, 'since', 'reason'),
+    lastRun: lastRun === null ? null : picked(lastRun, 'run', 'state', 'startedAt', 'finishedAt'),
+    givenUp,
+  };
+}
+
+function scheduleLines(list: ScheduleList, width: number | null): readonly string[] {
+  return [
+    ...scheduleTable(list, width),
+    ...targetTable(list),
+    ...pausedLines(list),
+    ...givenUpLines(list),
+    ...backlogLines(list),
+  ];
+}
+
+/** A worker takes what is due within a second. */
+const overdueMs = 30_000;
+const mostNamed = 20;
+
+function scheduleTable(list: ScheduleList, width: number | null): readonly string[] {
+  const rows = list.shown.map(({ connector: { name, schedule }, health, next, paused, lastRun }) => [
+    name,
+    health.word,
+    scheduleText(schedule),
+    schedule === null ? '' : paused === null ? dueText(next, list) : 'paused',
+    lastRun === null ? 'never' : `${lastRun.state} ${longAgo(lastRun.startedAt, list.nowMs)}`,
+  ]);
+  return fittingTable(columns, rows, width);
+}
+
+const columns = leftColumns('connector', 'health', 'schedule', 'next', 'last run');
+
+/** Cron patterns with their time zone, because the rest of the table is UTC. */
+function scheduleText(schedule: Schedule | null): string {
+  if (schedule === null) return 'none';
+  const when =
+    schedule.kind === 'cron'
+      ? `${schedule.pattern} ${schedule.timezone}`
+      : `every ${formatDuration(schedule.everyMs)}`;
+  return schedule.jitterMs === 0 ? when : `${when}, up to ${formatDuration(schedule.jitterMs)} later`;
+}
+
+function dueText(next: number | null, { problem, nowMs }: ScheduleList): string {
+  if (problem !== null) return '?';
+  return next === null ? 'not in Redis' : comingUp(next, nowMs);
+}
+
+/** The targets that workers publish into. */
+function targetTable(list: ScheduleList): readonly string[] {
+  const rows = list.targets.map(({ target: { name, everyMs }, next }) => [
+    name,
+    everyMs === null ? 'after syncs' : `every ${formatDuration(everyMs)}`,
+    everyMs === null ? '' : dueText(next, list),
+  ]);
+  return rows.length === 0 ? [] : ['', ...textTable(leftColumns('target', 'schedule', 'next'), rows)];
+}
+
+function pausedLines({ shown, nowMs, program }: ScheduleList): readonly string[] {
+  const paused = shown.flatMap(({ connector: { name }, paused: pause }) => {
+    if (pause === null) return [];
+    return [`${name} has been paused since ${longAgo(pause.since, nowMs)}: ${printable(pause.reason)}`];
+  });
+  return paused.length === 0 ? [] : ['', ...paused, `"${program} schedule resume <connector>" ends a pause.`];
+}
+
+function givenUpLines({ shown, targets, nowMs, program }: ScheduleList): readonly string[] {
+  const failed = shown.flatMap(({ connector: { name }, givenUp }) => {
+    if (givenUp === null) return [];
+    return [
+      `${name} failed ${longAgo(givenUp.at, nowMs)} and will not be retried: ${printable(givenUp.code)}`,
+    ];
+  });
+  const unpublished = targets.flatMap(({ target: { name }, failure }) => {
+    if (failure === null) return [];
+    return [
+      `${name}: the newest publication failed ${longAgo(failure.at, nowMs)}: ${printable(failure.code)}`,
+    ];
+  });
+  return failed.length + unpublished.length === 0
+    ? []
+    : ['', ...failed, ...unpublished, `"${program} check" and the worker's log say what is wrong.`];
+}
+
+/** What is due and waits for a worker, and how long that will take. */
+function backlogLines({ backlogBySink }: ScheduleList): readonly string[] {
+  return [...backlogBySink].map(([sink, { waiting, doneAMinute, dueAMinute, endsInMs }]) => {
+    const rates = `${perMinute(doneAMinute)} a minute are done, ${perMinute(dueAMinute)} become due`;
+    const end = Number.isFinite(endsInMs)
+      ? `worked off in about ${duration(endsInMs)}`
+      : 'never worked off at this rate: start more workers, raise --concurrency, or make the schedules less frequent';
+    return `sink ${sink}: ${counted(waiting, 'run')} waiting; ${rates}: ${end}`;
+  });
+}
+
+function perMinute(rate: number): string {
+  return rate >= 10 ? count(Math.round(rate)) : rate.toFixed(1);
+}
+
+/** What a person would otherwise have to find out: why "next" says nothing, or why nothing comes of it. */
+function scheduleRemarks({ shown, targets, problem, nowMs, program }: ScheduleList): readonly string[] {
+  if (problem !== null) return [`When they run next is not known: ${problem}`];
+  const waiting = [
+    ...shown.flatMap(({ connector: { name, schedule }, paused, next }) =>
+      schedule !== null && paused === null ? [{ name, next }] : [],
+    ),
+    ...targets.flatMap(({ target: { name, everyMs }, next }) => (everyMs === null ? [] : [{ name, next }])),
+  ];
+  const missing = namesOf(waiting.filter(({ next }) => next === null));
+  const overdue = namesOf(waiting.filter(({ next }) => next !== null && nowMs - next > overdueMs));
+  const apply = `"${program} schedule apply" does so now`;
+  return [
+    ...(missing === ''
+      ? []
+      : [`Not in Redis yet: ${missing}. A worker writes it there when it starts; ${apply}.`]),
+    ...(overdue === ''
+      ? []
+      : [`Overdue: ${overdue}. No worker is taking runs; "${program} worker" starts one.`]),
+  ];
+}
+
+function namesOf(shown: readonly { readonly name: string }[]): string {
+  const names = shown.slice(0, mostNamed).map(({ name }) => name);
+  const more = shown.length - names.length;
+  return `${names.join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`;
 }

@@ -8,7 +8,7 @@ import type { ConnectorSettings } from '../../settings/settings.ts';
 import { newsName, widenCommand, type DriftRow } from '../../sinks/drift.ts';
 import { counted, printable, toTheMinute } from '../../telemetry/format.ts';
 import { command } from '../command.ts';
-import { leftColumns, indentedTable } from '../output/text-table.ts';
+import { indentedTable, leftColumns } from '../output/text-table.ts';
 
 export const schema = command({
   commands: {

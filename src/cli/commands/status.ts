@@ -5,18 +5,24 @@ import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
 import { count, counted, printable, toTheMinute } from '../../telemetry/format.ts';
 import { command } from '../command.ts';
 import { listOptions, openListPage } from '../list-page.ts';
-import { toConfirmLines, withheldLines } from '../../wording/deletes-text.ts';
+import {
+  completenessTexts,
+  failureText,
+  partMissingLines,
+  toConfirmLines,
+  withheldLines,
+} from '../../wording/run-report-table.ts';
 import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { picked } from '../output/json-text.ts';
-import { keylessText } from '../../wording/keyless-text.ts';
-import { maskLines } from '../../wording/mask-text.ts';
-import { unfinishedPurgeText } from '../../wording/purged-text.ts';
-import { signInText } from '../../wording/sign-in-text.ts';
-import { failureText } from '../../wording/run-report-table.ts';
-import { reasonLine } from '../../wording/trouble-text.ts';
+import {
+  allowByAgeText,
+  keylessText,
+  maskLines,
+  reasonLine,
+  signInText,
+  unfinishedPurgeText,
+} from '../../wording/connector-text.ts';
 import { indentedTable, leftColumns, rightColumns, wrapped } from '../output/text-table.ts';
-import { completenessTexts, partMissingLines } from '../../wording/completeness-text.ts';
-import { allowByAgeText } from '../../wording/withheld-by-age.ts';
 
 export const status = command({
   argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
@@ -61,8 +67,9 @@ Examples:
       ...page.sums,
       unreadableSinks: page.unreadableSinks,
     });
-    const lines = shown.flatMap((one) => statusText(one, { program, nowMs, width: terminal.columns() }));
-    terminal.print(...lines);
+    const width = terminal.columns();
+    const lines = shown.flatMap((one) => statusText(one, { program, nowMs, width }));
+    terminal.print(...lines.flatMap((line) => wrapped(line, width)));
     terminal.note(...page.remarks);
     const isDamaged = shown.some(({ damagedFiles }) => damagedFiles.length > 0);
     return gravestExitCode([isDamaged ? exitCodes.failed : exitCodes.ok, page.exitCode]);
@@ -91,10 +98,10 @@ export function statusText(shown: StoredConnector, style: StatusStyle): readonly
         ? `no run yet, ${sink}`
         : `not synced yet (${sink}); run "${program} sync ${connector.name}"`;
   const heading = [
-    ...wrapped(`${connector.name}: ${health.word}; ${last}`, width),
+    `${connector.name}: ${health.word}; ${last}`,
     ...reasonLines(shown, style),
     ...copiedText(shown, program),
-    ...signInLines(shown, program, width),
+    ...signInLines(shown, program),
     ...(paused === null ? [] : [`  schedule paused since ${paused.since}: ${printable(paused.reason)}`]),
   ];
   if (status === null) return heading;
@@ -119,10 +126,10 @@ export function statusText(shown: StoredConnector, style: StatusStyle): readonly
       status.entities.flatMap(({ entity, partMissing }) =>
         partMissing === null ? [] : [{ entity, ...partMissing }],
       ),
-    ).flatMap((line) => wrapped(`  ${line}`, width)),
-    ...(keyless === '' ? [] : wrapped(`  ${keyless}`, width)),
-    ...maskLines(connector, shown.masks).flatMap((line) => wrapped(`  ! ${line}`, width)),
-    ...(unfinished === '' ? [] : wrapped(`  ! ${unfinished}`, width)),
+    ).map((line) => `  ${line}`),
+    ...(keyless === '' ? [] : [`  ${keyless}`]),
+    ...maskLines(connector, shown.masks).map((line) => `  ! ${line}`),
+    ...(unfinished === '' ? [] : [`  ! ${unfinished}`]),
     ...damageLines(shown, program),
     ...withheldByAgeLines(shown, program),
     ...filesText(shown, status),
@@ -216,14 +223,10 @@ function missingText(
   ];
 }
 
-function signInLines(
-  { connector, signIn }: StoredConnector,
-  program: string,
-  width: number | null,
-): readonly string[] {
+function signInLines({ connector, signIn }: StoredConnector, program: string): readonly string[] {
   if (signIn === null) return [];
   const mark = signIn.needsPerson ? '! ' : '';
-  return wrapped(`  ${mark}${signInText(signIn, connector.name, program)}`, width);
+  return [`  ${mark}${signInText(signIn, connector.name, program)}`];
 }
 
 function copiedText({ connector, copiedAway }: StoredConnector, program: string): readonly string[] {

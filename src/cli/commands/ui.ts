@@ -1,6 +1,12 @@
-import { parseListenAddress } from '../../monitor/listen-address.ts';
-import { command } from '../command.ts';
-import { showPages } from '../show-pages.ts';
+import { tokensOf } from '../../monitor/page-access.ts';
+import type { MonitorContent } from '../../monitor/start-monitor.ts';
+import { openReloads } from '../../app/open-reloads.ts';
+import { type ListenAddress, parseListenAddress } from '../../monitor/listen-address.ts';
+import type { SettingsWith } from '../../settings/settings.ts';
+import { printable } from '../../telemetry/format.ts';
+import { command, type CommandContext } from '../command.ts';
+import { stderrLog } from '../environment.ts';
+import { aborted } from '../watch-interrupts.ts';
 
 export const ui = command({
   options: {
@@ -22,7 +28,48 @@ Examples:
   $ connector-sync ui --http :9401    for other machines too; needs http.token`,
   enter: () => ({ isWatching: true }),
   run: async (context, flags) => {
-    const read = () => context.settings('http');
-    await showPages(context, await read(), parseListenAddress(flags.http), read);
+    await showPages(context, () => context.settings('http'), parseListenAddress(flags.http));
   },
 });
+
+/**
+ * Serves the pages of a config until the command is stopped; they follow the config, which `read` reads. Throws as
+ * `openHttpServer` does.
+ */
+export async function showPages(
+  context: CommandContext,
+  read: () => Promise<SettingsWith<'http'>>,
+  listen: ListenAddress,
+): Promise<void> {
+  const { terminal, clock, program, signal } = context;
+  const settings = await read();
+  const log = await stderrLog(context, 'warn');
+  // Loaded only here: a server's code would slow the start of every other command.
+  const { startMonitor } = await import('../../monitor/start-monitor.ts');
+  const { servedPages } = await import('../../page/page-routes.ts');
+  const content = (shown: SettingsWith<'http'>): MonitorContent => ({
+    pages: servedPages({ settings: shown, program, clock }),
+    hosts: shown.http.hosts,
+    tokens: tokensOf(shown.http),
+  });
+  const problem = (): string | null => reloads.problem();
+  await using served = await startMonitor({ ...content(settings), clock, listen, log, problem });
+  const reloads = openReloads({
+    first: { settings },
+    read: async () => ({ settings: await read() }),
+    apply: async (next) => await served.show(content(next.settings)),
+    log,
+    clock,
+    signal,
+  });
+  terminal.printJson({ url: served.url });
+  terminal.print(`${printable(settings.file)}: ${served.url}`);
+  terminal.note('Ctrl-C stops.');
+  const onHangUp = (): void => void reloads.reload();
+  process.on('SIGHUP', onHangUp);
+  try {
+    await Promise.all([aborted(signal), reloads.followFiles()]);
+  } finally {
+    process.off('SIGHUP', onHangUp);
+  }
+}

@@ -1,11 +1,12 @@
 import { setFlagsFromString } from 'node:v8';
-import { SyncError, type ErrorCode } from '../../core/errors.ts';
-import { usage } from '../../core/usage-error.ts';
-import { parseListenAddress, type ListenAddress } from '../../monitor/listen-address.ts';
 import type { WorkerConfig } from '../../app/start-scheduled-runs.ts';
+import { type ErrorCode, SyncError } from '../../core/errors.ts';
+import { usage } from '../../core/usage-error.ts';
+import { type ListenAddress, parseListenAddress } from '../../monitor/listen-address.ts';
 import type { ServedPages } from '../../monitor/start-monitor.ts';
 import { connectorsMatching } from '../../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
+import { printable } from '../../telemetry/format.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { command, type CommandContext, type FlagsOf, wholeNumber } from '../command.ts';
 import { stderrLog } from '../environment.ts';
@@ -135,3 +136,33 @@ function warnUnscheduled(served: readonly ConnectorSettings[], log: Log): void {
     log.warn({ connectors: unscheduled }, 'these connectors have no schedule: they run only on request');
   }
 }
+
+export const reload = command({
+  help: `
+Each worker reads its own config file again. One with mistakes is refused, and the config before stays in force. New
+connectors get their schedules within seconds; removed ones stop after their page; changed ones begin their next run with
+it; other runs continue. A worker also does so on SIGHUP, and by itself where the config has "watch: true".
+
+Exit codes: 0 every worker has the config; 1 one refused it, or did not answer within 20 s.`,
+  run: async (context) => {
+    const { terminal, signal, program } = context;
+    // Loaded only here: a worker that is started needs no sinks for it.
+    const { openQueuesOf } = await import('../../app/reach-queues.ts');
+    await using queues = await openQueuesOf(await context.settings('redis'));
+    const { workers, answers, silent } = await queues.reload(signal);
+    if (workers === 0) {
+      throw usage(
+        `No worker runs on this Redis. Start one with "${program} worker": it reads the config then.`,
+      );
+    }
+    terminal.printJson({ answers, silent });
+    for (const { worker, config, outcome, text } of answers) {
+      terminal.print(`${printable(worker)}: ${outcome} (${printable(config)}): ${printable(text)}`);
+    }
+    if (silent > 0) {
+      terminal.print(`${silent} of ${workers} workers did not answer; their logs say why.`);
+    }
+    const isDone = silent === 0 && answers.every(({ outcome }) => outcome !== 'refused');
+    return isDone ? exitCodes.ok : exitCodes.failed;
+  },
+});

@@ -1,8 +1,7 @@
 import { tookMs } from '../../app/run-totals.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { count, duration, printable } from '../../telemetry/format.ts';
-import { deleteLines } from '../../wording/deletes-text.ts';
-import { failureText, runFacts, runTable } from '../../wording/run-report-table.ts';
+import { deleteLines, failureText, runFacts, runTable } from '../../wording/run-report-table.ts';
 import { indentedTable, wrapped } from './text-table.ts';
 
 const shownFailures = 10;

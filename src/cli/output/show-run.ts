@@ -1,13 +1,12 @@
 import type { App, RunEnd, SyncRequest } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
-import { expectedByEntity } from '../../app/shown-progress.ts';
 import { instant } from '../../core/clock.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { SettingsWith } from '../../settings/settings.ts';
 import { duration, printableWithin } from '../../telemetry/format.ts';
 import { logRunEvent } from '../../telemetry/log.ts';
-import { retryText } from '../../telemetry/progress-text.ts';
+import { retryText } from '../../telemetry/progress.ts';
 import { showProgress } from '../../telemetry/show-progress.ts';
 import type { CommandContext } from '../command.ts';
 import { stderrLog } from '../environment.ts';
@@ -15,7 +14,7 @@ import { runReportText } from './run-report-text.ts';
 import type { Terminal } from './terminal.ts';
 
 /** What a run reports while it is in progress. */
-export type Shown = Required<Pick<SyncRequest, 'onEvent' | 'onStatus'>>;
+export type Shown = Required<Pick<SyncRequest, 'onEvent' | 'onExpected'>>;
 
 /**
  * Shows a run in progress: progress for a person, an event per line for a program (with `marks` in each; null:
@@ -37,10 +36,7 @@ export async function showRun<T>(
       terminal.printJson({ ...event, time: instant(clock.now()), connector, ...marks });
     }
   };
-  const onStatus: Shown['onStatus'] = (status, estimates) => {
-    progress.expect(expectedByEntity(status, estimates));
-  };
-  return await run({ onEvent, onStatus });
+  return await run({ onEvent, onExpected: progress.expect });
 }
 
 /** Prints how a run ended; where none began, the command says what that means. */
@@ -69,9 +65,8 @@ export async function openPatientApp(
     if (event.kind === 'throttled') {
       terminal.note(`rate-limit wait, next call in ${duration(event.waitMs)}`);
     } else if (event.code !== 'THROTTLED') {
-      const now = clock.now();
       const why = isDetailed ? `: ${printableWithin(event.message, 300)}` : '';
-      terminal.note(`${retryText({ ...event, nextAtMs: now + event.waitMs }, now)}${why}`);
+      terminal.note(`${retryText(event, event.waitMs)}${why}`);
     }
   };
   return await openApp({ settings, clock, command: `connector-sync ${command}`, onWait });

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { escaped } from '../../telemetry/format.ts';
 import type { Scrubber } from '../../telemetry/scrubber.ts';
-import type { ProgressStyle } from '../../telemetry/progress-text.ts';
+import type { ProgressStyle } from '../../telemetry/show-progress.ts';
 import { jsonText, versioned } from './json-text.ts';
 
 /** The parts of `process.stdout` that are used. */
@@ -79,9 +79,13 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
       erase();
       toErr(text(lines));
     },
-    /** On stderr, to the letter: an address that a person opens has the id of an app, which is no secret there. */
-    noteAddress: (address: string): void => {
+    /**
+     * On stderr, with `--json` too: a person has to read it. The address to the letter: it is opened, and has the id
+     * of an app, which is no secret there.
+     */
+    noteAddress: (what: string, address: string): void => {
       erase();
+      toErr(`${what}\n`);
       err.write(`  ${escaped(address)}\n`);
     },
     addLine: (line: string): void => toErr(`${line}\n`),

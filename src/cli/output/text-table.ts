@@ -1,6 +1,6 @@
 import { printable } from '../../telemetry/format.ts';
 
-export interface TableColumn {
+interface TableColumn {
   readonly title: string;
   readonly align: 'left' | 'right';
 }
@@ -8,7 +8,7 @@ export interface TableColumn {
 /** Of each row a cell for each column. */
 export type Rows = readonly (readonly string[])[];
 
-export type Columns = readonly TableColumn[];
+type Columns = readonly TableColumn[];
 
 /** Columns of texts. */
 export function leftColumns(...titles: readonly string[]): Columns {
@@ -51,38 +51,26 @@ function aligned(text: string, width: number, align: TableColumn['align']): stri
   return align === 'left' ? text + padding : padding + text;
 }
 
-// Latin, Greek and Cyrillic, without marks: one column each.
-const plain = /^[\u0020-\u007e\u00a1-\u02ff\u0370-\u0482\u048a-\u058f]*$/;
-/** What terminals give two columns: East Asian wide and fullwidth signs, and emoji. */
+/** Signs that terminals give two columns: East Asian ones, and emoji. */
 const wide =
-  /^[\u1100-\u115f\u231a-\u231b\u23e9-\u23ec\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{16fe0}-\u{18dff}\u{1b000}-\u{1b2ff}\u{1f300}-\u{1f64f}\u{1f680}-\u{1f6ff}\u{1f900}-\u{1faff}\u{20000}-\u{3fffd}]$/u;
+  /[\p{Emoji_Presentation}\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\u3000-\u303f\uff01-\uff60\uffe0-\uffe6]/gu;
 /** Marks that are written over the sign before, and what is not seen at all. */
-const none = /^[\p{Mn}\p{Me}\p{Cf}]$/u;
+const none = /[\p{Mn}\p{Me}\p{Cf}]/gu;
 
 /** How many columns of a terminal a text takes; for text that `printable` has made inert. */
 export function displayWidth(text: string): number {
-  if (plain.test(text)) return text.length;
-  let width = 0;
-  for (const character of text) width += widthOf(character);
-  return width;
+  return Array.from(text.replace(none, '').replace(wide, '  ')).length;
 }
 
 /** The text, or as much of its beginning as leaves room for an ellipsis. */
 export function cutToWidth(text: string, width: number): string {
   if (displayWidth(text) <= width) return text;
   let kept = '';
-  let room = width - 1;
   for (const character of text) {
-    room -= widthOf(character);
-    if (room < 0) break;
+    if (displayWidth(kept + character) >= width) break;
     kept += character;
   }
   return width <= 0 ? '' : `${kept}…`;
-}
-
-function widthOf(character: string): number {
-  if (none.test(character)) return 0;
-  return wide.test(character) ? 2 : 1;
 }
 
 /**
@@ -96,12 +84,7 @@ export function wrapped(text: string, width: number | null): readonly string[] {
 }
 
 /** The parts in lines of at most `width` columns, blanks between them; a longer part stays whole. */
-export function filled(
-  parts: readonly string[],
-  first: string,
-  hanging: string,
-  width: number,
-): readonly string[] {
+function filled(parts: readonly string[], first: string, hanging: string, width: number): readonly string[] {
   const lines: string[] = [];
   let line = first;
   for (const [index, part] of parts.entries()) {
@@ -188,3 +171,20 @@ export function fits(lines: readonly string[], width: number | null): boolean {
 function isNothing(cell: string | undefined): boolean {
   return cell === undefined || cell === '' || cell === '0';
 }
+
+const labelWidth = 10;
+
+/** `  pages     by token (cursor)`: what does not fit into `width` (null: everything does) continues below the text. */
+export function fact(label: string, text: string, width: number | null): readonly string[] {
+  return wordsWithin(text, `  ${label.padEnd(labelWidth)}`, width);
+}
+
+/** The text behind `first`, broken between words. */
+export function wordsWithin(text: string, first: string, width: number | null): readonly string[] {
+  if (width === null) return [`${first}${text}`];
+  const hanging = ' '.repeat(first === '' ? 4 : first.length);
+  return filled(text.split(' '), first, hanging, width);
+}
+
+/** Before a line that says how a check ended. */
+export const marks = { ok: '✓', warning: '!', failed: '✗', skipped: '-' } as const;

@@ -1,4 +1,4 @@
-import type { SampledConnector } from '../../../src/telemetry/metrics-sample.ts';
+import type { SampledConnector } from '../../../src/telemetry/metrics.ts';
 import {
   isConnectorName,
   isDeclaredName,

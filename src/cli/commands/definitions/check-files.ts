@@ -1,3 +1,4 @@
+import { marks } from '../../output/text-table.ts';
 import { readdirSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { usage } from '../../../core/usage-error.ts';
@@ -6,7 +7,6 @@ import { checkOwnDefinitions } from '../../../definitions/load-definitions.ts';
 import { counted } from '../../../telemetry/format.ts';
 import { command } from '../../command.ts';
 import { exitCodes } from '../../output/exit-codes.ts';
-import { marks } from '../check/check-result.ts';
 
 export const checkFiles = command({
   description:

@@ -6,8 +6,14 @@ import { usage } from '../../../core/usage-error.ts';
 import { formatDuration } from '../../../settings/texts.ts';
 import { count, counted } from '../../../telemetry/format.ts';
 import { command } from '../../command.ts';
-import { fittingTable, indentedTable, leftColumns, rightColumns } from '../../output/text-table.ts';
-import { fact, wordsWithin } from '../../output/facts.ts';
+import {
+  fact,
+  fittingTable,
+  indentedTable,
+  leftColumns,
+  rightColumns,
+  wordsWithin,
+} from '../../output/text-table.ts';
 import { definitionFrom, knownDefinitions, settingsIfAny } from './known-definitions.ts';
 
 export const listDefinitions = command({

@@ -12,11 +12,17 @@ import { wholeJson } from '../../../engine/prepare/canonical-json.ts';
 import type { TriedCall, TriedStep } from '../../../engine/try-listing.ts';
 import type { SeenExchange } from '../../../http/exchange.ts';
 import { counted, duration, printable, printableWithin, sizeText, count } from '../../../telemetry/format.ts';
-import { doubtText } from '../../../wording/completeness-text.ts';
+import { doubtText } from '../../../wording/run-report-table.ts';
 import { shellWord } from '../../environment.ts';
-import { fact } from '../../output/facts.ts';
-import { indentedTable, leftColumns, columnGap, cutToWidth, displayWidth } from '../../output/text-table.ts';
-import { marks } from '../check/check-result.ts';
+import {
+  fact,
+  indentedTable,
+  leftColumns,
+  columnGap,
+  cutToWidth,
+  displayWidth,
+  marks,
+} from '../../output/text-table.ts';
 import { declarationOf } from '../schema.ts';
 
 /** Used where the width of the screen is not known. */

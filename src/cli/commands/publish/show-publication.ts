@@ -20,7 +20,7 @@ import {
   toTheMinute,
 } from '../../../telemetry/format.ts';
 import { showLive } from '../../../telemetry/show-progress.ts';
-import { cleanedText } from '../../../wording/purged-text.ts';
+import { cleanedText } from '../../../wording/connector-text.ts';
 import type { CommandContext } from '../../command.ts';
 import { picked } from '../../output/json-text.ts';
 import { indentedTable, leftColumns, rightColumns } from '../../output/text-table.ts';
@@ -42,16 +42,14 @@ export async function showPublication(
   checkTargets(settings, [target]);
   const startedMs = clock.now();
   const rowsByEntity = new Map<string, number>();
-  const heading = (): string => {
+  await using progress = showLive(terminal, clock, () => {
     const rows = [...rowsByEntity.values()].reduce((sum, some) => sum + some, 0);
     const ms = clock.now() - startedMs;
     const rate = counted(Math.round((rows * 1000) / Math.max(1, ms)), 'row');
-    return `publishing ${target.name}  ${duration(ms)}: ${counted(rows, 'row')}, ${rate}/s`;
-  };
-  await using progress = showLive(terminal, clock, {
-    line: heading,
-    linesBelow: () =>
-      [...rowsByEntity].slice(-mostLines).map(([entity, rows]) => `  ${entity}  ${counted(rows, 'row')}`),
+    return [
+      `publishing ${target.name}  ${duration(ms)}: ${counted(rows, 'row')}, ${rate}/s`,
+      ...[...rowsByEntity].slice(-mostLines).map(([entity, some]) => `  ${entity}  ${counted(some, 'row')}`),
+    ];
   });
   const isAfterSync = asked === 'after-sync';
   await using notifier = await openNotifier({ settings, clock, note: (line) => terminal.note(line) });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { askedRuns } from '../../../../src/cli/commands/sync/sync-all.ts';
+import { askedRuns } from '../../../../src/cli/commands/sync.ts';
 import type { RunEvent } from '../../../../src/core/events.ts';
 import type { EntityName } from '../../../../src/core/names.ts';
 import type { RunReport } from '../../../../src/sinks/run-report.ts';

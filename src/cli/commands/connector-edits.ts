@@ -1,0 +1,563 @@
+import { dirname, relative, resolve } from 'node:path';
+import { reachQueues } from '../../app/reach-queues.ts';
+import {
+  type HeldByTarget,
+  removeStored,
+  signInOf,
+  storedConnector,
+  type StoredConnector,
+  targetsWith,
+} from '../../app/remove-connector.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { type ConnectorId, type ConnectorName, isConnectorName } from '../../core/names.ts';
+import { ProblemsError } from '../../core/problems.ts';
+import { Secret } from '../../core/secret.ts';
+import { usage } from '../../core/usage-error.ts';
+import { namePattern } from '../../definitions/check-names.ts';
+import { credentialProblems, shapeText } from '../../definitions/params.ts';
+import type { Definition } from '../../definitions/definition.ts';
+import { suggestName } from '../../definitions/suggest-name.ts';
+import { replaceText } from '../../files/replace-text.ts';
+import { connectorNamed } from '../../settings/choices.ts';
+import {
+  addedConnector,
+  type ConfigEdit,
+  connectorsPlace,
+  type ConnectorsPlace,
+  removedConnector,
+} from '../../settings/edit-connectors.ts';
+import { readSecretFile } from '../../settings/config-files.ts';
+import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
+import { openAdministration } from '../../source/api/open-api-client.ts';
+import { count, counted, duration, printable, sizeText } from '../../telemetry/format.ts';
+import { showLive } from '../../telemetry/show-progress.ts';
+import { command, type CommandContext, type FlagsOf, readInput } from '../command.ts';
+import { configFile, registerSecrets } from '../load-config.ts';
+import { openPatientApp } from '../output/show-run.ts';
+import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
+import { unwritable } from '../output/write-files.ts';
+
+const options = {
+  '--definition <type>': 'the connector type (default: the one in "defaults" of the config)',
+  '--id <id>': 'its id in the API, as "connectors list" shows it',
+  '--workspace <name>': 'the workspace in which the API has the only connector of this type',
+  '--credentials-env <field=VARIABLE...>':
+    'no API: a field of its credentials, and the environment variable that holds it',
+  '--credentials-file <field=file...>': 'the same in a file that only you can read',
+  '--sink <name>': 'where its records go (default: "defaults" of the config, or the only sink)',
+  '--every <duration>': 'how often the worker runs it: 30m, 1h, 1d',
+  '--cron <pattern>': 'the same as five fields, such as "0 4 * * *"',
+  '--timezone <name>': 'of --cron, such as Europe/Berlin (default: UTC)',
+  '--fresh-within <duration>': 'how old its data may be before it counts as late',
+  '--file <file>': 'which file of "connectors:" it goes into; a new one too',
+} as const;
+
+export const addConnector = command({
+  description: 'Add a connector to the config file, whose comments stay; checks the config first.',
+  argument: ['<name>', 'its name in the config: the prefix of its tables'],
+  options,
+  help: `
+The config is checked with the new connector before anything is written, and the file is replaced as a whole. Secrets are
+never written into it: it names the variable or the file that holds them. Other settings of a connector are added by hand.
+
+Examples:
+  $ connector-sync connectors add newsletter --definition email-marketing --workspace acme --every 1h
+  $ connector-sync connectors add wiki --definition workspace-notes --credentials-env token=NOTION_TOKEN
+  $ connector-sync connectors add acme --id 6f9c2d1e --file connectors/acme.yaml`,
+  run: async (context, flags, name) => {
+    const settings = await context.settings();
+    const file = configFile(context);
+    const { env, cwd, terminal, program } = context;
+    if (!isConnectorName(name)) {
+      throw usage(`Expected a name of ${namePattern('_ or -')}, got "${name}".`);
+    }
+    if (settings.connectors.has(name)) {
+      throw usage(`The config has a connector ${name} already. Choose another name, or edit ${file}.`);
+    }
+    const place = connectorsPlace({ file, env }, flags.file === undefined ? null : resolve(cwd, flags.file));
+    const entry = entryOf(context, settings, place, flags);
+    const edit = await checkedHere(context, () => {
+      const added = addedConnector({ file, env }, place.file, { name, entry });
+      const missing = added.settings.missing.filter(({ path }) => path.startsWith(`connectors.${name}.`));
+      if (missing.length > 0) throw new ProblemsError('CONFIG_INVALID', missing);
+      return added;
+    });
+    const connector = edit.settings.connectors.get(name);
+    if (connector === undefined) throw new TypeError(`${name} was added and is not there`);
+    writeEdit(context, edit);
+    const isSignedIn = connector.address.kind === 'direct' && connector.address.signIn !== null;
+    const workers = connector.schedule === null ? null : await reloadCommands(edit.settings);
+    const commands = [...(isSignedIn ? [`login ${name}`] : []), ...(workers ?? [`sync ${name}`])];
+    terminal.printJson({ connector: name, file: edit.file, entry, next: commands });
+    terminal.print(
+      `Added ${name} to ${relative(cwd, edit.file) || edit.file}.`,
+      ...commands.map((one) => `Next: ${program} ${one}`),
+    );
+  },
+});
+
+/** As it is written below `connectors`. */
+function entryOf(
+  { env, cwd }: CommandContext,
+  { sinks, definitions }: LocalSettings,
+  { file, defaults }: ConnectorsPlace,
+  flags: FlagsOf<typeof options>,
+) {
+  const { definition, id, workspace, every, cron, timezone, freshWithin } = flags;
+  if (definition === undefined && !defaults.has('definition')) {
+    throw usage(`--definition: expected a connector type; known are ${[...definitions.keys()].join(', ')}.`);
+  }
+  const [onlySink, ...otherSinks] = sinks.keys();
+  const isSinkGiven = flags.sink !== undefined || defaults.has('sink');
+  if (!isSinkGiven && otherSinks.length > 0) {
+    throw usage(`--sink: expected one of ${[...sinks.keys()].join(', ')}.`);
+  }
+  const credentials = {
+    ...referred('--credentials-env', flags.credentialsEnv, (name) =>
+      /^[A-Za-z_]\w*$/.test(name) && (env[name] ?? '') !== '' ? name : null,
+    ),
+    ...referred('--credentials-file', flags.credentialsFile, (name) => {
+      const path = relative(dirname(file), resolve(cwd, name));
+      return /[{}]/.test(path) ? null : `file:${path.startsWith('.') ? path : `./${path}`}`;
+    }),
+  };
+  const schedule = {
+    ...(every === undefined ? {} : { every }),
+    ...(cron === undefined ? {} : { cron }),
+    ...(timezone === undefined ? {} : { timezone }),
+  };
+  return {
+    ...(definition === undefined ? {} : { definition }),
+    ...(id === undefined ? {} : { id }),
+    ...(workspace === undefined ? {} : { workspace }),
+    ...(Object.keys(credentials).length === 0 ? {} : { credentials }),
+    ...(isSinkGiven && flags.sink === undefined ? {} : { sink: flags.sink ?? onlySink }),
+    ...(Object.keys(schedule).length === 0 ? {} : { schedule }),
+    ...(freshWithin === undefined ? {} : { freshWithin }),
+  };
+}
+
+/**
+ * References by field. No value is repeated in an error: where a secret itself was given, it must not be shown, and a
+ * name that nothing here has may be one.
+ */
+function referred(
+  flag: string,
+  given: readonly string[],
+  referenceOf: (name: string) => string | null,
+): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    given.map((text) => {
+      const [, field, name = ''] = /^([A-Za-z0-9_-]+)=(.+)$/s.exec(text) ?? [];
+      const reference = field === undefined ? null : referenceOf(name);
+      if (field !== undefined && reference !== null) return [field, `\${${reference}}`];
+      const expected =
+        flag === '--credentials-env'
+          ? 'field=VARIABLE with the name of a variable that is set here or in .env'
+          : 'field=file with the path of a file, without { and }';
+      throw usage(
+        `${flag}: expected ${expected}${field === undefined ? '' : `; that of ${field} is none`}. Never the secret itself.`,
+      );
+    }),
+  );
+}
+
+export const createConnector = command({
+  description: 'Create a connector; prints its id and the config lines for it.',
+  options: {
+    '--workspace <name>': { text: 'the workspace; some APIs create a missing one', isRequired: true },
+    '--definition <name>': {
+      text: 'its type: the name of a definition, or its id at the API',
+      isRequired: true,
+    },
+    '--name <text>': 'its display name (default: chosen by the API)',
+    '--credentials-file <file>':
+      'a JSON object of strings, in a file that only you can read; - or left out: standard input',
+  },
+  help: `
+The credentials are those of the third party. Their form is checked before anything is sent. "connector-sync serve" asks the
+third party before it creates the connector; with another API, the first call may be what shows whether they are right. The request is sent once: if an error leaves open whether it succeeded, look at the list first.
+
+Examples:
+  $ connector-sync connectors create --workspace acme --definition email-marketing --credentials-file mail.json
+  $ vault read -format=json secret/notes | connector-sync connectors create --workspace acme --definition workspace-notes`,
+  run: async (context, flags) => {
+    const settings = await context.settings('api', 'access');
+    const { terminal, signal } = context;
+    const { workspace, name = null } = flags;
+    for (const [flag, text] of Object.entries({ '--workspace': workspace, '--name': name ?? 'none' })) {
+      if (text.trim() === '') throw usage(`${flag}: expected a name, got nothing.`);
+    }
+    const named = definitionNamed(settings, flags.definition);
+    const known = named.kind === 'known' ? named.definition : null;
+    const credentials = await readCredentials(context, flags.credentialsFile ?? null, known);
+    await using app = await openPatientApp(context, settings, 'connectors create');
+    const administration = openAdministration(app.client, settings.api.baseUrl);
+    // Of a type that only the service knows, it says at least whether there is one.
+    if (known === null) await administration.definition(named.id, signal);
+    const created = await administration.createConnector(
+      { workspace, definitionId: named.id, name, credentials },
+      signal,
+    );
+    const lines = known === null ? [] : configLines(settings, known.name, created.id);
+    terminal.printJson({
+      connector: { ...created, workspace, definition: known?.name ?? null, definitionId: named.id },
+      config: lines.join('\n'),
+    });
+    const label = created.name === null ? '' : ` (${printable(created.name)})`;
+    terminal.print(`Created ${created.id}${label} in workspace ${printable(workspace)}.`);
+    if (known === null) {
+      terminal.print('There is no definition of its type here, so it cannot be synced yet.');
+      return;
+    }
+    terminal.print(`To sync it, add this below "connectors:" in ${settings.file}:`, ...lines);
+  },
+});
+
+/** An entry of the config, indented as it stands below `connectors:`. */
+function configLines(settings: LocalSettings, definition: string, id: ConnectorId): readonly string[] {
+  const [sink = 'main'] = settings.sinks.keys();
+  return [
+    `  ${freeName(settings, definition)}:`,
+    `    definition: ${definition}`,
+    // Quoted: an id of digits alone would be read as a number.
+    `    id: "${id}"`,
+    `    sink: ${sink}`,
+  ];
+}
+
+/** The definition's name, with a number where a connector of the config has it. */
+function freeName({ connectors }: LocalSettings, definition: string): string {
+  const taken = new Set<string>(connectors.keys());
+  let name = definition;
+  for (let number = 2; taken.has(name); number += 1) name = `${definition}-${number}`;
+  return name;
+}
+
+const maxBytes = 65_536;
+
+/**
+ * Credentials for a new connector: from a file that only its owner can read, or from standard input (`-`, or no file).
+ * Their texts are secrets from here on. Null: a type of which nothing is known, and nothing was given. Throws USAGE,
+ * quoting nothing.
+ */
+async function readCredentials(
+  context: CommandContext,
+  file: string | null,
+  definition: Definition | null,
+): Promise<JsonObject | null> {
+  const needsNone = definition === null || definition.credentials.length === 0;
+  if (file === null && (needsNone || context.input().isTTY === true)) {
+    if (needsNone) return null;
+    const ways = definition.credentials.map(shapeText).join(' or ');
+    throw usage(`A connector of ${definition.name} needs credentials: ${ways}. Give --credentials-file.`);
+  }
+  const isInput = file === null || file === '-';
+  const from = isInput ? 'standard input' : resolve(context.cwd, file);
+  const text = isInput ? await readInput(context.input(), maxBytes, context.signal) : textOf(from);
+  const credentials = parse(text, from);
+  for (const secret of textsIn(credentials)) context.scrubber.register(new Secret(secret));
+  if (definition !== null) checkCredentials(definition, credentials, from);
+  return credentials;
+}
+
+function checkCredentials(definition: Definition, credentials: JsonObject, from: string): void {
+  const problems = credentialProblems(definition, credentials);
+  if (problems.length === 0) return;
+  const texts = problems.map(({ field, message }) => (field === null ? message : `${field}: ${message}`));
+  const { credentials: ways } = definition;
+  const others = ways.length === 1 ? '' : ` Ways to sign in: ${ways.map(shapeText).join(' or ')}.`;
+  throw usage(`The credentials in ${from} cannot be used. ${texts.join(' ')}${others}`);
+}
+
+function textOf(file: string): string {
+  const read = readSecretFile(file);
+  if (read.ok) return read.value;
+  throw usage(`--credentials-file: ${read.why}.`);
+}
+
+function parse(text: string, from: string): JsonObject {
+  const expected = `Expected a JSON object of texts in ${from}, such as {"api_key": "..."}`;
+  let value: JsonValue;
+  try {
+    // `as`: JSON.parse gives JSON and nothing else.
+    value = JSON.parse(text) as JsonValue;
+  } catch (error) {
+    // Only the position: the message itself quotes the text, which is secret.
+    const [where = ''] = / at position \d+/.exec(error instanceof Error ? error.message : '') ?? [];
+    throw usage(`${expected}, got ${text.trim() === '' ? 'nothing' : `invalid JSON${where}`}.`);
+  }
+  if (!isJsonObject(value)) throw usage(`${expected}, got other JSON.`);
+  return value;
+}
+
+/** At any depth: what a foreign type takes is known to its service alone. */
+function textsIn(value: JsonValue): readonly string[] {
+  if (typeof value === 'string') return [value];
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
+}
+
+/** What `--definition` names: one of ours, or the id of a type that only the service knows. */
+type NamedDefinition =
+  | { readonly kind: 'known'; readonly id: string; readonly definition: Definition }
+  | { readonly kind: 'foreign'; readonly id: string };
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** By name or by id. Throws USAGE, naming what there is, for what is neither. */
+export function definitionNamed(
+  { definitions }: Pick<LocalSettings, 'definitions'>,
+  text: string,
+): NamedDefinition {
+  const known = [...definitions.values()];
+  const found = known.find(({ name, id }) => name === text || id.toLowerCase() === text.toLowerCase());
+  if (found !== undefined) return { kind: 'known', id: found.id, definition: found };
+  if (uuid.test(text)) return { kind: 'foreign', id: text.toLowerCase() };
+  const names = known.map(({ name }) => name);
+  const suggestion = suggestName(text, names);
+  throw usage(
+    `--definition: expected ${names.join(', ')} or the id of another connector type, got "${text}"${suggestion}`,
+  );
+}
+
+/** The edit, which is valid. Where it is not, its problems are thrown, and a line before them says what they are of. */
+async function checkedHere(
+  { terminal, scrubber }: CommandContext,
+  plan: () => ConfigEdit,
+): Promise<ConfigEdit> {
+  try {
+    const edit = plan();
+    registerSecrets(edit.settings, scrubber);
+    return await Promise.resolve(edit);
+  } catch (error) {
+    if (error instanceof ProblemsError) {
+      terminal.note('Nothing was changed: the config would have these mistakes.');
+    }
+    throw error;
+  }
+}
+
+function writeEdit(context: CommandContext, { file, before, after }: ConfigEdit): void {
+  try {
+    replaceText({ file, before, after, like: configFile(context), nowMs: context.clock.now() });
+  } catch (error) {
+    throw unwritable(file, error, 'Nothing was changed. Edit it where it can be written.');
+  }
+}
+
+/** What makes workers take over the config; none where they do by themselves. Null: no worker is known. */
+async function reloadCommands(settings: LocalSettings): Promise<readonly string[] | null> {
+  await using reached = await reachQueues(settings);
+  const workers = (await reached.queues?.workers()) ?? 0;
+  if (workers === 0) return null;
+  return settings.watch ? [] : ['reload'];
+}
+
+export const removeConnector = command({
+  description: 'Remove a connector from the config file, whose comments stay; with --data its records too.',
+  argument: ['<name>', 'its name in the config; with --data also one that has left it'],
+  options: {
+    '--data': 'drop all that is stored of it, for good: records, history, files, its sign-in',
+    '--yes': 'with --data: do it; without this, only show what would be removed',
+  },
+  help: `
+The config is checked without the connector before anything is written, and the file is replaced as a whole.
+
+With --data the records go first, in small steps, then the entry; workers are asked to read the config again. A connector
+that a run holds is refused. Interrupted or killed, run the same command again: it resumes. Targets of "publish" start a
+generation without rows with their next publication. What people did stays in "actions".
+
+Examples:
+  $ connector-sync connectors remove newsletter
+  $ connector-sync connectors remove newsletter --data          what would be dropped?
+  $ connector-sync connectors remove newsletter --data --yes`,
+  run: async (context, flags, text) => {
+    const settings = await context.settings();
+    const known = isConnectorName(text) ? settings.connectors.get(text) : undefined;
+    const edit = known === undefined ? null : await checkedEdit(context, known);
+    if (!flags.data) {
+      const { name, sink } = connectorNamed(settings, text);
+      if (edit === null) throw new TypeError(`${name} is in the config and has no place there`);
+      writeEdit(context, edit);
+      const next = (await reloadCommands(edit.settings)) ?? [];
+      context.terminal.printJson({ connector: name, file: edit.file, sink: sink.name, next });
+      context.terminal.print(
+        `${removedText(context, name, edit)} What sink ${sink.name} has of it stays.`,
+        ...next.map((one) => `Next: ${context.program} ${one}`),
+      );
+      return;
+    }
+    if (!isConnectorName(text)) connectorNamed(settings, text);
+    // `as`: any other text was refused.
+    const name = text as ConnectorName;
+    const stored = await storedConnector(
+      name,
+      known === undefined ? [...settings.sinks.values()] : [known.sink],
+    );
+    if (known === undefined && stored.length === 0) {
+      throw usage(`Neither the config nor one of its sinks has a connector "${name}".`);
+    }
+    const targets = await targetsWith(name, settings, context);
+    const leaving = { name, settings, known: known ?? null, edit, stored, targets };
+    if (flags.yes) await remove(context, leaving);
+    else await showWhatWouldGo(context, leaving);
+  },
+});
+
+interface Leaving {
+  readonly name: ConnectorName;
+  readonly settings: LocalSettings;
+  /** Null: it has left the config already. */
+  readonly known: ConnectorSettings | null;
+  readonly edit: ConfigEdit | null;
+  readonly stored: readonly StoredConnector[];
+  readonly targets: readonly HeldByTarget[];
+}
+
+async function checkedEdit(context: CommandContext, { name }: ConnectorSettings): Promise<ConfigEdit> {
+  const { env } = context;
+  return await checkedHere(context, () => removedConnector({ file: configFile(context), env }, name));
+}
+
+async function remove(context: CommandContext, leaving: Leaving): Promise<void> {
+  const { terminal, clock, signal, program } = context;
+  const { name, settings, known, edit, stored, targets } = leaving;
+  const next: string[] = [];
+  const endInConfig = async (): Promise<void> => {
+    if (edit === null) return;
+    writeEdit(context, edit);
+    next.push(...(await reloaded(context, edit.settings)));
+  };
+  const startedMs = clock.now();
+  let gone = 0;
+  {
+    await using _live = showLive(terminal, clock, () => [
+      `${name}  ${duration(clock.now() - startedMs)}  ${counted(gone, 'row')} dropped`,
+    ]);
+    for (const { sink } of stored) {
+      const onProgress = (rows: number): void => void (gone = rows);
+      const request = { name, sink, connector: known, settings, clock, signal, onProgress };
+      const signedOut = await removeStored({ ...request, beforeEnd: endInConfig });
+      if (signedOut?.kind === 'removed' || signedOut?.kind === 'failed') {
+        terminal.note('Its sign-in is removed here; end its access at the service too.');
+      }
+    }
+    if (stored.length === 0) await endInConfig();
+  }
+  const rows = stored.reduce((sum, one) => sum + rowsOf(one), 0);
+  const publish = targets.map(({ target }) => target).filter((target) => isStillPublished(leaving, target));
+  next.push(...publish.map((target) => `publish ${target}`));
+  const sinks = stored.map(({ sink }) => sink.name);
+  terminal.printJson({ connector: name, isDone: true, file: edit?.file ?? null, sinks, rows, targets, next });
+  const dropped =
+    sinks.length === 0
+      ? 'Nothing was stored of it.'
+      : `${counted(rows, 'row')} dropped from sink ${sinks.join(', ')}.`;
+  terminal.print(
+    `${edit === null ? `${name} was not in the config.` : removedText(context, name, edit)} ${dropped}`,
+    ...targetLines(leaving),
+    ...next.map((one) => `Next: ${program} ${one}`),
+  );
+}
+
+/** Has workers take the config over before the connector is free: one with the old config would read it again. */
+async function reloaded(
+  { signal, terminal }: CommandContext,
+  settings: LocalSettings,
+): Promise<readonly string[]> {
+  await using reached = await reachQueues(settings);
+  if (reached.queues === null) return [];
+  const { answers, silent } = await reached.queues.reload(signal);
+  const refused = answers.filter(({ outcome }) => outcome === 'refused');
+  for (const { worker, text } of refused) {
+    terminal.note(
+      `Worker ${printable(worker)} did not take the config over, and may read the connector again: ${printable(text)}`,
+    );
+  }
+  if (silent > 0) {
+    terminal.note(`${counted(silent, 'worker')} did not answer, and may read the connector again.`);
+  }
+  return silent + refused.length > 0 ? ['reload'] : [];
+}
+
+/** Looking was what was asked for: exit code 0. */
+async function showWhatWouldGo(context: CommandContext, leaving: Leaving): Promise<void> {
+  const { terminal, program } = context;
+  const { name, known, stored, targets, edit } = leaving;
+  const signIn = known === null ? null : await signInOf(known, context);
+  const again = `${program} connectors remove ${name} --data --yes`;
+  terminal.printJson({
+    connector: name,
+    isDone: false,
+    file: edit?.file ?? null,
+    stored: stored.map(({ sink, ...one }) => ({ sink: sink.name, ...one })),
+    targets,
+    signIn: signIn?.state ?? null,
+    command: again,
+  });
+  if (stored.length === 0) terminal.print(`${name}: nothing is stored of it.`);
+  for (const one of stored) terminal.print(...storedLines(name, one, known));
+  if (signIn !== null && signIn.state !== 'signed-out') terminal.print('  Its sign-in would be given back.');
+  if (edit !== null) {
+    terminal.print(`  Its entry in ${relative(context.cwd, edit.file) || edit.file} would go.`);
+  }
+  terminal.print(...targetLines(leaving), `Nothing was changed. To do it: ${again}`);
+}
+
+function storedLines(
+  name: ConnectorName,
+  { sink, entities, runs, unfinished }: StoredConnector,
+  known: ConnectorSettings | null,
+): readonly string[] {
+  if (unfinished !== null) {
+    return [
+      `${name} in sink ${sink.name}: its removal began at ${unfinished.since} (${counted(unfinished.rows, 'row')}) and is not complete.`,
+    ];
+  }
+  const rows = entities.map(({ entity, rows: live, deleted, partitions, quarantined, files }) => [
+    entity,
+    ...[live, deleted, partitions, quarantined, files?.stored ?? 0].map(count),
+  ]);
+  const bytes = entities.reduce((sum, { files }) => sum + (files?.bytes ?? 0), 0);
+  const folder =
+    known?.downloads?.directory ?? 'the folder that "downloads" named; remove them there by hand';
+  return [
+    `${name} in sink ${sink.name} would be dropped for good:`,
+    ...indentedTable(columns, rows),
+    `  The reports of ${counted(runs, 'run')} too.`,
+    ...(bytes > 0 ? [`  Its files (${sizeText(bytes)}) are in ${folder}.`] : []),
+  ];
+}
+
+function targetLines(leaving: Leaving): readonly string[] {
+  const lines = leaving.targets.map(({ target, entities }) => {
+    if (entities === null) return `Target ${target} cannot be reached; it may hold it too.`;
+    const has = `Target ${target} holds ${counted(entities, 'entity', 'entities')} of it`;
+    return isStillPublished(leaving, target)
+      ? `${has}: the next publication starts generations without rows.`
+      : `${has}, and no other connector is published there: what it holds stays until you remove it.`;
+  });
+  if (lines.length === 0) return [];
+  return [
+    ...lines,
+    'SQL and dbt sources that "publish schema" wrote name its tables: write them again afterwards.',
+  ];
+}
+
+/** Without the connector, a target may have none. */
+function isStillPublished({ edit, settings }: Leaving, target: string): boolean {
+  return ((edit?.settings ?? settings).publish.get(target)?.connectors.length ?? 0) > 0;
+}
+
+function rowsOf({ entities, unfinished }: StoredConnector): number {
+  return entities.reduce((sum, { rows, deleted }) => sum + rows + deleted, unfinished?.rows ?? 0);
+}
+
+function removedText({ cwd }: CommandContext, name: string, { file }: ConfigEdit): string {
+  return `Removed ${name} from ${relative(cwd, file) || file}.`;
+}
+
+const columns = [
+  ...leftColumns('entity'),
+  ...rightColumns('rows', 'deleted', 'listings', 'quarantined', 'files'),
+];

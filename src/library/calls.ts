@@ -1,0 +1,473 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { RunEnd } from '../app/app.ts';
+import { readOverviews } from '../app/connector-states.ts';
+import { connectorsHeld, copyConnector } from '../app/copy-connector.ts';
+import { openSharingApp } from '../app/open-app.ts';
+import { ordinaryPublication, publishTarget } from '../app/publish-target.ts';
+import { readStatuses } from '../app/read-statuses.ts';
+import { jsonText, picked } from '../cli/output/json-text.ts';
+import { systemClock } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import type { RunEvent } from '../core/events.ts';
+import type { JsonObject } from '../core/json.ts';
+import { usage } from '../core/usage-error.ts';
+import { checkSince, type EntityChanges, openChanges } from '../export/open-changes.ts';
+import { jsonlFormat } from '../export/record-format.ts';
+import { parseJsonText } from '../http/lossless-json.ts';
+import { openNotifier } from '../notify/open-notifier.ts';
+import type { PublishEnd } from '../publish/publication.ts';
+import { chosenConnectors, sinkNamed, chosenTargets, entityTarget } from '../settings/choices.ts';
+import { checkTargets, readSettings, withParts } from '../settings/load-settings.ts';
+import type { LocalSettings } from '../settings/settings.ts';
+import type { RunReport } from '../sinks/run-report.ts';
+import { reasonLine } from '../wording/connector-text.ts';
+import type {
+  App,
+  Change,
+  Changes,
+  ChangesOptions,
+  CheckOptions,
+  Checks,
+  ConnectorStatus,
+  ConnectorTypes,
+  Copied,
+  CopyOptions,
+  Found,
+  OpenOptions,
+  Progress,
+  Publication,
+  PublishOptions,
+  RecordShape,
+  SearchQuery,
+  ShapeAt,
+  SyncOptions,
+  SyncResult,
+  SyncRun,
+} from './shapes.ts';
+
+/** What an app holds is no part of its shape: it may change with any version. */
+const settingsOf = new WeakMap<App, LocalSettings>();
+
+/**
+ * Reads and checks the config. Nothing is connected to and nothing is written before `sync`; the API's credentials may
+ * be missing until then. Rejects with `SyncError` CONFIG_INVALID (its message names every mistake) or
+ * DEFINITION_INVALID.
+ */
+export async function openApp<const Types extends ConnectorTypes = ConnectorTypes>(
+  options: OpenOptions<Types>,
+): Promise<App<Types>> {
+  const { config, env = process.env } = options;
+  const settings = typeof config === 'string' ? readFile(config, env) : readObject(config, env);
+  const app: App<Types> = { connectors: [...settings.connectors.keys()] };
+  settingsOf.set(app, settings);
+  return app;
+}
+
+function readFile(config: string, env: NonNullable<OpenOptions['env']>): LocalSettings {
+  const file = resolve(config);
+  if (existsSync(file)) return readSettings({ file, env });
+  throw new SyncError(
+    `Expected a config file at ${file}, there is none. Write one with "connector-sync init".`,
+    {
+      code: 'CONFIG_INVALID',
+      recovery: 'stop',
+      context: { file },
+    },
+  );
+}
+
+/** JSON is YAML: the object takes the way of every config. Its relative paths start in the working directory. */
+function readObject(config: object, env: NonNullable<OpenOptions['env']>): LocalSettings {
+  return readSettings({ file: 'config object', text: JSON.stringify(config, null, 2), env });
+}
+
+/** @internal */
+function settingsIn(app: App): LocalSettings {
+  const settings = settingsOf.get(app);
+  if (settings !== undefined) return settings;
+  throw usage('Expected what openApp returned, got something else.');
+}
+
+/**
+ * What changed in an entity since a sequence number, in one state of the sink, whichever process writes meanwhile.
+ * `target` is `<connector>/<entity>`. Needs no credentials. Rejects with `SyncError` USAGE for an unknown target and
+ * for a `since` from which changes are not complete (load the entity again from 0), and SINK_FAILED or
+ * SINK_INCOMPATIBLE where the sink cannot be read. Dispose the result: until then the sink's file cannot shrink.
+ */
+export async function readChanges<Types extends ConnectorTypes, const Target extends string>(
+  app: App<Types>,
+  target: Target,
+  { since = 0, signal }: ChangesOptions = {},
+): Promise<Changes<ShapeAt<Types, Target>>> {
+  if (!Number.isSafeInteger(since) || since < 0) {
+    throw usage(`since: expected a whole number from 0, got ${since}.`);
+  }
+  const found = entityTarget(settingsIn(app), target);
+  const changes = await openChanges(found, since);
+  try {
+    checkSince(changes, found, since, 'since');
+    const { sink, nextSeq, asOf, entities } = await changes.end({ upserts: 0, deletes: 0 });
+    return {
+      sink,
+      nextSeq,
+      asOf,
+      entities,
+      [Symbol.asyncIterator]: () => changesOf<ShapeAt<Types, Target>>(changes, signal),
+      [Symbol.asyncDispose]: () => changes[Symbol.asyncDispose](),
+    };
+  } catch (error) {
+    await changes[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+/**
+ * One page of the stored records that a query finds, beside any sync. `target` is `<connector>/<entity>`. Needs no
+ * credentials. Rejects with `SyncError` SEARCH_INVALID for what cannot be asked, SEARCH_TOO_SLOW after a minute, and
+ * USAGE for an unknown target and where there is nothing to search.
+ */
+export async function search<Types extends ConnectorTypes, const Target extends string>(
+  app: App<Types>,
+  target: Target,
+  { filter, sort, limit = 1_000, cursor, signal = new AbortController().signal }: SearchQuery = {},
+): Promise<Found<ShapeAt<Types, Target>>> {
+  // Loaded only here: most programs search nothing.
+  const { openSearches } = await import('../app/stored-search.ts');
+  const once = { deadlineMs: 60_000, processes: 1, maxWaiting: 1 };
+  await using searches = openSearches({ clock: systemClock, ...once });
+  const asked = { query: { filter, sort }, limit, cursor };
+  const { data, meta } = await searches.search({
+    target: entityTarget(settingsIn(app), target),
+    // As JSON: without what is undefined, and with numbers as they are.
+    params: parseJsonText(JSON.stringify(asked)) as JsonObject,
+    signal,
+    ofType: (directory) => `Read the lines in ${directory}.`,
+    ofNothing: 'Sync it first.',
+  });
+  return {
+    // `as`: the searchable fields of the target, which its shape has.
+    records: JSON.parse(jsonText(data)) as Found<ShapeAt<Types, Target>>['records'],
+    cursor: meta.has_more ? meta.cursor : null,
+  };
+}
+
+/** What the sinks hold of each connector, as `connector-sync status` shows it. Rejects as `readChanges` does. */
+export async function status(app: App): Promise<readonly ConnectorStatus[]> {
+  const statuses: ConnectorStatus[] = [];
+  const connectors = chosenConnectors(settingsIn(app), []);
+  const shown = await readStatuses(connectors, await readOverviews(connectors));
+  const style = { program: 'connector-sync', nowMs: systemClock.now() };
+  for (const { connector, health, lastRun, status: stored } of shown) {
+    statuses.push({
+      connector: connector.name,
+      health: health.word,
+      reason: reasonLine(health, connector.name, style),
+      lastRun: lastRun === null ? null : picked(lastRun, 'run', 'state', 'startedAt', 'finishedAt'),
+      entities: (stored?.entities ?? []).map(
+        ({ entity, rows, deleted, missing, due, quarantined, partMissing, completeness }) => ({
+          entity,
+          rows,
+          deleted,
+          missing,
+          due,
+          quarantined,
+          partMissing: partMissing?.listings ?? 0,
+          completeness,
+        }),
+      ),
+    });
+  }
+  return statuses;
+}
+
+async function* changesOf<Shape extends RecordShape>(
+  changes: EntityChanges,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Change<Shape>, void, undefined> {
+  const format = jsonlFormat(changes.table);
+  for await (const records of changes.records()) {
+    for (const stored of records) {
+      signal?.throwIfAborted();
+      const { seq, changedAt, isDeleted } = stored;
+      const record: unknown = JSON.parse(format.text(stored));
+      // `as`: a record has the shape that `export` gives it, and a deleted one that of its key.
+      yield { kind: isDeleted ? 'delete' : 'upsert', seq, changedAt, record } as Change<Shape>;
+    }
+  }
+}
+
+/**
+ * Publishes what is stored and not published yet into targets of the config, one after another, each as
+ * `connector-sync publish` does. A target that fails does not keep the others from theirs: its result has an `error`.
+ * Asks no API. Rejects with `SyncError` USAGE for a name that the config does not have, and with the reason of `signal`
+ * once that is aborted: the publication at hand is not made.
+ */
+export async function publish(app: App, options: PublishOptions = {}): Promise<readonly Publication[]> {
+  const settings = settingsIn(app);
+  const { signal = new AbortController().signal, newGeneration = false } = options;
+  const asked = { ...ordinaryPublication, isNewGenerationAsked: newGeneration };
+  await using notifier = await openNotifier({ settings, clock: systemClock, note: () => undefined });
+  const results: Publication[] = [];
+  for (const target of chosenTargets(settings, options.targets ?? [])) {
+    const { name } = target;
+    try {
+      checkTargets(settings, [target]);
+      const end = await publishTarget(target, {
+        ...asked,
+        notifier,
+        clock: systemClock,
+        signal,
+        onProgress: ({ connector, entity, rows }) =>
+          options.onProgress?.({ target: name, connector, entity, rows }),
+      });
+      results.push(publicationOf(name, end));
+    } catch (error) {
+      signal.throwIfAborted();
+      const nothing = { publication: null, createdAt: null, upserts: 0, deletes: 0 };
+      results.push({ target: name, result: 'failed', ...nothing, error: failureOf(error) });
+    }
+  }
+  return results;
+}
+
+function publicationOf(target: string, end: PublishEnd): Publication {
+  const rows = { upserts: 0, deletes: 0 };
+  if (end.kind === 'nothing-stored') {
+    return { target, result: end.kind, publication: null, createdAt: null, ...rows, error: null };
+  }
+  const { manifest } = end.kind === 'published' ? end.published : end.newest;
+  if (end.kind === 'published') {
+    for (const { upserts, deletes } of manifest.entities) {
+      rows.upserts += upserts;
+      rows.deletes += deletes;
+    }
+  }
+  const { publication, createdAt } = manifest;
+  return { target, result: end.kind, publication, createdAt, ...rows, error: null };
+}
+
+/**
+ * Copies connectors with their whole state from one sink of the config into another, as `connector-sync copy` does:
+ * afterwards the config has to name the other one. A connector that fails does not keep the others from theirs: its
+ * result has an `error`. Rejects with `SyncError` USAGE for a name that the config does not have and where there is
+ * nothing to copy, and with the reason of `signal` once that is aborted: the next copy resumes.
+ */
+export async function copy(app: App, options: CopyOptions): Promise<readonly Copied[]> {
+  const settings = settingsIn(app);
+  const from = sinkNamed(settings, 'from', options.from);
+  const to = sinkNamed(settings, 'to', options.to);
+  const { connectors: names = [], signal = new AbortController().signal } = options;
+  const connectors =
+    names.length === 0 ? await connectorsHeld(settings, from) : chosenConnectors(settings, names);
+  const copies: Copied[] = [];
+  for (const { name: connector } of connectors) {
+    try {
+      const { state, rows } = await copyConnector({
+        connector,
+        from,
+        to,
+        clock: systemClock,
+        signal,
+        onProgress: (progress) =>
+          options.onProgress?.({ connector, rows: progress.rows, allRows: progress.allRows }),
+      });
+      copies.push({ connector, state: state === 'begun' ? 'copied' : state, rows, error: null });
+    } catch (error) {
+      signal.throwIfAborted();
+      copies.push({ connector, state: 'failed', rows: 0, error: failureOf(error) });
+    }
+  }
+  return copies;
+}
+
+/**
+ * Checks config, definitions, credentials, connectors, sinks, targets and Redis, as `connector-sync check` does. What
+ * is wrong is in the result. Rejects with `SyncError` CONFIG_INVALID where credentials are missing.
+ */
+export async function check(app: App, options: CheckOptions = {}): Promise<Checks> {
+  const settings = withParts(settingsIn(app), 'access', 'redis');
+  // Loaded only here: most programs check nothing.
+  const { runChecks } = await import('../cli/commands/check.ts');
+  const nothing = (): void => undefined;
+  const terminal = { addLine: nothing, note: nothing, redraw: nothing, style: null };
+  const { signal = new AbortController().signal, deep = false } = options;
+  const context = { terminal, signal, clock: systemClock, program: 'connector-sync' };
+  const results = await runChecks(context, settings, deep, nothing);
+  return {
+    ok: results.every(({ state }) => state !== 'failed'),
+    checks: results.map(({ what, state, detail, code }) =>
+      code === undefined ? { what, state, detail } : { what, state, detail, code },
+    ),
+  };
+}
+
+/** What is no failure of the work is a fault of the program, and is thrown. */
+function failureOf(error: unknown): NonNullable<Copied['error']> {
+  if (!(error instanceof SyncError)) throw error;
+  return { code: error.code, message: error.message };
+}
+
+/**
+ * Syncs connectors, one after another, each as `connector-sync sync` does, and resolves with a result for each that was
+ * begun. A failed connector does not keep the others from theirs: its result has an `error`. Rejects with `SyncError`
+ * USAGE for a name that the config does not have, and CONFIG_INVALID where credentials are missing. Aborting `signal`
+ * ends the run after what was fetched is stored, with the outcome `interrupted`; the next sync resumes it.
+ */
+export async function sync(app: App, options: SyncOptions = {}): Promise<readonly SyncResult[]> {
+  const settings = withParts(settingsIn(app), 'access', 'redis');
+  const connectors = chosenConnectors(settings, options.connectors ?? []);
+  const signal = options.signal ?? new AbortController().signal;
+  const results: SyncResult[] = [];
+  await using inner = await openSharingApp({
+    settings,
+    clock: systemClock,
+    command: 'a program',
+    note: () => undefined,
+    onRunEnd: (end) => {
+      const { connector } = end;
+      const result = resultOfEnd(end, signal.aborted);
+      if (result === null) return;
+      results.push(result);
+      options.onProgress?.({ kind: 'ended', connector: connector.name, result });
+    },
+  });
+  for (const connector of connectors) {
+    if (signal.aborted) break;
+    const onEvent = (event: RunEvent): void => {
+      const progress = progressOf(connector.name, event);
+      if (progress !== null) options.onProgress?.(progress);
+    };
+    try {
+      const run = { isFull: options.full ?? false };
+      const globs = { select: [], exclude: [] };
+      await inner.sync(connector, { globs, onEvent, run, signal });
+    } catch (error) {
+      // It is in the results; the other connectors are synced all the same.
+      if (!(error instanceof SyncError)) throw error;
+    }
+  }
+  return results;
+}
+
+/**
+ * Begins what `sync` does, at once, and gives its events to iterate over. The sync waits for no reader: of more than
+ * 1,000 events that are not read the oldest are dropped, and the next one read says how many. Ending the iteration
+ * ends neither the sync nor anything else: abort `signal` to end it, and await `results` before the program exits.
+ */
+export function startSync(app: App, options: SyncOptions = {}): SyncRun {
+  const events = openEvents();
+  const results = sync(app, {
+    ...options,
+    onProgress: (progress) => {
+      options.onProgress?.(progress);
+      events.add(progress);
+    },
+  });
+  const iterator = events.until(results);
+  return { results, [Symbol.asyncIterator]: () => iterator };
+}
+
+function progressOf(connector: string, event: RunEvent): Progress | null {
+  if (event.kind === 'page-committed') {
+    const { entity, counts } = event;
+    const { fetched: read, inserted, updated } = counts;
+    return { kind: 'stored', connector, entity, read, written: inserted + updated };
+  }
+  if (event.kind === 'run-started') {
+    return { kind: 'started', connector, run: event.run, resumes: event.continues !== null };
+  }
+  if (event.kind === 'rate-stated') {
+    return { kind: 'rate', connector, requestsPerSecond: event.requestsPerSecond };
+  }
+  if (event.kind === 'throttled') return { kind: 'waiting', connector, waitMs: event.waitMs };
+  if (event.kind !== 'call-retried') return null;
+  const { code, attempt, attempts, waitMs } = event;
+  return { kind: 'retrying', connector, code, attempt, attempts, waitMs };
+}
+
+function resultOf(report: RunReport): SyncResult {
+  const { connector, run, outcome, entities, calls, rate, error, resumeAt, partMissing } = report;
+  return {
+    connector,
+    run,
+    outcome,
+    calls,
+    ...(rate === undefined ? {} : { rate }),
+    resumeAt,
+    error: error === null ? null : { code: error.code, message: error.message },
+    entities: entities.map(({ entity, counts, deleted, withheld, completeness }) => ({
+      entity,
+      read: counts.fetched,
+      written: counts.inserted + counts.updated,
+      deleted,
+      withheld,
+      partMissing: partMissing.find((one) => one.entity === entity)?.listings ?? 0,
+      completeness,
+    })),
+  };
+}
+
+/** Null for a fault of the program, which `sync` rejects with. */
+function resultOfEnd(end: RunEnd, isAborted: boolean): SyncResult | null {
+  if (end.kind === 'ended') return resultOf(end.report);
+  const { connector, error } = end;
+  if (!(error instanceof SyncError)) return null;
+  const { code, message } = error;
+  const outcome = isAborted ? 'interrupted' : 'failed';
+  const nothing = { run: null, calls: 0, resumeAt: null, entities: [] };
+  return { connector: connector.name, outcome, error: { code, message }, ...nothing };
+}
+
+const mostUnread = 1_000;
+
+/** Events between a run, which does not wait, and a reader who may be slow, or gone. */
+export function openEvents() {
+  const unread: Progress[] = [];
+  let missed = 0;
+  let isRead = true;
+  let hasEnded = false;
+  let wake = (): void => undefined;
+
+  async function* read(work: Promise<unknown>): AsyncGenerator<Progress, void, undefined> {
+    try {
+      for (;;) {
+        if (missed > 0) {
+          const events = missed;
+          missed = 0;
+          yield { kind: 'missed', events };
+        }
+        const next = unread.shift();
+        if (next !== undefined) yield next;
+        else if (hasEnded) break;
+        else await new Promise<void>((resolve) => (wake = resolve));
+      }
+      await work;
+    } finally {
+      isRead = false;
+      unread.length = 0;
+    }
+  }
+
+  return {
+    add(event: Progress): void {
+      if (!isRead) return;
+      unread.push(event);
+      if (unread.length > mostUnread) {
+        unread.shift();
+        missed += 1;
+      }
+      wake();
+    },
+    /** The events, in their order, until the work has ended; then it throws what the work was rejected with. */
+    until(work: Promise<unknown>): AsyncGenerator<Progress, void, undefined> {
+      const end = (): void => {
+        hasEnded = true;
+        wake();
+      };
+      // A program that only iterates hears of a failure there: this promise alone must not end the process.
+      work.then(end, end);
+      return read(work);
+    },
+  };
+}

@@ -1,0 +1,283 @@
+import type { ConnectorHealth, Trouble } from '../app/connector-health.ts';
+import type { CleanedTarget } from '../app/erasures.ts';
+import type { SignInState } from '../app/connector-states.ts';
+import { instant } from '../core/clock.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import type { EntityName } from '../core/names.ts';
+import { firstNames } from '../definitions/suggest-name.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
+import type { NotedAction } from '../sinks/actions.ts';
+import { type FieldNews, widenCommand } from '../sinks/drift.ts';
+import type { StoredMask } from '../sinks/masks.ts';
+import { type LeftStep, type PurgeWork, targetNames } from '../sinks/purges.ts';
+import { count, counted, printable, printableWithin, roughly, toTheMinute } from '../telemetry/format.ts';
+
+interface TextStyle {
+  /** How this program is called. */
+  readonly program: string;
+  readonly nowMs: number;
+}
+
+/** As text, with commands in double quotes. */
+function troubleLine(trouble: Trouble, connector: string, style: TextStyle): string {
+  return troubleParts(trouble, connector, style)
+    .map((part, index) => (index % 2 === 0 ? part : `"${part}"`))
+    .join('');
+}
+
+/** Why a connector is called what it is; null where that needs no reason. */
+export function reasonLine(
+  { reason }: Pick<ConnectorHealth, 'reason'>,
+  connector: string,
+  style: TextStyle,
+): string | null {
+  return reason === null ? null : troubleLine(reason, connector, style);
+}
+
+/** What is wrong and what to do about it, by turns a text and a command. */
+export function troubleParts(trouble: Trouble, connector: string, style: TextStyle): readonly string[] {
+  // No character that `printable` leaves.
+  const mark = '\u0000';
+  return textOf(trouble, connector, style, (text) => `${mark}${style.program} ${text}${mark}`).split(mark);
+}
+
+function textOf(
+  trouble: Trouble,
+  connector: string,
+  { program, nowMs }: TextStyle,
+  command: (text: string) => string,
+): string {
+  switch (trouble.kind) {
+    case 'withheld': {
+      const { rows } = trouble;
+      return `${counted(rows, 'row')} ${rows === 1 ? 'looks' : 'look'} deleted and ${rows === 1 ? 'is' : 'are'} kept. Check at the source; if they are deleted there: ${command(`sync ${connector} --allow-deletes`)}`;
+    }
+    case 'pending':
+      return `${counted(trouble.rows, 'row')} may be deleted; later runs check ${trouble.rows === 1 ? 'it' : 'them'}.`;
+    case 'credentials':
+      return trouble.code === 'FORBIDDEN'
+        ? `The credentials lack a right (FORBIDDEN)${because(trouble)}. Grant it at the service; ${command(`status ${connector}`)} shows for what.`
+        : `The service refused the credentials (${trouble.code})${because(trouble)}. Renew them, then ${command(`check ${connector}`)}`;
+    case 'sign-in':
+      return `${signInText(trouble.signIn, connector, program)}.`;
+    case 'schema':
+      return `The records have fields that the definition does not declare. ${command(`schema diff ${connector}`)} lists them.`;
+    case 'fields': {
+      const { fields, untilMs } = trouble;
+      const widening = fields.filter(({ canWiden }) => canWiden).slice(0, mostFields);
+      const widen = widening.map(
+        (one) => ` To make a text column of ${one.field}: ${command(widenCommand(one))}`,
+      );
+      return `${counted(fields.length, 'field')} ${fields.length === 1 ? 'is' : 'are'} not as the definition declares: ${printable(fieldNames(fields))}. Nothing is lost. ${command(`schema diff ${connector}`)} has lines to declare what is new; ${command(`schema acknowledge ${connector}`)} marks it as known. Without either, it stands here until ${toTheMinute(instant(untilMs))}.${widen.join('')}`;
+    }
+    case 'withheld-by-age':
+      return `${withheldItemsText(trouble.entities, trouble.items)} Check "retention" and "history" of the config; if all of it is to go: ${command(`prune ${connector} --allow-deletes`)}`;
+    case 'purge':
+      return `A purge is not finished: the sink or a target may still hold what was purged. To finish it: ${command(`prune ${connector}`)}`;
+    case 'error':
+      return `The last run stopped (${trouble.code})${because(trouble)}. Once it is put right: ${command(`sync ${connector}`)}`;
+    case 'quarantine':
+      return `${counted(trouble.records, 'record')} of the last run could not be stored and ${trouble.records === 1 ? 'is' : 'are'} kept in quarantine. ${command(`status ${connector}`)} shows why.`;
+    case 'throttled':
+      return `The service asked for a pause until ${toTheMinute(trouble.until)}${countdownText(Date.parse(trouble.until) - nowMs)}; the next run resumes.`;
+    case 'retried':
+      return `The API did not answer as expected (${trouble.code})${because(trouble)}; the next run tries again.`;
+    case 'interrupted':
+      return 'The last run was interrupted; the next run resumes it.';
+    case 'limited':
+      return 'The last run ended at the limit that it was given; the next run resumes it.';
+    case 'left-out':
+      return `The last run left something out; ${command(`status ${connector}`)} shows what.`;
+    case 'part-missing':
+      return `${counted(trouble.listings, 'listing')} may have records that did not come; ${command(`status ${connector}`)} shows which.`;
+    case 'late': {
+      const { entity, asOf, freshWithinMs } = trouble;
+      const age = asOf === null ? 'was never read completely' : `is as of ${toTheMinute(asOf)}`;
+      const limit = freshWithinMs === null ? '' : `, and may be ${roughly(freshWithinMs)} old`;
+      return `${entity} ${age}${limit}. Is a worker running? ${command(`sync ${connector}`)} reads it now.`;
+    }
+    case 'paused':
+      return `Paused since ${toTheMinute(trouble.since)}: ${printable(trouble.reason)}. To end the pause: ${command(`schedule resume ${connector}`)}`;
+  }
+}
+
+/** Messages may be long: the run's report has the whole of one. */
+const mostOfMessage = 300;
+
+/** A message says what to do, where the code alone does not. */
+function because({ message }: { readonly code: ErrorCode; readonly message?: string }): string {
+  return message === undefined ? '' : `: ${printableWithin(message, mostOfMessage).replace(/\.$/, '')}`;
+}
+
+const mostFields = 3;
+
+function fieldNames(fields: readonly FieldNews[]): string {
+  const names = fields
+    .slice(0, mostFields)
+    .map(
+      ({ entity, field, kind }) => `${entity}.${field} (${kind === 'misfit' ? 'values do not fit' : 'new'})`,
+    );
+  const more = fields.length - names.length;
+  return `${names.join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`;
+}
+
+/** A pause that is over by this clock is not counted down. */
+function countdownText(ms: number): string {
+  return ms <= 0 ? '' : `, in ${roughly(ms)}`;
+}
+
+/** How a connector stands that a person signs in, and what to do. */
+export function signInText(signIn: SignInState, connector: string, program: string): string {
+  const { state, since, renewedAt, renewalBegunAt, account, accessUntil, endsAt, why } = signIn;
+  const login = `run "${program} login ${connector}"`;
+  const who = account === null ? '' : ` as ${printable(account)}`;
+  switch (state) {
+    case 'signed-out':
+      return `not signed in: ${login}`;
+    case 'unreadable':
+      return `whether it is signed in cannot be read: ${printable(why ?? '')}`;
+    case 'ended':
+      return `the sign-in${who} has ended (${printable(why ?? '')}): ${login}`;
+    case 'signed-in': {
+      const facts = [
+        `signed in since ${toTheMinute(since ?? '')}${who}`,
+        ...(renewedAt === null ? [] : [`renewed ${toTheMinute(renewedAt)}`]),
+        ...(endsAt !== null
+          ? [`good until ${toTheMinute(endsAt)}`]
+          : accessUntil === null
+            ? []
+            : [`access until ${toTheMinute(accessUntil)}, then it is renewed`]),
+        ...(renewalBegunAt === null
+          ? []
+          : [`a renewal began at ${toTheMinute(renewalBegunAt)} and has not ended`]),
+      ];
+      return facts.join(', ');
+    }
+  }
+}
+
+/** What is to be known of entities without a key that a connector reads; empty: it reads none. */
+export function keylessText({
+  definition,
+  entities,
+}: Pick<ConnectorSettings, 'definition' | 'entities'>): string {
+  const keyless = [...definition.entities.values()].filter(
+    ({ name, isKeyless }) => isKeyless === true && entities.has(name),
+  );
+  if (keyless.length === 0) return '';
+  const names = firstNames(keyless.map(({ name }) => name));
+  return `without a key: ${names} (a record that changes is another row, and none counts as deleted)`;
+}
+
+/** Where values may be stored as they were before the masks of the config; a line for each entity. */
+export function maskLines(
+  { name, masks }: Pick<ConnectorSettings, 'name' | 'masks'>,
+  stored: readonly StoredMask[],
+): readonly string[] {
+  return [...masks].flatMap(([entity, { mask }]) => {
+    const known = stored.find((one) => one.entity === entity);
+    // Without the key it is not known whether the mask is another one.
+    if (mask.fingerprint === '') return [];
+    if (known?.mask !== mask.fingerprint) {
+      return [
+        `mask of ${entity}: not in use yet, all that is stored is as before, as are publications and backups; the next sync reads in full`,
+      ];
+    }
+    const { since, readAt, deleted, quarantined } = known;
+    if (since === null) return [];
+    const beside = [
+      ...(quarantined === 0 ? [] : [counted(quarantined, 'quarantined record')]),
+      'JSONL lines, versions of rows, publications and backups made before',
+    ];
+    if (readAt === null) {
+      const when = `since ${toTheMinute(since)}`;
+      return [
+        `mask of ${entity}: in use ${when}; rows that no read has reached since are as before, and so are ${beside.join(', ')}. ${rewrite(name)}`,
+      ];
+    }
+    const places = [
+      ...(deleted === 0 ? [] : [`deleted rows (of ${count(deleted)} those deleted before)`]),
+      ...beside,
+    ];
+    return [
+      `mask of ${entity}: all rows have it since ${toTheMinute(readAt)}; as before may be ${places.join(', ')}. ${rewrite(name)}`,
+    ];
+  });
+}
+
+function rewrite(connector: string): string {
+  return `To mask them: connector-sync purge ${connector} --unmasked`;
+}
+
+/** That a record was purged which is not stored, as the sink notes it. */
+export function purgedText({
+  at,
+  who,
+  canReturn,
+}: {
+  readonly at: string;
+  readonly who: string;
+  readonly canReturn: boolean;
+}): string {
+  const next = canReturn ? 'the next sync that meets it stores it again' : 'syncs do not store it again';
+  return `was purged at ${at} by ${who}; ${next}.`;
+}
+
+/** That purges are not finished, and where it matters; empty: they are. */
+export function unfinishedPurgeText(work: readonly PurgeWork[], program: string): string {
+  if (work.length === 0) return '';
+  const connectors = [...new Set(work.map(({ connector }) => connector))].join(' ');
+  return `a purge is not finished: ${purgedPlaces(work)} may still hold what was purged; to finish it: ${program} prune ${connectors}`;
+}
+
+/** Where purges have left work. */
+export function purgedPlaces(work: readonly PurgeWork[]): string {
+  const isSinkLeft = work.some(({ step }) => step === 'lines' || step === 'space');
+  return [...(isSinkLeft ? ['the sink'] : []), ...targetNames(work).map((name) => `target ${name}`)].join(
+    ' and ',
+  );
+}
+
+/** What a purge has left to do in the sink. */
+export function leftText({ step, entity, why }: LeftStep): string {
+  const what = step === 'lines' ? 'lines of its files' : 'freed space of its table';
+  return `Not done yet: ${what} (${entity}): ${why} Then: prune`;
+}
+
+/** Says what a purge left in a target. */
+export function cleanedText({ target, publication, removed, problem }: CleanedTarget): string {
+  if (problem !== null) return `Target ${target} may still hold what was purged: ${problem}`;
+  if (publication === null) return `Target ${target}: nothing was ever published`;
+  const { publications, files } = removed;
+  return `Target ${target}: publication ${publication} is without what was purged; ${counted(publications, 'older publication')} removed, with ${counted(files, 'file')}`;
+}
+
+/** More is older than the config keeps than a guard lets go at once. */
+export function withheldByAgeText(one: {
+  readonly entity: EntityName;
+  readonly what: 'rows' | 'files' | 'versions';
+  readonly count: number;
+  readonly of: number;
+}): string {
+  const share = ((100 * one.count) / one.of).toFixed(one.count * 100 < one.of ? 1 : 0);
+  const what = one.what === 'rows' ? 'deleted rows' : one.what;
+  return `! ${one.entity}: ${count(one.count)} ${what} are older than the config keeps, ${share} % of all ${count(one.of)} ${one.what}: kept, that is more than the guards let go at once`;
+}
+
+/** What a person does about it. */
+export function allowByAgeText(connector: string, program: string): string {
+  return `  check "retention" and "history" of the config; if all of it is to go: ${program} prune ${connector} --allow-deletes`;
+}
+
+/** Of a check that has ended: what it kept is known by its number alone. */
+export function withheldItemsText(entities: readonly EntityName[], items: number): string {
+  const are = items === 1 ? 'is' : 'are';
+  return `${counted(items, 'item')} of ${entities.join(', ')} (deleted rows, versions, files) ${are} older than the config keeps, and ${are} kept: that is more than the guards let go at once.`;
+}
+
+/** What a reader has to know of an action besides who did it, on one line. */
+export function actionDetail({ detail }: NotedAction): string {
+  return Object.entries(detail)
+    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .join(', ');
+}
