@@ -33,6 +33,7 @@ await using client = openApiClient({
 await using source = openApiSource(client, {
   definition,
   connectorId: 'bench' as ConnectorId,
+  address: baseUrl,
   concurrency: 4,
   requestsPerSecond: 10_000,
 });

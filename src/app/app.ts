@@ -9,7 +9,7 @@ import type { HolderWork, StoredIdentity } from '../sinks/lease.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { ApiClient } from '../source/api/open-api-client.ts';
 import type { ApiSourceOptions } from '../source/api/open-api-source.ts';
-import type { ConnectorOrigin, FileSource, Source } from '../source/source.ts';
+import type { ConnectorOrigin, ConnectorSource } from '../source/source.ts';
 import type { Expected } from '../telemetry/progress.ts';
 
 export interface AppOptions {
@@ -79,14 +79,6 @@ export interface SyncRequest {
    * ledger, within about a second.
    */
   readonly signal: AbortSignal;
-}
-
-/** A connector's records and files, read through the API or from the service itself. */
-export interface ConnectorSource extends Source, FileSource {
-  /** What a sink remembers of it. Connects first, unless that was done. Rejects as `connect` does. */
-  origin(signal: AbortSignal): Promise<ConnectorOrigin>;
-  /** What the service calls the account, once `connect` has resolved; null where that is not known. */
-  accountName(): string | null;
 }
 
 /** The rooms wired together for one process that reads connectors. Connects to nothing before a call needs it. */

@@ -1,11 +1,11 @@
 import type { Clock } from '../core/clock.ts';
 import { hasCode } from '../core/errors.ts';
 import { selectEntities } from '../engine/chosen-entities.ts';
-import { estimateCalls } from '../engine/plan-run.ts';
+import { estimateCalls } from '../engine/estimate-calls.ts';
 import { openNotifier } from '../notify/open-notifier.ts';
 import type { ConnectorSettings, ReadConnector, SettingsWith } from '../settings/settings.ts';
 import { storedStatus } from '../sinks/registry.ts';
-import { defaultApiLimits } from '../source/api/call-with-retries.ts';
+import { defaultApiLimits } from '../source/api/api-limits.ts';
 import type { ConnectorOrigin } from '../source/source.ts';
 import type { App, AppOptions, EntityGlobs } from './app.ts';
 

@@ -4,8 +4,8 @@ import type { Notifier } from '../notify/open-notifier.ts';
 import { isLoopback } from '../settings/texts.ts';
 import type { DirectAddress, LocalSettings, ReadConnector } from '../settings/settings.ts';
 import { shareSinks } from '../sinks/share-sinks.ts';
-import { defaultApiLimits } from '../source/api/call-with-retries.ts';
-import { accountOrigin, maskedSource } from '../source/source.ts';
+import { defaultApiLimits } from '../source/api/api-limits.ts';
+import { type ConnectorSource, maskedSource } from '../source/source.ts';
 import {
   type ApiClient,
   openApiClient,
@@ -15,7 +15,7 @@ import {
 import { openApiSource } from '../source/api/open-api-source.ts';
 import { openDirectClient, openDirectSource } from '../source/direct/open-direct-source.ts';
 import { sayUnreachable } from '../telemetry/unreachable.ts';
-import type { App, AppOptions, ConnectorSource } from './app.ts';
+import type { App, AppOptions } from './app.ts';
 import { addressOfConnector, checkAddress, checkApiAddress } from './connector-address.ts';
 import { readConnector, type RunParts, tellEnd } from './run-connector.ts';
 import { signInAt } from './sign-in.ts';
@@ -83,10 +83,11 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
     const baseUrl = api?.baseUrl ?? '';
     const unnamed = { baseUrl: options.identityBaseUrl ?? baseUrl, connectorId: id, isAccount: false };
     const budget = options.openBudget?.(connector, unnamed) ?? null;
-    const source = openApiSource(checked, {
+    return openApiSource(checked, {
       ...(isRateSet ? {} : { statedRate: isHere(baseUrl) ? 'follow' : 'lower' }),
       definition,
       connectorId: id,
+      address: unnamed.baseUrl,
       concurrency,
       requestsPerSecond,
       budget,
@@ -97,25 +98,6 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
         ? {}
         : { onExchange: (seen) => onExchange({ ...seen, url: `${baseUrl}${seen.url}` }) }),
     });
-    let hasConnected = false;
-    const connect = async (within: AbortSignal): Promise<void> => {
-      if (!hasConnected) await source.connect(within);
-      hasConnected = true;
-    };
-    return {
-      ...source,
-      connect,
-      async origin(within) {
-        await connect(within);
-        const account = source.account();
-        return account === null ? unnamed : accountOrigin(unnamed.baseUrl, account);
-      },
-      accountName: () => source.account(),
-      async [Symbol.asyncDispose]() {
-        await source[Symbol.asyncDispose]();
-        await budget?.[Symbol.asyncDispose]();
-      },
-    };
   };
   const openSource: App['openSource'] = async (connector, ...more) =>
     maskedSource(await openClear(connector, ...more), connector.definition);

@@ -2,8 +2,7 @@ import type { App } from '../app/app.ts';
 import { hasCode } from '../core/errors.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { ApiSettings, LocalSettings } from '../settings/settings.ts';
-import type { ConnectorSummary } from '../source/api/catalog-calls.ts';
-import { openAdministration } from '../source/api/open-api-client.ts';
+import { type ConnectorSummary, openAdministration } from '../source/api/open-api-client.ts';
 import { fittingTable, leftColumns } from './output/text-table.ts';
 
 /**

@@ -22,8 +22,6 @@ export interface CompletedPage {
   readonly unanswered: number;
 }
 
-export type CompletePage = ReturnType<typeof compileCompletePage>;
-
 /**
  * Asks by `get` for the records of a page that came without what a whole record has, and puts its answers in their
  * places; what `get` does not bring whole stays as it came. Where the calls are used up, or the service asks for a

@@ -5,13 +5,18 @@ import type { Definition } from '../definitions/definition.ts';
 import { completenessOf, type Completeness } from '../sinks/completeness.ts';
 import { withoutKey, type EntityReport, type RunOutcome, type RunReport } from '../sinks/run-report.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
-import { fetchedEntities, fetchFiles } from './files/fetch-files.ts';
 import { evolvingTables } from './prepare/schema-policy.ts';
 import { newRunId } from './plan-run.ts';
-import { toSyncError, watchTime, openRun, type Run, type SyncOptions } from './run.ts';
-import { reportedFailures } from './run-tally.ts';
+import { toSyncError, watchTime, openRun, type Run, type SyncOptions, isBudgetSpent } from './run.ts';
+import { reportedFailures, type FileOptions } from './run-tally.ts';
 import { getsWithoutLimits, sweepPhase } from './sweep/sweep-run.ts';
-import { walkPhase } from './walk-phase.ts';
+import type { Partition, WalkFailure } from '../sinks/partition.ts';
+import { openAccountCheck } from './check-account.ts';
+import { groupCommits, walkContext, walkPartition, type WalkContext } from './walk.ts';
+import type { RememberedRows } from './prepare/prepare-page.ts';
+import { newWake, workPool } from './work-pool.ts';
+import { knownOrMade } from '../core/known-or-made.ts';
+import type { FileFailure, WantedFile } from '../sinks/files.ts';
 
 /**
  * One run of one connector: takes it, works off what is due, reports, whatever the outcome; `partial` where the service
@@ -221,4 +226,269 @@ function namesOf(found: readonly { readonly entity: EntityName }[]): ReadonlySet
 
 function hasSealed({ proofs }: EntityReport): boolean {
   return Object.values(proofs).some((walks) => walks > 0);
+}
+
+/** Received and not yet stored, over all walks: beyond it a walk stores its page before it asks for the next. */
+const maxInFlightBytes = 64 * 1024 * 1024;
+
+/**
+ * Walks what is due, then what nothing led to in this chain. Throws what the sink refuses, and `SyncError` when the API
+ * stopped responding.
+ */
+export async function walkPhase(run: Run): Promise<void> {
+  const { sink, lease, tally, ending, clock, onEvent, signal } = run;
+  const commits = groupCommits(run);
+  const inFlight = { bytes: 0, maxBytes: maxInFlightBytes };
+  const wake = newWake();
+  const silence = watchSilence();
+  const account = openAccountCheck(run);
+  const remembered: RememberedRows = {
+    key: run.rawKey,
+    same: async (entity, records) => await sink.stored.same(lease, entity, records),
+  };
+  const contexts = new Map<EntityName, WalkContext>();
+  /** Entities that the service denies as a whole: their other partitions would only be denied one by one. */
+  const denied = new Map<EntityName, WalkFailure>();
+
+  const onStored = (entity: EntityName, newlyDue: number): void => {
+    silence.pageStored(entity);
+    if (newlyDue > 0) wake.wake();
+  };
+
+  function makeContext(name: EntityName): WalkContext {
+    const { definition } = run;
+    const entity = definition.entities.get(name);
+    if (entity === undefined) {
+      throw new SyncError(
+        `the ledger knows an entity ${name} that the definition ${definition.name} does not`,
+        { code: 'INTERNAL', recovery: 'stop' },
+      );
+    }
+    return walkContext(run, entity, {
+      commits,
+      inFlight,
+      remembered,
+      checkAccount: account.ofPage,
+      onStored,
+    });
+  }
+
+  async function walk(partition: Partition): Promise<void> {
+    const { entity, params } = partition;
+    const denial = denied.get(entity);
+    if (denial !== undefined) return await setAside(partition, denial);
+    const context = knownOrMade(contexts, entity, () => makeContext(entity));
+    const end = await walkPartition(context, partition);
+    if (end.kind === 'set-aside') {
+      if (end.failure.recovery === 'skip-entity') denied.set(entity, end.failure);
+      return await setAside(partition, end.failure);
+    }
+    tally.sealed(partition, end.seal);
+    onEvent({ kind: 'walk-sealed', entity, params, proof: end.seal.proof.kind });
+  }
+
+  async function setAside(partition: Partition, failure: WalkFailure): Promise<void> {
+    const { id, entity, params } = partition;
+    const { code, message } = failure;
+    await sink.setAside(lease, { partition: id, run: run.id }, failure);
+    tally.setAside(partition, failure);
+    onEvent({ kind: 'walk-set-aside', entity, params, code, message });
+    if (denied.has(entity) || failure.recovery !== 'retry') return;
+    const { verdict, pauseMs } = silence.walkUnanswered(entity, code === 'BODY_INVALID');
+    if (verdict === 'deny-entity') denied.set(entity, failure);
+    if (verdict === 'end-run') throw silenceError(failure);
+    if (pauseMs > 0) await clock.sleep(pauseMs, signal);
+  }
+
+  const isOver = (): boolean => signal.aborted || ending.isSpent;
+  const next = async (limit: number): Promise<readonly Partition[]> =>
+    await sink.nextPartitions(lease, limit);
+  do {
+    await workPool({ concurrency: run.concurrency, isOver, next, work: walk, onError: ending.end }, wake);
+    // Only now: what leads to something else may have been among what was walked.
+  } while (!isOver() && (await sink.findLeftovers(lease)) > 0);
+
+  await account.ofRun();
+  // Where the walks that an earlier run left are all that fails, everything else must still be read.
+  if (silence.isUnbroken() && run.continues === null && !signal.aborted) {
+    throw silenceError([...denied.values()].at(-1) ?? null);
+  }
+}
+
+/** Ends the run as failed, so that the next one resumes here. */
+function silenceError(last: WalkFailure | null): SyncError {
+  const message = `the API stopped responding; repeated walks failed, the last one with: ${last?.message ?? 'no answer'}`;
+  return new SyncError(message, { code: last?.code ?? 'UPSTREAM', recovery: 'retry' });
+}
+
+/** Walks of one entity in a row without an answer: asking for its others is no use then. */
+const silentWalks = 20;
+const longestPauseMs = 15_000;
+
+/**
+ * Tells an entity that is down from a service that is. After twenty silent walks an entity is denied; when a second
+ * falls silent and nothing was stored in between, the run ends. Pauses leave open walks time to show that they are
+ * alive. A service that answers in another shape needs none.
+ */
+function watchSilence() {
+  let pages = 0;
+  /** Silent walks in a row, and the pages that had been stored when the first of them ended. */
+  const streaks = new Map<EntityName, { walks: number; readonly pagesBefore: number }>();
+  const unbroken = (): number =>
+    [...streaks.values()].filter(({ walks, pagesBefore }) => walks >= silentWalks && pagesBefore === pages)
+      .length;
+
+  return {
+    pageStored: (entity: EntityName): void => {
+      pages += 1;
+      streaks.delete(entity);
+    },
+    /** A walk ended without an answer; `isBroken`: with answers of another shape than the API promises. */
+    walkUnanswered: (
+      entity: EntityName,
+      isBroken: boolean,
+    ): { readonly verdict: 'go-on' | 'deny-entity' | 'end-run'; readonly pauseMs: number } => {
+      const streak = streaks.get(entity) ?? { walks: 0, pagesBefore: pages };
+      streak.walks += 1;
+      streaks.set(entity, streak);
+      if (streak.walks < silentWalks) {
+        const pauseMs = isBroken ? 0 : Math.min(longestPauseMs, 1000 * (streak.walks - 1));
+        return { verdict: 'go-on', pauseMs };
+      }
+      return { verdict: unbroken() > 1 ? 'end-run' : 'deny-entity', pauseMs: 0 };
+    },
+    /** True when nothing was stored since an entity fell silent: for all that is known, the service is down. */
+    isUnbroken: (): boolean => unbroken() > 0,
+  };
+}
+
+type FilesRun = Run & { readonly files: FileOptions };
+
+const batchFiles = 1_000;
+/** Files of one entity in a row without an answer: its others would fare no better now. */
+const mostUnanswered = 5;
+
+/**
+ * The entities whose files a run is to fetch: of those that it reads. Backfills bring records, and leave files to the
+ * next sync.
+ */
+export function fetchedEntities({ files, plan }: Pick<Run, 'files' | 'plan'>): readonly EntityName[] {
+  return plan.kind === 'sync' ? plan.entities.filter((entity) => files?.entities.has(entity) === true) : [];
+}
+
+/**
+ * After the walks and the sweep: fetches files that are wanted and not stored, each noted by itself; failed ones are
+ * set aside. Throws what must end the run.
+ */
+export async function fetchFiles(run: Run): Promise<void> {
+  const { sink, lease, id, files, onEvent, signal } = run;
+  const entities = fetchedEntities(run);
+  if (files === null || entities.length === 0) return;
+  const wanted = await sink.files.left(lease, id, entities);
+  onEvent({ kind: 'files-started', files: wanted.reduce((sum, one) => sum + one.files, 0) });
+  const fetching: FilesRun = { ...run, files };
+  await removeReplaced(fetching);
+  for (const entity of entities) {
+    signal.throwIfAborted();
+    await removeUnknown(fetching, entity);
+    await fetchEntity(fetching, entity);
+    // The file that a killed run stored under an earlier name has a second one beside it only now.
+    await removeUnknown(fetching, entity);
+  }
+  await removeReplaced(fetching);
+}
+
+/** Files of earlier versions go when the new ones are there, not before. */
+async function removeReplaced({ sink, lease, id, files }: FilesRun): Promise<void> {
+  for (;;) {
+    const replaced = await sink.files.replaced(lease, id, batchFiles);
+    if (replaced.length === 0) return;
+    for (const { entity, file, current } of replaced) await files.folder.remove(entity, file, current);
+    await sink.files.removed(lease, id, replaced);
+  }
+}
+
+/** A file whose name has changed twice since a killed run stored it is noted nowhere, and would stay for ever. */
+async function removeUnknown({ sink, lease, id, files }: FilesRun, entity: EntityName): Promise<void> {
+  const names = await files.folder.prepare(entity);
+  if (names.length === 0) return;
+  const unknown = await sink.files.unknown(lease, id, entity, names);
+  for (const file of unknown) await files.folder.remove(entity, file, null);
+}
+
+async function fetchEntity(run: FilesRun, entity: EntityName): Promise<void> {
+  const { sink, lease, id, concurrency } = run;
+  const endings: unknown[] = [];
+  const ending = new AbortController();
+  const signal = AbortSignal.any([run.signal, ending.signal]);
+  let unanswered = 0;
+  await workPool<WantedFile>({
+    concurrency,
+    isOver: () => endings.length > 0 || signal.aborted || unanswered >= mostUnanswered,
+    next: async (limit) => await sink.files.next(lease, id, entity, limit),
+    work: async (wanted) => {
+      const failure = await fetchOne(run, wanted, signal);
+      unanswered = failure !== null && silent.has(failure.code) ? unanswered + 1 : 0;
+    },
+    onError: (error) => {
+      if (ending.signal.aborted && error === ending.signal.reason) return;
+      endings.push(error);
+      // Open calls are paid for when the last one was spent.
+      if (!isBudgetSpent(error)) ending.abort(error);
+    },
+  });
+  // What has failed says more than that the calls were spent before.
+  if (endings.length > 0) throw endings.find((error) => !isBudgetSpent(error)) ?? endings[0];
+  run.signal.throwIfAborted();
+}
+
+/** Null: it is stored. Rejects with what must end the run. */
+async function fetchOne(run: FilesRun, wanted: WantedFile, signal: AbortSignal): Promise<FileFailure | null> {
+  const { sink, lease, id, files, fileTally: tally, clock, onEvent } = run;
+  const { entity, keyText, params, size } = wanted;
+  const { maxBytes } = files;
+  const startedMs = clock.now();
+  try {
+    // Known without a call.
+    if (size !== null && size > maxBytes) {
+      throw new SyncError(
+        `download ${entity}: its record says ${size} bytes, and at most ${maxBytes} are fetched; raise downloads.maxBytes to get it`,
+        { code: 'BODY_TOO_LARGE', recovery: 'skip-partition' },
+      );
+    }
+    const file = await files.source.download(
+      { entity, params, size, maxBytes },
+      async ({ name, contentType, bytes }) => ({
+        ...(await files.folder.store({ entity, keyText, name: wanted.name ?? name, bytes })),
+        contentType,
+      }),
+      signal,
+    );
+    await sink.files.stored(lease, id, wanted, file);
+    tally.stored(entity, file.bytes);
+    onEvent({ kind: 'file-stored', entity, bytes: file.bytes, ms: clock.now() - startedMs });
+    return null;
+  } catch (error) {
+    if (!(error instanceof SyncError) || endsRun(error)) throw error;
+    const { code, recovery, message } = error;
+    const failure: FileFailure = { code, recovery, message, at: instant(clock.now()) };
+    await sink.files.setAside(lease, id, wanted, failure);
+    tally.setAside(entity, params, failure);
+    onEvent({ kind: 'file-set-aside', entity, code, message });
+    return failure;
+  }
+}
+
+/** The place where files or their account are kept: what fails there fails for every file. */
+const ofSink = new Set<ErrorCode>(['SINK_FULL', 'SINK_FAILED', 'SINK_INCOMPATIBLE', 'FENCED']);
+/**
+ * Of one file, whatever it means for other calls: it lies elsewhere, or its record was noted when the definition asked
+ * for it in another way.
+ */
+const ofFile = new Set<ErrorCode>(['REDIRECTED', 'USAGE']);
+/** The service did not answer, as far as is known, or redirected the call. */
+const silent = new Set<ErrorCode>(['NETWORK', 'TIMEOUT', 'UPSTREAM', 'REDIRECTED']);
+
+function endsRun({ code, recovery }: SyncError): boolean {
+  return ofSink.has(code) || recovery === 'throttle' || (recovery === 'stop' && !ofFile.has(code));
 }

@@ -6,12 +6,12 @@ import type { Partition, Seal, WalkFailure } from '../sinks/partition.ts';
 import type { PageCommit } from '../sinks/sink.ts';
 import type { ListRequest, Source, SourcePage } from '../source/source.ts';
 import { rankOf, type ChosenEntities, type ChosenEntity } from './chosen-entities.ts';
-import { compileCompletePage } from './complete-page.ts';
-import { injectedFrom, compileChangeSpan, countUndated, undatedText } from './prepare/find-children.ts';
+import { compileChangeSpan, countUndated, undatedText } from './prepare/change-span.ts';
+import { injectedFrom } from './prepare/find-children.ts';
 import { newRunId } from './plan-run.ts';
-import { compilePreparePage } from './prepare/prepare-page.ts';
 import { runTally } from './run-tally.ts';
-import { pageRequest, walkPartition, type WalkContext } from './walk.ts';
+import { pageRequest, walkContext, walkPartition, type GroupCommits, type WalkContext } from './walk.ts';
+import type { RunEvent } from '../core/events.ts';
 import { isJsonObject, memberOf } from '../core/json.ts';
 import { paginationOf } from '../pagination/pagination-of.ts';
 
@@ -118,43 +118,32 @@ function contextOf(options: TryOptions, source: Source, at: At): WalkContext {
   const { definition, entity, clock, signal } = options;
   const { serverTime } = source.stats();
   const capMs = serverTime === null ? clock.now() : Date.parse(serverTime);
-  const entities = everyEntity(definition);
-  return {
-    run: {
-      id: newRunId(clock.now()),
-      source,
-      tally: runTally([entity.name]),
-      capMs,
-      clock,
-      signal,
-      onEvent: (event) => {
-        if (event.kind === 'walk-restarted') at.restartedBecause = event.why;
-      },
+  const run = {
+    id: newRunId(clock.now()),
+    source,
+    tally: runTally([entity.name]),
+    capMs,
+    clock,
+    signal,
+    onEvent: (event: RunEvent): void => {
+      if (event.kind === 'walk-restarted') at.restartedBecause = event.why;
     },
-    commits: {
-      submit: (commit) => {
-        if (at.open !== null) at.open = { ...at.open, commit };
-        return Promise.resolve({ counts: [], newlyDue: 0 });
-      },
-      waitFor: (stored) => stored,
-      walkOpened: () => undefined,
-      walkClosed: () => undefined,
-    },
-    inFlight: { bytes: 0, maxBytes: 0 },
-    entity,
-    isBackfill: false,
-    isFiltered: false,
-    pageLengths: new Map(),
-    slowPages: { halvings: 0 },
-    trustsTotal: entity.trustsTotal,
-    completePage: compileCompletePage(entity, { source, concurrency: 1, signal }),
-    checkAccount: () => Promise.resolve(),
-    preparePage: compilePreparePage(
-      { definition, entities, capMs, isBackfill: false, policies: new Map() },
-      entity,
-    ),
-    onStored: () => undefined,
+    definition,
+    entities: everyEntity(definition),
+    policies: new Map(),
+    concurrency: 1,
+    asked: { window: null },
   };
+  const commits: GroupCommits = {
+    submit: (commit) => {
+      if (at.open !== null) at.open = { ...at.open, commit };
+      return Promise.resolve({ counts: [], newlyDue: 0 });
+    },
+    waitFor: (stored) => stored,
+    walkOpened: () => undefined,
+    walkClosed: () => undefined,
+  };
+  return walkContext(run, entity, { commits });
 }
 
 /** As a config that chooses nothing reads them. */

@@ -7,11 +7,14 @@ import {
   answeredMs,
   smallestOf,
   keptDifferences,
+  compilePreparePage,
   type PreparedPage,
-  type PreparePage,
+  type RememberedRows,
 } from './prepare/prepare-page.ts';
 import type { CheckAccount } from './check-account.ts';
-import type { CompletePage, CompletedPage } from './complete-page.ts';
+import { compileCompletePage, type CompletedPage } from './complete-page.ts';
+import { isFiltered } from './chosen-entities.ts';
+import type { EntityName } from '../core/names.ts';
 import type { PageLengths, Pagination, Advance } from '../pagination/pagination.ts';
 import type { Run } from './run.ts';
 import { SyncError } from '../core/errors.ts';
@@ -23,39 +26,57 @@ import { readRecords, type ListRequest } from '../source/source.ts';
 import { readJson, writeJson } from '../core/json-text.ts';
 import { isJsonObject, type JsonValue } from '../core/json.ts';
 
-/** What the walks of one entity in one run share. */
-export interface WalkContext {
-  readonly run: Pick<
-    Run,
-    'id' | 'source' | 'tally' | 'capMs' | 'clock' | 'onEvent' | 'shownProgress' | 'signal'
-  >;
+/** What the walks of all entities of a run share. */
+interface SharedByWalks {
   readonly commits: GroupCommits;
-  /** Bytes of pages that are received and not yet stored, over all walks of a run. */
-  readonly inFlight: { bytes: number; readonly maxBytes: number };
-  readonly entity: Entity;
-  /** The walks are bounded at both ends: what they do not meet may lie outside. */
-  readonly isBackfill: boolean;
-  /** The settings say which of the entity's records are read. */
-  readonly isFiltered: boolean;
-  readonly pageLengths: PageLengths;
-  /**
-   * How often pages had to be halved in this run before the service gave one in time: walks that begin later do not try
-   * larger ones.
-   */
-  readonly slowPages: { halvings: number };
-  /** False: what answers name as total is used for nothing. */
-  readonly trustsTotal: boolean;
-  readonly completePage: CompletePage;
-  readonly checkAccount: CheckAccount;
-  readonly preparePage: PreparePage;
+  /** Bytes of pages that are received and not yet stored. Absent: no page is fetched ahead. */
+  readonly inFlight?: { bytes: number; readonly maxBytes: number };
+  /** Absent: every record is read. */
+  readonly remembered?: RememberedRows;
+  /** Absent: the service can tell its account. */
+  readonly checkAccount?: CheckAccount;
   /** Called with each page that was stored, and the partitions that became due by it. */
-  readonly onStored: (newlyDue: number) => void;
+  readonly onStored?: (entity: EntityName, newlyDue: number) => void;
 }
 
-export interface Walk extends WalkContext {
-  readonly partition: Partition;
-  readonly pagination: Pagination;
+type WalkingRun = Pick<Run, 'source' | 'tally' | 'capMs' | 'clock' | 'onEvent' | 'shownProgress' | 'signal'> &
+  Pick<Run, 'id' | 'definition' | 'entities' | 'policies' | 'concurrency'> & {
+    readonly asked: Pick<Run['asked'], 'window'>;
+  };
+
+export type WalkContext = ReturnType<typeof walkContext>;
+
+/** What the walks of one entity in one run share, made when the first of them starts. */
+export function walkContext(run: WalkingRun, entity: Entity, { remembered, ...shared }: SharedByWalks) {
+  const chosen = run.entities.get(entity.name);
+  const isBackfill = run.asked.window !== null;
+  const pageLengths: PageLengths = new Map();
+  return {
+    inFlight: { bytes: 0, maxBytes: 0 },
+    ...shared,
+    run,
+    entity,
+    /** The walks are bounded at both ends: what they do not meet may lie outside. */
+    isBackfill,
+    /** The settings say which of the entity's records are read. */
+    isFiltered: isFiltered(chosen),
+    pageLengths,
+    /**
+     * How often pages had to be halved in this run before the service gave one in time: walks that begin later do not
+     * try larger ones.
+     */
+    slowPages: { halvings: 0 },
+    /** False: what answers name as total is used for nothing. */
+    trustsTotal: chosen?.trustsTotal ?? entity.trustsTotal,
+    completePage: compileCompletePage(entity, run),
+    preparePage: compilePreparePage(
+      { ...run, isBackfill, ...(remembered === undefined ? {} : { remembered }) },
+      entity,
+    ),
+  };
 }
+
+type Walk = Readonly<WalkContext> & { readonly partition: Partition; readonly pagination: Pagination };
 
 export type WalkEnd =
   | { readonly kind: 'sealed'; readonly seal: Seal }
@@ -360,7 +381,7 @@ async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>
       dropPage(walk, fetched);
       return { next, page: null };
     }
-    if (point.state.read === 0) await walk.checkAccount(walk.entity, walk.partition, prepared);
+    if (point.state.read === 0) await walk.checkAccount?.(walk.entity, walk.partition, prepared);
     return makeReady(walk, point, fetched, prepared);
   } catch (error) {
     dropPage(walk, fetched);
@@ -433,7 +454,7 @@ async function storePage(walk: Walk, page: ReadyPage): Promise<void> {
       throw error;
     })
     .finally(() => (inFlight.bytes -= page.bytes));
-  walk.onStored(committed.newlyDue);
+  walk.onStored?.(partition.entity, committed.newlyDue);
   tally.pageCommitted(partition, page.prepared, page.commit.fetched, committed);
   for (const { entity, counts } of committed.counts) {
     const isOwn = entity === partition.entity;

@@ -60,6 +60,14 @@ export interface FileSource {
   download<T>(request: DownloadRequest, receive: ReceiveFile<T>, signal: AbortSignal): Promise<T>;
 }
 
+/** A connector's records and files, read through the API or from the service itself. */
+export interface ConnectorSource extends Source, FileSource {
+  /** What a sink remembers of it. Connects first, unless that was done. Rejects as `connect` does. */
+  origin(signal: AbortSignal): Promise<ConnectorOrigin>;
+  /** What the service calls the account, once `connect` has resolved; null where that is not known. */
+  accountName(): string | null;
+}
+
 /** Reads `file.bytes` to the end, or throws. The signal is the one that `download` was given. */
 export type ReceiveFile<T> = (file: IncomingFile, signal: AbortSignal) => Promise<T>;
 

@@ -2,7 +2,7 @@ import { recordsRead, rowsWritten, tookMs } from '../app/run-totals.ts';
 import { instant } from '../core/clock.ts';
 import { addCounts, noCounts, type PageCounts } from '../core/records.ts';
 import { wholeJson } from '../engine/prepare/canonical-json.ts';
-import { undatedText } from '../engine/prepare/find-children.ts';
+import { undatedText } from '../engine/prepare/change-span.ts';
 import type {
   DoubtedListings,
   EntityReport,

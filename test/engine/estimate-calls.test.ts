@@ -1,7 +1,7 @@
 import { nothingDone } from '../../src/engine/run-tally.ts';
 import { describe, expect, it } from 'vitest';
 import type { ConnectorName, EntityName, RunId } from '../../src/core/names.ts';
-import { estimateCalls } from '../../src/engine/plan-run.ts';
+import { estimateCalls } from '../../src/engine/estimate-calls.ts';
 import type { ConnectorStatus, EntityStatus, RunSummary } from '../../src/sinks/ledger-reader.ts';
 import type { EntityReport } from '../../src/sinks/run-report.ts';
 import { builtInDefinition } from '../support/sample-service.ts';

@@ -1,8 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { EntityName, RunId } from '../../src/core/names.ts';
-import { type GroupCommits, walkPartition, type WalkContext, type WalkEnd } from '../../src/engine/walk.ts';
-import { compilePreparePage } from '../../src/engine/prepare/prepare-page.ts';
+import {
+  type GroupCommits,
+  walkContext,
+  walkPartition,
+  type WalkContext,
+  type WalkEnd,
+} from '../../src/engine/walk.ts';
+import type { RunEvent } from '../../src/core/events.ts';
 import { runTally } from '../../src/engine/run-tally.ts';
 import type { Partition } from '../../src/sinks/partition.ts';
 import type { PageCommit } from '../../src/sinks/sink.ts';
@@ -31,48 +37,33 @@ async function walkMembers(
     walkOpened: () => undefined,
     walkClosed: () => undefined,
   };
-  const context: WalkContext = {
-    trustsTotal: true,
-    run: {
-      id: 'r' as RunId,
-      source: {
-        connect: () => Promise.resolve(),
-        list: async (request) => {
-          asked.push(request);
-          return await Promise.resolve(list(request));
-        },
-        get: () => Promise.resolve(null),
-        stats: () => ({ calls: 0, retries: 0, waitedMs: 0, bytes: 0, serverTime: null }),
-        [Symbol.asyncDispose]: () => Promise.resolve(),
+  const run = {
+    id: 'r' as RunId,
+    source: {
+      connect: () => Promise.resolve(),
+      list: async (request: ListRequest) => {
+        asked.push(request);
+        return await Promise.resolve(list(request));
       },
-      tally: runTally([members.name]),
-      capMs,
-      clock: { now: () => capMs, sleep: () => Promise.resolve() },
-      onEvent: ({ kind }) => {
-        if (kind === 'page-dropped') dropped += 1;
-      },
-      signal: new AbortController().signal,
+      get: () => Promise.resolve(null),
+      stats: () => ({ calls: 0, retries: 0, waitedMs: 0, bytes: 0, serverTime: null }),
+      [Symbol.asyncDispose]: () => Promise.resolve(),
     },
-    commits,
-    entity: members,
-    pageLengths: new Map(),
-    slowPages: { halvings: 0 },
-    completePage: (_, page) => Promise.resolve({ page, unanswered: 0 }),
-    checkAccount: () => Promise.resolve(),
-    preparePage: compilePreparePage(
-      {
-        definition: mailing,
-        entities: chosenEntities(mailing, ['list_members']),
-        policies: new Map(),
-        capMs,
-        isBackfill: false,
-      },
-      members,
-    ),
-    inFlight: { bytes: 0, maxBytes: 1e6 },
-    isBackfill: false,
-    isFiltered: false,
-    onStored: () => undefined,
+    tally: runTally([members.name]),
+    capMs,
+    clock: { now: () => capMs, sleep: () => Promise.resolve() },
+    onEvent: ({ kind }: RunEvent) => {
+      if (kind === 'page-dropped') dropped += 1;
+    },
+    signal: new AbortController().signal,
+    definition: mailing,
+    entities: chosenEntities(mailing, ['list_members']),
+    policies: new Map(),
+    concurrency: 1,
+    asked: { window: null },
+  };
+  const context: WalkContext = {
+    ...walkContext(run, members, { commits, inFlight: { bytes: 0, maxBytes: 1e6 } }),
     ...more.context,
   };
   const end = await walkPartition(context, {

@@ -12,10 +12,10 @@ import { openSink } from '../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../src/sinks/sink-access.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { ConnectorIdentity } from '../../src/sinks/lease.ts';
-import type { ApiLimits } from '../../src/source/api/call-with-retries.ts';
+import type { ApiLimits } from '../../src/source/api/api-limits.ts';
 import { openApiClient } from '../../src/source/api/open-api-client.ts';
-import { openApiSource, type ApiSource } from '../../src/source/api/open-api-source.ts';
-import type { Source } from '../../src/source/source.ts';
+import { openApiSource } from '../../src/source/api/open-api-source.ts';
+import type { Source, ConnectorSource } from '../../src/source/source.ts';
 
 export const testCredentials = { clientId: 'test-client', clientSecret: 'test-secret-8c1f' };
 
@@ -96,6 +96,7 @@ export async function syncOnce(options: SyncOnce): Promise<RunReport> {
   await using source = openApiSource(client, {
     definition,
     connectorId: options.connectorId as ConnectorId,
+    address: options.baseUrl,
     concurrency: 4,
     requestsPerSecond: 10_000,
     maxCalls: options.run?.maxCalls ?? null,
@@ -121,7 +122,7 @@ export async function syncOnce(options: SyncOnce): Promise<RunReport> {
 
 function filesFor(
   { files = null, definition, connector }: SyncOnce,
-  source: ApiSource,
+  source: ConnectorSource,
   clock: Clock,
 ): FileOptions | null {
   if (files === null) return null;

@@ -1,5 +1,6 @@
 import { eachOf } from '../../core/each-of.ts';
-import type { App, ConnectorSource } from '../../app/app.ts';
+import type { App } from '../../app/app.ts';
+import type { ConnectorSource } from '../../source/source.ts';
 import { marks } from '../output/text-table.ts';
 import { checkAddress, storedOrigin } from '../../app/connector-address.ts';
 import { readOverview } from '../../app/connector-states.ts';
@@ -31,8 +32,7 @@ import {
   unfinishedCopyError,
 } from '../../sinks/acquire-errors.ts';
 import { type CheckedFiles, type ClosedFiles, damageAdvice, damageText } from '../../sinks/closed-files.ts';
-import { type ConnectorSummary, isOfType } from '../../source/api/catalog-calls.ts';
-import type { ApiClient } from '../../source/api/open-api-client.ts';
+import { type ConnectorSummary, isOfType, type ApiClient } from '../../source/api/open-api-client.ts';
 import { count, counted, printable } from '../../telemetry/format.ts';
 import { showLive } from '../../telemetry/show-progress.ts';
 import { keylessText, unfinishedPurgeText } from '../../wording/connector-text.ts';

@@ -8,7 +8,7 @@ import type { OnRunEvent, RunEvent } from '../../core/events.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
 import { selectEntities } from '../../engine/chosen-entities.ts';
-import type { CallEstimate } from '../../engine/plan-run.ts';
+import type { CallEstimate } from '../../engine/estimate-calls.ts';
 import { chosenConnectors } from '../../settings/choices.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';

@@ -6,7 +6,6 @@ import { convertValue } from '../../definitions/params.ts';
 import type { FoundPartition, Marker, Partition } from '../../sinks/partition.ts';
 import { rankOf, type ChosenEntities } from '../chosen-entities.ts';
 import { timeMs } from '../../core/times.ts';
-import type { ChangeSpan } from '../../pagination/pagination.ts';
 
 export interface FindingRun {
   readonly definition: Definition;
@@ -240,94 +239,4 @@ function ownerOf(rules: Recursive, raw: JsonObject): string | null {
 /** The same id comes with and without dashes, in either case. */
 function normalId(id: string): string {
   return id.replaceAll('-', '').toLowerCase();
-}
-
-/**
- * Finds a record's change values at a dotted path, in each element where it leads into an array. Null: none can be read
- * as a time.
- */
-export function compileChangeSpan({
-  field: path,
-  format,
-}: ChangeField): (raw: JsonValue) => ChangeSpan | null {
-  const names = path.split('.');
-  const readMs = format === undefined ? timeMs : numberReader(format);
-
-  return (raw) => {
-    // Most paths name a field of the record that holds one time.
-    const only = names.length === 1 && isJsonObject(raw) ? memberOf(raw, path) : undefined;
-    if (typeof only === 'string' || typeof only === 'number') {
-      const ms = readMs(only);
-      return ms === null ? null : { lowestMs: ms, highestMs: ms };
-    }
-    let lowestMs = Number.POSITIVE_INFINITY;
-    let highestMs = Number.NEGATIVE_INFINITY;
-
-    function note(value: JsonValue | undefined): void {
-      const ms = readMs(value ?? null);
-      if (ms === null) return;
-      lowestMs = Math.min(lowestMs, ms);
-      highestMs = Math.max(highestMs, ms);
-    }
-
-    // As deep as the path is long, whatever the record nests: arrays straight inside arrays are not entered.
-    function visit(value: JsonValue | undefined, depth: number): void {
-      if (Array.isArray(value)) {
-        for (const element of value as readonly JsonValue[]) {
-          if (!Array.isArray(element)) visit(element, depth);
-        }
-      } else if (depth === names.length) {
-        note(value);
-      } else if (isJsonObject(value)) {
-        visit(memberOf(value, names[depth] ?? ''), depth + 1);
-      }
-    }
-
-    visit(raw, 0);
-    return highestMs === Number.NEGATIVE_INFINITY ? null : { lowestMs, highestMs };
-  };
-}
-
-/** What follows the number of such records. */
-export const undatedText =
-  'with a change value that is no time: an incremental read never sees them. Times are written as 2026-03-01T09:00:00Z; for numbers the definition has "format: unix" or "unixMs"';
-
-/** How many of the records have something in their change field that is no time. */
-export function countUndated(
-  { field }: ChangeField,
-  records: readonly JsonValue[],
-  spans: readonly (ChangeSpan | null)[],
-) {
-  const names = field.split('.');
-  return records.filter((raw, index) => spans[index] === null && isSaid(raw, names, 0)).length;
-}
-
-/** Whether anything is at the path: an empty list of events has no change value, right or wrong. */
-function isSaid(value: JsonValue | undefined, names: readonly string[], depth: number): boolean {
-  if (Array.isArray(value)) {
-    return (value as readonly JsonValue[]).some((one) => !Array.isArray(one) && isSaid(one, names, depth));
-  }
-  if (depth === names.length || !isJsonObject(value)) return (value ?? null) !== null;
-  return isSaid(memberOf(value, names[depth] ?? ''), names, depth + 1);
-}
-
-/** Where records have their change value; `format` as of a definition's `incremental`. */
-export interface ChangeField {
-  readonly field: string;
-  readonly format?: 'unix' | 'unixMs' | undefined;
-}
-
-/** The last millisecond of the year 9999: what is later is no time. */
-const latestMs = 253_402_300_799_999;
-const plainNumber = /^\d{1,15}(?:\.\d{1,9})?$/;
-
-/** Numbers since 1970, in milliseconds; null for anything else. */
-function numberReader(format: 'unix' | 'unixMs'): (value: JsonValue) => number | null {
-  const factor = format === 'unix' ? 1_000 : 1;
-  return (value) => {
-    const number = typeof value === 'string' && plainNumber.test(value) ? Number(value) : value;
-    if (typeof number !== 'number' || number < 0) return null;
-    const ms = Math.floor(number * factor);
-    return ms <= latestMs ? ms : null;
-  };
 }

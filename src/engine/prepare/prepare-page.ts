@@ -7,9 +7,8 @@ import type { PageRecords } from '../../source/source.ts';
 import { anyJsonWithout, wholeJson } from './canonical-json.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
 import type { ChangeSpan } from '../../pagination/pagination.ts';
+import { compileChangeSpan, countUndated } from './change-span.ts';
 import {
-  compileChangeSpan,
-  countUndated,
   compileFindChildren,
   markerField,
   type FindingRun,
@@ -38,9 +37,8 @@ import { hash } from 'node:crypto';
 import { writeJson } from '../../core/json-text.ts';
 import type { RawRecord, SameRow } from '../../sinks/stored-keys.ts';
 
-export type PreparePage = ReturnType<typeof compilePreparePage>;
 /** A page, ready to be stored: every fetched record is in `rows`, `refused`, `filtered` or `foreign`. */
-export type PreparedPage = Readonly<Awaited<ReturnType<PreparePage>>>;
+export type PreparedPage = Readonly<Awaited<ReturnType<ReturnType<typeof compilePreparePage>>>>;
 
 interface PageContext {
   /** Records of this listing before the page. */

@@ -6,8 +6,8 @@ import { readTotal, emptyKey } from '../../definitions/pagination-file.ts';
 import { cameEmpty, emptyFormAt, recordsAt } from '../../upstream/answers.ts';
 import { missingParams } from '../../definitions/params.ts';
 import {
-  type FileSource,
-  type Source,
+  accountOrigin,
+  type ConnectorSource,
   type SourceOptions,
   type GetRequest,
   type ListRequest,
@@ -50,20 +50,19 @@ import { JsonTextError, parseJsonText, stringifyParams, tryJsonText } from '../.
 import { scanPage } from '../../http/scan-json.ts';
 import { usage } from '../../core/usage-error.ts';
 
-/** A `Source` over one connector of a Connector Execution API. Disposing it leaves the client open. */
-export interface ApiSource extends Source, FileSource {
-  /** The account at the third party, once `connect` has resolved; null where the API does not tell. */
-  readonly account: () => string | null;
-}
-
 export interface ApiSourceOptions extends SourceOptions {
   readonly connectorId: ConnectorId;
-  /** Rate and concurrency that other processes keep too; null: this process keeps its own alone. Not disposed here. */
+  /** The API's, as `ConnectorOrigin.baseUrl`. */
+  readonly address: string;
+  /**
+   * Rate and concurrency that other processes keep too; null: this process keeps its own alone. Disposed with the
+   * source.
+   */
   readonly budget?: SharedBudget | null;
 }
 
-/** Asks nothing. */
-export function openApiSource(client: ApiClient, options: ApiSourceOptions): ApiSource {
+/** One connector of a Connector Execution API. Asks nothing. Disposing it leaves the client open. */
+export function openApiSource(client: ApiClient, options: ApiSourceOptions): ConnectorSource {
   const { definition, connectorId, onEvent = () => undefined, onExchange, isTrial = false } = options;
   const budget = client.openBudget({ ...options, shared: () => options.budget ?? null });
   const calls = recordCalls(definition, connectorId);
@@ -93,9 +92,20 @@ export function openApiSource(client: ApiClient, options: ApiSourceOptions): Api
     }
   };
 
+  let hasConnected = false;
+  const connect = async (signal: AbortSignal): Promise<void> => {
+    if (!hasConnected) await presence.connect(signal);
+    hasConnected = true;
+  };
+
   return {
-    account: presence.account,
-    connect: (signal) => presence.connect(signal),
+    connect,
+    async origin(signal) {
+      await connect(signal);
+      const origin = accountOrigin(options.address, presence.account());
+      return origin.isAccount ? origin : { ...origin, connectorId };
+    },
+    accountName: presence.account,
     list: async (request, signal) => await send(sharing(calls.list(request)), request.isRoot, signal),
     async get(request, signal) {
       try {
@@ -114,8 +124,8 @@ export function openApiSource(client: ApiClient, options: ApiSourceOptions): Api
       ...budget.stats(),
       serverTime: client.serverTime(),
     }),
-    // Sockets and token belong to the client; a budget holds nothing open.
-    [Symbol.asyncDispose]: () => Promise.resolve(),
+    // Sockets and token belong to the client.
+    [Symbol.asyncDispose]: async () => await options.budget?.[Symbol.asyncDispose](),
   };
 }
 

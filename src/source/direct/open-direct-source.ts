@@ -6,13 +6,8 @@ import { openUpstream, type UpstreamAccount, type UpstreamFile } from '../../ups
 import type { UpstreamOptions } from '../../upstream/session.ts';
 import { UpstreamFailure } from '../../upstream/upstream-failure.ts';
 import { openUpstreamTransport } from '../../upstream/upstream-transport.ts';
-import {
-  defaultApiLimits,
-  type ApiLimits,
-  openBrokenAnswers,
-  openCallBudget,
-  callWithRetries,
-} from '../api/call-with-retries.ts';
+import { defaultApiLimits, type ApiLimits } from '../api/api-limits.ts';
+import { openBrokenAnswers, openCallBudget, callWithRetries } from '../api/call-with-retries.ts';
 import {
   callFacts,
   type CallFacts,
@@ -27,9 +22,8 @@ import {
   type ConnectorOrigin,
   readRecords,
   type DownloadRequest,
-  type FileSource,
   type ReceiveFile,
-  type Source,
+  type ConnectorSource,
   type SourceOptions,
 } from '../source.ts';
 import { openServerClock } from '../api/open-api-client.ts';
@@ -72,14 +66,6 @@ export function openDirectClient({ allowHosts, clock, maxThrottleWaitMs }: Direc
   };
 }
 
-/** A `Source` over an account at the third party itself. Disposing it closes the account. */
-export interface DirectSource extends Source, FileSource {
-  /** The account that the credentials belong to, by one call while the source is open. Rejects as `connect` does. */
-  origin(signal: AbortSignal): Promise<ConnectorOrigin>;
-  /** What the service calls the account, once `connect` has resolved; null where that is not known. */
-  accountName(): string | null;
-}
-
 /** The account's own limits hold beside these. */
 export interface DirectSourceOptions extends SourceOptions {
   /** Where the credentials go, as `ConnectorOrigin.baseUrl`. */
@@ -93,7 +79,8 @@ export interface DirectSourceOptions extends SourceOptions {
   readonly clock?: Clock;
 }
 
-export function openDirectSource(account: UpstreamAccount, options: DirectSourceOptions): DirectSource {
+/** A connector's account at the third party itself. Disposing it closes the account. */
+export function openDirectSource(account: UpstreamAccount, options: DirectSourceOptions): ConnectorSource {
   const { definition, clock = systemClock, onEvent = () => undefined } = options;
   const limits: ApiLimits = { ...defaultApiLimits, ...options.limits };
   const serverClock = openServerClock();

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import { SyncError } from '../../../src/core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../src/core/names.ts';
-import { fetchFiles } from '../../../src/engine/files/fetch-files.ts';
+import { fetchFiles } from '../../../src/engine/sync-connector.ts';
 import { fileTally, type FileOptions } from '../../../src/engine/run-tally.ts';
 import type { Run } from '../../../src/engine/run.ts';
 import type { WantedFile } from '../../../src/sinks/files.ts';

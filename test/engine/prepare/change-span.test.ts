@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../../src/core/json.ts';
 import { timeMs } from '../../../src/core/times.ts';
-import { compileChangeSpan, countUndated } from '../../../src/engine/prepare/find-children.ts';
+import { compileChangeSpan, countUndated } from '../../../src/engine/prepare/change-span.ts';
 
 describe('a time', () => {
   it.each<[JsonValue, string | null]>([

@@ -37,6 +37,7 @@ describe('a connector in a workspace', () => {
     const source = openApiSource(open.client, {
       definition,
       connectorId: found,
+      address: 'https://api.example.com',
       concurrency: 1,
       requestsPerSecond: 1000,
     });

@@ -143,6 +143,7 @@ describe('the organization', () => {
     const source = openApiSource(client, {
       definition: testDefinition(),
       connectorId: connectorId('c1'),
+      address: 'https://api.example.com',
       concurrency: 1,
       requestsPerSecond: 1000,
     });

@@ -3,13 +3,7 @@ import type { EntityName, RunId } from '../../../src/core/names.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import { buildDefinition, type Entity } from '../../../src/definitions/definition.ts';
 import { definitionFile } from '../../../src/definitions/definition-file.ts';
-import {
-  type GroupCommits,
-  walkPartition,
-  type WalkContext,
-  type WalkEnd,
-} from '../../../src/engine/walk.ts';
-import { compilePreparePage } from '../../../src/engine/prepare/prepare-page.ts';
+import { type GroupCommits, walkPartition, walkContext, type WalkEnd } from '../../../src/engine/walk.ts';
 import type { RunTally } from '../../../src/engine/run-tally.ts';
 import type { Position, Seal, WalkMode } from '../../../src/sinks/partition.ts';
 import type { PageCommit } from '../../../src/sinks/sink.ts';
@@ -192,32 +186,22 @@ export function simulatedSync(
       stats: () => ({ calls: 0, retries: 0, waitedMs: 0, bytes: 0, serverTime: null }),
       [Symbol.asyncDispose]: () => Promise.resolve(),
     };
-    const context: WalkContext = {
-      trustsTotal: true,
-      run: {
-        id: 'run' as RunId,
-        source,
-        tally: { pageCommitted: () => undefined } as unknown as RunTally,
-        capMs,
-        clock: { now: service.dateMs, sleep: () => Promise.resolve() },
-        onEvent: () => undefined,
-        signal: stop.signal,
-      },
-      commits: simulatedCommits(stop.signal, onCommit),
-      entity: walked,
-      slowPages: { halvings: 0 },
-      pageLengths: new Map(),
-      completePage: (_, page) => Promise.resolve({ page, unanswered: 0 }),
-      checkAccount: () => Promise.resolve(),
-      preparePage: compilePreparePage(
-        { definition: simulated, entities: new Map(), policies: new Map(), capMs, isBackfill: false },
-        walked,
-      ),
-      inFlight: { bytes: 0, maxBytes: 1e9 },
-      isBackfill: false,
-      isFiltered: false,
-      onStored: () => undefined,
+    const simulatedRun = {
+      id: 'run' as RunId,
+      source,
+      tally: { pageCommitted: () => undefined } as unknown as RunTally,
+      capMs,
+      clock: { now: service.dateMs, sleep: () => Promise.resolve() },
+      onEvent: () => undefined,
+      signal: stop.signal,
+      definition: simulated,
+      entities: new Map(),
+      policies: new Map(),
+      concurrency: 1,
+      asked: { window: null },
     };
+    const commits = simulatedCommits(stop.signal, onCommit);
+    const context = walkContext(simulatedRun, walked, { commits, inFlight: { bytes: 0, maxBytes: 1e9 } });
     const partition = {
       id: 1,
       entity: walked.name,

@@ -7,10 +7,10 @@ import { Secret } from '../../../src/core/secret.ts';
 import type { Clock } from '../../../src/core/clock.ts';
 import type { Definition } from '../../../src/definitions/definition.ts';
 import type { OnExchange } from '../../../src/http/exchange.ts';
-import type { ApiLimits } from '../../../src/source/api/call-with-retries.ts';
+import type { ApiLimits } from '../../../src/source/api/api-limits.ts';
 import { openApiClient, type ApiClient } from '../../../src/source/api/open-api-client.ts';
-import { openApiSource, type ApiSource } from '../../../src/source/api/open-api-source.ts';
-import type { StatedRate } from '../../../src/source/source.ts';
+import { openApiSource } from '../../../src/source/api/open-api-source.ts';
+import type { StatedRate, ConnectorSource } from '../../../src/source/source.ts';
 import { startHostileServer, type HostileServer, type HostileServerOptions } from '../hostile-server.ts';
 import { instantClock } from '../instant-clock.ts';
 import { testDefinition } from './test-definition.ts';
@@ -26,7 +26,7 @@ export function connectorId(text: string): ConnectorId {
 export interface TestSource {
   readonly server: HostileServer;
   readonly client: ApiClient;
-  readonly source: ApiSource;
+  readonly source: ConnectorSource;
   readonly events: readonly RunEvent[];
 }
 
@@ -61,6 +61,7 @@ export async function openTestSource(options: TestSourceOptions = {}): Promise<T
   const source = openApiSource(client, {
     definition,
     connectorId: connectorId('c1'),
+    address: 'https://api.example.com',
     concurrency: options.concurrency ?? 32,
     requestsPerSecond: options.requestsPerSecond ?? 100_000,
     ...(options.statedRate === undefined ? {} : { statedRate: options.statedRate }),
