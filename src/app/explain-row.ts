@@ -35,8 +35,8 @@ type Reason =
 export type Explanation = NonNullable<Awaited<ReturnType<typeof explanationIn>>>;
 
 /**
- * Explains from one state of the sink. `explanation` null: the key is not stored; `purged` says then when and by whom it
- * was purged, null where it never was.
+ * Explains from one state of the sink. `explanation` null: the key is not stored; `purged` says then when and by whom
+ * it was purged, null where it never was.
  */
 export async function explainRow(target: EntityTarget, keyText: string) {
   await using reader = await openExistingRecords(target.connector.sink);
