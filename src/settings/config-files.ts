@@ -139,13 +139,25 @@ function readNamed(main: WrittenFile, names: unknown, { env, edited }: Reading) 
     const shown = path.join(shownFrom, path.relative(main.folder, file));
     const text = file === edited?.file ? edited.text : undefined;
     const written = readWritten(path.isAbsolute(main.yaml.file) ? file : shown, text, env);
-    const { yaml, data } = written;
-    problems.push(
-      ...(yaml.problems.length > 0 ? yaml.problems : parseShape(connectorsFile, data, yaml).problems),
-    );
+    const { yaml, data, hidden } = written;
+    const outside = withOuterPlaces(hidden);
+    const isFromOutside = (at: YamlPath): boolean => outside.has(at.map(String).join('.'));
+    const problem = (at: YamlPath, message: string): Problem =>
+      yaml.problem(at, isFromOutside(at) ? hideValue(message) : message);
+    const shape = parseShape(connectorsFile, data, { problem }, (at) => !isFromOutside(at));
+    problems.push(...(yaml.problems.length > 0 ? yaml.problems : shape.problems));
     return written;
   });
   return { files, problems, folders: [...folders] };
+}
+
+/** A value as the checks quote it: at the start, after `got` or after a colon. Names of characters ("_") stay. */
+const quoted = /(^|got |: )("(?:[^"\\]|\\.)*"|-?\d[\d.]*)/g;
+const suggestion = /; did you mean "[^"]*"\?$/;
+
+/** A problem's message without the value it is about, which came from the environment or a secret file. */
+export function hideValue(message: string): string {
+  return message.replace(suggestion, '').replaceAll(quoted, '$1[from outside]');
 }
 
 const addresses = ['id', 'workspace', 'credentials'];

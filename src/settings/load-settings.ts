@@ -12,7 +12,13 @@ import { buildMcp } from './mcp-settings.ts';
 import { buildNotify } from './notify-settings.ts';
 import { buildPublish } from './publish-settings.ts';
 import { buildSinks } from './build-sinks.ts';
-import { gatherConnectors, readWritten, type EditedFile, type WrittenConfig } from './config-files.ts';
+import {
+  gatherConnectors,
+  hideValue,
+  readWritten,
+  type EditedFile,
+  type WrittenConfig,
+} from './config-files.ts';
 import { settingsFile, type SettingsFile } from './settings-file.ts';
 import type { LocalSettings, PartName, PublishSettings, Settings, SettingsWith } from './settings.ts';
 
@@ -201,13 +207,4 @@ function placeOfProblem({ file, path: at }: Problem): string {
 /** A mistake in `defaults` is found in every connector, but reported once. */
 function eachOnce(problems: readonly Problem[]): readonly Problem[] {
   return [...new Map(problems.map((one) => [`${placeOfProblem(one)}\n${one.message}`, one])).values()];
-}
-
-/** A value as the checks quote it: at the start, after `got` or after a colon. Names of characters ("_") stay. */
-const quoted = /(^|got |: )("(?:[^"\\]|\\.)*"|-?\d[\d.]*)/g;
-const suggestion = /; did you mean "[^"]*"\?$/;
-
-/** A problem's message without the value it is about, which came from the environment or a secret file. */
-export function hideValue(message: string): string {
-  return message.replace(suggestion, '').replaceAll(quoted, '$1[from outside]');
 }

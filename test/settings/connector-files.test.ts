@@ -127,6 +127,19 @@ describe('connectors in files of their own', () => {
     expect(one?.downloads?.directory).toBe(`${folder.path}/connectors/files`);
   });
 
+  it('have defaults whose values from outside no error shows', () => {
+    folder.env['SECRET'] = 'the-hidden';
+    const defaults = `{ onSchemaChange: "\${SECRET}", freshWithin: "\${NOWHERE}", schedule: { cron: "\${SECRET} * * * *" } }`;
+    folder.write('connectors/a.yaml', `defaults: ${defaults}\nconnectors:\n${entry('one')}`);
+    const found = problems(listed);
+    expect(found.map((problem) => problem.split(': ')[1]).toSorted()).toEqual([
+      'defaults.freshWithin',
+      'defaults.onSchemaChange',
+      'defaults.schedule.cron',
+    ]);
+    expect(found.join('\n')).not.toContain('hidden');
+  });
+
   it('need their variables even where no command asks for a part', () => {
     folder.write(
       'connectors/a.yaml',

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { hideValue } from '../../src/settings/load-settings.ts';
+import { hideValue } from '../../src/settings/config-files.ts';
 
 it.each([
   ['no such sink: "hush"; did you mean "bush"?', 'no such sink: [from outside]'],
