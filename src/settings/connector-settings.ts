@@ -171,7 +171,8 @@ function checkAsked(
   at: readonly string[],
   note: Note,
 ): void {
-  const others = [...entities.keys()].filter((entity) => upstream?.entities.has(entity) !== true);
+  if (upstream === null) return;
+  const others = [...entities.keys()].filter((entity) => !upstream.entities.has(entity));
   if (others.length === 0) return;
   const one = others.length === 1;
   note(
@@ -253,7 +254,7 @@ export function buildDirect(
       `the connector type ${name} does not say how its service is called, so only an API can read it: expected id or workspace`,
     );
   }
-  for (const { field, message } of credentialProblems(definition, given)) {
+  for (const { field, message } of upstream === null ? [] : credentialProblems(definition, given)) {
     const ways =
       field === null && shapes.length > 1
         ? `; the ways to sign in: ${shapes.map(shapeText).join(' or ')}`

@@ -86,6 +86,11 @@ describe('credentials of a connector', () => {
     expect(problems).not.toContain('planted');
   });
 
+  it('are of no interest for a type that only an API can read', () => {
+    const text = '  files: { definition: document-library, credentials: { token: x }, sink: main }\n';
+    expect(problemsOf(text)).toHaveLength(1);
+  });
+
   it('take a place in the defaults that an id would take', () => {
     const settings = readSettings({
       file: 'config.yaml',
