@@ -140,6 +140,11 @@ describe('mask', () => {
       'mask: { key: short }\n',
       'mask.key: expected a key of 32 bytes',
     ],
+    [
+      '{ list_members: { fields: { ip_signup: hash } } }',
+      'mask: { key: "<secret-that-is-missing-here>" }\n',
+      'mask.key: expected a key of 32 bytes',
+    ],
   ])('refuses %s', (mask, head, expected) => {
     const problems = folder.problems(withMask(mask, head === 'none' ? '' : head === '' ? key : head));
     expect(problems.join('\n')).toContain(expected);

@@ -161,6 +161,21 @@ describe('what is missing of a target', () => {
     ]);
   });
 
+  it('may be a duration or a choice', () => {
+    const text = withTargets(`  lake: { type: files, directory: ./lake }
+  mart: { type: files, directory: ./mart, format: '\${MART}', keep: '\${MART}', when: { every: '\${MART}' } }
+`);
+    const settings = read(text);
+    const [lake, mart] = [...settings.publish.values()];
+    if (lake === undefined || mart === undefined) throw new Error('expected two');
+    expect(() => checkTargets(settings, [lake])).not.toThrow();
+    expect(problemsOf(() => checkTargets(settings, [mart]))).toEqual(
+      ['format', 'keep', 'when.every'].map((at) =>
+        expect.stringContaining(`publish.mart.${at}: the environment`),
+      ),
+    );
+  });
+
   it('and every secret of it, is not shown', () => {
     expect(folder.view(config)).toMatchObject({
       publish: {
