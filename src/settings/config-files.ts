@@ -109,7 +109,7 @@ function readNamed(main: WrittenFile, names: unknown, { env, edited }: Reading) 
   const problems: Problem[] = [];
   const add = (index: number, message: string): void => {
     const at = typeof names === 'string' ? ['connectors'] : ['connectors', index];
-    problems.push(main.yaml.problem(at, message));
+    problems.push(main.yaml.problem(at, main.hidden.has(at.join('.')) ? hideValue(message) : message));
   };
   const parsed = parseShape(connectorFiles, typeof names === 'string' ? [names] : names, {
     problem: (at, message) => main.yaml.problem(['connectors', ...at], message),
@@ -151,8 +151,8 @@ function readNamed(main: WrittenFile, names: unknown, { env, edited }: Reading) 
   return { files, problems, folders: [...folders] };
 }
 
-/** A value as the checks quote it: at the start, after `got` or after a colon. Names of characters ("_") stay. */
-const quoted = /(^|got |: )("(?:[^"\\]|\\.)*"|-?\d[\d.]*)/g;
+/** A value as the checks quote it: at the start, after `got`, `matches` or a colon. Names of characters ("_") stay. */
+const quoted = /(^|got |matches |: )("(?:[^"\\]|\\.)*"|-?\d[\d.]*)/g;
 const suggestion = /; did you mean "[^"]*"\?$/;
 
 /** A problem's message without the value it is about, which came from the environment or a secret file. */

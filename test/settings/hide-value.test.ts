@@ -8,6 +8,7 @@ it.each([
     'status: expected one of a, b, got "hush"; did you mean "a"?',
     'status: expected one of a, b, got [from outside]',
   ],
+  ['no connector matches "hush"; the config has a', 'no connector matches [from outside]; the config has a'],
   ['count: expected at most 5, got 4711', 'count: expected at most 5, got [from outside]'],
   ['"hush" is no parent of tags: it has none', '[from outside] is no parent of tags: it has none'],
   ['expected 1 to 128 letters, digits, "_" and "-"', 'expected 1 to 128 letters, digits, "_" and "-"'],
