@@ -9,10 +9,8 @@ import {
   identityDifferences,
 } from '../sinks/acquire-errors.ts';
 import type { StoredIdentity } from '../sinks/lease.ts';
-import type { EntityStatus } from '../sinks/ledger-reader.ts';
-import { accessSink, openHistory, openSink, statusOf, storedStatus } from '../sinks/registry.ts';
-import type { AdoptedIdentity, ResetCounts, ResetScope } from '../sinks/repair.ts';
-import type { OpenHow } from '../sinks/sink-access.ts';
+import { openHistory, openSink, statusOf } from '../sinks/registry.ts';
+import type { AdoptedIdentity } from '../sinks/repair.ts';
 import type { App, SyncRequest } from './app.ts';
 import { compareAside } from './audit-entity.ts';
 import { addressOfConnector, storedOrigin } from './connector-address.ts';
@@ -139,28 +137,4 @@ function isSame(entities: readonly SampledEntity[]): boolean {
   const equal = entities.reduce((sum, one) => sum + one.equal, 0);
   const isOther = entities.some((one) => one.equal === 0 && one.read + (one.missing ?? 0) >= tellingRows);
   return equal > 0 && equal >= all * leastEqualShare && !isOther;
-}
-
-/** Whose progress is discarded: of a connector, or of one entity with its tables. */
-interface ResetTarget {
-  readonly connector: ConnectorSettings;
-  readonly scope: Pick<ResetScope, 'entity' | 'tables'>;
-}
-
-/** What a reset would discard; empty where nothing is stored. */
-export async function wouldReset({ connector, scope }: ResetTarget): Promise<readonly EntityStatus[]> {
-  const stored = await storedStatus(connector);
-  const names = new Set(scope.tables.map(({ entity }) => entity));
-  return (stored?.entities ?? []).filter(({ entity }) => scope.entity === null || names.has(entity));
-}
-
-/** Null where there is no sink. Throws as `reset` of the sink. */
-export async function resetConnector(
-  { connector, scope }: ResetTarget,
-  withData: boolean,
-  how: Pick<OpenHow, 'clock' | 'signal'>,
-): Promise<ResetCounts | null> {
-  if (!(await accessSink(connector.sink).isThere())) return null;
-  await using sink = await openSink(connector.sink, how);
-  return await sink.repair.reset(connector.name, { ...scope, withData, now: instant(how.clock.now()) });
 }

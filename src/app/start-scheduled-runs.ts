@@ -61,20 +61,30 @@ async function serveConfig(options: ServeConfigOptions) {
 
 type OnOpened = (close: () => unknown) => void;
 
-/** What `open` opens is closed in the reverse order by `close`, and where it rejects. */
-async function closable<Opened>(
+/**
+ * Gives `open` a way to close what it has opened, the last first; that is closed too where `open` rejects. Where one
+ * thing fails to close, the others are closed all the same; then `close` rejects, for each caller.
+ */
+export async function closable<Opened>(
   open: (onOpened: OnOpened, close: () => Promise<void>) => Promise<Opened>,
 ): Promise<Opened> {
   const opened: (() => unknown)[] = [];
   let closing: Promise<void> | null = null;
   const closeAll = async (): Promise<void> => {
-    for (const one of opened.toReversed()) await one();
+    const last = opened.pop();
+    if (last === undefined) return;
+    try {
+      await last();
+    } finally {
+      await closeAll();
+    }
   };
   const close = (): Promise<void> => (closing ??= closeAll());
   try {
     return await open((one) => void opened.push(one), close);
   } catch (error) {
-    await close();
+    // The reason why it did not open is more important than a failure to close.
+    await close().catch(() => undefined);
     throw error;
   }
 }
@@ -135,8 +145,11 @@ async function openConfig(options: ServeConfigOptions, onOpened: OnOpened, close
     giveWay: async ({ settings: newer }: Pick<ServeConfigOptions, 'settings'>): Promise<void> => {
       // The newer one looks, by its own limits.
       looking.stop();
-      await worker.drain((job) => isGone(job, newer));
-      await close();
+      try {
+        await worker.drain((job) => isGone(job, newer));
+      } finally {
+        await close();
+      }
     },
   };
 }
@@ -380,7 +393,9 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
   begin(first);
   onOpened(async () => {
     stopping.abort();
-    await Promise.all([older?.config.stop(), (served ?? first).stop()]);
+    // One that is over has been closed, and has logged what failed then.
+    const closing = older?.over.aborted === false ? older.config : null;
+    await Promise.all([closing?.stop(), (served ?? first).stop()]);
   });
   const examined = warnOfRedis(options);
   onOpened(() => examined);

@@ -42,11 +42,11 @@ const publicationJob = z.strictObject({
 });
 
 /**
- * The payload of a job in a sink's queue. Redis stores it in plain text, so it holds names only. The worker takes the
- * API address and credentials from its settings, and the saved progress from the ledger.
+ * The payload of a job in a sink's queue. Redis stores it in plain text, so it holds names and times only. The worker
+ * takes the API address and credentials from its settings, and the saved progress from the ledger.
  */
 export type ConnectorJob = z.output<typeof connectorJob>;
-/** What a backfill reads. */
+/** The part that a backfill reads. */
 export type AskedBackfill = z.output<typeof backfill>;
 /** The payload of a scheduler's job, which only adds a job to one of the sink's queues. */
 export type TickJob = z.output<typeof tickJob>;

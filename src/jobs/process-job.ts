@@ -30,13 +30,13 @@ interface TakenJob<Work> {
   readonly signal: AbortSignal;
 }
 
-/** What differs between the jobs of connectors and of publications. */
+/** Differences between the jobs of connectors and of publications. */
 interface JobKind<Work> {
   /** Throws for a payload that this program did not write. */
   readonly parse: (data: unknown) => Work;
-  /** Of the connector or target. */
+  /** The name of the connector or target. */
   readonly nameOf: (work: Work) => string;
-  /** Whether the config has it, in this sink. */
+  /** True where the config has it, in this sink. */
   readonly isKnown: (work: Work) => boolean;
   readonly askedMs: (job: Job, work: Work) => number;
   /** Names of those that this process works on. */
@@ -47,7 +47,7 @@ interface JobKind<Work> {
   /** For the log. */
   readonly factsOf: (work: Work) => object;
   readonly said: string;
-  /** What the text of a failure begins with. */
+  /** The beginning of a failure's text. */
   readonly failedAs: (name: string) => string;
 }
 

@@ -42,6 +42,13 @@ it.each([
   { args: ['sync', '-c', 'bad.yaml'], code: 2, packages: forSinks, files: 51, kib: 960 },
   { args: ['worker', '-c', 'bad.yaml'], code: 2, packages: ['pino'], files: 18, kib: 740 },
   { args: ['status', '-c', 'good.yaml'], code: 0, packages: [...forSinks, 'p-queue'], files: 70, kib: 1050 },
+  {
+    args: ['reset', 'newsletter', '-c', 'good.yaml'],
+    code: 2,
+    packages: [...forSinks, 'p-queue'],
+    files: 60,
+    kib: 1050,
+  },
 ])('$args loads only what it needs', async ({ args, code, packages, files, kib }) => {
   const loaded = await loadedBy(args, code);
   const libraries = loaded.flatMap((url) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)?.[1] ?? []);
