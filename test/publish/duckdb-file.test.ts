@@ -7,6 +7,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
@@ -257,9 +258,13 @@ describe('a target in a DuckDB file', () => {
   });
 
   it('names the command that adds DuckDB where that is missing', async ({ folder }) => {
-    // The program without what is installed beside it.
+    // The program beside all installed packages except DuckDB.
     cpSync(path.resolve('dist'), path.join(folder, 'dist'), { recursive: true });
     writeFileSync(path.join(folder, 'package.json'), '{"type":"module"}');
+    mkdirSync(path.join(folder, 'node_modules'));
+    for (const name of readdirSync('node_modules').filter((one) => one !== '@duckdb')) {
+      symlinkSync(path.resolve('node_modules', name), path.join(folder, 'node_modules', name));
+    }
     const entry = path.join(folder, 'dist/publish/duckdb/duckdb-process.js');
     await using child = startDuckdbProcess(untilEnd, new URL(`file://${entry}`));
     await expect(child.ask('check', { path: fileOf(folder) })).rejects.toMatchObject({
