@@ -13,11 +13,9 @@ it.beforeEach(({ folder: made }) => {
 });
 
 describe('the command line', () => {
-  it('names every mistake of a config with its line, at once, and ends with 2', async () => {
+  it('names every wrong shape in a config with its line, then every other mistake, and ends with 2', async () => {
     const file = join(folder, 'bad.yaml');
-    await writeFile(
-      file,
-      `api: { baseUrl: "ftp://example.com", clientId: a, clientSecret: b }
+    const mistaken = `api: { baseUrl: "ftp://example.com", clientId: a, clientSecret: b }
 sinks:
   main: { type: sqlite, path: ./main.db }
 connectors:
@@ -30,12 +28,18 @@ connectors:
     definition: workspace-nots
     workspace: default
     sink: main
-`,
-    );
-    const { code, stderr, stdout } = await runCli(['sync', '--config', 'bad.yaml'], { cwd: folder });
-    expect(code).toBe(2);
-    expect(stdout).toBe('');
-    for (const line of [1, 7, 8, 9, 11]) expect(stderr).toContain(`bad.yaml:${line}: `);
+`;
+    const shaped = mistaken.replace('ftp:', 'https:').replace('soon', '1h');
+    for (const [text, lines] of [
+      [mistaken, [1, 9]],
+      [shaped, [7, 8, 11]],
+    ] as const) {
+      await writeFile(file, text);
+      const { code, stderr, stdout } = await runCli(['sync', '--config', 'bad.yaml'], { cwd: folder });
+      expect(code).toBe(2);
+      expect(stdout).toBe('');
+      for (const line of lines) expect(stderr).toContain(`bad.yaml:${line}: `);
+    }
   });
 
   it('says what to do where there is no config', async () => {

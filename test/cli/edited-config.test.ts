@@ -67,7 +67,7 @@ describe('connectors add and remove', () => {
   });
 
   it('change nothing where the config would have mistakes, and name them', async () => {
-    const added = await connectors('add', ...wiki, ...token, '--every', 'soon', '--sink', 'mian');
+    const added = await connectors('add', ...wiki, ...token, '--every', '1h', '--sink', 'mian');
     expect(added.code).toBe(2);
     expect(added.stderr).toContain('Nothing was changed');
     expect(added.stderr).toContain('c.yaml:13: connectors.wiki.sink: no such sink: "mian"');

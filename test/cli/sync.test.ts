@@ -136,6 +136,14 @@ describe('sync', () => {
     ]);
   });
 
+  it('tells with a budget too what is wrong with a sink for each connector that it comes to', async () => {
+    await writeFile(join(folder, 'main.db'), 'no database, but a file of another program');
+    const { code, stderr } = await sync(await withService(), ['--max-calls', '12']);
+    expect(code).not.toBe(0);
+    expect(stderr).toMatch(/^newsletter: .*main\.db/m);
+    expect(stderr).toMatch(/^wiki: .*main\.db/m);
+  });
+
   it('says what a budget leaves for the next run', async () => {
     const { code, stdout } = await sync(await withService(), ['newsletter', '--max-calls', '12']);
     expect(code).toBe(0);

@@ -228,7 +228,7 @@ describe('the page of a connector', () => {
     const expected = { records: 12_000, isEstimate: true };
     const progress = readShownProgress(
       JSON.stringify({
-        entities: [{ entity, expected }],
+        entities: [{ entity, expected, earlierRows: 0, pacedMs: 0 }],
         recordsPerSecond: 40,
         left: { ms: 220_000, isAtLeast: false },
       }),

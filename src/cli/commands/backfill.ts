@@ -45,7 +45,7 @@ Each window is one run. Windows that are done are skipped, and one that was cut 
 after a stop, run the same command again.
 
 Examples:
-  $ connector-sync backfill newsletter --select list_members --since 2024-01-01 --until 2025-01-01 --window 1mo
+  $ connector-sync backfill newsletter --since 2024-01-01 --window 1mo
   $ connector-sync backfill newsletter --since 2024-01-01 --window 7d --queue`,
   run: async (context, flags, name) => {
     const settings = await context.settings();

@@ -218,11 +218,11 @@ export const discover = command({
     if (name !== undefined) return showDefinition(context, definitionOf(settings, name));
     await using app = await openPatientApp(context, settings, 'discover');
     const named = flags.workspace.length > 0 ? flags.workspace : configuredWorkspaces(settings);
-    const workspaces = named.length > 0 ? named : [defaultWorkspace];
-    const found = await findInWorkspaces(app, workspaces, null, false, context.signal);
+    const searched = named.length > 0 ? named : [defaultWorkspace];
+    const found = await findInWorkspaces(app, searched, null, false, context.signal);
     const { terminal } = context;
     terminal.printJson({ connectors: found });
-    if (found.length === 0) terminal.print(`No connectors in workspace ${workspaces.join(', ')}.`);
+    if (found.length === 0) terminal.print(`No connectors in workspace ${searched.join(', ')}.`);
     else terminal.print(...connectorTable(found, terminal.columns()));
   },
 });

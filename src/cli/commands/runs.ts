@@ -12,7 +12,7 @@ import { actionDetail } from '../../wording/connector-text.ts';
 import { endText, failureText } from '../../wording/run-report-table.ts';
 import { command, type CommandContext, oneOf, wholeNumber } from '../command.ts';
 import { runReportText } from '../output/run-report-text.ts';
-import { fittingTable, leftColumns, rightColumns, textTable } from '../output/text-table.ts';
+import { fits, fittingTable, leftColumns, rightColumns, type Rows, textTable } from '../output/text-table.ts';
 
 const defaultLimit = 20;
 const states = ['running', 'ok', 'partial', 'degraded', 'failed', 'interrupted'] as const;
@@ -80,11 +80,13 @@ function showRun(context: CommandContext, run: RunSummary): void {
 /** A run that was copied is in two sinks. */
 export type ShownRun = RunSummary & { readonly sink: string };
 
-/** The sink is shown where there are several; when a run started stands in its id. */
+/** The sink is shown where there are several, and the start where it fits: a run's id begins with it. */
 export function runsTable(runs: readonly ShownRun[], width: number | null): readonly string[] {
   const hasSinks = new Set(runs.map(({ sink }) => sink)).size > 1;
-  const rows = runs.map((run) => [...runRow(run, hasSinks), reasonOf(run)]);
-  return fittingTable(columns, rows, width);
+  const rowsWith = (hasStart: boolean): Rows =>
+    runs.map((run) => [...runRow(run, hasSinks, hasStart), reasonOf(run)]);
+  const isWide = fits(textTable(columns.slice(0, -1), rowsWith(true)), width);
+  return fittingTable(columns, rowsWith(isWide), width);
 }
 
 /** Why a run did not go well. */
@@ -97,7 +99,7 @@ function reasonOf({ report }: RunSummary): string {
   return `! ${failureText(first)}${more > 0 ? `; and ${count(more)} more` : ''}`;
 }
 
-function runRow(run: ShownRun, hasSinks: boolean): readonly string[] {
+function runRow(run: ShownRun, hasSinks: boolean, hasStart: boolean): readonly string[] {
   const { report } = run;
   return [
     run.run,
@@ -105,13 +107,14 @@ function runRow(run: ShownRun, hasSinks: boolean): readonly string[] {
     hasSinks ? run.sink : '',
     run.kind === 'sync' ? '' : run.kind,
     run.state,
+    hasStart ? run.startedAt : '',
     run.finishedAt === null ? '' : duration(Date.parse(run.finishedAt) - Date.parse(run.startedAt)),
     ...(report === null ? ['', ''] : [count(recordsRead(report)), count(rowsWritten(report))]),
   ];
 }
 
 const columns = [
-  ...leftColumns('run', 'connector', 'sink', 'kind', 'state'),
+  ...leftColumns('run', 'connector', 'sink', 'kind', 'state', 'started'),
   ...rightColumns('took', 'read', 'written'),
   ...leftColumns('why'),
 ];

@@ -31,7 +31,7 @@ import { reasonLine } from '../../wording/connector-text.ts';
 import { command } from '../command.ts';
 import { listOptions, openListPage } from '../list-page.ts';
 import { picked } from '../output/json-text.ts';
-import { fittingTable, leftColumns, textTable } from '../output/text-table.ts';
+import { fits, fittingTable, leftColumns, type Rows, textTable } from '../output/text-table.ts';
 
 function checkTakeOver(sinks: readonly SinkSettings[], takeOver: readonly string[]): void {
   const known = sinks.map(({ name }) => name);
@@ -355,14 +355,17 @@ const overdueMs = 30_000;
 const mostNamed = 20;
 
 function scheduleTable(list: ScheduleList, width: number | null): readonly string[] {
-  const rows = list.shown.map(({ connector: { name, schedule }, health, next, paused, lastRun }) => [
-    name,
-    health.word,
-    scheduleText(schedule),
-    schedule === null ? '' : paused === null ? dueText(next, list) : 'paused',
-    lastRun === null ? 'never' : `${lastRun.state} ${longAgo(lastRun.startedAt, list.nowMs)}`,
-  ]);
-  return fittingTable(columns, rows, width);
+  const rowsWith = (label: string): Rows =>
+    list.shown.map(({ connector: { name, schedule }, health, next, paused, lastRun }) => [
+      name,
+      health.word,
+      scheduleText(schedule),
+      schedule === null ? '' : paused === null ? dueText(next, list) : 'paused',
+      label + (lastRun === null ? 'never' : `${lastRun.state} ${longAgo(lastRun.startedAt, list.nowMs)}`),
+    ]);
+  const whole = textTable(columns, rowsWith(''));
+  // Below its row the last run has no title above it.
+  return fits(whole, width) ? whole : fittingTable(columns, rowsWith('last run: '), width);
 }
 
 const columns = leftColumns('connector', 'health', 'schedule', 'next', 'last run');

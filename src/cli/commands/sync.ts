@@ -1,5 +1,5 @@
 import type { App, AskedRun, EntityGlobs } from '../../app/app.ts';
-import { overviewOf, readOverviewsOfReadable } from '../../app/connector-states.ts';
+import { overviewOf, readOverview, type SinkOverview } from '../../app/connector-states.ts';
 import { openSharingApp, planSync } from '../../app/open-app.ts';
 import { type DoneRun, type SharedWork, shareWork } from '../../app/shared-work.ts';
 import { type Clock, instant } from '../../core/clock.ts';
@@ -9,7 +9,7 @@ import type { ConnectorName } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
 import { selectEntities } from '../../engine/chosen-entities.ts';
 import type { CallEstimate } from '../../engine/estimate-calls.ts';
-import { chosenConnectors } from '../../settings/choices.ts';
+import { chosenConnectors, sinksOf } from '../../settings/choices.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import { ConnectorBusyError } from '../../sinks/acquire-errors.ts';
@@ -110,7 +110,14 @@ export const sync = command({
 
 /** With a budget, the last of them may get no turn: it must not be the same one every time. */
 async function longestAgoFirst(chosen: readonly ChosenConnector[]): Promise<readonly ChosenConnector[]> {
-  const { overviews } = await readOverviewsOfReadable(chosen.map(({ connector }) => connector));
+  const overviews = new Map<string, SinkOverview>();
+  for (const sink of sinksOf(chosen.map(({ connector }) => connector))) {
+    try {
+      overviews.set(sink.name, await readOverview(sink));
+    } catch {
+      // What is wrong with it is reported where a run opens it; that migrates one with older tables.
+    }
+  }
   const lastStart = ({ connector }: ChosenConnector): string =>
     overviewOf(overviews, connector)?.lastRun?.startedAt ?? '';
   return chosen.toSorted((left, right) => (lastStart(left) < lastStart(right) ? -1 : 1));

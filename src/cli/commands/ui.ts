@@ -33,13 +33,14 @@ Examples:
 });
 
 /**
- * Serves the pages of a config until the command is stopped; they follow the config, which `read` reads. Throws as
- * `openHttpServer` does.
+ * Serves the pages of a config until the command is stopped; they follow the config, which `read` reads, unless it is one
+ * that nobody edits. Throws as `openHttpServer` does.
  */
 export async function showPages(
   context: CommandContext,
   read: () => Promise<SettingsWith<'http'>>,
   listen: ListenAddress,
+  isFollowing = true,
 ): Promise<void> {
   const { terminal, clock, program, signal } = context;
   const settings = await read();
@@ -65,6 +66,8 @@ export async function showPages(
   terminal.printJson({ url: served.url });
   terminal.print(`${printable(settings.file)}: ${served.url}`);
   terminal.note('Ctrl-C stops.');
+  // A closed terminal then ends the command, as it ends others.
+  if (!isFollowing) return await aborted(signal);
   const onHangUp = (): void => void reloads.reload();
   process.on('SIGHUP', onHangUp);
   try {

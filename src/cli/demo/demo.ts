@@ -179,7 +179,7 @@ async function runDemo(
   terminal.print(...lines);
   if (flags.ui) {
     terminal.print('', 'The pages of what is stored:');
-    await showPages(context, () => Promise.resolve(settings), { host: '127.0.0.1', port: 0 });
+    await showPages(context, () => Promise.resolve(settings), { host: '127.0.0.1', port: 0 }, false);
   }
   return gravestExitCode(reports.map(exitCodeOfReport));
 }

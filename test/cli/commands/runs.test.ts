@@ -23,6 +23,11 @@ describe('the table of runs', () => {
     expect(lines.join('\n')).toContain('3 min 20 s');
   });
 
+  it('has the time of the start where it fits', () => {
+    expect(runsTable(runs, null)[1]).toContain('1970-01-01T00:00:00.000Z');
+    expect(runsTable(runs, 80).join('\n')).not.toContain('1970-');
+  });
+
   it('names the sink of each run where there are several', () => {
     expect(runsTable(runs, null)[0]).not.toContain('sink');
     const [first, ...others] = runs;
