@@ -139,6 +139,13 @@ async function addCommands(program: Command, args: readonly string[], enter: Ent
 
 function newProgram(world: ProcessWorld, scrub: (text: string) => string): Command {
   const helpWidth = Math.min(world.stdout.columns ?? usualColumns, mostHelpColumns);
+  /** Commander wraps its own lines alone, not what was added to them. What continues an example stands further right. */
+  const wrapped = (line: string): string => {
+    if (line.length <= helpWidth) return line;
+    const hanging = line.startsWith(' ') ? ' '.repeat(6) : '';
+    const broken = program.createHelp().boxWrap(line, helpWidth - hanging.length);
+    return broken.replaceAll('\n', `\n${hanging}`);
+  };
   const program: Command = new Command('connector-sync')
     .description('Keeps a local, query-ready copy of everything behind a Connector Execution API.')
     .version(programVersion(), '-V, --version')
@@ -157,8 +164,7 @@ function newProgram(world: ProcessWorld, scrub: (text: string) => string): Comma
     })
     .configureOutput({
       getOutHelpWidth: () => helpWidth,
-      // Commander wraps its own lines alone, not what was added to them.
-      writeOut: (text) => void world.stdout.write(scrub(program.createHelp().boxWrap(text, helpWidth))),
+      writeOut: (text) => void world.stdout.write(scrub(text.split('\n').map(wrapped).join('\n'))),
       writeErr: (text) => void world.stderr.write(scrub(text)),
     })
     .showHelpAfterError('(see --help)')
