@@ -99,7 +99,6 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'sinks/drift.ts',
     'sinks/ledger-reader.ts',
     'sinks/notices.ts',
-    'sinks/outbox.ts',
     'sinks/registry.ts',
     'sinks/sink-access.ts',
   ],

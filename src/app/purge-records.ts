@@ -1,15 +1,17 @@
 import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import { isJsonObject, type JsonValue } from '../core/json.ts';
 import { readJsonIfWhole } from '../core/json-text.ts';
+import { isJsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import { keyTextOf } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
+import { entityMaskings } from '../engine/prepare/mask-row.ts';
 import { rowMatcher } from '../search/match-rows.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { FileFolder } from '../sinks/files.ts';
 import { openFileFolder } from '../sinks/files/open-file-folder.ts';
+import type { MaskEnd, MaskRequest } from '../sinks/masks.ts';
 import type { PurgedKeys, PurgedOf, PurgeEnd, PurgeRequest } from '../sinks/purges.ts';
 import { openExistingRecords, openSink } from '../sinks/registry.ts';
 import type { OpenHow } from '../sinks/sink-access.ts';
@@ -155,4 +157,38 @@ export function folderOf({ name, downloads }: ConnectorSettings, clock: Clock) {
       `The sink knows of downloaded files of ${name}/${entity}, and the config no longer says where they are: name the folder (downloads.directory of ${name}), then purge again. Nothing of these records was removed.`,
     );
   };
+}
+
+/**
+ * Brings under the masks of the config what the connector's sink holds from before them; `isLook` only tells what that
+ * would be. Throws what `rewrite` of the sink's masking throws, and USAGE where the connector has no mask.
+ */
+export async function maskStored(
+  connector: ConnectorSettings,
+  {
+    isLook = false,
+    ...how
+  }: Pick<OpenHow, 'clock' | 'who'> & Pick<MaskRequest, 'signal' | 'targets'> & { readonly isLook?: boolean },
+): Promise<MaskEnd> {
+  const { name, masks, definition, sink: settings } = connector;
+  if (masks.size === 0) throw usage(`The config has no mask for ${name}, so nothing of it is unmasked.`);
+  const { clock, signal, targets } = how;
+  const folderFor = folderOf(connector, clock);
+  await using sink = await openSink(settings, how);
+  const asked: MaskRequest = {
+    masks: [...masks].map(([entity, { mask }]) => ({ entity, mask: mask.fingerprint, keyId: mask.keyId })),
+    maskings: [...masks].flatMap(([entity, { mask }]) => {
+      const masked = definition.entities.get(entity);
+      return masked === undefined ? [] : entityMaskings(masked, mask);
+    }),
+    renameFile: async (entity, from, to) => {
+      const folder = folderFor(entity);
+      await (to === null ? folder.remove(entity, from, null) : folder.rename(entity, from, to));
+    },
+    targets,
+    signal,
+  };
+  return isLook
+    ? { ...(await sink.masking.look(name, asked)), left: [] }
+    : await sink.masking.rewrite(name, asked);
 }

@@ -2,8 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { instant, type Instant } from '../core/clock.ts';
 import { isLikeGlob } from '../core/glob.ts';
 import type { LocalSettings, NoticeKind, NotifySettings } from '../settings/settings.ts';
-import type { Condition, NoticeChanges } from '../sinks/notices.ts';
-import type { NewMessage } from '../sinks/outbox.ts';
+import type { Condition, NewMessage, NoticeChanges } from '../sinks/notices.ts';
 import { counted } from '../telemetry/format.ts';
 import { type Compared, detailOf, detailText, isOfRuns } from './conditions.ts';
 

@@ -9,8 +9,7 @@ import type {
   PublishSettings,
   SinkSettings,
 } from '../settings/settings.ts';
-import type { FoundState } from '../sinks/notices.ts';
-import type { ClaimedMessage } from '../sinks/outbox.ts';
+import type { ClaimedMessage, FoundState } from '../sinks/notices.ts';
 import { openSink } from '../sinks/registry.ts';
 import type { Sink } from '../sinks/sink-access.ts';
 import { type Channels, type ChannelsOptions, mostNoticeMs, openChannels, repeated } from './channels.ts';

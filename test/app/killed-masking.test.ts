@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { maskStored } from '../../src/app/mask-stored.ts';
+import { maskStored } from '../../src/app/purge-records.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';

@@ -1,12 +1,12 @@
-import { maskStored } from '../../app/mask-stored.ts';
-import { cleanTargets } from '../../app/publish-target.ts';
 import {
   lookAtPurge,
+  maskStored,
   purgeRecords,
   type ChosenRecords,
   type PurgeChoice,
   type PurgeTarget,
 } from '../../app/purge-records.ts';
+import { cleanTargets } from '../../app/publish-target.ts';
 import { parseRecordKey } from '../../app/stored-fields.ts';
 import { usage } from '../../core/usage-error.ts';
 import {

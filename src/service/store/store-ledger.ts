@@ -7,9 +7,8 @@ import type { ConnectorId, ConnectorName, EntityName } from '../../core/names.ts
 import type { Definition, Entity } from '../../definitions/definition.ts';
 import type { ChosenEntities } from '../../engine/chosen-entities.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
-import { readConnectors } from '../../sinks/ledger/history/read-connectors.ts';
-import { readFreshness } from '../../sinks/ledger/history/read-overview.ts';
-import { readRuns } from '../../sinks/ledger/history/read-runs.ts';
+import { readConnectors } from '../../sinks/ledger/history/history.ts';
+import { readFreshness, readRuns } from '../../sinks/ledger/history/overview.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { isSinkThere } from '../../sinks/sqlite/open-database.ts';
 import { readSqliteSink } from '../../sinks/sqlite/readers.ts';

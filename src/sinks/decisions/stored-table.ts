@@ -1,5 +1,5 @@
 import { SyncError } from '../../core/errors.ts';
-import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { historyName, type ConnectorName, type EntityName } from '../../core/names.ts';
 import type { Column, EntityTable, FieldType } from '../../core/records.ts';
 
 /** `<connector>__<entity>` with `-` as `_`: unique, because neither name may hold two underscores in a row. */
@@ -125,4 +125,22 @@ export function otherKeyError(
     `The rows of ${connector}/${entity} are keyed by (${stored.key.join(', ')}) and the definition says (${key.join(', ')}): they cannot be compared. Sync first, which says what to do.`,
     { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { connector, entity } },
   );
+}
+
+/** Before the columns of the record, which may grow. */
+export const historyColumns = [
+  { name: '_version', type: 'integer' },
+  { name: '_is_deleted', type: 'boolean' },
+] as const satisfies readonly Column[];
+
+/**
+ * The versions of a table's rows as readers follow them: each once, with the number and the time of its beginning, and
+ * never again. So its end is the beginning of the next version of its key.
+ */
+export function historyTable({ entity, columns, key }: EntityTable): EntityTable {
+  return {
+    entity: historyName(entity),
+    columns: [...historyColumns, ...columns],
+    key: [...key, historyColumns[0].name],
+  };
 }

@@ -9,20 +9,26 @@ import {
   unfinishedCopyError,
   unfinishedRemovalError,
 } from '../acquire-errors.ts';
-import { checkAdoption } from '../decisions/repair-scope.ts';
+import { beginAfresh, checkAdoption } from './repair/resets.ts';
 import type { ConnectorIdentity, Holder } from '../lease.ts';
 import type { RunReport } from '../run-report.ts';
 import type { AdoptedIdentity } from '../repair.ts';
 import { noteAction } from './actions.ts';
 import type { Taken } from './driver.ts';
 import { outsideRun, type HeldConnector, type Ledger } from './ledger.ts';
-import { readCopiedAway, readUnfinishedCopy } from './copies/read-copies.ts';
+import {
+  holdConnector,
+  nameConnector,
+  readCopiedAway,
+  readRemoval,
+  readUnfinishedCopy,
+  rivalOf,
+  storedIdentity,
+  storedOrigins,
+} from './connectors.ts';
 import { forgetRaw } from './raw-rows.ts';
-import { readRemoval } from './repair/read-removal.ts';
-import { beginAfresh } from './repair/resets.ts';
 import { forbidContinuing, insertFailedStart, interruptRunning } from './runs/runs.ts';
 import type { Tx } from '../../sql/database.ts';
-import { holdConnector, nameConnector, rivalOf, storedIdentity, storedOrigins } from './connectors.ts';
 
 /**
  * Takes the connector and marks the runs of a killed holder `interrupted`: what it had not committed is lost with it.

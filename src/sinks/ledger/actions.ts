@@ -6,25 +6,6 @@ import type { Tx } from '../../sql/database.ts';
 import type { Action, ActionName, NotedAction } from '../actions.ts';
 import type { Ledger } from './ledger.ts';
 
-/**
- * `_sync_actions`: what people did to the connectors of a sink, noted in the transaction that does it. `connector` is
- * null where it concerned none alone, `run` names the run that did it or that it was about; `detail` is an object as
- * JSON.
- */
-export const actionsSql = `
-CREATE TABLE _sync_actions (
-  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  at TEXT NOT NULL,
-  who TEXT NOT NULL,
-  action TEXT NOT NULL,
-  connector TEXT,
-  entity TEXT,
-  detail TEXT NOT NULL,
-  run TEXT
-);
-CREATE INDEX _sync_actions_connector ON _sync_actions (connector, id);
-`;
-
 const keptDays = 400;
 const dayMs = 24 * 60 * 60 * 1_000;
 

@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import type { ConnectorName } from '../../core/names.ts';
-import type { StoredOrigin } from '../ledger-reader.ts';
-import type { ConnectorIdentity, Holder, StoredIdentity } from '../lease.ts';
 import { writeJson } from '../../core/json-text.ts';
+import type { ConnectorName } from '../../core/names.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
-import { parseHolder } from '../stored-json.ts';
+import type { CopiedAway, SinkCopies, UnfinishedCopy } from '../copies.ts';
+import type { ConnectorIdentity, Holder, StoredIdentity } from '../lease.ts';
+import type { StoredOrigin } from '../ledger-reader.ts';
+import type { UnfinishedRemoval } from '../repair.ts';
+import { parseCopiedTo, parseHolder } from '../stored-json.ts';
 
 /** False for a connector of which no run could begin so far. */
 export const hasIdentity = `base_url <> ''`;
@@ -117,4 +119,44 @@ export async function holderOf(tx: Tx, connector: ConnectorName): Promise<Holder
     { connector },
   );
   return found === undefined ? null : parseHolder(found);
+}
+
+const unfinishedSql = (): string =>
+  `SELECT connector, source_name AS "from", target_name AS "to", since FROM _sync_copies WHERE finished_at IS NULL`;
+const awaySql = (): string => `SELECT connector, copied_to FROM _sync_connectors WHERE copied_to IS NOT NULL`;
+
+interface AwayRow {
+  readonly connector: ConnectorName;
+  readonly copiedTo: string;
+}
+
+/** The copy that would have to be completed before the connector may be used; null where there is none. */
+export async function readUnfinishedCopy(tx: Tx, connector: ConnectorName): Promise<UnfinishedCopy | null> {
+  const sql = `${unfinishedSql()} AND connector = :connector`;
+  return (await tx.first<UnfinishedCopy>(sql, { connector })) ?? null;
+}
+
+/** The sink that the connector was copied to, where its syncs continue; null where they continue in this one. */
+export async function readCopiedAway(tx: Tx, connector: ConnectorName): Promise<CopiedAway | null> {
+  const row = await tx.first<AwayRow>(`${awaySql()} AND connector = :connector`, { connector });
+  return row === undefined ? null : copiedAway(row);
+}
+
+export async function readCopies(tx: Tx): Promise<SinkCopies> {
+  const unfinished = await tx.rows<UnfinishedCopy>(unfinishedSql());
+  const away = (await tx.rows<AwayRow>(awaySql())).map(copiedAway);
+  return {
+    unfinished: new Map(unfinished.map((one) => [one.connector, one])),
+    away: new Map(away.map((one) => [one.connector, one])),
+  };
+}
+
+function copiedAway({ connector, copiedTo }: AwayRow): CopiedAway {
+  return { connector, ...parseCopiedTo(copiedTo) };
+}
+
+/** A removal of the connector that is not complete; null where there is none. */
+export async function readRemoval(tx: Tx, connector: ConnectorName): Promise<UnfinishedRemoval | null> {
+  const sql = `SELECT connector, since, rows FROM _sync_removals WHERE connector = :connector`;
+  return (await tx.first<UnfinishedRemoval>(sql, { connector })) ?? null;
 }

@@ -2,24 +2,7 @@ import { instant, type Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
 import type { DayOfEntity } from '../ledger-reader.ts';
-
-/**
- * `_sync_days`: what became of an entity's rows on each day of UTC (`2026-03-01`), in runs of every kind. `added`:
- * rows that were stored for the first time, those of the first load included. `changed`: rows whose content is another
- * one. `deleted` and `revived`: tombstones that were set and taken back.
- */
-export const daysSql = `
-CREATE TABLE _sync_days (
-  connector TEXT NOT NULL,
-  entity TEXT NOT NULL,
-  day TEXT NOT NULL,
-  added BIGINT NOT NULL,
-  changed BIGINT NOT NULL,
-  deleted BIGINT NOT NULL,
-  revived BIGINT NOT NULL,
-  PRIMARY KEY (connector, entity, day)
-) WITH (fillfactor = 50);
-`;
+import type { RowsOf } from '../run-report.ts';
 
 /** More than a year, so that a day can be compared with the same one a year before. */
 const keptDays = 400;
@@ -78,4 +61,72 @@ export async function readDays(
      WHERE day >= :since ${which} ORDER BY connector, entity, day`,
     { since, ...(only === undefined ? {} : { only }) },
   );
+}
+
+/** The hour in which rows come and go: `2026-03-01T10`. */
+export function hourOf(at: Instant): string {
+  return at.slice(0, '2026-03-01T10'.length);
+}
+
+/** The first hour of the last day. It is counted whole: a limit for up to 25 hours holds for every 24 hours. */
+export function firstHourOfDay(now: Instant): string {
+  return hourOf(instant(Date.parse(now) - dayMs));
+}
+
+interface DayChanges {
+  readonly added: number;
+  readonly deleted: number;
+}
+
+/**
+ * `_sync_hours`: what came and went of an entity's rows in the last 24 hours, to the hour, so that the number of its
+ * rows 24 hours ago follows from that of now without reading them. The window begins with a whole hour and is up to 25
+ * hours long: a limit for it holds for every 24 hours.
+ *
+ * `added`: rows that were inserted or revived (`noteStored` leaves those of an entity's first chain out). `deleted`:
+ * rows whose delete a guard let pass; what a person allowed is left out: it counts neither as deleted nor as stored
+ * before. Each entity once.
+ */
+export function noteInDay(
+  tx: Tx,
+  connector: ConnectorName,
+  kind: keyof DayChanges,
+  changed: readonly RowsOf[],
+  now: Instant,
+): void {
+  const noted = changed.filter(({ rows }) => rows > 0);
+  if (noted.length === 0) return;
+  tx.put(
+    `INSERT INTO _sync_hours AS h (connector, entity, hour, added, deleted)
+     SELECT CAST(:connector AS text), v.entity, CAST(:hour AS text), v.added, v.deleted
+     FROM {v: entity text, added bigint, deleted bigint} ORDER BY v.entity
+     ON CONFLICT (connector, entity, hour) DO UPDATE SET added = h.added + excluded.added, deleted = h.deleted + excluded.deleted`,
+    {
+      connector,
+      hour: hourOf(now),
+      v: noted.map(({ entity, rows }) => ({ entity, added: 0, deleted: 0, [kind]: rows })),
+    },
+  );
+}
+
+/** Within the window; entities of which nothing came or went are left out. */
+export async function dayChanges(
+  tx: Tx,
+  connector: ConnectorName,
+  now: Instant,
+): Promise<ReadonlyMap<EntityName, DayChanges>> {
+  const rows = await tx.rows<DayChanges & { readonly entity: EntityName }>(
+    `SELECT entity, CAST(sum(added) AS bigint) AS added, CAST(sum(deleted) AS bigint) AS deleted
+     FROM _sync_hours WHERE connector = :connector AND hour >= :hour GROUP BY entity`,
+    { connector, hour: firstHourOfDay(now) },
+  );
+  return new Map(rows.map(({ entity, added, deleted }) => [entity, { added, deleted }]));
+}
+
+/** Drops what is older than the window. */
+export function pruneDay(tx: Tx, connector: ConnectorName, now: Instant): void {
+  tx.put(`DELETE FROM _sync_hours WHERE connector = :connector AND hour < :hour`, {
+    connector,
+    hour: firstHourOfDay(now),
+  });
 }

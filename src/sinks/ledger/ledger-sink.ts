@@ -15,17 +15,15 @@ import { ledgerCopies } from './copies/ledger-copies.ts';
 import { ledgerDeletes } from './deletes/ledger-deletes.ts';
 import { ledgerFiles } from './downloads/ledger-files.ts';
 import { ledgerDrift } from './drift/note-drift.ts';
-import { ledgerReader } from './history/history.ts';
-import { readDoubted, readUnconfirmed, type OfListings } from './history/doubted-listings.ts';
+import { ledgerReader, readDoubted, readUnconfirmed, type OfListings } from './history/history.ts';
 import { long, type Commit, type HeldConnector, type InLease, type Ledger } from './ledger.ts';
 import { ledgerMasking } from './masking.ts';
 import { ledgerNotices } from './notices/ledger-notices.ts';
-import { findLeftovers, left, nextPartitions, setWalkAside } from './partitions/next-partitions.ts';
+import { findLeftovers, left, nextPartitions, setWalkAside } from './partitions/due-partitions.ts';
 import { ledgerPurges } from './purges/ledger-purges.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
-import { finishRun } from './runs/finish.ts';
+import { finishRun, startRun } from './runs/ledger-runs.ts';
 import { dropPauses, requestCancel, writePauses } from './runs/runs.ts';
-import { startRun } from './runs/start-run.ts';
 import { ledgerStoredKeys } from './stored-keys.ts';
 
 /** A sink over a database: records and ledger are stored and committed together. */

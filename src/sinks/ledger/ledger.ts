@@ -9,7 +9,7 @@ import type { PlannedTable } from './planned-table.ts';
 import type { Stamp } from './record-table.ts';
 import type { RawRows } from './raw-rows.ts';
 import type { SeenRows } from './seen-rows.ts';
-import type { Withholding } from './purges/withhold.ts';
+import type { Withholding } from './purges/purge-notes.ts';
 
 /** No record is written outside a run, so no run stands beside one. */
 export const noRun = '' as RunId;

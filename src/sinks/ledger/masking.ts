@@ -17,14 +17,13 @@ import { storedIdentity } from './connectors.ts';
 import { numbered, type Taken } from './driver.ts';
 import { outsideRun, type Ledger } from './ledger.ts';
 import { nothingOlder, readMasks } from './masks.ts';
-import { isClearPosition } from './partitions/keeping.ts';
-import { transitions } from './partitions/transitions.ts';
+import { isClearPosition, transitions } from './partitions/transitions.ts';
 import { completeSteps, noteSteps } from './purges/complete-steps.ts';
 import { purging } from './purges/ledger-purges.ts';
 import { emptyRaw } from './raw-rows.ts';
 import { resetEntity } from './repair/resets.ts';
 import { renewTable, wholeTables, type WholeTable } from './tables.ts';
-import { countVersions } from './versions/closed-versions.ts';
+import { countVersions } from './versions/versions.ts';
 
 /** Rows of a transaction. */
 const rowsAtOnce = 500;

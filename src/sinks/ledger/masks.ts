@@ -5,23 +5,6 @@ import type { PlannedMask, StoredMask } from '../masks.ts';
 import type { RunPlan } from '../sink.ts';
 
 /**
- * `_sync_masks`: by which mask an entity's records are stored. `mask` changes with its rules and its key, `key_id` says
- * which key that is; `since`: when the first run with it began, null where nothing was stored before it; `read_at`:
- * when the entity had been read whole with it.
- */
-export const masksSql = `
-CREATE TABLE _sync_masks (
-  connector TEXT NOT NULL,
-  entity TEXT NOT NULL,
-  mask TEXT NOT NULL,
-  key_id TEXT NOT NULL,
-  since TEXT,
-  read_at TEXT,
-  PRIMARY KEY (connector, entity)
-);
-`;
-
-/**
  * Before the run's tables are made: an entity without one has nothing stored yet. Gives the entities that have other
  * masks than before.
  */

@@ -1,29 +1,10 @@
 import type { Instant } from '../../core/clock.ts';
 import { knownOrMade } from '../../core/known-or-made.ts';
 import type { ConnectorName, EntityName, OfEntity } from '../../core/names.ts';
+import type { PreparedRecord } from '../../core/records.ts';
 import { ask, put, type Tx } from '../../sql/database.ts';
 import type { RawRecord, SameRow } from '../stored-keys.ts';
 import type { PlannedTable } from './planned-table.ts';
-import { blockBytes, chunkOf, holds, slotOf, tagAt, tagOf, writeSlot, type OfBytes } from './raw-slots.ts';
-
-/**
- * `_sync_raw`: from which bytes rows were stored; `raw-slots.ts` says what the hashes of a chunk are. PostgreSQL
- * keeps rows of 2 KiB in the table itself; a page of 8 KiB holds two, and room for a new version.
- */
-export const rawSql = `
-CREATE TABLE _sync_raw (
-  connector TEXT NOT NULL,
-  entity TEXT NOT NULL,
-  chunk BIGINT NOT NULL,
-  hashes BYTEA NOT NULL,
-  replaced_at TEXT,
-  UNIQUE (connector, entity, chunk)
-) WITH (fillfactor = 70);
-ALTER TABLE _sync_raw ALTER COLUMN connector SET STORAGE PLAIN;
-ALTER TABLE _sync_raw ALTER COLUMN entity SET STORAGE PLAIN;
-ALTER TABLE _sync_raw ALTER COLUMN hashes SET STORAGE PLAIN;
-ALTER TABLE _sync_raw ALTER COLUMN replaced_at SET STORAGE PLAIN;
-`;
 
 /** 1 MiB of blocks stays in memory between transactions: rows of 65,536 neighbours. */
 const keptBlocks = 512;
@@ -243,4 +224,54 @@ export async function emptyRaw(tx: Tx, of: OfEntity, rows: readonly number[]): P
     if (hashes !== undefined) writeSlot(hashes, slotOf(row), { hash: '', volatileHash: null });
   }
   if (v.length > 0) putBlocks(tx, { connector: of.connector, v });
+}
+
+/** A row's slot has 12 bytes of `PreparedRecord.raw`, then 4 of the hashes that the row had then. Empty: zeros. */
+const slotBytes = 16;
+const rawBytes = 12;
+const rowsPerBlock = 128;
+export const blockBytes = rowsPerBlock * slotBytes;
+
+export type OfBytes = Pick<PreparedRecord, 'raw' | 'hash' | 'volatileHash'>;
+
+export function chunkOf(row: number): number {
+  return Math.floor(row / rowsPerBlock);
+}
+
+/** Where the row's slot begins in its block. */
+export function slotOf(row: number): number {
+  return (row % rowsPerBlock) * slotBytes;
+}
+
+/** 32 bits of both hashes: another content and other volatile fields differ from the remembered ones. */
+export function tagOf({ hash, volatileHash }: Omit<OfBytes, 'raw'>): number {
+  const [content, volatile] = [hash, volatileHash ?? '0'].map((one) => Number.parseInt(one.slice(0, 8), 16));
+  return ((content ?? 0) ^ (volatile ?? 0)) >>> 0;
+}
+
+export function tagAt(hashes: Buffer, slot: number): number {
+  return hashes.readUInt32BE(slot + rawBytes);
+}
+
+export function holds(hashes: Buffer, slot: number, record: OfBytes): boolean {
+  return (
+    record.raw !== undefined &&
+    tagAt(hashes, slot) === tagOf(record) &&
+    hashes.toString('latin1', slot, slot + rawBytes) === record.raw.slice(0, rawBytes)
+  );
+}
+
+const emptySlot = Buffer.alloc(slotBytes);
+
+/** False where the slot had these bytes. */
+export function writeSlot(hashes: Buffer, slot: number, record: OfBytes): boolean {
+  if (record.raw === undefined) {
+    if (hashes.compare(emptySlot, 0, slotBytes, slot, slot + slotBytes) === 0) return false;
+    emptySlot.copy(hashes, slot);
+    return true;
+  }
+  if (holds(hashes, slot, record)) return false;
+  hashes.write(record.raw, slot, rawBytes, 'latin1');
+  hashes.writeUInt32BE(tagOf(record), slot + rawBytes);
+  return true;
 }

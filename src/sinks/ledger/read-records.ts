@@ -3,8 +3,7 @@ import { entityOfHistory, type ConnectorName, type EntityName, type RunId } from
 import { keyTextOf, type EntityTable } from '../../core/records.ts';
 import { cellOf, type Cells, type Snapshot, type Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
-import { historyColumns, historyTable } from '../decisions/history-table.ts';
-import { otherKeyError } from '../decisions/stored-table.ts';
+import { historyColumns, historyTable, otherKeyError } from '../decisions/stored-table.ts';
 import type { KeyAndHash, StoredRecord } from '../record-reader.ts';
 import type { LedgerDriver, RecordTables } from './driver.ts';
 import { ledgerReader } from './history/history.ts';

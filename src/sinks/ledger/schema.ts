@@ -1,29 +1,106 @@
-import { actionsSql } from './actions.ts';
-import { copiesSql } from './copies/read-copies.ts';
-import { daysSql } from './days.ts';
-import { downloadsSql } from './downloads/ledger-files.ts';
-import { masksSql } from './masks.ts';
-import { noticesSql } from './notices/ledger-notices.ts';
-import { rawSql } from './raw-rows.ts';
-import { removalsSql } from './repair/read-removal.ts';
-import { partitionsSql } from './partitions/partitions-sql.ts';
-import { retainedSql } from './purges/retained.ts';
-import { purgesSql } from './purges/purge-notes.ts';
-import { versionsSql } from './versions/versions.ts';
-import { seenSql } from './seen-rows.ts';
-import { progressSql } from './shown-progress.ts';
-
 /**
- * `as_of` of a table is when the newest chain began that read all of it; `last_row` is the newest row number, `rows`
- * counts tombstones as well, `deleted` counts them alone; `adopted_at`: since when the rows are taken for those of a
- * new address, and no full run has agreed yet; `taken_over` is the newest chain that began in the middle of a
- * partition, where an earlier one had stopped; `first_origin`: the chain that stored the first rows; `table_id` is
- * random, and changes when the table is dropped and created again; `described` is what the definition says of it for
- * people, and `current_view` its view of current rows, null where there is none; `copied_to` of a connector says into
- * which sink it was copied and when: its syncs continue there; `raw_key` is
+ * The ledger's tables, but for those in which a database counts changes and says who holds a connector: those are its
+ * driver's. The text is PostgreSQL's; `src/sinks/sqlite/schema.ts` says it for SQLite. Texts compare by their bytes,
+ * flags are 0 and 1.
+ *
+ * `_sync_tables`, `_sync_connectors`: `as_of` of a table is when the newest chain began that read all of it; `last_row`
+ * is the newest row number, `rows` counts tombstones as well, `deleted` counts them alone; `adopted_at`: since when the
+ * rows are taken for those of a new address, and no full run has agreed yet; `taken_over` is the newest chain that
+ * began in the middle of a partition, where an earlier one had stopped; `first_origin`: the chain that stored the first
+ * rows; `table_id` is random, and changes when the table is dropped and created again; `described` is what the
+ * definition says of it for people, and `current_view` its view of current rows, null where there is none; `copied_to`
+ * of a connector says into which sink it was copied and when: its syncs continue there; `raw_key` is
  * `StartedRun.rawKey`, null until the connector is held next.
+ *
+ * `_sync_runs`, `_sync_counts`: `resume_at` is taken out of the report when that is written, `depth_limited` out of the
+ * counts: reports are long, and read by people.
+ *
+ * `_sync_partitions`. What a partition is known by: `backfill`, the window of the backfill that it belongs to ('' for a
+ * living one); `base`, the living partition whose rows a backfill's stores; `tree`, the partition whose tree this
+ * listing lies in; `parent_*`, the record that led to it. `origin`: the chain of runs that found it last, by the number
+ * of its first run.
+ *
+ * Its walk: `due_since` (null: not due), `mode`, `ready` (this chain of runs walks it), `listed` (its own listing is
+ * read, listings inside its tree are not), `set_aside_run` (its walk failed in that run); `gone` is a `standing`.
+ * `position`, `failure` and `ready` are set only while it is due; a fresh start alone keeps a position for when the
+ * root is found again. `midway`: the walk began where one of an earlier chain had stopped.
+ *
+ * What its walks proved: `marker` is the parent's change value at the last seal, `found_marker` at the last finding
+ * (null: not settled). `sealed_scope`: under which definition, and of what leads to others under which choices, it was
+ * sealed; what was concluded then holds only for runs that read the same. `absence`: what the walks of this chain prove
+ * of rows that they did not meet; `full_at`: when the chain began whose full walk has been swept; `sweep_origin`: the
+ * chain whose full walk is to be swept, from row `swept_to` on; `full_origin`: the chain that last walked it in full.
+ *
+ * Texts that may be long are looked up by their hashes: `params_hash`, `parent_hash`. `failure_code` is taken out of
+ * `failure`, `last_page_size` and `last_page_records` out of `proof`. A position is written with every commit: out of
+ * line, each time would cost its length again.
+ *
+ * `_sync_seen`: which rows a chain of runs has met. A chunk is written with every commit: out of line, it would cost
+ * more.
+ *
+ * `_sync_raw`: from which bytes rows were stored; `raw-slots.ts` says what the hashes of a chunk are. PostgreSQL keeps
+ * rows of 2 KiB in the table itself; a page of 8 KiB holds two, and room for a new version.
+ *
+ * `_sync_also`: rows met in partitions besides their owner; `origin` is the chain that met them there last.
+ * `_sync_missing`: live rows that a full walk did not meet; `missed`: by how many chains' walks in a row, `origin` the
+ * last of them, `since` when the first of them began; `gone_run`: the run in which `get` found nothing. `_sync_drift`:
+ * undeclared and misfitting fields; `is_refused`: only in quarantined records so far. `_sync_windows`: windows of
+ * backfills that are done.
+ *
+ * `_sync_hours`: how many of an entity's rows came and went in each hour (`2026-03-01T10`) of the last day: rows that
+ * were stored or revived, without those of the chain that stored the entity's first ones (`_sync_tables.first_origin`),
+ * and rows that were deleted without a person's permission. At most 26 rows of an entity.
+ *
+ * `_sync_copies`: connectors that were copied into this sink from another one: `source_name` is that sink's name in the
+ * config and `target_name` that of this one, `state` stands for what was copied, `runs` and `partitions` are added to
+ * numbers of the source, `done` is how many tables are copied. While `finished_at` is null, the connector's rows in
+ * other tables count for nothing: it has none in `_sync_connectors` and `_sync_tables`.
+ *
+ * `_sync_downloads`: the files of records, one row per record that has or had one, found by the hash of its key, which
+ * may be long. `params` to `size` is what its record says, `version` 32 hex digits; `gone`: `tombstoned` as its record
+ * is, or `unsaid` where the record no longer names a file; `is_wanted`: `gone` is null, and `stored_version` is another
+ * one than `version`. `file` to `stored_run` is what the folder has; `stored_version` is null again as soon as another
+ * version is wanted. `replaced`: a name to be removed, which an earlier version had.
+ *
+ * `_sync_days`: what became of an entity's rows on each day of UTC (`2026-03-01`), in runs of every kind. `added`: rows
+ * that were stored for the first time, those of the first load included. `changed`: rows whose content is another one.
+ * `deleted` and `revived`: tombstones that were set and taken back.
+ *
+ * `_sync_actions`: what people did to the connectors of a sink, noted in the transaction that does it. `connector` is
+ * null where it concerned none alone, `run` names the run that did it or that it was about; `detail` is an object as
+ * JSON.
+ *
+ * `_sync_conditions`: what was found to be wrong when it was last compared. `connector` is '' where a condition
+ * concerns none alone, `subject` is an entity, a field or a target, or ''.
+ *
+ * `_sync_outbox`: messages that were not delivered yet, those of a channel in the order of their `id`. Times in
+ * milliseconds are by the clock that all processes of the sink share (`LedgerDriver.alone`); `notice` is the message's
+ * id for its receiver. A message that was given up has `given_up_at`, and stays for a month.
+ *
+ * `_sync_versions`: entities whose rows have versions. `since`: from then on every one is kept, until `ended_at` where
+ * that was switched off; those that were kept stay.
+ *
+ * `_sync_progress`: how far the run in progress of a connector is, as its process shows it to people. Written with its
+ * pages and removed when it ends; nothing else reads it.
+ *
+ * `_sync_removals`: connectors that are being removed with their data: `entities` are those that had a table, `rows`
+ * how many rows those had. While a connector is here, it has no row in `_sync_connectors` and `_sync_tables`, what
+ * other tables have of it counts for nothing, and no process may use it.
+ *
+ * `_sync_purged`: a record that was purged, by the HMAC of its entity and key; `seq` is the newest change number at
+ * that time, so that later lines of the record are not taken for purged ones; `is_asked` 0: it went as one below a
+ * record that was asked for. `_sync_purge_keys`: the secret of the connector's HMACs. `_sync_purge_work`: what purges
+ * have left to do, such as files to be rewritten.
+ *
+ * `_sync_retained`: what became of an entity's old rows. Deletes up to the change number `complete_after` may have been
+ * removed: readers of later changes miss nothing. `checked_at`: when a run looked for what is too old last, `withheld`:
+ * how much of that a guard kept.
+ *
+ * `_sync_masks`: by which mask an entity's records are stored. `mask` changes with its rules and its key, `key_id` says
+ * which key that is; `since`: when the first run with it began, null where nothing was stored before it; `read_at`:
+ * when the entity had been read whole with it.
  */
-const tablesSql = `
+export const ledgerSql = `
 CREATE TABLE _sync_connectors (
   connector TEXT PRIMARY KEY,
   base_url TEXT NOT NULL,
@@ -56,13 +133,7 @@ CREATE TABLE _sync_tables (
   current_view TEXT,
   PRIMARY KEY (connector, entity)
 ) WITH (fillfactor = 50);
-`;
 
-/**
- * `resume_at` is taken out of the report when that is written, `depth_limited` out of the counts: reports are long, and
- * read by people.
- */
-const runsSql = `
 CREATE TABLE _sync_runs (
   number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   run TEXT NOT NULL UNIQUE,
@@ -102,16 +173,87 @@ CREATE TABLE _sync_counts (
   depth_limited BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (run, entity)
 ) WITH (fillfactor = 50);
-`;
 
-/**
- * `_sync_also`: rows met in partitions besides their owner; `origin` is the chain that met them there last.
- * `_sync_missing`: live rows that a full walk did not meet; `missed`: by how many chains' walks in a row, `origin` the
- * last of them, `since` when the first of them began; `gone_run`: the run in which `get` found nothing. `_sync_drift`:
- * undeclared and misfitting fields; `is_refused`: only in quarantined records so far. `_sync_windows`: windows of
- * backfills that are done.
- */
-const deletesSql = `
+CREATE TABLE _sync_partitions (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  params TEXT NOT NULL,
+  params_hash BYTEA NOT NULL,
+  backfill TEXT NOT NULL DEFAULT '',
+  base BIGINT,
+  inject TEXT NOT NULL,
+  rank INTEGER NOT NULL,
+  tree BIGINT,
+  tree_depth INTEGER,
+  parent_entity TEXT,
+  parent_key TEXT,
+  parent_hash BYTEA,
+  origin BIGINT NOT NULL,
+  found_at TEXT NOT NULL,
+  due_since TEXT,
+  ready INTEGER NOT NULL,
+  listed INTEGER NOT NULL,
+  mode TEXT,
+  position TEXT,
+  midway INTEGER NOT NULL DEFAULT 0,
+  watermark TEXT,
+  marker TEXT,
+  found_marker TEXT,
+  sealed_at TEXT,
+  sealed_run TEXT,
+  sealed_scope TEXT,
+  proof TEXT,
+  last_page_size BIGINT,
+  last_page_records BIGINT,
+  absence TEXT,
+  full_at TEXT,
+  full_origin BIGINT,
+  sweep_origin BIGINT,
+  swept_to BIGINT NOT NULL DEFAULT 0,
+  gone INTEGER NOT NULL DEFAULT 0,
+  set_aside_run TEXT,
+  failure TEXT,
+  failure_code TEXT,
+  failed_at TEXT,
+  UNIQUE (connector, entity, params_hash, backfill)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+ALTER TABLE _sync_partitions ALTER COLUMN position SET STORAGE MAIN;
+CREATE INDEX _sync_partitions_ready ON _sync_partitions (connector, backfill, rank DESC, id) WHERE ready = 1;
+CREATE INDEX _sync_partitions_overdue ON _sync_partitions (connector, backfill, sealed_at NULLS FIRST, rank DESC, id) WHERE ready = 1;
+CREATE INDEX _sync_partitions_due ON _sync_partitions (connector, entity, id) WHERE due_since IS NOT NULL;
+CREATE INDEX _sync_partitions_aged ON _sync_partitions (connector, entity, full_at) WHERE due_since IS NULL;
+CREATE INDEX _sync_partitions_set_aside ON _sync_partitions (connector) WHERE set_aside_run IS NOT NULL;
+CREATE INDEX _sync_partitions_found ON _sync_partitions (connector, found_at, id) WHERE due_since IS NULL;
+CREATE INDEX _sync_partitions_tree ON _sync_partitions (tree) WHERE tree IS NOT NULL;
+CREATE INDEX _sync_partitions_parent ON _sync_partitions (connector, parent_entity, parent_hash) WHERE parent_hash IS NOT NULL;
+CREATE INDEX _sync_partitions_sweep ON _sync_partitions (connector, sweep_origin, id) WHERE sweep_origin IS NOT NULL;
+CREATE INDEX _sync_partitions_window ON _sync_partitions (connector, backfill) WHERE backfill <> '';
+CREATE INDEX _sync_partitions_gone ON _sync_partitions (connector, id) WHERE gone = 1;
+
+CREATE TABLE _sync_seen (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  origin BIGINT NOT NULL,
+  chunk BIGINT NOT NULL,
+  bits BYTEA NOT NULL,
+  UNIQUE (connector, entity, origin, chunk)
+) WITH (fillfactor = 50);
+ALTER TABLE _sync_seen ALTER COLUMN bits SET STORAGE PLAIN;
+
+CREATE TABLE _sync_raw (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  chunk BIGINT NOT NULL,
+  hashes BYTEA NOT NULL,
+  replaced_at TEXT,
+  UNIQUE (connector, entity, chunk)
+) WITH (fillfactor = 70);
+ALTER TABLE _sync_raw ALTER COLUMN connector SET STORAGE PLAIN;
+ALTER TABLE _sync_raw ALTER COLUMN entity SET STORAGE PLAIN;
+ALTER TABLE _sync_raw ALTER COLUMN hashes SET STORAGE PLAIN;
+ALTER TABLE _sync_raw ALTER COLUMN replaced_at SET STORAGE PLAIN;
+
 CREATE TABLE _sync_also (
   connector TEXT NOT NULL,
   entity TEXT NOT NULL,
@@ -162,14 +304,7 @@ CREATE TABLE _sync_windows (
   finished_at TEXT NOT NULL,
   PRIMARY KEY (connector, backfill, "window")
 );
-`;
 
-/**
- * How many of an entity's rows came and went in each hour (`2026-03-01T10`) of the last day: rows that were stored or
- * revived, without those of the chain that stored the entity's first ones (`_sync_tables.first_origin`), and rows that
- * were deleted without a person's permission. At most 26 rows of an entity.
- */
-const hoursSql = `
 CREATE TABLE _sync_hours (
   connector TEXT NOT NULL,
   entity TEXT NOT NULL,
@@ -178,9 +313,21 @@ CREATE TABLE _sync_hours (
   deleted BIGINT NOT NULL,
   PRIMARY KEY (connector, entity, hour)
 );
-`;
 
-const quarantineSql = `
+CREATE TABLE _sync_copies (
+  connector TEXT PRIMARY KEY,
+  source_name TEXT NOT NULL,
+  target_name TEXT NOT NULL,
+  state TEXT NOT NULL,
+  entities TEXT NOT NULL,
+  runs BIGINT NOT NULL,
+  partitions BIGINT NOT NULL,
+  done BIGINT NOT NULL,
+  holder TEXT NOT NULL,
+  since TEXT NOT NULL,
+  finished_at TEXT
+);
+
 CREATE TABLE _sync_quarantine (
   id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   connector TEXT NOT NULL,
@@ -194,34 +341,151 @@ CREATE TABLE _sync_quarantine (
   last_run TEXT NOT NULL,
   UNIQUE (connector, entity, content_hash)
 );
-`;
 
-/**
- * The ledger's tables, but for those in which a database counts changes and says who holds a connector: those are its
- * driver's. The text is PostgreSQL's; `src/sinks/sqlite/schema.ts` says it for SQLite. Texts compare by their bytes,
- * flags are 0 and 1.
- */
-export const ledgerSql = [
-  tablesSql,
-  runsSql,
-  partitionsSql,
-  seenSql,
-  rawSql,
-  deletesSql,
-  hoursSql,
-  copiesSql,
-  quarantineSql,
-  downloadsSql,
-  daysSql,
-  actionsSql,
-  noticesSql,
-  versionsSql,
-  progressSql,
-  removalsSql,
-  purgesSql,
-  retainedSql,
-  masksSql,
-].join('');
+CREATE TABLE _sync_downloads (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  key TEXT NOT NULL,
+  key_hash BYTEA NOT NULL,
+  params TEXT NOT NULL,
+  version TEXT NOT NULL,
+  name TEXT,
+  content_type TEXT,
+  size BIGINT,
+  gone TEXT,
+  is_wanted INTEGER NOT NULL,
+  file TEXT,
+  bytes BIGINT,
+  sha256 TEXT,
+  stored_type TEXT,
+  stored_version TEXT,
+  stored_at TEXT,
+  stored_run TEXT,
+  replaced TEXT,
+  failure TEXT,
+  failed_at TEXT,
+  failed_run TEXT,
+  UNIQUE (connector, entity, key_hash)
+);
+CREATE INDEX _sync_downloads_wanted ON _sync_downloads (connector, entity, failed_at NULLS FIRST, id) WHERE is_wanted = 1;
+CREATE INDEX _sync_downloads_replaced ON _sync_downloads (connector) WHERE replaced IS NOT NULL;
+
+CREATE TABLE _sync_days (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  day TEXT NOT NULL,
+  added BIGINT NOT NULL,
+  changed BIGINT NOT NULL,
+  deleted BIGINT NOT NULL,
+  revived BIGINT NOT NULL,
+  PRIMARY KEY (connector, entity, day)
+) WITH (fillfactor = 50);
+
+CREATE TABLE _sync_actions (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  at TEXT NOT NULL,
+  who TEXT NOT NULL,
+  action TEXT NOT NULL,
+  connector TEXT,
+  entity TEXT,
+  detail TEXT NOT NULL,
+  run TEXT
+);
+CREATE INDEX _sync_actions_connector ON _sync_actions (connector, id);
+
+CREATE TABLE _sync_conditions (
+  connector TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  since TEXT NOT NULL,
+  detail TEXT NOT NULL,
+  PRIMARY KEY (connector, kind, subject)
+);
+
+CREATE TABLE _sync_outbox (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  notice TEXT NOT NULL,
+  channel TEXT NOT NULL,
+  connector TEXT,
+  kind TEXT NOT NULL,
+  at TEXT NOT NULL,
+  payload TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  next_ms BIGINT NOT NULL,
+  claimed_until_ms BIGINT NOT NULL,
+  claim TEXT,
+  last_error TEXT,
+  given_up_at TEXT
+);
+CREATE INDEX _sync_outbox_channel ON _sync_outbox (channel, id) WHERE given_up_at IS NULL;
+
+CREATE TABLE _sync_versions (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  since TEXT NOT NULL,
+  ended_at TEXT,
+  PRIMARY KEY (connector, entity)
+);
+
+CREATE TABLE _sync_progress (
+  connector TEXT PRIMARY KEY,
+  run TEXT NOT NULL,
+  shown TEXT NOT NULL
+) WITH (fillfactor = 50);
+
+CREATE TABLE _sync_removals (
+  connector TEXT PRIMARY KEY,
+  since TEXT NOT NULL,
+  entities TEXT NOT NULL,
+  rows BIGINT NOT NULL
+);
+
+CREATE TABLE _sync_purged (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  mac BYTEA NOT NULL,
+  seq BIGINT NOT NULL,
+  at TEXT NOT NULL,
+  who TEXT NOT NULL,
+  can_return INTEGER NOT NULL,
+  is_asked INTEGER NOT NULL,
+  PRIMARY KEY (connector, entity, mac)
+);
+
+CREATE TABLE _sync_purge_keys (
+  connector TEXT NOT NULL,
+  secret TEXT NOT NULL,
+  PRIMARY KEY (connector)
+);
+
+CREATE TABLE _sync_purge_work (
+  connector TEXT NOT NULL,
+  step TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  since TEXT NOT NULL,
+  PRIMARY KEY (connector, step, entity)
+);
+
+CREATE TABLE _sync_retained (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  complete_after BIGINT NOT NULL,
+  checked_at TEXT,
+  withheld BIGINT NOT NULL DEFAULT 0,
+  PRIMARY KEY (connector, entity)
+);
+
+CREATE TABLE _sync_masks (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  mask TEXT NOT NULL,
+  key_id TEXT NOT NULL,
+  since TEXT,
+  read_at TEXT,
+  PRIMARY KEY (connector, entity)
+);
+`;
 
 /**
  * Migrations of the ledger's tables for sinks of released versions: the first one leads from version 1 to 2, and each

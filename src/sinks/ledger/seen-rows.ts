@@ -2,22 +2,6 @@ import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { ask, put, type Tx } from '../../sql/database.ts';
 import { knownOrMade } from '../../core/known-or-made.ts';
 
-/**
- * `_sync_seen`: which rows a chain of runs has met. A chunk is written with every
- * commit: out of line, it would cost more.
- */
-export const seenSql = `
-CREATE TABLE _sync_seen (
-  connector TEXT NOT NULL,
-  entity TEXT NOT NULL,
-  origin BIGINT NOT NULL,
-  chunk BIGINT NOT NULL,
-  bits BYTEA NOT NULL,
-  UNIQUE (connector, entity, origin, chunk)
-) WITH (fillfactor = 50);
-ALTER TABLE _sync_seen ALTER COLUMN bits SET STORAGE PLAIN;
-`;
-
 /** A chunk's first half says which rows were met, the second which of them in their owner. */
 const chunkBytes = 1_024;
 const ownerHalf = chunkBytes / 2;

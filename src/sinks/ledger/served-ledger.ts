@@ -2,9 +2,17 @@ import { SyncError } from '../../core/errors.ts';
 import type { Tx } from '../../sql/database.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import { readDays } from './days.ts';
-import { readFreshness, readPause, readPauses } from './history/read-overview.ts';
-import { readLastRun, readRecentRuns } from './history/read-runs.ts';
-import { renewOverview, type KnownOverview, type LastCommits, type Overview } from './known-overview.ts';
+import {
+  readFreshness,
+  readLastRun,
+  readPause,
+  readPauses,
+  readRecentRuns,
+  renewOverview,
+  type KnownOverview,
+  type LastCommits,
+  type Overview,
+} from './history/overview.ts';
 
 /** The sink behind a ledger that is served for days. */
 export interface ServedSink extends AsyncDisposable {

@@ -2,18 +2,6 @@ import type { ConnectorName, RunId } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
 import type { PageCommit } from '../sink.ts';
 
-/**
- * `_sync_progress`: how far the run in progress of a connector is, as its process shows it to people. Written with its
- * pages and removed when it ends; nothing else reads it.
- */
-export const progressSql = `
-CREATE TABLE _sync_progress (
-  connector TEXT PRIMARY KEY,
-  run TEXT NOT NULL,
-  shown TEXT NOT NULL
-) WITH (fillfactor = 50);
-`;
-
 /** What the newest of the pages that say something say. */
 export function noteProgress(
   tx: Tx,

@@ -1,7 +1,6 @@
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName, OfEntities, OfEntity, RunId } from '../../core/names.ts';
-import { noteInDay } from './day-account.ts';
-import { noteInDays } from './days.ts';
+import { noteInDay, noteInDays } from './days.ts';
 import type { Tx } from '../../sql/database.ts';
 
 /* `_sync_tables`: the numbers of each entity's rows, how many there are, and how old they are at most. */

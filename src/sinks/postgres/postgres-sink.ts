@@ -5,12 +5,22 @@ import { processUser } from '../actions.ts';
 import { numbered } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
-import { valuedTables } from '../ledger/purges/valued-tables.ts';
 import { newestSeq, raiseSeq } from './lease/lease-rows.ts';
 import { openLeases } from './lease/leases.ts';
 import { openLedger, type OpenedSchema, type PostgresPlace, findSink } from './open-ledger.ts';
 import { postgresTables } from './records/record-tables.ts';
 import { toSinkError } from './sink-error.ts';
+
+/** Tables of the ledger that may have held values of records: their files are rewritten after a purge. */
+const valuedTables = [
+  '_sync_quarantine',
+  '_sync_downloads',
+  '_sync_actions',
+  '_sync_conditions',
+  '_sync_outbox',
+  numbered.partitions.table,
+  numbered.runs.table,
+] as const;
 
 /** A sink in a schema of a PostgreSQL server. */
 export async function openPostgresSink(place: PostgresPlace, how: OpenHow): Promise<Sink> {

@@ -13,7 +13,7 @@ import { randomUUID } from 'node:crypto';
 import type { ConnectorName } from '../../core/names.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
 import type { Stamp } from '../ledger/record-table.ts';
-import type { LastCommits } from '../ledger/known-overview.ts';
+import type { LastCommits } from '../ledger/history/overview.ts';
 
 /** Marks a SQLite file as this program's ("CSY1"); any other value in a file that has tables is a foreign database. */
 const applicationId = 0x43_53_59_31;

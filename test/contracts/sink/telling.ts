@@ -1,8 +1,7 @@
 import { expect, it as everywhere, onTestFinished } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import { newForMs } from '../../../src/sinks/drift.ts';
-import type { FoundState, NoticeChanges } from '../../../src/sinks/notices.ts';
-import type { ClaimedMessage, NewMessage } from '../../../src/sinks/outbox.ts';
+import type { ClaimedMessage, FoundState, NewMessage, NoticeChanges } from '../../../src/sinks/notices.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
 import {
   entityReport,

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { EntityReport } from '../../../src/sinks/run-report.ts';
-import { agreesWithStored, keptSince, readWhole } from '../../../src/sinks/decisions/end-run.ts';
+import { agreesWithStored, keptSince, readWhole } from '../../../src/sinks/ledger/runs/ledger-runs.ts';
 
 const [lists, members, tags] = ['lists', 'members', 'members_tags'].map((name) => name as EntityName) as [
   EntityName,

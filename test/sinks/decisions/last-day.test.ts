@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { firstHourOfDay, hourOf } from '../../../src/sinks/ledger/day-account.ts';
+import { firstHourOfDay, hourOf } from '../../../src/sinks/ledger/days.ts';
 
 it('takes for the last day the hours back to the same hour of yesterday', () => {
   const now = '2026-03-01T10:59:00.000Z';

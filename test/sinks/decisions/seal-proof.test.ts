@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
-import { endProof, sealProof } from '../../../src/sinks/decisions/seal-proof.ts';
+import { endProof, sealProof } from '../../../src/sinks/ledger/partitions/end-walk.ts';
 import type { Doubt, Seal, StoredProof } from '../../../src/sinks/partition.ts';
 
 const proof = { kind: 'seam', isOrdered: true } as const;

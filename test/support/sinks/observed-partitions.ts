@@ -1,8 +1,9 @@
 import type { Tx } from '../../../src/sql/database.ts';
-import type { PartitionState, Transition } from '../../../src/sinks/ledger/partitions/states.ts';
-import { sealing } from '../../../src/sinks/ledger/partitions/end-walk.ts';
-import { transitions } from '../../../src/sinks/ledger/partitions/transitions.ts';
-import { walking } from '../../../src/sinks/ledger/partitions/walking.ts';
+import {
+  transitions,
+  type PartitionState,
+  type Transition,
+} from '../../../src/sinks/ledger/partitions/transitions.ts';
 import { standing } from '../../../src/sinks/decisions/standing.ts';
 
 type Run = ((tx: Tx, values: object) => unknown) & Transition;
@@ -17,13 +18,11 @@ const mostRows = 200;
 
 /** From now on every transition of a partition is observed. Ends with what is returned. */
 export function observeTransitions(): () => void {
-  const before = [transitions, sealing, walking].map((named) => [named, { ...named }] as const);
-  for (const [named, runs] of before) {
-    // `as`: the table is constant but for this.
-    const observed = Object.entries(runs).map(([name, run]) => [name, observedTransition(run as Run)]);
-    Object.assign(named, Object.fromEntries(observed));
-  }
-  return () => before.forEach(([named, runs]) => Object.assign(named, runs));
+  const before = { ...transitions };
+  // `as`: the table is constant but for this.
+  const observed = Object.entries(before).map(([name, run]) => [name, observedTransition(run as Run)]);
+  Object.assign(transitions, Object.fromEntries(observed));
+  return () => void Object.assign(transitions, before);
 }
 
 /**

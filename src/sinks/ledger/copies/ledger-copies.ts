@@ -22,7 +22,7 @@ import {
 import type { RecordTables, Taken } from '../driver.ts';
 import { outsideRun, type Ledger } from '../ledger.ts';
 import { wholeTables, type WholeTable } from '../tables.ts';
-import { countVersions } from '../versions/closed-versions.ts';
+import { countVersions } from '../versions/versions.ts';
 import {
   clearTable,
   copiedTables,

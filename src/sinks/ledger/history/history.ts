@@ -1,28 +1,64 @@
-import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
-import type { EntityTable } from '../../../core/records.ts';
-import { columnOf, type Tx } from '../../../sql/database.ts';
+import type { Instant } from '../../../core/clock.ts';
+import { grouped } from '../../../core/grouped.ts';
+import { keyPartsOf } from '../../../core/json-text.ts';
+import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/names.ts';
+import type { Column, EntityTable } from '../../../core/records.ts';
+import { columnOf, type Tx, type Values } from '../../../sql/database.ts';
+import { quoted } from '../../../sql/quoted.ts';
+import { completenessOf, type Completeness } from '../../completeness.ts';
 import { heldBy, mergeDrift, type SeenDrift } from '../../decisions/drift-columns.ts';
+import { standing } from '../../decisions/standing.ts';
 import type { DriftRow } from '../../drift.ts';
-import type { FailedFile, PartitionFailure, QuarantineRow } from '../../ledger-reader.ts';
-import { parseFailure, parseFileFailure, parseParams } from '../../stored-json.ts';
+import type { StoredIdentity } from '../../lease.ts';
+import type {
+  ConnectorStatus,
+  EntityStatus,
+  FailedFile,
+  FileStatus,
+  PartitionFailure,
+  QuarantineRow,
+} from '../../ledger-reader.ts';
+import type { Doubt } from '../../partition.ts';
+import { historyName } from '../../records/own-names.ts';
+import type { MissingRow, PartitionHistory, RowHistory, RowVersion } from '../../row-history.ts';
+import type { DoubtedListings, ListingsOf } from '../../run-report.ts';
+import {
+  parseFailure,
+  parseFileFailure,
+  parseHolder,
+  parseParams,
+  parseReportedDoubt,
+} from '../../stored-json.ts';
 import { readActions } from '../actions.ts';
-import { storedOrigins } from '../connectors.ts';
+import { hasIdentity, readCopies, readRemoval, readUnfinishedCopy, storedOrigins } from '../connectors.ts';
 import { countsOfRun } from '../counts.ts';
-import { readCopies, readUnfinishedCopy } from '../copies/read-copies.ts';
 import { readDays } from '../days.ts';
+import { readsAgree } from '../deletes/noted-rows.ts';
 import type { RecordTables } from '../driver.ts';
 import { readMasks } from '../masks.ts';
-import { readOutbox } from '../notices/outbox.ts';
-import { readRemoval } from '../repair/read-removal.ts';
-import { readProgress } from '../shown-progress.ts';
-import { readCompleteAfter } from '../purges/retained.ts';
+import { readOutbox } from '../notices/ledger-notices.ts';
 import { readPurgeWork } from '../purges/complete-steps.ts';
 import { readPurgeNotes } from '../purges/purge-notes.ts';
-import { knownTables } from '../tables.ts';
-import { readConnectors } from './read-connectors.ts';
-import { readFreshness, readOverview, readPause, readPauses } from './read-overview.ts';
-import { readMissing, readRowHistory } from './read-row-history.ts';
-import { readDoubts, readRecentRuns, readRun, readRuns, readScopeChanges } from './read-runs.ts';
+import { readCompleteAfter } from '../purges/retention.ts';
+import { hasBegun } from '../runs/runs.ts';
+import { readProgress } from '../shown-progress.ts';
+import { knownTables, openStoredTable, storedTable } from '../tables.ts';
+import { versionedEntities } from '../versions/versions.ts';
+import {
+  newestRunsSql,
+  readDoubts,
+  readFreshness,
+  readOverview,
+  readPause,
+  readPauses,
+  readRecentRuns,
+  readRun,
+  readRuns,
+  readScopeChanges,
+  runColumns,
+  runSummary,
+  type RunRow,
+} from './overview.ts';
 
 /**
  * Questions of `status`, `runs` and people to a ledger. `read` gives each of them a separate state, or all of them the
@@ -155,4 +191,412 @@ async function readDrift(tx: Tx, connector: ConnectorName): Promise<readonly Dri
     return one.kind === 'undeclared' && isDeclared && !held.isEvolved ? [] : [{ ...one, connector, ...held }];
   });
   return mergeDrift(drift);
+}
+
+/** What is known of a single row, and of the partition that shows it; null where the key is not stored. */
+export async function readRowHistory(
+  tx: Tx,
+  records: RecordTables,
+  connector: ConnectorName,
+  table: EntityTable,
+  keyText: string,
+): Promise<RowHistory | null> {
+  const { entity } = table;
+  const stored = await storedTable(tx, { connector, entity });
+  if (stored === undefined) return null;
+  const found = await records.row(tx, connector, table, keyText);
+  if (found === undefined) return null;
+  const { run, owner, ...row } = found;
+  const [missing] = await tx.rows<NotedRow>(
+    `${missingSql()} AND m.connector = :connector AND m.entity = :entity AND m.row = :row`,
+    { connector, entity, row: row.row },
+  );
+  const versions = await readRowVersions(
+    tx,
+    records,
+    { connector, entity },
+    { row: row.row, columns: stored.columns },
+  );
+  return {
+    ...row,
+    changedByRun: run,
+    missing: missing === undefined ? null : missingRow(missing, keyText),
+    partition: owner === null ? null : await readPartition(tx, owner),
+    ...(versions === null ? {} : { versions }),
+  };
+}
+
+interface PartitionRow extends Omit<PartitionHistory, 'params' | 'failure' | 'isGone'> {
+  readonly params: string;
+  readonly failure: string | null;
+  readonly gone: number;
+}
+
+async function readPartition(tx: Tx, id: number): Promise<PartitionHistory | null> {
+  const found = await tx.first<PartitionRow>(
+    `SELECT entity, params, mode, watermark, marker, sealed_at, sealed_run, full_at, found_at, due_since, failure, gone
+     FROM _sync_partitions WHERE id = :id`,
+    { id },
+  );
+  if (found === undefined) return null;
+  const { params, failure, gone, ...partition } = found;
+  return {
+    ...partition,
+    params: parseParams(params),
+    failure: failure === null ? null : parseFailure(failure),
+    isGone: gone === standing.ended || gone === standing.emptied,
+  };
+}
+
+/** Rows that seem deleted upstream and are not tombstoned, by entity; at most `limit`. */
+export async function readMissing(
+  tx: Tx,
+  records: RecordTables,
+  connector: ConnectorName,
+  limit: number,
+): Promise<readonly MissingRow[]> {
+  const noted = await tx.rows<NotedRow>(
+    `${missingSql()} AND m.connector = :connector ORDER BY m.entity, m.row LIMIT :limit`,
+    { connector, limit },
+  );
+  const keys = new Map<EntityName, ReadonlyMap<number, { readonly keyText: string }>>();
+  for (const [entity, ofEntity] of grouped(noted, (one) => one.entity)) {
+    const rows = ofEntity.map(({ row }) => row);
+    const table = await openStoredTable(tx, records, { connector, entity });
+    if (table !== undefined) keys.set(entity, await table.rows(tx, rows));
+  }
+  return noted.flatMap((one) => {
+    const keyText = keys.get(one.entity)?.get(one.row)?.keyText;
+    return keyText === undefined ? [] : [missingRow(one, keyText)];
+  });
+}
+
+interface NotedRow extends Omit<MissingRow, 'keyText'> {
+  readonly row: number;
+}
+
+function missingRow({ entity, missingSince, needs, missedWalks }: NotedRow, keyText: string): MissingRow {
+  return { entity, missingSince, needs, missedWalks, keyText };
+}
+
+function missingSql(): string {
+  return `SELECT m.entity, m.row, m.since AS missing_since, m.missed AS missed_walks,
+      CASE WHEN ${readsAgree} THEN 'nothing' ELSE m.needs END AS needs
+    FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
+    WHERE m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied})`;
+}
+
+/** For people. */
+const mostShown = 10;
+
+interface VersionRow extends Readonly<Record<string, unknown>> {
+  readonly seq: number;
+  readonly validFrom: Instant;
+  readonly validTo: Instant | null;
+  readonly deletedAt: Instant | null;
+}
+
+/** The newest versions of a row, newest first; null where the entity's rows have none. */
+async function readRowVersions(
+  tx: Tx,
+  records: Pick<RecordTables, 'tableName' | 'keepsVersions'>,
+  { connector, entity }: OfEntity,
+  { row, columns }: { readonly row: number; readonly columns: readonly Column[] },
+): Promise<readonly RowVersion[] | null> {
+  if (!records.keepsVersions || !(await versionedEntities(tx, connector)).has(entity)) return null;
+  const names = [...columns.map(({ name }) => name), '_extra'];
+  const found = await tx.rows<VersionRow>(
+    `SELECT _seq AS seq, _valid_from AS valid_from, _valid_to AS valid_to, _deleted_at AS deleted_at,
+       ${names.map((name, index) => `CAST(${quoted(name)} AS text) AS c${index}`).join(', ')}
+     FROM ${quoted(historyName(records.tableName(connector, entity)))}
+     WHERE _row = :row ORDER BY _seq DESC LIMIT :limit`,
+    { row, limit: mostShown + 1 },
+  );
+  return found.slice(0, mostShown).map((version, index) => {
+    const before = found[index + 1];
+    const { seq, validFrom, validTo, deletedAt } = version;
+    return {
+      seq,
+      validFrom,
+      validTo,
+      isDeleted: deletedAt !== null,
+      changed:
+        before === undefined
+          ? null
+          : names.filter((_, column) => version[`c${column}`] !== before[`c${column}`]),
+    };
+  });
+}
+
+/** Of all connectors, or of those named; a statement for each kind of fact, however many there are. */
+export async function readConnectors(
+  tx: Tx,
+  only?: readonly ConnectorName[],
+  records?: RecordTables,
+): Promise<readonly ConnectorStatus[]> {
+  const named: Values = only === undefined ? {} : { only };
+  const which = (column: string): string => (only === undefined ? '1 = 1' : `${column} IN {only text}`);
+  const known = await tx.rows<ConnectorRow>(
+    `SELECT connector, definition, connector_id, base_url, holder FROM _sync_connectors
+     WHERE ${which('connector')} AND ${hasIdentity} ORDER BY connector`,
+    named,
+  );
+  const entities = new Map<ConnectorName, EntityFacts[]>(known.map(({ connector }) => [connector, []]));
+  const placeOf = (found: { connector: ConnectorName; entity: EntityName }): string =>
+    `${found.connector}/${found.entity}`;
+  const doubted = new Map((await readDoubted(tx, { only, records })).map((found) => [placeOf(found), found]));
+  const unconfirmed = new Set((await readUnconfirmed(tx, { only })).map(placeOf));
+  for (const row of await tx.rows<EntityRow>(entityStatusSql(which), named)) {
+    const { stored, bytes, wanted, failed } = row;
+    const files = row.hasFiles ? { stored, bytes, wanted, failed } : null;
+    entities.get(row.connector)?.push({
+      ...row,
+      parents: (row.parents?.split(',') ?? []) as EntityName[],
+      files,
+      partMissing: toPartMissing(doubted.get(placeOf(row))),
+      isUnordered: unconfirmed.has(placeOf(row)),
+    });
+  }
+  const lastRunsSql = `${newestRunsSql(`${runColumns}, report`, `AND ${hasBegun}`)} WHERE ${which('known.connector')}`;
+  const newest = await tx.rows<RunRow>(lastRunsSql, named);
+  const lastRuns = new Map(newest.map((run) => [run.connector, runSummary(run)]));
+  return known.map(({ holder, ...row }): ConnectorStatus => ({
+    ...row,
+    lastHolder: parseHolder(holder),
+    lastRun: lastRuns.get(row.connector) ?? null,
+    entities: entityStatuses(entities.get(row.connector) ?? []),
+  }));
+}
+
+interface ConnectorRow extends StoredIdentity, Pick<ConnectorStatus, 'connector'> {
+  readonly holder: string;
+}
+
+interface EntityRow
+  extends Omit<EntityFacts, 'files' | 'parents' | 'partMissing' | 'isUnordered'>, FileStatus {
+  readonly connector: ConnectorName;
+  /** Their names with commas in between. */
+  readonly parents: string | null;
+  readonly hasFiles: boolean;
+}
+
+/**
+ * What `status` shows of each entity. Listings inside a tree and windows of backfills are temporary work: they are not
+ * counted, nor is what lies below deleted records. Missing rows are counted without those that `get` has vouched for
+ * since they were missed, and those that go with their parent.
+ */
+function entityStatusSql(which: (column: string) => string): string {
+  return `
+WITH walked AS (
+  SELECT connector, entity, CAST(sum(partitions) AS bigint) AS partitions, CAST(sum(due) AS bigint) AS due,
+    max(last_sealed_at) AS last_sealed_at, CAST(sum(begun) AS bigint) AS begun, CAST(sum(complete) AS bigint) AS complete,
+    min(oldest_read_at) AS oldest_read_at, string_agg(parent_entity, ',') AS parents
+  FROM (
+    SELECT connector, entity, parent_entity, count(*) AS partitions, count(due_since) AS due, max(sealed_at) AS last_sealed_at,
+      count(coalesce(due_since, sealed_at)) AS begun, count(read_at) AS complete, min(read_at) AS oldest_read_at
+    FROM (
+      SELECT connector, entity, due_since, sealed_at, parent_entity, {json proof readAt} AS read_at
+      FROM _sync_partitions
+      WHERE ${which('connector')} AND tree IS NULL AND backfill = '' AND gone = ${standing.live}
+    ) AS one
+    GROUP BY connector, entity, parent_entity
+  ) AS of_parent
+  GROUP BY connector, entity
+), refused AS (
+  SELECT connector, entity, count(*) AS quarantined FROM _sync_quarantine
+  WHERE ${which('connector')} GROUP BY connector, entity
+), missed AS (
+  SELECT m.connector, m.entity, count(*) AS missing
+  FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
+  WHERE ${which('m.connector')} AND m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied})
+  GROUP BY m.connector, m.entity
+), kept AS (
+  SELECT connector, entity, count(file) AS stored, CAST(coalesce(sum(bytes), 0) AS bigint) AS bytes, CAST(sum(is_wanted) AS bigint) AS wanted,
+    count(*) FILTER (WHERE is_wanted = 1 AND failure IS NOT NULL) AS failed
+  FROM _sync_downloads WHERE ${which('connector')} GROUP BY connector, entity
+), known AS (
+  SELECT connector, entity FROM walked UNION SELECT connector, entity FROM refused
+  UNION SELECT connector, entity FROM _sync_tables WHERE ${which('connector')}
+)
+SELECT connector, entity, coalesce(t.rows - t.deleted, 0) AS rows, coalesce(t.deleted, 0) AS deleted,
+  coalesce(missing, 0) AS missing, coalesce(partitions, 0) AS partitions, coalesce(due, 0) AS due,
+  coalesce(quarantined, 0) AS quarantined, last_sealed_at,
+  coalesce(begun, 0) AS begun, coalesce(complete, 0) AS complete, oldest_read_at, parents, t.as_of,
+  kept.stored IS NOT NULL AS has_files, kept.stored, kept.bytes, kept.wanted, kept.failed
+FROM known LEFT JOIN walked USING (connector, entity) LEFT JOIN refused USING (connector, entity)
+  LEFT JOIN missed USING (connector, entity) LEFT JOIN kept USING (connector, entity)
+  LEFT JOIN _sync_tables AS t USING (connector, entity)
+ORDER BY connector, entity`;
+}
+
+/** What is stored of an entity, and of how its listings were read. */
+export interface EntityFacts extends Omit<EntityStatus, 'lastCompleteReadAt' | 'completeness'> {
+  /** Some of its listings were read in unknown order, and no total agreed. */
+  readonly isUnordered: boolean;
+  /** Listings that were read to their end, or are to be read. */
+  readonly begun: number;
+  /** Of those: read completely, once at least. */
+  readonly complete: number;
+  /** When the oldest of those complete reads was; null where there is none. */
+  readonly oldestReadAt: Instant | null;
+  /** The entities whose records led to them. */
+  readonly parents: readonly EntityName[];
+  /** When the newest chain began that read the entity whole. */
+  readonly asOf: Instant | null;
+}
+
+/** The listings that ended with a doubt, for an entity's status. */
+export function toPartMissing(found: DoubtedListings | undefined): EntityStatus['partMissing'] {
+  if (found === undefined) return null;
+  const { listings, params, doubt, runs } = found;
+  return { listings, params, doubt, runs };
+}
+
+/** What `status` shows of all entities of a connector. */
+export function entityStatuses(facts: readonly EntityFacts[]): readonly EntityStatus[] {
+  const byName = new Map(facts.map((one) => [one.entity, one]));
+  return facts.map((one): EntityStatus => ({
+    entity: one.entity,
+    rows: one.rows,
+    deleted: one.deleted,
+    missing: one.missing,
+    partitions: one.partitions,
+    due: one.due,
+    quarantined: one.quarantined,
+    partMissing: one.partMissing,
+    completeness: one.partitions === 0 ? null : wordFor(one.entity, byName, []),
+    lastSealedAt: one.lastSealedAt,
+    lastCompleteReadAt: lastCompleteRead(one.entity, byName),
+    files: one.files,
+  }));
+}
+
+/** `below`: entities that it leads to, which are asked already. */
+function wordFor(
+  entity: EntityName,
+  ofConnector: ReadonlyMap<EntityName, EntityFacts>,
+  below: readonly EntityName[],
+): Completeness {
+  const facts = ofConnector.get(entity);
+  const others = (facts?.parents ?? []).filter((parent) => parent !== entity && !below.includes(parent));
+  return completenessOf(
+    {
+      isUnread: facts === undefined || facts.due > 0 || facts.lastSealedAt === null,
+      isDoubted: facts?.partMissing !== null,
+      isUnordered: facts?.isUnordered === true,
+    },
+    others.map((parent) => wordFor(parent, ofConnector, [...below, entity])),
+  );
+}
+
+/**
+ * Since when an entity has been read completely; null: it never was. A listing that was never read completely, or that
+ * may still be found through an unread parent, is new where a chain has read the entity whole before: then what that
+ * chain read counts.
+ */
+function lastCompleteRead(
+  entity: EntityName,
+  ofConnector: ReadonlyMap<EntityName, EntityFacts>,
+): Instant | null {
+  const { oldestReadAt = null, asOf = null } = ofConnector.get(entity) ?? {};
+  if (oldestReadAt === null || isComplete(entity, ofConnector, [])) return oldestReadAt;
+  if (asOf === null) return null;
+  return asOf < oldestReadAt ? asOf : oldestReadAt;
+}
+
+/** `below`: entities that it leads to, which are asked already. */
+function isComplete(
+  entity: EntityName,
+  ofConnector: ReadonlyMap<EntityName, EntityFacts>,
+  below: readonly EntityName[],
+): boolean {
+  const { begun = 0, complete = 0, parents = [] } = ofConnector.get(entity) ?? {};
+  const others = parents.filter((parent) => parent !== entity && !below.includes(parent));
+  return complete >= begun && others.every((parent) => isComplete(parent, ofConnector, [...below, entity]));
+}
+
+/** Of those connectors or of all. `window`: of a backfill; '' for living listings. */
+export interface OfListings {
+  readonly only?: readonly ConnectorName[] | undefined;
+  readonly window?: string;
+  /** Absent: records and listings that collide are not named. */
+  readonly records?: RecordTables | undefined;
+}
+
+type Of<Found> = readonly (Found & { readonly connector: ConnectorName })[];
+
+interface DoubtedRow {
+  readonly connector: ConnectorName;
+  readonly entity: EntityName;
+  readonly listings: number;
+  readonly params: string;
+  readonly doubt: string;
+}
+
+/** Listings whose last walk ended with a doubt. */
+export async function readDoubted(tx: Tx, of: OfListings): Promise<Of<DoubtedListings>> {
+  const rows = await tx.rows<DoubtedRow>(
+    `SELECT connector, entity, listings, params, doubt FROM (
+       SELECT connector, entity, params, doubt, count(*) OVER of_entity AS listings,
+         row_number() OVER (of_entity ORDER BY CAST({json doubt runs} AS numeric) DESC,
+           CAST({json doubt total} AS numeric) - CAST({json doubt shown} AS numeric) DESC NULLS LAST, id) AS place
+       FROM (SELECT id, connector, entity, params, {json proof doubt} AS doubt ${fromListings(of)}
+         AND proof LIKE '%"doubt":%') AS doubted
+       WINDOW of_entity AS (PARTITION BY connector, entity)
+     ) AS placed WHERE place = 1 ORDER BY connector, entity`,
+    valuesOf(of),
+  );
+  const { records } = of;
+  return await Promise.all(
+    rows.map(async ({ doubt: text, params, ...row }) => {
+      const { doubt, runs } = parseReportedDoubt(text);
+      const named = records === undefined ? doubt : await nameCollision(tx, records, { ...row, doubt });
+      return { ...row, params: parseParams(params), doubt: named, runs };
+    }),
+  );
+}
+
+/** A collision with the record's key and the other listing, of which the ledger keeps numbers: while both are there. */
+async function nameCollision(
+  tx: Tx,
+  records: RecordTables,
+  of: { readonly connector: ConnectorName; readonly entity: EntityName; readonly doubt: Doubt },
+): Promise<Doubt> {
+  const { doubt } = of;
+  if (doubt.kind !== 'collision') return doubt;
+  const row = (await (await openStoredTable(tx, records, of))?.rows(tx, [doubt.row]))?.get(doubt.row);
+  const names = (await storedTable(tx, of))?.key ?? [];
+  const parts = keyPartsOf(row?.keyText ?? '', names.length);
+  const [other] = await columnOf<string>(tx, 'SELECT params FROM _sync_partitions WHERE id = :other', {
+    other: doubt.other,
+  });
+  return {
+    ...doubt,
+    ...(parts && { key: Object.fromEntries(names.map((name, index) => [name, parts[index] ?? null])) }),
+    ...(other !== undefined && { params: parseParams(other) }),
+  };
+}
+
+/** Listings that were read to their end in unknown order, where no total agreed. */
+export async function readUnconfirmed(tx: Tx, of: OfListings): Promise<Of<ListingsOf>> {
+  return await tx.rows(
+    `SELECT connector, entity, count(*) AS listings ${fromListings(of)}
+       AND proof LIKE '%"isOrdered":false%' AND proof NOT LIKE '%"isCounted":true%' AND proof NOT LIKE '%"doubt":%'
+     GROUP BY connector, entity ORDER BY connector, entity`,
+    valuesOf(of),
+  );
+}
+
+/** Without roots of other settings, which nothing leads to now. */
+function fromListings({ only }: OfListings): string {
+  return `FROM _sync_partitions AS one
+    WHERE ${only === undefined ? '' : 'connector IN {only text} AND'} backfill = :window AND tree IS NULL
+      AND gone = ${standing.live}
+      AND (parent_key IS NOT NULL OR NOT EXISTS (SELECT 1 FROM _sync_partitions AS root
+        WHERE root.connector = one.connector AND root.entity = one.entity AND root.backfill = one.backfill
+          AND root.tree IS NULL AND root.parent_key IS NULL AND root.origin > one.origin))`;
+}
+
+function valuesOf({ only, window = '' }: OfListings) {
+  return { window, ...(only === undefined ? {} : { only }) };
 }

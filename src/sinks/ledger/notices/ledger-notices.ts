@@ -1,29 +1,21 @@
 import { randomUUID } from 'node:crypto';
+import { instant } from '../../../core/clock.ts';
 import { grouped } from '../../../core/grouped.ts';
 import type { ConnectorName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
-import type { NoticeChanges, Condition, FoundState } from '../../notices.ts';
-import type { Claimed, ClaimedMessage, ClaimHow, NewMessage } from '../../outbox.ts';
-import { readFieldNews } from '../drift/field-news.ts';
-import { readOverview } from '../history/read-overview.ts';
+import type {
+  Claimed,
+  ClaimedMessage,
+  ClaimHow,
+  Condition,
+  FoundState,
+  NewMessage,
+  NoticeChanges,
+  OutboxRow,
+} from '../../notices.ts';
+import { readFieldNews } from '../drift/note-drift.ts';
+import { readOverview } from '../history/overview.ts';
 import type { Ledger } from '../ledger.ts';
-import { claimRow, dropDelivered, giveUpOld, headOf, noteFailed, outboxSql, putMessages } from './outbox.ts';
-
-/**
- * The tables of what is wrong and of what is to be sent. `_sync_conditions`: what was found to be wrong when it was
- * last compared. `connector` is '' where a condition concerns none alone, `subject` is an entity, a field or a target,
- * or ''.
- */
-export const noticesSql = `
-CREATE TABLE _sync_conditions (
-  connector TEXT NOT NULL,
-  kind TEXT NOT NULL,
-  subject TEXT NOT NULL,
-  since TEXT NOT NULL,
-  detail TEXT NOT NULL,
-  PRIMARY KEY (connector, kind, subject)
-);
-${outboxSql}`;
 
 /** What is wrong with a sink's connectors and targets, as found last, and an outbox of messages about it. */
 export function ledgerNotices({ db, clock, alone }: Pick<Ledger, 'db' | 'clock' | 'alone'>) {
@@ -111,5 +103,87 @@ function writeConditions(tx: Tx, { stored, dropped }: Omit<NoticeChanges, 'messa
      ORDER BY v.connector, v.kind, v.subject
      ON CONFLICT (connector, kind, subject) DO UPDATE SET since = excluded.since, detail = excluded.detail`,
     { v: stored },
+  );
+}
+
+const shownMs = 30 * 24 * 60 * 60 * 1_000;
+
+export function putMessages(tx: Tx, messages: readonly NewMessage[], nowMs: number): void {
+  for (const message of messages) {
+    tx.put(
+      `INSERT INTO _sync_outbox (notice, channel, connector, kind, at, payload, attempts, next_ms, claimed_until_ms)
+       VALUES (:notice, :channel, :connector, :kind, :at, :payload, 0, 0, 0)`,
+      { ...message, at: instant(nowMs) },
+    );
+  }
+}
+
+interface Head extends Omit<ClaimedMessage, 'claim'> {
+  readonly nextMs: number;
+  readonly claimedUntilMs: number;
+}
+
+/** The oldest message of a channel that is not given up. */
+export async function headOf(tx: Tx, channel: string): Promise<Head | undefined> {
+  return await tx.first<Head>(
+    `SELECT id, notice, channel, connector, kind, payload, attempts, next_ms, claimed_until_ms FROM _sync_outbox
+     WHERE channel = :channel AND given_up_at IS NULL ORDER BY id LIMIT 1`,
+    { channel },
+  );
+}
+
+export function claimRow(
+  tx: Tx,
+  claimed: { readonly id: number; readonly claim: string; readonly untilMs: number },
+): void {
+  tx.put(
+    `UPDATE _sync_outbox SET claim = :claim, claimed_until_ms = :untilMs, attempts = attempts + 1 WHERE id = :id`,
+    claimed,
+  );
+}
+
+/** Gives up what is older than `keepMs`, of channels too that no config has any more; forgets what was shown. */
+export function giveUpOld(tx: Tx, nowMs: number, keepMs: number): void {
+  tx.put(
+    `UPDATE _sync_outbox SET given_up_at = :now, claim = NULL WHERE given_up_at IS NULL AND at < :before`,
+    {
+      now: instant(nowMs),
+      before: instant(nowMs - keepMs),
+    },
+  );
+  tx.put(`DELETE FROM _sync_outbox WHERE given_up_at < :before`, { before: instant(nowMs - shownMs) });
+}
+
+export function dropDelivered(tx: Tx, { id, claim }: ClaimedMessage): void {
+  tx.put(`DELETE FROM _sync_outbox WHERE id = :id AND claim = :claim`, { id, claim });
+}
+
+/** `pauseMs` null: it is given up. */
+export function noteFailed(
+  tx: Tx,
+  { id, claim }: ClaimedMessage,
+  failed: { readonly error: string; readonly pauseMs: number | null; readonly nowMs: number },
+): void {
+  const { error, pauseMs, nowMs } = failed;
+  tx.put(
+    `UPDATE _sync_outbox SET claim = NULL, claimed_until_ms = 0, last_error = :error, next_ms = :nextMs,
+       given_up_at = :givenUpAt
+     WHERE id = :id AND claim = :claim`,
+    {
+      id,
+      claim,
+      error,
+      nextMs: nowMs + (pauseMs ?? 0),
+      givenUpAt: pauseMs === null ? instant(nowMs) : null,
+    },
+  );
+}
+
+/** Messages that were not delivered yet and those that were given up, oldest first. */
+export async function readOutbox(tx: Tx, limit: number): Promise<readonly OutboxRow[]> {
+  return await tx.rows<OutboxRow>(
+    `SELECT notice, channel, connector, kind, at, attempts, last_error, given_up_at FROM _sync_outbox
+     ORDER BY id LIMIT :limit`,
+    { limit },
   );
 }

@@ -1,23 +1,26 @@
 import type { Instant } from '../../../core/clock.ts';
-import type { EntityName } from '../../../core/names.ts';
-import { learnPageLength } from '../../decisions/becoming-due.ts';
-import {
-  concludeWalk,
-  weakestAbsence,
-  type Conclusion,
-  type EndedWalk,
-} from '../../decisions/conclude-walk.ts';
 import { writeJson } from '../../../core/json-text.ts';
-import { endProof, sealProof } from '../../decisions/seal-proof.ts';
+import type { EntityName } from '../../../core/names.ts';
+import { ask } from '../../../sql/database.ts';
+import { learnPageLength } from '../../decisions/becoming-due.ts';
+import { concludeWalk, weakestAbsence, type EndedWalk } from '../../decisions/conclude-walk.ts';
 import { standing } from '../../decisions/standing.ts';
-import { parseDoubt, parseProof, writePosition } from '../../stored-json.ts';
-import type { Absence, PageLength, Position, Seal, UnsealedWalk, WalkMode } from '../../partition.ts';
+import type {
+  Absence,
+  Doubt,
+  PageLength,
+  Position,
+  Seal,
+  StoredDoubt,
+  StoredProof,
+  UnsealedWalk,
+  WalkMode,
+} from '../../partition.ts';
 import type { PageCommit } from '../../sink.ts';
+import { parseDoubt, parseProof, writePosition } from '../../stored-json.ts';
 import type { Commit } from '../ledger.ts';
 import { dueById, type PartitionRow } from './read-partitions.ts';
-import { ask, put, write } from '../../../sql/database.ts';
-import { anyDue, anyLive, transition } from './states.ts';
-import { walking, type Ids } from './walking.ts';
+import { transitions } from './transitions.ts';
 
 type Moved = Pick<PageCommit, 'position' | 'seal' | 'followed'>;
 
@@ -38,7 +41,7 @@ export async function moveOn(
   const writeEnds = async (): Promise<void> => {
     const inOrder = [...positions].toSorted(([left], [right]) => left - right);
     const walked = inOrder.map(([id, position]) => ({ id, position: writePosition(position) }));
-    if (walked.length > 0) walking.advance(commit.tx, { walked });
+    if (walked.length > 0) transitions.advance(commit.tx, { walked });
     await sealWalks(commit, ended);
     positions.clear();
     ended.length = 0;
@@ -82,7 +85,7 @@ async function sealWalks(commit: Commit, ended: readonly EndedListing[]): Promis
   const { current, stamp, tx } = commit;
   const { run, chainStartedAt } = current;
   const { now } = stamp;
-  sealing.endListing(tx, {
+  transitions.endListing(tx, {
     ended: ended.map(({ partition, seal }) => ({
       id: partition.id,
       proof: writeJson(endProof(seal, partition.proof === null ? null : parseProof(partition.proof))),
@@ -92,7 +95,7 @@ async function sealWalks(commit: Commit, ended: readonly EndedListing[]): Promis
     })),
   });
   const inner = ended.filter(({ partition }) => partition.tree !== null).map(({ partition }) => partition.id);
-  if (inner.length > 0) sealing.sealInner(tx, { ids: inner, now, run });
+  if (inner.length > 0) transitions.sealInner(tx, { ids: inner, now, run });
   // If several listings of a tree end in one transaction, the last one's seal counts.
   const byTree = new Map(ended.map((one) => [one.partition.tree ?? one.partition.id, one]));
   const read = await readWholeTrees(tx, { ids: [...byTree.keys()] });
@@ -112,8 +115,8 @@ async function sealWalks(commit: Commit, ended: readonly EndedListing[]): Promis
     const scope = current.reading.get(last.partition.entity)?.scope ?? null;
     return [{ id, scope, proof: writeJson(proof), absence, ...conclusion }];
   });
-  sealing.seal(tx, { run, now, sealed });
-  sealing.dropInner(tx, { trees: sealed.map(({ id }) => id) });
+  transitions.seal(tx, { run, now, sealed });
+  transitions.dropInner(tx, { trees: sealed.map(({ id }) => id) });
 }
 
 interface WholeTree extends EndedWalk {
@@ -166,7 +169,7 @@ async function unsealEarlyEnds(
   const { size, records } = followed;
   const early = await readEarlyEnds(tx, { connector, entity, window, origin, size, records });
   const ids = early.map(({ id }) => id);
-  if (ids.length > 0) await sealing.unseal(tx, { ids, now, origin });
+  if (ids.length > 0) await transitions.unseal(tx, { ids, now, origin });
   const ofRun = early.filter(({ sealedRun }) => sealedRun === run);
   return { ids, ofRun: ofRun.map(({ mode, proof }) => ({ mode, proof: parseProof(proof) })) };
 }
@@ -182,78 +185,52 @@ const readEarlyEnds = ask<
        AND (one.listed = 1 OR EXISTS (SELECT 1 FROM _sync_runs AS run WHERE run.run = one.sealed_run AND run.origin = :origin))
      ORDER BY one.id`);
 
-/** How walks end. */
-export const sealing = {
-  // What failed in an earlier run of the chain is forgotten here.
-  endListing: transition({
-    what: 'its own listing has been read to its end',
-    from: ['ready', 'set-aside'],
-    to: ['listed'],
-    run: put<{ ended: readonly ListedWalk[] }>(
-      `UPDATE _sync_partitions AS one SET listed = 1, ready = 0, position = NULL, set_aside_run = NULL, failure = NULL,
-        failure_code = NULL, failed_at = NULL, proof = ended.proof, absence = ended.absence, last_page_size = ended.size,
-        last_page_records = ended.records
-      FROM {ended: id bigint, proof text, absence text, size bigint, records bigint} WHERE one.id = ended.id`,
-    ),
-  }),
-  sealInner: transition({
-    what: 'a listing inside a tree is read; its row goes with the seal of the tree',
-    from: ['listed'],
-    to: ['idle'],
-    run: put<Ids & { now: Instant; run: string }>(
-      `UPDATE _sync_partitions SET due_since = NULL, sealed_at = :now, sealed_run = :run WHERE id IN {ids bigint}`,
-    ),
-  }),
-  seal: transition({
-    what: 'it and every listing inside its tree are read; unswept where its walk says what is missing',
-    from: ['listed'],
-    to: ['idle', 'unswept'],
-    run: put<{ run: string; now: Instant; sealed: readonly SealedWalk[] }>(
-      `UPDATE _sync_partitions AS one SET due_since = NULL, listed = 0, sealed_at = :now, sealed_run = :run,
-        sealed_scope = sealed.scope, proof = sealed.proof, absence = sealed.absence, watermark = sealed.watermark,
-        marker = sealed.marker, full_at = sealed.full_at, full_origin = sealed.full_origin, sweep_origin = sealed.sweep_origin, swept_to = 0
-      FROM {sealed: id bigint, scope text, proof text, absence text, watermark text, marker text, full_at text, full_origin bigint,
-        sweep_origin bigint}
-      WHERE one.id = sealed.id`,
-    ),
-  }),
-  dropInner: transition({
-    what: 'listings inside a tree that is sealed, or whose record is deleted or left out',
-    from: anyLive,
-    to: ['unknown'],
-    run: put<{ trees: readonly number[] }>(
-      `DELETE FROM _sync_partitions {index _sync_partitions_tree} WHERE tree IN {trees bigint}`,
-    ),
-  }),
-  unseal: transition({
-    what: 'a short page ended its walk, and more comes after pages of that length: as if it had never been read',
-    from: ['listed', 'idle', 'unswept'],
-    to: ['ready'],
-    run: write<Ids & { now: Instant; origin: number }>(
-      `UPDATE _sync_partitions SET due_since = :now, ready = 1, listed = 0, position = NULL, mode = 'full', midway = 0,
-        watermark = NULL, proof = NULL, last_page_size = NULL, last_page_records = NULL, absence = NULL, full_at = NULL,
-        full_origin = nullif(full_origin, :origin), sweep_origin = NULL, swept_to = 0
-      WHERE id IN {ids bigint}`,
-    ),
-  }),
-  doubt: transition({
-    what: 'another listing shows records of its keys with other content: what it proved no longer counts, and the next walk is full',
-    from: anyLive,
-    to: ['idle', ...anyDue],
-    run: write<{ origin: number; doubted: readonly Pick<WholeTree, 'id' | 'proof'>[] }>(
-      `UPDATE _sync_partitions AS one SET proof = doubted.proof, watermark = NULL, marker = NULL, full_at = NULL,
-        full_origin = nullif(one.full_origin, :origin), sweep_origin = NULL, swept_to = 0
-      FROM {doubted: id bigint, proof text} WHERE one.id = doubted.id`,
-    ),
-  }),
-} as const;
-
-interface ListedWalk extends Pick<WholeTree, 'id' | 'proof' | 'absence'> {
-  /** Of its last page. */
-  readonly size: number | null;
-  readonly records: number | null;
+/**
+ * What is stored when a partition's own listing has been read to its end; which of it counts is known only when its
+ * whole tree is read. `before`: of the walk before.
+ */
+export function endProof(
+  { proof, doubt, absence: _absence, watermark: _watermark, reach, ...shown }: Seal,
+  before: StoredProof | null,
+): StoredProof {
+  // A walk that proves nothing does not take back how far an earlier one has reached.
+  const isKnown = doubt === undefined && reach !== undefined;
+  const kept = isKnown ? reach : Math.max(reach ?? 0, before?.reach ?? 0);
+  const doubtBefore = before?.doubt;
+  return {
+    ...proof,
+    ...shown,
+    ...(kept === 0 ? {} : { reach: kept }),
+    ...(doubt === undefined ? {} : { doubt: { ...doubt, runs: 1 } }),
+    ...(doubtBefore === undefined ? {} : { doubtBefore }),
+    readAt: before?.readAt ?? null,
+  };
 }
 
-interface SealedWalk extends Conclusion, Pick<WholeTree, 'id' | 'proof' | 'absence'> {
-  readonly scope: string | null;
+export interface SealedTree {
+  readonly mode: WalkMode | null;
+  /** Of a listing inside the tree. */
+  readonly innerDoubt?: Doubt;
+  readonly now: Instant;
+}
+
+/**
+ * What is stored when every listing of the tree has been read: with a doubt of one of them, the last complete read
+ * remains as it was.
+ */
+export function sealProof(
+  { doubt: own, doubtBefore, ...ended }: StoredProof,
+  { mode, innerDoubt, now }: SealedTree,
+): StoredProof {
+  const doubt = own ?? innerDoubt;
+  if (doubt !== undefined) return { ...ended, doubt: { ...doubt, runs: runsWith(doubt, doubtBefore) } };
+  return mode === 'full' ? { ...ended, readAt: now } : ended;
+}
+
+function runsWith(doubt: Doubt, before: StoredDoubt | undefined): number {
+  return before !== undefined && numbersOf(before) === numbersOf(doubt) ? before.runs + 1 : 1;
+}
+
+function numbersOf(doubt: Doubt): string {
+  return doubt.kind === 'total' ? `${doubt.total} ${doubt.shown}` : doubt.kind;
 }

@@ -4,7 +4,7 @@ import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
 import type { LeftStep, PurgeRequest, PurgeStep, PurgeWork } from '../../purges.ts';
 import type { RewrittenLines, Taken } from '../driver.ts';
-import { noRun, type Ledger } from '../ledger.ts';
+import { outsideRun, type Ledger } from '../ledger.ts';
 import { storedTable } from '../tables.ts';
 import { versionedEntities } from '../versions/versions.ts';
 import { versionsName } from '../../records/own-names.ts';
@@ -81,7 +81,7 @@ export async function removeNotedLines(ledger: Ledger, taken: Taken, signal?: Ab
 }
 
 async function done(taken: Taken, work: readonly PurgeWork[]): Promise<void> {
-  await taken.inTurn(async () => await taken.transact(noRun, async (tx) => await dropWork(tx, work)));
+  await outsideRun(taken, async (tx) => await dropWork(tx, work));
 }
 
 /** As it was read: work that was noted again meanwhile stays. */
@@ -105,14 +105,11 @@ async function removeLines(
   const { connector } = taken;
   const { lines } = ledger;
   if (lines === undefined) return;
-  const { table, macOf, notes } = await taken.inTurn(
-    async () =>
-      await taken.transact(noRun, async (tx) => ({
-        table: await storedTable(tx, { connector, entity }),
-        macOf: await ensureMac(tx, connector),
-        notes: await readNotes(tx, connector),
-      })),
-  );
+  const { table, macOf, notes } = await outsideRun(taken, async (tx) => ({
+    table: await storedTable(tx, { connector, entity }),
+    macOf: await ensureMac(tx, connector),
+    notes: await readNotes(tx, connector),
+  }));
   if (table === undefined) return;
   const seqs = new Map(
     notes.flatMap((note) => (note.entity === entity ? [[note.mac.toString('hex'), note.seq] as const] : [])),

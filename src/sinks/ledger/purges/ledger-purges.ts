@@ -1,20 +1,38 @@
 import { hostname } from 'node:os';
-import { grouped } from '../../../core/grouped.ts';
 import { instant } from '../../../core/clock.ts';
+import { grouped } from '../../../core/grouped.ts';
+import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../../core/json.ts';
+import { keyPartsOf, readJsonIfWhole, writeJson } from '../../../core/json-text.ts';
+import { knownOrMade } from '../../../core/known-or-made.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import type { ColumnValue, EntityTable } from '../../../core/records.ts';
 import { usage } from '../../../core/usage-error.ts';
-import type { Tx } from '../../../sql/database.ts';
-import type { ExpireRequest, PurgedKeys, PurgedOf, PurgeEnd, PurgeRequest, PurgeWork } from '../../purges.ts';
+import type { Tx, Values } from '../../../sql/database.ts';
+import { quoted } from '../../../sql/quoted.ts';
+import { textHash } from '../../../sql/text-hash.ts';
+import {
+  refusedName,
+  type ExpireRequest,
+  type PurgedKeys,
+  type PurgedOf,
+  type PurgeEnd,
+  type PurgeRequest,
+  type PurgeWork,
+} from '../../purges.ts';
+import { keyedColumns, keyedRow, type KeyedCells } from '../../records/mark-rows.ts';
+import { parseReport } from '../../stored-json.ts';
 import { checkWhole, holding } from '../acquire.ts';
 import { noteAction } from '../actions.ts';
 import { storedIdentity } from '../connectors.ts';
 import type { Taken } from '../driver.ts';
-import { long, noRun, type Ledger } from '../ledger.ts';
+import { outsideRun, type Ledger } from '../ledger.ts';
+import { transitions } from '../partitions/transitions.ts';
+import type { KeyedRow, RowOwner } from '../record-table.ts';
+import { renewTable, storedTable } from '../tables.ts';
 import { completeSteps, dropWork, noteSteps, readSteps } from './complete-steps.ts';
-import { countExpired, expireRows } from './expire-rows.ts';
-import { findBelow, type FoundOf, type FoundRecords } from './find-below.ts';
-import { ensureMac, writeNotes, type RecordMac } from './purge-notes.ts';
-import { countFound, filesOf, removeFound } from './remove-found.ts';
+import { ensureMac, readJoinsBelow, writeNotes, type JoinBelow, type RecordMac } from './purge-notes.ts';
+import { filesOf, forgetFiles, removeForGood, type PurgingTx } from './removed-rows.ts';
+import { countExpired, expireRows } from './retention.ts';
 
 /** Records that a transaction removes, without those below them. */
 const keysAtOnce = 500;
@@ -32,7 +50,10 @@ export function ledgerPurges(ledger: Ledger) {
             ...(await ledger.db.read(async (tx) => {
               const purging = { tx, records: ledger.records, connector };
               const found = await findBelow(purging, batch);
-              return shownOf(await countFound(purging, withoutCounted(found, counted)), batch);
+              return shownOf(
+                (await lookAt(purging, withoutCounted(found, counted))).map((one) => one.counts),
+                batch,
+              );
             })),
           );
         }
@@ -86,13 +107,12 @@ async function purge(ledger: Ledger, taken: Taken, request: PurgeRequest): Promi
   const { connector } = taken;
   const { who } = ledger;
   const at = instant(ledger.clock.now());
-  const macOf = await taken.inTurn(
-    async () =>
-      await taken.transact(noRun, async (tx) => {
-        if ((await storedIdentity(tx, connector)) === undefined) throw nothingStored(connector);
-        return await ensureMac(tx, connector);
-      }),
-  );
+  const macOf = await outsideRun(taken, async (tx) => {
+    if ((await storedIdentity(tx, connector)) === undefined) {
+      throw usage(`The sink holds nothing of connector "${connector}", so there is nothing to purge.`);
+    }
+    return await ensureMac(tx, connector);
+  });
   const counts: PurgedOf[] = [];
   const noted = new Set<string>();
   for (const asked of request.of) {
@@ -105,9 +125,7 @@ async function purge(ledger: Ledger, taken: Taken, request: PurgeRequest): Promi
     ...new Set([...request.of.map(({ entity }) => entity), ...counts.map((one) => one.entity)]),
   ];
   const steps = { connector, entities, targets: request.targets };
-  await taken.inTurn(
-    async () => await taken.transact(noRun, async (tx) => await noteSteps(tx, ledger, steps)),
-  );
+  await outsideRun(taken, async (tx) => await noteSteps(tx, ledger, steps));
   const left = await completeSteps(ledger, taken);
   return { at, who, entities: addUpPurged(counts), records: noted.size, left };
 }
@@ -119,8 +137,6 @@ async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
   const { connector } = taken;
   const { records, who } = ledger;
   const { entity, keyTexts, canReturn, at, macOf } = request;
-  const transact = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> =>
-    await taken.inTurn(async () => await taken.transact(noRun, work, long));
   const counts: PurgedOf[] = [];
   const noted = new Set<string>();
   const asked = new Set(keyTexts);
@@ -128,11 +144,14 @@ async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
     request.signal.throwIfAborted();
     // Before the rows: while they are there, a purge that is repeated finds the files.
     const files = await taken.read(async (tx) => {
-      const purging = { tx, records, connector };
-      return await allFiles(purging, await findBelow(purging, batch));
+      const { of } = await findBelow({ tx, records, connector }, batch);
+      const ofEach = [...of.values()].map(async ({ entity: name, keyTexts: keys }) =>
+        (await filesOf(tx, { connector, entity: name }, keys)).map((file) => ({ of: name, file })),
+      );
+      return (await Promise.all(ofEach)).flat();
     });
-    for (const { entity: of, file } of files) await request.removeFile(of, file);
-    const removed = await transact(async (tx) => {
+    for (const { of, file } of files) await request.removeFile(of, file);
+    const removed = await outsideRun(taken, async (tx) => {
       const purging = { tx, records, connector };
       const found = await findBelow(purging, batch);
       const of = await removeFound(purging, found);
@@ -163,10 +182,9 @@ async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
   const rows = counts.reduce((sum, one) => sum + one.rows, 0);
   const detail = { records: noted.size, rows, canReturn };
   if (noted.size === 0) return { counts, noted };
-  await transact(async (tx) => {
-    noteAction(tx, ledger, { action: 'purge', connector, entity, detail });
-    return Promise.resolve();
-  });
+  await outsideRun(taken, async (tx) =>
+    Promise.resolve(noteAction(tx, ledger, { action: 'purge', connector, entity, detail })),
+  );
   return { counts, noted };
 }
 
@@ -182,24 +200,13 @@ function withoutCounted(found: FoundRecords, counted: Counted): FoundRecords {
       ...one,
       rows: new Map([...one.rows].filter(([, { keyText }]) => !known.keyTexts.has(keyText))),
       keyTexts: new Set([...one.keyTexts].filter((keyText) => !known.keyTexts.has(keyText))),
-      listings: one.listings.filter(({ id }) => !known.listings.has(id)),
+      listings: one.listings.filter((id) => !known.listings.has(id)),
     };
     for (const keyText of one.keyTexts) known.keyTexts.add(keyText);
-    for (const { id } of one.listings) known.listings.add(id);
+    for (const id of one.listings) known.listings.add(id);
     return [entity, fresh];
   });
   return { ...found, of: new Map(of) };
-}
-
-async function allFiles(
-  purging: Parameters<typeof filesOf>[0],
-  found: FoundRecords,
-): Promise<readonly { readonly entity: EntityName; readonly file: string }[]> {
-  const files: { readonly entity: EntityName; readonly file: string }[] = [];
-  for (const one of found.of.values()) {
-    for (const file of await filesOf(purging, one)) files.push({ entity: one.entity, file });
-  }
-  return files;
 }
 
 /** Of each entity the sum, in the order in which they first come. */
@@ -230,6 +237,330 @@ function* batchesOf({ entity, keyTexts, isRefusedMeant }: PurgedKeys): Generator
   }
 }
 
-function nothingStored(connector: ConnectorName) {
-  return usage(`The sink holds nothing of connector "${connector}", so there is nothing to purge.`);
+/** Of one entity: what goes. */
+interface FoundOf {
+  readonly entity: EntityName;
+  /** Null: nothing of it was ever stored. */
+  readonly table: EntityTable | null;
+  readonly rows: Map<number, KeyedRow>;
+  /** Of the rows, and of records that were asked for and are not stored. */
+  readonly keyTexts: Set<string>;
+  /** Listings of the entity that purged records have led to. */
+  readonly listings: number[];
+  /** Rows that another listing shows too: they stay, and belong to that. */
+  readonly moved: RowOwner[];
+}
+
+interface FoundRecords {
+  readonly asked: PurgedKeys;
+  readonly of: ReadonlyMap<EntityName, FoundOf>;
+  readonly joins: readonly JoinBelow[];
+}
+
+/**
+ * The records with these keys and all that belongs to them: elements that were made of them, listings that they have
+ * led to with the rows of these, at any depth.
+ */
+async function findBelow(purging: PurgingTx, asked: PurgedKeys): Promise<FoundRecords> {
+  const { tx, records, connector } = purging;
+  const { entity, keyTexts } = asked;
+  const joins = await readJoinsBelow(tx, connector);
+  const found = new Map<EntityName, FoundOf>();
+  const foundOf = async (name: EntityName): Promise<FoundOf> => {
+    const table = found.get(name)?.table ?? (await storedTable(tx, { connector, entity: name })) ?? null;
+    const none = { rows: new Map(), keyTexts: new Set<string>(), listings: [], moved: [] };
+    return knownOrMade(found, name, () => ({ entity: name, table, ...none }));
+  };
+  const root = await foundOf(entity);
+  for (const keyText of keyTexts) root.keyTexts.add(keyText);
+  const { table } = root;
+  const stored =
+    table && (await records.open({ connector, table, stored: table.columns }).rowsOf(tx, keyTexts));
+  for (const row of stored?.values() ?? []) root.rows.set(row.row, row);
+  const removed = new Set<number>();
+  let open: readonly Level[] = [{ entity, keyTexts, rows: [...root.rows.keys()] }];
+  while (open.length > 0) {
+    const below = new Map<FoundOf, KeyedRow[]>();
+    const add = async (child: FoundOf, from: string, values: Values): Promise<void> => {
+      if (child.table === null) return;
+      const { table: of } = child;
+      const name = quoted(records.tableName(connector, of.entity));
+      const sql = `SELECT ${keyedColumns(of)} FROM ${name} AS t ${from}`;
+      const rows = (await tx.rows<KeyedCells>(sql, values)).map((cells) => keyedRow(cells, of));
+      knownOrMade(below, child, () => []).push(...rows);
+    };
+    for (const level of open) {
+      const listings = await listingsBelow(purging, level, removed);
+      for (const [name, ofEntity] of grouped(listings, (one) => one.entity)) {
+        const child = await foundOf(name);
+        const owners = ofEntity.map(({ id }) => id);
+        child.listings.push(...owners);
+        await add(child, 'WHERE t._partition IN {owners bigint}', { owners });
+      }
+      for (const { entity: name, parent, columns } of joins.filter((join) => join.parent === level.entity)) {
+        const [child, above] = [await foundOf(name), await foundOf(parent)];
+        if (above.table === null || level.rows.length === 0) continue;
+        const { key } = above.table;
+        const on = columns.map((column, index) => `t.${quoted(column)} = p.${quoted(key[index] ?? '')}`);
+        const join = `JOIN ${quoted(records.tableName(connector, parent))} AS p ON ${on.join(' AND ')}`;
+        await add(child, `${join} WHERE p._row IN {rows bigint}`, { rows: level.rows });
+      }
+    }
+    const next: Level[] = [];
+    for (const [one, rows] of below) {
+      const fresh = [...new Map(rows.map((row) => [row.row, row])).values()].filter(
+        ({ row }) => !one.rows.has(row),
+      );
+      const elsewhere = await otherOwners(purging, one.entity, fresh, removed);
+      const going = fresh.filter(({ row }) => !elsewhere.has(row));
+      for (const [row, owner] of elsewhere) one.moved.push({ row, owner });
+      for (const row of going) {
+        one.rows.set(row.row, row);
+        one.keyTexts.add(row.keyText);
+      }
+      if (going.length === 0) continue;
+      const keys = going.map(({ keyText }) => keyText);
+      next.push({ entity: one.entity, keyTexts: keys, rows: going.map(({ row }) => row) });
+    }
+    open = next;
+  }
+  return { asked, of: found, joins };
+}
+
+interface Level {
+  readonly entity: EntityName;
+  readonly keyTexts: readonly string[];
+  readonly rows: readonly number[];
+}
+
+interface Listing {
+  readonly id: number;
+  readonly entity: EntityName;
+}
+
+/** In any state, of backfills too, with listings inside of them. `removed`: all that were found so far. */
+async function listingsBelow(
+  { tx, connector }: PurgingTx,
+  { entity, keyTexts }: Level,
+  removed: Set<number>,
+): Promise<readonly Listing[]> {
+  const all: Listing[] = [];
+  let found = await tx.rows<Listing>(
+    `SELECT id, entity FROM _sync_partitions {index _sync_partitions_parent}
+     WHERE connector = :connector AND parent_entity = :entity AND parent_hash IN {keyHashes bytea}`,
+    { connector, entity, keyHashes: keyTexts.map(textHash) },
+  );
+  for (;;) {
+    const fresh = found.filter(({ id }) => !removed.has(id));
+    if (fresh.length === 0) return all;
+    all.push(...fresh);
+    const ids = fresh.map(({ id }) => id);
+    for (const id of ids) removed.add(id);
+    found = await tx.rows<Listing>(
+      `SELECT id, entity FROM _sync_partitions WHERE connector = :connector AND tree IN {ids bigint}
+       UNION SELECT id, entity FROM _sync_partitions
+       WHERE connector = :connector AND backfill <> '' AND base IN {ids bigint}`,
+      { connector, ids },
+    );
+  }
+}
+
+/** Rows that a listing shows which stays, by row number: the listing. */
+async function otherOwners(
+  { tx, connector }: PurgingTx,
+  entity: EntityName,
+  rows: readonly KeyedRow[],
+  removed: ReadonlySet<number>,
+): Promise<ReadonlyMap<number, number>> {
+  if (rows.length === 0) return new Map();
+  const places = await tx.rows<RowOwner>(
+    `SELECT row, partition AS owner FROM _sync_also
+     WHERE connector = :connector AND entity = :entity AND row IN {rows bigint} ORDER BY partition DESC`,
+    { connector, entity, rows: rows.map(({ row }) => row) },
+  );
+  const staying = places.filter(({ owner }) => !removed.has(owner));
+  const owned = new Set(
+    rows.flatMap(({ row, owner }) => (owner !== null && removed.has(owner) ? [row] : [])),
+  );
+  return new Map(staying.flatMap(({ row, owner }) => (owned.has(row) ? [[row, owner]] : [])));
+}
+
+/** A record in quarantine that goes. `name`: what it is noted by; null: its key is noted. */
+interface FoundRefused {
+  readonly id: number;
+  readonly name: string | null;
+}
+
+/**
+ * Records in quarantine that are meant, or are, or belong to, records that go. A refused record may lack a part of its
+ * key that its listing fills in: it is recognized by the parts that it has. One that cannot be read is taken where it
+ * holds all texts of a key.
+ */
+async function findQuarantined(
+  purging: PurgingTx,
+  { asked, of, joins }: FoundRecords,
+  one: FoundOf,
+): Promise<readonly FoundRefused[]> {
+  const { tx, connector } = purging;
+  const key = one.table?.key ?? [];
+  const wanted = [
+    matcherOf(key, one.keyTexts),
+    ...joins
+      .filter((join) => join.entity === one.entity)
+      .map(({ parent, columns }) => matcherOf(columns, of.get(parent)?.keyTexts ?? new Set())),
+  ];
+  const isKnown = (value: JsonValue | undefined): boolean =>
+    isJsonObject(value) && key.every((name) => typeof (memberOf(value, name) ?? {}) !== 'object');
+  const texts = [...one.keyTexts].map((text) =>
+    (keyPartsOf(text, key.length) ?? []).map((part) =>
+      typeof part === 'string' ? JSON.stringify(part) : String(part),
+    ),
+  );
+  const found: FoundRefused[] = [];
+  const isMeant = one.entity === asked.entity;
+  for (let after = 0; ;) {
+    const rows = await tx.rows<{ readonly id: number; readonly record: string }>(
+      `SELECT id, record FROM _sync_quarantine
+       WHERE connector = :connector AND entity = :entity AND id > :after ORDER BY id LIMIT :limit`,
+      { connector, entity: one.entity, after, limit: keysAtOnce },
+    );
+    for (const { id, record } of rows) {
+      const value = readJsonIfWhole(record);
+      const isFound = isJsonObject(value)
+        ? wanted.some((matches) => matches(value))
+        : texts.some((parts) => parts.length > 0 && parts.every((part) => record.includes(part)));
+      if (!isFound && !(isMeant && asked.isRefusedMeant?.(record) === true)) continue;
+      found.push({ id, name: isFound && isKnown(value) ? null : refusedName(record) });
+    }
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < keysAtOnce) return found;
+    after = last.id;
+  }
+}
+
+/** Whether a record has these columns of one of the keys, as far as it has any; numbers and texts compare alike. */
+function matcherOf(
+  columns: readonly string[],
+  keyTexts: ReadonlySet<string>,
+): (record: JsonObject) => boolean {
+  const keys = [...keyTexts].flatMap((text) => keyPartsOf(text, columns.length) ?? []);
+  const width = columns.length;
+  const known = new Map<string, ReadonlySet<string>>();
+  /** The keys by the parts that a record has. */
+  const keysBy = (has: readonly number[]): ReadonlySet<string> => {
+    const name = has.join();
+    const made = known.get(name) ?? new Set<string>();
+    if (!known.has(name)) {
+      for (let at = 0; at < keys.length; at += width) {
+        (made as Set<string>).add(textOf(has.map((index) => keys[at + index] ?? null)));
+      }
+      known.set(name, made);
+    }
+    return made;
+  };
+  return (record) => {
+    const has = columns.flatMap((name, index) => ((memberOf(record, name) ?? null) === null ? [] : [index]));
+    if (has.length === 0) return false;
+    return keysBy(has).has(textOf(has.map((index) => memberOf(record, columns[index] ?? '') ?? null)));
+  };
+}
+
+function textOf(parts: readonly (ColumnValue | JsonValue)[]): string {
+  return JSON.stringify(parts.map(partText));
+}
+
+/** A refused record may have an object in its key, which a person gives as JSON. */
+function partText(part: ColumnValue | JsonValue): string {
+  const isWritten = typeof part === 'string' && /^\s*[[{]/.test(part);
+  const value = isWritten ? (readJsonIfWhole(part) ?? part) : part;
+  return typeof value === 'object' && value !== null ? writeJson(value) : String(value);
+}
+
+async function lookAt(purging: PurgingTx, found: FoundRecords) {
+  const looks: { readonly counts: PurgedOf; readonly quarantined: readonly FoundRefused[] }[] = [];
+  for (const one of found.of.values()) {
+    const quarantined = await findQuarantined(purging, found, one);
+    const counts = {
+      entity: one.entity,
+      rows: one.rows.size,
+      quarantined: quarantined.length,
+      files: (await filesOf(purging.tx, { connector: purging.connector, entity: one.entity }, one.keyTexts))
+        .length,
+      listings: one.listings.length,
+    };
+    looks.push({ counts, quarantined });
+  }
+  return looks;
+}
+
+/**
+ * Removes what was found, with all that the ledger holds of it; gives how much, and what refused records without a
+ * known key are noted by. The table gets another id: what follows
+ * its rows by their numbers would never hear of those that are removed.
+ */
+async function removeFound(
+  purging: PurgingTx,
+  found: FoundRecords,
+): Promise<readonly (PurgedOf & { readonly refused: readonly string[] })[]> {
+  const looks = await lookAt(purging, found);
+  const { tx, records, connector } = purging;
+  for (const { entity, table, rows, moved, keyTexts } of found.of.values()) {
+    const of = { connector, entity };
+    if (table !== null) records.open({ connector, table, stored: table.columns }).setOwners(tx, moved);
+    for (const { row, owner } of moved) {
+      await tx.run(
+        `DELETE FROM _sync_also WHERE connector = :connector AND entity = :entity AND row = :row AND partition = :owner`,
+        { ...of, row, owner },
+      );
+    }
+    if (rows.size > 0) {
+      await removeForGood(purging, entity, [...rows.values()]);
+      await renewTable(tx, of);
+    }
+    await forgetFiles(tx, of, keyTexts);
+    // A position may name the record that a walk met last: the walk begins again.
+    await transitions.walkFromStart(tx, of);
+  }
+  await tx.run('DELETE FROM _sync_quarantine WHERE connector = :connector AND id IN {ids bigint}', {
+    connector,
+    ids: looks.flatMap(({ quarantined }) => quarantined.map(({ id }) => id)),
+  });
+  const ids = [...found.of.values()].flatMap(({ listings }) => listings);
+  await tx.run('DELETE FROM _sync_also WHERE partition IN {ids bigint}', { ids });
+  await tx.run('DELETE FROM _sync_missing WHERE connector = :connector AND partition IN {ids bigint}', {
+    connector,
+    ids,
+  });
+  await transitions.purge(tx, { ids });
+  await forgetNames(purging, found);
+  return looks.map(({ counts, quarantined }) => ({
+    ...counts,
+    refused: quarantined.flatMap(({ name }) => name ?? []),
+  }));
+}
+
+/** Keys in notes of refetches and in reports of failed listings: those of other records go with them. */
+async function forgetNames({ tx, connector }: PurgingTx, { of }: FoundRecords): Promise<void> {
+  await tx.run(
+    `UPDATE _sync_actions SET detail = '{}'
+     WHERE connector = :connector AND action = 'refetch' AND entity IN {entities text}`,
+    { connector, entities: [...of.keys()] },
+  );
+  if ([...of.values()].every(({ listings }) => listings.length === 0)) return;
+  const reports = await tx.rows<{ readonly run: string; readonly report: string }>(
+    `SELECT run, report FROM _sync_runs WHERE connector = :connector AND report LIKE '%"params":{"%'`,
+    { connector },
+  );
+  for (const { run, report: text } of reports) {
+    const report = parseReport(text);
+    const failures = report.failures.filter(({ params }) => Object.keys(params).length === 0);
+    const nameless = {
+      ...report,
+      failures,
+      failuresOmitted: report.failuresOmitted + report.failures.length - failures.length,
+      partMissing: report.partMissing.map((one) => ({ ...one, params: {} })),
+    };
+    const sql = 'UPDATE _sync_runs SET report = :report WHERE run = :run';
+    await tx.run(sql, { run, report: writeJson(nameless) });
+  }
 }

@@ -1,42 +1,12 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import { keyTextOf, type PreparedRecord } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
-import type { PurgeNote, PurgeNotes } from '../../purges.ts';
-
-/**
- * `_sync_purged`: a record that was purged, by the HMAC of its entity and key; `seq` is the newest change number at
- * that time, so that later lines of the record are not taken for purged ones; `is_asked` 0: it went as one below a
- * record that was asked for. `_sync_purge_keys`: the secret of the
- * connector's HMACs. `_sync_purge_work`: what purges have left to do, such as files to be rewritten.
- */
-export const purgesSql = `
-CREATE TABLE _sync_purged (
-  connector TEXT NOT NULL,
-  entity TEXT NOT NULL,
-  mac BYTEA NOT NULL,
-  seq BIGINT NOT NULL,
-  at TEXT NOT NULL,
-  who TEXT NOT NULL,
-  can_return INTEGER NOT NULL,
-  is_asked INTEGER NOT NULL,
-  PRIMARY KEY (connector, entity, mac)
-);
-
-CREATE TABLE _sync_purge_keys (
-  connector TEXT NOT NULL,
-  secret TEXT NOT NULL,
-  PRIMARY KEY (connector)
-);
-
-CREATE TABLE _sync_purge_work (
-  connector TEXT NOT NULL,
-  step TEXT NOT NULL,
-  entity TEXT NOT NULL,
-  since TEXT NOT NULL,
-  PRIMARY KEY (connector, step, entity)
-);
-`;
+import { refusedName, type PurgeNote, type PurgeNotes } from '../../purges.ts';
+import type { RowsOf } from '../../run-report.ts';
+import type { PageCommit, RunPlan } from '../../sink.ts';
+import { parseColumns, parseDescribed, parseNames } from '../../stored-json.ts';
 
 /** Gives the HMAC-SHA-256 of a record's entity and key, in hex. Without the secret it does not give the key away. */
 export type RecordMac = (entity: EntityName, keyText: string) => string;
@@ -129,4 +99,121 @@ export async function writeNotes(
        can_return = excluded.can_return, is_asked = excluded.is_asked`,
     { ...of, canReturn: Number(canReturn), v: notes },
   );
+}
+
+/** Rows of `entity` belong to the row of `parent` whose key they carry in `columns`, in the order of that key. */
+export interface JoinBelow {
+  readonly entity: EntityName;
+  readonly parent: EntityName;
+  readonly columns: readonly string[];
+}
+
+interface TableRow {
+  readonly entity: EntityName;
+  readonly key: string;
+  readonly stored: string;
+  readonly described: string;
+}
+
+/** What belongs to what by the definition: elements to their record, records to the one that leads to them. */
+export async function readJoinsBelow(tx: Tx, connector: ConnectorName): Promise<readonly JoinBelow[]> {
+  const rows = await tx.rows<TableRow>(
+    `SELECT entity, key, stored, described FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
+    { connector },
+  );
+  const tables = new Map(
+    rows.map(({ entity, key, stored }) => [
+      entity,
+      {
+        key: parseNames(key),
+        types: new Map(parseColumns(stored).map(({ name, type }) => [name, type])),
+      },
+    ]),
+  );
+  return rows.flatMap(({ entity, described }) =>
+    parseDescribed(described).joins.flatMap(({ columns, parent, parentColumns }): readonly JoinBelow[] => {
+      const above = tables.get(parent);
+      const own = tables.get(entity);
+      if (above === undefined || own === undefined || parentColumns.length !== above.key.length) return [];
+      const carried = above.key.map((name) => columns[parentColumns.indexOf(name)] ?? '');
+      // Only what names one parent by its key, in columns that hold the same values.
+      const isWhole = carried.every((name, index) => {
+        const type = own.types.get(name);
+        return type !== undefined && type === above.types.get(above.key[index] ?? '');
+      });
+      return isWhole ? [{ entity, parent: parent, columns: carried }] : [];
+    }),
+  );
+}
+
+/** A page without its purged records; `withheld` counts them. */
+export interface WithheldPage extends PageCommit {
+  readonly withheld?: readonly RowsOf[];
+}
+
+/** What a run knows of purged records: no purge takes place while it holds the connector. */
+export interface Withholding {
+  /** The record, or the one that it belongs to by definition, was purged. */
+  isPurged(entity: EntityName, record: Pick<PreparedRecord, 'keyText' | 'values'>): boolean;
+  /** A note of the record itself that keeps it away. */
+  readonly isNoted: (entity: EntityName, keyText: string) => boolean;
+}
+
+/** Null where nothing is to be kept away, which costs a run one look-up. */
+export async function readWithholding(
+  tx: Tx,
+  connector: ConnectorName,
+  tables: RunPlan['tables'],
+): Promise<Withholding | null> {
+  const notes = await readPurgeNotes(tx, connector);
+  if (notes === null || notes.count === 0) return null;
+  const isNoted = (entity: EntityName, keyText: string): boolean =>
+    notes.noteOf(entity, keyText)?.canReturn === false;
+  const joins = await readJoinsBelow(tx, connector);
+  const parentKeys = new Map(
+    tables.map(({ entity, columns }) => [
+      entity,
+      joins
+        .filter((join) => join.entity === entity)
+        .map(({ parent, columns: names }) => ({
+          parent,
+          indexes: names.map((name) => columns.findIndex((column) => column.name === name)),
+        })),
+    ]),
+  );
+  return {
+    isNoted,
+    isPurged: (entity, { keyText, values }) =>
+      isNoted(entity, keyText) ||
+      (parentKeys.get(entity) ?? []).some(({ parent, indexes }) =>
+        isNoted(parent, keyTextOf(indexes.map((index) => values[index] ?? null))),
+      ),
+  };
+}
+
+/**
+ * Takes purged records out of a page, with what they lead to. They were met: the walk proves what it would prove with
+ * them, and they count as filtered.
+ */
+export function withoutPurged(purged: Withholding | null, page: PageCommit): WithheldPage {
+  if (purged === null) return page;
+  const withheld: RowsOf[] = [];
+  const rows = page.rows.map(({ entity, records }) => {
+    const kept = records.filter((record) => !purged.isPurged(entity, record));
+    if (kept.length < records.length) withheld.push({ entity, rows: records.length - kept.length });
+    return { entity, records: kept };
+  });
+  const refused = page.refused.filter(
+    ({ entity, keyText, record }) =>
+      (keyText === undefined || !purged.isNoted(entity, keyText)) &&
+      !purged.isNoted(entity, refusedName(record)),
+  );
+  for (const { entity } of page.refused.filter((one) => !refused.includes(one))) {
+    withheld.push({ entity, rows: 1 });
+  }
+  const children = page.children.filter(
+    ({ parent }) => parent === null || !purged.isNoted(parent.entity, parent.keyText),
+  );
+  if (withheld.length === 0 && children.length === page.children.length) return page;
+  return { ...page, rows, refused, children, withheld };
 }

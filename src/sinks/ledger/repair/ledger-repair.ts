@@ -1,25 +1,45 @@
-import type { Instant } from '../../../core/clock.ts';
+import { instant, type Instant } from '../../../core/clock.ts';
 import type { SyncError } from '../../../core/errors.ts';
-import type { EntityName, ConnectorName } from '../../../core/names.ts';
-import { usage } from '../../../core/usage-error.ts';
+import { grouped } from '../../../core/grouped.ts';
+import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/names.ts';
 import { noCounts, type PageCounts, type PreparedRecord } from '../../../core/records.ts';
+import { usage } from '../../../core/usage-error.ts';
+import { cellOf, columnOf, type Tx } from '../../../sql/database.ts';
+import { textHash } from '../../../sql/text-hash.ts';
 import { checkCounts } from '../../decisions/add-up.ts';
-import type { AdoptedIdentity, ResetCounts, ResetScope } from '../../repair.ts';
+import { misfitError } from '../../decisions/meet-record.ts';
+import {
+  checkReset,
+  readAgain,
+  resetConnector,
+  resetEntities,
+  resetEntity,
+  type Resetting,
+} from './resets.ts';
 import type { Holder } from '../../lease.ts';
+import type {
+  AdoptedIdentity,
+  NamedRows,
+  ResetCounts,
+  ResetScope,
+  UndonePlace,
+  UndoneRows,
+} from '../../repair.ts';
+import { parseNames } from '../../stored-json.ts';
+import { adopt, repairing } from '../acquire.ts';
 import { noteAction } from '../actions.ts';
+import { storedIdentity } from '../connectors.ts';
+import { dropFacts } from '../copies/copied-tables.ts';
 import { addCounts } from '../counts.ts';
 import { deleteRows } from '../deletes/delete-rows.ts';
-import { adopt, repairing } from '../acquire.ts';
-import { long, type Commit, type InLease, type Ledger } from '../ledger.ts';
-import { readStored, storeRows } from '../store-rows.ts';
-import { checkReset, resetEntities } from '../../decisions/repair-scope.ts';
-import type { Tx } from '../../../sql/database.ts';
-import { storedIdentity } from '../connectors.ts';
+import { beginFiles } from '../downloads/ledger-files.ts';
 import type { Taken } from '../driver.ts';
+import { long, outsideRun, type Commit, type InLease, type Ledger } from '../ledger.ts';
+import { transitions } from '../partitions/transitions.ts';
+import type { ChangedRow, RecordTable } from '../record-table.ts';
+import { readStored, storeRows } from '../store-rows.ts';
+import { noteStored, tableNumbers } from '../stored-rows.ts';
 import { knownEntities } from '../tables.ts';
-import { openRemoval } from './removal.ts';
-import { resetConnector, resetEntity, type Resetting } from './resets.ts';
-import { giveBackBelow, undo } from './undone-runs.ts';
 
 /** What a person does to a sink outside a sync. */
 export function ledgerRepair(ledger: Ledger, inLease: InLease) {
@@ -101,4 +121,274 @@ async function reset(ledger: Ledger, connector: ConnectorName, what: ResetScope)
     return counts;
   };
   return await repairing(ledger, connector, forget, { before, after });
+}
+
+/** Keys of each kind, entity and batch. */
+const mostNamed = 100;
+
+/**
+ * Takes back what the run `of` has done to up to `limit` rows of the entity, after row `after`: what it has stored is
+ * tombstoned, what it has tombstoned is live again, and what it has changed holds what a version of before says. Where
+ * the run has stored or changed anything of the entity, its listings are read again in full. Called again, it finds the
+ * rest.
+ */
+export async function undo(
+  commit: Commit,
+  of: RunId,
+  { entity, after, limit }: UndonePlace,
+): Promise<UndoneRows> {
+  const { ledger, current, stamp, tx } = commit;
+  const { connector } = commit.held;
+  const table = current.tables.get(entity);
+  if (table === undefined) throw misfitError(entity, 'the plan has no table for it');
+  const run = await undoneRun(tx, { connector, entity }, of);
+  if (after === 0 && run.written > 0) {
+    const what = { withData: false, now: stamp.now };
+    await readAgain({ tx, records: ledger.records, connector, what }, [entity]);
+  }
+  const changed = await table.changedBy(tx, run, after, limit);
+  const keyed = await table.rows(
+    tx,
+    changed.map(({ row }) => row),
+  );
+  const rows = changed.map((one) => ({ ...one, keyText: keyed.get(one.row)?.keyText ?? '' }));
+  const ways = grouped(rows, (one) => undoOf(one, run));
+  const going = ways.get('delete') ?? [];
+  await deleteRows(
+    commit,
+    entity,
+    going.map(({ row, keyText }) => ({ row, keyText, permission: 'allowed' })),
+  );
+  const revived = ways.get('revive') ?? [];
+  const restored = ways.get('restore') ?? [];
+  await putBack(commit, { entity, table }, { revived, restored });
+  const kept = ways.get('keep') ?? [];
+  const isLast = changed.length < limit;
+  return {
+    deleted: going.length,
+    revived: revived.length,
+    restored: restored.length,
+    kept: { rows: kept.length, keys: kept.slice(0, mostNamed).map(({ keyText }) => keyText) },
+    changedSince: isLast ? await changedSince(commit, table, run) : { rows: 0, keys: [] },
+    next: isLast ? null : (changed.at(-1)?.row ?? null),
+  };
+}
+
+/** What is done with a row that the run has changed last. */
+function undoOf(
+  { row, deletedAt, version = null, wasDeletedAt = null, isSame }: ChangedRow,
+  { from, through }: UndoneRun,
+): 'delete' | 'revive' | 'restore' | 'keep' | 'nothing' {
+  const isNew = row > from && row <= through;
+  if (isNew || wasDeletedAt !== null) return deletedAt === null ? 'delete' : 'nothing';
+  if (version !== null && isSame === false) return 'restore';
+  if (deletedAt !== null) return 'revive';
+  return version === null ? 'keep' : 'nothing';
+}
+
+type Rows = readonly (ChangedRow & { readonly keyText: string })[];
+
+async function putBack(
+  commit: Commit,
+  { entity, table }: { readonly entity: EntityName; readonly table: RecordTable },
+  { revived, restored }: { readonly revived: Rows; readonly restored: Rows },
+): Promise<void> {
+  if (revived.length + restored.length === 0) return;
+  const { current, stamp, tx } = commit;
+  const { connector } = commit.held;
+  await table.revive(
+    tx,
+    revived.map(({ row }) => row),
+    stamp,
+  );
+  await table.restore(tx, restored, stamp);
+  const back = [...revived, ...restored].filter(({ deletedAt }) => deletedAt !== null);
+  const keyTexts = back.map(({ keyText }) => keyText);
+  await giveBackBelow(commit, entity, keyTexts);
+  await beginFiles(tx, { connector, entity }, keyTexts);
+  const changed = revived.length + restored.length - back.length;
+  const numbers = await tableNumbers(tx, { connector, entities: [entity] });
+  const chain = { origin: current.origin, now: stamp.now, numbers };
+  noteStored(tx, connector, [{ entity, inserted: 0, revived: back.length, changed }], chain);
+}
+
+/** Walks what lies below records that are live again. */
+export async function giveBackBelow(
+  { held: { connector }, current, stamp, tx }: Commit,
+  entity: EntityName,
+  keyTexts: readonly string[],
+): Promise<void> {
+  const below = { connector, entity, keyHashes: keyTexts.map(textHash) };
+  await transitions.giveBack(tx, { ...below, origin: current.origin, now: stamp.now });
+}
+
+async function changedSince(
+  { held: { connector }, tx }: Commit,
+  table: RecordTable,
+  run: UndoneRun,
+): Promise<NamedRows> {
+  const sql = `SELECT run FROM _sync_runs WHERE connector = :connector AND kind = 'undo'`;
+  const undone = await columnOf<RunId>(tx, sql, { connector });
+  const { rows, total } = await table.changedSince(tx, { ...run, undone }, mostNamed);
+  return { rows: total, keys: [...(await table.rows(tx, rows)).values()].map(({ keyText }) => keyText) };
+}
+
+type UndoneRun = Awaited<ReturnType<typeof undoneRun>>;
+
+/**
+ * Row numbers are never given twice, and one run at a time gives them: those of the rows that the run has stored, after
+ * `from` up to `through`, stand before those of the runs after it. `_sync_counts` is written with the rows. `written`:
+ * records that it has stored or changed.
+ */
+async function undoneRun(tx: Tx, of: OfEntity, run: RunId) {
+  const found = await tx.first<
+    Readonly<Record<'inserted' | 'updated' | 'through', number>> & { readonly startedAt: Instant }
+  >(
+    `SELECT own.started_at, coalesce(counted.inserted, 0) AS inserted, coalesce(counted.updated, 0) AS updated,
+       stored.last_row - coalesce((
+         SELECT CAST(sum(later.inserted) AS bigint)
+         FROM _sync_runs AS newer JOIN _sync_counts AS later ON later.run = newer.run
+         WHERE newer.connector = own.connector AND newer.number > own.number AND later.entity = stored.entity), 0) AS through
+     FROM _sync_runs AS own JOIN _sync_tables AS stored ON stored.connector = own.connector
+       LEFT JOIN _sync_counts AS counted ON counted.run = own.run AND counted.entity = stored.entity
+     WHERE own.run = :run AND own.connector = :connector AND stored.entity = :entity`,
+    { ...of, run },
+  );
+  const { startedAt = '', inserted = 0, updated = 0, through = 0 } = found ?? {};
+  return { run, startedAt, from: through - inserted, through, written: inserted + updated };
+}
+
+/** Rows that one transaction removes at most. */
+const atOnce = 5_000;
+
+/** Tables that may have as many rows of a connector as it has records, by what tells those rows apart. */
+const largeTables = {
+  _sync_also: 'entity, row, partition',
+  _sync_missing: 'entity, row',
+  _sync_quarantine: 'id',
+  _sync_downloads: 'id',
+} as const;
+
+/**
+ * What is small besides facts. People's acts stay, and so do the counter of changes and the notes of purged records,
+ * which would come back otherwise.
+ */
+const smallTables = [
+  '_sync_raw',
+  '_sync_progress',
+  '_sync_tables',
+  '_sync_connectors',
+  '_sync_copies',
+  '_sync_pauses',
+  '_sync_outbox',
+  '_sync_removals',
+] as const;
+
+/**
+ * Removes the connector with everything that is stored of it, but for what people did to it and the number of its
+ * newest change: from here on nothing uses what is stored (`SyncError` REMOVAL_UNFINISHED), and it goes in transactions
+ * of a bounded size. Holds it until it is disposed; one that ends early is resumed by the next. Throws
+ * `ConnectorBusyError`.
+ */
+export async function openRemoval(ledger: Ledger, connector: ConnectorName, holder: Holder) {
+  const { records } = ledger;
+  const taken = await ledger.take(connector, holder, async () => undefined);
+  const transact = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> =>
+    await outsideRun(taken, work);
+  try {
+    const { entities, rows } = await transact(async (tx) => await begin(tx, ledger, connector));
+    let areTablesDropped = false;
+    return {
+      /**
+       * A bounded part, in one transaction; gives how many rows that were. Null: only what `finish` removes remains.
+       */
+      dropSome: async (): Promise<number | null> => {
+        const dropped = await transact(async (tx) => await dropSome(tx, ledger, connector, entities));
+        if (dropped > 0 || areTablesDropped) return dropped > 0 ? dropped : null;
+        // Before the mark goes, so that the next removal repeats it after a kill.
+        await transact(async (tx) => await records.drop(tx, connector, entities));
+        await ledger.lines?.tidy(taken, null);
+        areTablesDropped = true;
+        return 0;
+      },
+      /** In one transaction: the connector is one that was never there. */
+      finish: async () =>
+        await transact(async (tx) => {
+          await records.drop(tx, connector, entities);
+          await dropFacts(tx, connector, [
+            '_sync_actions',
+            '_sync_purged',
+            '_sync_purge_keys',
+            '_sync_purge_work',
+          ]);
+          for (const table of smallTables) {
+            await tx.run(`DELETE FROM ${table} WHERE connector = :connector`, { connector });
+          }
+          noteAction(tx, ledger, {
+            action: 'remove',
+            connector,
+            detail: { entities: entities.length, rows },
+          });
+        }),
+      [Symbol.asyncDispose]: async () => await taken.release(),
+    };
+  } catch (error) {
+    await taken.release();
+    throw error;
+  }
+}
+
+interface Begun {
+  readonly entities: readonly EntityName[];
+  readonly rows: number;
+}
+
+async function begin(tx: Tx, { clock }: Ledger, connector: ConnectorName): Promise<Begun> {
+  const known = await tx.first<{ readonly entities: string; readonly rows: number }>(
+    `SELECT entities, rows FROM _sync_removals WHERE connector = :connector`,
+    { connector },
+  );
+  const copied = await cellOf<string>(tx, `SELECT entities FROM _sync_copies WHERE connector = :connector`, {
+    connector,
+  });
+  const stored = await cellOf<number | null>(
+    tx,
+    `SELECT CAST(sum(rows) AS bigint) FROM _sync_tables WHERE connector = :connector`,
+    { connector },
+  );
+  const names = [known?.entities, copied].flatMap((text) => (text === undefined ? [] : parseNames(text)));
+  // `as`: names of entities that this sink has written.
+  const entities = [...new Set([...(names as EntityName[]), ...(await knownEntities(tx, connector))])];
+  const rows = (known?.rows ?? 0) + (stored ?? 0);
+  await tx.run(
+    `INSERT INTO _sync_removals (connector, since, entities, rows) VALUES (:connector, :since, :entities, :rows)
+     ON CONFLICT (connector) DO UPDATE SET entities = excluded.entities, rows = excluded.rows`,
+    { connector, since: instant(clock.now()), entities: JSON.stringify(entities), rows },
+  );
+  for (const table of ['_sync_tables', '_sync_connectors', '_sync_copies']) {
+    await tx.run(`DELETE FROM ${table} WHERE connector = :connector`, { connector });
+  }
+  return { entities, rows };
+}
+
+/** Gives how many rows went; 0 where only tables and what is small remain. */
+async function dropSome(
+  tx: Tx,
+  { records }: Ledger,
+  connector: ConnectorName,
+  entities: readonly EntityName[],
+): Promise<number> {
+  for (const entity of entities) {
+    const dropped = await records.clear(tx, connector, entity, atOnce);
+    if (dropped > 0) return dropped;
+  }
+  for (const [table, key] of Object.entries(largeTables)) {
+    const dropped = await tx.run(
+      `DELETE FROM ${table} WHERE connector = :connector AND (${key}) IN
+         (SELECT ${key} FROM ${table} WHERE connector = :connector LIMIT :atOnce)`,
+      { connector, atOnce },
+    );
+    if (dropped > 0) return dropped;
+  }
+  return await transitions.dropSome(tx, { connector, atOnce });
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ConnectorName } from '../../../core/names.ts';
 import { ConnectorBusyError } from '../../acquire-errors.ts';
-import type { LastCommits } from '../../ledger/known-overview.ts';
+import type { LastCommits } from '../../ledger/history/overview.ts';
 import { parseHolder } from '../../stored-json.ts';
 import { columnOf, cellOf, type Tx } from '../../../sql/database.ts';
 import type { WriteTx } from '../../../sql/postgres/server.ts';

@@ -1,20 +1,25 @@
-import { instant } from '../../../core/clock.ts';
-import type { ConnectorName } from '../../../core/names.ts';
+import { instant, type Instant } from '../../../core/clock.ts';
+import { grouped } from '../../../core/grouped.ts';
+import type { ConnectorName, EntityName, OfEntity } from '../../../core/names.ts';
+import type { EntityTable } from '../../../core/records.ts';
 import { cellOf, columnOf, type Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
-import { textHash } from '../../../sql/text-hash.ts';
-import type { DueOf, ExpiredOf, ExpireRequest } from '../../purges.ts';
+import type { DueOf, ExpiredOf, ExpireRequest, Retention, WithheldOf } from '../../purges.ts';
 import type { Taken } from '../driver.ts';
 import { outsideRun, type Ledger } from '../ledger.ts';
 import type { KeyedRow } from '../record-table.ts';
 import { storedTable } from '../tables.ts';
-import { countVersions } from '../versions/closed-versions.ts';
+import {
+  countEndedVersions,
+  countVersions,
+  deleteEndedVersions,
+  versionedEntities,
+} from '../versions/versions.ts';
 import { noteSteps, removeNotedLines } from './complete-steps.ts';
-import { countOldVersions, removeOldVersions, type Expiring } from './expire-versions.ts';
-import { removeForGood } from './remove-found.ts';
-import { noteChecked, noteCompleteAfter, readCheckedAt } from './retained.ts';
+import { filesOf, forgetFiles, removeForGood } from './removed-rows.ts';
 
 const rowsAtOnce = 500;
+const versionsAtOnce = 2_000;
 const dayMs = 24 * 60 * 60 * 1_000;
 
 /** What is too old now, of those entities that were not checked within a day; of all where `isAsked`. */
@@ -44,7 +49,9 @@ export async function countExpired(
             );
       const rows = await countRows(tx, of);
       const files = (await oldFiles(tx, of)).length;
-      const versions = await countOldVersions(tx, of);
+      const before = await versionsBefore(tx, of);
+      const versions =
+        before === null ? 0 : await countEndedVersions(tx, ledger.records, { connector, entity }, before);
       const expired = { entity, rows, quarantined: quarantined ?? 0, files, versions };
       return { ...expired, of: await countAll(tx, of, expired) };
     });
@@ -85,7 +92,13 @@ export async function expireRows(
     }
     for (let deleted = -1; deleted !== 0; counts.versions += deleted) {
       signal.throwIfAborted();
-      deleted = await transact(async (tx) => await removeOldVersions(tx, of));
+      deleted = await transact(async (tx) => {
+        const before = await versionsBefore(tx, of);
+        if (before === null) return 0;
+        // The oldest ones first.
+        const what = { before, limit: versionsAtOnce };
+        return await deleteEndedVersions(tx, ledger.records, { connector, entity }, what);
+      });
     }
     const files = await taken.read(async (tx) => await oldFiles(tx, of));
     await removeAll(files.map(({ file }) => file));
@@ -109,6 +122,15 @@ export async function expireRows(
   }
   await removeNotedLines(ledger, taken, signal);
   return expired;
+}
+
+/** Of which table what is too old. */
+interface Expiring {
+  readonly ledger: Ledger;
+  readonly connector: ConnectorName;
+  readonly retention: Retention;
+  /** As it is stored. */
+  readonly table: EntityTable;
 }
 
 function isOld({ ledger: { records }, connector, table }: Expiring): string {
@@ -145,11 +167,11 @@ interface OldRows {
 }
 
 /** Tombstones that are old enough and published everywhere. */
-async function oldRows(tx: Tx, of: Expiring): Promise<OldRows> {
-  const { ledger, connector, table, retention } = of;
+async function oldRows(tx: Tx, expiring: Expiring): Promise<OldRows> {
+  const { ledger, connector, table, retention } = expiring;
   const { deletedBefore: before, publishedThrough: through } = retention;
   if (before === null) return { rows: [], files: [] };
-  const numbers = await columnOf<number>(tx, `SELECT _row ${isOld(of)} ORDER BY _row LIMIT :limit`, {
+  const numbers = await columnOf<number>(tx, `SELECT _row ${isOld(expiring)} ORDER BY _row LIMIT :limit`, {
     before,
     through,
     limit: rowsAtOnce,
@@ -157,13 +179,15 @@ async function oldRows(tx: Tx, of: Expiring): Promise<OldRows> {
   const rows = [
     ...(await ledger.records.open({ connector, table, stored: table.columns }).rows(tx, numbers)).values(),
   ];
-  const found = await tx.rows<{ readonly file: string | null; readonly replaced: string | null }>(
-    `SELECT file, replaced FROM _sync_downloads
-     WHERE connector = :connector AND entity = :entity AND key_hash IN {keyHashes bytea}`,
-    { connector, entity: table.entity, keyHashes: rows.map(({ keyText }) => textHash(keyText)) },
-  );
-  const files = found.flatMap(({ file, replaced }) => [file, replaced]).filter((file) => file !== null);
-  return { rows, files };
+  const of = { connector, entity: table.entity };
+  return {
+    rows,
+    files: await filesOf(
+      tx,
+      of,
+      rows.map(({ keyText }) => keyText),
+    ),
+  };
 }
 
 async function removeRows(tx: Tx, of: Expiring, rows: readonly KeyedRow[]): Promise<void> {
@@ -176,9 +200,10 @@ async function removeRows(tx: Tx, of: Expiring, rows: readonly KeyedRow[]): Prom
     numbers,
   });
   await removeForGood({ tx, records: ledger.records, connector }, entity, rows);
-  await tx.run(
-    `DELETE FROM _sync_downloads WHERE connector = :connector AND entity = :entity AND key_hash IN {keyHashes bytea}`,
-    { connector, entity, keyHashes: rows.map(({ keyText }) => textHash(keyText)) },
+  await forgetFiles(
+    tx,
+    { connector, entity },
+    rows.map(({ keyText }) => keyText),
   );
   await noteCompleteAfter(tx, { connector, entity }, highest ?? 0);
   const steps = { connector, entities: [entity], targets: [] };
@@ -209,4 +234,68 @@ async function oldFiles(tx: Tx, of: Expiring): Promise<readonly OldFile[]> {
     const deletedAt = stored.get(key)?.deletedAt ?? null;
     return deletedAt !== null && deletedAt < filesBefore;
   });
+}
+
+/** Null where there are none, and where they were switched off: then they stay. */
+async function versionsBefore(tx: Tx, { connector, table, retention }: Expiring): Promise<Instant | null> {
+  if (retention.versionsBefore === null) return null;
+  const known = (await versionedEntities(tx, connector)).get(table.entity);
+  return known?.endedAt === null ? retention.versionsBefore : null;
+}
+
+/** Deletes of the entity up to this change number may have been removed; 0: none was. */
+export async function readCompleteAfter(
+  tx: Tx,
+  connector: ConnectorName,
+  entity: EntityName,
+): Promise<number> {
+  const sql = `SELECT complete_after FROM _sync_retained WHERE connector = :connector AND entity = :entity`;
+  return (await cellOf<number>(tx, sql, { connector, entity })) ?? 0;
+}
+
+/** `ConnectorOverview.withheldByAge`, of all connectors or of `only` these. */
+export async function readWithheld(
+  tx: Tx,
+  only?: readonly ConnectorName[],
+): Promise<ReadonlyMap<ConnectorName, readonly WithheldOf[]>> {
+  const found = await tx.rows<WithheldOf & { readonly connector: ConnectorName }>(
+    `SELECT connector, entity, withheld FROM _sync_retained
+     WHERE withheld > 0 ${only === undefined ? '' : 'AND connector IN {only text}'} ORDER BY connector, entity`,
+    only === undefined ? {} : { only },
+  );
+  return new Map(
+    [...grouped(found, ({ connector }) => connector)].map(([connector, all]) => [
+      connector,
+      all.map(({ entity, withheld }) => ({ entity, withheld })),
+    ]),
+  );
+}
+
+/** Null: never. */
+async function readCheckedAt(tx: Tx, of: OfEntity): Promise<Instant | null> {
+  const sql = `SELECT checked_at FROM _sync_retained WHERE connector = :connector AND entity = :entity`;
+  return (await cellOf<Instant | null>(tx, sql, { ...of })) ?? null;
+}
+
+async function noteCompleteAfter(tx: Tx, of: OfEntity, completeAfter: number): Promise<void> {
+  await tx.run(
+    `INSERT INTO _sync_retained AS r (connector, entity, complete_after)
+     VALUES (:connector, :entity, :completeAfter)
+     ON CONFLICT (connector, entity) DO UPDATE SET complete_after = excluded.complete_after
+     WHERE r.complete_after < excluded.complete_after`,
+    { ...of, completeAfter },
+  );
+}
+
+async function noteChecked(
+  tx: Tx,
+  of: OfEntity,
+  checked: { readonly at: Instant; readonly withheld: number },
+): Promise<void> {
+  await tx.run(
+    `INSERT INTO _sync_retained (connector, entity, complete_after, checked_at, withheld)
+     VALUES (:connector, :entity, 0, :at, :withheld)
+     ON CONFLICT (connector, entity) DO UPDATE SET checked_at = excluded.checked_at, withheld = excluded.withheld`,
+    { ...of, ...checked },
+  );
 }

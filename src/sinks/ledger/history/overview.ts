@@ -1,0 +1,399 @@
+import { instant, type Instant } from '../../../core/clock.ts';
+import { grouped } from '../../../core/grouped.ts';
+import type { ConnectorName, RunId } from '../../../core/names.ts';
+import { cellOf, type Tx } from '../../../sql/database.ts';
+import { newForMs } from '../../drift.ts';
+import type { Pause, StoredIdentity } from '../../lease.ts';
+import type {
+  ConnectorOverview,
+  EntityFreshness,
+  EntityMissing,
+  IdentityDoubt,
+  PausedConnector,
+  RunFacts,
+  RunFilter,
+  RunSummary,
+  ScopeChange,
+} from '../../ledger-reader.ts';
+import type { RunReport } from '../../run-report.ts';
+import { parseReport, parseScope } from '../../stored-json.ts';
+import { hasWritten } from '../counts.ts';
+import { readAcknowledged, readFieldNews } from '../drift/note-drift.ts';
+import { readPurgeWork } from '../purges/complete-steps.ts';
+import { readWithheld } from '../purges/retention.ts';
+import { hasBegun } from '../runs/runs.ts';
+
+interface Of {
+  readonly connector: ConnectorName;
+}
+
+type Reported = Pick<
+  ConnectorOverview,
+  'missing' | 'partMissing' | 'unconfirmed' | 'error' | 'failures' | 'quarantined' | 'resumeAt'
+>;
+
+const nothingReported: Reported = {
+  missing: [],
+  partMissing: [],
+  unconfirmed: [],
+  error: null,
+  failures: [],
+  quarantined: 0,
+  resumeAt: null,
+};
+
+/**
+ * The states of all connectors, or of `only` these. One statement for each kind of fact, whatever the number of
+ * connectors; only those reports are read that say more than "everything is fine".
+ */
+export async function readOverview(
+  tx: Tx,
+  only?: readonly ConnectorName[],
+): Promise<readonly ConnectorOverview[]> {
+  const which = only === undefined ? '' : 'WHERE connector IN {only text}';
+  const of = only === undefined ? {} : { only };
+  const identities = await tx.rows<StoredIdentity & Of>(
+    `SELECT connector, definition, connector_id, base_url FROM _sync_connectors ${which}`,
+    of,
+  );
+  const identityOf = byConnector(
+    identities.map(({ connector, ...identity }) => ({
+      connector,
+      identity: identity.baseUrl === '' ? null : identity,
+    })),
+  );
+  const pauses = byConnector(await readPauses(tx, only));
+  const { lastRuns, ended } = await readNewestRuns(tx, only);
+  const tables = grouped(
+    await tx.rows<EntityFreshness & Of & { readonly rows: number }>(
+      `SELECT connector, entity, as_of, rows - deleted AS rows FROM _sync_tables ${which} ORDER BY connector, entity`,
+      of,
+    ),
+    ({ connector }) => connector,
+  );
+  const reported = await readReports(tx, only);
+  const news = await readFieldNews(tx, await newSince(tx), only);
+  const isAcknowledged = await readAcknowledged(
+    tx,
+    news.map(({ connector }) => connector),
+  );
+  const newFields = grouped(
+    news.filter((one) => !isAcknowledged(one)),
+    ({ connector }) => connector,
+  );
+  const withheldByAge = await readWithheld(tx, only);
+  const purgeWork = await readPurgeWork(tx, only);
+  return [...new Set([...identityOf.keys(), ...pauses.keys()])]
+    .toSorted()
+    .map((connector): ConnectorOverview => {
+      const ofTables = tables.get(connector) ?? [];
+      return {
+        connector,
+        identity: identityOf.get(connector)?.identity ?? null,
+        paused: pauses.get(connector) ?? null,
+        lastRun: lastRuns.get(connector) ?? null,
+        lastEnded: ended.get(connector) ?? null,
+        freshness: ofTables,
+        rows: ofTables.reduce((sum, { rows }) => sum + rows, 0),
+        ...(reported.get(connector) ?? nothingReported),
+        newFields: newFields.get(connector) ?? [],
+        withheldByAge: withheldByAge.get(connector) ?? [],
+        purgeWork: purgeWork.filter((one) => one.connector === connector),
+      };
+    });
+}
+
+/** By the time of the newest run, so that one pass stays cheap where many fields have long been known. */
+async function newSince(tx: Tx): Promise<Instant> {
+  const newest = await cellOf<Instant>(
+    tx,
+    'SELECT started_at FROM _sync_runs ORDER BY number DESC LIMIT 1',
+    {},
+  );
+  return newest === undefined ? '' : instant(Date.parse(newest) - newForMs);
+}
+
+/** Most connectors are not running: their newest run is the newest that ended. */
+async function readNewestRuns(tx: Tx, asked: readonly ConnectorName[] | undefined) {
+  const newest = await tx.rows<RunFacts & { readonly hasReport: boolean }>(
+    `${newestRunsSql(`${runColumns}, run.report IS NOT NULL AS has_report`)}
+     ${asked === undefined ? '' : 'WHERE known.connector IN {asked text}'}`,
+    asked === undefined ? {} : { asked },
+  );
+  const lastRuns = byConnector(newest.map(({ hasReport: _hasReport, ...run }): RunFacts => run));
+  const ended = new Map(
+    newest.flatMap(({ connector, hasReport }) => {
+      const run = lastRuns.get(connector);
+      return hasReport && run !== undefined ? [[connector, run] as const] : [];
+    }),
+  );
+  const only = newest.flatMap(({ connector, hasReport }) => (hasReport ? [] : [connector]));
+  const earlier = await tx.rows<RunFacts>(
+    `${newestRunsSql(runColumns, 'AND one.report IS NOT NULL')} WHERE known.connector IN {only text}`,
+    { only },
+  );
+  return { lastRuns, ended: new Map([...ended, ...byConnector(earlier)]) };
+}
+
+const isWorthReading = `(run.state <> 'ok' OR run.report LIKE '%"partMissing":[{%'
+  OR run.report LIKE '%"unconfirmed":[{%'
+  OR replace(run.report, '"withheld":0', '') LIKE '%"withheld":%'
+  OR replace(run.report, '"pending":0', '') LIKE '%"pending":%'
+  OR replace(run.report, '"quarantined":0', '') LIKE '%"quarantined":%')`;
+
+/** From the newest reports: most hold nothing of the kind, and their text shows that before it is parsed. */
+async function readReports(
+  tx: Tx,
+  only: readonly ConnectorName[] | undefined,
+): Promise<ReadonlyMap<ConnectorName, Reported>> {
+  const which = only === undefined ? '' : 'AND known.connector IN {only text}';
+  const of = only === undefined ? {} : { only };
+  const reported = new Map<ConnectorName, Reported>();
+  const newest = (among: string, where: string) =>
+    tx.rows<Of & { readonly report: string }>(
+      `${newestRunsSql('run.connector, run.report', `AND one.report IS NOT NULL ${among}`)} WHERE ${where} ${which}`,
+      of,
+    );
+  for (const { connector, report } of await newest(`AND ${hasBegun}`, isWorthReading)) {
+    reported.set(connector, reportedIn(parseReport(report)));
+  }
+  // A run that could not begin says nothing of the records: what the one before it found still holds.
+  for (const { connector, report } of await newest('', `NOT ${hasBegun}`)) {
+    const { error } = parseReport(report);
+    const before = reported.get(connector) ?? nothingReported;
+    reported.set(connector, { ...before, error, failures: [], resumeAt: null });
+  }
+  return reported;
+}
+
+function reportedIn({ entities, partMissing, unconfirmed, error, failures, resumeAt }: RunReport): Reported {
+  return {
+    missing: entities
+      .map(({ entity, withheld, pending }): EntityMissing => ({ entity, withheld, pending }))
+      .filter(({ withheld, pending }) => withheld + pending > 0),
+    partMissing: partMissing.map(({ entity, listings }) => ({ entity, listings })),
+    unconfirmed,
+    error,
+    failures: [...new Map(failures.map(({ code, recovery }) => [code, { code, recovery }])).values()],
+    quarantined: entities.reduce((sum, { counts }) => sum + counts.quarantined, 0),
+    resumeAt,
+  };
+}
+
+export async function readPauses(
+  tx: Tx,
+  only?: readonly ConnectorName[],
+): Promise<readonly PausedConnector[]> {
+  const which = only === undefined ? '' : 'WHERE connector IN {only text}';
+  return await tx.rows(
+    `SELECT connector, since, reason FROM _sync_pauses ${which} ORDER BY connector`,
+    only === undefined ? {} : { only },
+  );
+}
+
+export async function readPause(tx: Tx, connector: ConnectorName): Promise<PausedConnector | null> {
+  const sql = `SELECT connector, since, reason FROM _sync_pauses WHERE connector = :connector`;
+  return (await tx.first<PausedConnector>(sql, { connector })) ?? null;
+}
+
+/** How old each entity's records are at most; entities that were never begun are left out. */
+export async function readFreshness(tx: Tx, connector: ConnectorName): Promise<readonly EntityFreshness[]> {
+  const sql = `SELECT entity, as_of FROM _sync_tables WHERE connector = :connector ORDER BY entity`;
+  return await tx.rows(sql, { connector });
+}
+
+export function byConnector<Row extends Of>(rows: readonly Row[]): ReadonlyMap<ConnectorName, Row> {
+  return new Map(rows.map((row) => [row.connector, row]));
+}
+
+export type Overview = ReadonlyMap<ConnectorName, ConnectorOverview>;
+
+/**
+ * For each connector that was ever held, a text that is another one after every transaction of a holder. Null: it was
+ * held, and committed nothing.
+ */
+export type LastCommits = readonly {
+  readonly connector: ConnectorName;
+  readonly lastCommit: string | null;
+}[];
+
+/** What was read of all connectors, and by which commits it changes. */
+export interface KnownOverview {
+  readonly overview: Overview;
+  /** Null: unknown, so that everything is read again. */
+  readonly commits: ReadonlyMap<ConnectorName, string | null> | null;
+}
+
+/**
+ * The same as of now: reads the connectors that were written to since, all pauses, and what people have
+ * acknowledged: these are written without holding a connector. The same object and entries where nothing was written.
+ */
+export async function renewOverview(
+  tx: Tx,
+  known: KnownOverview,
+  lastCommits: (tx: Tx) => Promise<LastCommits>,
+): Promise<KnownOverview> {
+  const [last, pauses] = await Promise.all([lastCommits(tx), readPauses(tx)]);
+  const commits = new Map(last.map((one) => [one.connector, one.lastCommit]));
+  if (known.commits === null) {
+    return { overview: byConnector(await readOverview(tx)), commits };
+  }
+  const paused = byConnector(pauses);
+  const news = [...known.overview.values()].flatMap(({ newFields }) => newFields);
+  const isAcknowledged = await readAcknowledged(
+    tx,
+    news.map(({ connector }) => connector),
+  );
+  const held = [...commits].filter(([name, commit]) => known.commits?.get(name) !== commit);
+  const changed = new Set([
+    ...held.map(([name]) => name),
+    // A target is cleaned without holding the connector.
+    ...[...known.overview.values()].flatMap((one) => (one.purgeWork.length > 0 ? [one.connector] : [])),
+    ...news.flatMap((one) => (isAcknowledged(one) ? [one.connector] : [])),
+    ...pauses.flatMap((one) =>
+      isSame(one, known.overview.get(one.connector)?.paused) ? [] : [one.connector],
+    ),
+    ...[...known.overview.values()].flatMap((one) =>
+      one.paused === null || paused.has(one.connector) ? [] : [one.connector],
+    ),
+  ]);
+  if (changed.size === 0) return { overview: known.overview, commits };
+  const now = byConnector(await readOverview(tx, [...changed]));
+  const overview = new Map(known.overview);
+  for (const name of changed) {
+    const one = now.get(name);
+    if (one === undefined) overview.delete(name);
+    else overview.set(name, one);
+  }
+  return { overview, commits };
+}
+
+function isSame(one: Pause, other: Pause | null | undefined): boolean {
+  return one.since === other?.since && one.reason === other.reason;
+}
+
+export const runColumns = 'run, kind, run.connector, state, started_at, finished_at, continues';
+
+export interface RunRow extends RunFacts {
+  readonly report: string | null;
+}
+
+export function runSummary({ report, ...run }: RunRow): RunSummary {
+  return { ...run, report: report === null ? null : parseReport(report) };
+}
+
+/** Runs, newest first. */
+export async function readRuns(
+  tx: Tx,
+  { connector, kind, state, limit }: RunFilter,
+): Promise<readonly RunSummary[]> {
+  const which = [
+    ...(connector === undefined ? [] : ['connector = :connector']),
+    ...(kind === undefined ? [] : ['kind = :kind']),
+    ...(state === undefined ? [] : ['state = :state']),
+  ];
+  const where = which.length === 0 ? '' : `WHERE ${which.join(' AND ')}`;
+  const runs = await tx.rows<RunRow>(
+    `SELECT ${runColumns}, report FROM _sync_runs AS run ${where} ORDER BY number DESC LIMIT :limit`,
+    { connector: connector ?? null, kind: kind ?? null, state: state ?? null, limit },
+  );
+  return runs.map(runSummary);
+}
+
+/**
+ * The newest runs of each of these connectors, newest first, without their reports, which may be long. One search in
+ * the index of runs for each connector.
+ */
+export async function readRecentRuns(
+  tx: Tx,
+  connectors: readonly ConnectorName[],
+  limit: number,
+): Promise<ReadonlyMap<ConnectorName, readonly RunFacts[]>> {
+  const runs = await tx.rows<RunFacts>(
+    `SELECT ${runColumns} FROM {v: connector text}
+       JOIN _sync_runs AS run ON run.connector = v.connector AND run.number >= coalesce((
+         SELECT number FROM _sync_runs AS one WHERE one.connector = v.connector
+         ORDER BY number DESC LIMIT 1 OFFSET :before), 0)
+     ORDER BY number DESC`,
+    { v: connectors.map((connector) => ({ connector })), before: limit - 1 },
+  );
+  return grouped(runs, ({ connector }) => connector);
+}
+
+export async function readRun(tx: Tx, run: RunId): Promise<RunSummary | null> {
+  const sql = `SELECT ${runColumns}, report FROM _sync_runs AS run WHERE run = :run`;
+  const found = await tx.first<RunRow>(sql, { run });
+  return found === undefined ? null : runSummary(found);
+}
+
+/** The newest syncs that read something else than the sync before, newest first. */
+export async function readScopeChanges(
+  tx: Tx,
+  connector: ConnectorName,
+  limit: number,
+): Promise<readonly ScopeChange[]> {
+  const changes = await tx.rows<{ run: RunId; startedAt: Instant; scope: string; before: string }>(
+    `SELECT run, started_at, scope, before FROM (
+       SELECT run, started_at, scope, number, lag(scope) OVER (ORDER BY number) AS before
+       FROM _sync_runs WHERE connector = :connector AND kind = 'sync' AND ${hasBegun}
+     ) AS run WHERE scope <> before ORDER BY number DESC LIMIT :limit`,
+    { connector, limit },
+  );
+  return changes.map(({ run, startedAt, scope, before }) => {
+    const [now, then] = [parseScope(scope), parseScope(before)];
+    return {
+      run,
+      at: startedAt,
+      isOtherDefinition: now.definition !== then.definition,
+      added: now.entities.filter((entity) => !then.entities.includes(entity)),
+      removed: then.entities.filter((entity) => !now.entities.includes(entity)),
+    };
+  });
+}
+
+/** Runs that seem to have read another account, newest first, until that is settled. */
+export async function readDoubts(
+  tx: Tx,
+  connectors: readonly ConnectorName[],
+): Promise<readonly IdentityDoubt[]> {
+  const found = await tx.rows<Pick<IdentityDoubt, 'connector' | 'run'> & { readonly settled: number | null }>(
+    `WITH doubted AS (
+       SELECT DISTINCT run.connector, run.run, run.number, CASE
+           WHEN NOT ${hasWritten} THEN run.number
+           ELSE (SELECT max(undo.number) FROM _sync_actions AS act JOIN _sync_runs AS undo ON undo.run = act.run
+             WHERE act.connector = run.connector AND act.action = 'undo' AND undo.state = 'ok'
+               AND act.detail LIKE '%"' || run.run || '"%') END AS settled
+       FROM _sync_runs AS failed JOIN _sync_runs AS run
+         ON run.connector = failed.connector AND run.origin = failed.origin AND run.number <= failed.number
+       WHERE failed.connector IN {connectors text} AND failed.state = 'failed'
+         AND failed.report LIKE '%"code":"IDENTITY_CHANGED"%' AND (run.number = failed.number OR ${hasWritten})
+         AND NOT EXISTS (SELECT 1 FROM _sync_actions AS act
+           WHERE act.connector = failed.connector AND act.action = 'adopt' AND act.at >= failed.finished_at))
+     SELECT connector, run, settled FROM doubted
+     WHERE settled IS NULL OR NOT EXISTS (SELECT 1 FROM _sync_runs AS good
+       WHERE good.connector = doubted.connector AND good.number > doubted.settled AND good.kind = 'sync'
+         AND good.state IN ('ok', 'degraded'))
+     ORDER BY number DESC`,
+    { connectors },
+  );
+  return found.map(({ settled, ...doubt }) => ({ ...doubt, isToUndo: settled === null }));
+}
+
+/** The newest of kind `sync`; null where there was none. */
+export async function readLastRun(tx: Tx, connector: ConnectorName): Promise<RunFacts | null> {
+  const found = await tx.first<RunFacts>(
+    `SELECT ${runColumns} FROM _sync_runs AS run WHERE connector = :connector AND kind = 'sync'
+     ORDER BY number DESC LIMIT 1`,
+    { connector },
+  );
+  return found ?? null;
+}
+
+/**
+ * The newest of kind `sync` of each connector. One search in the index of runs for each: thousands of runs may be kept.
+ */
+export function newestRunsSql(columns: string, which = ''): string {
+  return `SELECT ${columns} FROM _sync_connectors AS known JOIN _sync_runs AS run ON run.number = (
+    SELECT number FROM _sync_runs AS one WHERE one.connector = known.connector AND one.kind = 'sync' ${which}
+    ORDER BY number DESC LIMIT 1)`;
+}

@@ -1,0 +1,422 @@
+import type { Instant } from '../../../core/clock.ts';
+import { grouped } from '../../../core/grouped.ts';
+import { writeJson } from '../../../core/json-text.ts';
+import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import { ask, type Tx } from '../../../sql/database.ts';
+import { textHash } from '../../../sql/text-hash.ts';
+import {
+  decideMode,
+  isUnchanged,
+  neverWalked,
+  standingOfParent,
+  type ChainReading,
+  type ParentStanding,
+} from '../../decisions/becoming-due.ts';
+import { standing } from '../../decisions/standing.ts';
+import type { Doubt, FoundPartition, Partition, WalkFailure } from '../../partition.ts';
+import type { LeftWork } from '../../run-report.ts';
+import { parseParams, parsePosition, parseProof } from '../../stored-json.ts';
+import type { Commit, CurrentRun, HeldConnector } from '../ledger.ts';
+import {
+  fullOrigins,
+  knownName,
+  knownPartitions,
+  leftWork,
+  partitionsById,
+  readLeftovers,
+  type KnownRow,
+  type Leftover,
+} from './read-partitions.ts';
+import { transitions, type FoundAgain } from './transitions.ts';
+
+/**
+ * Due partitions of the plan's entities that this run has not set aside: deepest first, in a budgeted run those read
+ * longest ago. May repeat ones being walked or just ended. Costs `limit` rows, however many are due.
+ */
+export async function nextPartitions(held: HeldConnector, limit: number): Promise<readonly Partition[]> {
+  return await held.read(async (tx) => {
+    const { connector, run } = held;
+    if (run === null) return [];
+    // Never read ones before all others, or deepest first, then in the order found.
+    const [index, order] = run.isStalestFirst
+      ? ['_sync_partitions_overdue', 'sealed_at NULLS FIRST, rank DESC, id']
+      : ['_sync_partitions_ready', 'rank DESC, id'];
+    const ready = await tx.rows<ReadyRow>(
+      `SELECT id, entity, params, inject, rank, tree, tree_depth, position, mode, watermark, proof
+       FROM _sync_partitions {index ${index}}
+       WHERE connector = :connector AND backfill = :window AND ready = 1 ORDER BY ${order} LIMIT :limit`,
+      { connector, window: run.window, limit },
+    );
+    const stored = await storedRows(tx, run, ready);
+    return ready.map((row) => readPartition(row, stored.get(row.id) ?? 0));
+  });
+}
+
+/** What is due and was not read, by entity: what a run that ends early leaves. */
+export async function left(held: HeldConnector): Promise<readonly LeftWork[]> {
+  return await held.read(async (tx) => {
+    const { connector, run } = held;
+    if (run === null) return [];
+    return await leftWork(tx, { connector, window: run.window, entities: [...run.entities] });
+  });
+}
+
+interface ReadyRow extends Omit<
+  Partition,
+  'params' | 'inject' | 'position' | 'storedRows' | 'clockDifferences'
+> {
+  readonly params: string;
+  readonly inject: string;
+  readonly position: string | null;
+  readonly proof: string | null;
+}
+
+/** No page is longer, and an empty partition costs one search in an index. */
+const mostStoredRows = 1_001;
+
+/** Of those that are read in full, by partition. */
+async function storedRows(
+  tx: Tx,
+  { tables }: Pick<CurrentRun, 'tables'>,
+  ready: readonly ReadyRow[],
+): Promise<ReadonlyMap<number, number>> {
+  const counts = new Map<number, number>();
+  const full = ready.filter(({ mode }) => mode === 'full');
+  for (const [entity, ofEntity] of grouped(full, (row) => row.entity)) {
+    const owners = ofEntity.map(({ id }) => ({ owner: id, after: 0 }));
+    const live = await tables.get(entity)?.countLive(tx, owners, mostStoredRows);
+    for (const [id, rows] of live ?? []) counts.set(id, rows);
+  }
+  return counts;
+}
+
+function readPartition({ proof: stored, ...row }: ReadyRow, rows: number): Partition {
+  const proof = stored === null ? null : parseProof(stored);
+  return {
+    ...row,
+    params: parseParams(row.params),
+    inject: parseParams(row.inject),
+    position: row.position === null ? null : parsePosition(row.position),
+    storedRows: row.mode === 'full' ? Math.max(rows, proof?.reach ?? 0) : 0,
+    clockDifferences: proof?.clockDifferences ?? [],
+  };
+}
+
+/**
+ * Once nothing is ready: makes ready what is due below parents that this chain did not have to read; gives how many (0
+ * ends the walking). What lies below a parent
+ * that seems deleted waits, and what nothing leads to now is no longer due.
+ */
+export async function findLeftovers(commit: Commit): Promise<number> {
+  const { held, current, tx, stamp } = commit;
+  const { connector } = held;
+  const { origin, window, reading } = current;
+  let count = 0;
+  for (const entity of current.entities) {
+    for (let after: number | undefined = 0; after !== undefined;) {
+      const batch = await readLeftovers(tx, { connector, window, entity, origin, after });
+      const standings = await parentsOf(commit, batch);
+      const released = batch.filter(({ id }) => standings.get(id) === 'leads-elsewhere');
+      if (released.length > 0) {
+        await transitions.release(tx, { ids: released.map(({ id }) => id) });
+      }
+      const begun = batch
+        .filter(({ id }) => standings.get(id) === 'is-there')
+        .map((one) => ({ id: one.id, entity, mode: decideMode(one, reading.get(entity)) }));
+      await beginWalks(tx, { connector, origin, now: stamp.now, reading }, begun);
+      count += begun.length;
+      after = batch.at(-1)?.id;
+    }
+  }
+  return count + (count > 0 ? 0 : await readOwnersAgain(commit));
+}
+
+/** By the partition's id. */
+async function parentsOf(
+  { current: { tables, seen, origin }, tx }: Commit,
+  batch: readonly Leftover[],
+): Promise<ReadonlyMap<number, ParentStanding>> {
+  const standings = new Map<number, ParentStanding>(batch.map(({ id }) => [id, 'leads-elsewhere']));
+  for (const [entity, below] of grouped(batch, ({ parentEntity }) => parentEntity)) {
+    const keyTexts = [...new Set(below.map(({ parentKey }) => parentKey))];
+    const parents = (await tables.get(entity)?.rowsOf(tx, keyTexts)) ?? new Map<string, never>();
+    const there = [...parents.values()].filter(({ deletedAt }) => deletedAt === null);
+    const owners = there.flatMap(({ owner }) => (owner === null ? [] : [owner]));
+    const walkedBy = owners.length === 0 ? new Map<number, null>() : await fullOrigins(tx, owners);
+    await seen.load(
+      tx,
+      entity,
+      there.map(({ row }) => row),
+    );
+    for (const { id, parentKey, foundOrigin } of below) {
+      const parent = parents.get(parentKey);
+      if (parent === undefined || parent.deletedAt !== null) continue;
+      const by = parent.owner === null ? null : (walkedBy.get(parent.owner) ?? null);
+      const isSeen = by === origin && seen.has(entity, parent.row);
+      standings.set(id, standingOfParent({ walkedBy: by, isSeen }, { origin, foundOrigin }));
+    }
+  }
+  return standings;
+}
+
+/**
+ * Leaves a partition to a later run: its position is kept (or dropped with `dropPosition`). A tree with such a listing
+ * stays due, as does the listing.
+ */
+export async function setWalkAside(
+  { held, current, tx }: Commit,
+  partition: number,
+  why: WalkFailure,
+): Promise<void> {
+  await partitionsById(tx, held.connector, [partition]);
+  await transitions.setAside(tx, {
+    id: partition,
+    run: current.run,
+    failure: writeJson(why),
+    code: why.code,
+    failedAt: why.at,
+    dropPosition: why.dropPosition ? 1 : 0,
+    dropWatermark: why.dropWatermark ? 1 : 0,
+  });
+}
+
+export interface Finding {
+  readonly connector: ConnectorName;
+  /** '' for the living partitions. */
+  readonly window: string;
+  /** Number of the chain's first run. */
+  readonly origin: number;
+  readonly now: Instant;
+  /** An entity that is not in it is not read by the run: its partitions are due, but left to a run that does. */
+  readonly reading: ReadonlyMap<EntityName, ChainReading>;
+}
+
+/** A found partition as it is stored, and where in the caller's list it stands. */
+interface Found {
+  readonly index: number;
+  readonly entity: EntityName;
+  readonly found: FoundPartition;
+  readonly params: string;
+  readonly paramsHash: Buffer;
+  readonly name: string;
+}
+
+/** A partition to be made ready. */
+export type Begun = Pick<Partition, 'id' | 'entity' | 'mode'>;
+
+/** Reads what is known of found partitions. One that is given twice is found once. */
+export async function meetFound(tx: Tx, founds: readonly FoundPartition[], finding: Finding) {
+  const distinct = firstOfEach(founds);
+  const known =
+    founds.length === 0 ? new Map<string, KnownRow>() : await knownPartitions(tx, finding, distinct);
+  return { count: founds.length, distinct, known };
+}
+
+/**
+ * Makes partitions due unless this chain already found them or nothing has changed in them; for each, whether it became
+ * due. One that is given twice becomes due once.
+ */
+export async function findPartitions(
+  tx: Tx,
+  { count, distinct, known }: Awaited<ReturnType<typeof meetFound>>,
+  finding: Finding,
+): Promise<readonly boolean[]> {
+  const isDue = Array.from({ length: count }, () => false);
+  if (count === 0) return isDue;
+  const { connector, window, origin, now, reading } = finding;
+  const open = distinct.filter(({ name }) => known.get(name)?.origin !== origin);
+  const bases = await findBases(tx, open, finding);
+  const baseOf = ({ found }: Found): number | null =>
+    found.base === null ? null : (bases.get(baseName(found.entity, writeJson(found.base))) ?? null);
+  const chain = { origin, now };
+
+  const unknown = open.filter(({ name }) => !known.has(name));
+  if (unknown.length > 0) {
+    const found = unknown.map((one) => ({
+      ...foundAgain(one, baseOf(one)),
+      ready: readyFlag(reading.get(one.found.entity)),
+    }));
+    transitions.find(tx, { ...chain, connector, window, dueSince: now, found });
+    for (const { index } of unknown) isDue[index] = true;
+  }
+
+  const met = open.flatMap((one): readonly Met[] => {
+    const stored = known.get(one.name);
+    return stored === undefined ? [] : [{ one, stored, isRenewed: stored.gone !== standing.live }];
+  });
+  if (met.length === 0) return isDue;
+  const renewed = met.filter(({ isRenewed }) => isRenewed).map(({ stored }) => stored.id);
+  if (renewed.length > 0) transitions.renew(tx, { ids: renewed });
+  const foundNow = met.map(({ one, stored }) => ({ ...foundAgain(one, baseOf(one)), id: stored.id }));
+  transitions.meet(tx, { ...chain, found: foundNow });
+  const begun: Begun[] = [];
+  for (const { one, stored, isRenewed } of met) {
+    const { entity, marker } = one.found;
+    const walks = isRenewed ? neverWalked : stored;
+    if (isUnchanged(walks, marker, reading.get(entity))) continue;
+    begun.push({ id: stored.id, entity, mode: decideMode(walks, reading.get(entity)) });
+    isDue[one.index] = true;
+  }
+  await beginWalks(tx, finding, begun);
+  return isDue;
+}
+
+interface Met {
+  readonly one: Found;
+  readonly stored: KnownRow;
+  /** Found again below a record that was deleted or left out. */
+  readonly isRenewed: boolean;
+}
+
+/**
+ * Makes known partitions ready. What an earlier chain has kept of a position counts only for a walk of the same mode.
+ */
+export async function beginWalks(
+  tx: Tx,
+  { connector, origin, now, reading }: Omit<Finding, 'window'>,
+  begun: readonly Begun[],
+): Promise<void> {
+  if (begun.length === 0) return;
+  const walks = await transitions.begin(tx, {
+    origin,
+    now,
+    begun: begun.map(({ id, entity, mode }) => ({ id, mode, ready: readyFlag(reading.get(entity)) })),
+  });
+  const entities = [...new Set(walks.filter(({ midway }) => midway === 1).map(({ entity }) => entity))];
+  if (entities.length === 0) return;
+  await tx.run(
+    `UPDATE _sync_tables SET taken_over = :origin WHERE connector = :connector AND entity IN {entities text}`,
+    { origin, connector, entities },
+  );
+}
+
+/** The living partitions that a backfill's store rows of, by name; made where no sync has found them yet. */
+async function findBases(
+  tx: Tx,
+  open: readonly Found[],
+  { connector, now }: Finding,
+): Promise<ReadonlyMap<string, number>> {
+  const wanted = open.flatMap(({ found }): readonly FoundPartition[] =>
+    found.base === null ? [] : [{ ...found, params: found.base, marker: null }],
+  );
+  if (wanted.length === 0) return new Map();
+  const bases = firstOfEach(wanted);
+  const ask = async (some: readonly Found[]): Promise<readonly (readonly [string, number])[]> =>
+    [...(await knownPartitions(tx, { connector, window: '' }, some))].map(([name, { id }]) => [name, id]);
+  const ids = new Map(await ask(bases));
+  const unknown = bases.filter(({ name }) => !ids.has(name));
+  if (unknown.length === 0) return ids;
+  const found = unknown.map((one) => ({ ...foundAgain(one, null), ready: 0 as const }));
+  transitions.find(tx, { connector, origin: 0, now, window: '', dueSince: null, found });
+  return new Map([...ids, ...(await ask(unknown))]);
+}
+
+function firstOfEach(founds: readonly FoundPartition[]): readonly Found[] {
+  const byName = new Map<string, Found>();
+  for (const [index, found] of founds.entries()) {
+    const params = writeJson(found.params);
+    const paramsHash = textHash(params);
+    const name = knownName(found.entity, paramsHash);
+    if (!byName.has(name)) byName.set(name, { index, entity: found.entity, found, params, paramsHash, name });
+  }
+  return [...byName.values()];
+}
+
+function baseName(entity: EntityName, params: string): string {
+  return knownName(entity, textHash(params));
+}
+
+function readyFlag(reading: ChainReading | undefined): 0 | 1 {
+  return reading === undefined ? 0 : 1;
+}
+
+function foundAgain({ found, entity, params, paramsHash }: Found, base: number | null): FoundAgain {
+  const { inject, rank, tree, treeDepth, parent, marker } = found;
+  return {
+    entity,
+    params,
+    paramsHash,
+    base,
+    inject: writeJson(inject),
+    rank,
+    tree,
+    treeDepth,
+    parentEntity: parent?.entity ?? null,
+    parentKey: parent?.keyText ?? null,
+    parentHash: parent === null ? null : textHash(parent.keyText),
+    marker: marker?.isSettled === true ? marker.value : null,
+  };
+}
+
+/* Rows of one key that several listings show with different content: the key lacks what tells them apart. */
+
+/** A listing with more rows is read again only where so many of its rows were met in it and changed elsewhere. */
+const mostRowsAgain = 1_000;
+const changedOfLong = 10;
+
+/** Doubts the listings of these rows, those that were sealed before among them. */
+export async function doubtListings(
+  { current: { collisions, origin }, tx }: Commit,
+  entity: EntityName,
+  rows: Iterable<number>,
+): Promise<void> {
+  const changed = collisions.byEntity.get(entity);
+  const doubts = new Map<number, Doubt>();
+  for (const row of rows) {
+    const { owner = 0, by = [] } = changed?.get(row) ?? {};
+    for (const other of by) {
+      doubts.set(owner, { kind: 'collision', row, other });
+      doubts.set(other, { kind: 'collision', row, other: owner });
+    }
+  }
+  if (doubts.size === 0) return;
+  collisions.found.add(entity);
+  const sealed = await readProofs(tx, { ids: [...doubts.keys()] });
+  for (const [id, doubt] of doubts) collisions.doubts.set(id, doubt);
+  await transitions.doubt(tx, {
+    origin,
+    doubted: sealed.map(({ id, proof }) => {
+      const doubt = { ...doubts.get(id), runs: 1 };
+      return { id, proof: writeJson({ ...parseProof(proof), readAt: null, doubt }) };
+    }),
+  });
+}
+
+const readProofs = ask<{ ids: readonly number[] }, { readonly id: number; readonly proof: string }>(
+  `SELECT id, proof FROM _sync_partitions WHERE id IN {ids bigint} AND proof IS NOT NULL`,
+);
+
+/**
+ * When nothing else is ready: makes the owners of changed rows ready again, twice as many each time, until two listings
+ * of the entity collide for certain; then the others count as colliding, too. Gives how many.
+ */
+export async function readOwnersAgain(commit: Commit): Promise<number> {
+  const { held, current, tx, stamp } = commit;
+  const { collisions, origin, reading } = current;
+  const begun: Begun[] = [];
+  for (const [entity, rows] of collisions.byEntity) {
+    if (collisions.found.has(entity)) {
+      await doubtListings(commit, entity, rows.keys());
+      continue;
+    }
+    const changed = grouped([...rows.values()], ({ owner }) => owner);
+    const ids = [...changed.keys()].filter((id) => !collisions.readAgain.has(id));
+    const owners = (await readIdle(tx, { ids, origin })).map(({ id }) => ({ owner: id, after: 0 }));
+    const counts = await current.tables.get(entity)?.countLive(tx, owners, mostRowsAgain + 1);
+    const short = owners.filter(({ owner }) => {
+      const met = changed.get(owner)?.filter(({ wasMet }) => wasMet).length ?? 0;
+      return (counts?.get(owner) ?? 0) <= mostRowsAgain || met >= changedOfLong;
+    });
+    const few = short.slice(0, collisions.readAgain.size + 1);
+    begun.push(...few.map(({ owner: id }) => ({ id, entity, mode: 'full' as const })));
+  }
+  for (const { id } of begun) collisions.readAgain.add(id);
+  await beginWalks(tx, { connector: held.connector, origin, now: stamp.now, reading }, begun);
+  return begun.length;
+}
+
+/** Those that are not due and that a record, or this chain, has led to. */
+const readIdle = ask<{ ids: readonly number[]; origin: number }, { readonly id: number }>(
+  `SELECT id FROM _sync_partitions WHERE id IN {ids bigint} AND gone = ${standing.live} AND due_since IS NULL
+     AND backfill = '' AND (parent_key IS NOT NULL OR origin = :origin) ORDER BY id`,
+);

@@ -1,0 +1,441 @@
+import { instant, type Instant } from '../../../core/clock.ts';
+import { grouped } from '../../../core/grouped.ts';
+import { writeJson } from '../../../core/json-text.ts';
+import type { EntityName } from '../../../core/names.ts';
+import type { Tx } from '../../../sql/database.ts';
+import { accountingError } from '../../decisions/add-up.ts';
+import { openCollisions } from '../../decisions/meet-record.ts';
+import {
+  chainReadings,
+  mayResume,
+  scopeOf,
+  wasKeptWaiting,
+  type EarlierRun,
+  type NewRun,
+} from '../../decisions/resume-run.ts';
+import { standing } from '../../decisions/standing.ts';
+import { withoutKey, type EntityReport, type RunReport } from '../../run-report.ts';
+import type { RunPlan, StartedRun } from '../../sink.ts';
+import { noteAction, pruneActions } from '../actions.ts';
+import { storedRawKey } from '../connectors.ts';
+import { countsOfChain, countsOfRun, runsThatWrote } from '../counts.ts';
+import { pruneDay, pruneDays } from '../days.ts';
+import { dropShared } from '../deletes/places.ts';
+import type { Commit, CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
+import { checkKeys } from '../masking.ts';
+import { maskedWhole, noteMasks } from '../masks.ts';
+import { findPartitions, meetFound } from '../partitions/due-partitions.ts';
+import { countReady, isLeft, partitionsOfChain, type Scope } from '../partitions/read-partitions.ts';
+import { transitions } from '../partitions/transitions.ts';
+import { plannedTable, type PlannedTable } from '../planned-table.ts';
+import { readWithholding } from '../purges/purge-notes.ts';
+import { openRawRows } from '../raw-rows.ts';
+import { dropSeen, openSeenRows } from '../seen-rows.ts';
+import { dropProgress } from '../shown-progress.ts';
+import { agreed, wasRead } from '../stored-rows.ts';
+import { declareTables, describeTables } from '../tables.ts';
+import { switchVersions } from '../versions/versions.ts';
+import {
+  chainStartedAt,
+  endRun,
+  forbidContinuing,
+  hasBegun,
+  insertRun,
+  interruptRunning,
+  newestRun,
+} from './runs.ts';
+
+/**
+ * Creates missing tables and columns, then begins the run: resumes the newest run of its window where that was left
+ * unfinished and the plan allows it, or starts afresh with the plan's roots.
+ */
+export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): Promise<StartedRun> {
+  return await held.inTurn(async () => {
+    held.run = null;
+    const { current, started } = await held.transact(
+      plan.run,
+      async (tx, stamp) => await begin({ ledger, held, plan, tx, stamp }),
+      { isLong: true },
+    );
+    held.run = current;
+    return started;
+  });
+}
+
+interface Starting extends Omit<Commit, 'current'> {
+  readonly plan: RunPlan;
+}
+
+async function begin(starting: Starting): Promise<{ current: CurrentRun; started: StartedRun }> {
+  const { ledger, held, plan, tx, stamp } = starting;
+  const { connector } = held;
+  const scope: Scope = { connector, window: plan.window, entities: plan.entities };
+  await interruptRunning(tx, connector);
+  const otherMasks = await noteMasks(tx, connector, plan, stamp.now);
+  await checkKeys(tx, ledger, connector, plan, otherMasks);
+  const tables = await ensureTables(starting);
+  await describeTables(tx, connector, plan.described ?? []);
+  await ledger.records.renewViews(tx, connector);
+  const earlier = await unfinishedRun(starting, scope);
+  const begun = await beginRun(starting, earlier, tables);
+  const { origin, reading, isFull } = begun;
+  const isPutBack = wasKeptWaiting(earlier);
+  if (earlier === null) {
+    await startFresh(starting, scope, begun);
+  } else {
+    await transitions.retry(tx, { ...scope, origin });
+    if (isPutBack) await transitions.putFirstBack(tx, { connector, window: plan.window });
+  }
+  const finding = { connector, window: plan.window, origin, now: stamp.now, reading };
+  await findPartitions(tx, await meetFound(tx, plan.roots, finding), finding);
+  return {
+    // Only the order by depth keeps a walk that was put back at the end.
+    current: { ...begun, isStalestFirst: plan.isBudgeted && !isPutBack },
+    started: {
+      run: plan.run,
+      continues: earlier?.run ?? null,
+      due: await countReady(tx, { connector, window: plan.window }),
+      isFull,
+      earlier: earlier === null ? [] : await countsOfChain(tx, connector, origin),
+      wrote: (await runsThatWrote(tx, { connector, origin })).map(({ run }) => run),
+      found: earlier === null ? [] : await partitionsOfChain(tx, { ...scope, origin }),
+      rawKey: await storedRawKey(tx, connector),
+    },
+  };
+}
+
+/**
+ * Makes the tables of a plan's entities, or adds the columns that they lack and moves into those what `_extra` holds
+ * for them. Throws `SyncError` SINK_INCOMPATIBLE for another key, a column of another type, or more columns than a
+ * table has room for.
+ */
+async function ensureTables({
+  ledger: { records },
+  held: { connector },
+  plan: { tables, versions },
+  tx,
+  stamp,
+}: Starting): Promise<ReadonlyMap<EntityName, PlannedTable>> {
+  const changes = await declareTables(tx, records, connector, tables);
+  const entities = tables.map(({ entity }) => entity);
+  const wished = records.keepsVersions ? versions : undefined;
+  const kept = await switchVersions(tx, { connector, entities }, wished, stamp.now);
+  const planned = new Map<EntityName, PlannedTable>();
+  for (const [index, table] of tables.entries()) {
+    const { stored = [], filled = [], retyped = [] } = changes[index] ?? {};
+    const ofRows = kept.get(table.entity);
+    const place = { connector, table, stored, ...(ofRows === undefined ? {} : { versions: ofRows }) };
+    await records.ensure(tx, place);
+    if (retyped.length > 0) await records.retype(tx, place, retyped, 'string');
+    await records.fill(tx, place, filled, stamp);
+    planned.set(table.entity, plannedTable(records.open(place), table.columns.length));
+  }
+  return planned;
+}
+
+/** The newest run, where this one may resume it and work of it is left. */
+async function unfinishedRun(
+  { held: { connector, definitionHash }, plan, tx }: Starting,
+  scope: Scope,
+): Promise<EarlierRun | null> {
+  const newest = await newestRun(tx, connector, plan.window);
+  if (newest === undefined || !mayResume(newest, plan, definitionHash)) return null;
+  return (await isLeft(tx, { ...scope, origin: newest.origin })) ? newest : null;
+}
+
+async function beginRun(
+  { ledger, held, plan, tx }: Starting,
+  earlier: EarlierRun | null,
+  tables: CurrentRun['tables'],
+): Promise<Omit<CurrentRun, 'isStalestFirst'>> {
+  const { connector, definitionHash } = held;
+  const { run, kind, window, startedAt, backfill, keepPartitionsSince } = plan;
+  const isFull = plan.isFull || earlier?.isFull === true;
+  const scope = scopeOf(plan, definitionHash);
+  const begun: NewRun = { run, connector, kind, window, isFull, startedAt, scope };
+  const origin = await insertRun(tx, begun, earlier);
+  if (plan.act !== undefined) noteAction(tx, ledger, { ...plan.act, connector, run });
+  const startedAtFirst = (await chainStartedAt(tx, origin)) ?? startedAt;
+  return {
+    run,
+    kind,
+    window,
+    backfill,
+    keepPartitionsSince,
+    origin,
+    chainStartedAt: startedAtFirst,
+    isFull,
+    reading: chainReadings(plan, definitionHash, isFull),
+    entities: new Set(plan.entities),
+    keeps: new Set(plan.keeps),
+    tables,
+    seen: openSeenRows(connector, origin),
+    raw: openRawRows(connector, startedAtFirst),
+    collisions: openCollisions(),
+    purged: await readWithholding(tx, connector, plan.tables),
+    followed: new Map(),
+  };
+}
+
+/**
+ * Begins a chain of syncs: half-read trees and what is to be swept for an earlier chain are forgotten. The caller finds
+ * the roots again; what was found below a parent stays due until its parent, or the end of the walks, makes it ready,
+ * and what has not been read in full for too long becomes due. Set-aside walks of leaves that failed lately keep their
+ * positions where they are first reads or incremental: what was read whole before begins again, because only a full
+ * walk from the start sees deletes. Of a backfill's window nothing is kept: its partitions are as young as its chain.
+ */
+async function startFresh(
+  { held: { connector }, plan, tx, stamp: { now } }: Starting,
+  scope: Scope,
+  { reading }: Pick<CurrentRun, 'reading'>,
+): Promise<void> {
+  const { window } = scope;
+  dropSeen(tx, connector, window);
+  if (window !== '') {
+    await transitions.dropWindow(tx, { connector, window });
+    return;
+  }
+  await Promise.all([
+    transitions.dropHalfRead(tx, scope),
+    transitions.stopSweep(tx, scope),
+    transitions.startOver(tx, { ...scope, leaves: plan.leaves, keepAfter: plan.continueAfter }),
+    transitions.park(tx, { connector }),
+    ...[...reading].map(
+      async ([entity, { fullBefore, believedUntil: until }]) =>
+        await transitions.age(tx, { connector, entity, fullBefore, believedUntil: until, now }),
+    ),
+  ]);
+}
+
+/**
+ * Ends the run: stores the report, prunes what is past its retention. When the report's counts are not
+ * those of the ledger the run is stored as `failed`, and that is the error given.
+ */
+export async function finishRun(commit: Commit, report: RunReport): Promise<RunReport['error']> {
+  const { held, current, tx, stamp } = commit;
+  const { connector } = held;
+  const wrong = accountingError(current.run, await countsOfRun(tx, current.run), report.entities);
+  const stored = wrong === null ? report : { ...report, outcome: 'failed' as const, error: wrong };
+  const { outcome: state, finishedAt, resumeAt } = stored;
+  await noteDepthLimited(commit, stored);
+  // A purge, or a mask, would have to look for keys in all reports.
+  const kept = { ...stored, partMissing: stored.partMissing.map(withoutKey) };
+  endRun(tx, current.run, { state, finishedAt, resumeAt, report: writeJson(kept) });
+  if (isChainOver(stored)) {
+    dropSeen(tx, connector, current.window);
+    if (current.kind === 'sync') {
+      await noteWhole(commit, stored);
+      await forgetPartitions(commit);
+    } else {
+      await endWindow(commit, stored);
+    }
+  }
+  if (isDoubted(stored)) await forbidContinuing(tx, connector);
+  forgetRuns(commit);
+  dropProgress(tx, connector);
+  pruneDay(tx, connector, stamp.now);
+  pruneDays(tx, connector, stamp.now);
+  pruneActions(tx, connector, stamp.now);
+  return wrong;
+}
+
+/** For the runs that resume this one: `_sync_counts` has the rest. */
+async function noteDepthLimited({ current, tx }: Commit, { entities }: RunReport): Promise<void> {
+  const reported = entities.filter(({ depthLimited }) => depthLimited > 0);
+  if (reported.length === 0) return;
+  await tx.run(
+    `UPDATE _sync_counts AS counted SET depth_limited = reported.depth_limited
+     FROM {reported: entity text, depth_limited bigint}
+     WHERE counted.run = :run AND counted.entity = reported.entity`,
+    { run: current.run, reported },
+  );
+}
+
+async function endWindow(
+  { held: { connector }, current: { run, window, backfill }, tx }: Commit,
+  { outcome, finishedAt }: RunReport,
+): Promise<void> {
+  await transitions.dropWindow(tx, { connector, window });
+  if (backfill === '' || outcome !== 'ok') return;
+  await tx.run(
+    `INSERT INTO _sync_windows (connector, backfill, "window", run, finished_at)
+     VALUES (:connector, :backfill, :window, :run, :finishedAt)
+     ON CONFLICT (connector, backfill, "window") DO UPDATE SET run = excluded.run, finished_at = excluded.finished_at`,
+    { connector, backfill, window, run, finishedAt },
+  );
+}
+
+async function noteWhole(
+  { held: { connector }, current, tx, stamp }: Commit,
+  report: RunReport,
+): Promise<void> {
+  const { run, isFull, tables, entities } = current;
+  const agreeing = report.entities.filter((one) => agreesWithStored(one, isFull));
+  agreed(
+    tx,
+    connector,
+    agreeing.map(({ entity }) => entity),
+  );
+  const whole = readWhole(report, tables.keys(), entities);
+  wasRead(tx, connector, run, whole);
+  maskedWhole(
+    tx,
+    connector,
+    whole.map(({ entity }) => entity),
+    stamp.now,
+  );
+}
+
+const newestSync = `WITH newest_sync AS MATERIALIZED (
+  SELECT number, origin FROM _sync_runs WHERE connector = :connector AND kind = 'sync' AND ${hasBegun} ORDER BY number DESC LIMIT 1)`;
+const oldestKept = `SELECT number FROM _sync_runs WHERE connector = :connector ORDER BY number DESC LIMIT 1 OFFSET :kept`;
+const isForgotten = `connector = :connector AND (number < coalesce((${oldestKept}), 0) OR started_at < :before)
+  AND number <> (SELECT max(number) FROM _sync_runs WHERE connector = :connector)
+  AND number NOT IN (SELECT number FROM newest_sync UNION ALL SELECT origin FROM newest_sync)`;
+
+/**
+ * Runs and quarantined records past their retention. The newest run always stays, and the newest sync with the run that
+ * began its chain.
+ */
+function forgetRuns({ ledger: { clock }, held: { connector }, tx }: Commit): void {
+  const since = keptSince(clock.now());
+  const runs = { connector, kept: mostKept.runs - 1, before: since.runs };
+  tx.put(
+    `${newestSync} DELETE FROM _sync_counts WHERE run IN (SELECT run FROM _sync_runs WHERE ${isForgotten})`,
+    runs,
+  );
+  tx.put(`${newestSync} DELETE FROM _sync_runs WHERE ${isForgotten}`, runs);
+  tx.put(`DELETE FROM _sync_quarantine WHERE connector = :connector AND last_seen_at < :before`, {
+    connector,
+    before: since.quarantined,
+  });
+  tx.put(
+    `DELETE FROM _sync_quarantine WHERE connector = :connector AND (last_seen_at, id) <= (
+       SELECT last_seen_at, id FROM _sync_quarantine WHERE connector = :connector
+       ORDER BY last_seen_at DESC, id DESC LIMIT 1 OFFSET :kept)`,
+    { connector, kept: mostKept.quarantined },
+  );
+}
+
+interface StalePartition {
+  readonly id: number;
+  readonly entity: EntityName;
+  readonly foundAt: Instant;
+  /** A record led to it. */
+  readonly isBelow: boolean;
+}
+
+/**
+ * Partitions that nothing has led to or was read in for long, and windows of backfills that were not resumed. What is
+ * due stays, and so does below a record the owner of rows until their deletion is through: when the record is deleted,
+ * they are found by it.
+ */
+async function forgetPartitions({ held: { connector }, current, tx }: Commit): Promise<void> {
+  const since = current.keepPartitionsSince;
+  await transitions.abandon(tx, { connector, since });
+  for (
+    let last: Pick<StalePartition, 'id' | 'foundAt'> | undefined = { foundAt: '', id: 0 };
+    last !== undefined;
+  ) {
+    const batch: readonly StalePartition[] = await tx.rows<StalePartition>(
+      `SELECT id, entity, parent_key IS NOT NULL AS is_below, found_at
+       FROM _sync_partitions {index _sync_partitions_found}
+       WHERE connector = :connector AND found_at < :since AND (found_at, id) > (:foundAt, :id)
+         AND due_since IS NULL AND gone <> ${standing.ended}
+         AND (sealed_at IS NULL OR sealed_at < :since)
+         AND id NOT IN (SELECT base FROM _sync_partitions
+           WHERE connector = :connector AND backfill <> '' AND base IS NOT NULL)
+       ORDER BY found_at, id LIMIT 1000`,
+      { connector, since, foundAt: last.foundAt, id: last.id },
+    );
+    const owners = await ownersAmong(tx, current, batch);
+    const ids = batch.map(({ id }) => id).filter((id) => !owners.has(id));
+    if (ids.length > 0) {
+      await dropShared(tx, ids);
+      await transitions.forget(tx, { ids });
+    }
+    last = batch.at(-1);
+  }
+}
+
+/**
+ * Rows of an entity that keeps them whatever happens need no owner; those of one that this run does not read are left
+ * to another.
+ */
+async function ownersAmong(
+  tx: Tx,
+  { tables, keeps }: CurrentRun,
+  batch: readonly StalePartition[],
+): Promise<ReadonlySet<number>> {
+  const owners = new Set<number>();
+  const below = batch.filter(({ isBelow }) => isBelow);
+  for (const [entity, ofEntity] of grouped(below, (one) => one.entity)) {
+    const ids = ofEntity.map(({ id }) => id);
+    const planned = tables.get(entity);
+    if (planned === undefined) for (const id of ids) owners.add(id);
+    if (planned === undefined || keeps.has(entity)) continue;
+    const from = ids.map((owner) => ({ owner, after: 0 }));
+    for (const owner of (await planned.countLive(tx, from, 1)).keys()) owners.add(owner);
+  }
+  return owners;
+}
+
+const dayMs = 24 * 60 * 60 * 1_000;
+const runDays = 90;
+const quarantineDays = 90;
+
+/**
+ * Of a connector, newest first. A source that sends a broken record every minute would add 130,000 to the quarantine in
+ * 90 days.
+ */
+export const mostKept = { runs: 1_000, quarantined: 10_000 } as const;
+
+/** What is older is pruned at the end of a run. */
+export function keptSince(nowMs: number): { readonly runs: Instant; readonly quarantined: Instant } {
+  return { runs: instant(nowMs - runDays * dayMs), quarantined: instant(nowMs - quarantineDays * dayMs) };
+}
+
+/** Whether nothing of the run is to be resumed: the rows that its chain has met are no longer needed. */
+export function isChainOver({ outcome }: Pick<RunReport, 'outcome'>): boolean {
+  return outcome === 'ok' || outcome === 'degraded';
+}
+
+/**
+ * The run seems to have read another account: a later one that resumed it would take its listings for those of the
+ * right one.
+ */
+export function isDoubted({ error }: Pick<RunReport, 'error'>): boolean {
+  return error?.code === 'IDENTITY_CHANGED';
+}
+
+/** A full run has met every row of the entity, so that adopted ones are those of the new address. */
+export function agreesWithStored(
+  {
+    isWhole,
+    isProven,
+    withheld,
+    pending,
+  }: Pick<EntityReport, 'isWhole' | 'isProven' | 'withheld' | 'pending'>,
+  isFull: boolean,
+): boolean {
+  return isFull && isWhole && isProven && withheld + pending === 0;
+}
+
+/**
+ * The entities that were read whole without a doubt, and whose walks they come from: an exploded table comes after its
+ * entity in `tables`, the plan's order.
+ */
+export function readWhole(
+  { entities }: Pick<RunReport, 'entities'>,
+  tables: Iterable<EntityName>,
+  walkedEntities: ReadonlySet<EntityName>,
+): readonly { readonly entity: EntityName; readonly walked: EntityName }[] {
+  const whole = new Set(
+    entities.filter(({ isWhole, isProven }) => isWhole && isProven).map(({ entity }) => entity),
+  );
+  let walked: EntityName | null = null;
+  return [...tables].flatMap((entity) => {
+    walked = walkedEntities.has(entity) || walked === null ? entity : walked;
+    return whole.has(entity) ? [{ entity, walked }] : [];
+  });
+}
