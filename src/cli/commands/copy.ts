@@ -6,7 +6,6 @@ import {
   type CopyRequest,
 } from '../../app/copy-connector.ts';
 import { usage } from '../../core/usage-error.ts';
-import { isSharedSink } from '../../settings/build-sinks.ts';
 import { chosenConnectors, sinkNamed } from '../../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../../settings/settings.ts';
 import { count, counted, duration } from '../../telemetry/format.ts';
@@ -144,29 +143,22 @@ export interface EndedCopy {
 export function copiedText({ connector, end, from, to, program }: EndedCopy): readonly string[] {
   const { downloads, name } = connector;
   const { state, rows, deleted, entities, newestSeq, withoutVersions, isPaused } = end;
-  const [was, is] = [from.name, to.name];
-  const what = `${counted(rows, 'row')} of ${counted(entities, 'table')}${deleted === 0 ? '' : `, ${count(deleted)} of them deleted`}`;
-  const lines = [
-    state === 'done'
-      ? `${name}: was copied from ${was} to ${is} before, and ${was} has not changed since (${what})`
-      : `${name}: copied from ${was} to ${is}${state === 'resumed' ? ' (resumed)' : ''}: ${what}, up to change number ${newestSeq}, and the sync state; each table was read back and compared`,
+  const how = state === 'done' ? 'was copied before' : 'copied';
+  const what = `${counted(rows, 'row')} of ${counted(entities, 'table')}, ${count(deleted)} of them deleted`;
+  return [
+    `${name}: ${how} from ${from.name} to ${to.name}: ${what}, up to change number ${newestSeq}, and the sync state; each table was read back and compared`,
+    ...(downloads === null
+      ? []
+      : [
+          `  Files stay in ${downloads.directory}, which every machine that syncs it must see: they are not copied, and not fetched again.`,
+        ]),
+    ...(withoutVersions.length === 0
+      ? []
+      : [
+          `  ! Earlier versions of rows (history) of ${withoutVersions.join(', ')} are not in ${to.name}: there each later change is a line, and earlier ones are in ${from.name} alone.`,
+        ]),
+    ...(isPaused ? [`  It is paused in ${to.name} too. To resume: ${program} schedule resume ${name}`] : []),
   ];
-  if (downloads !== null) {
-    // Files lie in a folder of the config, whatever the sink is.
-    lines.push(`  Files stay in ${downloads.directory}: they are not copied, and not fetched again.`);
-    if (isSharedSink(to.type)) {
-      lines.push(
-        `  Every machine that syncs it must see that folder: sink ${is} requires "shared: true" under "downloads".`,
-      );
-    }
-  }
-  if (withoutVersions.length > 0) {
-    lines.push(
-      `  ! Earlier versions of rows (history) of ${withoutVersions.join(', ')} are not in ${is}: there each later change is a line, and earlier ones are in ${was} alone.`,
-    );
-  }
-  if (isPaused) lines.push(`  It is paused in ${is} too. To resume: ${program} schedule resume ${name}`);
-  return lines;
 }
 
 /** What holds for all connectors that were copied, and what a person does next; empty where none was. */
@@ -174,22 +166,10 @@ export function copyEndText(copies: readonly EndedCopy[]): readonly string[] {
   const [first] = copies;
   if (first === undefined) return [];
   const { from, to, program, end } = first;
-  const namesOf = (some: readonly EndedCopy[]): readonly string[] =>
-    some.map(({ connector }) => connector.name);
-  const used = namesOf(copies.filter(({ connector }) => connector.sink.name === to.name));
-  const unused = namesOf(copies.filter(({ connector }) => connector.sink.name !== to.name));
-  const lines = [
+  const names = copies.map(({ connector }) => connector.name);
+  return [
     `Change numbers (_seq) are the same in ${to.name}: consumers continue with the number they have, and see a new sink id (${end.toSink}).`,
+    `Next: set "sink: ${to.name}" for ${names.join(', ')} in the config, and restart the workers. Until then syncs are refused (exit code 2).`,
+    `What is in ${from.name} stays as it was, and is not synced there again. To continue there instead: ${program} copy --from ${from.name} --reopen ${names.join(' ')}`,
   ];
-  if (used.length > 0) lines.push(`Next: ${program} sync ${used.join(' ')}`);
-  if (unused.length > 0) {
-    lines.push(
-      `Next: set "sink: ${to.name}" for ${unused.join(', ')} in the config, and restart the workers.`,
-      'Until then syncs are refused (exit code 2).',
-    );
-  }
-  lines.push(
-    `What is in ${from.name} stays as it was, and is not synced there again. To continue there instead: ${program} copy --from ${from.name} --reopen ${namesOf(copies).join(' ')}`,
-  );
-  return lines;
 }

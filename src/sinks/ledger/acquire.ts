@@ -92,24 +92,22 @@ export async function enterFailedStart(ledger: Ledger, report: RunReport): Promi
 }
 
 /**
- * A repair of the connector, in one transaction that holds it; `before` and `after` do what cannot be in one. Its
- * identity and its last holder stay as they are.
+ * Holds the whole connector for what a person asked for: its identity and its last holder stay as they are. Before a
+ * purge no file of lines may be damaged; a repair mends them.
  */
-export async function repairing<Result>(
+export async function holdingFor<Result>(
+  what: 'purge' | 'repair',
   ledger: Ledger,
   connector: ConnectorName,
-  work: (tx: Tx) => Promise<Result>,
-  { before, after }: { readonly [at in 'before' | 'after']?: (taken: Taken) => Promise<void> } = {},
+  work: (taken: Taken) => Promise<Result>,
 ): Promise<Result> {
   const since = instant(ledger.clock.now());
-  const holder = { pid: process.pid, host: hostname(), command: `repair of ${connector}`, since };
-  const check = async (tx: Tx): Promise<void> => await checkWhole(tx, connector);
-  return await holding(ledger, connector, { holder, check }, async (taken) => {
-    await before?.(taken);
-    const result = await outsideRun(taken, work);
-    await after?.(taken);
-    return result;
-  });
+  const holder = { pid: process.pid, host: hostname(), command: `${what} of ${connector}`, since };
+  const check = async (tx: Tx): Promise<void> => {
+    await checkWhole(tx, connector);
+    if (what === 'purge') await ledger.lines?.check(tx, connector);
+  };
+  return await holding(ledger, connector, { holder, check }, work);
 }
 
 /** One transaction that holds the connector, whatever is stored of it. */
@@ -146,7 +144,7 @@ export async function holding<Result>(
  */
 export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Instant): Promise<void> {
   const { connector, baseUrl, connectorId } = identity;
-  await repairing(ledger, connector, async (tx) => {
+  const repair = async (tx: Tx): Promise<void> => {
     const stored = await storedIdentity(tx, connector);
     checkAdoption(identity, stored?.definition);
     await interruptRunning(tx, connector);
@@ -162,5 +160,6 @@ export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Inst
     });
     const from = { baseUrl: stored?.baseUrl ?? '', connectorId: stored?.connectorId ?? '' };
     noteAction(tx, ledger, { action: 'adopt', connector, detail: { baseUrl, connectorId, from } });
-  });
+  };
+  await holdingFor('repair', ledger, connector, async (taken) => await outsideRun(taken, repair));
 }

@@ -1,6 +1,7 @@
-import type { EntityName } from '../../core/names.ts';
+import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import { sumsByEntity } from '../../core/records.ts';
 import { countPage, countPartial } from '../decisions/add-up.ts';
+import type { Tx } from '../../sql/database.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
 import { addCounts, keepQuarantined } from './counts.ts';
 import { noteDrift } from './drift/note-drift.ts';
@@ -9,7 +10,6 @@ import { findPartitions, meetFound, type Finding } from './partitions/due-partit
 import { moveOn } from './partitions/end-walk.ts';
 import { withoutPurged, type WithheldPage } from './purges/purge-notes.ts';
 import { partitionsBelow, partitionsById, type PartitionRow } from './partitions/read-partitions.ts';
-import { noteProgress } from './shown-progress.ts';
 import { readStored, storeRows, type KnownRows } from './store-rows.ts';
 
 interface PlacedPage {
@@ -49,7 +49,7 @@ export async function commitPages(
   const counted = await countPages(commit, placed, stored);
   const counts = counted.map((one) => one.counts);
   addCounts(tx, current.run, sumsByEntity(counts.flat()));
-  noteProgress(tx, { connector, run: current.run }, pages);
+  noteShown(tx, { connector, run: current.run }, pages);
   keepQuarantined(
     tx,
     connector,
@@ -69,6 +69,21 @@ export async function commitPages(
     const unsealed = ofRun.length === 0 ? {} : { unsealed: ofRun };
     return { ...one, newlyDue: (newlyDue[index] ?? 0) + ids.length, ...unsealed };
   });
+}
+
+/** How far the run is, as its process shows it to people: what the newest of the pages that say something say. */
+function noteShown(
+  tx: Tx,
+  of: { readonly connector: ConnectorName; readonly run: RunId },
+  pages: readonly PageCommit[],
+): void {
+  const shown = pages.findLast((page) => page.shown !== undefined)?.shown;
+  if (shown === undefined) return;
+  tx.put(
+    `INSERT INTO _sync_progress (connector, run, shown) VALUES (:connector, :run, :shown)
+     ON CONFLICT (connector) DO UPDATE SET run = excluded.run, shown = excluded.shown`,
+    { ...of, shown },
+  );
 }
 
 /**

@@ -1,6 +1,6 @@
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
-import type { TransactHow, Tx } from '../../sql/database.ts';
+import { columnOf, type TransactHow, type Tx } from '../../sql/database.ts';
 import { fencedError, releasedError } from '../acquire-errors.ts';
 import type { Instant } from '../../core/clock.ts';
 import type { Action } from '../actions.ts';
@@ -11,7 +11,7 @@ import type { CommittedPage, PageCommit, RunPlan } from '../sink.ts';
 import { noteAction } from './actions.ts';
 import { acquireConnector, enterFailedStart } from './acquire.ts';
 import { commitPages } from './commit.ts';
-import { ledgerCopies } from './copies/ledger-copies.ts';
+import { ledgerCopies } from './copies.ts';
 import { ledgerDeletes } from './deletes/ledger-deletes.ts';
 import { ledgerFiles } from './downloads/ledger-files.ts';
 import { ledgerDrift } from './drift/note-drift.ts';
@@ -23,7 +23,7 @@ import { findLeftovers, left, nextPartitions, setWalkAside } from './partitions/
 import { ledgerPurges } from './purges/ledger-purges.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
 import { finishRun, startRun } from './runs/ledger-runs.ts';
-import { dropPauses, requestCancel, writePauses } from './runs/runs.ts';
+import { requestCancel } from './runs/runs.ts';
 import { ledgerStoredKeys } from './stored-keys.ts';
 
 /** A sink over a database: records and ledger are stored and committed together. */
@@ -135,14 +135,21 @@ export function ledgerSink(ledger: Ledger) {
      */
     pause: async (connectors: readonly ConnectorName[], pause: Pause) =>
       await db.transact(async (tx) => {
-        await writePauses(tx, connectors, pause);
-        const detail = { reason: pause.reason };
+        const { since, reason } = pause;
+        await tx.run(
+          `INSERT INTO _sync_pauses (connector, since, reason)
+           SELECT v.connector, v.since, v.reason FROM {v: connector text, since text, reason text} ORDER BY v.connector
+           ON CONFLICT (connector) DO UPDATE SET reason = excluded.reason`,
+          { v: connectors.map((connector) => ({ connector, since, reason })) },
+        );
+        const detail = { reason };
         for (const connector of connectors) noteAction(tx, ledger, { action: 'pause', connector, detail });
       }),
     /** Takes their pauses back; gives those that were paused. */
     resume: async (connectors: readonly ConnectorName[]): Promise<ReadonlySet<ConnectorName>> =>
       await db.transact(async (tx) => {
-        const wasPaused = await dropPauses(tx, connectors);
+        const sql = `DELETE FROM _sync_pauses WHERE connector IN {connectors text} RETURNING connector`;
+        const wasPaused = await columnOf<ConnectorName>(tx, sql, { connectors });
         for (const connector of wasPaused) noteAction(tx, ledger, { action: 'resume', connector });
         return new Set(wasPaused);
       }),

@@ -12,14 +12,14 @@ import { safeFileName } from '../files/safe-file-name.ts';
 import type { EntityMasking, MaskEnd, MaskRequest, RewrittenOf } from '../masks.ts';
 import { readRows, replaceRows, rowsTable, versionsTable, type ReplacedRow } from '../records/whole-rows.ts';
 import type { RunPlan } from '../sink.ts';
+import { holdingFor } from './acquire.ts';
 import { noteAction } from './actions.ts';
 import { storedIdentity } from './connectors.ts';
 import { numbered, type Taken } from './driver.ts';
 import { outsideRun, type Ledger } from './ledger.ts';
-import { nothingOlder, readMasks } from './masks.ts';
+import { readMasks } from './masks.ts';
 import { isClearPosition, transitions } from './partitions/transitions.ts';
 import { completeSteps, noteSteps } from './purges/complete-steps.ts';
-import { purging } from './purges/ledger-purges.ts';
 import { emptyRaw } from './raw-rows.ts';
 import { resetEntity } from './repair/resets.ts';
 import { renewTable, wholeTables, type WholeTable } from './tables.ts';
@@ -41,7 +41,7 @@ export function ledgerMasking(ledger: Ledger) {
      * USAGE where the sink holds nothing of the connector or no sync has used one of the masks yet.
      */
     rewrite: async (connector: ConnectorName, asked: MaskRequest): Promise<MaskEnd> =>
-      await purging(ledger, connector, async (taken) => {
+      await holdingFor('purge', ledger, connector, async (taken) => {
         const end = await maskAll({ ledger, connector, taken, asked });
         return { ...end, left: await completeSteps(ledger, taken) };
       }),
@@ -108,7 +108,11 @@ async function maskAll(of: Masking): Promise<Omit<MaskEnd, 'left'>> {
   );
   if (taken !== null) {
     await outsideRun(taken, async (tx) => {
-      await nothingOlder(tx, connector, masks);
+      await tx.run(
+        `UPDATE _sync_masks AS m SET since = NULL FROM {v: entity text, mask text}
+         WHERE m.connector = :connector AND m.entity = v.entity AND m.mask = v.mask`,
+        { connector, v: masks.map(({ entity, mask }) => ({ entity, mask })) },
+      );
       const rows = rewritten.reduce((sum, one) => sum + one.rows + one.versions, 0);
       noteAction(tx, ledger, { action: 'purge', connector, detail: { isUnmasked: true, rows } });
       // Also where nothing was rewritten: what was published may be from before.

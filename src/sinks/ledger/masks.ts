@@ -1,7 +1,7 @@
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
-import type { PlannedMask, StoredMask } from '../masks.ts';
+import type { StoredMask } from '../masks.ts';
 import type { RunPlan } from '../sink.ts';
 
 /**
@@ -35,33 +35,6 @@ export async function noteMasks(
     { connector, now, v: masks.map(({ entity, mask, keyId }) => ({ entity, mask, keyId })) },
   );
   return changed;
-}
-
-/** The chain of this run has read these entities whole, with their masks. */
-export function maskedWhole(
-  tx: Tx,
-  connector: ConnectorName,
-  entities: readonly EntityName[],
-  now: Instant,
-): void {
-  tx.put(
-    `UPDATE _sync_masks SET read_at = :now
-     WHERE connector = :connector AND read_at IS NULL AND entity IN {entities text}`,
-    { connector, entities, now },
-  );
-}
-
-/** All that is stored of these entities has their masks. */
-export async function nothingOlder(
-  tx: Tx,
-  connector: ConnectorName,
-  masks: readonly PlannedMask[],
-): Promise<void> {
-  await tx.run(
-    `UPDATE _sync_masks AS m SET since = NULL FROM {v: entity text, mask text}
-     WHERE m.connector = :connector AND m.entity = v.entity AND m.mask = v.mask`,
-    { connector, v: masks.map(({ entity, mask }) => ({ entity, mask })) },
-  );
 }
 
 /** The masks that the connector's records are stored by, and what may be stored from before them. */

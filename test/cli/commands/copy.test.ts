@@ -22,15 +22,13 @@ function copied(name: string, sink: string): EndedCopy {
   return { connector, end, from, to, program: 'cs' };
 }
 
-it('says what holds for all copied connectors once, whichever sink the config names for them', () => {
+it('says what holds for all copied connectors once', () => {
   const copies = [copied('one', 'main'), copied('two', 'main'), copied('three', 'pg')];
   expect(copies.map((copy) => copiedText(copy).length)).toEqual([1, 2, 1]);
   expect(copiedText(copied('two', 'main'))[1]).toContain('versions of rows (history) of lists are not in pg');
   expect(copyEndText(copies)).toEqual([
     'Change numbers (_seq) are the same in pg: consumers continue with the number they have, and see a new sink id (id-of-pg).',
-    'Next: cs sync three',
-    'Next: set "sink: pg" for one, two in the config, and restart the workers.',
-    'Until then syncs are refused (exit code 2).',
+    'Next: set "sink: pg" for one, two, three in the config, and restart the workers. Until then syncs are refused (exit code 2).',
     'What is in main stays as it was, and is not synced there again. To continue there instead: cs copy --from main --reopen one two three',
   ]);
   expect(copyEndText([])).toEqual([]);

@@ -20,10 +20,10 @@ import {
 import { newsName, type FieldNews, type KnownDrift } from '../../drift.ts';
 import { versionsName } from '../../records/own-names.ts';
 import { parseColumns } from '../../stored-json.ts';
-import { repairing } from '../acquire.ts';
+import { holdingFor } from '../acquire.ts';
 import { actionsOf, noteAction } from '../actions.ts';
 import type { RecordTables } from '../driver.ts';
-import type { Commit, CurrentRun, InLease, Ledger } from '../ledger.ts';
+import { outsideRun, type Commit, type CurrentRun, type InLease, type Ledger } from '../ledger.ts';
 import type { TablePlace } from '../record-table.ts';
 import { addEvolved, knownTable, knownTables, noteWidened, renewTable } from '../tables.ts';
 import { keptVersions } from '../versions/versions.ts';
@@ -119,9 +119,11 @@ export function ledgerDrift(ledger: Ledger, inLease: InLease) {
      * when it begins. Takes the lock. Throws `ConnectorBusyError`, and USAGE for any other column.
      */
     widen: async (of: OfEntity, field: string) =>
-      await repairing(ledger, of.connector, async (tx) => {
-        await noteWidened(tx, of, withWidened(of, field, await knownTable(tx, of)));
-        noteAction(tx, ledger, { action: 'widen-column', ...of, detail: { field } });
+      await holdingFor('repair', ledger, of.connector, async (taken) => {
+        await outsideRun(taken, async (tx) => {
+          await noteWidened(tx, of, withWidened(of, field, await knownTable(tx, of)));
+          noteAction(tx, ledger, { action: 'widen-column', ...of, detail: { field } });
+        });
       }),
   };
 }

@@ -3,21 +3,14 @@ import { grouped } from '../../../core/grouped.ts';
 import { keyPartsOf } from '../../../core/json-text.ts';
 import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/names.ts';
 import type { Column, EntityTable } from '../../../core/records.ts';
-import { columnOf, type Tx, type Values } from '../../../sql/database.ts';
+import { cellOf, columnOf, type Tx, type Values } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { completenessOf, type Completeness } from '../../completeness.ts';
 import { heldBy, mergeDrift, type SeenDrift } from '../../decisions/drift-columns.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { DriftRow } from '../../drift.ts';
 import type { StoredIdentity } from '../../lease.ts';
-import type {
-  ConnectorStatus,
-  EntityStatus,
-  FailedFile,
-  FileStatus,
-  PartitionFailure,
-  QuarantineRow,
-} from '../../ledger-reader.ts';
+import type { ConnectorStatus, EntityStatus, FileStatus, QuarantineRow } from '../../ledger-reader.ts';
 import type { Doubt } from '../../partition.ts';
 import { historyName } from '../../records/own-names.ts';
 import type { MissingRow, PartitionHistory, RowHistory, RowVersion } from '../../row-history.ts';
@@ -41,7 +34,6 @@ import { readPurgeWork } from '../purges/complete-steps.ts';
 import { readPurgeNotes } from '../purges/purge-notes.ts';
 import { readCompleteAfter } from '../purges/retention.ts';
 import { hasBegun } from '../runs/runs.ts';
-import { readProgress } from '../shown-progress.ts';
 import { knownTables, openStoredTable, storedTable } from '../tables.ts';
 import { versionedEntities } from '../versions/versions.ts';
 import {
@@ -78,7 +70,11 @@ export function ledgerReader(
     recentRuns: asked(readRecentRuns),
     scopeChanges: asked(readScopeChanges),
     counts: asked(countsOfRun),
-    progress: asked(readProgress),
+    /** How far a run in progress is, as its process has written it for people; null: it has written nothing. */
+    progress: asked(async (tx, run: RunId) => {
+      const sql = 'SELECT shown FROM _sync_progress WHERE run = :run';
+      return (await cellOf<string>(tx, sql, { run })) ?? null;
+    }),
     origins: asked(storedOrigins),
     doubts: asked(readDoubts),
     /** By name; of these connectors alone where they are named. One pass over the sink either way. */
@@ -107,8 +103,10 @@ export function ledgerReader(
       async (tx, connector: ConnectorName, table: EntityTable, keyText: string) =>
         await readRowHistory(tx, records, connector, table, keyText),
     ),
-    failures: asked(readFailures),
-    fileFailures: asked(readFileFailures),
+    /** Partitions that stay due. */
+    failures: asked(readFailed('FROM _sync_partitions WHERE due_since IS NOT NULL', parseFailure)),
+    /** Files that did not come. */
+    fileFailures: asked(readFailed('FROM _sync_downloads WHERE is_wanted = 1', parseFileFailure)),
     quarantine: asked(readQuarantine),
     isCancelRequested: asked(async (tx, run: RunId) => {
       const sql = `SELECT 1 FROM _sync_runs WHERE run = :run AND cancel_requested IS NOT NULL`;
@@ -127,37 +125,18 @@ interface FailedRow {
   readonly failure: string;
 }
 
-/** Partitions that failed and stay due, newest failure first. */
-async function readFailures(
-  tx: Tx,
-  connector: ConnectorName,
-  limit: number,
-): Promise<readonly PartitionFailure[]> {
-  const failed = await tx.rows<FailedRow>(
-    `SELECT entity, params, failure FROM _sync_partitions
-     WHERE connector = :connector AND due_since IS NOT NULL AND failure IS NOT NULL
-     ORDER BY failed_at DESC, id DESC LIMIT :limit`,
-    { connector, limit },
-  );
-  return failed.map((row) => withParams(row, parseFailure));
-}
-
-/** Files that did not come when they were last asked for, and are wanted still; newest failure first. */
-async function readFileFailures(
-  tx: Tx,
-  connector: ConnectorName,
-  limit: number,
-): Promise<readonly FailedFile[]> {
-  const failed = await tx.rows<FailedRow>(
-    `SELECT entity, params, failure FROM _sync_downloads
-     WHERE connector = :connector AND is_wanted = 1 AND failure IS NOT NULL ORDER BY failed_at DESC, id LIMIT :limit`,
-    { connector, limit },
-  );
-  return failed.map((row) => withParams(row, parseFileFailure));
-}
-
-function withParams<Failure>({ entity, params, failure }: FailedRow, parse: (text: string) => Failure) {
-  return { entity, params: parseParams(params), failure: parse(failure) };
+/** What failed and is wanted still, newest failure first. */
+function readFailed<Failure>(from: string, parse: (text: string) => Failure) {
+  return async (tx: Tx, connector: ConnectorName, limit: number) => {
+    const failed = await tx.rows<FailedRow>(
+      `SELECT entity, params, failure ${from} AND connector = :connector AND failure IS NOT NULL
+       ORDER BY failed_at DESC, id DESC LIMIT :limit`,
+      { connector, limit },
+    );
+    return failed.map(({ entity, params, failure }) => {
+      return { entity, params: parseParams(params), failure: parse(failure) };
+    });
+  };
 }
 
 /** Quarantined records, newest first. */

@@ -57,15 +57,33 @@ export function ledgerNotices({ db, clock, alone }: Pick<Ledger, 'db' | 'clock' 
         const waitMs = Math.max(nextMs, claimedUntilMs) - nowMs;
         if (waitMs > 0) return { kind: 'later', ms: waitMs };
         const claim = randomUUID();
-        claimRow(tx, { id: message.id, claim, untilMs: nowMs + leaseMs });
+        tx.put(
+          `UPDATE _sync_outbox SET claim = :claim, claimed_until_ms = :untilMs, attempts = attempts + 1 WHERE id = :id`,
+          { id: message.id, claim, untilMs: nowMs + leaseMs },
+        );
         return { kind: 'message', message: { ...message, claim, attempts: message.attempts + 1 } };
       });
     },
-    delivered: async (message: ClaimedMessage) =>
-      await db.transact(async (tx) => Promise.resolve(dropDelivered(tx, message))),
+    delivered: async ({ id, claim }: ClaimedMessage) => {
+      const sql = `DELETE FROM _sync_outbox WHERE id = :id AND claim = :claim`;
+      await db.transact(async (tx) => await tx.run(sql, { id, claim }));
+    },
     /** `pauseMs` null: it is given up. */
-    failed: async (message: ClaimedMessage, error: string, pauseMs: number | null) =>
-      await inTurn(async (tx, nowMs) => Promise.resolve(noteFailed(tx, message, { error, pauseMs, nowMs }))),
+    failed: async ({ id, claim }: ClaimedMessage, error: string, pauseMs: number | null) =>
+      await inTurn(async (tx, nowMs) => {
+        await tx.run(
+          `UPDATE _sync_outbox SET claim = NULL, claimed_until_ms = 0, last_error = :error, next_ms = :nextMs,
+             given_up_at = :givenUpAt
+           WHERE id = :id AND claim = :claim`,
+          {
+            id,
+            claim,
+            error,
+            nextMs: nowMs + (pauseMs ?? 0),
+            givenUpAt: pauseMs === null ? instant(nowMs) : null,
+          },
+        );
+      }),
   };
 }
 
@@ -132,16 +150,6 @@ export async function headOf(tx: Tx, channel: string): Promise<Head | undefined>
   );
 }
 
-export function claimRow(
-  tx: Tx,
-  claimed: { readonly id: number; readonly claim: string; readonly untilMs: number },
-): void {
-  tx.put(
-    `UPDATE _sync_outbox SET claim = :claim, claimed_until_ms = :untilMs, attempts = attempts + 1 WHERE id = :id`,
-    claimed,
-  );
-}
-
 /** Gives up what is older than `keepMs`, of channels too that no config has any more; forgets what was shown. */
 export function giveUpOld(tx: Tx, nowMs: number, keepMs: number): void {
   tx.put(
@@ -152,31 +160,6 @@ export function giveUpOld(tx: Tx, nowMs: number, keepMs: number): void {
     },
   );
   tx.put(`DELETE FROM _sync_outbox WHERE given_up_at < :before`, { before: instant(nowMs - shownMs) });
-}
-
-export function dropDelivered(tx: Tx, { id, claim }: ClaimedMessage): void {
-  tx.put(`DELETE FROM _sync_outbox WHERE id = :id AND claim = :claim`, { id, claim });
-}
-
-/** `pauseMs` null: it is given up. */
-export function noteFailed(
-  tx: Tx,
-  { id, claim }: ClaimedMessage,
-  failed: { readonly error: string; readonly pauseMs: number | null; readonly nowMs: number },
-): void {
-  const { error, pauseMs, nowMs } = failed;
-  tx.put(
-    `UPDATE _sync_outbox SET claim = NULL, claimed_until_ms = 0, last_error = :error, next_ms = :nextMs,
-       given_up_at = :givenUpAt
-     WHERE id = :id AND claim = :claim`,
-    {
-      id,
-      claim,
-      error,
-      nextMs: nowMs + (pauseMs ?? 0),
-      givenUpAt: pauseMs === null ? instant(nowMs) : null,
-    },
-  );
 }
 
 /** Messages that were not delivered yet and those that were given up, oldest first. */

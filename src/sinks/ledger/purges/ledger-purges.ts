@@ -1,4 +1,3 @@
-import { hostname } from 'node:os';
 import { instant } from '../../../core/clock.ts';
 import { grouped } from '../../../core/grouped.ts';
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../../core/json.ts';
@@ -7,7 +6,7 @@ import { knownOrMade } from '../../../core/known-or-made.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { ColumnValue, EntityTable } from '../../../core/records.ts';
 import { usage } from '../../../core/usage-error.ts';
-import type { Tx, Values } from '../../../sql/database.ts';
+import type { Values } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import {
@@ -21,7 +20,7 @@ import {
 } from '../../purges.ts';
 import { keyedColumns, keyedRow, type KeyedCells } from '../../records/mark-rows.ts';
 import { parseReport } from '../../stored-json.ts';
-import { checkWhole, holding } from '../acquire.ts';
+import { holdingFor } from '../acquire.ts';
 import { noteAction } from '../actions.ts';
 import { storedIdentity } from '../connectors.ts';
 import type { Taken } from '../driver.ts';
@@ -66,7 +65,7 @@ export function ledgerPurges(ledger: Ledger) {
      * USAGE where the sink holds nothing of the connector.
      */
     purge: async (connector: ConnectorName, request: PurgeRequest) =>
-      await purging(ledger, connector, async (taken) => await purge(ledger, taken, request)),
+      await holdingFor('purge', ledger, connector, async (taken) => await purge(ledger, taken, request)),
     /**
      * Does what a purge has left to do: rewrites lines, gives freed space back. Gives the steps that could not be done
      * now, with the reason. Takes the connector only where there is something to do.
@@ -74,7 +73,12 @@ export function ledgerPurges(ledger: Ledger) {
     complete: async (connector: ConnectorName) => {
       const left = await ledger.db.read(async (tx) => await readSteps(tx, connector));
       if (left.length === 0) return [];
-      return await purging(ledger, connector, async (taken) => await completeSteps(ledger, taken));
+      return await holdingFor(
+        'purge',
+        ledger,
+        connector,
+        async (taken) => await completeSteps(ledger, taken),
+      );
     },
     /** Notes that this work is done. What a purge has noted meanwhile stays. Takes no lock. */
     noteDone: async (work: readonly PurgeWork[]) =>
@@ -84,23 +88,8 @@ export function ledgerPurges(ledger: Ledger) {
       await countExpired(ledger, connector, asked),
     /** Removes what is too old. Takes the connector. Throws `ConnectorBusyError`. */
     expire: async (connector: ConnectorName, asked: ExpireRequest) =>
-      await purging(ledger, connector, async (taken) => await expireRows(ledger, taken, asked)),
+      await holdingFor('purge', ledger, connector, async (taken) => await expireRows(ledger, taken, asked)),
   };
-}
-
-/** Holds the connector meanwhile. */
-export async function purging<Result>(
-  ledger: Ledger,
-  connector: ConnectorName,
-  work: (taken: Taken) => Promise<Result>,
-): Promise<Result> {
-  const since = instant(ledger.clock.now());
-  const holder = { pid: process.pid, host: hostname(), command: `purge of ${connector}`, since };
-  const check = async (tx: Tx): Promise<void> => {
-    await checkWhole(tx, connector);
-    await ledger.lines?.check(tx, connector);
-  };
-  return await holding(ledger, connector, { holder, check }, work);
 }
 
 async function purge(ledger: Ledger, taken: Taken, request: PurgeRequest): Promise<PurgeEnd> {

@@ -13,6 +13,7 @@ import {
   readAgain,
   resetConnector,
   resetEntities,
+  dropFacts,
   resetEntity,
   type Resetting,
 } from './resets.ts';
@@ -26,14 +27,12 @@ import type {
   UndoneRows,
 } from '../../repair.ts';
 import { parseNames } from '../../stored-json.ts';
-import { adopt, repairing } from '../acquire.ts';
+import { adopt, holdingFor } from '../acquire.ts';
 import { noteAction } from '../actions.ts';
 import { storedIdentity } from '../connectors.ts';
-import { dropFacts } from '../copies/copied-tables.ts';
 import { addCounts } from '../counts.ts';
 import { deleteRows } from '../deletes/delete-rows.ts';
 import { beginFiles } from '../downloads/ledger-files.ts';
-import type { Taken } from '../driver.ts';
 import { long, outsideRun, type Commit, type InLease, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import type { ChangedRow, RecordTable } from '../record-table.ts';
@@ -102,12 +101,6 @@ async function tombstoneOne(commit: Commit, entity: EntityName, keyText: string)
  * USAGE where there is nothing of that name.
  */
 async function reset(ledger: Ledger, connector: ConnectorName, what: ResetScope): Promise<ResetCounts> {
-  const before = async (taken: Taken): Promise<void> => {
-    if (!what.withData) await ledger.lines?.mend(taken, resetEntities(what));
-  };
-  const after = async (taken: Taken): Promise<void> => {
-    if (what.withData) await ledger.lines?.tidy(taken, resetEntities(what));
-  };
   const forget = async (tx: Tx): Promise<ResetCounts> => {
     const resetting: Resetting = { tx, records: ledger.records, connector, what };
     const entities = await knownEntities(tx, connector);
@@ -120,7 +113,12 @@ async function reset(ledger: Ledger, connector: ConnectorName, what: ResetScope)
     noteAction(tx, ledger, { action: 'reset', connector, entity, detail: { withData, ...counts } });
     return counts;
   };
-  return await repairing(ledger, connector, forget, { before, after });
+  return await holdingFor('repair', ledger, connector, async (taken) => {
+    if (!what.withData) await ledger.lines?.mend(taken, resetEntities(what));
+    const counts = await outsideRun(taken, forget);
+    if (what.withData) await ledger.lines?.tidy(taken, resetEntities(what));
+    return counts;
+  });
 }
 
 /** Keys of each kind, entity and batch. */

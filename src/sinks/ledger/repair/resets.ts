@@ -5,7 +5,6 @@ import { usage } from '../../../core/usage-error.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 import { IdentityChangedError } from '../../acquire-errors.ts';
 import type { AdoptedIdentity, ResetCounts, ResetScope } from '../../repair.ts';
-import { dropFacts } from '../copies/copied-tables.ts';
 import type { RecordTables } from '../driver.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { forbidContinuing } from '../runs/runs.ts';
@@ -154,4 +153,51 @@ export function checkAdoption({ connector, definition }: AdoptedIdentity, stored
   if (stored !== definition) {
     throw new IdentityChangedError(connector, [{ what: 'definition', stored, given: definition }]);
   }
+}
+
+/** Tables of what a ledger knows of a connector, runs before their counts. */
+export const factNames = [
+  '_sync_runs',
+  '_sync_counts',
+  '_sync_partitions',
+  '_sync_seen',
+  '_sync_also',
+  '_sync_missing',
+  '_sync_drift',
+  '_sync_windows',
+  '_sync_hours',
+  '_sync_quarantine',
+  '_sync_downloads',
+  '_sync_versions',
+  '_sync_days',
+  '_sync_masks',
+  '_sync_actions',
+  '_sync_conditions',
+  '_sync_purge_keys',
+  '_sync_purged',
+  '_sync_purge_work',
+  '_sync_retained',
+] as const;
+
+/** The rows of `:connector` in a table of the ledger. */
+export function whichFacts(table: string): string {
+  return table === '_sync_counts'
+    ? 'run IN (SELECT run FROM _sync_runs WHERE connector = :connector)'
+    : 'connector = :connector';
+}
+
+/** Removes what the ledger knows of the connector, without the tables `kept`. */
+export async function dropFacts(
+  tx: Tx,
+  connector: ConnectorName,
+  kept: readonly (typeof factNames)[number][] = [],
+): Promise<void> {
+  for (const table of factNames.toReversed()) {
+    if (!kept.includes(table)) await clearFacts(tx, table, connector);
+  }
+}
+
+export async function clearFacts(tx: Tx, table: string, connector: ConnectorName): Promise<void> {
+  if (table === '_sync_partitions') await transitions.dropConnector(tx, { connector });
+  else await tx.run(`DELETE FROM ${table} WHERE ${whichFacts(table)}`, { connector });
 }

@@ -23,7 +23,7 @@ import { pruneDay, pruneDays } from '../days.ts';
 import { dropShared } from '../deletes/places.ts';
 import type { Commit, CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
 import { checkKeys } from '../masking.ts';
-import { maskedWhole, noteMasks } from '../masks.ts';
+import { noteMasks } from '../masks.ts';
 import { findPartitions, meetFound } from '../partitions/due-partitions.ts';
 import { countReady, isLeft, partitionsOfChain, type Scope } from '../partitions/read-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';
@@ -31,7 +31,6 @@ import { plannedTable, type PlannedTable } from '../planned-table.ts';
 import { readWithholding } from '../purges/purge-notes.ts';
 import { openRawRows } from '../raw-rows.ts';
 import { dropSeen, openSeenRows } from '../seen-rows.ts';
-import { dropProgress } from '../shown-progress.ts';
 import { agreed, wasRead } from '../stored-rows.ts';
 import { declareTables, describeTables } from '../tables.ts';
 import { switchVersions } from '../versions/versions.ts';
@@ -232,7 +231,7 @@ export async function finishRun(commit: Commit, report: RunReport): Promise<RunR
   }
   if (isDoubted(stored)) await forbidContinuing(tx, connector);
   forgetRuns(commit);
-  dropProgress(tx, connector);
+  tx.put('DELETE FROM _sync_progress WHERE connector = :connector', { connector });
   pruneDay(tx, connector, stamp.now);
   pruneDays(tx, connector, stamp.now);
   pruneActions(tx, connector, stamp.now);
@@ -278,11 +277,10 @@ async function noteWhole(
   );
   const whole = readWhole(report, tables.keys(), entities);
   wasRead(tx, connector, run, whole);
-  maskedWhole(
-    tx,
-    connector,
-    whole.map(({ entity }) => entity),
-    stamp.now,
+  tx.put(
+    `UPDATE _sync_masks SET read_at = :now
+     WHERE connector = :connector AND read_at IS NULL AND entity IN {entities text}`,
+    { connector, entities: whole.map(({ entity }) => entity), now: stamp.now },
   );
 }
 

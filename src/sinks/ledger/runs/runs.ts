@@ -1,10 +1,9 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
 import type { EarlierRun, NewRun } from '../../decisions/resume-run.ts';
-import type { Pause } from '../../lease.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import type { RunOutcome, RunReport } from '../../run-report.ts';
-import { cellOf, columnOf, type Tx } from '../../../sql/database.ts';
+import { cellOf, type Tx } from '../../../sql/database.ts';
 
 export async function newestRun(
   tx: Tx,
@@ -101,30 +100,4 @@ export async function interruptRunning(tx: Tx, connector: ConnectorName): Promis
 
 export async function forbidContinuing(tx: Tx, connector: ConnectorName): Promise<void> {
   await tx.run(`UPDATE _sync_runs SET can_continue = 0 WHERE connector = :connector`, { connector });
-}
-
-/** Notes that the connectors are not to be run; one that is paused already keeps its `since`. */
-export async function writePauses(
-  tx: Tx,
-  connectors: readonly ConnectorName[],
-  { since, reason }: Pause,
-): Promise<void> {
-  await tx.run(
-    `INSERT INTO _sync_pauses (connector, since, reason)
-     SELECT v.connector, v.since, v.reason FROM {v: connector text, since text, reason text} ORDER BY v.connector
-     ON CONFLICT (connector) DO UPDATE SET reason = excluded.reason`,
-    { v: connectors.map((connector) => ({ connector, since, reason })) },
-  );
-}
-
-/** Gives those that were paused. */
-export async function dropPauses(
-  tx: Tx,
-  connectors: readonly ConnectorName[],
-): Promise<readonly ConnectorName[]> {
-  return await columnOf(
-    tx,
-    `DELETE FROM _sync_pauses WHERE connector IN {connectors text} RETURNING connector`,
-    { connectors },
-  );
 }

@@ -47,7 +47,7 @@ describe('partitions as a state machine', () => {
   it('writes _sync_partitions only by named transitions, and by copies', () => {
     const writers = sources.filter(({ name, text }) => !makers.test(name) && countWrites(text) > 0);
     expect(writers.map(({ name }) => name)).toEqual(
-      ['copies/copied-tables', 'partitions/transitions'].map((name) => `${room}${name}.ts`),
+      ['copies', 'partitions/transitions', 'repair/resets'].map((name) => `${room}${name}.ts`),
     );
   });
 

@@ -1,16 +1,19 @@
 import { hash } from 'node:crypto';
-import { instant } from '../../../core/clock.ts';
-import { writeJson } from '../../../core/json-text.ts';
-import { SyncError } from '../../../core/errors.ts';
-import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import { usage } from '../../../core/usage-error.ts';
-import { cellOf, type Cells, type Snapshot, type Tx } from '../../../sql/database.ts';
-import { alreadyHeldError, sharedTablesError } from '../../acquire-errors.ts';
-import type { CopyHow } from '../../copies.ts';
-import type { Holder, StoredIdentity } from '../../lease.ts';
-import { parseNames } from '../../stored-json.ts';
-import { checkWhole, holding, holdingOnce } from '../acquire.ts';
-import { noteAction } from '../actions.ts';
+import { instant } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import { writeJson } from '../../core/json-text.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { usage } from '../../core/usage-error.ts';
+import { cellOf, type Cells, type Snapshot, type Tx } from '../../sql/database.ts';
+import { quoted } from '../../sql/quoted.ts';
+import { alreadyHeldError, sharedTablesError } from '../acquire-errors.ts';
+import type { CopyHow } from '../copies.ts';
+import type { Holder, StoredIdentity } from '../lease.ts';
+import { versionsName } from '../records/own-names.ts';
+import { rowsTable, versionsTable } from '../records/whole-rows.ts';
+import { parseNames } from '../stored-json.ts';
+import { checkWhole, holding, holdingOnce } from './acquire.ts';
+import { noteAction } from './actions.ts';
 import {
   hasIdentity,
   holdConnector,
@@ -18,22 +21,13 @@ import {
   noteHolder,
   rivalOf,
   storedIdentity,
-} from '../connectors.ts';
-import type { RecordTables, Taken } from '../driver.ts';
-import { outsideRun, type Ledger } from '../ledger.ts';
-import { wholeTables, type WholeTable } from '../tables.ts';
-import { countVersions } from '../versions/versions.ts';
-import {
-  clearTable,
-  copiedTables,
-  dropFacts,
-  isOfFacts,
-  lastTables,
-  movedCells,
-  selectCells,
-  type CopiedTable,
-  type Shift,
-} from './copied-tables.ts';
+} from './connectors.ts';
+import type { CellColumn, CellTable, CellType, numbered, RecordTables, Taken } from './driver.ts';
+import { outsideRun, type Ledger } from './ledger.ts';
+import { clearFacts, dropFacts, factNames, whichFacts } from './repair/resets.ts';
+import { ledgerSql } from './schema.ts';
+import { wholeTables, type WholeTable } from './tables.ts';
+import { countVersions } from './versions/versions.ts';
 
 /** Raised with every change of what a copy stores: one that another version of the program began starts again. */
 const copyVersion = 6;
@@ -275,12 +269,12 @@ async function copyTables(copying: Copying, tables: readonly WholeTable[], begun
   let before = 0;
   for (const [index, table] of copiedTables(source.records, target.records, connector, tables).entries()) {
     const { whole } = table;
-    if (index >= begun.done || isOfFacts(table)) {
+    if (index >= begun.done || factTables.includes(table)) {
       await outsideRun(writing, async (tx) => {
         const sql = 'UPDATE _sync_copies SET done = :index WHERE connector = :connector';
         await tx.run(sql, { connector, index });
         // What an earlier attempt has left.
-        if (whole === null) return await clearTable(tx, table, connector);
+        if (whole === null) return await clear(tx, table, connector);
         await target.records.drop(tx, connector, [whole.entity]);
         await makeTable(tx, target.records, connector, whole);
       });
@@ -352,7 +346,7 @@ async function finish(
 ): Promise<void> {
   const { records } = ledger;
   for (const { table, rows } of last) {
-    if (rows.length > 0) await clearTable(tx, table, connector);
+    if (rows.length > 0) await clear(tx, table, connector);
     await records.insertRows(
       tx,
       table,
@@ -373,4 +367,124 @@ async function finish(
     connector,
     now: instant(ledger.clock.now()),
   });
+}
+
+/** A table as a copy reads it in one sink and writes it in another. */
+interface CopiedTable extends CellTable {
+  /** Its name in the source; `name` is that in the target. */
+  readonly from: string;
+  /** The table of records that it is; null: it has versions of records, or what the ledger knows. */
+  readonly whole: WholeTable | null;
+  readonly columns: readonly CopiedColumn[];
+  /** The rows of `:connector`. */
+  readonly where: string;
+  readonly order: string;
+}
+
+interface CopiedColumn extends CellColumn {
+  /** Numbers that the target raises: other connectors may have them there. 0 and null stand for none. */
+  readonly of?: keyof typeof numbered;
+}
+
+/** What is added to numbers of the source. */
+type Shift = Readonly<Record<keyof typeof numbered, number>>;
+
+const numbers: Readonly<Record<string, keyof typeof numbered>> = {
+  number: 'runs',
+  origin: 'runs',
+  full_origin: 'runs',
+  sweep_origin: 'runs',
+  first_origin: 'runs',
+  taken_over: 'runs',
+  id: 'partitions',
+  base: 'partitions',
+  tree: 'partitions',
+  partition: 'partitions',
+};
+
+const cellTypes: Readonly<Record<string, CellType>> = {
+  TEXT: 'string',
+  BIGINT: 'integer',
+  INTEGER: 'flag',
+  BYTEA: 'bytes',
+};
+
+const orders: Readonly<Record<string, string>> = {
+  _sync_runs: 'ORDER BY number',
+  _sync_tables: 'ORDER BY entity',
+};
+
+/** A table of the ledger as `ledger/schema.ts` has it. */
+function ledgerTable(name: string): CopiedTable {
+  const definition = new RegExp(`^CREATE TABLE ${name} \\(([^;]*);`, 'm').exec(ledgerSql)?.[1] ?? '';
+  const columns = [...definition.matchAll(/^ {2}"?([a-z]\w*)"? (TEXT|BIGINT|INTEGER|BYTEA)\b/gm)];
+  const isOrdered = columns.some(([, column]) => column === 'id');
+  return {
+    name,
+    from: name,
+    key: null,
+    whole: null,
+    columns: columns.flatMap(([, column = '', type = '']) => {
+      // Other ids than those of partitions say only in which order rows came: the target gives new ones.
+      if (column === 'id' && name !== '_sync_partitions') return [];
+      const of = numbers[column];
+      return [{ name: column, type: cellTypes[type] ?? 'string', ...(of === undefined ? {} : { of }) }];
+    }),
+    where: whichFacts(name),
+    order: isOrdered ? 'ORDER BY id' : (orders[name] ?? ''),
+  };
+}
+
+const factTables = factNames.map(ledgerTable);
+/** Tables that make the others count. */
+const lastTables = ['_sync_tables', '_sync_pauses'].map(ledgerTable);
+
+/** The connector's tables in the order in which they are copied. */
+function copiedTables(
+  source: Pick<RecordTables, 'tableName'>,
+  target: Pick<RecordTables, 'tableName' | 'keepsVersions'>,
+  connector: ConnectorName,
+  tables: readonly WholeTable[],
+): readonly CopiedTable[] {
+  const ofRows = tables.flatMap((whole): readonly CopiedTable[] => {
+    const table = { ...whole, hasVersions: whole.hasVersions && target.keepsVersions };
+    const { name, key, columns } = rowsTable(target, connector, table);
+    const from = source.tableName(connector, whole.entity);
+    const rows: CopiedTable = {
+      name,
+      from,
+      key,
+      whole,
+      columns: columns.map((column) =>
+        column.name === '_partition' ? { ...column, of: 'partitions' } : column,
+      ),
+      where: 'true',
+      order: 'ORDER BY _row',
+    };
+    if (!table.hasVersions) return [rows];
+    const versions = versionsTable(target, connector, table);
+    const { where } = rows;
+    return [rows, { ...versions, from: versionsName(from), whole: null, where, order: 'ORDER BY _seq_to' }];
+  });
+  return [...ofRows, ...factTables.filter(({ name }) => target.keepsVersions || name !== '_sync_versions')];
+}
+
+/** Reads the rows of `:connector`, cells in the order of the columns, from the table of this name. */
+function selectCells({ columns, where, order }: CopiedTable, name: string): string {
+  const cells = columns.map((column, index) => `${quoted(column.name)} AS c${index}`);
+  return `SELECT ${cells.join(', ')} FROM ${quoted(name)} WHERE ${where} ${order}`;
+}
+
+/** Cells as every database takes them, with numbers of the target. */
+function movedCells({ columns }: CopiedTable, cells: Cells, shift: Shift): Cells {
+  return cells.map((cell, index) => {
+    const of = columns[index]?.of;
+    if (of !== undefined && typeof cell === 'number' && cell !== 0) return cell + shift[of];
+    return typeof cell === 'boolean' ? Number(cell) : cell;
+  });
+}
+
+async function clear(tx: Tx, { name, where }: CopiedTable, connector: ConnectorName): Promise<void> {
+  if (name.startsWith('_sync_')) await clearFacts(tx, name, connector);
+  else await tx.run(`DELETE FROM ${quoted(name)} WHERE ${where}`, { connector });
 }
