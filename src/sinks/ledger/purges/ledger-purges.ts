@@ -40,25 +40,16 @@ const keysAtOnce = 500;
 export function ledgerPurges(ledger: Ledger) {
   return {
     /** What a purge of these records would remove. Takes no lock and writes nothing. */
-    look: async (connector: ConnectorName, of: PurgeRequest['of']): Promise<readonly PurgedOf[]> => {
-      const counts: PurgedOf[] = [];
-      const counted: Counted = new Map();
-      for (const asked of of) {
-        for (const batch of batchesOf(asked)) {
-          counts.push(
-            ...(await ledger.db.read(async (tx) => {
-              const purging = { tx, records: ledger.records, connector };
-              const found = await findBelow(purging, batch);
-              return shownOf(
-                (await lookAt(purging, withoutCounted(found, counted))).map((one) => one.counts),
-                batch,
-              );
-            })),
-          );
-        }
-      }
-      return addUpPurged(counts);
-    },
+    look: async (connector: ConnectorName, of: PurgeRequest['of']): Promise<readonly PurgedOf[]> =>
+      await ledger.db.read(async (tx) => {
+        const purging = { tx, records: ledger.records, connector };
+        const found: FoundRecords = { asked: of, of: new Map(), joins: await readJoinsBelow(tx, connector) };
+        for (const asked of of) if (asked.keyTexts.length > 0) await findBelow(purging, found, asked);
+        const chosen = new Set(found.of.keys());
+        for (const asked of of) if (asked.keyTexts.length === 0) await findBelow(purging, found, asked);
+        const counts = (await lookAt(purging, found)).map((one) => one.counts);
+        return counts.filter(({ entity, quarantined }) => chosen.has(entity) || quarantined > 0);
+      }),
     /**
      * Removes the records, batch by batch, each in one transaction with the notes that keep the next sync from storing
      * them again. Repeated after a kill it removes the rest. Takes the connector. Throws `ConnectorBusyError`, and
@@ -133,7 +124,7 @@ async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
     request.signal.throwIfAborted();
     // Before the rows: while they are there, a purge that is repeated finds the files.
     const files = await taken.read(async (tx) => {
-      const { of } = await findBelow({ tx, records, connector }, batch);
+      const { of } = await findRecords({ tx, records, connector }, batch);
       const ofEach = [...of.values()].map(async ({ entity: name, keyTexts: keys }) =>
         (await filesOf(tx, { connector, entity: name }, keys)).map((file) => ({ of: name, file })),
       );
@@ -142,7 +133,7 @@ async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
     for (const { of, file } of files) await request.removeFile(of, file);
     const removed = await outsideRun(taken, async (tx) => {
       const purging = { tx, records, connector };
-      const found = await findBelow(purging, batch);
+      const found = await findRecords(purging, batch);
       const of = await removeFound(purging, found);
       const named = [...found.of.values()].flatMap((one) =>
         [...one.keyTexts].map((name) => ({ entity: one.entity, name, isAsked: asked.has(name) })),
@@ -175,27 +166,6 @@ async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
     Promise.resolve(noteAction(tx, ledger, { action: 'purge', connector, entity, detail })),
   );
   return { counts, noted };
-}
-
-/** By entity what was found before: keys of records, and listings. */
-type Counted = Map<EntityName, { readonly keyTexts: Set<string>; readonly listings: Set<number> }>;
-
-/** What a later part of a purge does not find, because an earlier one has removed it. */
-function withoutCounted(found: FoundRecords, counted: Counted): FoundRecords {
-  const of = [...found.of].map(([entity, one]): [EntityName, FoundOf] => {
-    const known = counted.get(entity) ?? { keyTexts: new Set(), listings: new Set() };
-    counted.set(entity, known);
-    const fresh = {
-      ...one,
-      rows: new Map([...one.rows].filter(([, { keyText }]) => !known.keyTexts.has(keyText))),
-      keyTexts: new Set([...one.keyTexts].filter((keyText) => !known.keyTexts.has(keyText))),
-      listings: one.listings.filter((id) => !known.listings.has(id)),
-    };
-    for (const keyText of one.keyTexts) known.keyTexts.add(keyText);
-    for (const id of one.listings) known.listings.add(id);
-    return [entity, fresh];
-  });
-  return { ...found, of: new Map(of) };
 }
 
 /** Of each entity the sum, in the order in which they first come. */
@@ -241,20 +211,27 @@ interface FoundOf {
 }
 
 interface FoundRecords {
-  readonly asked: PurgedKeys;
-  readonly of: ReadonlyMap<EntityName, FoundOf>;
+  readonly asked: readonly PurgedKeys[];
+  readonly of: Map<EntityName, FoundOf>;
   readonly joins: readonly JoinBelow[];
 }
 
+async function findRecords(purging: PurgingTx, asked: PurgedKeys): Promise<FoundRecords> {
+  const joins = await readJoinsBelow(purging.tx, purging.connector);
+  return await findBelow(purging, { asked: [asked], of: new Map(), joins }, asked);
+}
+
 /**
- * The records with these keys and all that belongs to them: elements that were made of them, listings that they have
- * led to with the rows of these, at any depth.
+ * Adds the records with these keys and all that belongs to them: elements that were made of them, listings that they
+ * have led to with the rows of these, at any depth.
  */
-async function findBelow(purging: PurgingTx, asked: PurgedKeys): Promise<FoundRecords> {
+async function findBelow(
+  purging: PurgingTx,
+  all: FoundRecords,
+  { entity, keyTexts }: PurgedKeys,
+): Promise<FoundRecords> {
   const { tx, records, connector } = purging;
-  const { entity, keyTexts } = asked;
-  const joins = await readJoinsBelow(tx, connector);
-  const found = new Map<EntityName, FoundOf>();
+  const { of: found, joins } = all;
   const foundOf = async (name: EntityName): Promise<FoundOf> => {
     const table = found.get(name)?.table ?? (await storedTable(tx, { connector, entity: name })) ?? null;
     const none = { rows: new Map(), keyTexts: new Set<string>(), listings: [], moved: [] };
@@ -266,7 +243,7 @@ async function findBelow(purging: PurgingTx, asked: PurgedKeys): Promise<FoundRe
   const stored =
     table && (await records.open({ connector, table, stored: table.columns }).rowsOf(tx, keyTexts));
   for (const row of stored?.values() ?? []) root.rows.set(row.row, row);
-  const removed = new Set<number>();
+  const removed = new Set([...found.values()].flatMap(({ listings }) => listings));
   let open: readonly Level[] = [{ entity, keyTexts, rows: [...root.rows.keys()] }];
   while (open.length > 0) {
     const below = new Map<FoundOf, KeyedRow[]>();
@@ -313,7 +290,7 @@ async function findBelow(purging: PurgingTx, asked: PurgedKeys): Promise<FoundRe
     }
     open = next;
   }
-  return { asked, of: found, joins };
+  return all;
 }
 
 interface Level {
@@ -406,7 +383,8 @@ async function findQuarantined(
     ),
   );
   const found: FoundRefused[] = [];
-  const isMeant = one.entity === asked.entity;
+  const isMeant = (record: string): boolean =>
+    asked.some(({ entity, isRefusedMeant }) => entity === one.entity && isRefusedMeant?.(record) === true);
   for (let after = 0; ;) {
     const rows = await tx.rows<{ readonly id: number; readonly record: string }>(
       `SELECT id, record FROM _sync_quarantine
@@ -418,7 +396,7 @@ async function findQuarantined(
       const isFound = isJsonObject(value)
         ? wanted.some((matches) => matches(value))
         : texts.some((parts) => parts.length > 0 && parts.every((part) => record.includes(part)));
-      if (!isFound && !(isMeant && asked.isRefusedMeant?.(record) === true)) continue;
+      if (!isFound && !isMeant(record)) continue;
       found.push({ id, name: isFound && isKnown(value) ? null : refusedName(record) });
     }
     const last = rows.at(-1);
