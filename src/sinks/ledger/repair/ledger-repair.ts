@@ -13,7 +13,7 @@ import {
   readAgain,
   resetConnector,
   resetEntities,
-  dropFacts,
+  forgetConnector,
   resetEntity,
   type Resetting,
 } from './resets.ts';
@@ -268,21 +268,6 @@ const largeTables = {
 } as const;
 
 /**
- * What is small besides facts. People's acts stay, and so do the counter of changes and the notes of purged records,
- * which would come back otherwise.
- */
-const smallTables = [
-  '_sync_raw',
-  '_sync_progress',
-  '_sync_tables',
-  '_sync_connectors',
-  '_sync_copies',
-  '_sync_pauses',
-  '_sync_outbox',
-  '_sync_removals',
-] as const;
-
-/**
  * Removes the connector with everything that is stored of it, but for what people did to it and the number of its
  * newest change: from here on nothing uses what is stored (`SyncError` REMOVAL_UNFINISHED), and it goes in transactions
  * of a bounded size. Holds it until it is disposed; one that ends early is resumed by the next. Throws
@@ -313,15 +298,7 @@ export async function openRemoval(ledger: Ledger, connector: ConnectorName, hold
       finish: async () =>
         await transact(async (tx) => {
           await records.drop(tx, connector, entities);
-          await dropFacts(tx, connector, [
-            '_sync_actions',
-            '_sync_purged',
-            '_sync_purge_keys',
-            '_sync_purge_work',
-          ]);
-          for (const table of smallTables) {
-            await tx.run(`DELETE FROM ${table} WHERE connector = :connector`, { connector });
-          }
+          await forgetConnector(tx, connector, ['_sync_pauses', '_sync_outbox', '_sync_removals']);
           noteAction(tx, ledger, {
             action: 'remove',
             connector,

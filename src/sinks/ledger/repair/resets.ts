@@ -36,10 +36,8 @@ export async function resetConnector(
   await forbidContinuing(tx, connector);
   if (!what.withData) return { partitions, rows: 0 };
   const rows = await dropRecords(resetting, entities);
-  // The rest of the connector. A pause stays: it is a person's request, not progress; so does what people did, and what
-  // they purged stays away.
-  await dropFacts(tx, connector, ['_sync_actions', '_sync_purge_keys', '_sync_purged', '_sync_purge_work']);
-  await deleteOf(resetting, ['_sync_tables', '_sync_connectors', '_sync_copies', '_sync_progress']);
+  // A pause stays: it is a person's request, not progress.
+  await forgetConnector(tx, connector);
   return { partitions, rows };
 }
 
@@ -184,6 +182,20 @@ export function whichFacts(table: string): string {
   return table === '_sync_counts'
     ? 'run IN (SELECT run FROM _sync_runs WHERE connector = :connector)'
     : 'connector = :connector';
+}
+
+/**
+ * Removes what the ledger knows of the connector, and the rows that make it one. People's acts stay, and so do the
+ * counter of changes and the notes of purged records, which would come back otherwise.
+ */
+export async function forgetConnector(
+  tx: Tx,
+  connector: ConnectorName,
+  also: readonly string[] = [],
+): Promise<void> {
+  await dropFacts(tx, connector, ['_sync_actions', '_sync_purge_keys', '_sync_purged', '_sync_purge_work']);
+  const small = ['_sync_raw', '_sync_progress', '_sync_tables', '_sync_connectors', '_sync_copies'];
+  for (const table of [...small, ...also]) await clearFacts(tx, table, connector);
 }
 
 /** Removes what the ledger knows of the connector, without the tables `kept`. */
