@@ -274,7 +274,7 @@ async function copyTables(copying: Copying, tables: readonly WholeTable[], begun
         const sql = 'UPDATE _sync_copies SET done = :index WHERE connector = :connector';
         await tx.run(sql, { connector, index });
         // What an earlier attempt has left.
-        if (whole === null) return await clear(tx, table, connector);
+        if (whole === null) return await clearTable(tx, table, connector);
         await target.records.drop(tx, connector, [whole.entity]);
         await makeTable(tx, target.records, connector, whole);
       });
@@ -346,7 +346,7 @@ async function finish(
 ): Promise<void> {
   const { records } = ledger;
   for (const { table, rows } of last) {
-    if (rows.length > 0) await clear(tx, table, connector);
+    if (rows.length > 0) await clearTable(tx, table, connector);
     await records.insertRows(
       tx,
       table,
@@ -484,7 +484,7 @@ function movedCells({ columns }: CopiedTable, cells: Cells, shift: Shift): Cells
   });
 }
 
-async function clear(tx: Tx, { name, where }: CopiedTable, connector: ConnectorName): Promise<void> {
+async function clearTable(tx: Tx, { name, where }: CopiedTable, connector: ConnectorName): Promise<void> {
   if (name.startsWith('_sync_')) await clearFacts(tx, name, connector);
   else await tx.run(`DELETE FROM ${quoted(name)} WHERE ${where}`, { connector });
 }
