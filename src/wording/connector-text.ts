@@ -171,7 +171,7 @@ export function keylessText({
 
 /** Where values may be stored as they were before the masks of the config; a line for each entity. */
 export function maskLines(
-  { name, masks }: Pick<ConnectorSettings, 'name' | 'masks'>,
+  { name, masks, definition }: Pick<ConnectorSettings, 'name' | 'masks' | 'definition'>,
   stored: readonly StoredMask[],
 ): readonly string[] {
   return [...masks].flatMap(([entity, { mask }]) => {
@@ -185,7 +185,10 @@ export function maskLines(
     }
     const { since, readAt, deleted, quarantined } = known;
     if (since === null) return [];
+    const elements = definition.entities.get(entity)?.explode?.into;
     const beside = [
+      // No read replaces them.
+      ...(elements === undefined ? [] : [`rows of ${elements}`]),
       ...(quarantined === 0 ? [] : [counted(quarantined, 'quarantined record')]),
       'JSONL lines, versions of rows, publications and backups made before',
     ];

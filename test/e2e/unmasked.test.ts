@@ -1,7 +1,10 @@
+import { randomBytes } from 'node:crypto';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import type { CliWorld } from '../support/cli-world.ts';
+import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { openClearWorld } from '../support/masks/clear-world.ts';
 import { foundIn } from '../support/masks/marked-world.ts';
+import { jsonLines } from '../support/run-cli.ts';
 import { triedSinks } from '../support/trials.ts';
 
 const targets = `publish:\n  lake: { type: files, directory: ./lake, format: jsonl, connectors: [newsletter] }\n`;
@@ -59,3 +62,31 @@ it.each(triedSinks)(
     expect(await world.json('publish', 'check', 'lake')).toMatchObject([{ problems: [] }]);
   },
 );
+
+// Proves promise 10.6
+it('leaves no byte of what reads under a mask have written over, and names elements that none replaces', async () => {
+  await using world = await openCliWorld();
+  await world.json('sync', 'newsletter');
+  const rows = jsonLines(await world.cli('export', 'newsletter/email_activity'));
+  const addresses = [...new Set(rows.map((row) => String(row['email_address'])))];
+  const find = async (): Promise<number> => (await foundIn(world, 'sqlite', '', addresses)).size;
+  const hashed = '{ fields: { email_address: hash } }';
+  const mask = (entities: readonly string[]): void => {
+    const config = readFileSync(world.config, 'utf8').replace(/ {4}mask:\n(?: {6}.*\n)+/, '');
+    const lines = entities.map((entity) => `      ${entity}: ${hashed}\n`).join('');
+    writeFileSync(world.config, config.replace('  wiki:\n', `    mask:\n${lines}  wiki:\n`));
+  };
+  appendFileSync(world.config, `mask: { key: "${randomBytes(32).toString('base64')}" }\n`);
+  mask(['email_activity']);
+  await world.json('sync', 'newsletter');
+  expect(await maskLines(world)).toContain('rows of email_activity_events');
+  await world.json('purge', 'newsletter', '--unmasked');
+  expect(await maskLines(world)).toBe('');
+
+  mask(['email_activity', 'list_members', 'segment_members', 'unsubscribes']);
+  await world.json('sync', 'newsletter');
+  expect(await find()).toBeGreaterThan(0);
+  const [end] = await world.json('purge', 'newsletter', '--unmasked');
+  expect(end).toMatchObject({ entities: [{ rows: 0 }, { rows: 0 }, { rows: 0 }], texts: 0, left: [] });
+  expect(await find()).toBe(0);
+});

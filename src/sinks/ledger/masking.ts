@@ -19,7 +19,7 @@ import { numbered, type Taken } from './driver.ts';
 import { outsideRun, type Ledger } from './ledger.ts';
 import { readMasks } from './masks.ts';
 import { isClearPosition, transitions } from './partitions/transitions.ts';
-import { completeSteps, noteSteps } from './purges/complete-steps.ts';
+import { completeSteps, noteSteps, ownSteps } from './purges/complete-steps.ts';
 import { emptyRaw } from './raw-rows.ts';
 import { resetEntity } from './repair/resets.ts';
 import { renewTable, wholeTables, type WholeTable } from './tables.ts';
@@ -117,6 +117,8 @@ async function maskAll(of: Masking): Promise<Omit<MaskEnd, 'left'>> {
       noteAction(tx, ledger, { action: 'purge', connector, detail: { isUnmasked: true, rows } });
       // Also where nothing was rewritten: what was published may be from before.
       await noteSteps(tx, ledger, { connector, entities: masks.map(({ entity }) => entity), targets });
+      // What reads under the masks have written over is in freed space.
+      await noteSteps(tx, ledger, { connector, entities: hiding.entities, targets: [] }, ['space']);
     });
   }
   return { removed: [], entities: rewritten, texts: hiddenTexts.count };
@@ -267,9 +269,8 @@ async function removeEntities(
     const { rows } = await resetEntity({ tx, records: ledger.records, connector, what }, entities);
     await hideTexts(tx, { connector, entities, since: now });
     noteAction(tx, ledger, { action: 'purge', connector, detail: { isUnmasked: true, rows } });
-    await noteSteps(tx, ledger, { connector, entities, targets: asked.targets }, ['space']);
+    await noteSteps(tx, ledger, { connector, entities, targets: asked.targets }, ownSteps(ledger));
   });
-  await ledger.lines?.tidy(taken, entities);
 }
 
 /** One table with its mask. */

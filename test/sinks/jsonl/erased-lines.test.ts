@@ -1,8 +1,10 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { hash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect } from 'vitest';
 import type { RunId } from '../../../src/core/names.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
+import type { EntityMasking } from '../../../src/sinks/masks.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -111,4 +113,32 @@ it('a purge does not take a damaged file for a sound one', async () => {
   }
   await using lease = await sink.acquire(identity());
   expect(lease.connector).toBe(news);
+});
+
+const hashesIds: EntityMasking = {
+  entity: members,
+  of: members,
+  row: ({ id = null, ...row }) => ({
+    ...row,
+    id: `hmac-00000000-${hash('sha256', JSON.stringify(id), 'hex')}`,
+  }),
+  record: (value) => value,
+  cells: () => null,
+  file: (said) => said,
+  hidesVersions: false,
+};
+
+// Proves promise 10.6
+it('lines of an entity whose key a mask covers go with it, also after the removal was broken off', async () => {
+  await ended('r1', [member('1'), member('2')]);
+  const unlisted = file('000000000008.jsonl.unlisted');
+  // Cannot be removed as a file.
+  mkdirSync(unlisted);
+  const masks = [{ entity: members, mask: 'm1', keyId: 'k1' }];
+  const asked = { masks, maskings: [hashesIds], targets: [], signal, renameFile: () => Promise.resolve() };
+  await expect(sink.masking.rewrite(news, asked)).rejects.toThrow();
+  rmdirSync(unlisted);
+  writeFileSync(unlisted, '{"id":"1"}\n');
+  expect(await sink.purges.complete(news)).toEqual([]);
+  expect(fileNames()).toEqual([]);
 });

@@ -29,6 +29,11 @@ interface NotedOf extends Pick<PurgeRequest, 'targets'> {
   readonly entities: readonly EntityName[];
 }
 
+/** What the sink itself has to do where rows are removed. */
+export function ownSteps({ lines }: Pick<Ledger, 'lines'>): readonly PurgeStep[] {
+  return lines === undefined ? ['space'] : ['lines', 'space'];
+}
+
 /** In the transaction that removes the rows of these entities: what follows from it is noted with it. */
 export async function noteSteps(
   tx: Tx,
@@ -110,7 +115,11 @@ async function removeLines(
     macOf: await ensureMac(tx, connector),
     notes: await readNotes(tx, connector),
   }));
-  if (table === undefined) return;
+  // A mask of its key has removed all of it.
+  if (table === undefined) {
+    await lines.tidy(taken, [entity]);
+    return;
+  }
   const seqs = new Map(
     notes.flatMap((note) => (note.entity === entity ? [[note.mac.toString('hex'), note.seq] as const] : [])),
   );

@@ -28,7 +28,7 @@ import { outsideRun, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import type { KeyedRow, RowOwner } from '../record-table.ts';
 import { renewTable, storedTable } from '../tables.ts';
-import { completeSteps, dropWork, noteSteps, readSteps } from './complete-steps.ts';
+import { completeSteps, dropWork, noteSteps, ownSteps, readSteps } from './complete-steps.ts';
 import { ensureMac, readJoinsBelow, writeNotes, type JoinBelow, type RecordMac } from './purge-notes.ts';
 import { filesOf, forgetFiles, removeForGood, type PurgingTx } from './removed-rows.ts';
 import { countExpired, expireRows } from './retention.ts';
@@ -153,7 +153,7 @@ async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
       );
       const { targets } = request;
       const steps = { connector, entities: touched.map((one) => one.entity), targets };
-      await noteSteps(tx, ledger, steps, ledger.lines === undefined ? ['space'] : ['lines', 'space']);
+      await noteSteps(tx, ledger, steps, ownSteps(ledger));
       return { of, notes };
     });
     counts.push(...shownOf(removed.of, batch));
