@@ -34,13 +34,11 @@ it('marks a row as deleted by one statement, which the gate alone calls', () => 
 
 it('reaches the gate from three places: missing rows, rows below deleted records, and a person who names a record or a run', () => {
   expect(linesWith(/(?<!function )\bdeleteRows\(/)).toEqual({
-    'sinks/ledger/deletes/ledger-deletes.ts': 2,
-    'sinks/ledger/deletes/delete-rows.ts': 1,
+    'sinks/ledger/deletes/delete-rows.ts': 3,
     'sinks/ledger/repair/ledger-repair.ts': 2,
   });
   expect(linesWith(/permission: .*'(judged|along|allowed)'(?! \|)/)).toEqual({
-    'sinks/ledger/deletes/ledger-deletes.ts': 1,
-    'sinks/ledger/deletes/delete-rows.ts': 1,
+    'sinks/ledger/deletes/delete-rows.ts': 2,
     'sinks/ledger/repair/ledger-repair.ts': 2,
   });
 });

@@ -3,6 +3,7 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { openClearWorld } from '../support/masks/clear-world.ts';
+import { contentsOf } from '../support/masks/find-values.ts';
 import { foundIn } from '../support/masks/marked-world.ts';
 import { jsonLines } from '../support/run-cli.ts';
 import { triedSinks } from '../support/trials.ts';
@@ -69,7 +70,9 @@ it('leaves no byte of what reads under a mask have written over, and names eleme
   await world.json('sync', 'newsletter');
   const rows = jsonLines(await world.cli('export', 'newsletter/email_activity'));
   const addresses = [...new Set(rows.map((row) => String(row['email_address'])))];
-  const find = async (): Promise<number> => (await foundIn(world, 'sqlite', '', addresses)).size;
+  // Ids are hashes of addresses, which no mask covers here.
+  const find = (): readonly string[] =>
+    contentsOf(world.folder).flatMap(({ bytes }) => addresses.filter((one) => bytes.includes(one)));
   const hashed = '{ fields: { email_address: hash } }';
   const mask = (entities: readonly string[]): void => {
     const config = readFileSync(world.config, 'utf8').replace(/ {4}mask:\n(?: {6}.*\n)+/, '');
@@ -85,8 +88,8 @@ it('leaves no byte of what reads under a mask have written over, and names eleme
 
   mask(['email_activity', 'list_members', 'segment_members', 'unsubscribes']);
   await world.json('sync', 'newsletter');
-  expect(await find()).toBeGreaterThan(0);
+  expect(find()).not.toEqual([]);
   const [end] = await world.json('purge', 'newsletter', '--unmasked');
   expect(end).toMatchObject({ entities: [{ rows: 0 }, { rows: 0 }, { rows: 0 }], texts: 0, left: [] });
-  expect(await find()).toBe(0);
+  expect(find()).toEqual([]);
 });
