@@ -72,7 +72,7 @@ it('leaves no byte of what reads under a mask have written over, and names eleme
   const addresses = [...new Set(rows.map((row) => String(row['email_address'])))];
   // Ids are hashes of addresses, which no mask covers here.
   const find = (): readonly string[] =>
-    contentsOf(world.folder).flatMap(({ bytes }) => addresses.filter((one) => bytes.includes(one)));
+    [...contentsOf(world.folder)].flatMap(({ bytes }) => addresses.filter((one) => bytes.includes(one)));
   const hashed = '{ fields: { email_address: hash } }';
   const mask = (entities: readonly string[]): void => {
     const config = readFileSync(world.config, 'utf8').replace(/ {4}mask:\n(?: {6}.*\n)+/, '');

@@ -32,7 +32,6 @@ import { readMasks } from '../masks.ts';
 import { readOutbox } from '../notices/ledger-notices.ts';
 import { readPurgeWork } from '../purges/complete-steps.ts';
 import { readPurgeNotes } from '../purges/purge-notes.ts';
-import { readCompleteAfter } from '../purges/retention.ts';
 import { hasBegun } from '../runs/runs.ts';
 import { knownTables, openStoredTable, storedTable } from '../tables.ts';
 import { versionedEntities } from '../versions/versions.ts';
@@ -578,4 +577,10 @@ function fromListings({ only }: OfListings): string {
 
 function valuesOf({ only, window = '' }: OfListings) {
   return { window, ...(only === undefined ? {} : { only }) };
+}
+
+/** Deletes of the entity up to this change number may have been removed; 0: none was. */
+async function readCompleteAfter(tx: Tx, connector: ConnectorName, entity: EntityName): Promise<number> {
+  const sql = `SELECT complete_after FROM _sync_retained WHERE connector = :connector AND entity = :entity`;
+  return (await cellOf<number>(tx, sql, { connector, entity })) ?? 0;
 }

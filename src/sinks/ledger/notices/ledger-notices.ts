@@ -13,7 +13,7 @@ import type {
   NoticeChanges,
   OutboxRow,
 } from '../../notices.ts';
-import { readFieldNews } from '../drift/note-drift.ts';
+import { readFieldNews } from '../history/overview.ts';
 import { readOverview } from '../history/overview.ts';
 import type { Ledger } from '../ledger.ts';
 

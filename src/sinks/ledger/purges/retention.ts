@@ -1,10 +1,9 @@
 import { instant, type Instant } from '../../../core/clock.ts';
-import { grouped } from '../../../core/grouped.ts';
-import type { ConnectorName, EntityName, OfEntity } from '../../../core/names.ts';
+import type { ConnectorName, OfEntity } from '../../../core/names.ts';
 import type { EntityTable } from '../../../core/records.ts';
 import { cellOf, columnOf, type Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
-import type { DueOf, ExpiredOf, ExpireRequest, Retention, WithheldOf } from '../../purges.ts';
+import type { DueOf, ExpiredOf, ExpireRequest, Retention } from '../../purges.ts';
 import type { Taken } from '../driver.ts';
 import { outsideRun, type Ledger } from '../ledger.ts';
 import type { KeyedRow } from '../record-table.ts';
@@ -241,34 +240,6 @@ async function versionsBefore(tx: Tx, { connector, table, retention }: Expiring)
   if (retention.versionsBefore === null) return null;
   const known = (await versionedEntities(tx, connector)).get(table.entity);
   return known?.endedAt === null ? retention.versionsBefore : null;
-}
-
-/** Deletes of the entity up to this change number may have been removed; 0: none was. */
-export async function readCompleteAfter(
-  tx: Tx,
-  connector: ConnectorName,
-  entity: EntityName,
-): Promise<number> {
-  const sql = `SELECT complete_after FROM _sync_retained WHERE connector = :connector AND entity = :entity`;
-  return (await cellOf<number>(tx, sql, { connector, entity })) ?? 0;
-}
-
-/** `ConnectorOverview.withheldByAge`, of all connectors or of `only` these. */
-export async function readWithheld(
-  tx: Tx,
-  only?: readonly ConnectorName[],
-): Promise<ReadonlyMap<ConnectorName, readonly WithheldOf[]>> {
-  const found = await tx.rows<WithheldOf & { readonly connector: ConnectorName }>(
-    `SELECT connector, entity, withheld FROM _sync_retained
-     WHERE withheld > 0 ${only === undefined ? '' : 'AND connector IN {only text}'} ORDER BY connector, entity`,
-    only === undefined ? {} : { only },
-  );
-  return new Map(
-    [...grouped(found, ({ connector }) => connector)].map(([connector, all]) => [
-      connector,
-      all.map(({ entity, withheld }) => ({ entity, withheld })),
-    ]),
-  );
 }
 
 /** Null: never. */
