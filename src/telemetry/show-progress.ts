@@ -22,8 +22,8 @@ export interface ProgressStyle {
 export interface ProgressScreen {
   readonly style: (() => ProgressStyle) | null;
   /** Takes the place of the lines drawn before; none: only removes them. */
-  redraw(lines: readonly string[]): void;
-  addLine(line: string): void;
+  readonly redraw: (lines: readonly string[]) => void;
+  readonly addLine: (line: string) => void;
 }
 
 const redrawMs = 100;

@@ -5,6 +5,7 @@ import {
   isIdentifier,
   isImportDeclaration,
   isPropertyAccessExpression,
+  isPropertyAssignment,
   isVariableStatement,
 } from 'typescript/unstable/ast/is';
 import type { Program } from 'typescript/unstable/sync';
@@ -89,7 +90,11 @@ export function openPrintedDocuments(program: Program, folder: string) {
               found.set(place, { place, node: argument });
             }
           }
-          node.forEachChild((child) => visit(child));
+          // The name of a property leads nowhere, even where something at the top of the module is called the same.
+          const name = isPropertyAccessExpression(node) || isPropertyAssignment(node) ? node.name : undefined;
+          node.forEachChild((child) => {
+            if (child !== name || !isIdentifier(child)) visit(child);
+          });
         };
         const openDynamic = (target: string): void => {
           if (!target.startsWith(`${folder}/`)) return;
