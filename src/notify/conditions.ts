@@ -204,9 +204,8 @@ export function configOf(
 /** How a publication into a target ended; `error` null: it went well. */
 export function publicationOf(state: FoundState, target: string, error: unknown): Compared {
   return ofNone(state, 'publication-failed', target, () => {
-    if (error === null) return null;
     if (error instanceof SyncError) return errorDetail(error);
     const message = error instanceof Error ? error.message : String(error);
-    return errorDetail({ message, code: 'INTERNAL', recovery: 'stop' });
+    return error === null ? null : errorDetail({ message, code: 'INTERNAL', recovery: 'stop' });
   });
 }
