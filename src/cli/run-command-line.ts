@@ -139,7 +139,7 @@ async function addCommands(program: Command, args: readonly string[], enter: Ent
 
 function newProgram(world: ProcessWorld, scrub: (text: string) => string): Command {
   const helpWidth = Math.min(world.stdout.columns ?? usualColumns, mostHelpColumns);
-  /** Commander wraps its own lines alone, not what was added to them. What continues an example stands further right. */
+  /** Breaks examples, which Commander leaves as they are, and indents what continues one. */
   const wrapped = (line: string): string => {
     if (line.length <= helpWidth) return line;
     const hanging = line.startsWith(' ') ? ' '.repeat(6) : '';

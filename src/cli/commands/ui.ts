@@ -33,8 +33,8 @@ Examples:
 });
 
 /**
- * Serves the pages of a config until the command is stopped; they follow the config, which `read` reads, unless it is one
- * that nobody edits. Throws as `openHttpServer` does.
+ * Serves the pages of a config until the command is stopped. They follow the config that `read` reads, unless its file
+ * does not change (`isFollowing`). Throws as `openHttpServer` does.
  */
 export async function showPages(
   context: CommandContext,

@@ -12,6 +12,17 @@ export const numbered = {
   partitions: { table: '_sync_partitions', column: 'id' },
 } as const;
 
+/** Tables of the ledger that may have held values of records: their files are rewritten after a purge. */
+export const valuedTables = [
+  '_sync_quarantine',
+  '_sync_downloads',
+  '_sync_actions',
+  '_sync_conditions',
+  '_sync_outbox',
+  numbered.partitions.table,
+  numbered.runs.table,
+] as const;
+
 /** What a database offers besides SQL. The rules of the ledger use nothing else of it. */
 export interface LedgerDriver extends AsyncDisposable {
   readonly db: Database;

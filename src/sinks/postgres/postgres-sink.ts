@@ -2,7 +2,7 @@ import { cellOf } from '../../sql/database.ts';
 import { vacuumTables } from '../../sql/postgres/vacuum-tables.ts';
 import type { OpenHow, Sink } from '../sink-access.ts';
 import { processUser } from '../actions.ts';
-import { numbered } from '../ledger/driver.ts';
+import { numbered, valuedTables } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
 import { newestSeq, raiseSeq } from './lease/lease-rows.ts';
@@ -10,17 +10,6 @@ import { openLeases } from './lease/leases.ts';
 import { openLedger, type OpenedSchema, type PostgresPlace, findSink } from './open-ledger.ts';
 import { postgresTables } from './records/record-tables.ts';
 import { toSinkError } from './sink-error.ts';
-
-/** Tables of the ledger that may have held values of records: their files are rewritten after a purge. */
-const valuedTables = [
-  '_sync_quarantine',
-  '_sync_downloads',
-  '_sync_actions',
-  '_sync_conditions',
-  '_sync_outbox',
-  numbered.partitions.table,
-  numbered.runs.table,
-] as const;
 
 /** A sink in a schema of a PostgreSQL server. */
 export async function openPostgresSink(place: PostgresPlace, how: OpenHow): Promise<Sink> {
