@@ -245,7 +245,7 @@ function failureTrouble(
   return { kind: isForPerson ? 'error' : 'retried', ...of, isForPerson };
 }
 
-/** What there is to acknowledge of a connector. Throws USAGE where nothing is new. */
+/** New fields of a connector that a person can acknowledge. Throws USAGE where nothing is new. */
 export function fieldsToAcknowledge(
   { name }: Pick<ConnectorSettings, 'name'>,
   overview: ConnectorOverview | null,

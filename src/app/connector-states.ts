@@ -151,7 +151,7 @@ export interface SignInState {
   readonly needsPerson: boolean;
 }
 
-/** Of those connectors that a person signs in; the others are absent. Asks no service, and needs no credentials. */
+/** Sign-ins of connectors that a person signs in. Asks no service, and needs no credentials. */
 export async function readSignIns(
   connectors: readonly ConnectorSettings[],
   clock: Clock = systemClock,

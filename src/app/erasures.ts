@@ -23,7 +23,7 @@ export function notCleaned(target: string, problem: string): CleanedTarget {
   return { target, publication: null, removed: { publications: 0, files: 0 }, problem };
 }
 
-/** What purges of the target's connectors have left to do there. */
+/** Steps that purges of the target's connectors have not finished there. */
 export async function targetWork({ name, connectors }: PublishSettings): Promise<readonly PurgeWork[]> {
   const [first] = connectors;
   await using history = first === undefined ? null : await openExistingHistory(first.sink);

@@ -21,11 +21,11 @@ export async function findRun(settings: LocalSettings, id: string, program: stri
     if (run !== null) return { run, sink };
     unreadable ??= error;
   }
-  // Where it may be in a sink that cannot be read, that is what to say.
+  // A sink that cannot be read may hold the run: its error comes before "not found".
   throw unreadable ?? usage(`No sink of the config has a run ${id}. "${program} runs" lists the runs.`);
 }
 
-/** What each sink of the config answers that exists; an error for one that cannot be read. */
+/** Answers of each existing sink of the config; an error for one that cannot be read. */
 async function* askSinks<Found>(settings: LocalSettings, ask: (history: LedgerReader) => Promise<Found>) {
   for (const sink of settings.sinks.values()) {
     try {

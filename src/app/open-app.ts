@@ -52,7 +52,7 @@ export async function planSync(connector: ConnectorSettings, globs: EntityGlobs,
   const selection = selectEntities(definition, connector.entities, globs);
   const status = await storedStatus(connector);
   const estimates = estimateCalls({ definition, entities: selection.entities, status, isFull });
-  /** What the last run reported of them. */
+  /** Entities as the last run reported them. */
   const ended = status?.lastRun?.report?.entities ?? [];
   return { ...selection, estimates, ended };
 }
