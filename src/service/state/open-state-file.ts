@@ -26,8 +26,7 @@ export const stateVersion = 1;
 /**
  * `sequence` is the order of creation and is never used again. `folded_name`: for look-ups in any case. `tokens.hash`,
  * `applications.secret`: SHA-256; `expires_at`: milliseconds. `connectors.account`: which account at the third party
- * the connector belongs to; NULL: a sample account. `connectors.address`: where its credentials go. `gone_workspaces`
- * keeps the places of deleted workspaces for pages that begin behind them.
+ * the connector belongs to; NULL: a sample account. `connectors.address`: where its credentials go.
  */
 export function createState(db: Connection, now: Instant): void {
   db.exec(`
@@ -65,14 +64,6 @@ CREATE TABLE workspaces (
   UNIQUE (id, organization_id)
 ) STRICT;
 CREATE INDEX workspaces_in_order ON workspaces (organization_id, sequence);
-
-CREATE TABLE gone_workspaces (
-  id TEXT PRIMARY KEY,
-  organization_id TEXT NOT NULL REFERENCES organizations (id),
-  sequence INTEGER NOT NULL,
-  deleted_at TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE INDEX gone_workspaces_by_age ON gone_workspaces (deleted_at);
 
 CREATE TABLE connectors (
   sequence INTEGER PRIMARY KEY AUTOINCREMENT,

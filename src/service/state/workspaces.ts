@@ -6,6 +6,8 @@ import { checkPlainName, foldedName, type StateFile } from './open-state-file.ts
 export interface Workspace {
   /** UUID. */
   readonly id: string;
+  /** Its place in the order of creation, over all organizations. */
+  readonly sequence: number;
   readonly organizationId: string;
   readonly name: string;
   /** An inactive one disables its connectors. */
@@ -16,39 +18,25 @@ export interface Workspace {
   readonly updatedAt: Instant;
 }
 
-export interface WorkspaceQuery {
+interface WorkspaceQuery {
   /** Part of the name, in any case. */
   readonly nameContains: string | null;
   readonly status: Workspace['status'] | null;
   readonly limit: number;
-  /** Id of the last one of the page before. Null: from the start. */
-  readonly after: string | null;
+  /** `sequence` of the last one of the page before, which may be deleted by now; 0: from the start. */
+  readonly after: number;
 }
 
 /** More is a client that has lost its way: workspaces come into being by being named. */
 const maxWorkspaces = 10_000;
-const dayMs = 86_400_000;
 
 export function createWorkspaces({ ask, run, write }: StateFile, clock: Clock) {
-  const select = `SELECT id, organization_id, name, status, is_cache_enabled, created_at, updated_at
+  const select = `SELECT id, organization_id, name, status, is_cache_enabled, created_at, updated_at, sequence
     FROM workspaces WHERE organization_id = :organizationId`;
   const byId = (organizationId: string, id: string): Workspace | null =>
     ask<Workspace>(`${select} AND id = :id`, { organizationId, id }).first ?? null;
   const byName = (organizationId: string, name: string): Workspace | null =>
     ask<Workspace>(`${select} AND name = :name`, { organizationId, name }).first ?? null;
-  /** Of a workspace that was deleted too, for a day. */
-  const placeOf = (organizationId: string, id: string): number => {
-    const found = ask<{ sequence: number }>(
-      `SELECT sequence FROM workspaces WHERE organization_id = :organizationId AND id = :id
-       UNION ALL SELECT sequence FROM gone_workspaces WHERE organization_id = :organizationId AND id = :id`,
-      { organizationId, id },
-    ).first;
-    if (found !== undefined) return found.sequence;
-    throw new ApiError(400, 'The cursor names no workspace that is or was there. Begin again without it.', {
-      field: 'query.cursor',
-      errorCode: 'invalid_parameter',
-    });
-  };
   const stats = (organizationId: string): { readonly active: number; readonly inactive: number } => {
     const counts = { active: 0, inactive: 0 };
     const found = ask<{ status: Workspace['status']; number: number }>(
@@ -61,21 +49,12 @@ export function createWorkspaces({ ask, run, write }: StateFile, clock: Clock) {
 
   return {
     /** In the order of their creation, behind the one that `after` names. */
-    list: (
-      organizationId: string,
-      { nameContains, status, limit, after }: WorkspaceQuery,
-    ): readonly Workspace[] =>
+    list: (organizationId: string, { nameContains, ...query }: WorkspaceQuery): readonly Workspace[] =>
       ask<Workspace>(
-        `${select} AND sequence > :place AND (:status IS NULL OR status = :status)
+        `${select} AND sequence > :after AND (:status IS NULL OR status = :status)
            AND (:part IS NULL OR instr(folded_name, :part) > 0)
          ORDER BY sequence LIMIT :limit`,
-        {
-          organizationId,
-          place: after === null ? 0 : placeOf(organizationId, after),
-          status,
-          part: nameContains === null ? null : foldedName(nameContains),
-          limit,
-        },
+        { organizationId, ...query, part: nameContains === null ? null : foldedName(nameContains) },
       ).all,
     byId,
     byName,
@@ -92,22 +71,13 @@ export function createWorkspaces({ ask, run, write }: StateFile, clock: Clock) {
             errorCode: 'limit_reached',
           });
         }
-        const now = instant(clock.now());
-        const made: Workspace = {
-          id: randomUUID(),
-          organizationId,
-          name,
-          status: 'active',
-          isCacheEnabled: true,
-          createdAt: now,
-          updatedAt: now,
-        };
+        const made = { id: randomUUID(), organizationId, name, folded: foldedName(name) };
         run(
           `INSERT INTO workspaces (id, organization_id, name, folded_name, status, is_cache_enabled, created_at, updated_at)
-           VALUES (:id, :organizationId, :name, :folded, :status, :isCacheEnabled, :createdAt, :updatedAt)`,
-          { ...made, folded: foldedName(name) },
+           VALUES (:id, :organizationId, :name, :folded, 'active', 1, :now, :now)`,
+          { ...made, now: instant(clock.now()) },
         );
-        return made;
+        return ask<Workspace>(`${select} AND name = :name`, { organizationId, name }).one();
       }),
     /** Null: there is none. Throws `ApiError` 409 for a name that another one has. */
     update: (
@@ -144,21 +114,10 @@ export function createWorkspaces({ ask, run, write }: StateFile, clock: Clock) {
         const connectors =
           'SELECT 1 FROM connectors WHERE organization_id = :organizationId AND workspace_id = :id LIMIT 1';
         if (ask(connectors, named).first !== undefined) {
-          throw new ApiError(409, 'The workspace has connectors; delete them first.', {
-            errorCode: 'not_empty',
-          });
+          throw new ApiError(409, 'The workspace has connectors; delete them first.', { errorCode: 'not_empty' });
         }
-        const now = instant(clock.now());
-        run('DELETE FROM gone_workspaces WHERE deleted_at < :before', {
-          before: instant(clock.now() - dayMs),
-        });
-        run(
-          `INSERT INTO gone_workspaces (id, organization_id, sequence, deleted_at)
-           SELECT id, organization_id, sequence, :now FROM workspaces WHERE organization_id = :organizationId AND id = :id`,
-          { ...named, now },
-        );
         run('DELETE FROM workspaces WHERE organization_id = :organizationId AND id = :id', named);
-        return now;
+        return instant(clock.now());
       }),
   };
 }
