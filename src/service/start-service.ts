@@ -9,7 +9,7 @@ import { guardRequests, knownPrincipalOf, openServer, type ServerOptions } from 
 import type { Providers } from './provider.ts';
 import { openApiDocument } from './reference/open-api-document.ts';
 import { apiEndpoints, publicPathsOf, registerEndpoints, trackCalls } from './routes/api-endpoints.ts';
-import { connectorConfig } from './routes/new-connector.ts';
+import { connectorConfig } from './routes/connector-endpoints.ts';
 import { defaultServerLimits, defaultTokenSeconds, type ServerLimits } from './server-limits.ts';
 import type { Application } from './state/applications.ts';
 import { openServiceState, type ServiceState } from './state/open-service-state.ts';

@@ -18,6 +18,11 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
 );
 
+interface Described {
+  readonly description: string;
+  readonly content: object;
+}
+
 describe('the OpenAPI document', () => {
   it('is served without a token', async () => {
     const response = await fetch(`${api.service.url}/openapi.json`);
@@ -85,7 +90,7 @@ describe('the OpenAPI document', () => {
       );
       expect(operation.requestBody === undefined || ['post', 'put'].includes(method)).toBe(true);
       expect(Object.keys(operation.responses).filter((status) => status.startsWith('2'))).toHaveLength(1);
-      for (const [status, { description, content }] of Object.entries(operation.responses)) {
+      for (const [status, { description, content }] of Object.entries<Described>(operation.responses)) {
         expect([path, status, description]).toEqual([
           path,
           expect.stringMatching(/^[2-5]\d\d$/),

@@ -30,7 +30,7 @@ export function openApiDocument(endpoints: readonly Endpoint[], definitions: Ite
     },
     // Relative: right under whatever name the service was reached.
     servers: [{ url: '/' }],
-    tags,
+    tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths,
     // What execute takes depends on the connector type: as data, because OpenAPI cannot say it of one path.
     'x-connector-types': connectorTypes(definitions),
@@ -43,17 +43,14 @@ export function openApiDocument(endpoints: readonly Endpoint[], definitions: Ite
   };
 }
 
-const tags: readonly { readonly name: Tag; readonly description: string }[] = [
-  {
-    name: 'Authentication',
-    description: 'Client credentials for tokens: of the whole organization, or of one workspace.',
-  },
-  { name: 'Definitions', description: 'The connector types.' },
-  { name: 'Connectors', description: 'A connector type, bound to credentials, in a workspace.' },
-  { name: 'Execute', description: 'Read records and files, live or from the indexed store.' },
-  { name: 'Workspaces', description: 'What connectors are kept apart by.' },
-  { name: 'Reference', description: 'This description.' },
-];
+const tags: Readonly<Record<Tag, string>> = {
+  Authentication: 'Client credentials for tokens: of the whole organization, or of one workspace.',
+  Definitions: 'The connector types.',
+  Connectors: 'A connector type, bound to credentials, in a workspace.',
+  Execute: 'Read records and files, live or from the indexed store.',
+  Workspaces: 'What connectors are kept apart by.',
+  Reference: 'This description.',
+};
 
 function operationOf(endpoint: Endpoint, schemas: Schemas) {
   const { request, example, access } = endpoint;
@@ -114,14 +111,7 @@ function parametersIn(
   );
 }
 
-interface Response {
-  readonly description: string;
-  readonly headers?: Readonly<Record<string, unknown>>;
-  /** By media type. */
-  readonly content: Readonly<Record<string, { readonly schema: JsonSchema }>>;
-}
-
-function successOf({ success }: Endpoint, schemas: Schemas): Record<string, Response> {
+function successOf({ success }: Endpoint, schemas: Schemas) {
   const { status, description, body, mediaType = 'application/json', others = {} } = success;
   const more = Object.entries(others).map(([type, when]) => [type, { schema: { description: when } }]);
   return {
@@ -132,41 +122,34 @@ function successOf({ success }: Endpoint, schemas: Schemas): Record<string, Resp
   };
 }
 
-function refusalsOf({ access, request, refusals }: Endpoint, schemas: Schemas): Record<string, Response> {
+function refusalsOf({ access, request, refusals }: Endpoint, schemas: Schemas) {
   const needsToken = access !== 'public';
   const hasBody = request.body !== undefined;
   const isParsed = request.query !== undefined || hasBody;
   const reasons: Record<string, readonly (string | false | undefined)[]> = {
     400: [hasBody && 'The body is no JSON.'],
     401: [needsToken && 'There is no token, or it is unknown or has expired.'],
-    402: [],
     403: [forbidden[access], needsToken && 'X-Organization-Id names another organization.'],
-    404: [],
-    409: [],
     413: [hasBody && 'The body is larger than the service takes.'],
     415: [hasBody && 'The body does not say that it is application/json.'],
     421: ['The Host header names a host that this service does not answer for.'],
     422: [isParsed && 'The request does not have the expected shape; `errors` names each field.'],
     429: ['Too many requests; Retry-After says how many seconds to wait.'],
     500: ['The service failed.'],
-    502: [],
-    504: [],
   };
   const content = { 'application/json': { schema: schemas.of(apiError, 'output') } };
   return Object.fromEntries(
-    Object.entries(reasons).flatMap(([status, always]) => {
-      const description = [refusals[Number(status)], ...always].filter(Boolean).join(' ');
+    Object.keys({ ...reasons, ...refusals }).flatMap((status) => {
+      const description = [refusals[Number(status)], ...(reasons[status] ?? [])].filter(Boolean).join(' ');
       const headers = status === '429' && { headers: retryAfter };
       return description === '' ? [] : [[status, { description, ...headers, content }]];
     }),
   );
 }
 
-const forbidden: Readonly<Record<Access, string | undefined>> = {
-  public: undefined,
+const forbidden: Readonly<Partial<Record<Access, string>>> = {
   application: 'The token is scoped to a workspace.',
   scoped: 'The token is not scoped to a workspace.',
-  workspace: undefined,
 };
 
 const retryAfter = { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer', minimum: 1 } } };

@@ -199,3 +199,8 @@ export const ofConnector = {
   refusals: { 404: 'There is no such connector.' },
   example: { path: { id: 'sample-newsletter' } },
 } as const;
+
+/** Whether a change names anything: null, like absent, leaves what it stands for. */
+export function givesSomething(change: object): boolean {
+  return Object.values(change).some((value) => value !== null && value !== undefined);
+}

@@ -1,9 +1,8 @@
 import * as z from 'zod';
 import { ApiError, notFound } from '../api-error.ts';
 import type { Workspace } from '../state/workspaces.ts';
-import { type Endpoint, endpoint, json, givenName, shownAs, time } from './endpoint.ts';
+import { type Endpoint, endpoint, givenName, givesSomething, json, shownAs, time } from './endpoint.ts';
 import { workspaceById } from '../local-connectors.ts';
-import { givesSomething } from './new-connector.ts';
 
 const { shape: workspace, show: toWorkspace } = shownAs<Workspace>()('Workspace', {
   id: [z.guid(), ({ id }) => id],
@@ -67,39 +66,47 @@ const listWorkspaces = endpoint({
       status: wanted.status ?? null,
       // One more than is shown says whether a next page would hold something.
       limit: wanted.limit + 1,
-      after: wanted.cursor === undefined ? null : readCursor(wanted.cursor),
+      after: wanted.cursor === undefined ? 0 : readCursor(wanted.cursor),
     });
     const data = found.slice(0, wanted.limit);
     const last = found.length > wanted.limit ? data.at(-1) : undefined;
-    const next = last === undefined ? null : nextUrl(baseUrl, wanted, last.id);
+    const next = last === undefined ? null : nextUrl(baseUrl, wanted, last.sequence);
     return json({ data: data.map(toWorkspace), next });
   },
 });
 
-function nextUrl(baseUrl: string, wanted: z.output<typeof query>, lastId: string): string {
+function nextUrl(baseUrl: string, wanted: z.output<typeof query>, last: number): string {
   const url = new URL(path, baseUrl);
   if (wanted.name_contains !== undefined) url.searchParams.set('name_contains', wanted.name_contains);
   if (wanted.status !== undefined) url.searchParams.set('status', wanted.status);
   url.searchParams.set('limit', String(wanted.limit));
-  url.searchParams.set('cursor', Buffer.from(lastId).toString('base64url'));
+  url.searchParams.set('cursor', Buffer.from(`after ${last}`).toString('base64url'));
   return url.href;
 }
 
-/** An id, wrapped so that it is not mistaken for a plain one. */
-function readCursor(cursor: string): string {
-  const id = Buffer.from(cursor, 'base64url').toString();
-  if (z.guid().safeParse(id).success) return id;
+/** The place of the last workspace that was shown, which may be deleted by now. */
+function readCursor(cursor: string): number {
+  const [, place] = /^after (\d{1,15})$/.exec(Buffer.from(cursor, 'base64url').toString()) ?? [];
+  if (place !== undefined) return Number(place);
   throw new ApiError(400, 'The cursor is not one that this service gave: begin again without one.', {
     field: 'query.cursor',
     errorCode: 'invalid_cursor',
   });
 }
 
-const workspacePath = z.object({ id: z.string().describe("The workspace's id.") });
+/** What endpoints of one workspace have in common. */
+const ofWorkspace = {
+  path: `${path}/{id}`,
+  tag: 'Workspaces',
+  access: 'application',
+  request: { path: z.object({ id: z.string().describe("The workspace's id.") }) },
+  refusals: { 404: 'There is no such workspace.' },
+  example: { path: { id: '00000000-0000-4000-8000-000000000000' } },
+} as const;
 
 const countWorkspaces = endpoint({
   method: 'GET',
-  path: '/api/v1/workspaces/stats',
+  path: `${path}/stats`,
   operationId: 'getWorkspaceStats',
   tag: 'Workspaces',
   summary: 'Count the workspaces',
@@ -119,17 +126,13 @@ const countWorkspaces = endpoint({
 });
 
 const showWorkspace = endpoint({
+  ...ofWorkspace,
   method: 'GET',
-  path: '/api/v1/workspaces/{id}',
   operationId: 'getWorkspace',
-  tag: 'Workspaces',
   summary: 'Show a workspace',
   description: 'A scoped token sees its own.',
   access: 'workspace',
-  request: { path: workspacePath },
   success: { status: 200, description: 'The workspace.', body: workspace },
-  refusals: { 404: 'There is no such workspace.' },
-  example: { path: { id: '00000000-0000-4000-8000-000000000000' } },
   handle: ({ path }, { principal }, { state }) =>
     json(toWorkspace(workspaceById(state, principal, path.id.toLowerCase()))),
 });
@@ -143,28 +146,25 @@ const change = z
   .meta({ id: 'WorkspaceChange' });
 
 const updateWorkspace = endpoint({
+  ...ofWorkspace,
   method: 'PUT',
-  path: '/api/v1/workspaces/{id}',
   operationId: 'updateWorkspace',
-  tag: 'Workspaces',
   summary: 'Change a workspace',
   description:
     'Changes what is given and leaves the rest. The connectors of an inactive workspace execute nothing, and their indexed stores are ' +
     'dropped; without `cache_enabled` only the stores go. Set back, the stores are filled again.',
-  access: 'application',
-  request: { path: workspacePath, body: change },
+  request: { ...ofWorkspace.request, body: change },
   success: { status: 200, description: 'The workspace as it is now.', body: workspace },
-  refusals: { 404: 'There is no such workspace.', 409: 'Another workspace has the name.' },
-  example: { path: { id: '00000000-0000-4000-8000-000000000000' }, body: { cache_enabled: false } },
+  refusals: { ...ofWorkspace.refusals, 409: 'Another workspace has the name.' },
+  example: { ...ofWorkspace.example, body: { cache_enabled: false } },
   async handle({ path, body }, { principal }, { state, connectors }) {
     const before = workspaceById(state, principal, path.id.toLowerCase());
     if (!givesSomething(body)) return json(toWorkspace(before));
-    const after = state.workspaces.update(before.organizationId, before.id, {
-      ...(body.name ? { name: body.name } : {}),
-      ...(body.status ? { status: body.status } : {}),
-      ...(typeof body.cache_enabled === 'boolean' ? { isCacheEnabled: body.cache_enabled } : {}),
+    const after = state.workspaces.update(before, {
+      name: body.name ?? before.name,
+      status: body.status ?? before.status,
+      isCacheEnabled: body.cache_enabled ?? before.isCacheEnabled,
     });
-    if (after === null) throw notFound('There is no such workspace in the organization.');
     if (keepsStores(before) !== keepsStores(after)) {
       for (const { stored } of connectors.inWorkspace(after, null)) await connectors.settleStore(stored);
     }
@@ -177,24 +177,17 @@ function keepsStores({ status, isCacheEnabled }: Workspace): boolean {
 }
 
 const deleteWorkspace = endpoint({
+  ...ofWorkspace,
   method: 'DELETE',
-  path: '/api/v1/workspaces/{id}',
   operationId: 'deleteWorkspace',
-  tag: 'Workspaces',
   summary: 'Delete a workspace',
   description: 'With all its connectors, their credentials and indexed stores, and its scoped tokens.',
-  access: 'application',
-  request: { path: workspacePath },
   success: {
     status: 200,
     description: 'The workspace was deleted.',
     body: z.object({ id: z.guid(), deleted_at: time }).meta({ id: 'WorkspaceDeletion' }),
   },
-  refusals: {
-    404: 'There is no such workspace.',
-    409: 'A connector was made in it meanwhile: ask again.',
-  },
-  example: { path: { id: '00000000-0000-4000-8000-000000000000' } },
+  refusals: { ...ofWorkspace.refusals, 409: 'A connector was made in it meanwhile: ask again.' },
   async handle({ path }, { principal }, { state, connectors }) {
     const found = workspaceById(state, principal, path.id.toLowerCase());
     for (const { stored } of connectors.inWorkspace(found, null)) {

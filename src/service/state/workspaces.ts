@@ -79,19 +79,13 @@ export function createWorkspaces({ ask, run, write }: StateFile, clock: Clock) {
         );
         return ask<Workspace>(`${select} AND name = :name`, { organizationId, name }).one();
       }),
-    /** Null: there is none. Throws `ApiError` 409 for a name that another one has. */
-    update: (
-      organizationId: string,
-      id: string,
-      change: Partial<Pick<Workspace, 'name' | 'status' | 'isCacheEnabled'>>,
-    ): Workspace | null =>
+    /** Throws `ApiError` 409 for a name that another one has. */
+    update: (present: Workspace, change: Pick<Workspace, 'name' | 'status' | 'isCacheEnabled'>): Workspace =>
       write(() => {
-        const present = byId(organizationId, id);
-        if (present === null) return null;
         const changed = { ...present, ...change, updatedAt: instant(clock.now()) };
         if (changed.name !== present.name) {
           checkPlainName('workspace', changed.name);
-          if (byName(organizationId, changed.name) !== null) {
+          if (byName(present.organizationId, changed.name) !== null) {
             throw new ApiError(409, 'Another workspace has this name.', {
               field: 'name',
               errorCode: 'name_taken',
@@ -114,7 +108,9 @@ export function createWorkspaces({ ask, run, write }: StateFile, clock: Clock) {
         const connectors =
           'SELECT 1 FROM connectors WHERE organization_id = :organizationId AND workspace_id = :id LIMIT 1';
         if (ask(connectors, named).first !== undefined) {
-          throw new ApiError(409, 'The workspace has connectors; delete them first.', { errorCode: 'not_empty' });
+          throw new ApiError(409, 'The workspace has connectors; delete them first.', {
+            errorCode: 'not_empty',
+          });
         }
         run('DELETE FROM workspaces WHERE organization_id = :organizationId AND id = :id', named);
         return instant(clock.now());
