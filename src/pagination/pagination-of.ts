@@ -3,20 +3,16 @@ import type { Params } from '../core/records.ts';
 import type { Entity, Pagination as PaginationRules } from '../definitions/definition.ts';
 import type { Partition } from '../sinks/partition.ts';
 import { readFlag, readSignOfMore } from './answer-keys.ts';
-import { cutPagination, newestFirstPagination } from './newest-first.ts';
-import { keysetPagination } from './keyset.ts';
-import { lastRecordStyle } from './last-record.ts';
+import { cutPagination, keysetPagination, newestFirstPagination, sincePagination } from './incremental.ts';
 import { numberedStyle } from './numbered.ts';
 import { offsetStyle } from './offset.ts';
-import { pageTokenStyle } from './page-token.ts';
+import { lastRecordStyle, pageTokenStyle } from './page-token.ts';
 import {
   doubtOf,
   type Listing,
   type Pagination,
   type PaginationStyle,
   type SinceParam,
-  floorSecond,
-  ignored,
   numberParam,
   timeParam,
   walkWith,
@@ -90,22 +86,6 @@ function sinceParamOf({ actions }: Entity, { sinceParam: name, format, sinceForm
   const form = sinceFormat ?? format ?? 'iso';
   const type = actions.get('list')?.params.get(name)?.type ?? 'string';
   return { name, write: (ms) => (form === 'iso' ? timeParam(ms) : numberParam(ms, form, type)) };
-}
-
-/** A full walk of what the service lets through: it is asked only for what changed since then. */
-function sincePagination(full: Pagination, { name, write }: SinceParam, sinceMs: number): Pagination {
-  const boundMs = floorSecond(sinceMs);
-  return {
-    ...full,
-    request: (position) => ({ ...full.request(position), [name]: write(boundMs) }),
-    advance: (position, page) =>
-      // A service may filter whole records and show all their elements: the newest of them is what counts.
-      page.changes.some((change) => change !== null && change.highestMs < boundMs)
-        ? ignored(
-            `asked for what changed since ${timeParam(boundMs)}, the API returned older records: it seems to ignore ${name}`,
-          )
-        : full.advance(position, page),
-  };
 }
 
 type Offsets = Extract<PaginationRules, { kind: 'offset' }>;

@@ -73,14 +73,20 @@ export interface Pagination<Own extends Position = Position> {
    */
   refused(position: Own, status: number | null): 'empty' | 'perhapsEmpty' | null;
   /** The same place with half the page size; null when it cannot be halved. */
-  halve(position: Own): Own | null;
+  halve(position: Own): Position | null;
   /** Why the position can no longer be requested (a page token past its lifetime); null when it can. */
   expired(position: Own, nowMs: number): string | null;
 }
 
-type Optional = 'refused' | 'halve' | 'expired';
 /** A walk as its style tells it: each function gets a position as its schema reads it. Absent ones always give null. */
-type Walk<Own extends Position> = Omit<Pagination<Own>, Optional> & Partial<Pick<Pagination<Own>, Optional>>;
+type Walk<Own extends Position> = Pick<Pagination<Own>, 'begin' | 'request' | 'advance'> &
+  Partial<Pick<Pagination<Own>, 'refused' | 'halve' | 'expired'>>;
+
+/** A position with that of another walk in it, halved as that one is; null where it cannot be. */
+export function halveInner(inner: Pagination, position: Position & { readonly inner: Position }) {
+  const halved = inner.halve(position.inner);
+  return halved === null ? null : { ...position, inner: halved };
+}
 
 export function walkWith<Schema extends z.ZodType<Position>>(
   schema: Schema,
