@@ -31,7 +31,7 @@ export interface ApiCall<T> {
   /** Those of the calls that ask for the same with other parameters; absent: the call is judged alone. */
   readonly brokenAnswers?: BrokenAnswers;
   /** Hears of each attempt; its address begins below the base URL. */
-  readonly onExchange?: OnExchange;
+  readonly onExchange?: OnExchange | undefined;
   /** As of `Call`. */
   readonly isTrial?: boolean;
   /** Throws `CallFailure` for a body that may be better next time, `SyncError` for one that will not. */
@@ -39,7 +39,7 @@ export interface ApiCall<T> {
 }
 
 /** A call whose answer may be long and is read as a stream, in every attempt from its start. */
-export interface StreamCall<T> extends Pick<ApiCall<T>, 'request' | 'facts'> {
+export interface StreamCall<T> extends Omit<ApiCall<T>, 'read'> {
   /** Throws `CallFailure` for a body that may be better next time, `SyncError` for what ends the call. */
   receive(
     head: Pick<WireStream, 'status' | 'header'>,
@@ -59,15 +59,8 @@ interface ApiCallerOptions {
   readonly onServerDate?: (date: string) => void;
 }
 
-export type ApiCaller = <T>(
-  call: ApiCall<T> | StreamCall<T>,
-  budget: CallBudget,
-  onEvent: OnRunEvent,
-  signal: AbortSignal,
-) => Promise<T>;
-
 /** The calls of one account of the API, each with the account's token. Rejects as `callWithRetries` does. */
-export function openApiCaller(options: ApiCallerOptions): ApiCaller {
+export function openApiCaller(options: ApiCallerOptions) {
   const { transport, tokens, clock, limits, redact } = options;
 
   const exchange = async <T>(
@@ -78,10 +71,15 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     signal: AbortSignal,
   ): Promise<T> => {
     const request = { ...call.request, headers: headersOf(call.request, token) };
-    const onExchange = 'read' in call ? call.onExchange : undefined;
-    const answer = await (onExchange === undefined
-      ? sent(call, request, signal)
-      : seen(onExchange, request, () => sent(call, request, signal)));
+    const { method, path, body } = request;
+    const began = clock.now();
+    const tell = (status: number | null, wireBytes: number): void =>
+      call.onExchange?.({ method, url: path, body, status, ms: clock.now() - began, wireBytes, keys: null });
+    const answer = await sent(call, request, signal).catch((error: unknown) => {
+      tell(null, 0);
+      throw error;
+    });
+    tell(answer.status, answer.wireBytes);
     budget.count({ bytes: answer.wireBytes });
     const date = answer.header('date');
     if (date !== null) options.onServerDate?.(date);
@@ -117,31 +115,6 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     }
   };
 
-  const seen = async <Answer extends Pick<WireAnswer, 'status' | 'wireBytes'>>(
-    onExchange: OnExchange,
-    request: HttpRequest,
-    send: () => Promise<Answer>,
-  ): Promise<Answer> => {
-    const { method, path, body } = request;
-    const began = clock.now();
-    const tell = (answer: Pick<WireAnswer, 'status' | 'wireBytes'> | null): void =>
-      onExchange({
-        method,
-        url: path,
-        body,
-        status: answer?.status ?? null,
-        ms: clock.now() - began,
-        wireBytes: answer?.wireBytes ?? 0,
-        keys: null,
-      });
-    const answer = await send().catch((error: unknown) => {
-      tell(null);
-      throw error;
-    });
-    tell(answer);
-    return answer;
-  };
-
   const headersOf = ({ headers, body }: ApiCall<unknown>['request'], token: string | null) => ({
     ...options.headers,
     ...headers,
@@ -149,12 +122,17 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
   });
 
-  return async (call, budget, onEvent, signal) =>
+  return async <T>(
+    call: ApiCall<T> | StreamCall<T>,
+    budget: CallBudget,
+    onEvent: OnRunEvent,
+    signal: AbortSignal,
+  ): Promise<T> =>
     await callWithRetries({
       facts: call.facts,
       isLong: !('read' in call),
-      isTrial: 'read' in call && call.isTrial === true,
-      brokenAnswers: ('read' in call ? call.brokenAnswers : undefined) ?? null,
+      isTrial: call.isTrial,
+      brokenAnswers: call.brokenAnswers,
       token: async () => (await tokens?.current(signal)) ?? null,
       send: (token) => exchange(call, token, budget, onEvent, signal),
       describe: (error) => redact(String(error)),

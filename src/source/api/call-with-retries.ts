@@ -8,7 +8,7 @@ import { type CallFacts, CallFailure, onceOnly, type RetryRule, stopError } from
 import { orAborted } from '../../http/or-aborted.ts';
 import { knownOrMade } from '../../core/known-or-made.ts';
 import PQueue from 'p-queue';
-import type { SharedBudget, SharedTurn } from '../../core/shared-budget.ts';
+import type { SharedBudget } from '../../core/shared-budget.ts';
 import { openCallPace } from '../../http/call-pace.ts';
 import type { CallRate, SourceStats, StatedRate } from '../source.ts';
 
@@ -18,9 +18,9 @@ export interface Call<T> {
   /** A large file takes long: no time limit for the whole call. */
   readonly isLong: boolean;
   /** A person sees each answer: one that is none is a mistake to see at once, and is not asked for again. */
-  readonly isTrial?: boolean;
-  /** Shared by calls whose answers are broken together; null: the call is judged alone. */
-  readonly brokenAnswers: BrokenAnswers | null;
+  readonly isTrial: boolean | undefined;
+  /** Shared by calls whose answers are broken together; undefined: the call is judged alone. */
+  readonly brokenAnswers: BrokenAnswers | undefined;
   /** The token for an attempt, which is no part of it: what fails here is neither counted nor repeated. */
   readonly token?: () => Promise<string | null>;
   /** Sends once. Throws `CallFailure` for what may be sent again. */
@@ -92,21 +92,8 @@ function answerOf(error: unknown): CallEnded['answer'] {
 }
 
 /** Repeats an attempt that throws `CallFailure` as its rule allows. */
-async function repeat<T>(
-  attempt: () => Promise<T>,
-  {
-    facts: { entity },
-    isLong,
-    isTrial = false,
-    brokenAnswers,
-    limits,
-    clock,
-    budget,
-    onEvent,
-    signal,
-  }: Call<T>,
-): Promise<T> {
-  const call = {};
+async function repeat<T>(attempt: () => Promise<T>, call: Call<T>): Promise<T> {
+  const { facts, isLong, isTrial = false, brokenAnswers, limits, clock, budget, onEvent, signal } = call;
   const startedAt = clock.now();
   let attempted = 0;
   const countByReason = new Map<RetryRule['reason'], number>();
@@ -128,19 +115,16 @@ async function repeat<T>(
     }
     if (isTrial && isBrokenAnswer(failure.error)) throw failure;
     // Before the wait: nothing may follow it. After the throttle: others must hear of that.
-    try {
-      budget.checkCall();
-    } catch (error) {
-      throw error instanceof SyncError ? withCause(error, failure.error) : error;
-    }
+    budget.checkCall(failure.error);
     const isLast = count > rule.most || attemptNumber > limits.retries;
     const isTooLong = !isLong && clock.now() + waitMs - startedAt > limits.maxCallMs;
     if (isLast || isTooLong) throw failure;
-    if (brokenAnswers !== null && isBrokenAnswer(failure.error)) {
-      if (!(await brokenAnswers.mayRepeat(call, signal))) throw failure;
-    }
+    const mayRepeat =
+      !isBrokenAnswer(failure.error) || (await brokenAnswers?.mayRepeat(call, signal)) !== false;
+    if (!mayRepeat) throw failure;
     const attempts = Math.min(attemptNumber - count + rule.most, limits.retries) + 1;
     const { code, message } = failure.error;
+    const { entity } = facts;
     onEvent({ kind: 'call-retried', entity, code, message, attempt: attemptNumber, attempts, waitMs });
     budget.count({ retries: 1 });
     // A throttle is waited for in the budget, together with all other calls.
@@ -169,22 +153,14 @@ async function repeat<T>(
   }
 }
 
-function withCause({ message, code, recovery, context }: SyncError, cause: SyncError): SyncError {
-  return new SyncError(message, { code, recovery, context, cause });
-}
-
 /** A failure that might have passed says how often it was tried. */
 function afterAttempts({ error, retry }: CallFailure, attempts: number): SyncError {
   if (attempts < 2 || retry === null || retry.reason === 'token' || error instanceof ThrottledError) {
     return error;
   }
   const { message, code, recovery, context, cause } = error;
-  return new SyncError(`${message} (${attempts} attempts)`, {
-    code,
-    recovery,
-    context: { ...context, attempts },
-    cause,
-  });
+  const how = { code, recovery, context: { ...context, attempts }, cause };
+  return new SyncError(`${message} (${attempts} attempts)`, how);
 }
 
 /**
@@ -279,7 +255,7 @@ export type CallBudget = ReturnType<typeof openCallBudget>;
 export interface CallBudgetOptions {
   readonly concurrency: number;
   readonly requestsPerSecond: number;
-  readonly statedRate?: StatedRate;
+  readonly statedRate?: StatedRate | undefined;
   readonly clock: Clock;
   readonly maxThrottleWaitMs: number;
   /** Limit on attempts; null: none. */
@@ -302,14 +278,12 @@ export function openCallBudget(options: CallBudgetOptions) {
     sums.bytes += part.bytes ?? 0;
   };
 
-  /** Throws BUDGET_SPENT where `takeCall` would: there is nothing to wait for. */
-  const checkCall = (): void => {
-    if (maxCalls !== null && sums.calls >= maxCalls) throw spentError(maxCalls);
-  };
-
-  const start = async (signal: AbortSignal): Promise<SharedTurn | undefined> => {
-    await pace.turn(signal);
-    return await shared()?.enter(signal);
+  /** Throws BUDGET_SPENT where `takeCall` would: there is nothing to wait for. `cause`: why another call was wanted. */
+  const checkCall = (cause?: SyncError): void => {
+    if (maxCalls === null || sums.calls < maxCalls) return;
+    const context = { maxCalls };
+    const message = `call limit of ${maxCalls} reached; the next run resumes`;
+    throw new SyncError(message, { code: 'BUDGET_SPENT', recovery: 'stop', context, cause });
   };
 
   return {
@@ -323,7 +297,10 @@ export function openCallBudget(options: CallBudgetOptions) {
       return await queue.add(
         async () => {
           const takenAt = clock.now();
-          const turn = await start(signal).finally(() => count({ waitedMs: clock.now() - queuedAt }));
+          const turn = await pace
+            .turn(signal)
+            .then(() => shared()?.enter(signal))
+            .finally(() => count({ waitedMs: clock.now() - queuedAt }));
           try {
             const startedAt = clock.now();
             return await attempt({ waitedMs: startedAt - queuedAt, pacedMs: startedAt - takenAt });
@@ -374,12 +351,4 @@ export function openCallBudget(options: CallBudgetOptions) {
       ...(options.statedRate === undefined ? {} : { rate }),
     }),
   };
-}
-
-function spentError(maxCalls: number): SyncError {
-  return new SyncError(`call limit of ${maxCalls} reached; the next run resumes`, {
-    code: 'BUDGET_SPENT',
-    recovery: 'stop',
-    context: { maxCalls },
-  });
 }

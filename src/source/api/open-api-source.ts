@@ -72,7 +72,7 @@ export function openApiSource(client: ApiClient, options: ApiSourceOptions): Con
     ...call,
     brokenAnswers: brokenAnswersOf(call.facts.label),
     isTrial,
-    ...(onExchange === undefined ? {} : { onExchange }),
+    onExchange,
   });
 
   const send = async <T>(
@@ -120,10 +120,7 @@ export function openApiSource(client: ApiClient, options: ApiSourceOptions): Con
       checkDeclared(definition, request.entity, 'download', request.params);
       return await send(downloadCall(connectorId, definition, request, receive), false, signal);
     },
-    stats: () => ({
-      ...budget.stats(),
-      serverTime: client.serverTime(),
-    }),
+    stats: () => ({ ...budget.stats(), serverTime: client.serverTime() }),
     // Sockets and token belong to the client.
     [Symbol.asyncDispose]: async () => await options.budget?.[Symbol.asyncDispose](),
   };

@@ -92,7 +92,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
   const budget = openCallBudget({
     concurrency: Math.min(options.concurrency, definition.upstream?.limits.concurrency ?? Infinity),
     requestsPerSecond: options.requestsPerSecond,
-    ...(options.statedRate === undefined ? {} : { statedRate: options.statedRate }),
+    statedRate: options.statedRate,
     clock,
     maxThrottleWaitMs,
     maxCalls: options.maxCalls ?? null,
@@ -110,8 +110,8 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
     await callWithRetries({
       facts,
       isLong,
-      isTrial: options.isTrial ?? false,
-      brokenAnswers: isLong ? null : brokenAnswersOf(facts.label),
+      isTrial: options.isTrial,
+      brokenAnswers: isLong ? undefined : brokenAnswersOf(facts.label),
       send: async () => {
         try {
           return await ask();
@@ -177,10 +177,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
       };
       return await call(facts, ask, signal, true);
     },
-    stats: () => ({
-      ...budget.stats(),
-      serverTime: serverClock.now(),
-    }),
+    stats: () => ({ ...budget.stats(), serverTime: serverClock.now() }),
     async [Symbol.asyncDispose]() {
       await account.close();
       await shared?.[Symbol.asyncDispose]();
