@@ -6,6 +6,7 @@ import { type ConnectorId, isConnectorId } from '../../core/names.ts';
 import {
   openApiCaller,
   type ApiCall,
+  type HttpRequest,
   checkBaseUrl,
   openHttpTransport,
   openTokenCache,
@@ -118,8 +119,11 @@ export function openApiClient(options: ApiClientOptions) {
 
   return {
     /** The catalog of connector types, narrowed to names that contain `name` (without case). */
-    definitions: (name: string | null, signal: AbortSignal) =>
-      call(definitionsCall(name), catalogBudget, onEvent, signal),
+    definitions: (name: string | null, signal: AbortSignal) => {
+      const request = { path: definitionsPath, query: name === null ? {} : { name } };
+      const list = catalogCall('list source definitions', request, definitionList);
+      return call(list, catalogBudget, onEvent, signal);
+    },
     /**
      * Every connector of a workspace, cached for `lookups.cacheForMs`; CONNECTOR_UNKNOWN (stop) when the
      * service does not know the workspace.
@@ -284,7 +288,9 @@ const definition = z
   .transform(({ sourceDefinitionId: id, ...others }) => ({ id, ...others }));
 /** A connector type of the API's catalog. */
 export type SourceDefinition = Readonly<z.output<typeof definition>>;
-const definitionList = z.object({ definitions: z.array(definition) });
+const definitionList = z
+  .object({ definitions: z.array(definition) })
+  .transform(({ definitions }): readonly SourceDefinition[] => definitions);
 /** As a path segment it leads to no other endpoint. */
 const definitionPathId = /^[A-Za-z0-9_-]{1,128}$/;
 
@@ -328,31 +334,14 @@ export function checkConnectorId(id: string): ConnectorId {
   );
 }
 
-export function definitionsCall(name: string | null): ApiCall<readonly SourceDefinition[]> {
-  const request = { path: definitionsPath, query: name === null ? {} : { name } };
-  return catalogCall('list source definitions', request, definitionList, ({ definitions }) => definitions);
-}
-
-/** One connector type. Throws USAGE for what is no id. */
-export function definitionCall(id: string): ApiCall<SourceDefinition> {
-  if (!definitionPathId.test(id)) {
-    throw usage('an id of a definition has letters, digits, "_" and "-"; copy it from the service');
-  }
-  const request = { path: `${definitionsPath}/${id}` };
-  return catalogCall('read the source definition', request, definition, (found) => found);
-}
-
-export function findConnectorsCall(filter: ConnectorFilter): ApiCall<readonly ConnectorSummary[]> {
-  const { workspace, definitionId } = filter;
+function findConnectorsCall({ workspace, definitionId }: ConnectorFilter) {
   const query = {
     workspace_name: workspace,
     ...(definitionId === undefined ? {} : { definition_id: definitionId }),
   };
-  const request = { path: connectorsPath, query };
-  return catalogCall('find connectors', request, summaryList, (found) =>
-    // A service that ignores the filter must not make the answer ambiguous.
-    found.filter((one) => isOfType(one, definitionId)),
-  );
+  // A service that ignores the filter must not make the answer ambiguous.
+  const ofType = summaryList.transform((found) => found.filter((one) => isOfType(one, definitionId)));
+  return catalogCall('find connectors', { path: connectorsPath, query }, ofType);
 }
 
 /** `definitionId` undefined: any type will do. */
@@ -364,22 +353,24 @@ export function isOfType(found: ConnectorSummary, definitionId: string | undefin
   );
 }
 
-export function connectorCall(id: ConnectorId): ApiCall<ConnectorSummary> {
-  const request = { path: `${connectorsPath}/${id}` };
-  return catalogCall('read the connector', request, summary, (found, facts) => {
+function connectorCall(id: ConnectorId): ApiCall<ConnectorSummary> {
+  const call = catalogCall('read the connector', { path: `${connectorsPath}/${id}` }, summary);
+  return checkedAnswer(call, (found) => {
     if (found.id === id) return found;
-    throw invalidBody(facts, 'expected the connector that was asked for, got another one');
+    throw invalidBody(call.facts, 'expected the connector that was asked for, got another one');
   });
 }
 
 /** RFC 6750's b64token: what may stand behind "Bearer " in a header. */
 const bearerToken = z.string().regex(/^[A-Za-z0-9._~+/=-]{1,16384}$/);
 
-const tokenAnswer = z.object({
-  access_token: bearerToken,
-  // Seconds. Absent: as the hosted service has it.
-  expires_in: z.number().positive().default(900),
-});
+const tokenAnswer = z
+  .object({
+    access_token: bearerToken,
+    // Seconds. Absent: as the hosted service has it.
+    expires_in: z.number().positive().default(900),
+  })
+  .transform(({ access_token: token, expires_in }) => ({ token, lifetimeMs: expires_in * 1_000 }));
 
 /**
  * `POST account/applications/token` with the client credentials; there is no refresh token, so this is also the
@@ -390,11 +381,7 @@ function tokenCall({ clientId, clientSecret }: ApiSettings): ApiCall<IssuedToken
     path: '/api/v1/account/applications/token',
     body: JSON.stringify({ client_id: clientId, client_secret: clientSecret.reveal() }),
   };
-  const read = (answer: z.output<typeof tokenAnswer>): IssuedToken => ({
-    token: answer.access_token,
-    lifetimeMs: answer.expires_in * 1_000,
-  });
-  return catalogCall('get an application token', request, tokenAnswer, read, {
+  return catalogCall('get an application token', request, tokenAnswer, {
     purpose: 'token',
     expected:
       'expected {access_token, expires_in} with a token that fits a header; where this is no token endpoint, check the path in api.baseUrl',
@@ -404,28 +391,22 @@ function tokenCall({ clientId, clientSecret }: ApiSettings): ApiCall<IssuedToken
 /** The service says 20 minutes in its documentation and nothing in its answer. */
 const lifetimeMs = 15 * 60_000;
 
-const scopedTokenAnswer = z.object({ token: bearerToken });
+const scopedTokenAnswer = z.object({ token: bearerToken }).transform(({ token }) => ({ token, lifetimeMs }));
 
 /**
  * `POST account/applications/scoped-token`, with the application token: a token that sees one workspace alone. The
  * service may make a workspace that it does not know.
  */
-export function scopedTokenCall(workspace: string): ApiCall<IssuedToken> {
+function scopedTokenCall(workspace: string): ApiCall<IssuedToken> {
   const request = {
     path: '/api/v1/account/applications/scoped-token',
     body: JSON.stringify({ workspace_name: workspace }),
   };
-  const label = 'get a token for the workspace of api.scopedToWorkspace';
-  return catalogCall(label, request, scopedTokenAnswer, ({ token }) => ({ token, lifetimeMs }));
+  return catalogCall('get a token for the workspace of api.scopedToWorkspace', request, scopedTokenAnswer);
 }
 
-interface CatalogRequest {
-  readonly path: string;
-  readonly query?: Readonly<Record<string, string>>;
-  /** GET without a body and POST with one, unless it is given. */
-  readonly method?: 'GET' | 'POST' | 'DELETE';
-  readonly body?: string | null;
-}
+/** GET without a body and POST with one, unless `method` is given. */
+type CatalogRequest = Pick<HttpRequest, 'path'> & Partial<Pick<HttpRequest, 'query' | 'method' | 'body'>>;
 
 interface CatalogOptions {
   readonly purpose?: 'catalog' | 'token';
@@ -436,14 +417,13 @@ interface CatalogOptions {
   readonly expected?: string;
 }
 
-/** One call about the account: `read` gets the answer in the shape that the API promises. */
-export function catalogCall<Schema extends z.ZodType, T>(
+/** One call about the account, whose answer has the shape that the API promises. */
+function catalogCall<Schema extends z.ZodType>(
   label: string,
   { path, query = {}, body = null, method = body === null ? 'GET' : 'POST' }: CatalogRequest,
   schema: Schema,
-  read: (answer: z.output<Schema>, facts: CallFacts) => T,
   { purpose = 'catalog', isWrite = false, mayBeEmpty = false, expected }: CatalogOptions = {},
-): ApiCall<T> {
+): ApiCall<z.output<Schema>> {
   const facts = callFacts(purpose, label, { isWrite });
   return {
     request: { method, path, query, body },
@@ -451,9 +431,14 @@ export function catalogCall<Schema extends z.ZodType, T>(
     read: ({ body: answer }) => {
       const text = textOfBody(answer);
       const isEmpty = mayBeEmpty && text.trim() === '';
-      return read(isEmpty ? schema.parse({}) : readAnswer(text, schema, facts, expected), facts);
+      return isEmpty ? schema.parse({}) : readAnswer(text, schema, facts, expected);
     },
   };
+}
+
+/** The same call; `check` gets its answer, and may throw `CallFailure`. */
+function checkedAnswer<Answer, T>(call: ApiCall<Answer>, check: (answer: Answer) => T): ApiCall<T> {
+  return { ...call, read: (answer) => check(call.read(answer)) };
 }
 
 /** A body as the shape that the API promises; unknown members are left out. Throws `CallFailure` BODY_INVALID. */
@@ -487,14 +472,21 @@ export function openAdministration(client: ApiClient, baseUrl: string) {
   const call = async <T>(one: ApiCall<T>, signal: AbortSignal): Promise<T> =>
     await client.call(one, budget, () => undefined, signal);
   return {
-    /** A connector type by its id in the API's catalog. Throws NOT_FOUND. */
-    definition: async (id: string, signal: AbortSignal) => await call(definitionCall(id), signal),
+    /** A connector type by its id in the API's catalog. Throws NOT_FOUND, and USAGE for what is no id. */
+    async definition(id: string, signal: AbortSignal): Promise<SourceDefinition> {
+      if (!definitionPathId.test(id)) {
+        throw usage('an id of a definition has letters, digits, "_" and "-"; copy it from the service');
+      }
+      const request = { path: `${definitionsPath}/${id}` };
+      return await call(catalogCall('read the source definition', request, definition), signal);
+    },
     /** All of them, whatever the size of the service's pages. */
     async workspaces(filter: WorkspaceFilter, signal: AbortSignal): Promise<readonly WorkspaceSummary[]> {
       const found: WorkspaceSummary[] = [];
       const seen = new Set<string>();
       for (let cursor: string | null = null; ;) {
-        const page: WorkspacePage = await call(workspacesCall(filter, cursor, baseUrl), signal);
+        const one = workspacesCall(filter, cursor, baseUrl);
+        const page: ReturnType<typeof one.read> = await call(one, signal);
         found.push(...page.workspaces);
         ({ cursor } = page);
         if (cursor === null) return found;
@@ -517,8 +509,7 @@ export function openAdministration(client: ApiClient, baseUrl: string) {
       });
       const request = { path: connectorsPath, body };
       const how = { isWrite: true };
-      const created = catalogCall('create the connector', request, namedConnector, (found) => found, how);
-      return await call(created, signal);
+      return await call(catalogCall('create the connector', request, namedConnector, how), signal);
     },
     /**
      * Asks the third party about the connector's credentials. Null: it takes them; else why not, as the service says
@@ -526,7 +517,7 @@ export function openAdministration(client: ApiClient, baseUrl: string) {
      */
     async checkConnector(id: ConnectorId, signal: AbortSignal): Promise<string | null> {
       const request = { path: `${connectorsPath}/${checkConnectorId(id)}/check`, body: '{}' };
-      const check = catalogCall('check the connector', request, checked, (found) => found);
+      const check = catalogCall('check the connector', request, checked);
       const { status, error_message: message } = await call(check, signal);
       return status === 'succeeded' ? null : (message ?? 'the API gives no reason');
     },
@@ -535,8 +526,7 @@ export function openAdministration(client: ApiClient, baseUrl: string) {
       const request = { method: 'DELETE', path: `${connectorsPath}/${checkConnectorId(id)}` } as const;
       // The status says that it was accepted: an empty body is fine.
       const how = { isWrite: true, mayBeEmpty: true };
-      const deletion = catalogCall('delete the connector', request, deleted, ({ job_id: job }) => job, how);
-      return await call(deletion, signal);
+      return (await call(catalogCall('delete the connector', request, deleted, how), signal)).job_id;
     },
   };
 }
@@ -570,34 +560,27 @@ interface WorkspaceFilter {
   readonly status: 'active' | 'inactive' | null;
 }
 
-interface WorkspacePage {
-  readonly workspaces: readonly WorkspaceSummary[];
-  /** For the next page; null: this was the last one. */
-  readonly cursor: string | null;
-}
-
 /** The most that the service gives at once. */
 const pageSize = 100;
 const longestCursor = 8_192;
 
 const workspaceList = z.object({ data: z.array(workspaceSummary), next: unsaid });
 
-/** One page; `baseUrl` is where the service is, and where its `next` must lead. */
-function workspacesCall(
-  { nameContains, status }: WorkspaceFilter,
-  cursor: string | null,
-  baseUrl: string,
-): ApiCall<WorkspacePage> {
+/**
+ * One page, with the cursor of the next one; null: this was the last. `baseUrl` is where the service is, and where its
+ * `next` must lead.
+ */
+function workspacesCall({ nameContains, status }: WorkspaceFilter, cursor: string | null, baseUrl: string) {
   const query = {
     limit: String(pageSize),
     ...(nameContains === null ? {} : { name_contains: nameContains }),
     ...(status === null ? {} : { status }),
     ...(cursor === null ? {} : { cursor }),
   };
-  const request = { path: '/api/v1/workspaces', query };
-  return catalogCall('list workspaces', request, workspaceList, ({ data, next }, facts) => ({
+  const call = catalogCall('list workspaces', { path: '/api/v1/workspaces', query }, workspaceList);
+  return checkedAnswer(call, ({ data, next }) => ({
     workspaces: data,
-    cursor: next === null ? null : cursorIn(next, baseUrl, facts),
+    cursor: next === null ? null : cursorIn(next, baseUrl, call.facts),
   }));
 }
 
