@@ -18,6 +18,7 @@ const tellingAnswers = 8;
 /** Times that a run asks, where it gets no answer. */
 const mostAttempts = 3;
 
+type PageStored = Pick<PreparedPage, 'stored'>;
 export type CheckAccount = ReturnType<typeof openAccountCheck>['ofPage'];
 
 /** What is known of whose records a page shows. */
@@ -71,18 +72,15 @@ export function openAccountCheck(run: Run) {
   const accountOf = (entity: EntityName): Promise<StoredAccount> =>
     knownOrMade(accounts, entity, () => sink.stored.account(lease, entity));
 
-  async function judge(entity: Entity, page: Pick<PreparedPage, 'stored'>, live: number): Promise<void> {
+  async function judge(entity: Entity, page: PageStored, live: number): Promise<void> {
     const sampled: (SampledEntity & { readonly keys: readonly string[] })[] = [];
     for (const one of [entity, ...rootsBeside(run, entity)]) {
-      const { keys, answers } = samples.get(one.name) ?? (await sample(run, one));
-      sampled.push({ isWalked: one === entity, keys, answers });
-      isSettled ||= answers.includes('found');
+      const found = samples.get(one.name) ?? (await sample(run, one));
+      sampled.push({ isWalked: one === entity, ...found });
+      isSettled ||= found.answers.includes('found');
       if (isSettled) return;
-      if (answers.includes('unanswered')) {
-        attempts += 1;
-        return;
-      }
-      samples.set(one.name, { keys, answers });
+      if (found.answers.includes('unanswered')) return void (attempts += 1);
+      samples.set(one.name, found);
     }
     if (!isOtherAccount(sampled, live)) return;
     other = otherAccount(run, seenInPage(entity, page, sampled), entity.name);
@@ -96,7 +94,7 @@ export function openAccountCheck(run: Run) {
   const ofPage = async (
     entity: Entity,
     { mode }: Pick<Partition, 'mode'>,
-    page: Pick<PreparedPage, 'stored'>,
+    page: PageStored,
   ): Promise<void> => {
     const isChecked = run.doubtsAccount === true && plan.kind === 'sync' && asked.window === null;
     const [own] = page.stored.rows;
@@ -174,7 +172,7 @@ const longestKey = 80;
 
 function seenInPage(
   { name }: Entity,
-  { stored: page }: Pick<PreparedPage, 'stored'>,
+  { stored: page }: PageStored,
   sampled: readonly { readonly keys: readonly string[] }[],
 ): string {
   const show = (keys: readonly string[]): string =>

@@ -16,6 +16,10 @@ const mostSilent = 5;
 /** Records of one entity in a row that `get` does not give whole either: its others are not asked for in this run. */
 const mostRefused = 100;
 
+type AskedRow = Pick<Candidate, 'keyText' | 'inject' | 'params'>;
+type AskingRun = Pick<SyncOptions, 'source' | 'concurrency' | 'signal'>;
+type Listing = Pick<Partition, 'inject' | 'params'>;
+
 export interface CompletedPage {
   readonly page: SourcePage;
   /** Records that came in part and might have been got whole, had there been an answer: a later walk must ask again. */
@@ -27,25 +31,19 @@ export interface CompletedPage {
  * places; what `get` does not bring whole stays as it came. Where the calls are used up, or the service asks for a
  * pause, no more are asked for: the next call of the walk says so. Throws what else must end the run.
  */
-export function compileCompletePage(
-  entity: Entity,
-  { source, concurrency, signal }: Pick<SyncOptions, 'source' | 'concurrency' | 'signal'>,
-) {
+export function compileCompletePage(entity: Entity, { source, concurrency, signal }: AskingRun) {
   const prepare = compilePrepare(recordShape(entity, undefined));
   const tellingNames = new Set([...entity.whole, ...(entity.only === null ? [] : [entity.only.field])]);
   const isAskable = entity.whole.length > 0 && entity.actions.has('get');
   let silentInARow = 0;
   let refusedInARow = 0;
 
-  function keyOf(raw: JsonValue, { inject }: Pick<Partition, 'inject'>): string | null {
+  function keyOf(raw: JsonValue, { inject }: Listing): string | null {
     const prepared = prepare(raw, inject);
     return prepared.kind === 'record' ? prepared.record.keyText : null;
   }
 
-  return async (
-    partition: Pick<Partition, 'inject' | 'params'>,
-    page: SourcePage,
-  ): Promise<CompletedPage> => {
+  return async (partition: Listing, page: SourcePage): Promise<CompletedPage> => {
     if (!isAskable) return { page, unanswered: 0 };
     const partial = Array.from({ length: page.records.length }, (_, index) => index).flatMap((index) => {
       const glance = page.records.glance(index, tellingNames);
@@ -93,10 +91,7 @@ export function compileCompletePage(
  * Parameters of the `get` for a record: from its key and its partition. Null where there is no `get`, or one of them
  * cannot be had.
  */
-export function findGetParams(
-  entity: Entity,
-  { keyText, inject, params }: Pick<Candidate, 'keyText' | 'inject' | 'params'>,
-): Params | null {
+export function findGetParams(entity: Entity, { keyText, inject, params }: AskedRow): Params | null {
   const get = entity.actions.get('get');
   if (get === undefined) return null;
   const parts = keyPartsOf(keyText, entity.key.length);

@@ -3,7 +3,7 @@ import type { EntityName } from '../core/names.ts';
 import { addCounts, addsUp, noCounts, type PageCounts, type Params } from '../core/records.ts';
 import type { EndedPartition } from '../sinks/deletes.ts';
 import type { Partition, Proof, Seal, WalkFailure } from '../sinks/partition.ts';
-import type { EntityReport, FailureReport, FileReport } from '../sinks/run-report.ts';
+import type { EntityReport, FailureReport, FileReport, RunReport } from '../sinks/run-report.ts';
 import type { CommittedPage, EarlierCounts } from '../sinks/sink.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 import { knownOrMade } from '../core/known-or-made.ts';
@@ -43,6 +43,24 @@ export const nothingDone: Omit<EntityReport, 'entity' | 'isWhole'> = {
   completeness: 'not-yet',
 };
 
+/** The parts of a report that say nothing where nothing was read. */
+export const nothingReported = {
+  continues: null,
+  entities: [],
+  calls: 0,
+  retries: 0,
+  waitedMs: 0,
+  bytes: 0,
+  failures: [],
+  failuresOmitted: 0,
+  error: null,
+  resumeAt: null,
+  left: [],
+  partMissing: [],
+  unconfirmed: [],
+  files: [],
+} satisfies Partial<RunReport>;
+
 type EntityTally = {
   -readonly [Part in Exclude<keyof EntityReport, 'entity' | 'isWhole'>]: EntityReport[Part];
 };
@@ -80,12 +98,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
   }
 
   return {
-    pageCommitted: (
-      partition: Partition,
-      page: PreparedPage,
-      fetched: number,
-      committed: CommittedPage,
-    ): void => {
+    pageCommitted(partition: Partition, page: PreparedPage, fetched: number, committed: CommittedPage): void {
       const own = of(partition.entity);
       receive(partition.entity, fetched);
       own.pages += 1;

@@ -8,7 +8,7 @@ import type { ChosenEntities } from './chosen-entities.ts';
 import { evolvingTables } from './prepare/schema-policy.ts';
 import { newRunId } from './plan-run.ts';
 import { toSyncError, watchTime, openRun, type Run, type SyncOptions, isBudgetSpent } from './run.ts';
-import { reportedFailures, type FileOptions } from './run-tally.ts';
+import { nothingReported, reportedFailures, type FileOptions } from './run-tally.ts';
 import { getsWithoutLimits, sweepPhase } from './sweep/sweep-run.ts';
 import type { Partition, WalkFailure } from '../sinks/partition.ts';
 import { openAccountCheck } from './check-account.ts';
@@ -90,7 +90,8 @@ const ofTables = new Set<ErrorCode>(['SINK_FAILED', 'SINK_INCOMPATIBLE']);
 
 /** Stores the report, and with it the run's end. */
 async function report(run: Run): Promise<RunReport> {
-  const { identity, sink, lease, id, plan, tally, fileTally, ending, clock, onEvent, startedMs } = run;
+  const { identity, sink, lease, id, plan, tally, fileTally, ending, clock, onEvent } = run;
+  const { startedMs, requestsPerSecond } = run;
   const outcome = outcomeOf(run);
   const isRead = outcome === 'ok' || outcome === 'degraded';
   const partMissing = await sink.partMissing(lease);
@@ -131,12 +132,7 @@ async function report(run: Run): Promise<RunReport> {
       : {}),
     left,
     ...(entities.some(({ toConfirm }) => toConfirm > 0)
-      ? {
-          confirmation: {
-            callsPerRun: getsWithoutLimits(run.requestsPerSecond),
-            requestsPerSecond: run.requestsPerSecond,
-          },
-        }
+      ? { confirmation: { callsPerRun: getsWithoutLimits(requestsPerSecond), requestsPerSecond } }
       : {}),
     partMissing,
     unconfirmed,
@@ -155,25 +151,8 @@ export function failedStart(
   reason: unknown,
 ): RunReport {
   const { code, recovery, message } = toSyncError(reason);
-  return {
-    ...of,
-    run: newRunId(Date.parse(of.startedAt)),
-    outcome: 'failed',
-    continues: null,
-    entities: [],
-    calls: 0,
-    retries: 0,
-    waitedMs: 0,
-    bytes: 0,
-    failures: [],
-    failuresOmitted: 0,
-    error: { code, recovery, message },
-    resumeAt: null,
-    left: [],
-    partMissing: [],
-    unconfirmed: [],
-    files: [],
-  };
+  const run = newRunId(Date.parse(of.startedAt));
+  return { ...nothingReported, ...of, run, outcome: 'failed', error: { code, recovery, message } };
 }
 
 function outcomeOf({ ending, signal, tally, fileTally }: Run): RunOutcome {
@@ -250,27 +229,18 @@ export async function walkPhase(run: Run): Promise<void> {
   /** Entities that the service denies as a whole: their other partitions would only be denied one by one. */
   const denied = new Map<EntityName, WalkFailure>();
 
-  const onStored = (entity: EntityName, newlyDue: number): void => {
+  function onStored(entity: EntityName, newlyDue: number): void {
     silence.pageStored(entity);
     if (newlyDue > 0) wake.wake();
-  };
+  }
 
   function makeContext(name: EntityName): WalkContext {
     const { definition } = run;
     const entity = definition.entities.get(name);
-    if (entity === undefined) {
-      throw new SyncError(
-        `the ledger knows an entity ${name} that the definition ${definition.name} does not`,
-        { code: 'INTERNAL', recovery: 'stop' },
-      );
-    }
-    return walkContext(run, entity, {
-      commits,
-      inFlight,
-      remembered,
-      checkAccount: account.ofPage,
-      onStored,
-    });
+    const shared = { commits, inFlight, remembered, checkAccount: account.ofPage, onStored };
+    if (entity !== undefined) return walkContext(run, entity, shared);
+    const message = `the ledger knows an entity ${name} that the definition ${definition.name} does not`;
+    throw new SyncError(message, { code: 'INTERNAL', recovery: 'stop' });
   }
 
   async function walk(partition: Partition): Promise<void> {
@@ -301,8 +271,7 @@ export async function walkPhase(run: Run): Promise<void> {
   }
 
   const isOver = (): boolean => signal.aborted || ending.isSpent;
-  const next = async (limit: number): Promise<readonly Partition[]> =>
-    await sink.nextPartitions(lease, limit);
+  const next = (limit: number): Promise<readonly Partition[]> => sink.nextPartitions(lease, limit);
   do {
     await workPool({ concurrency: run.concurrency, isOver, next, work: walk, onError: ending.end }, wake);
     // Only now: what leads to something else may have been among what was walked.
@@ -344,18 +313,14 @@ function watchSilence() {
       streaks.delete(entity);
     },
     /** A walk ended without an answer; `isBroken`: with answers of another shape than the API promises. */
-    walkUnanswered: (
-      entity: EntityName,
-      isBroken: boolean,
-    ): { readonly verdict: 'go-on' | 'deny-entity' | 'end-run'; readonly pauseMs: number } => {
-      const streak = streaks.get(entity) ?? { walks: 0, pagesBefore: pages };
+    walkUnanswered: (entity: EntityName, isBroken: boolean) => {
+      const streak = knownOrMade(streaks, entity, () => ({ walks: 0, pagesBefore: pages }));
       streak.walks += 1;
-      streaks.set(entity, streak);
       if (streak.walks < silentWalks) {
         const pauseMs = isBroken ? 0 : Math.min(longestPauseMs, 1000 * (streak.walks - 1));
-        return { verdict: 'go-on', pauseMs };
+        return { verdict: 'go-on', pauseMs } as const;
       }
-      return { verdict: unbroken() > 1 ? 'end-run' : 'deny-entity', pauseMs: 0 };
+      return { verdict: unbroken() > 1 ? 'end-run' : 'deny-entity', pauseMs: 0 } as const;
     },
     /** True when nothing was stored since an entity fell silent: for all that is known, the service is down. */
     isUnbroken: (): boolean => unbroken() > 0,

@@ -87,26 +87,19 @@ export function compilePreparePage(run: PreparingRun, entity: Entity) {
     const shownMs = differenceMs(answeredMs, dates);
     const page = emptyPage(partition, alreadyRead, run.capMs - (smaller(knownMs, shownMs) ?? 0));
     for (const record of shown) addRecord(page, record);
-    const { filtered, foreign, refused, children, marks, keys, explodedFetched, depthLimited, partial } =
-      page;
+    const { facts, stored, rows, exploded, drift, extraFields, explodedExtra } = page;
     return {
+      ...facts,
       /** What is stored of the page. */
       stored: {
-        filtered,
-        foreign,
-        refused,
-        children,
+        ...stored,
         rows: [
-          { entity: entity.name, records: page.rows },
-          ...(explodedInto === undefined ? [] : [{ entity: explodedInto, records: page.exploded }]),
+          { entity: entity.name, records: rows },
+          ...(explodedInto === undefined ? [] : [{ entity: explodedInto, records: exploded }]),
         ],
-        drift: [...page.drift],
+        drift: [...drift],
       },
-      /** One per record of the response, in its order: what the pagination recognizes records by. */
-      marks,
-      /** Of the records that can be identified whatever else changes in them. */
-      keys,
-      /** One per record likewise: its change values. Empty where nothing rests on them. */
+      /** One per record: its change values. Empty where nothing rests on them. */
       changes: endSpan === null ? [] : endSpan === changeSpan ? dates : glances.map(endSpan),
       /** Records whose change value is no time. */
       undated: entity.incremental === null ? 0 : countUndated(entity.incremental, glances, dates),
@@ -118,14 +111,9 @@ export function compilePreparePage(run: PreparingRun, entity: Entity) {
       isSorted: isSorted(glances, dates),
       /** Entity -> fields kept in `_extra`. */
       extraFields: new Map([
-        [entity.name, page.extraFields],
-        ...(explodedInto === undefined ? [] : [[explodedInto, page.explodedExtra] as const]),
+        [entity.name, extraFields],
+        ...(explodedInto === undefined ? [] : [[explodedInto, explodedExtra] as const]),
       ]),
-      /** Elements found in exploded arrays. */
-      explodedFetched,
-      depthLimited,
-      /** Records of `rows` of which only a part came. */
-      partial,
     };
   };
 }
@@ -141,18 +129,21 @@ function emptyPage(partition: Partition, alreadyRead: number, settledMs: number)
     position: alreadyRead,
     rows: [] as PreparedRecord[],
     exploded: [] as PreparedRecord[],
-    refused: [] as Quarantined[],
-    children: [] as FoundListing[],
-    marks: [] as string[],
-    keys: [] as string[],
+    stored: { filtered: 0, foreign: 0, refused: [] as Quarantined[], children: [] as FoundListing[] },
     drift: new Set<FieldDrift>(),
-    filtered: 0,
-    foreign: 0,
-    partial: 0,
     extraFields: 0,
     explodedExtra: 0,
-    explodedFetched: 0,
-    depthLimited: 0,
+    facts: {
+      /** One per record of the response, in its order: what the pagination recognizes records by. */
+      marks: [] as string[],
+      /** Of the records that can be identified whatever else changes in them. */
+      keys: [] as string[],
+      /** Elements found in exploded arrays. */
+      explodedFetched: 0,
+      depthLimited: 0,
+      /** Records of `rows` of which only a part came. */
+      partial: 0,
+    },
   };
 }
 
@@ -167,9 +158,9 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown
 
   function addElements(page: Page, raw: JsonObject, inject: Partition['inject']): void {
     for (const element of explode?.(raw, inject) ?? []) {
-      page.explodedFetched += 1;
+      page.facts.explodedFetched += 1;
       for (const note of element.drift) page.drift.add(note);
-      if (element.kind === 'refused') page.refused.push(element.refused);
+      if (element.kind === 'refused') page.stored.refused.push(element.refused);
       else {
         page.exploded.push(element.record);
         page.explodedExtra += element.extraFields;
@@ -179,13 +170,14 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown
 
   return (page, shown) => {
     const raw = shown.glance;
-    const { partition, marks, keys, rows, children, settledMs } = page;
+    const { partition, rows, settledMs, stored, facts } = page;
+    const { marks, keys } = facts;
     const positionInListing = page.position++;
     if (isJsonObject(raw) && !isOfKind(entity, raw)) {
       const mark = `filtered:${idOf(raw)}`;
       marks.push(mark);
       if (raw['id'] !== undefined) keys.push(mark);
-      page.filtered += 1;
+      stored.filtered += 1;
       return;
     }
     const placed =
@@ -196,7 +188,7 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown
       const mark = `foreign:${idOf(raw)}`;
       marks.push(mark);
       keys.push(mark);
-      page.foreign += 1;
+      stored.foreign += 1;
       return;
     }
     const inject = withHash(placed?.inject ?? partition.inject, shown);
@@ -204,7 +196,7 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown
     for (const note of prepared.drift) page.drift.add(note);
     if (prepared.kind === 'refused') {
       marks.push(`refused:${anyJsonWithout(shown.records.value(shown.index), unstable)}`);
-      page.refused.push(isJsonObject(raw) ? prepared.refused : withPlace(prepared.refused, shown));
+      stored.refused.push(isJsonObject(raw) ? prepared.refused : withPlace(prepared.refused, shown));
       return;
     }
     const { record } = prepared;
@@ -212,15 +204,16 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown
     keys.push(record.keyText);
     if (isPartial(entity, raw)) {
       rows.push(asPartial(entity, record, raw));
-      page.partial += 1;
+      facts.partial += 1;
       return;
     }
     rows.push(record);
     page.extraFields += prepared.extraFields;
     if (!isJsonObject(raw)) return;
-    if (placed !== null && placed.listing !== null) children.push({ ...placed.listing, records: null });
-    if (placed?.isBelowLimit === true) page.depthLimited += 1;
-    children.push(...findChildren(raw, { inject, keyText: record.keyText, settledMs }));
+    const listing = placed?.listing ?? null;
+    if (listing !== null) stored.children.push({ ...listing, records: null });
+    if (placed?.isBelowLimit === true) facts.depthLimited += 1;
+    stored.children.push(...findChildren(raw, { inject, keyText: record.keyText, settledMs }));
     addElements(page, raw, inject);
   };
 }

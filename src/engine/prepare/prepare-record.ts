@@ -58,18 +58,15 @@ export type Prepared = { readonly drift: readonly FieldDrift[] } & (
  */
 export function compilePrepare(
   shape: RecordShape,
-): (raw: JsonValue, inject: Readonly<Record<string, JsonValue>>) => Prepared {
+): (raw: JsonValue, inject: Partition['inject']) => Prepared {
   const compiled = compileShape(shape);
-  const { slots, table } = compiled;
-  const width = table.columns.length;
-  /** What the partition fills in, worked out once for all records that share it. */
-  let injected = injectedValues(slots, {}, width);
+  const injectedOf = rememberInjected(compiled);
 
   return (raw, inject) => {
     if (!isJsonObject(raw)) {
       return refuse(compiled, raw, 'not-an-object', `expected an object, got ${kindOf(raw)}`);
     }
-    if (inject !== injected.from) injected = injectedValues(slots, inject, width);
+    const injected = injectedOf(inject);
     try {
       return withKey(compiled, injected, raw, prepare(compiled, injected, raw));
     } catch (error) {
@@ -100,7 +97,7 @@ function withKey(
 /** A record, and what its fields come to as far as they are read; null: nothing yet. */
 interface Row {
   readonly raw: JsonObject;
-  readonly injected: ReturnType<typeof injectedValues>;
+  readonly injected: InjectedValues;
   readonly copied: ReadonlyMap<string, JsonValue>;
   readonly values: ColumnValue[];
   extra: Record<string, JsonValue> | null;
@@ -123,7 +120,11 @@ function prepare(shape: CompiledShape, injected: Row['injected'], raw: JsonObjec
     moved: null,
     volatile: [],
   };
-  return readFields(shape, row) ?? checkKey(shape, row) ?? checkNews(shape, row) ?? finish(shape, row);
+  const refused = readFields(shape, row);
+  if (refused !== null) return refused;
+  const fault = keyFault(shape, injected, row.values);
+  if (fault !== null) return refuse(shape, raw, 'key-missing', fault);
+  return checkNews(shape, row) ?? finish(shape, row);
 }
 
 /** Puts every field into its column or into `extra`. */
@@ -172,11 +173,6 @@ function fill(shape: CompiledShape, row: Row, slot: Slot, value: JsonValue, fitt
 /** So that a field called __proto__ is a field like any other. */
 export function noFields(): Record<string, JsonValue> {
   return Object.create(null) as Record<string, JsonValue>;
-}
-
-function checkKey(shape: CompiledShape, { raw, injected, values }: Row): Prepared | null {
-  const fault = keyFault(shape, injected, values);
-  return fault === null ? null : refuse(shape, raw, 'key-missing', fault);
 }
 
 function checkNews(shape: CompiledShape, { raw, drift }: Row): Prepared | null {
@@ -248,9 +244,9 @@ function kindOf(value: JsonValue): string {
 }
 
 /** Why the values are those of no record that can be found again; null: their key is whole. */
-export function keyFault(
-  { table, keySlots, isKeyless }: Pick<CompiledShape, 'table' | 'keySlots' | 'isKeyless'>,
-  { isFilled }: Pick<ReturnType<typeof injectedValues>, 'isFilled'>,
+function keyFault(
+  { table, keySlots, isKeyless }: CompiledShape,
+  { isFilled }: InjectedValues,
   values: readonly ColumnValue[],
 ): string | null {
   const missing = keySlots.find(({ index }) => values[index] === null);
@@ -267,18 +263,14 @@ export function keyFault(
  */
 export function compileKeyOf(shape: RecordShape) {
   const compiled = compileShape(shape);
-  const { slots, keySlots, filledFrom, table } = compiled;
-  const width = table.columns.length;
+  const { keySlots, filledFrom, table } = compiled;
   const isCopied = keySlots.some(({ name }) => filledFrom.has(name));
-  const nothing = Array.from({ length: width }, (): ColumnValue => null);
-  let injected = injectedValues(slots, {}, width);
+  const nothing = table.columns.map((): ColumnValue => null);
+  const injectedOf = rememberInjected(compiled);
 
-  return (
-    raw: JsonObject,
-    inject: Readonly<Record<string, JsonValue>>,
-  ): Pick<PreparedRecord, 'keyText' | 'values'> | null => {
+  return (raw: JsonObject, inject: Partition['inject']) => {
     if (isCopied) return null;
-    if (inject !== injected.from) injected = injectedValues(slots, inject, width);
+    const injected = injectedOf(inject);
     const values = [...nothing];
     for (const slot of keySlots) {
       const { name, index } = slot;
@@ -449,13 +441,17 @@ export function slotOf(
   };
 }
 
-export function injectedValues(
-  slots: ReadonlyMap<string, Slot>,
-  inject: Readonly<Record<string, JsonValue>>,
-  width: number,
-) {
-  const values = Array.from({ length: width }, (): ColumnValue => null);
-  const isFilled = Array.from({ length: width }, () => false);
+type InjectedValues = ReturnType<typeof injectedValues>;
+
+/** What the partition fills in, worked out once for all records in a row that share it. */
+function rememberInjected(shape: CompiledShape): (inject: Partition['inject']) => InjectedValues {
+  let injected = injectedValues(shape, {});
+  return (inject) => (inject === injected.from ? injected : (injected = injectedValues(shape, inject)));
+}
+
+function injectedValues({ slots, table }: CompiledShape, inject: Partition['inject']) {
+  const values = table.columns.map((): ColumnValue => null);
+  const isFilled = table.columns.map(() => false);
   for (const [name, value] of Object.entries(inject)) {
     const slot = slots.get(name);
     if (slot === undefined) continue;
@@ -492,7 +488,7 @@ export function isOfKind({ only }: Pick<Entity, 'only'>, raw: JsonValue): boolea
 
 const maxTextChars = 1_000;
 
-type FileOfRecord = (raw: JsonValue, inject: Readonly<Record<string, JsonValue>>) => RecordFile | null;
+type FileOfRecord = (raw: JsonValue, inject: Partition['inject']) => RecordFile | null;
 
 /**
  * Finds out how a record's file is asked for; null: the entity has no `download`. The function gives null where a

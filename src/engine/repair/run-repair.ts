@@ -8,7 +8,7 @@ import type { RunPlan } from '../../sinks/sink.ts';
 import type { Sink } from '../../sinks/sink-access.ts';
 import { toSyncError } from '../run.ts';
 import { newRunId } from '../plan-run.ts';
-import { nothingDone } from '../run-tally.ts';
+import { nothingDone, nothingReported } from '../run-tally.ts';
 
 interface RepairOptions {
   readonly kind: Exclude<RunKind, 'sync' | 'backfill'>;
@@ -47,23 +47,16 @@ export async function runRepair(
   const { run } = await sink.startRun(lease, repairPlan(options, startedAt));
   const done = new Map<EntityName, RepairedEntity>();
   const reportOf = (outcome: RunOutcome, error: SyncError | null): RunReport => ({
+    ...nothingReported,
     run,
     kind,
     connector: identity.connector,
     outcome,
     startedAt,
     finishedAt: instant(clock.now()),
-    continues: null,
     entities: tables.map(({ entity }) => ({ ...nothingDone, entity, ...done.get(entity), isWhole: false })),
     ...options.costs(),
-    failures: [],
-    failuresOmitted: 0,
     error: error === null ? null : { code: error.code, recovery: error.recovery, message: error.message },
-    resumeAt: null,
-    left: [],
-    partMissing: [],
-    unconfirmed: [],
-    files: [],
   });
   try {
     await work(lease, run, (one) => void done.set(one.entity, one));
