@@ -91,11 +91,7 @@ export function openAccountCheck(run: Run) {
    * Called with the first page of a walk, before it is stored. Throws `SyncError` IDENTITY_CHANGED for one of another
    * account.
    */
-  const ofPage = async (
-    entity: Entity,
-    { mode }: Pick<Partition, 'mode'>,
-    page: PageStored,
-  ): Promise<void> => {
+  const ofPage = async (entity: Entity, { mode }: Pick<Partition, 'mode'>, page: PageStored) => {
     const isChecked = run.doubtsAccount === true && plan.kind === 'sync' && asked.window === null;
     const [own] = page.stored.rows;
     // While it is being found out, no other walk begins to store.

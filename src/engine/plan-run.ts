@@ -79,10 +79,7 @@ function readingOf(entity: Entity, chosen: ChosenEntity | undefined, nowMs: numb
 }
 
 /** Of its table, and of what an array of it is exploded into. */
-function versionedOf(
-  { table, explodedTable }: Entity,
-  chosen: ChosenEntity | undefined,
-): readonly EntityName[] {
+function versionedOf({ table, explodedTable }: Entity, chosen: ChosenEntity | undefined) {
   if ((chosen?.history ?? null) === null) return [];
   return (explodedTable === null ? [table] : [table, explodedTable]).map(({ entity }) => entity);
 }
@@ -131,11 +128,7 @@ export function newRunId(nowMs: number): RunId {
  * A backfill's entities: the deepest that take bounds, with those of the window. What leads to them, and what they lead
  * to, is read in full. Null: no backfill.
  */
-export function withWindow(
-  definition: Definition,
-  chosen: ChosenEntities,
-  window: Window | null,
-): ChosenEntities {
+export function withWindow(definition: Definition, chosen: ChosenEntities, window: Window | null) {
   if (window === null) return chosen;
   return new Map(
     [...chosen].map(([name, entity]): [EntityName, ChosenEntity] => {
@@ -148,11 +141,7 @@ export function withWindow(
 }
 
 /** Null where the entity takes no bounds, or where the settings have set one of them themselves. */
-function windowOf(
-  definition: Definition,
-  chosen: ChosenEntities,
-  name: EntityName,
-): NonNullable<Entity['window']> | null {
+function windowOf(definition: Definition, chosen: ChosenEntities, name: EntityName) {
   const window = definition.entities.get(name)?.window ?? null;
   const isSet = chosen
     .get(name)

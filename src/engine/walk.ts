@@ -314,10 +314,7 @@ function takeFetching(ahead: Ahead): Promise<Fetched> | null {
  * The page that the position asks for. Never rejects: a page asked for ahead of time must not fail before it is
  * awaited.
  */
-async function fetchPage(
-  walk: Walk,
-  { position, state }: Pick<WalkPoint, 'position' | 'state'>,
-): Promise<Fetched> {
+async function fetchPage(walk: Walk, { position, state }: Pick<WalkPoint, 'position' | 'state'>) {
   const { run, entity, pagination, partition, completePage } = walk;
   const { source, clock, onEvent, signal } = run;
   const { params } = partition;
@@ -395,11 +392,7 @@ function dropPage({ run, entity }: Walk, fetched: Fetched): void {
   run.onEvent({ kind: 'page-dropped', entity: entity.name, bytes: fetched.page.bytes });
 }
 
-async function prepare(
-  { run, partition, preparePage }: Walk,
-  { state }: WalkPoint,
-  { page }: CompletedPage,
-): Promise<PreparedPage> {
+async function prepare({ run, partition, preparePage }: Walk, { state }: WalkPoint, { page }: CompletedPage) {
   return await preparePage(partition, page.records, {
     alreadyRead: state.read,
     answeredMs: answeredMs(page.serverTime, { capMs: run.capMs, nowMs: run.clock.now() }),

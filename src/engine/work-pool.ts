@@ -13,10 +13,7 @@ export interface Pool<T> {
  * Works off items, at most `concurrency` at a time; `next` says which one starts. Resolves when there is nothing more,
  * or it is over, and nothing is open.
  */
-export async function workPool<T extends { readonly id: number }>(
-  pool: Pool<T>,
-  wake = newWake(),
-): Promise<void> {
+export async function workPool<T extends { readonly id: number }>(pool: Pool<T>, wake = newWake()) {
   const { concurrency, isOver, onError } = pool;
   const open = new Map<number, Promise<void>>();
 

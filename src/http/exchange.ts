@@ -196,11 +196,7 @@ const noBytes = { bytes: new Uint8Array(), isWhole: false };
  * At most the first `maxBytes` of a body. Leaving the loop destroys it and with it the socket. `start`: what was
  * received before the body broke off is enough.
  */
-async function readUpTo(
-  body: AsyncIterable<unknown>,
-  maxBytes: number,
-  wanted: 'start' | 'whole',
-): Promise<{ readonly bytes: Uint8Array; readonly isWhole: boolean }> {
+async function readUpTo(body: AsyncIterable<unknown>, maxBytes: number, wanted: 'start' | 'whole') {
   const chunks: Uint8Array[] = [];
   let length = 0;
   try {
@@ -314,11 +310,7 @@ export class UnreadableBodyError extends Error {
  * for about 2 us a record; it is inflated here, by one call that stops at `maxBytes` (undici's own decompression has no
  * limit). Throws `UnreadableBodyError`.
  */
-export async function readBody(
-  wire: Uint8Array,
-  contentEncoding: string | null,
-  maxBytes: number,
-): Promise<Buffer> {
+export async function readBody(wire: Uint8Array, contentEncoding: string | null, maxBytes: number) {
   const { buffer, byteOffset, byteLength } = await inflate(wire, contentEncoding, maxBytes);
   const bytes = Buffer.from(buffer, byteOffset, byteLength);
   if (!isUtf8(bytes)) throw new UnreadableBodyError('invalid', 'expected UTF-8, got other bytes');
@@ -350,11 +342,7 @@ export function mediaType(contentType: string | null, redact: (text: string) => 
   return type === '' ? 'without a content type' : `of the type ${type}`;
 }
 
-async function inflate(
-  wire: Uint8Array,
-  contentEncoding: string | null,
-  maxBytes: number,
-): Promise<Uint8Array> {
+async function inflate(wire: Uint8Array, contentEncoding: string | null, maxBytes: number) {
   const encoding = contentEncoding?.trim().toLowerCase() ?? '';
   if (encoding === '' || encoding === 'identity') {
     if (wire.byteLength > maxBytes) throw tooLarge(maxBytes);

@@ -71,10 +71,7 @@ export function pageTokenStyle(rules: PageTokenRules): PaginationStyle {
 }
 
 /** Walks by an opaque token. Only the response's own flag ends the walk: short and empty pages say nothing. */
-export function pageTokenPagination(
-  rules: TokenRules,
-  { trustsTotal }: Pick<Listing, 'trustsTotal'>,
-): Pagination {
+export function pageTokenPagination(rules: TokenRules, { trustsTotal }: Pick<Listing, 'trustsTotal'>) {
   const countDistinct = countMarks();
   return walkWith(tokenPosition, {
     begin: () => tokenPosition.parse({ kind: 'pageToken', size: rules.maxSize }),

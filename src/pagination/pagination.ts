@@ -268,10 +268,7 @@ export function noteLength(lengths: PageLengths, size: number, page: Page): Know
  * A page of `records` was followed by more: gives what to make walks again for, where that is not known. A full page
  * may always be. Powers of two, so that a falling cap repeats few walks.
  */
-export function noteFollowed(
-  lengths: PageLengths,
-  { size, records }: PageLength,
-): { readonly followed?: PageLength } {
+export function noteFollowed(lengths: PageLengths, { size, records }: PageLength) {
   const known = lengthsOf(lengths, size);
   if (records < 1 || records >= Math.min(size, known.followed)) return {};
   const followed = 2 ** Math.floor(Math.log2(records));

@@ -43,12 +43,7 @@ export function checkParams(
   return params;
 }
 
-function checkValue(
-  name: string,
-  param: Param,
-  value: unknown,
-  missing: () => ApiError,
-): JsonValue | undefined {
+function checkValue(name: string, param: Param, value: unknown, missing: () => ApiError) {
   if (value === undefined) {
     if (param.required) throw missing();
     return param.default ?? undefined;
@@ -425,11 +420,7 @@ export async function sendFile(
  * can have it all. The first thing it gives is empty, and says that there are bytes to send (or none at all): until
  * then the answer can still be another one.
  */
-async function* wholeFile(
-  file: ProviderFile,
-  size: number | null,
-  signal: AbortSignal,
-): AsyncGenerator<Uint8Array, void, undefined> {
+async function* wholeFile(file: ProviderFile, size: number | null, signal: AbortSignal) {
   let held: Uint8Array | null = null;
   let length = 0;
   let isOpen = false;

@@ -147,11 +147,7 @@ function provided({ connectors }: ServiceState, { stored, definition }: LocalCon
 }
 
 /** Addresses that credentials are sent to; null: none, as for a sample account, or the credentials cannot be used. */
-export function addressFor(
-  definition: Definition,
-  account: string | null,
-  credentials: JsonObject | null,
-): string | null {
+export function addressFor(definition: Definition, account: string | null, credentials: JsonObject | null) {
   if (account === null || definition.upstream === null) return null;
   return placesOfCredentials(definition, credentials ?? {});
 }

@@ -128,10 +128,7 @@ const deadlineMs = 300_000;
  * Asks a provider one thing. `ask` gets a separate signal, which is aborted with `outer` and at the deadline; then this
  * rejects at once, also where the provider does not listen: with the reason of `outer`, or with `ApiError` 504.
  */
-export async function askProvider<Answer>(
-  outer: AbortSignal,
-  ask: (signal: AbortSignal) => Promise<Answer>,
-): Promise<Answer> {
+export async function askProvider<Answer>(outer: AbortSignal, ask: (signal: AbortSignal) => Promise<Answer>) {
   outer.throwIfAborted();
   const deadline = startDeadline(deadlineMs, outer, tooLate);
   try {

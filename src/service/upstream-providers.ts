@@ -40,12 +40,7 @@ export function sealedTokens() {
       }
       return { ...params, [rules.tokenParam]: token };
     },
-    seal(
-      connectorId: string,
-      definition: Definition,
-      entity: Entity,
-      metadata: JsonObject | null,
-    ): JsonObject | null {
+    seal(connectorId: string, definition: Definition, entity: Entity, metadata: JsonObject | null) {
       const rules = sealedIn(definition, entity);
       const [tokenKey] = rules?.tokenKeys ?? [];
       const name = tokenKey === undefined ? '' : keyOfToken(tokenKey);

@@ -186,10 +186,7 @@ export function hashedText(
   return extra === null ? text : text + extra;
 }
 
-function withoutVolatile(
-  values: readonly ColumnValue[],
-  volatile: readonly VolatileField[],
-): readonly ColumnValue[] {
+function withoutVolatile(values: readonly ColumnValue[], volatile: readonly VolatileField[]) {
   const copy = [...values];
   // A field that is volatile as a whole counts as absent: some answers carry it (an id of the answer) and others do
   // not.

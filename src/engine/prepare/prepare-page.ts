@@ -385,12 +385,7 @@ export function compileRecognize(run: FindingRun & { readonly remembered?: Remem
   const share = watchShare();
 
   /** Null: all of the record is to be read. */
-  const look = (
-    records: PageRecords,
-    index: number,
-    glance: JsonValue,
-    inject: Partition['inject'],
-  ): RawRecord | null => {
+  const look = (records: PageRecords, index: number, glance: JsonValue, inject: Partition['inject']) => {
     const page = records.scanned(index);
     if (page === null || !isJsonObject(glance)) return null;
     if (!isOfKind(entity, glance) || isPartial(entity, glance)) return null;
@@ -533,10 +528,7 @@ const dateStepMs = 1000;
  * When a page was answered, at the latest: by its `Date`, in milliseconds, and by this machine's clock where it has
  * none.
  */
-export function answeredMs(
-  serverTime: string | null,
-  { capMs, nowMs }: { capMs: number; nowMs: number },
-): number {
+export function answeredMs(serverTime: string | null, { capMs, nowMs }: { capMs: number; nowMs: number }) {
   return Math.max(capMs, serverTime === null ? nowMs : Date.parse(serverTime) + dateStepMs);
 }
 

@@ -396,10 +396,7 @@ const nothingCopied: ReadonlyMap<string, JsonValue> = new Map();
  * Fields that `filledFrom` names and that the record lacks, has as null, or has equal to the other field; with that
  * one's value. Throws `TooDeepError`.
  */
-export function copiedFields(
-  record: JsonObject,
-  filledFrom: Entity['filledFrom'],
-): ReadonlyMap<string, JsonValue> {
+export function copiedFields(record: JsonObject, filledFrom: Entity['filledFrom']) {
   if (filledFrom.size === 0) return nothingCopied;
   const copied = new Map<string, JsonValue>();
   for (const [field, source] of filledFrom) {

@@ -35,10 +35,7 @@ export type RepairWork = (lease: Lease, run: RunId, onDone: (done: RepairedEntit
  * is called with the connector held: with null nothing is written. Throws where no run could begin, and what the work
  * throws, after the run has ended with it.
  */
-export async function runRepair(
-  options: RepairOptions,
-  prepare: () => Promise<RepairWork | null>,
-): Promise<RunReport | null> {
+export async function runRepair(options: RepairOptions, prepare: () => Promise<RepairWork | null>) {
   const { kind, sink, identity, tables, clock } = options;
   await using lease = await sink.acquire(identity);
   const work = await prepare();

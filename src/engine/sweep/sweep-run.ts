@@ -136,10 +136,7 @@ async function deletePassing(run: Run, judged: readonly JudgedEntity[]): Promise
 }
 
 /** True when there was any. */
-async function deleteBatches(
-  { tally, onEvent, signal }: Run,
-  next: () => Promise<readonly RowsOf[]>,
-): Promise<boolean> {
+async function deleteBatches({ tally, onEvent, signal }: Run, next: () => Promise<readonly RowsOf[]>) {
   for (let isChanged = false; ; isChanged = true) {
     const batch = await next();
     if (batch.length === 0) return isChanged;

@@ -307,11 +307,7 @@ export const listConnectors = endpoint({
   },
 });
 
-function wantedWorkspace(
-  state: ServiceState,
-  principal: Principal,
-  wanted: z.output<typeof query>,
-): Workspace {
+function wantedWorkspace(state: ServiceState, principal: Principal, wanted: z.output<typeof query>) {
   const id = wanted.workspace_id?.toLowerCase() ?? null;
   const name = wanted.workspace_name ?? wanted.customer_name ?? wanted.external_user_id ?? null;
   if (name !== null) {
@@ -563,10 +559,7 @@ function toOutcome(check: ProviderCheck, now: number) {
 }
 
 /** The type that a body names, with the rest of the body checked against it. Throws `ApiError` 404 or 422. */
-function definitionFor(
-  definitions: ApiParts['definitions'],
-  body: z.output<typeof newConnector>,
-): Definition {
+function definitionFor(definitions: ApiParts['definitions'], body: z.output<typeof newConnector>) {
   const definition = namedDefinition([...definitions.values()], body);
   checkCredentials(definition, body.credentials ?? null);
   checkRequestedEntities(definition, body.entities);

@@ -78,10 +78,7 @@ export function createConnectors(
     byId,
     credentials,
     /** In the order of their creation. */
-    list: (
-      organizationId: string,
-      filter: { readonly workspaceId?: string; readonly definition?: string },
-    ): readonly StoredConnector[] =>
+    list: (organizationId: string, filter: { readonly workspaceId?: string; readonly definition?: string }) =>
       ask<ConnectorRow>(
         `${select} WHERE organization_id = :organizationId
            AND (:workspaceId IS NULL OR workspace_id = :workspaceId) AND (:definition IS NULL OR definition = :definition)

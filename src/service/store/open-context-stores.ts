@@ -70,11 +70,7 @@ export interface CallAnswer {
  * rejects: what fails is an answer too. Resolves in bounded time, also where the provider does not listen to its
  * signal.
  */
-export async function answerCall(
-  connector: KeptConnector,
-  body: string,
-  signal: AbortSignal,
-): Promise<CallAnswer> {
+export async function answerCall(connector: KeptConnector, body: string, signal: AbortSignal) {
   try {
     const call = executeBody.parse(JSON.parse(body));
     const answer = await executeAction({ ...connector, stores, body: call, signal });
@@ -545,12 +541,7 @@ export function openContextStores(options: ContextStoresOptions) {
      * cannot be asked, that takes too long, or while the store is not ready (`context_store_not_ready`); 429 when too
      * many wait.
      */
-    async search(
-      connectorId: string,
-      entity: string,
-      params: JsonObject,
-      signal: AbortSignal,
-    ): Promise<SearchAnswer> {
+    async search(connectorId: string, entity: string, params: JsonObject, signal: AbortSignal) {
       const store = stores.get(connectorId);
       if (store === undefined) throw notReady();
       return await searchStore(processes, store, { entity, params, signal });

@@ -133,11 +133,7 @@ const runsLookedAt = 20;
  * From the file, read only, in one state. Empty where there is none, or nothing in it yet. Rejects with `SyncError`
  * where it cannot be read, and where its records are of another `origin`: then it is unusable.
  */
-export async function readStoreLedger(
-  file: string,
-  definition: Definition,
-  origin: string,
-): Promise<StoreLedger> {
+export async function readStoreLedger(file: string, definition: Definition, origin: string) {
   if (!isSinkThere(file)) return emptyLedger;
   await using db = readSqliteSink(file);
   return await db.read(async (tx) => await readIn(tx, definition, origin));

@@ -99,11 +99,7 @@ export function openApiCaller(options: ApiCallerOptions) {
     throw failure;
   };
 
-  const sent = async <T>(
-    call: ApiCall<T> | StreamCall<T>,
-    request: HttpRequest,
-    signal: AbortSignal,
-  ): Promise<WireAnswer | Received<T>> => {
+  const sent = async <T>(call: ApiCall<T> | StreamCall<T>, request: HttpRequest, signal: AbortSignal) => {
     try {
       if ('read' in call) return await transport.send(request, signal);
       const answer = await transport.open(request, signal);
@@ -144,11 +140,6 @@ export function openApiCaller(options: ApiCallerOptions) {
     });
 }
 
-/** A 2xx answer whose body was read by `receive`. */
-interface Received<T> extends Omit<WireAnswer, 'body'> {
-  readonly value: T;
-}
-
 /** The reader of a body failed by itself; `cause` is what it threw. The service has no part in that. */
 class ReceiverError extends Error {
   override readonly name = 'ReceiverError';
@@ -158,11 +149,7 @@ class ReceiverError extends Error {
  * Lets `receive` read the body of an answer at its own pace. Throws the connection's error where that ended the
  * reading, whatever `receive` made of it, and `ReceiverError` for anything else. The body is closed in any case.
  */
-async function received<T>(
-  stream: WireStream,
-  call: StreamCall<T>,
-  signal: AbortSignal,
-): Promise<Received<T>> {
+async function received<T>(stream: WireStream, call: StreamCall<T>, signal: AbortSignal) {
   let wireBytes = 0;
   const cut: unknown[] = [];
 

@@ -143,10 +143,7 @@ export function failuresOf(facts: CallFacts, refusal: Refusal) {
     advice: string | null,
     rule: RetryRule | null = null,
   ): CallFailure => new CallFailure(new SyncError(say(advice), { code, recovery, context }), rule);
-  const throttle = (
-    advice = 'come back later or lower requestsPerSecond',
-    because: string | null = null,
-  ): CallFailure =>
+  const throttle = (advice = 'come back later or lower requestsPerSecond', because: string | null = null) =>
     new CallFailure(new ThrottledError(say(advice), waitMs ?? longThrottleMs, { context, because }), {
       reason: 'throttle',
       most: Infinity,

@@ -101,12 +101,7 @@ export function openApiClient(options: ApiClientOptions) {
   const call = openApiCaller({ ...common, tokens });
   const catalogBudget = openBudget(api.lookups);
   const lookUps = openLookUps(api.lookups.cacheForMs, clock);
-  const lookUp = async <T>(
-    key: string,
-    what: ApiCall<T>,
-    unknown: string,
-    signal: AbortSignal,
-  ): Promise<T> => {
+  const lookUp = async <T>(key: string, what: ApiCall<T>, unknown: string, signal: AbortSignal) => {
     // Aborted when the client closes, not when the first caller aborts.
     const ask = (): Promise<T> => call(what, catalogBudget, onEvent, closing.signal);
     try {

@@ -75,11 +75,7 @@ export function openApiSource(client: ApiClient, options: ApiSourceOptions): Con
     onExchange,
   });
 
-  const send = async <T>(
-    call: ApiCall<T> | StreamCall<T>,
-    isRoot: boolean,
-    signal: AbortSignal,
-  ): Promise<T> => {
+  const send = async <T>(call: ApiCall<T> | StreamCall<T>, isRoot: boolean, signal: AbortSignal) => {
     try {
       const value = await client.call(call, budget, onEvent, signal);
       presence.answered();
@@ -566,11 +562,7 @@ const longestEnvelope = 64 * 1024;
  * The same chunks, unless all of them are an answer about the call instead of a file: the execute envelope, or where
  * the service names no file, the body of an error. JSON may well be a file. Throws `CallFailure` FILE_INVALID.
  */
-async function* refuseEnvelope(
-  chunks: AsyncIterable<Uint8Array>,
-  isNamed: boolean,
-  facts: CallFacts,
-): AsyncGenerator<Uint8Array> {
+async function* refuseEnvelope(chunks: AsyncIterable<Uint8Array>, isNamed: boolean, facts: CallFacts) {
   const held: Uint8Array[] = [];
   let length = 0;
   let isHeld = true;

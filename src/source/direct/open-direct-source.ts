@@ -101,12 +101,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
   /** The check is no call for records: it is not counted against `maxCalls`. */
   const checkBudget = openCallBudget({ concurrency: 1, requestsPerSecond: 5, clock, maxThrottleWaitMs });
 
-  const call = async <T>(
-    facts: CallFacts,
-    ask: () => Promise<T>,
-    signal: AbortSignal,
-    isLong = false,
-  ): Promise<T> =>
+  const call = async <T>(facts: CallFacts, ask: () => Promise<T>, signal: AbortSignal, isLong = false) =>
     await callWithRetries({
       facts,
       isLong,
