@@ -6,7 +6,7 @@ import { redisContents } from '../support/redis-contents.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { textOf } from '../../src/sample/sample-values.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import { jsonAnswer } from '../support/upstream/answer.ts';
+import { jsonAnswer } from '../support/upstream/fake-server.ts';
 import { bentBody, instead, onPath } from '../support/upstream/faults.ts';
 import { startRedis } from '../support/redis.ts';
 import { startCli } from '../support/run-cli.ts';

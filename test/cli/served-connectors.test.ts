@@ -7,7 +7,7 @@ import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 import { textIn } from '../support/service/api-client.ts';
 import { object } from '../support/service/served-api.ts';
 import { testCredentials } from '../support/sync-once.ts';
-import { mailchimpFaults } from '../support/upstream/mailchimp/mailchimp-errors.ts';
+import { mailchimpFaults } from '../support/upstream/mailchimp.ts';
 import { opened, serveWorlds } from '../support/upstream/served-world.ts';
 import { mailchimpWorld } from '../support/upstream/upstream-world.ts';
 

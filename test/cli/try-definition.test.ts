@@ -7,7 +7,7 @@ import { textOf } from '../../src/sample/sample-values.ts';
 import { openCliWorld } from '../support/cli-world.ts';
 import { it } from '../support/it.ts';
 import { callCli, type CliResult } from '../support/run-cli.ts';
-import { jsonAnswer } from '../support/upstream/answer.ts';
+import { jsonAnswer } from '../support/upstream/fake-server.ts';
 import { openDirectWorld } from '../support/upstream/direct-world.ts';
 import { bentBody, instead, onPath } from '../support/upstream/faults.ts';
 import { deskWorld, mailchimpWorld } from '../support/upstream/upstream-world.ts';

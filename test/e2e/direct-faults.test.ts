@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { jsonAnswer } from '../support/upstream/answer.ts';
+import { jsonAnswer } from '../support/upstream/fake-server.ts';
 import { edgePage, instead, onPath } from '../support/upstream/faults.ts';
 import { openDirectWorld, worldRows } from '../support/upstream/direct-world.ts';
 import { mailchimpWorld } from '../support/upstream/upstream-world.ts';

@@ -7,8 +7,7 @@ import { jsonLines } from '../support/run-cli.ts';
 import { differencesFrom, noDifferences } from '../support/sample-sinks.ts';
 import { openDirectWorld, worldRows, type DirectWorld } from '../support/upstream/direct-world.ts';
 import { bentBody, instead } from '../support/upstream/faults.ts';
-import { notionError } from '../support/upstream/notion/notion-errors.ts';
-import type { FakeNotion } from '../support/upstream/notion/fake-notion.ts';
+import { type FakeNotion, notionError } from '../support/upstream/notion.ts';
 import { opened, serveWorlds, throughApi } from '../support/upstream/served-world.ts';
 import { notionWorld } from '../support/upstream/upstream-world.ts';
 

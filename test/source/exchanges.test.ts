@@ -7,7 +7,7 @@ import { textOf } from '../../src/sample/sample-values.ts';
 import { apiError, success } from '../support/hostile/replies.ts';
 import { openTestSource } from '../support/source/open-test-source.ts';
 import { entityName } from '../support/source/test-definition.ts';
-import { jsonAnswer } from '../support/upstream/answer.ts';
+import { jsonAnswer } from '../support/upstream/fake-server.ts';
 import { instead, onPath } from '../support/upstream/faults.ts';
 import { deskWorld } from '../support/upstream/upstream-world.ts';
 

@@ -6,9 +6,8 @@ import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import { recorded } from '../support/recorded-records.ts';
 import { builtInDefinition, sampleSeed } from '../support/sample-service.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
-import { type FakeMailchimp, startFakeMailchimp } from '../support/upstream/mailchimp/fake-mailchimp.ts';
-import { mailchimpRoutes } from '../support/upstream/mailchimp/mailchimp-routes.ts';
-import { type FakeNotion, notionVersion, startFakeNotion } from '../support/upstream/notion/fake-notion.ts';
+import { type FakeMailchimp, mailchimpRoutes, startFakeMailchimp } from '../support/upstream/mailchimp.ts';
+import { type FakeNotion, notionVersion, startFakeNotion } from '../support/upstream/notion.ts';
 import { addKinds, type Kinds } from '../support/value-kinds.ts';
 
 type Shape = Readonly<Record<string, string>>;
@@ -40,8 +39,8 @@ let notion: FakeNotion;
 beforeAll(async () => {
   const sample = (definitionName: string) =>
     createSampleAccount({ definitionName, seed: sampleSeed, size: 'small' });
-  mailchimp = await startFakeMailchimp({ account: sample('email-marketing') });
-  notion = await startFakeNotion({ account: sample('workspace-notes') });
+  mailchimp = await startFakeMailchimp(sample('email-marketing'));
+  notion = await startFakeNotion(sample('workspace-notes'));
   open.push(mailchimp, notion);
 });
 afterAll(async () => {

@@ -1,145 +1,160 @@
-import { isFullBlock, isFullComment, isFullDataSource, isFullPage, isFullUser } from '@notionhq/client';
+import { Client, collectPaginatedAPI, LogLevel } from '@notionhq/client';
+import { createRequire } from 'node:module';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
+import type { Params } from '../../src/core/records.ts';
 import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import { textOf } from '../../src/sample/sample-values.ts';
+import { sampleSeed } from '../support/sample-service.ts';
 import { sampleTruth, type TruthRecord } from '../support/sample-truth.ts';
-import { type FakeMailchimp, startFakeMailchimp } from '../support/upstream/mailchimp/fake-mailchimp.ts';
-import {
-  getFromMailchimp,
-  officialMailchimp,
-  type OfficialMailchimp,
-  walkMailchimp,
-} from '../support/upstream/mailchimp/official-mailchimp.ts';
-import { type FakeNotion, startFakeNotion } from '../support/upstream/notion/fake-notion.ts';
-import { getFromNotion, officialNotion, walkNotion } from '../support/upstream/notion/official-notion.ts';
-import { builtInDefinition, sampleSeed } from '../support/sample-service.ts';
+import { type FakeMailchimp, mailchimpRoutes, startFakeMailchimp } from '../support/upstream/mailchimp.ts';
+import { type FakeNotion, notionVersion, startFakeNotion } from '../support/upstream/notion.ts';
 
-const entitiesOf = (definition: string): readonly string[] => [
-  ...builtInDefinition(definition).entities.keys(),
-];
-
-/** Records by the listing that they stand in, whatever the order of the listings. */
-function byListing(
-  records: Iterable<TruthRecord>,
-  names: readonly string[],
-): ReadonlyMap<string, JsonObject[]> {
-  const found = new Map<string, JsonObject[]>();
-  for (const { record, params } of records) {
-    const listing = JSON.stringify(names.map((name) => params[name] ?? null));
-    found.set(listing, [...(found.get(listing) ?? []), record]);
+/** The records of each listing of the truth. */
+function listingsOf(truth: Iterable<TruthRecord>, names: readonly string[]) {
+  const listings = new Map<string, { readonly params: Params; readonly records: JsonObject[] }>();
+  for (const { record, params } of truth) {
+    const own = Object.fromEntries(Object.entries(params).filter(([name]) => names.includes(name)));
+    const listing = listings.get(JSON.stringify(own)) ?? { params: own, records: [] };
+    listings.set(JSON.stringify(own), listing);
+    listing.records.push(record);
   }
-  return found;
+  expect(listings.size).toBeGreaterThan(0);
+  return [...listings.values()];
 }
+
+const sampleOf = (definitionName: string) =>
+  createSampleAccount({ definitionName, seed: sampleSeed, size: 'tiny' });
+
+type Calls = Readonly<Record<string, (...args: readonly (string | JsonObject)[]) => Promise<JsonObject>>>;
+/** Mailchimp's own client, of which there are no types. */
+type Mailchimp = Readonly<Record<'ping' | 'root' | 'lists' | 'campaigns' | 'automations' | 'reports', Calls>>;
+
+/** Calls of the client that list an entity, and get one record of it. */
+const calls: Readonly<Record<string, readonly [keyof Mailchimp, string, string?]>> = {
+  lists: ['lists', 'getAllLists', 'getList'],
+  campaigns: ['campaigns', 'list', 'get'],
+  automations: ['automations', 'list', 'get'],
+  reports: ['reports', 'getAllCampaignReports', 'getCampaignReport'],
+  list_members: ['lists', 'getListMembersInfo', 'getListMember'],
+  tags: ['lists', 'tagSearch'],
+  interest_categories: ['lists', 'getListInterestCategories', 'getInterestCategory'],
+  interests: ['lists', 'listInterestCategoryInterests', 'getInterestCategoryInterest'],
+  segments: ['lists', 'getListSegments', 'getSegment'],
+  segment_members: ['lists', 'getSegmentMembersList'],
+  email_activity: ['reports', 'getEmailActivityForCampaign'],
+  unsubscribes: ['reports', 'getUnsubscribedListForCampaign'],
+};
 
 describe('the official client of Mailchimp', () => {
   let fake: FakeMailchimp;
-  let client: OfficialMailchimp;
-
+  const clientWith = (apiKey: string): Mailchimp => {
+    const load = createRequire(import.meta.url);
+    const Api = load('@mailchimp/mailchimp_marketing/src/ApiClient') as new () => Mailchimp & {
+      setConfig(config: object): void;
+    };
+    const client = new Api();
+    // Without a `server`: it would be put into the address.
+    client.setConfig({ apiKey });
+    return Object.assign(client, { basePath: fake.baseUrl });
+  };
   beforeAll(async () => {
-    const account = createSampleAccount({
-      definitionName: 'email-marketing',
-      seed: sampleSeed,
-      size: 'tiny',
-    });
-    fake = await startFakeMailchimp({ account });
-    client = officialMailchimp(fake.baseUrl, fake.apiKey);
+    fake = await startFakeMailchimp(sampleOf('email-marketing'));
   });
   afterAll(() => fake[Symbol.asyncDispose]());
 
-  it.each(entitiesOf('email-marketing'))('reads the %s of the account, in pages of 4', async (entity) => {
+  it.each(mailchimpRoutes)('reads the $entity in pages of 4, and gets each by its id', async (route) => {
+    const [group, list, get] = calls[route.entity] ?? ['lists', ''];
+    const client = clientWith(fake.apiKey)[group];
     const names = ['list_id', 'campaign_id', 'segment_id', 'interest_category_id'];
-    const truth = byListing(sampleTruth(fake.account, entity), names);
-    const read = byListing(await walkMailchimp(client, entity, 4), names);
-    expect(read).toEqual(truth);
-    expect(read.size).toBeGreaterThan(0);
+    for (const { params, records } of listingsOf(sampleTruth(fake.account, route.entity), names)) {
+      const ids = Object.values(params).map(textOf);
+      const read: JsonObject[] = [];
+      for (let total = 1; read.length < total;) {
+        const page = route.entity === 'tags' ? {} : { count: 4, offset: read.length };
+        const answer = (await client[list]?.(...ids, page)) ?? {};
+        const found = answer[route.array] as readonly JsonObject[];
+        expect(found.length).toBeGreaterThan(0);
+        read.push(...found);
+        total = Number(answer['total_items']);
+      }
+      expect(read).toEqual(records);
+      for (const record of get === undefined ? [] : records) {
+        expect(await client[get ?? '']?.(...ids, textOf(record['id']))).toEqual(record);
+      }
+    }
   });
 
-  it.each(entitiesOf('email-marketing'))(
-    'gets each of the %s by its id, where there is a call for it',
+  it('finds its account, and gets status 401 for a wrong key and 404 for a list that does not exist', async () => {
+    const client = clientWith(fake.apiKey);
+    expect(await client.root['getRoot']?.()).toMatchObject({ account_id: fake.accountId });
+    await expect(client.lists['getList']?.('none')).rejects.toMatchObject({ status: 404 });
+    await expect(clientWith('wrong-us1').ping['get']?.()).rejects.toMatchObject({ status: 401 });
+  });
+});
+
+describe('the official client of Notion', () => {
+  let fake: FakeNotion;
+  const clientWith = (auth: string): Client =>
+    // Every refusal would be a line on the screen.
+    new Client({
+      auth,
+      baseUrl: fake.origin,
+      notionVersion,
+      retry: false,
+      logLevel: LogLevel.ERROR,
+    });
+  beforeAll(async () => {
+    fake = await startFakeNotion(sampleOf('workspace-notes'));
+  });
+  afterAll(() => fake[Symbol.asyncDispose]());
+
+  it.each(['users', 'pages', 'data_sources', 'blocks', 'comments'])(
+    'reads the %s of the workspace in pages of 7, and gets each by its id',
     async (entity) => {
-      for (const one of sampleTruth(fake.account, entity)) {
-        const got = getFromMailchimp(client, entity, one);
-        if (got === null) return;
-        expect(await got).toEqual(one.record);
+      const client = clientWith(fake.token);
+      const search = (value: 'page' | 'data_source') =>
+        collectPaginatedAPI(client.search, { filter: { property: 'object', value }, page_size: 7 });
+      for (const { params, records } of listingsOf(sampleTruth(fake.account, entity), ['block_id'])) {
+        const below = { block_id: textOf(params['block_id']), page_size: 7 };
+        const ways: Readonly<Record<string, () => Promise<readonly object[]>>> = {
+          users: () => collectPaginatedAPI(client.users.list, { page_size: 7 }),
+          pages: () => search('page'),
+          data_sources: () => search('data_source'),
+          blocks: () => collectPaginatedAPI(client.blocks.children.list, below),
+          comments: () => collectPaginatedAPI(client.comments.list, below),
+        };
+        const read = ((await ways[entity]?.()) ?? []) as readonly JsonObject[];
+        // A synced copy shows the blocks of its original: they belong to that.
+        const isOwn = ({ parent }: JsonObject): boolean =>
+          entity !== 'blocks' || Object.values(parent ?? {}).includes(below.block_id);
+        expect(read.filter(isOwn)).toEqual(records);
+      }
+      for (const { record } of sampleTruth(fake.account, entity)) {
+        const id = textOf(record['id']);
+        const { request_id: _ofRequest, ...got } = (await one(client, entity, id)) as JsonObject;
+        expect(got).toEqual(record);
       }
     },
   );
 
-  it('gets status 401 for a wrong key, and 404 for a list that does not exist', async () => {
-    const stranger = officialMailchimp(fake.baseUrl, `${'0'.repeat(32)}-us1`);
-    await expect(stranger.ping['get']?.call(stranger.ping)).rejects.toMatchObject({ status: 401 });
-    await expect(client.lists['getList']?.call(client.lists, 'nothing', {})).rejects.toMatchObject({
-      status: 404,
-      response: { body: { title: 'Resource Not Found', status: 404 } },
-    });
-  });
-
-  it('finds out which account the key belongs to', async () => {
-    expect(
-      await client.root['getRoot']?.call(client.root, { fields: ['account_id', 'account_name'] }),
-    ).toEqual({
-      account_id: fake.accountId,
-      account_name: fake.accountName,
-    });
+  it('finds its workspace, and gets an error that names what is wrong with its token, cursor and id', async () => {
+    const client = clientWith(fake.token);
+    expect(await client.users.me({})).toMatchObject({ bot: { workspace_id: fake.workspaceId } });
+    await expect(clientWith('ntn_wrong').users.me({})).rejects.toMatchObject({ code: 'unauthorized' });
+    const id = '00000000-0000-4000-8000-000000000000';
+    await expect(client.search({ start_cursor: id })).rejects.toMatchObject({ code: 'validation_error' });
+    await expect(client.pages.retrieve({ page_id: id })).rejects.toMatchObject({ code: 'object_not_found' });
   });
 });
 
-const whole: Readonly<Record<string, (record: never) => boolean>> = {
-  users: isFullUser,
-  pages: isFullPage,
-  data_sources: isFullDataSource,
-  blocks: isFullBlock,
-  comments: isFullComment,
-};
-
-describe('the official client of Notion', () => {
-  let fake: FakeNotion;
-  let client: ReturnType<typeof officialNotion>;
-
-  beforeAll(async () => {
-    const account = createSampleAccount({
-      definitionName: 'workspace-notes',
-      seed: sampleSeed,
-      size: 'tiny',
-    });
-    fake = await startFakeNotion({ account });
-    client = officialNotion(fake.origin, fake.token);
-  });
-  afterAll(() => fake[Symbol.asyncDispose]());
-
-  it.each(entitiesOf('workspace-notes'))('reads the %s of the workspace, in pages of 7', async (entity) => {
-    const truth = byListing(sampleTruth(fake.account, entity), ['block_id']);
-    const read = byListing(await walkNotion(client, entity, 3), ['block_id']);
-    expect(read).toEqual(truth);
-    expect(read.size).toBeGreaterThan(0);
-    // The client's own test for a record that is more than an id.
-    const isWhole = whole[entity] ?? (() => false);
-    expect([...read.values()].flat().filter((record) => !isWhole(record as never))).toEqual([]);
-  });
-
-  it.each(entitiesOf('workspace-notes'))('gets each of the %s by its id', async (entity) => {
-    for (const { record } of sampleTruth(fake.account, entity)) {
-      expect(await getFromNotion(client, entity, textOf(record['id']))).toEqual(record);
-    }
-  });
-
-  it('gets an error that names what is wrong with its token, its cursor and its id', async () => {
-    const stranger = officialNotion(fake.origin, 'ntn_wrong');
-    await expect(stranger.users.me({})).rejects.toMatchObject({ status: 401, code: 'unauthorized' });
-    await expect(client.users.list({ start_cursor: 'made-up' })).rejects.toMatchObject({
-      status: 400,
-      code: 'validation_error',
-      message: expect.stringContaining('start_cursor provided is invalid') as unknown,
-    });
-    const page_id = '00000000-0000-4000-8000-000000000000';
-    await expect(client.pages.retrieve({ page_id })).rejects.toMatchObject({
-      status: 404,
-      code: 'object_not_found',
-    });
-  });
-
-  it('finds out which workspace the token belongs to', async () => {
-    expect(await client.users.me({})).toMatchObject({ type: 'bot', bot: { workspace_id: fake.workspaceId } });
-  });
-});
+function one(client: Client, entity: string, id: string): Promise<object> | undefined {
+  const ways: Readonly<Record<string, () => Promise<object>>> = {
+    users: () => client.users.retrieve({ user_id: id }),
+    pages: () => client.pages.retrieve({ page_id: id }),
+    data_sources: () => client.dataSources.retrieve({ data_source_id: id }),
+    blocks: () => client.blocks.retrieve({ block_id: id }),
+    comments: () => client.comments.retrieve({ comment_id: id }),
+  };
+  return ways[entity]?.();
+}

@@ -13,14 +13,14 @@ import { buildRequest } from '../../src/upstream/ask-upstream.ts';
 import { choosePage, translatePaging, nextLinkOf } from '../../src/upstream/translate-paging.ts';
 import { valueAt } from '../../src/upstream/answers.ts';
 import { entityName } from '../support/source/test-definition.ts';
-import { AnswerInstead, type Answer } from '../support/upstream/answer.ts';
-import { deskLists } from '../support/upstream/made-up/desk-lists.ts';
+import { AnswerInstead, type Answer } from '../support/upstream/fake-server.ts';
 import {
   deskEntities,
+  type DeskEntity,
+  deskLists,
   deskRows,
   openDeskCursors,
-  type DeskEntity,
-} from '../support/upstream/made-up/desk-rows.ts';
+} from '../support/upstream/desk.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isLong, repeats, startSeed } from '../support/trials.ts';
 

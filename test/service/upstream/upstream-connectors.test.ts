@@ -7,7 +7,7 @@ import { tokenFor, apiClient, textIn } from '../../support/service/api-client.ts
 import { type Answer, objects } from '../../support/service/served-api.ts';
 import { testCredentials } from '../../support/sync-once.ts';
 import { bentBody, onPath } from '../../support/upstream/faults.ts';
-import { mailchimpFaults } from '../../support/upstream/mailchimp/mailchimp-errors.ts';
+import { mailchimpFaults } from '../../support/upstream/mailchimp.ts';
 import {
   connectorsPath,
   firstCredentials,

@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import {
   cutBody,
-  type Effect,
   errorInside200,
   gzipBomb,
   edgePage,
@@ -9,8 +8,9 @@ import {
   redirectTo,
 } from '../../support/upstream/faults.ts';
 import { text } from '../../support/hostile/replies.ts';
-import { mailchimpFaults } from '../../support/upstream/mailchimp/mailchimp-errors.ts';
-import { notionFaults } from '../../support/upstream/notion/notion-errors.ts';
+import type { Effect } from '../../support/upstream/fake-server.ts';
+import { mailchimpFaults } from '../../support/upstream/mailchimp.ts';
+import { notionFaults } from '../../support/upstream/notion.ts';
 import { opened, refusalOf, serveWorlds } from '../../support/upstream/served-world.ts';
 import { mailchimpWorld, notionWorld } from '../../support/upstream/upstream-world.ts';
 

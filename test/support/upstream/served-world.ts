@@ -1,34 +1,20 @@
 import { onTestFinished } from 'vitest';
 import { type SampleServiceOptions, serveSamples } from '../../../src/sample/sample-service.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
-import type { Service } from '../../../src/service/start-service.ts';
-import { apiClient, type ApiClient, textIn, tokenFor } from '../service/api-client.ts';
+import { apiClient, textIn, tokenFor } from '../service/api-client.ts';
 import { type Answer, object } from '../service/served-api.ts';
 import { testCredentials } from '../sync-once.ts';
-import type { FakeServer } from './fake-server.ts';
 import type { UpstreamWorld } from './upstream-world.ts';
 
-/** `serve` in front of made-up third parties, and a client of it. */
-export interface ServedWorld {
-  readonly service: Service;
-  readonly client: ApiClient;
-  readonly token: string;
-  readonly failures: readonly unknown[];
-  /** The answer to the creation of a connector. */
-  create(world: UpstreamWorld<FakeServer>, credentials: JsonObject): Promise<Answer>;
-  /**
-   * The id of a connector that is created with these credentials; the first ones of the world unless others are given.
-   */
-  connect(world: UpstreamWorld<FakeServer>, credentials?: JsonObject): Promise<string>;
-  execute(id: string, body: JsonObject): Promise<Answer>;
-}
+export type ServedWorld = Awaited<ReturnType<typeof serveWorlds>>;
 
 export const connectorsPath = '/api/v1/integrations/connectors';
 
+/** `serve` in front of made-up third parties, and a client of it. */
 export async function serveWorlds(
-  worlds: readonly UpstreamWorld<FakeServer>[],
+  worlds: readonly UpstreamWorld[],
   options: Partial<SampleServiceOptions> = {},
-): Promise<ServedWorld> {
+) {
   const failures: unknown[] = [];
   const service = await serveSamples({
     port: 0,
@@ -44,7 +30,8 @@ export async function serveWorlds(
   onTestFinished(() => service.close());
   const token = await tokenFor(service.url, testCredentials);
   const client = apiClient(service.url, token);
-  const create: ServedWorld['create'] = (world, credentials) =>
+  /** The answer to the creation of a connector. */
+  const create = (world: UpstreamWorld, credentials: JsonObject): Promise<Answer> =>
     client.post(connectorsPath, {
       workspace_name: 'default',
       connector_type: world.definition.name,
@@ -56,16 +43,17 @@ export async function serveWorlds(
     token,
     failures,
     create,
-    async connect(world, credentials = firstCredentials(world)) {
+    /** The id of a connector that is created with these credentials. */
+    async connect(world: UpstreamWorld, credentials = firstCredentials(world)) {
       const { status, body } = await create(world, credentials);
       if (status !== 200) throw new Error(`expected a connector, got ${status} ${JSON.stringify(body)}`);
       return textIn(body, 'id');
     },
-    execute: (id, body) => client.post(`${connectorsPath}/${id}/execute`, body),
+    execute: (id: string, body: JsonObject) => client.post(`${connectorsPath}/${id}/execute`, body),
   };
 }
 
-export function firstCredentials(world: UpstreamWorld<FakeServer>): JsonObject {
+export function firstCredentials(world: UpstreamWorld): JsonObject {
   return object([...world.credentials.values()][0]);
 }
 
