@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import {
+  keyedService,
   describedService,
   hostedAnswers,
   type DescribedOptions,
 } from '../support/described/described-service.ts';
-import { keyedService } from '../support/described/keyed-service.ts';
 import { jsonLines } from '../support/run-cli.ts';
 
 interface Item {

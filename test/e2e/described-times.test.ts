@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { describedService, hostedAnswers } from '../support/described/described-service.ts';
-import { keyedService } from '../support/described/keyed-service.ts';
+import { keyedService, describedService, hostedAnswers } from '../support/described/described-service.ts';
 import type { ReceivedRequest } from '../support/third-party/start-third-party.ts';
 
 const things = (list: string): string => `{ things: { list: ${list} } }`;

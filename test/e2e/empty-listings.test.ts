@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import type { DescribedService } from '../support/described/described-service.ts';
-import { keyedService } from '../support/described/keyed-service.ts';
+import { keyedService, type DescribedService } from '../support/described/described-service.ts';
 import { jsonLines } from '../support/run-cli.ts';
 
 const service = async (members: (group: number) => unknown): Promise<DescribedService> =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { keyedService } from '../support/described/keyed-service.ts';
+import { keyedService } from '../support/described/described-service.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 
 const ids = (count: number): { readonly id: string }[] =>

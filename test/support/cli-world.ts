@@ -1,14 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { revisingAccount, type RevisingAccount } from './revising-account.ts';
 import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
 import { serveSamples } from './serve-samples.ts';
 import { cliSecret } from './cli-config.ts';
+import { newFolder, openProgram } from './program.ts';
 import { sampleSinkOf, type SampleSinkType } from './sample-sinks.ts';
-import type { Service } from '../../src/service/start-service.ts';
-import { callCli, jsonLines, type CliResult } from './run-cli.ts';
 
 export interface CliWorldOptions {
   readonly sink?: SampleSinkType;
@@ -26,33 +23,14 @@ export interface CliWorldOptions {
   readonly isIndexed?: boolean;
 }
 
-/** A local service whose accounts can be moved from revision to revision, a config for it, and the program. */
-export interface CliWorld extends AsyncDisposable {
-  readonly folder: string;
-  readonly config: string;
-  readonly env: Readonly<Record<string, string>>;
-  readonly service: Service;
-  readonly newsletter: RevisingAccount;
-  readonly wiki: RevisingAccount;
-  moveTo(revision: number): void;
-  cli(...args: readonly string[]): Promise<CliResult>;
-  /** The lines of standard output as JSON, of a command that must end with 0. */
-  json(...args: readonly string[]): Promise<readonly Record<string, unknown>[]>;
-}
+export type CliWorld = Awaited<ReturnType<typeof openCliWorld>>;
 
 export const cliWorldSeed = 5;
 
-export async function openCliWorld(options: CliWorldOptions = {}): Promise<CliWorld> {
-  const {
-    sink = 'sqlite',
-    size = 'tiny',
-    latencyMs = 0,
-    wrap = (account) => account,
-    settings = '',
-    redisUrl,
-    isIndexed = false,
-  } = options;
-  const folder = mkdtempSync(join(tmpdir(), 'cli-'));
+/** A local service whose accounts can be moved from revision to revision, a config for it, and the program. */
+export async function openCliWorld(options: CliWorldOptions = {}) {
+  const { sink = 'sqlite', size = 'tiny', latencyMs = 0, wrap, settings = '', redisUrl } = options;
+  const folder = newFolder();
   const sinkSettings = options.sinkSettings ?? (await settingsOf(sink, folder));
   const account = (definitionName: string): RevisingAccount =>
     revisingAccount({ definitionName, seed: cliWorldSeed, size });
@@ -64,15 +42,19 @@ export async function openCliWorld(options: CliWorldOptions = {}): Promise<CliWo
     clientSecret: cliSecret,
     definitions: loadDefinitions([builtInDefinitionsFolder]),
     latencyMs,
-    ...(isIndexed ? { data: join(folder, 'serve') } : {}),
+    ...(options.isIndexed === true ? { data: join(folder, 'serve') } : {}),
     accounts: [
-      { ...served, connectorId: 'c-news', definitionName: 'email-marketing', account: newsletter, wrap },
+      {
+        ...served,
+        connectorId: 'c-news',
+        definitionName: 'email-marketing',
+        account: newsletter,
+        ...(wrap === undefined ? {} : { wrap }),
+      },
       { ...served, connectorId: 'c-wiki', definitionName: 'workspace-notes', account: wiki },
     ],
   });
-  const config = join(folder, 'sync.yaml');
-  writeFileSync(
-    config,
+  const program = openProgram(
     `api: { baseUrl: "${service.url}", clientId: local, clientSecret: "\${SECRET}" }
 sinks: { main: ${sinkSettings} }
 connectors:
@@ -87,30 +69,20 @@ ${settings}  wiki:
     sink: main
     rateLimit: { requestsPerSecond: 1000 }
 ${redisUrl === undefined ? '' : `redis: { url: "${redisUrl}" }\n`}`,
+    { env: { SECRET: cliSecret }, folder },
   );
-  const env = { SECRET: cliSecret };
-  const cli = (...args: readonly string[]): Promise<CliResult> =>
-    callCli([...args, '--config', config], { cwd: folder, env });
   return {
-    folder,
-    config,
-    env,
+    ...program,
     service,
     newsletter,
     wiki,
-    moveTo: (revision) => {
+    moveTo: (revision: number) => {
       newsletter.moveTo(revision);
       wiki.moveTo(revision);
     },
-    cli,
-    json: async (...args) => {
-      const result = await cli(...args, '--json');
-      if (result.code !== 0) throw new Error(`ended with ${result.code}: ${result.stdout}${result.stderr}`);
-      return jsonLines(result);
-    },
     [Symbol.asyncDispose]: async () => {
       await service.close();
-      rmSync(folder, { recursive: true, force: true });
+      await program[Symbol.asyncDispose]();
     },
   };
 }

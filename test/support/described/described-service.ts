@@ -1,32 +1,14 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { JsonValue } from '../../../src/core/json.ts';
 import { findDefinitions } from '../../../src/definitions/load-definitions.ts';
 import { formatProblem } from '../../../src/core/problems.ts';
-import type { Definition } from '../../../src/definitions/definition.ts';
-import type { Row } from '../expected-rows.ts';
-import { callCli, jsonLines, type CliResult } from '../run-cli.ts';
+import { newFolder, openProgram } from '../program.ts';
 import { sqliteRows } from '../stored-rows.ts';
 import { startThirdParty, type ReceivedRequest, type Reply } from '../third-party/start-third-party.ts';
 
-export interface DescribedService {
-  readonly origin: string;
-  /** In order of arrival. */
-  readonly requests: readonly ReceivedRequest[];
-  readonly folder: string;
-  readonly definition: Definition;
-  cli(...args: readonly string[]): Promise<CliResult>;
-  /** The report of a sync that must end with 0. */
-  sync(...args: readonly string[]): Promise<Record<string, unknown>>;
-  /** The rows of an entity's table by key. */
-  rows(entity: string): ReadonlyMap<string, Row>;
-  /** What the program has written, but for the config. */
-  files(): readonly string[];
-  /** Writes the config again, with other credentials. */
-  signIn(credentials: Readonly<Record<string, string>>): void;
-}
+export type DescribedService = Awaited<ReturnType<typeof describedService>>;
 
 export interface DescribedOptions {
   /** `entities`, `credentials` and `upstream` of a definition, as YAML; `$ORIGIN` stands for the service. */
@@ -38,28 +20,34 @@ export interface DescribedOptions {
   readonly settings?: string;
 }
 
-/** A service on this machine, a definition that describes it, and a connector `mine` that reads it into SQLite. */
-export async function describedService(options: DescribedOptions): Promise<DescribedService> {
-  const { respond, settings = '' } = options;
-  const server = await startThirdParty(respond);
-  const folder = mkdtempSync(path.join(tmpdir(), 'described-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const definitions = path.join(folder, 'definitions');
-  const text = `name: described
+/** Writes the definition `described` into a new folder, which goes with the test. */
+export function describedFolder(definition: string, origin: string): string {
+  const folder = newFolder();
+  mkdirSync(path.join(folder, 'definitions'));
+  writeFileSync(
+    path.join(folder, 'definitions', 'described.yaml'),
+    `name: described
 title: Described
 id: 3f2a6c8e-5b7d-4e1f-9a0c-2d4e6f8a1b3c
 rateLimit: { requestsPerSecond: 1000, concurrency: 4 }
-${options.definition.replaceAll('$ORIGIN', server.origin)}`;
-  mkdirSync(definitions);
-  writeFileSync(path.join(definitions, 'described.yaml'), text);
-  const { definitions: found, problems } = findDefinitions([definitions]);
+${definition.replaceAll('$ORIGIN', origin)}`,
+  );
+  return folder;
+}
+
+/** A service on this machine, a definition that describes it, and a connector `mine` that reads it into SQLite. */
+export async function describedService(options: DescribedOptions) {
+  const { respond, settings = '' } = options;
+  const server = await startThirdParty(respond);
+  const folder = describedFolder(options.definition, server.origin);
+  const { definitions: found, problems } = findDefinitions([path.join(folder, 'definitions')]);
   const definition = found.get('described');
   if (definition === undefined) throw new Error(problems.map(formatProblem).join('\n'));
-  const signIn = (credentials: DescribedOptions['credentials']): void => {
+  /** Writes the config, with these credentials. */
+  const signIn = (credentials: DescribedOptions['credentials']) => {
     const origin = credentials === undefined ? 'id: c-1' : `credentials: ${JSON.stringify(credentials)}`;
     const api = `api: { baseUrl: ${server.origin}, clientId: me, clientSecret: "\${SECRET}" }\n`;
-    writeFileSync(
-      path.join(folder, 'sync.yaml'),
+    return openProgram(
       `definitions: [./definitions]
 allowUpstreamHosts: ['127.0.0.1:${server.port}', 'localhost:${server.port}']
 ${credentials === undefined ? api : ''}sinks: { main: { type: sqlite, path: ./main.db, durability: normal } }
@@ -69,37 +57,65 @@ connectors:
     ${origin}
     sink: main
 ${settings}`,
-      { mode: 0o600 },
+      { env: { SECRET: 'hush' }, folder },
     );
   };
-  signIn(options.credentials);
-  const cli = (...args: readonly string[]): Promise<CliResult> =>
-    callCli([...args, '--config', path.join(folder, 'sync.yaml')], { cwd: folder, env: { SECRET: 'hush' } });
+  const { cli, json, [Symbol.asyncDispose]: remove } = signIn(options.credentials);
+  onTestFinished(remove);
   return {
     origin: server.origin,
+    /** In order of arrival. */
     requests: server.requests,
     folder,
     definition,
     cli,
-    signIn,
-    async sync(...args) {
-      const result = await cli('sync', ...args, '--json');
-      if (result.code !== 0) throw new Error(`ended with ${result.code}: ${result.stdout}${result.stderr}`);
-      const ended = jsonLines(result).find(({ kind }) => kind === 'run-report');
+    signIn: (credentials: DescribedOptions['credentials']): void => void signIn(credentials),
+    /** The report of a sync that must end with 0. */
+    async sync(...args: readonly string[]): Promise<Record<string, unknown>> {
+      const ended = (await json('sync', ...args)).find(({ kind }) => kind === 'run-report');
+      if (ended === undefined) throw new Error('no report');
       // `as`: the program's own report.
-      if (ended !== undefined) return ended['report'] as Record<string, unknown>;
-      throw new Error(`no report: ${result.stdout}`);
+      return ended['report'] as Record<string, unknown>;
     },
+    /** What the program has written, but for the config. */
     files: () =>
       readdirSync(folder)
         .filter((name) => name.startsWith('main.db'))
         .map((name) => readFileSync(path.join(folder, name), 'latin1')),
-    rows(entity) {
+    /** The rows of an entity's table by key. */
+    rows(entity: string) {
       const table = [...definition.entities.values()].find(({ name }) => name === entity)?.table;
       if (table === undefined) throw new Error(`no entity ${entity}`);
       return sqliteRows(path.join(folder, 'main.db'), 'mine', table);
     },
   };
+}
+
+interface KeyedOptions extends Pick<DescribedOptions, 'settings' | 'respond'> {
+  /** `entities` of the definition, as YAML. */
+  readonly entities: string;
+  /** `upstream.entities`, as YAML on one line. */
+  readonly requests: string;
+}
+
+/** A service with one account, which a key opens. `respond` answers what is asked beside the account. */
+export async function keyedService({ entities, requests, respond, ...more }: KeyedOptions) {
+  return await describedService({
+    definition: `
+credentials: [{ title: Key, fields: { api_key: {} } }]
+${entities}
+upstream:
+  baseUrl: $ORIGIN
+  auth: { Key: { kind: bearer, token: { field: api_key } } }
+  check: { path: /me, identity: id }
+  limits: { concurrency: 4, requestsPerSecond: 1000, timeoutMs: 5000, maxBodyBytes: 1048576 }
+  message: [error]
+  entities: ${requests}
+`,
+    credentials: { api_key: 'k' },
+    respond: (request, index) => (request.path === '/me' ? { body: { id: 'a' } } : respond(request, index)),
+    ...more,
+  });
 }
 
 /** What an API answers besides: a token, the connector, and each execute with what `result` makes of its request. */
@@ -118,15 +134,12 @@ export function hostedAnswers(
       const request = JSON.parse(body) as Parameters<typeof result>[0];
       return { body: { status: 'success', ...result(request) } };
     }
+    const source_definition_id = '3f2a6c8e-5b7d-4e1f-9a0c-2d4e6f8a1b3c';
     return {
       body: {
         id: 'c-1',
         name: 'Mine',
-        source_template: {
-          id: 's',
-          name: 'Described',
-          source_definition_id: '3f2a6c8e-5b7d-4e1f-9a0c-2d4e6f8a1b3c',
-        },
+        source_template: { id: 's', name: 'Described', source_definition_id },
       },
     };
   };

@@ -1,6 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { JsonObject } from '../../../src/core/json.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../../src/definitions/load-definitions.ts';
@@ -9,7 +7,7 @@ import { listingOf, type SampleAccount, type SampleSize } from '../../../src/sam
 import { ApiError } from '../../../src/service/api-error.ts';
 import { openHistory } from '../../../src/sinks/registry.ts';
 import { cliSecret } from '../cli-config.ts';
-import { callCli } from '../run-cli.ts';
+import { openProgram } from '../program.ts';
 import { serveSamples } from '../serve-samples.ts';
 
 /** What a service may write anywhere, and what a page must show as text. */
@@ -30,7 +28,6 @@ interface WorldOptions {
 
 /** A config whose connectors are in all states, and what they have stored. */
 export async function openStatusWorld({ size = 'tiny', runs = 2, outside = script }: WorldOptions = {}) {
-  const folder = mkdtempSync(join(tmpdir(), 'status-'));
   /** From the second round on, services misbehave. */
   let round = 1;
   const sample = (definitionName: string): SampleAccount =>
@@ -95,11 +92,9 @@ export async function openStatusWorld({ size = 'tiny', runs = 2, outside = scrip
       }),
     ],
   });
-  const config = join(folder, 'sync.yaml');
   const connector = (name: string, id: string, definition = mail, more = ''): string =>
     `  ${name}: { definition: ${definition}, id: ${id}, sink: main, rateLimit: { requestsPerSecond: 1000 }${more} }\n`;
-  writeFileSync(
-    config,
+  const program = openProgram(
     `api: { baseUrl: "${service.url}", clientId: local, clientSecret: "${cliSecret}" }
 redis: { url: "${noRedis}" }
 sinks:
@@ -111,7 +106,7 @@ publish:
   lake: { type: files, directory: ./lake, format: parquet, connectors: [newsletter] }
 `,
   );
-  const cli = (...args: readonly string[]) => callCli([...args, '--config', config], { cwd: folder });
+  const { folder, config, cli } = program;
   const synced = ['newsletter', 'team-notes', 'members', 'leads', 'crm', 'archive'];
   await cli('sync', ...synced);
   round = 2;
@@ -132,7 +127,7 @@ publish:
     },
     [Symbol.asyncDispose]: async () => {
       await service.close();
-      rmSync(folder, { recursive: true, force: true });
+      await program[Symbol.asyncDispose]();
     },
   };
 }

@@ -1,35 +1,13 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
 import { PassThrough } from 'node:stream';
 import { runCommandLine } from '../../../src/cli/run-command-line.ts';
 import type { Output } from '../../../src/cli/output/terminal.ts';
-import { callCli, type CliResult } from '../run-cli.ts';
+import { describedFolder } from '../described/described-service.ts';
+import { openProgram } from '../program.ts';
+import { callCli } from '../run-cli.ts';
 import { app, signInDefinition, startSignInProvider, type SignInProvider } from './sign-in-provider.ts';
-
-/** A command inside this process that waits for a person. */
-export interface WaitingCli {
-  readonly input: PassThrough;
-  /** What standard error holds up to this text, once it has appeared; rejects when the command ends without it. */
-  readonly until: (text: string) => Promise<string>;
-  readonly result: Promise<CliResult>;
-}
-
-export interface SignInWorld {
-  readonly provider: SignInProvider;
-  readonly folder: string;
-  readonly cli: (...args: readonly string[]) => Promise<CliResult>;
-  /** In an environment without the app's secret. */
-  readonly cliWithoutSecret: (...args: readonly string[]) => Promise<CliResult>;
-  readonly start: (...args: readonly string[]) => WaitingCli;
-  /** Signs in as a person does, with a browser that agrees. */
-  readonly signIn: () => Promise<CliResult>;
-  /** Writes the config again, with another client id. */
-  readonly useApp: (id: string) => void;
-  /** What the program has written, by file, and the mode of each. */
-  readonly files: () => ReadonlyMap<string, { readonly text: string; readonly mode: number }>;
-}
 
 interface WorldOptions {
   readonly sink?: string;
@@ -38,25 +16,17 @@ interface WorldOptions {
   readonly provider?: SignInProvider;
 }
 
+export type SignInWorld = Awaited<ReturnType<typeof signInWorld>>;
+
 /** A made-up service, and a connector `crm` that reads it once a person has signed in. */
-export async function signInWorld(options: WorldOptions = {}): Promise<SignInWorld> {
+export async function signInWorld(options: WorldOptions = {}) {
   const provider = options.provider ?? (await startSignInProvider());
-  const folder = mkdtempSync(path.join(tmpdir(), 'sign-in-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  mkdirSync(path.join(folder, 'definitions'));
   const text = options.definition?.(signInDefinition) ?? signInDefinition;
-  writeFileSync(
-    path.join(folder, 'definitions', 'described.yaml'),
-    `name: described
-title: Described
-id: 3f2a6c8e-5b7d-4e1f-9a0c-2d4e6f8a1b3c
-rateLimit: { requestsPerSecond: 1000, concurrency: 2 }
-${text.replaceAll('$ORIGIN', provider.origin)}`,
-  );
-  const { client_id, client_secret: secret } = app;
-  const useApp = (id: string): void =>
-    writeFileSync(
-      path.join(folder, 'sync.yaml'),
+  const folder = describedFolder(text, provider.origin);
+  const env = { SECRET: app.client_secret };
+  /** Writes the config, with this client id. */
+  const useApp = (id: string) =>
+    openProgram(
       `definitions: [./definitions]
 allowUpstreamHosts: ['127.0.0.1:${provider.port}']
 ${options.signIns === undefined ? '' : `signIns: ${options.signIns}`}
@@ -64,24 +34,27 @@ sinks: { main: ${options.sink ?? '{ type: sqlite, path: ./data/main.db, durabili
 connectors:
   crm: { definition: described, credentials: { client_id: ${id}, client_secret: "\${SECRET}" }, sink: main }
 `,
-      { mode: 0o600 },
+      { env, folder },
     );
-  useApp(client_id);
-  const env = { SECRET: secret };
-  const given = (args: readonly string[]) => [...args, '--config', path.join(folder, 'sync.yaml')];
-  const start = (...args: readonly string[]): WaitingCli => startWaiting(given(args), folder, env);
+  const { cli, config, [Symbol.asyncDispose]: remove } = useApp(app.client_id);
+  onTestFinished(remove);
+  const start = (...args: readonly string[]) => startWaiting([...args, '--config', config], folder, env);
   return {
     provider,
     folder,
-    cli: (...args) => callCli(given(args), { cwd: folder, env }),
-    cliWithoutSecret: (...args) => callCli(given(args), { cwd: folder, env: {} }),
+    cli,
+    /** In an environment without the app's secret. */
+    cliWithoutSecret: (...args: readonly string[]) =>
+      callCli([...args, '--config', config], { cwd: folder, env: {} }),
     start,
-    useApp,
+    useApp: (id: string): void => void useApp(id),
+    /** Signs in as a person does, with a browser that agrees. */
     signIn: async () => {
       const running = start('login', 'crm');
       await agree(await shownAddress(running));
       return await running.result;
     },
+    /** What the program has written, by file, and the mode of each. */
     files: () =>
       new Map(
         readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -95,11 +68,10 @@ connectors:
   };
 }
 
-function startWaiting(
-  args: readonly string[],
-  cwd: string,
-  env: Readonly<Record<string, string>>,
-): WaitingCli {
+export type WaitingCli = ReturnType<typeof startWaiting>;
+
+/** A command inside this process that waits for a person. */
+function startWaiting(args: readonly string[], cwd: string, env: Readonly<Record<string, string>>) {
   const output = { stdout: '', stderr: '' };
   const watchers = new Set<() => void>();
   const capture = (name: 'stdout' | 'stderr'): Output => ({
@@ -110,31 +82,24 @@ function startWaiting(
     on: () => undefined,
   });
   const input = new PassThrough();
-  const result = runCommandLine({
-    args,
-    env,
-    cwd,
-    stdin: () => input,
-    stdout: capture('stdout'),
-    stderr: capture('stderr'),
-  }).then((code) => ({ code, ...output }));
-  return {
-    input,
-    until: (text) =>
-      new Promise((resolve, reject) => {
-        const watch = (): void => {
-          if (!output.stderr.includes(text)) return;
-          watchers.delete(watch);
-          resolve(output.stderr);
-        };
-        watchers.add(watch);
-        watch();
-        void result.then(() =>
-          reject(new Error(`ended without "${text}": ${output.stdout}${output.stderr}`)),
-        );
-      }),
-    result,
-  };
+  const [stdout, stderr] = [capture('stdout'), capture('stderr')];
+  const result = runCommandLine({ args, env, cwd, stdin: () => input, stdout, stderr }).then((code) => ({
+    code,
+    ...output,
+  }));
+  /** What standard error holds up to this text, once it has appeared; rejects when the command ends without it. */
+  const until = (text: string): Promise<string> =>
+    new Promise((resolve, reject) => {
+      const watch = (): void => {
+        if (!output.stderr.includes(text)) return;
+        watchers.delete(watch);
+        resolve(output.stderr);
+      };
+      watchers.add(watch);
+      watch();
+      void result.then(() => reject(new Error(`ended without "${text}": ${output.stdout}${output.stderr}`)));
+    });
+  return { input, until, result };
 }
 
 /** The address that the program asks a person to open. */
