@@ -3,9 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { JsonObject } from '../../src/core/json.ts';
-import type { SinkOptions } from '../../src/sinks/sink-access.ts';
-import type { RunReport } from '../../src/sinks/run-report.ts';
-import { startHostileServer, type HostileServer } from './hostile-server.ts';
+import { startHostileServer } from './hostile-server.ts';
 import type { HostileCall, Reply } from './hostile/exchange.ts';
 import { apiError, success, text } from './hostile/replies.ts';
 import { instantClock } from './instant-clock.ts';
@@ -23,24 +21,7 @@ export interface LibraryFile {
   readonly record?: JsonObject;
 }
 
-/**
- * A library of one folder and one document on a server of its own, whose attachments the test puts there and takes
- * away.
- */
-export interface FileWorld extends AsyncDisposable {
-  readonly folder: string;
-  /** Where the files land. */
-  readonly directory: string;
-  readonly sink: SinkOptions;
-  readonly server: HostileServer;
-  readonly files: Map<string, LibraryFile>;
-  /** Reads everything again, so that what changed is seen whatever its times say. */
-  readonly sync: (more?: Partial<SyncOnce>) => Promise<RunReport>;
-  /** Attachment ids in the order in which their downloads were asked for. */
-  readonly asked: () => readonly string[];
-  /** What lies in the attachments' folder: name -> text. */
-  readonly stored: () => Readonly<Record<string, string>>;
-}
+export type FileWorld = Awaited<ReturnType<typeof openFileWorld>>;
 
 export const library = builtInDefinition('document-library');
 
@@ -48,7 +29,11 @@ export interface FileWorldOptions {
   readonly sink?: SampleSinkType;
 }
 
-export async function openFileWorld({ sink = 'sqlite' }: FileWorldOptions = {}): Promise<FileWorld> {
+/**
+ * A library of one folder and one document on a server of its own, whose attachments the test puts there and takes
+ * away.
+ */
+export async function openFileWorld({ sink = 'sqlite' }: FileWorldOptions = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'files-'));
   const directory = join(folder, 'files');
   const files = new Map<string, LibraryFile>();
@@ -67,15 +52,19 @@ export async function openFileWorld({ sink = 'sqlite' }: FileWorldOptions = {}):
   };
   return {
     folder,
+    /** Where the files land. */
     directory,
     sink: sinkOptions,
     server,
     files,
-    sync: async (more = {}) => {
+    /** Reads everything again, so that what changed is seen whatever its times say. */
+    sync: async (more: Partial<SyncOnce> = {}) => {
       const { run = { isFull: true }, ...rest } = more;
       return await syncOnce({ ...options, clock: instantClock(), run, ...rest });
     },
+    /** Attachment ids in the order in which their downloads were asked for. */
     asked: () => server.calls.flatMap(({ action, params }) => (action === 'download' ? [idIn(params)] : [])),
+    /** What lies in the attachments' folder: name -> text. */
     stored: () => {
       const place = join(directory, 'library', 'attachments');
       return Object.fromEntries(

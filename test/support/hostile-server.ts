@@ -32,27 +32,10 @@ export interface HostileChange {
   readonly body: JsonObject;
 }
 
-export interface HostileServer extends AsyncDisposable {
-  readonly baseUrl: string;
-  /** Every execute, in order of arrival. */
-  readonly calls: readonly HostileCall[];
-  /** Every request of any kind as `METHOD path`. */
-  readonly requests: readonly string[];
-  readonly tokensIssued: () => number;
-  /** Workspaces that scoped tokens were given for, in order. */
-  readonly scopedTo: readonly string[];
-  /** From now on the tokens issued so far (the scoped ones alone) are answered with 401. */
-  expireTokens(kind?: 'scoped'): void;
-  /** From now on every token is answered with 401. */
-  refuseAllTokens(): void;
-  /** Resolves when `count` executes have arrived. */
-  arrived(count: number): Promise<void>;
-  /** Sockets open at this moment. */
-  readonly openSockets: () => number;
-}
+export type HostileServer = Awaited<ReturnType<typeof startHostileServer>>;
 
 /** A Connector Execution API on port 0 that can fail in every way; see `hostile/` for the replies. */
-export async function startHostileServer(options: HostileServerOptions = {}): Promise<HostileServer> {
+export async function startHostileServer(options: HostileServerOptions = {}) {
   const calls: HostileCall[] = [];
   const requests: string[] = [];
   const { check, arrived } = countArrivals(calls);
@@ -162,19 +145,26 @@ export async function startHostileServer(options: HostileServerOptions = {}): Pr
 
   return {
     baseUrl: origin,
+    /** Every execute, in order of arrival. */
     calls,
+    /** Every request of any kind as `METHOD path`. */
     requests,
     tokensIssued: () => tokensIssued,
+    /** Workspaces that scoped tokens were given for, in order. */
     scopedTo,
-    expireTokens(kind) {
+    /** From now on the tokens issued so far (the scoped ones alone) are answered with 401. */
+    expireTokens(kind?: 'scoped') {
       for (const token of validTokens) {
         if (kind === undefined || token.startsWith(`${kind}-`)) validTokens.delete(token);
       }
     },
+    /** From now on every token is answered with 401. */
     refuseAllTokens() {
       refusesAll = true;
     },
+    /** Resolves when `count` executes have arrived. */
     arrived,
+    /** Sockets open at this moment. */
     openSockets,
     [Symbol.asyncDispose]: close,
   };

@@ -16,15 +16,10 @@ export function findPgbouncer(): string | null {
 /** It refuses to run as root. */
 const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : null;
 
-export interface Pgbouncer {
-  readonly port: number;
-  /** Has clients talk to the server at this port from their next transaction on; they stay connected. */
-  pointTo(serverPort: number): void;
-  stop(): Promise<void>;
-}
+export type Pgbouncer = Awaited<ReturnType<typeof startPgbouncer>>;
 
 /** A pooler in transaction mode in front of the server at this port of loopback, for user `sync`. */
-export async function startPgbouncer(program: string, serverPort: number): Promise<Pgbouncer> {
+export async function startPgbouncer(program: string, serverPort: number) {
   const folder = mkdtempSync(join(tmpdir(), 'connector-sync-pgbouncer-'));
   const port = await freePort();
   const file = join(folder, 'pgbouncer.ini');
@@ -53,7 +48,8 @@ export async function startPgbouncer(program: string, serverPort: number): Promi
   }
   return {
     port,
-    pointTo: (pointedTo) => {
+    /** Has clients talk to the server at this port from their next transaction on; they stay connected. */
+    pointTo: (pointedTo: number) => {
       writeFileSync(file, settings(pointedTo).join('\n'));
       child.kill('SIGHUP');
     },

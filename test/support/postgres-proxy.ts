@@ -10,22 +10,10 @@ export interface Passing {
   readonly fromServer: (bytes: Buffer) => number | Promise<number>;
 }
 
-export interface PostgresProxy {
-  readonly port: number;
-  /** From now on asked for every connection that is made; null: all passes. Those that are there are cut. */
-  rule(make: (() => Passing) | null): void;
-  /**
-   * Nothing passes from now on, but for what a rule that calls it still lets pass, and no end is notified: connections
-   * stay open.
-   */
-  vanish(): void;
-  /** What was open is cut, and new connections pass. */
-  comeBack(): void;
-  close(): void;
-}
+export type PostgresProxy = Awaited<ReturnType<typeof startPostgresProxy>>;
 
 /** Stands between a sink and the server at this port of loopback. */
-export async function startPostgresProxy(port: number): Promise<PostgresProxy> {
+export async function startPostgresProxy(port: number) {
   const sockets = new Set<Socket>();
   let make: (() => Passing) | null = null;
   let isDark = false;
@@ -67,11 +55,17 @@ export async function startPostgresProxy(port: number): Promise<PostgresProxy> {
   };
   return {
     port: address.port,
-    rule: (given) => {
+    /** From now on asked for every connection that is made; null: all passes. Those that are there are cut. */
+    rule: (given: (() => Passing) | null) => {
       make = given;
       cutAll();
     },
+    /**
+     * Nothing passes from now on, but for what a rule that calls it still lets pass, and no end is notified: connections
+     * stay open.
+     */
     vanish: () => void (isDark = true),
+    /** What was open is cut, and new connections pass. */
     comeBack: () => {
       isDark = false;
       make = null;

@@ -7,16 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { findRedisServer } from './ensure-redis-server.ts';
 
-export interface PrivateRedis extends AsyncDisposable {
-  readonly url: string;
-  readonly port: number;
-  /** Kills the server at once and leaves its files for a `restart`; idempotent. */
-  kill(): Promise<void>;
-  /** Starts it again on the same port, with what its append-only file holds. */
-  restart(): Promise<void>;
-  /** Kills the server at once and removes its files; idempotent. */
-  stop(): Promise<void>;
-}
+export type PrivateRedis = Awaited<ReturnType<typeof startRedis>>;
 
 export interface RedisOptions {
   readonly password?: string;
@@ -32,7 +23,7 @@ export interface RedisOptions {
  * A Redis of this test's own: a free port on loopback, nothing on disk that outlives it. Resolves when it accepts
  * connections.
  */
-export async function startRedis(options: RedisOptions = {}): Promise<PrivateRedis> {
+export async function startRedis(options: RedisOptions = {}) {
   const executable = findRedisServer();
   if (executable === null) {
     throw new Error(
@@ -74,11 +65,14 @@ export async function startRedis(options: RedisOptions = {}): Promise<PrivateRed
   return {
     url: `redis://${credentials}127.0.0.1:${port}`,
     port,
+    /** Kills the server at once and leaves its files for a `restart`; idempotent. */
     kill,
+    /** Starts it again on the same port, with what its append-only file holds. */
     restart: async () => {
       await kill();
       server = await start();
     },
+    /** Kills the server at once and removes its files; idempotent. */
     stop,
     [Symbol.asyncDispose]: stop,
   };

@@ -10,7 +10,6 @@ import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.
 import { sampleTruth } from './sample-truth.ts';
 import { serveSamples } from './serve-samples.ts';
 import { openHistory } from '../../src/sinks/registry.ts';
-import type { RunReport } from '../../src/sinks/run-report.ts';
 import { expectedRows, type Row } from './expected-rows.ts';
 import { builtInDefinition, sampleConnectors, sampleSeed } from './sample-service.ts';
 import { sampleSinkOf, type SampleSinkType } from './sample-sinks.ts';
@@ -21,30 +20,9 @@ const dayMs = 24 * 60 * 60 * 1000;
 /** Table name -> key -> row. */
 export type Rows = ReadonlyMap<string, ReadonlyMap<string, Row>>;
 
-/** A sample account that is moved from revision to revision, a service before it and a sink behind it. */
-export interface RevisionWorld extends AsyncDisposable {
-  readonly folder: string;
-  readonly url: string;
-  readonly definitionName: string;
-  moveTo(revision: number): void;
-  /** Called before every call is answered; what it throws is the answer. Null: nothing in the way. */
-  obstruct(obstacle: ((entity: string, params: Params) => void) | null): void;
-  /** One run of everything, as a person would make it. */
-  sync(run?: Partial<RunOptions>, options?: Partial<SyncOnce>): Promise<RunReport>;
-  /** What the account holds now, and, of what happened once and stays, has held. */
-  truth(): Rows;
-  /** The same of one entity alone, as it is now. */
-  truthOf(entity: string): ReadonlyMap<string, Row>;
-  /** In the trash: no longer listed, and `get` still returns it. */
-  isTrashed(entity: string, id: string): boolean;
-  /** What a reader of the sink finds, without what is deleted. */
-  stored(table: EntityTable): ReadonlyMap<string, Row>;
-  /** Calls since the last time this was asked, by entity. */
-  takeCalls(): ReadonlyMap<string, number>;
-  /** Rows of the ledger that seem to be gone and are not deleted yet: entity -> keys. */
-  pending(): Promise<ReadonlyMap<string, ReadonlySet<string>>>;
-}
+export type RevisionWorld = Awaited<ReturnType<typeof openRevisionWorld>>;
 
+/** A sample account that is moved from revision to revision, a service before it and a sink behind it. */
 export async function openRevisionWorld(options: {
   readonly definitionName: string;
   readonly sink: SampleSinkType;
@@ -53,7 +31,7 @@ export async function openRevisionWorld(options: {
   readonly entities?: readonly string[];
   /** Lies over the account: what else tests change about it. */
   readonly wrap?: (account: SampleAccount) => SampleAccount;
-}): Promise<RevisionWorld> {
+}) {
   const { definitionName, size = 'small', wrap = (account) => account } = options;
   const sink = await sampleSinkOf(options.sink);
   const definition = builtInDefinition(definitionName);
@@ -117,17 +95,19 @@ export async function openRevisionWorld(options: {
     folder,
     url: service.url,
     definitionName,
-    moveTo: (revision) => {
+    moveTo: (revision: number) => {
       revising.moveTo(revision);
       known = null;
       // Fields that change all the time are stored again after a day.
       laterMs += 25 * 60 * 60 * 1000;
       events();
     },
-    obstruct: (next) => {
+    /** Called before every call is answered; what it throws is the answer. Null: nothing in the way. */
+    obstruct: (next: ((entity: string, params: Params) => void) | null) => {
       obstacle = next;
     },
-    sync: (run = {}, more = {}) =>
+    /** One run of everything, as a person would make it. */
+    sync: (run: Partial<RunOptions> = {}, more: Partial<SyncOnce> = {}) =>
       syncOnce({
         baseUrl: service.url,
         definition,
@@ -143,18 +123,25 @@ export async function openRevisionWorld(options: {
         run,
         ...more,
       }),
+    /** What the account holds now, and, of what happened once and stays, has held. */
     truth,
-    truthOf: (entity) => expectedRows(entityNamed(definition, entity), sampleTruth(account, entity)).rows,
-    isTrashed: (entity, id) => {
+    /** The same of one entity alone, as it is now. */
+    truthOf: (entity: string) =>
+      expectedRows(entityNamed(definition, entity), sampleTruth(account, entity)).rows,
+    /** In the trash: no longer listed, and `get` still returns it. */
+    isTrashed: (entity: string, id: string) => {
       const param = idParams[entity];
       return param !== undefined && account.get(entity, { [param]: id })?.['in_trash'] === true;
     },
-    stored: (table) => sink.rows(folder, definitionName, table),
+    /** What a reader of the sink finds, without what is deleted. */
+    stored: (table: EntityTable) => sink.rows(folder, definitionName, table),
+    /** Calls since the last time this was asked, by entity. */
     takeCalls: () => {
       const taken = calls;
       calls = new Map();
       return taken;
     },
+    /** Rows of the ledger that seem to be gone and are not deleted yet: entity -> keys. */
     pending: async () => {
       await using history = await openHistory(sink.options(folder));
       const pending = new Map<string, Set<string>>();

@@ -3,11 +3,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import type { SampleSize } from '../../src/sample/sample-account.ts';
-import type { Service } from '../../src/service/start-service.ts';
 import { serveSamples } from './serve-samples.ts';
-import { startRedis, type PrivateRedis } from './redis.ts';
+import { startRedis } from './redis.ts';
 import { builtInDefinition, sampleSeed, storedByDefault } from './sample-service.ts';
-import { differencesFrom, sampleSinkOf, type Differences, type SampleSinkType } from './sample-sinks.ts';
+import { differencesFrom, sampleSinkOf, type SampleSinkType } from './sample-sinks.ts';
 import { testCredentials } from './sync-once.ts';
 import { isLong } from './trials.ts';
 
@@ -21,20 +20,7 @@ export interface ScheduledConnector {
   readonly sink?: string;
 }
 
-export interface ScheduledWorld extends AsyncDisposable {
-  readonly folder: string;
-  readonly config: string;
-  readonly redis: PrivateRedis;
-  readonly service: Service;
-  /** What every process of the world gets as its environment. */
-  readonly env: Readonly<Record<string, string>>;
-  /** List calls that reached a connector's account. */
-  calls(connector: string): number;
-  /** What the sink holds of a connector, held against its account. */
-  differences(connector: string): Differences;
-  /** What a statement on the ledger of the sink named `test` gives. */
-  ledger(sql: string): readonly unknown[];
-}
+export type ScheduledWorld = Awaited<ReturnType<typeof openScheduledWorld>>;
 
 /** What suites of workers run on that are about the worker more than about its sink. */
 export const scheduledSinks: readonly SampleSinkType[] = isLong ? ['sqlite', 'postgres'] : ['sqlite'];
@@ -54,7 +40,7 @@ export async function openScheduledWorld(options: {
   readonly boardToken?: string;
   /** What all sinks are; SQLite unless asked. */
   readonly sinkType?: SampleSinkType;
-}): Promise<ScheduledWorld> {
+}) {
   const { connectors, latencyMs = 5, concurrency = 4, sinkType = 'sqlite' } = options;
   const folder = mkdtempSync(path.join(tmpdir(), 'scheduled-'));
   const calls = new Map<string, number>();
@@ -106,13 +92,16 @@ export async function openScheduledWorld(options: {
     config,
     redis,
     service,
+    /** What every process of the world gets as its environment. */
     env: {
       TEST_SECRET: testCredentials.clientSecret,
       TEST_REDIS: redis.url,
       TEST_BOARD: options.boardToken ?? '',
     },
-    calls: (connector) => calls.get(connector) ?? 0,
-    differences: (connector) => {
+    /** List calls that reached a connector's account. */
+    calls: (connector: string) => calls.get(connector) ?? 0,
+    /** What the sink holds of a connector, held against its account. */
+    differences: (connector: string) => {
       const {
         definition = '',
         size = 'tiny',
@@ -122,7 +111,8 @@ export async function openScheduledWorld(options: {
         sampleSink.rows(folderOf(sink), connector, table),
       );
     },
-    ledger: (sql) => sampleSink.ledger(folderOf(), sql),
+    /** What a statement on the ledger of the sink named `test` gives. */
+    ledger: (sql: string) => sampleSink.ledger(folderOf(), sql),
     [Symbol.asyncDispose]: async () => {
       await service.close();
       await redis.stop();

@@ -1,42 +1,28 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { testProgram } from './ensure-built.ts';
-import type { ScheduledWorld } from './scheduled-world.ts';
 
 const script = testProgram('support/worker-process.mjs');
 
 /** A line of the worker's log. */
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string; readonly time: string };
 
-export interface WorkerProcess {
-  readonly pid: number;
-  readonly child: ChildProcess;
-  readonly lines: readonly LogLine[];
-  /** What it wrote that is no log line. */
-  readonly stray: readonly string[];
-  /**
-   * Resolves with the first line from this number on, past or to come, for which this holds; rejects when the process
-   * ends without one.
-   */
-  until(matches: (line: LogLine) => boolean, from?: number): Promise<LogLine>;
-  /** Resolves with code and signal when the process has ended and its output was read. */
-  readonly ended: Promise<{ readonly code: number | null; readonly signal: string | null }>;
-}
+export type WorkerProcess = ReturnType<typeof startWorkerProcess>;
 
 /**
  * A worker as `connector-sync worker` starts it, from the built program, with shorter times than its own where they are
  * given: locks of 15 s would make every test of a crash as long as that.
  */
 export function startWorkerProcess(
-  world: Pick<ScheduledWorld, 'config' | 'env'>,
+  world: { readonly config: string; readonly env: Readonly<Record<string, string>> },
   timings: Readonly<Record<string, number>> = {},
   options: {
     readonly listen?: { readonly host: string; readonly port: number };
     readonly concurrency?: number;
     readonly maxRuns?: number;
   } = {},
-): WorkerProcess {
+) {
   const child = spawn(process.execPath, [script, world.config, JSON.stringify({ timings, ...options })], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: process.env['PATH'] ?? '', ...world.env },
@@ -62,9 +48,15 @@ export function startWorkerProcess(
     pid: child.pid ?? 0,
     child,
     lines,
+    /** What it wrote that is no log line. */
     stray,
+    /** Resolves with code and signal when the process has ended and its output was read. */
     ended,
-    until: (matches, from = 0) => {
+    /**
+     * Resolves with the first line from this number on, past or to come, for which this holds; rejects when the process
+     * ends without one.
+     */
+    until: (matches: (line: LogLine) => boolean, from = 0): Promise<LogLine> => {
       const past = lines.slice(from).find(matches);
       if (past !== undefined) return Promise.resolve(past);
       return new Promise((resolve, reject) => {

@@ -26,17 +26,10 @@ export type TokenBend =
   /** Whatever is asked for, the first page comes. */
   | { readonly kind: 'ignores-paging' };
 
-export interface PagedRows {
-  /** The truth; tests may change it between calls. */
-  readonly rows: JsonObject[];
-  /** Answers one `list` call. */
-  readonly reply: (call: HostileCall) => Reply;
-  /** Pages served so far. */
-  readonly pages: () => number;
-}
+export type PagedRows = ReturnType<typeof pagedRows>;
 
 /** A service that pages over `rows` as they are at the time of each call: no snapshot, as the real ones. */
-export function pagedRows(initial: readonly JsonObject[], options: PagedRowsOptions): PagedRows {
+export function pagedRows(initial: readonly JsonObject[], options: PagedRowsOptions) {
   const rows = [...initial];
   let pages = 0;
   let expiredLeft = options.bend?.kind === 'expired' ? options.bend.times : 0;
@@ -72,9 +65,12 @@ export function pagedRows(initial: readonly JsonObject[], options: PagedRowsOpti
   };
 
   return {
+    /** The truth; tests may change it between calls. */
     rows,
+    /** Pages served so far. */
     pages: () => pages,
-    reply(call) {
+    /** Answers one `list` call. */
+    reply(call: HostileCall) {
       options.beforePage?.(rows, call, pages);
       pages += 1;
       return options.paging === 'offset' ? byOffset(call) : byToken(call);

@@ -8,15 +8,7 @@ export interface Arrival {
   readonly from: string;
 }
 
-export interface RecordingServer extends AsyncDisposable {
-  readonly url: string;
-  readonly arrivals: readonly Arrival[];
-  /** The highest number of concurrent calls. */
-  readonly most: () => number;
-  /** Resolves when the recorded calls satisfy the condition. */
-  until(isEnough: (arrivals: readonly Arrival[]) => boolean): Promise<void>;
-  readonly now: () => number;
-}
+export type RecordingServer = Awaited<ReturnType<typeof startRecordingServer>>;
 
 /**
  * A service behind a budget that records every call and its time. `GET /start` is answered when `processes` processes
@@ -25,7 +17,7 @@ export interface RecordingServer extends AsyncDisposable {
 export async function startRecordingServer(options: {
   readonly processes?: number;
   readonly answer?: (response: ServerResponse, arrival: Arrival, index: number) => void | Promise<void>;
-}): Promise<RecordingServer> {
+}) {
   const { processes = 1, answer = (response) => void response.end() } = options;
   const startedAt = performance.now();
   const now = (): number => performance.now() - startedAt;
@@ -54,11 +46,13 @@ export async function startRecordingServer(options: {
 
   return {
     url: origin,
-    arrivals,
+    arrivals: arrivals as readonly Arrival[],
+    /** The highest number of concurrent calls. */
     most: () => most,
     now,
-    until: (isEnough) =>
-      new Promise((resolve) => {
+    /** Resolves when the recorded calls satisfy the condition. */
+    until: (isEnough: (arrivals: readonly Arrival[]) => boolean) =>
+      new Promise<void>((resolve) => {
         const watch = (): void => {
           if (!isEnough(arrivals)) return;
           watchers.delete(watch);

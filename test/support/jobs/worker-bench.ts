@@ -5,7 +5,7 @@ import { isConnectorName, type ConnectorName, type EntityName, type RunId } from
 import { Secret } from '../../../src/core/secret.ts';
 import type { WorkerEvent } from '../../../src/core/events.ts';
 import type { AskedBackfill } from '../../../src/jobs/open-queue-set.ts';
-import { openQueues, type Queues } from '../../../src/jobs/open-queues.ts';
+import { openQueues } from '../../../src/jobs/open-queues.ts';
 import type {
   JobLog,
   LastRun,
@@ -18,7 +18,7 @@ import type {
 } from '../../../src/jobs/worker-context.ts';
 import { startWorker } from '../../../src/jobs/start-worker.ts';
 import type { Schedule, Settings } from '../../../src/settings/settings.ts';
-import { startRedis, type PrivateRedis, type RedisOptions } from '../redis.ts';
+import { startRedis, type RedisOptions } from '../redis.ts';
 
 export const password = 'pw-for-this-test-only';
 export const prefix = 'connector-sync';
@@ -80,25 +80,7 @@ export function runsOf(runConnector: RunConnector, runBackfill: RunBackfill = no
       : runBackfill(work.backfill, work.connector, request);
 }
 
-/** A private Redis with workers whose runs the test defines. */
-export interface WorkerBench extends AsyncDisposable {
-  readonly redis: PrivateRedis;
-  /** A separate client for the test. */
-  readonly client: Redis;
-  readonly syncs: Queue;
-  readonly ticks: Queue;
-  readonly queues: Queues;
-  readonly lines: readonly BenchLine[];
-  readonly events: readonly WorkerEvent[];
-  settings(schedules: Schedules): Pick<Settings, 'redis' | 'connectors'>;
-  start(
-    schedules: Schedules,
-    runConnector: RunConnector,
-    more?: Partial<WorkerOptions> & { readonly runBackfill?: RunBackfill },
-  ): Promise<RunningWorker>;
-  /** Resolves when that many matching events, past or future, have been observed. */
-  untilEvents(matches: (event: WorkerEvent) => boolean, count?: number): Promise<readonly WorkerEvent[]>;
-}
+export type WorkerBench = Awaited<ReturnType<typeof openWorkerBench>>;
 
 export type Schedules = Readonly<Record<string, Schedule | null>>;
 
@@ -111,7 +93,8 @@ export const shortTimings = {
   drainDelayS: 1,
 };
 
-export async function openWorkerBench(options: RedisOptions = {}): Promise<WorkerBench> {
+/** A private Redis with workers whose runs the test defines. */
+export async function openWorkerBench(options: RedisOptions = {}) {
   const redis = await startRedis({ password, ...options });
   const client = new Redis(redis.url, { maxRetriesPerRequest: null, retryStrategy: () => 100 });
   client.on('error', () => undefined);
@@ -130,6 +113,7 @@ export async function openWorkerBench(options: RedisOptions = {}): Promise<Worke
   const queues = await openQueues(settings({}));
   return {
     redis,
+    /** A separate client for the test. */
     client,
     syncs,
     ticks,
@@ -137,7 +121,11 @@ export async function openWorkerBench(options: RedisOptions = {}): Promise<Worke
     lines,
     events,
     settings,
-    async start(schedules, runConnector, { runBackfill, ...more } = {}) {
+    async start(
+      schedules: Schedules,
+      runConnector: RunConnector,
+      { runBackfill, ...more }: Partial<WorkerOptions> & { readonly runBackfill?: RunBackfill } = {},
+    ) {
       const worker = await startWorker({
         settings: settings(schedules),
         serves: () => true,
@@ -155,7 +143,8 @@ export async function openWorkerBench(options: RedisOptions = {}): Promise<Worke
       workers.push(worker);
       return worker;
     },
-    untilEvents(matches, count = 1) {
+    /** Resolves when that many matching events, past or future, have been observed. */
+    untilEvents(matches: (event: WorkerEvent) => boolean, count = 1): Promise<readonly WorkerEvent[]> {
       return new Promise((resolve) => {
         const watch = (): void => {
           const found = events.filter(matches);

@@ -1,18 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import type { SampleSize } from '../../../src/sample/sample-account.ts';
-import { openCliWorld, type CliWorld } from '../cli-world.ts';
+import { openCliWorld } from '../cli-world.ts';
 import { isLong, type triedSinks } from '../trials.ts';
-import { markedAccount, marked, maskWithout, openMarks, type Marks } from './marked-world.ts';
+import { markedAccount, marked, maskWithout, openMarks } from './marked-world.ts';
+
+export type ClearWorld = Awaited<ReturnType<typeof openClearWorld>>;
 
 /** A sink of what the marked account had before there was a mask: deleted rows, versions, lines, quarantine. */
-export interface ClearWorld extends AsyncDisposable {
-  readonly world: CliWorld;
-  readonly marks: Marks;
-  /** Gives the config its masks. */
-  mask(): void;
-}
-
 export async function openClearWorld(
   sink: (typeof triedSinks)[number],
   {
@@ -20,7 +15,7 @@ export async function openClearWorld(
     more = '',
     size = isLong ? { members: marked } : 'tiny',
   }: { readonly sinkSettings?: string; readonly more?: string; readonly size?: SampleSize } = {},
-): Promise<ClearWorld> {
+) {
   const marks = openMarks();
   const world = await openCliWorld({
     sink,
@@ -38,6 +33,7 @@ export async function openClearWorld(
   return {
     world,
     marks,
+    /** Gives the config its masks. */
     mask: () => {
       const config = readFileSync(world.config, 'utf8');
       writeFileSync(world.config, config.replace('  wiki:\n', `${maskWithout(null)}  wiki:\n`));

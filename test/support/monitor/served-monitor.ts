@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { startMonitor, type Monitor, type MonitorOptions } from '../../../src/monitor/start-monitor.ts';
+import { startMonitor, type MonitorOptions } from '../../../src/monitor/start-monitor.ts';
 
 export interface LoggedLine {
   readonly level: 'info' | 'warn' | 'error';
@@ -9,11 +9,7 @@ export interface LoggedLine {
   readonly message: string;
 }
 
-export interface ServedMonitor extends AsyncDisposable {
-  readonly monitor: Monitor;
-  readonly logged: readonly LoggedLine[];
-  get(path: string, request?: RawRequest): Promise<Answer>;
-}
+export type ServedMonitor = Awaited<ReturnType<typeof serveMonitor>>;
 
 export interface RawRequest {
   readonly method?: string;
@@ -28,7 +24,7 @@ export interface Answer {
 }
 
 /** A monitor on a free port, by default of a healthy worker. */
-export async function serveMonitor(options: Partial<MonitorOptions> = {}): Promise<ServedMonitor> {
+export async function serveMonitor(options: Partial<MonitorOptions> = {}) {
   const logged: LoggedLine[] = [];
   const line =
     (level: LoggedLine['level']) =>
@@ -48,7 +44,7 @@ export async function serveMonitor(options: Partial<MonitorOptions> = {}): Promi
   return {
     monitor,
     logged,
-    get: (path, request) => sendRaw(monitor.url, path, request),
+    get: (path: string, request?: RawRequest) => sendRaw(monitor.url, path, request),
     [Symbol.asyncDispose]: () => monitor[Symbol.asyncDispose](),
   };
 }

@@ -3,22 +3,15 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { ApiError } from '../../../src/service/api-error.ts';
 import { openCliWorld, type CliWorld, type CliWorldOptions } from '../cli-world.ts';
-import { startReceiver, type Receiver } from './receiver.ts';
+import { startReceiver } from './receiver.ts';
 
-export interface NotifyWorld extends AsyncDisposable {
-  readonly world: CliWorld;
-  readonly receiver: Receiver;
-  /** From now on the service refuses to list these entities of the newsletter. */
-  readonly refuse: (...entities: readonly string[]) => void;
-  /** One sync of the newsletter; gives its exit code and what it wrote. */
-  readonly sync: (...flags: readonly string[]) => ReturnType<CliWorld['cli']>;
-}
+export type NotifyWorld = Awaited<ReturnType<typeof openNotifyWorld>>;
 
 /** A service, a config whose `notify` leads to a receiver, and the program. `notify` has `URL` for the receiver's. */
 export async function openNotifyWorld(
   notify: string,
   { more = '', ...options }: CliWorldOptions & { readonly more?: string } = {},
-): Promise<NotifyWorld> {
+) {
   const receiver = await startReceiver();
   let refused: readonly string[] = [];
   const world = await openCliWorld({
@@ -39,10 +32,12 @@ export async function openNotifyWorld(
   return {
     world,
     receiver,
-    refuse: (...entities) => {
+    /** From now on the service refuses to list these entities of the newsletter. */
+    refuse: (...entities: readonly string[]) => {
       refused = entities;
     },
-    sync: async (...flags) => await world.cli('sync', 'newsletter', ...flags),
+    /** One sync of the newsletter; gives its exit code and what it wrote. */
+    sync: async (...flags: readonly string[]) => await world.cli('sync', 'newsletter', ...flags),
     [Symbol.asyncDispose]: async () => {
       await world[Symbol.asyncDispose]();
       await receiver[Symbol.asyncDispose]();

@@ -11,21 +11,10 @@ export interface Received {
 /** How the receiver answers: a status, or `cut`: it takes the message and closes the connection. */
 export type Answer = number | 'cut';
 
-export interface Receiver extends AsyncDisposable {
-  readonly url: string;
-  readonly host: string;
-  /** All that came, in the order of arrival. */
-  readonly received: readonly Received[];
-  /** The bodies of one path as JSON. */
-  bodies(path?: string): readonly Record<string, unknown>[];
-  /** From now on; by default 204. */
-  answer(how: (received: Received, index: number) => Answer): void;
-  /** Resolves when so many have arrived. */
-  arrived(count: number): Promise<void>;
-}
+export type Receiver = Awaited<ReturnType<typeof startReceiver>>;
 
 /** A receiver of webhooks on a free port. */
-export async function startReceiver(): Promise<Receiver> {
+export async function startReceiver() {
   const received: Received[] = [];
   let answerOf: (one: Received, index: number) => Answer = () => 204;
   const { check, arrived } = countArrivals(received);
@@ -44,14 +33,18 @@ export async function startReceiver(): Promise<Receiver> {
   return {
     url: origin,
     host,
+    /** All that came, in the order of arrival. */
     received,
-    bodies: (path) =>
+    /** The bodies of one path as JSON. */
+    bodies: (path?: string) =>
       received
         .filter((one) => path === undefined || one.path === path)
         .map(({ body }) => JSON.parse(body) as Record<string, unknown>),
-    answer: (how) => {
+    /** From now on; by default 204. */
+    answer: (how: (received: Received, index: number) => Answer) => {
       answerOf = how;
     },
+    /** Resolves when so many have arrived. */
     arrived,
     [Symbol.asyncDispose]: close,
   };

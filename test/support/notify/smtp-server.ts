@@ -13,19 +13,13 @@ export interface Mail {
   readonly data: string;
 }
 
-export interface SmtpServer extends AsyncDisposable {
-  readonly host: string;
-  readonly mails: readonly Mail[];
-  /** The reply to each message, by its index; `cut`: it is taken and the connection is closed. */
-  answer(how: (index: number) => string): void;
-  arrived(count: number): Promise<void>;
-}
+export type SmtpServer = Awaited<ReturnType<typeof startSmtpServer>>;
 
 /** The certificate of servers with TLS: self-made, so that a client has to be given it. */
 export const certificate = 'test/fixtures/tls/cert.pem';
 
 /** As much of an SMTP server (RFC 5321) as a client needs, on a free port, with AUTH PLAIN. */
-export async function startSmtpServer(tls: 'none' | 'starttls' | 'implicit' = 'none'): Promise<SmtpServer> {
+export async function startSmtpServer(tls: 'none' | 'starttls' | 'implicit' = 'none') {
   const secureContext = createSecureContext({
     key: readFileSync('test/fixtures/tls/key.pem'),
     cert: readFileSync(certificate),
@@ -98,7 +92,8 @@ export async function startSmtpServer(tls: 'none' | 'starttls' | 'implicit' = 'n
   return {
     host,
     mails,
-    answer: (how) => {
+    /** The reply to each message, by its index; `cut`: it is taken and the connection is closed. */
+    answer: (how: (index: number) => string) => {
       answerOf = how;
     },
     arrived,

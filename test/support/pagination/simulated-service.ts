@@ -42,21 +42,7 @@ export interface ServiceRules {
 export type Move =
   'append' | 'insert' | 'delete' | 'change' | 'bulk-change' | 'late-change' | 'move' | 'event' | 'late-event';
 
-export interface SimulatedService {
-  readonly rows: readonly SimulatedRow[];
-  /** Calls so far. */
-  readonly calls: () => number;
-  readonly nowMs: () => number;
-  /** What a `Date` would say now. */
-  readonly dateMs: () => number;
-  advance(ms: number): void;
-  setMoving(isMoving: boolean): void;
-  /** Changes rows, many of them within one second. */
-  burst(changes: number): void;
-  list(params: Params): SourcePage;
-  /** A time as the service shows it. */
-  shown(ms: number): number;
-}
+export type SimulatedService = ReturnType<typeof simulatedService>;
 
 /** As late as a change or an event may show after it happened. */
 export const longestDelayMs = 20_000;
@@ -74,7 +60,7 @@ export function simulatedService(
   random: () => number,
   rules: ServiceRules,
   options: { readonly rows: number },
-): SimulatedService {
+) {
   const int = (below: number): number => Math.floor(random() * below);
   const rows: SimulatedRow[] = [];
   let nowMs = Date.UTC(2026, 4, 1, 10);
@@ -265,17 +251,20 @@ export function simulatedService(
 
   return {
     rows,
+    /** Calls so far. */
     calls: () => calls,
     nowMs: () => nowMs,
+    /** What a `Date` would say now. */
     dateMs,
-    advance: (ms) => {
+    advance: (ms: number) => {
       nowMs += ms;
     },
-    setMoving: (moving) => {
+    setMoving: (moving: boolean) => {
       isMoving = moving;
       calmFrom = calls + movingCalls;
     },
-    burst: (changes) => {
+    /** Changes rows, many of them within one second. */
+    burst: (changes: number) => {
       for (let count = changes; count > 0; count -= 1) {
         nowMs += int(3) === 0 ? int(400) : 0;
         if (rules.eventFilter === undefined) change(rows[int(rows.length)]);
@@ -283,6 +272,7 @@ export function simulatedService(
       }
     },
     list,
+    /** A time as the service shows it. */
     shown,
   };
 }

@@ -138,17 +138,7 @@ export interface SealedWalk {
   readonly capMs: number;
 }
 
-/** A partition and its records, synced from a simulated service by the engine's own walking. */
-export interface SimulatedSync {
-  /** Row -> version; and of exploded elements `<row>/<element>`. */
-  readonly stored: ReadonlyMap<string, number>;
-  readonly watermarkMs: () => number | null;
-  /** Walks until it is sealed or set aside. `killShare`: how often a call is the last of its process. */
-  walk(options?: {
-    readonly killShare?: number;
-    readonly isFull?: boolean;
-  }): Promise<SealedWalk | Extract<WalkEnd, { kind: 'set-aside' }>>;
-}
+export type SimulatedSync = ReturnType<typeof simulatedSync>;
 
 /** Of one walk: one that is always killed before its first commit has no end. */
 const mostKills = 6;
@@ -156,11 +146,8 @@ const mostKills = 6;
 /** A process that was killed stored nothing more. */
 class Killed extends Error {}
 
-export function simulatedSync(
-  name: SimulatedEntity,
-  service: SimulatedService,
-  random: () => number,
-): SimulatedSync {
+/** A partition and its records, synced from a simulated service by the engine's own walking. */
+export function simulatedSync(name: SimulatedEntity, service: SimulatedService, random: () => number) {
   const walked = entityNamed(name);
   const stored = new Map<string, number>();
   let watermarkMs: number | null = null;
@@ -225,9 +212,14 @@ export function simulatedSync(
   }
 
   return {
+    /** Row -> version; and of exploded elements `<row>/<element>`. */
     stored,
     watermarkMs: () => watermarkMs,
-    walk: async ({ killShare = 0, isFull = false } = {}) => {
+    /** Walks until it is sealed or set aside. `killShare`: how often a call is the last of its process. */
+    walk: async ({
+      killShare = 0,
+      isFull = false,
+    }: { readonly killShare?: number; readonly isFull?: boolean } = {}) => {
       const mode: WalkMode =
         isFull || watermarkMs === null || walked.incremental === null ? 'full' : 'incremental';
       const met = new Set<string>();

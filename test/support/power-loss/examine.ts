@@ -16,15 +16,10 @@ export interface LeftBehind {
   readonly told: Told;
 }
 
-export interface Examined {
-  /** What breaks a promise; one line each. */
-  readonly faults: readonly string[];
-  /** Commits at the end that are not there. */
-  readonly rolledBack: number;
-}
+export type Examined = ReturnType<typeof examine>;
 
 /** Holds what a loss of power has left against what the sink promises, before any program has repaired it. */
-export function examine(left: LeftBehind): Examined {
+export function examine(left: LeftBehind) {
   const { contents, ledger, isDurable, commits, count, told } = left;
   const state = readLedger(contents, ledger);
   if (state.integrity !== 'ok') {
@@ -45,7 +40,9 @@ export function examine(left: LeftBehind): Examined {
     else faults.push(`${file.path} is not there as it was written`);
   }
   return {
+    /** What breaks a promise; one line each. */
     faults: [...faults, ...strayFiles(left, state)],
+    /** Commits at the end that are not there. */
     rolledBack: commits.newest(count) - (found ?? -1),
   };
 }

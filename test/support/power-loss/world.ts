@@ -14,7 +14,7 @@ import { differencesFrom, noDifferences, sampleSinks, type Differences } from '.
 import { syncOnce, testCredentials } from '../sync-once.ts';
 import { contentsAfter, writeContents } from './disk.ts';
 import { compileRecorder, readContents, recordSyncs } from './record-syncs.ts';
-import type { Contents, Recording } from './recording.ts';
+import type { Contents } from './recording.ts';
 import { laterMsPerRevision, type RecordedStep } from './recorded-steps.ts';
 
 /** Where the sinks of the tests keep what: paths below their folder. */
@@ -28,19 +28,7 @@ export interface SinkCase {
   readonly durability: SinkOptions['durability'];
 }
 
-/**
- * A small account that is served, processes that sync it and are recorded, and syncs that repair what a loss of power
- * has left.
- */
-export interface PowerLossWorld extends AsyncDisposable {
-  /**
-   * Runs the steps on a folder that holds `before`. Throws where the recording does not make the folder that they have
-   * left.
-   */
-  record(sink: SinkCase, steps: readonly RecordedStep[], before?: Contents): Promise<Recording>;
-  /** What the next two syncs make of what remains. `revision`: of the account that was being read. */
-  repair(sink: SinkCase, left: Contents, revision: number): Promise<Repaired>;
-}
+export type PowerLossWorld = Awaited<ReturnType<typeof openPowerLossWorld>>;
 
 export interface Repaired {
   readonly outcomes: readonly string[];
@@ -70,7 +58,11 @@ const eventTables = new Set(
     .flatMap(({ table, explodedTable }) => [table.entity, explodedTable?.entity]),
 );
 
-export async function openPowerLossWorld(): Promise<PowerLossWorld> {
+/**
+ * A small account that is served, processes that sync it and are recorded, and syncs that repair what a loss of power
+ * has left.
+ */
+export async function openPowerLossWorld() {
   const folder = realpathSync(mkdtempSync(path.join(tmpdir(), 'power-loss-')));
   const library = compileRecorder(folder);
   const account = revisingAccount(sample);
@@ -96,7 +88,15 @@ export async function openPowerLossWorld(): Promise<PowerLossWorld> {
   };
 
   return {
-    record: async ({ type, durability }, steps, before = new Map()) => {
+    /**
+     * Runs the steps on a folder that holds `before`. Throws where the recording does not make the folder that they have
+     * left.
+     */
+    record: async (
+      { type, durability }: SinkCase,
+      steps: readonly RecordedStep[],
+      before: Contents = new Map(),
+    ) => {
       const workFolder = mkdtempSync(path.join(folder, 'recorded-'));
       const recorded = path.join(workFolder, 'sink');
       writeContents(before, recorded);
@@ -117,7 +117,8 @@ export async function openPowerLossWorld(): Promise<PowerLossWorld> {
       }
       return recording;
     },
-    repair: async ({ type, durability }, left, revision) => {
+    /** What the next two syncs make of what remains. `revision`: of the account that was being read. */
+    repair: async ({ type, durability }: SinkCase, left: Contents, revision: number) => {
       const home = mkdtempSync(path.join(folder, 'repaired-'));
       writeContents(left, home);
       account.moveTo(revision);

@@ -8,17 +8,9 @@ import { addEntity, store, type StoredEntity, type StoredModel } from './stored-
 type TextRow = Readonly<Record<string, string | null>>;
 
 /** Targets in PostgreSQL, one for each folder of a test, and a client that looks at them. */
-interface Mart {
-  readonly server: () => PrivatePostgres;
-  readonly client: () => pg.Client;
-  readonly placeOf: (folder: string, deletes?: PostgresPlace['deletes']) => PostgresPlace;
-  readonly schemaOf: (folder: string) => string;
-  /** Values as texts. */
-  readonly ask: (sql: string) => Promise<readonly TextRow[]>;
-}
 
 /** To be called once in a test file: the client is there before its tests and gone after them. */
-export function useMart(): Mart {
+export function useMart() {
   let server: PrivatePostgres;
   let client: pg.Client;
   beforeAll(async () => {
@@ -36,13 +28,14 @@ export function useMart(): Mart {
     server: () => server,
     client: () => client,
     schemaOf,
-    placeOf: (folder, deletes = 'mark') => ({
-      type: 'postgres',
+    placeOf: (folder: string, deletes: PostgresPlace['deletes'] = 'mark') => ({
+      type: 'postgres' as const,
       connection: server.connection,
       schema: schemaOf(folder),
       deletes,
     }),
-    ask: async (sql) => (await client.query<TextRow>(sql)).rows,
+    /** Values as texts. */
+    ask: async (sql: string) => (await client.query<TextRow>(sql)).rows,
   };
 }
 

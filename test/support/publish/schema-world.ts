@@ -6,11 +6,11 @@ import pg from 'pg';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { EntityTable } from '../../../src/core/records.ts';
 import { openTarget } from '../../../src/publish/open-target.ts';
-import { type Catalogue, catalogueOf, readPublished } from '../../../src/publish/schema/catalogue.ts';
+import { catalogueOf, readPublished } from '../../../src/publish/schema/catalogue.ts';
 import { readSettings } from '../../../src/settings/load-settings.ts';
 import type { PublishSettings } from '../../../src/settings/settings.ts';
 import { openExistingRecords } from '../../../src/sinks/registry.ts';
-import { openCliWorld, type CliWorld } from '../cli-world.ts';
+import { openCliWorld } from '../cli-world.ts';
 import { findPostgres } from '../ensure-postgres.ts';
 import { sharedPostgres } from '../postgres.ts';
 import { isLong } from '../trials.ts';
@@ -21,15 +21,7 @@ const noSignal = new AbortController().signal;
 /** Current rows of a table, each as one text: columns by name, JSON parsed, instants as ISO texts. */
 export type RowTexts = readonly string[];
 
-/** Two sample accounts in a SQLite sink, published into several targets after each of their revisions. */
-export interface SchemaWorld extends AsyncDisposable {
-  readonly cli: CliWorld;
-  target(name: string): PublishSettings;
-  publish(name: string, isSnapshotAsked?: boolean): Promise<void>;
-  catalogue(name: string): Promise<Catalogue>;
-  /** By table name: what the sink has. */
-  rows(): Promise<ReadonlyMap<string, RowTexts>>;
-}
+export type SchemaWorld = Awaited<ReturnType<typeof openSchemaWorld>>;
 
 /** In `npm test` some of one connector's: with a key and a join of one column and of several, and with events. */
 const entities = ['lists', 'list_members', 'interest_categories', 'interests', 'campaigns', 'email_activity'];
@@ -49,7 +41,8 @@ const targets = (postgresUrl: string): string =>
     )
     .join('');
 
-export async function openSchemaWorld(): Promise<SchemaWorld> {
+/** Two sample accounts in a SQLite sink, published into several targets after each of their revisions. */
+export async function openSchemaWorld() {
   const include = isLong ? '' : `    include: [${entities.join(', ')}]\n`;
   const cli = await openCliWorld({ settings: `    freshWithin: 2h\n${include}` });
   const { url } = await sharedPostgres();
@@ -63,15 +56,16 @@ export async function openSchemaWorld(): Promise<SchemaWorld> {
   return {
     cli,
     target,
-    publish: async (name, isSnapshotAsked = false) => {
+    publish: async (name: string, isSnapshotAsked: boolean = false) => {
       await using opened = await openTarget(target(name), { clock: systemClock, signal: noSignal });
       const end = await publishNow(opened, target(name), { isSnapshotAsked });
       if (end.kind !== 'published') throw new Error(`${name}: ${end.kind}`);
     },
-    catalogue: async (name) => {
+    catalogue: async (name: string) => {
       await using opened = await openTarget(target(name), { clock: systemClock, signal: noSignal });
       return catalogueOf(target(name).connectors, target(name), await readPublished(opened));
     },
+    /** By table name: what the sink has. */
     rows: async () => {
       const found = new Map<string, RowTexts>();
       for (const connector of settings.connectors.values()) {

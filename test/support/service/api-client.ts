@@ -2,15 +2,10 @@ import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import { expectDeclared } from './declared-answers.ts';
 import { answerOf, type Answer } from './served-api.ts';
 
-/** A client with one token; each answer is held against the declaration of its endpoint. */
-export interface ApiClient {
-  readonly get: (path: string) => Promise<Answer>;
-  readonly post: (path: string, body: JsonValue) => Promise<Answer>;
-  readonly put: (path: string, body: JsonValue) => Promise<Answer>;
-  readonly delete: (path: string) => Promise<Answer>;
-}
+export type ApiClient = ReturnType<typeof apiClient>;
 
-export function apiClient(url: string, token: string | null): ApiClient {
+/** A client with one token; each answer is held against the declaration of its endpoint. */
+export function apiClient(url: string, token: string | null) {
   const call = async (method: string, path: string, body?: JsonValue): Promise<Answer> => {
     const response = await fetch(`${url}${path}`, {
       method,
@@ -25,10 +20,10 @@ export function apiClient(url: string, token: string | null): ApiClient {
     return answer;
   };
   return {
-    get: (path) => call('GET', path),
-    post: (path, body) => call('POST', path, body),
-    put: (path, body) => call('PUT', path, body),
-    delete: (path) => call('DELETE', path),
+    get: (path: string) => call('GET', path),
+    post: (path: string, body: JsonValue) => call('POST', path, body),
+    put: (path: string, body: JsonValue) => call('PUT', path, body),
+    delete: (path: string) => call('DELETE', path),
   };
 }
 

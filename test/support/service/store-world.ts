@@ -23,19 +23,10 @@ export function definitionNamed(name: string): Definition {
   return definition;
 }
 
-/** Stores in a folder of their own, removed with them. */
-export interface StoreWorld extends AsyncDisposable {
-  readonly folder: string;
-  readonly stores: ContextStores;
-  /** Closes the stores and opens them again, as a restart of the service does. */
-  restart(options?: Partial<ContextStoresOptions>): Promise<ContextStores>;
-  keep(connectorId: string, definition: string, provider: Provider): void;
-  /** Keeps the connector again, and resolves when a sync that began after that has ended, whatever it came to. */
-  refresh(connectorId: string): Promise<void>;
-  file(connectorId: string): string;
-}
+export type StoreWorld = ReturnType<typeof storeWorld>;
 
-export function storeWorld(options: Partial<ContextStoresOptions> = {}): StoreWorld {
+/** Stores in a folder of their own, removed with them. */
+export function storeWorld(options: Partial<ContextStoresOptions> = {}) {
   const folder = mkdtempSync(path.join(tmpdir(), 'stores-'));
   const cursorKey = randomBytes(32);
   const open = (more: Partial<ContextStoresOptions>): ContextStores =>
@@ -55,16 +46,18 @@ export function storeWorld(options: Partial<ContextStoresOptions> = {}): StoreWo
     get stores() {
       return stores;
     },
-    async restart(more = {}) {
+    /** Closes the stores and opens them again, as a restart of the service does. */
+    async restart(more: Partial<ContextStoresOptions> = {}) {
       await stores[Symbol.asyncDispose]();
       stores = open(more);
       return stores;
     },
-    keep(connectorId, definition, provider) {
+    keep(connectorId: string, definition: string, provider: Provider) {
       kept.set(connectorId, { connectorId, definition: definitionNamed(definition), provider });
       stores.keep({ connectorId, definition: definitionNamed(definition), provider });
     },
-    async refresh(connectorId) {
+    /** Keeps the connector again, and resolves when a sync that began after that has ended, whatever it came to. */
+    async refresh(connectorId: string) {
       const connector = kept.get(connectorId);
       if (connector === undefined) throw new Error(`no connector ${connectorId}`);
       const before = syncProcesses();
@@ -73,7 +66,7 @@ export function storeWorld(options: Partial<ContextStoresOptions> = {}): StoreWo
       await firstOf(() => (syncProcesses().includes(begun) ? undefined : true));
       await statusWhen(stores, connectorId, isAtRest);
     },
-    file: (connectorId) => path.join(folder, 'stores', `${connectorId}.db`),
+    file: (connectorId: string) => path.join(folder, 'stores', `${connectorId}.db`),
     async [Symbol.asyncDispose]() {
       await stores[Symbol.asyncDispose]();
       rmSync(folder, { recursive: true, force: true });
