@@ -106,9 +106,10 @@ try {
     await timed('what is wrong, first look', () => app.notifier.look(all));
     for (let round = 0; round < 3; round += 1) await timed('and again', () => app.notifier.look(all));
   }
-  const how = { clock: systemClock, signal: new AbortController().signal, onPaused: () => undefined };
+  const nothing = (): void => undefined;
+  const how = { clock: systemClock, signal: new AbortController().signal, program: 'bench', tell: nothing };
   await timed('pause all', () => pauseConnectors(settings, all, 'bench', how));
-  await timed('resume all', () => resumeConnectors(settings, all, { ...how, onResumed: () => undefined }));
+  await timed('resume all', () => resumeConnectors(settings, all, how));
 } finally {
   await service.close();
   await redis.stop();

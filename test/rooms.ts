@@ -248,7 +248,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'jobs/connect-redis.ts',
     'jobs/open-queues.ts',
     'jobs/worker-context.ts',
-    'jobs/worker-state.ts',
+    'jobs/open-queue-set.ts',
     'monitor/listen-address.ts',
     'monitor/page-access.ts',
     'notify/open-notifier.ts',

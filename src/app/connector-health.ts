@@ -91,35 +91,6 @@ function isNew(overview: ConnectorOverview | null): boolean {
   return overview === null || overview.identity === null || overview.lastEnded === null;
 }
 
-/**
- * `healthOf` for calls that are repeated: the same object until its connector's data or sign-in changes, or time passes
- * a limit. A config may have ten thousand connectors, of which few change between two calls.
- */
-export function openHealths(): typeof healthOf {
-  const known = new WeakMap<
-    WithRetention,
-    {
-      readonly overview: ConnectorOverview | null;
-      readonly freshUntilMs: number;
-      readonly isPast: boolean;
-      readonly health: ConnectorHealth;
-    }
-  >();
-  return (connector, overview, nowMs, signIn) => {
-    if (signIn !== undefined && signIn !== null) return healthOf(connector, overview, nowMs, signIn);
-    const last = known.get(connector);
-    const isSame =
-      last?.overview === overview &&
-      last.isPast === nowMs > last.freshUntilMs &&
-      last.health.newFields === newFieldsOf(overview, nowMs).length;
-    if (isSame) return last.health;
-    const health = healthOf(connector, overview, nowMs);
-    const untilMs = freshUntilMs(connector, overview?.freshness);
-    known.set(connector, { overview, freshUntilMs: untilMs, isPast: nowMs > untilMs, health });
-    return health;
-  };
-}
-
 export type HealthCounts = Readonly<Record<Health, number>>;
 
 /** How many connectors are called by each word. */

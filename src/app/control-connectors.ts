@@ -1,13 +1,12 @@
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { RunId } from '../core/names.ts';
+import type { ConnectorName } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/worker-context.ts';
 import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import { withParts } from '../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
-import type { Pause } from '../sinks/lease.ts';
 import { openSink } from '../sinks/registry.ts';
 import type { OpenHow, Sink } from '../sinks/sink-access.ts';
 import { overviewOf, readOverviews } from './connector-states.ts';
@@ -20,68 +19,79 @@ import {
   sinkIdOf,
 } from './reach-queues.ts';
 
-type How = Pick<OpenHow, 'clock' | 'signal' | 'who'>;
+/**
+ * Called with each thing that was done, for a person and for a program; without a document it is a remark about the
+ * whole.
+ */
+export type Tell = (line: string, document?: object) => void;
+
+interface How extends Pick<OpenHow, 'clock' | 'signal' | 'who'> {
+  readonly program: string;
+  readonly tell: Tell;
+}
 
 export const defaultReason = 'paused by hand';
 
 /**
  * Pauses connectors: in their sinks first, because what counts is there and a worker asks it before every run; Redis
- * then forgets their schedules. `onPaused` is called after each, with the run that is still in progress. Gives why
- * Redis cannot be reached, else null. Throws USAGE, before anything is done, where a sink is on another machine.
+ * then forgets their schedules. Throws USAGE, before anything is done, where a sink is on another machine.
  */
 export async function pauseConnectors(
   settings: LocalSettings,
   connectors: readonly ConnectorSettings[],
   text: string,
-  how: How & {
-    readonly onPaused: (connector: ConnectorSettings, pause: Pause, running: RunId | null) => void;
-  },
-): Promise<string | null> {
+  how: How,
+): Promise<void> {
   const reason = text.trim();
   if (reason === '') throw usage('Expected a few words as the reason, got none.');
   await using reached = await reachQueues(settings);
   const { queues, problem } = reached;
   const pause = { since: instant(how.clock.now()), reason };
-  await inEachSink(connectors, queues, how, async (sink, some) => {
-    const names = some.map(({ name }) => name);
+  await inEachSink(connectors, queues, how, async (sink, names) => {
     await sink.pause(names, pause);
     await Promise.all(names.map(async (name) => await queues?.removeSchedule(sink.id, name)));
     const last = await sink.history.recentRuns(names, 1);
-    for (const connector of some) {
-      const newest = last.get(connector.name)?.[0];
-      how.onPaused(connector, pause, newest?.state === 'running' ? newest.run : null);
+    for (const connector of names) {
+      const newest = last.get(connector)?.[0];
+      const running = newest?.state === 'running' ? newest.run : null;
+      const continues =
+        running === null
+          ? ''
+          : `; its run ${running} continues, "${how.program} cancel ${running}" stops it at its next page`;
+      how.tell(`${connector}: paused${continues}`, { connector, paused: pause, running });
     }
   });
-  return problem;
+  if (problem !== null) how.tell(unreachedText(problem));
 }
 
-/**
- * Takes their pauses back, and writes their schedules to Redis again; gives also why Redis does not take them.
- * Otherwise as `pauseConnectors`.
- */
+/** Takes their pauses back, and writes their schedules to Redis again. Otherwise as `pauseConnectors`. */
 export async function resumeConnectors(
   settings: LocalSettings,
   connectors: readonly ConnectorSettings[],
-  how: How & { readonly onResumed: (connector: ConnectorSettings, wasPaused: boolean) => void },
-): Promise<string | null> {
+  how: How,
+): Promise<void> {
   await using reached = await reachQueues(settings);
   const { queues, problem } = reached;
-  await inEachSink(connectors, queues, how, async (sink, some) => {
-    const wasPaused = await sink.resume(some.map(({ name }) => name));
-    for (const connector of some) how.onResumed(connector, wasPaused.has(connector.name));
-  });
-  if (queues !== null) {
-    const served: ServedSink[] = [];
-    for (const sink of sinksOf(connectors)) served.push(await servedSink(sink, how.clock));
-    try {
-      await writeSchedules(settings, queues, served);
-    } catch (error) {
-      // What counts is in the sinks already.
-      if (!(error instanceof SyncError)) throw error;
-      return error.message;
+  await inEachSink(connectors, queues, how, async (sink, names) => {
+    const paused = await sink.resume(names);
+    for (const connector of names) {
+      const wasPaused = paused.has(connector);
+      const schedule = settings.connectors.get(connector)?.schedule ?? null;
+      const resumed =
+        schedule === null ? 'resumed; it has no schedule' : 'resumed, runs on its schedule again';
+      how.tell(`${connector}: ${wasPaused ? resumed : 'was not paused'}`, { connector, wasPaused });
     }
+  });
+  if (queues === null) return how.tell(unreachedText(problem));
+  const served: ServedSink[] = [];
+  for (const sink of sinksOf(connectors)) served.push(await servedSink(sink, how.clock));
+  try {
+    await writeSchedules(settings, queues, served);
+  } catch (error) {
+    // What counts is in the sinks already.
+    if (!(error instanceof SyncError)) throw error;
+    how.tell(unreachedText(error.message));
   }
-  return problem;
 }
 
 /** What a person asks a worker for. */
@@ -92,23 +102,18 @@ export interface AskedSync {
   readonly allowDeletes?: boolean;
 }
 
-export type OnQueued = (
-  connector: ConnectorSettings,
-  job: { readonly isNew: boolean; readonly state: string },
-) => void;
-
 /**
- * Has a worker run connectors now. `onQueued` is called for each, with the state of its job; `isNew` false: it already
- * waited or ran, and is left as it was. Throws QUEUE_UNAVAILABLE within two seconds, USAGE for a paused connector and
- * where no worker would take the job; then nothing was asked for.
+ * Has a worker run connectors now; a job that already waited or ran is left as it was. Throws QUEUE_UNAVAILABLE within
+ * two seconds, USAGE for a paused connector and where no worker would take the job; then nothing was asked for. Throws
+ * USAGE too where deletes are to be allowed, and the run that is there does not.
  */
 export async function runNow(
   settings: LocalSettings,
   connectors: readonly ConnectorSettings[],
   asked: AskedSync,
-  how: { readonly program: string; readonly onQueued: OnQueued },
+  { program, tell }: Pick<How, 'program' | 'tell'>,
 ): Promise<void> {
-  await using reached = await openRunQueues(settings, connectors, how.program);
+  await using reached = await openRunQueues(settings, connectors, program);
   for (const some of inParts(connectors)) {
     const jobs = await Promise.all(
       some.map(async ({ name, sink }) =>
@@ -116,8 +121,12 @@ export async function runNow(
       ),
     );
     for (const [index, job] of jobs.entries()) {
-      const connector = some[index];
-      if (connector !== undefined) how.onQueued(connector, job);
+      const connector = some[index]?.name;
+      const text = queuedText(job);
+      if (asked.allowDeletes === true && !job.isNew) {
+        throw usage(`${connector} is ${text}, without allowing deletes. Ask again when that run has ended.`);
+      }
+      tell(`${connector}: ${text}`, { connector, ...job });
     }
   }
 }
@@ -179,13 +188,18 @@ async function inEachSink(
   connectors: readonly ConnectorSettings[],
   queues: Queues | null,
   how: How,
-  work: (sink: Sink, some: readonly ConnectorSettings[]) => Promise<void>,
+  work: (sink: Sink, names: readonly ConnectorName[]) => Promise<void>,
 ): Promise<void> {
   const bySink = connectorsBySink(connectors);
   for (const [sink] of bySink) await checkHere(sink, queues);
   for (const [settings, ofSink] of bySink) {
     await using sink = await openSink(settings, how);
-    for (const some of inParts(ofSink)) await work(sink, some);
+    for (const some of inParts(ofSink)) {
+      await work(
+        sink,
+        some.map(({ name }) => name),
+      );
+    }
   }
 }
 
@@ -206,6 +220,6 @@ export function queuedText({ isNew, state }: { readonly isNew: boolean; readonly
 }
 
 /** What a pause and its end say where `problem` keeps them from telling Redis. */
-export function unreachedText(problem: string): string {
+function unreachedText(problem: string): string {
   return `This is stored in the sink and is in effect. A worker learns of it within a minute, because Redis could not be told: ${problem}`;
 }

@@ -187,7 +187,6 @@ export async function sampleWorker(
       return {
         name: connector.name,
         words: healthOf(connector, overview, nowMs).words,
-        endedAt: overview?.lastEnded?.finishedAt ?? null,
         freshness: freshnessOf(connector, overview?.freshness),
         missing: overview?.missing ?? [],
         partMissing: overview?.partMissing ?? [],

@@ -6,7 +6,6 @@ import { NoSinkYetError } from '../sinks/acquire-errors.ts';
 import type { DayOfEntity, RunFacts } from '../sinks/ledger-reader.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
 import type { LedgerReader, ServedLedger } from '../sinks/sink-access.ts';
-import { openHealths } from './connector-health.ts';
 import type { SinkOverview } from './connector-states.ts';
 
 /** Longer than any sink takes that can be used. */
@@ -43,7 +42,6 @@ export function watchSinks(connectors: readonly ConnectorSettings[], clock: Cloc
       }
       return { overviews, unreadable, version };
     },
-    healthOf: openHealths(),
     /** As `readRecentHistory`, of connectors whose sinks have just been read. */
     recentHistory: (of: readonly ConnectorSettings[], runLimit: number, nowMs: number) =>
       readRecentHistory(

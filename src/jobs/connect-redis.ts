@@ -44,21 +44,17 @@ export async function connectRedis(
   redis.on('error', (error: Error) => (lastError = error));
   const answered = new AbortController();
   try {
-    const ask = async (): Promise<RedisRefusal | null> => {
+    const ask = async (): Promise<string | null> => {
       await connect(redis);
-      return await checkRedisRights(redis, prefix);
+      return await refusalOf(redis, prefix);
     };
     const refusal = await Promise.race([ask(), rejectLate(answered.signal)]);
-    if (refusal !== null) {
-      throw new Refused(refusalText(refusal, redis.options.username ?? 'default', prefix));
-    }
+    if (refusal !== null) throw new Refused(refusal);
   } catch (error) {
     disconnect();
     if (error instanceof Refused) throw unavailable(url, error.message, error);
     // While Redis loads its data, the client retries until the deadline.
-    if (/^loading:1/m.test(known.info)) {
-      throw unavailable(url, refusalText({ kind: 'loading' }, '', ''), error);
-    }
+    if (/^loading:1/m.test(known.info)) throw unavailable(url, isLoading, error);
     const cause = lastError ?? error;
     throw unavailable(url, failureText(cause, url), cause);
   } finally {
@@ -174,13 +170,7 @@ export async function openWorkerConnections(settings: Pick<RedisSettings, 'url' 
   }
 }
 
-/** What Redis denies the user. */
-type RedisRefusal =
-  | { readonly kind: 'commands'; readonly commands: readonly string[] }
-  /** The user may not access keys with the prefix. */
-  | { readonly kind: 'keys' }
-  | { readonly kind: 'replica' }
-  | { readonly kind: 'loading' };
+const isLoading = 'is still loading its data. Start again when it has finished';
 
 const keyCount = 6;
 /**
@@ -218,10 +208,11 @@ for _, key in ipairs(KEYS) do redis.pcall('UNLINK', key) end
 return refused`;
 
 /**
- * Tries every command that queues, rate limits and locks use, on temporary keys with `prefix`. Null: all are allowed.
- * Out of memory is not reported, because it is temporary. Rejects with the client's error when the connection breaks.
+ * Tries every command that queues, rate limits and locks use, on temporary keys with `prefix`. Resolves with what is
+ * denied, to stand behind "Redis at host:port"; null: nothing. Out of memory is not reported, because it is temporary.
+ * Rejects with the client's error when the connection breaks.
  */
-async function checkRedisRights(redis: Redis, prefix: string): Promise<RedisRefusal | null> {
+async function refusalOf(redis: Redis, prefix: string): Promise<string | null> {
   const keys = Array.from({ length: keyCount }, (_none, at) => `${prefix}:{${randomUUID()}}:${at}`);
   const [key = ''] = keys;
   const calls = inScripts.flatMap(([at, commands]) =>
@@ -230,7 +221,7 @@ async function checkRedisRights(redis: Redis, prefix: string): Promise<RedisRefu
       return [command, at, ...args];
     }),
   );
-  const alone: readonly (readonly [string, ...(string | number)[]])[] = [
+  const others: readonly (readonly [string, ...(string | number)[]])[] = [
     ['EVAL', tryAll, keyCount, ...keys, JSON.stringify(calls)],
     ['EVALSHA', '0'.repeat(40), 1, key],
     ['INFO'],
@@ -242,7 +233,7 @@ async function checkRedisRights(redis: Redis, prefix: string): Promise<RedisRefu
     ['PTTL', key],
   ];
   const replies = await Promise.all(
-    alone.map(([command, ...args]) =>
+    others.map(([command, ...args]) =>
       redis.call(command, ...args).then(
         (value) => ({ command, value, error: '' }),
         (error: unknown) => ({ command, value: null, error: asReply(error) }),
@@ -250,19 +241,22 @@ async function checkRedisRights(redis: Redis, prefix: string): Promise<RedisRefu
     ),
   );
   const errors = replies.map(({ error }) => error);
-  if (errors.some((error) => error.startsWith('LOADING'))) return { kind: 'loading' };
-  if (errors.some((error) => /^NOPERM .*\bkeys?\b/.test(error))) return { kind: 'keys' };
+  if (errors.some((error) => error.startsWith('LOADING'))) return isLoading;
+  const user = redis.options.username ?? 'default';
+  if (errors.some((error) => /^NOPERM .*\bkeys?\b/.test(error))) {
+    return `does not let its user "${user}" use keys that begin with "${prefix}:". Allow them (ACL SETUSER ${user} ~${prefix}:*), or set redis.prefix to a prefix that the user may use`;
+  }
   const inScript = replies.flatMap(({ value, command }) =>
     command === 'EVAL' && Array.isArray(value) ? value.map(String) : [],
   );
   if (inScript.includes('READONLY') || errors.some((error) => error.startsWith('READONLY'))) {
-    return { kind: 'replica' };
+    return 'is a read-only replica. Set redis.url to the primary';
   }
-  const commands = [
-    ...replies.flatMap(({ command, error }) => (error.startsWith('NOPERM') ? [command] : [])),
-    ...inScript,
-  ];
-  return commands.length === 0 ? null : { kind: 'commands', commands: [...new Set(commands)] };
+  const alone = replies.flatMap(({ command, error }) => (error.startsWith('NOPERM') ? [command] : []));
+  const commands = [...new Set([...alone, ...inScript])];
+  if (commands.length === 0) return null;
+  const more = commands.length > 5 ? ` and ${commands.length - 5} more` : '';
+  return `does not let its user "${user}" run ${commands.slice(0, 5).join(', ')}${more}. Allow them (ACL SETUSER ${user} +@all -@dangerous +info)`;
 }
 
 /** The error text of a Redis reply; rethrows any other error. */
@@ -283,23 +277,6 @@ function unavailable(url: Secret, what: string, cause: unknown): SyncError {
   });
 }
 
-/** What a server that answers refuses. */
-function refusalText(refusal: RedisRefusal, user: string, prefix: string): string {
-  switch (refusal.kind) {
-    case 'loading':
-      return 'is still loading its data. Start again when it has finished';
-    case 'replica':
-      return 'is a read-only replica. Set redis.url to the primary';
-    case 'keys':
-      return `does not let its user "${user}" use keys that begin with "${prefix}:". Allow them (ACL SETUSER ${user} ~${prefix}:*), or set redis.prefix to a prefix that the user may use`;
-    case 'commands': {
-      const shown = refusal.commands.slice(0, 5).join(', ');
-      const more = refusal.commands.length > 5 ? ` and ${refusal.commands.length - 5} more` : '';
-      return `does not let its user "${user}" run ${shown}${more}. Allow them (ACL SETUSER ${user} +@all -@dangerous +info)`;
-    }
-  }
-}
-
 function failureText(error: unknown, url: Secret): string {
   const reason = reasonOf(error);
   const isTls = url.reveal().startsWith('rediss:');
@@ -312,7 +289,7 @@ function failureText(error: unknown, url: Secret): string {
   if (/^NOPERM\b/.test(reason)) {
     return `denies a command: ${reason}. Grant the user of redis.url more rights`;
   }
-  if (reason.startsWith('LOADING')) return refusalText({ kind: 'loading' }, '', '');
+  if (reason.startsWith('LOADING')) return isLoading;
   if (reason.startsWith('Unknown RESP type')) {
     return 'is not a Redis server: another program answers there. Set redis.url to the address of Redis';
   }

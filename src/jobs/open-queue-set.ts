@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { type AdvancedRepeatOptions, type JobsOptions, Queue } from 'bullmq';
+import { type AdvancedRepeatOptions, type JobsOptions, Queue, UnrecoverableError } from 'bullmq';
 import type { Redis } from 'ioredis';
 import * as z from 'zod';
-import { SyncError } from '../core/errors.ts';
 import { type ConnectorName, type EntityName, isConnectorName, isDeclaredName } from '../core/names.ts';
-import { slotAfter } from '../settings/cron.ts';
+import { nextSlots, slotAfter } from '../settings/cron.ts';
+import type { Schedule } from '../settings/settings.ts';
 
 const connector = z.custom<ConnectorName>((value) => typeof value === 'string' && isConnectorName(value));
 const backfill = z.strictObject({
@@ -52,7 +52,7 @@ export type AskedBackfill = z.output<typeof backfill>;
 export type TickJob = z.output<typeof tickJob>;
 export type ConnectorTick = z.output<typeof connectorTick>;
 
-// Each throws `SyncError` INTERNAL for a payload that this program did not write.
+// Each throws `UnrecoverableError` for a payload that this program did not write: no further attempt may help.
 export const parseConnectorJob = payloadParser(connectorJob, "a connector's name and what to do with it");
 export const parseTickJob = payloadParser(tickJob, "a sink's id and the name of a connector or a target");
 /** What is to be published, the target itself says. */
@@ -63,10 +63,9 @@ function payloadParser<Data>(schema: z.ZodType<Data>, expected: string): (data: 
   return (data) => {
     const parsed = schema.safeParse(data);
     if (parsed.success) return parsed.data;
-    throw new SyncError(`Expected a job with only ${expected}; found an unknown payload. Remove the job.`, {
-      code: 'INTERNAL',
-      recovery: 'stop',
-    });
+    throw new UnrecoverableError(
+      `Expected a job with only ${expected}; found an unknown payload. Remove the job.`,
+    );
   };
 }
 
@@ -282,4 +281,56 @@ async function isStaleHolder(syncs: Queue, key: string, holder: string): Promise
   if (state !== 'completed' && state !== 'failed' && state !== 'unknown') return false;
   // The job may have ended normally meanwhile, and a new one may have the key.
   return (await syncs.getDeduplicationJobId(key)) === holder;
+}
+
+const lookBackMs = 10 * 60 * 1000;
+const minuteMs = 60_000;
+
+export type Backlog = Awaited<ReturnType<typeof readBacklog>>;
+
+interface BacklogOf {
+  readonly sinkId: string;
+  readonly waiting: number;
+  readonly schedules: readonly Schedule[];
+}
+
+/**
+ * The waiting jobs of a sink with these schedules, and how fast they are processed. `doneAMinute`: jobs that ended in
+ * the last ten minutes; `dueAMinute`: jobs that the schedules create; `endsInMs`: until the queue is empty at these
+ * rates; Infinity: never, 0: it is empty now. Rejects if Redis does not answer.
+ */
+export async function readBacklog(
+  { redis, syncs }: Pick<QueueSet, 'redis' | 'syncs'>,
+  { sinkId, waiting, schedules }: BacklogOf,
+  nowMs: number,
+) {
+  if (waiting === 0) return { waiting, doneAMinute: 0, dueAMinute: 0, endsInMs: 0 };
+  // Scored by end time. Redis keeps few of them, so in a busy queue they cover less than the ten minutes.
+  const done = syncs(sinkId).toKey('completed');
+  const [lately, kept, oldest] = await Promise.all([
+    redis.zcount(done, nowMs - lookBackMs, '+inf'),
+    redis.zcard(done),
+    redis.zrangebyscore(done, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1),
+  ]);
+  const oldestMs = Number(oldest.flat().at(-1) ?? nowMs);
+  const overMs = lately < kept ? lookBackMs : Math.min(lookBackMs, Math.max(minuteMs, nowMs - oldestMs));
+  const doneAMinute = (lately * minuteMs) / overMs;
+  const dueAMinute = schedules.reduce((sum, schedule) => sum + firesAMinute(schedule, nowMs), 0);
+  const gain = doneAMinute - dueAMinute;
+  return { waiting, doneAMinute, dueAMinute, endsInMs: gain > 0 ? (waiting / gain) * minuteMs : Infinity };
+}
+
+/** Cached: schedules do not change while a process runs, and computing ten slots for thousands of them is slow. */
+const rates = new WeakMap<Schedule, number>();
+
+/** Jobs a minute of one schedule; for a cron pattern, the average over its next ten slots. */
+export function firesAMinute(schedule: Schedule, nowMs: number): number {
+  if (schedule.kind === 'every') return minuteMs / schedule.everyMs;
+  const known = rates.get(schedule);
+  if (known !== undefined) return known;
+  const slots = nextSlots(schedule, nowMs, 10);
+  const spanMs = Math.max(1, (slots.at(-1) ?? nowMs) - nowMs);
+  const rate = (slots.length * minuteMs) / spanMs;
+  rates.set(schedule, rate);
+  return rate;
 }

@@ -15,13 +15,14 @@ import {
   backfillKey,
   openQueueSet,
   type QueueSet,
+  readBacklog,
   scheduledConnector,
   scheduledTarget,
   schedulerId,
+  subjectOf,
 } from './open-queue-set.ts';
 import { beginClaim, reconcileSchedules, registeredSink, registerSinks } from './reconcile-schedules.ts';
 import { defaultTimings } from './worker-context.ts';
-import { readBacklog } from './worker-state.ts';
 
 type ReconcileOptions = Parameters<typeof reconcileSchedules>[0];
 
@@ -179,9 +180,9 @@ async function newestFailures(queues: QueueSet, sinkIds: readonly string[]) {
     // Newest first.
     const jobs = await queues.syncs(sinkId).getFailed(0, lookedAt - 1);
     for (const { data, failedReason, finishedOn } of jobs) {
-      const connector = nameIn(data, 'connector');
-      if (connector === null || finishedOn === undefined) continue;
-      const key = schedulerId(sinkId, connector);
+      const name = nameIn(data);
+      if (name === '' || finishedOn === undefined) continue;
+      const key = schedulerId(sinkId, name);
       if (!newest.has(key)) newest.set(key, { code: codeIn(failedReason), at: instant(finishedOn) });
     }
   }
@@ -194,13 +195,13 @@ async function failedPublications(queues: QueueSet, sinkIds: readonly string[]) 
   for (const sinkId of sinkIds) {
     const publications = queues.publications(sinkId);
     for (const { data, finishedOn = 0 } of await publications.getJobs('completed', 0, lookedAt - 1)) {
-      const key = `${sinkId}:${nameIn(data, 'target') ?? ''}`;
+      const key = `${sinkId}:${nameIn(data)}`;
       doneAt.set(key, Math.max(finishedOn, doneAt.get(key) ?? 0));
     }
     const others = await publications.getJobs(['failed', 'delayed'], 0, lookedAt - 1);
     for (const { data, failedReason, finishedOn, processedOn } of others) {
       const endedMs = finishedOn ?? processedOn;
-      const key = `${sinkId}:${nameIn(data, 'target') ?? ''}`;
+      const key = `${sinkId}:${nameIn(data)}`;
       // A job that waits for its first start has no reason.
       if (!failedReason || endedMs === undefined || endedMs < (doneAt.get(key) ?? 0)) continue;
       const at = instant(endedMs);
@@ -210,9 +211,9 @@ async function failedPublications(queues: QueueSet, sinkIds: readonly string[]) 
   return newest;
 }
 
-function nameIn(data: unknown, member: 'connector' | 'target'): string | null {
-  const name: unknown = typeof data === 'object' && data !== null ? Reflect.get(data, member) : null;
-  return typeof name === 'string' ? name : null;
+function nameIn(data: unknown): string {
+  const subject = subjectOf(data);
+  return subject === null ? '' : 'connector' in subject ? subject.connector : subject.target;
 }
 
 /** Workers write `<connector>: <code>`. */

@@ -1,10 +1,9 @@
-import { DelayedError, type Job, type Queue, UnrecoverableError, WaitingError } from 'bullmq';
+import { DelayedError, type Job, UnrecoverableError, WaitingError } from 'bullmq';
 import type PQueue from 'p-queue';
 import * as z from 'zod';
-import { type Clock, instant } from '../core/clock.ts';
+import { instant } from '../core/clock.ts';
 import { type ErrorCode, type Recovery, SyncError, ThrottledError } from '../core/errors.ts';
-import type { RunEvent, JobEnd, PublicationEnd } from '../core/events.ts';
-import type { ConnectorName } from '../core/names.ts';
+import { handledBy, type RunEvent, type JobEnd, type PublicationEnd } from '../core/events.ts';
 import {
   addPublication,
   backfillKey,
@@ -32,7 +31,7 @@ interface TakenJob<Work> {
 
 /** Differences between the jobs of connectors and of publications. */
 interface JobKind<Work> {
-  /** Throws for a payload that this program did not write. */
+  /** Throws `UnrecoverableError` for a payload that this program did not write. */
   readonly parse: (data: unknown) => Work;
   /** The name of the connector or target. */
   readonly nameOf: (work: Work) => string;
@@ -69,7 +68,7 @@ function createProcessor<Work>(context: SinkContext, kind: JobKind<Work>): JobPr
     return true;
   };
   return async (job, token, signal) => {
-    const work = parsed(kind, job);
+    const work = kind.parse(job.data);
     const name = kind.nameOf(work);
     const taken = { job, work, signal: signal ?? new AbortController().signal };
     const settlement = await unlessHeld(context, kind, taken);
@@ -80,14 +79,6 @@ function createProcessor<Work>(context: SinkContext, kind: JobKind<Work>): JobPr
     await kind.onEnd(work, settlement, end);
     return await carryOut(job, token, kind.failedAs(name), settlement);
   };
-}
-
-function parsed<Work>({ parse }: JobKind<Work>, job: Job): Work {
-  try {
-    return parse(job.data);
-  } catch (error) {
-    throw new UnrecoverableError(error instanceof Error ? error.message : 'INTERNAL');
-  }
 }
 
 /**
@@ -163,7 +154,7 @@ async function runUnlessFull(context: JobContext, taken: TakenJob<ConnectorJob>)
     return await runInSlot(context, taken);
   } catch (error) {
     context.log.error({ connector, err: error }, 'the ledger could not be read');
-    return { kind: 'fail', code: codeOf(error), isFinal: false };
+    return { kind: 'fail', code: error instanceof SyncError ? error.code : 'INTERNAL', isFinal: false };
   } finally {
     context.suspects.delete(connector);
   }
@@ -197,10 +188,6 @@ async function isNeedless({ ledger }: JobContext, work: ConnectorJob): Promise<b
   return isMadeUpFor(work.due, await ledger.lastRun(work.connector));
 }
 
-function codeOf(error: unknown): ErrorCode {
-  return error instanceof SyncError ? error.code : 'INTERNAL';
-}
-
 /** Makes the run of a job and settles it. Never rejects. */
 async function runJob(
   context: JobContext,
@@ -210,7 +197,9 @@ async function runJob(
   const { busyDelayMs } = context.timings;
   const { connector } = work;
   const askedMs = dueOf(work) ?? job.timestamp;
-  const hasLostKey = async (): Promise<boolean> => await isCancelled(context, job, connector);
+  // A backfill that no longer has its key is cancelled; a sync that waits has the connector's.
+  const hasLostKey = (): Promise<boolean> => isHolder(context, backfillKey(connector), (id) => id !== job.id);
+  const isSyncWaiting = (): Promise<boolean> => isHolder(context, connector, (id) => id !== null);
   return await attemptJob(context, job, signal, {
     run: async (within, progress) => {
       await progress.begin();
@@ -224,8 +213,7 @@ async function runJob(
         if (event.kind === 'page-committed') context.suspects.delete(connector);
         progress.onEvent(event);
       };
-      const shouldYield = async (): Promise<boolean> =>
-        (await isSyncWaiting(context, connector)) || (await hasLostKey());
+      const shouldYield = async (): Promise<boolean> => (await isSyncWaiting()) || (await hasLostKey());
       return { kind: 'ended', end: await context.run(work, { signal: within, onEvent, shouldYield }) };
     },
     isCancelled: async () => work.kind === 'backfill' && (await hasLostKey()),
@@ -240,24 +228,14 @@ function heldDelay(shortestMs: number, waitedMs: number): number {
   return Math.min(12 * shortestMs, Math.max(shortestMs, waitedMs / 10));
 }
 
-/** A waiting or delayed sync has the connector's deduplication key. */
-function isSyncWaiting(context: JobContext, connector: ConnectorName): Promise<boolean> {
-  return isHolder(context, connector, (id) => id !== null);
-}
-
-/** A backfill is cancelled when it no longer has its deduplication key. */
-function isCancelled(context: JobContext, job: Job, connector: ConnectorName): Promise<boolean> {
-  return isHolder(context, backfillKey(connector), (id) => id !== job.id);
-}
-
-/** If Redis does not answer, the run continues. */
+/** Whether the job that has a deduplication key is the one meant. If Redis does not answer, the run continues. */
 async function isHolder(
   { queue, onError }: JobContext,
   key: string,
-  test: (id: string | null) => boolean,
+  isMeant: (id: string | null) => boolean,
 ): Promise<boolean> {
   try {
-    return test(await queue.getDeduplicationJobId(key));
+    return isMeant(await queue.getDeduplicationJobId(key));
   } catch (error) {
     onError(error instanceof Error ? error : new Error(String(error)));
     return false;
@@ -555,13 +533,6 @@ function endOf(job: Job, settlement: Settlement): JobEnd {
   }
 }
 
-interface ProgressOptions {
-  /** Over a connection that fails fast, so that reporting never delays a run. */
-  readonly queue: Queue;
-  readonly clock: Clock;
-  readonly onError: (error: Error) => void;
-}
-
 const writeEveryMs = 1000;
 /** Bounds the memory for log lines while Redis hangs. */
 const maxPendingLines = 50;
@@ -581,8 +552,7 @@ type ProgressReport = ReturnType<typeof reportProgress>;
  * Writes a run's progress to its job at most once a second, as the board shows it, and log lines for its main events:
  * numbers and names only, never data of records or API responses.
  */
-function reportProgress(job: Job, options: ProgressOptions) {
-  const { queue, clock, onError } = options;
+function reportProgress(job: Job, { queue, clock, onError }: SinkContext) {
   const jobId = job.id ?? '';
   const pending = new Set<Promise<unknown>>();
   /** `starts`: consecutive ones that neither stored a page nor ended, as after a crash. */
@@ -606,10 +576,10 @@ function reportProgress(job: Job, options: ProgressOptions) {
       return writeState();
     },
     onEvent(event: RunEvent): void {
-      const line = lineOf(event);
-      if (line !== null && pending.size < maxPendingLines) {
+      tellEvent(event, (line) => {
+        if (pending.size >= maxPendingLines) return;
         track(queue.addJobLog(jobId, `${instant(clock.now())} ${line}`, keptLines)).catch(onError);
-      }
+      });
       if (event.kind !== 'page-committed') return;
       const { fetched, inserted, updated } = event.counts;
       const isFirst = state.starts > 0;
@@ -631,54 +601,26 @@ function reportProgress(job: Job, options: ProgressOptions) {
   };
 }
 
-/** Names, codes and numbers only: parameters and messages may contain data of the API. */
-function lineOf(event: RunEvent): string | null {
-  switch (event.kind) {
-    case 'run-started':
-      return event.continues === null
-        ? `run ${event.run} started`
-        : `run ${event.run} started, resumes ${event.continues}`;
-    case 'walk-set-aside':
-      return `${event.entity}: a partition was set aside (${event.code})`;
-    case 'part-missing':
-      return `${event.entity}: part missing in ${event.listings} of its listings`;
-    case 'rate-stated':
-      return `the API states ${event.requestsPerSecond} calls a second`;
-    case 'throttled':
-      return `throttled for ${event.waitMs} ms`;
-    case 'sink-away':
-      return `the sink cannot be written to; tried again for ${Math.ceil(event.leftMs / 1000)} s`;
-    case 'sink-made':
-      return `made the sink ${event.sink} at ${event.place}`;
-    case 'sink-back':
-      return 'the sink can be written to again';
-    case 'deletes-withheld':
-      return `${event.entity}: ${event.rows} deletes were withheld (${event.because})`;
-    case 'retention-withheld':
-      return `${event.entity}: ${event.count} of ${event.of} ${event.what} are too old, and a guard keeps them`;
-    case 'files-started':
-      return event.files === 0 ? null : `fetching ${event.files} files`;
-    case 'file-set-aside':
-      return `${event.entity}: a file was set aside (${event.code})`;
-    case 'run-finished':
-      return `run ${event.run} finished: ${event.outcome}`;
-    case 'walk-started':
-    case 'page-requested':
-    case 'page-fetched':
-    case 'page-dropped':
-    case 'listings-found':
-    case 'listing-counted':
-    case 'commit-started':
-    case 'page-committed':
-    case 'commit-finished':
-    case 'walk-restarted':
-    case 'walk-sealed':
-    case 'call-ended':
-    case 'call-retried':
-    case 'sweep-started':
-    case 'record-confirmed':
-    case 'rows-deleted':
-    case 'file-stored':
-      return null;
-  }
-}
+/** Lines of a job's log: names, codes and numbers only, because parameters and messages may contain data of the API. */
+const tellEvent = handledBy<[(line: string) => void]>({
+  'run-started': ({ run, continues }, tell) =>
+    tell(`run ${run} started${continues === null ? '' : `, resumes ${continues}`}`),
+  'walk-set-aside': ({ entity, code }, tell) => tell(`${entity}: a partition was set aside (${code})`),
+  'part-missing': ({ entity, listings }, tell) =>
+    tell(`${entity}: part missing in ${listings} of its listings`),
+  'rate-stated': (event, tell) => tell(`the API states ${event.requestsPerSecond} calls a second`),
+  throttled: ({ waitMs }, tell) => tell(`throttled for ${waitMs} ms`),
+  'sink-away': ({ leftMs }, tell) =>
+    tell(`the sink cannot be written to; tried again for ${Math.ceil(leftMs / 1000)} s`),
+  'sink-made': ({ sink, place }, tell) => tell(`made the sink ${sink} at ${place}`),
+  'sink-back': (_event, tell) => tell('the sink can be written to again'),
+  'deletes-withheld': ({ entity, rows, because }, tell) =>
+    tell(`${entity}: ${rows} deletes were withheld (${because})`),
+  'retention-withheld': (event, tell) =>
+    tell(`${event.entity}: ${event.count} of ${event.of} ${event.what} are too old, and a guard keeps them`),
+  'files-started': ({ files }, tell) => {
+    if (files > 0) tell(`fetching ${files} files`);
+  },
+  'file-set-aside': ({ entity, code }, tell) => tell(`${entity}: a file was set aside (${code})`),
+  'run-finished': ({ run, outcome }, tell) => tell(`run ${run} finished: ${outcome}`),
+});

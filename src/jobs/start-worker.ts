@@ -4,6 +4,8 @@ import type { Redis } from 'ioredis';
 import PQueue from 'p-queue';
 import { type Clock, slept, systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
+import type { SinkDepth } from '../core/events.ts';
+import { grouped } from '../core/grouped.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Schedule } from '../settings/settings.ts';
 import { errorKind, gateErrors, openWorkerConnections, type WorkerConnections } from './connect-redis.ts';
@@ -14,6 +16,7 @@ import {
   openQueueSet,
   parseTickJob,
   type QueueSet,
+  readBacklog,
   tickSettings,
 } from './open-queue-set.ts';
 import {
@@ -31,12 +34,12 @@ import {
   defaultTimings,
   mostRuns,
   type RunningWorker,
+  type ServedSink,
   sinkOfTarget,
   type WorkerContext,
   type WorkerOptions,
   type WorkerState,
 } from './worker-context.ts';
-import { readWorkerState } from './worker-state.ts';
 
 /**
  * Keeps the schedules of the settings in Redis and runs connectors when they are due, until it is stopped. Resolves
@@ -117,7 +120,7 @@ async function work(
   const state = async (): Promise<WorkerState> => {
     const lost = await lostSinks(context);
     const problems = problemsOf(stopping.signal, backoff.why(), stuck);
-    return await readWorkerState(context, [...problems, ...holds.problems(), ...lost]);
+    return await readState(context, [...problems, ...holds.problems(), ...lost]);
   };
   try {
     await options.beforeJobs?.({ queues, state });
@@ -208,6 +211,41 @@ function problemsOf(stopping: AbortSignal, refusal: string | null, stuck: Error 
     ...(refusal === null ? [] : [`Redis rejects commands (${refusal}); the worker waits`]),
     ...(stuck === null ? [] : [stuck.message]),
   ];
+}
+
+/** Reads the depth of each queue, which also checks that Redis answers. */
+async function readState(context: WorkerContext, problems: readonly string[]): Promise<WorkerState> {
+  try {
+    const { connectors, sinks } = context;
+    const schedules = grouped([...connectors.values()], ({ sink }) => sink.name);
+    const depth = await Promise.all(
+      sinks.map((sink) =>
+        depthOf(
+          context,
+          sink,
+          (schedules.get(sink.name) ?? []).flatMap(({ schedule }) => schedule ?? []),
+        ),
+      ),
+    );
+    return { isReady: problems.length === 0, problems, depth };
+  } catch {
+    // The connection logs why Redis does not answer.
+    return { isReady: false, problems: ['Redis does not answer', ...problems], depth: [] };
+  }
+}
+
+async function depthOf(
+  { queues, clock }: WorkerContext,
+  sink: ServedSink,
+  schedules: readonly Schedule[],
+): Promise<SinkDepth> {
+  const counts = await queues
+    .syncs(sink.id)
+    .getJobCounts('waiting', 'prioritized', 'delayed', 'active', 'failed');
+  const { delayed = 0, active = 0, failed = 0 } = counts;
+  const waiting = (counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0);
+  const { endsInMs } = await readBacklog(queues, { sinkId: sink.id, waiting, schedules }, clock.now());
+  return { sink: sink.name, waiting, delayed, active, failed, endsInMs };
 }
 
 function once(run: () => Promise<void>): () => Promise<void> {

@@ -3,12 +3,11 @@ import { acknowledgeFields, fieldsToAcknowledge } from '../app/connector-health.
 import {
   checkRunnable,
   defaultReason,
-  type OnQueued,
   pauseConnectors,
   queuedText,
   resumeConnectors,
   runNow,
-  unreachedText,
+  type Tell,
 } from '../app/control-connectors.ts';
 import { cancelledText, cancelRun, checkRunning, findRun } from '../app/find-run.ts';
 import { checkPublishable, publishNow } from '../app/publish-target.ts';
@@ -59,7 +58,7 @@ export interface PreparedAct {
 interface ActHow {
   readonly who: string;
   readonly reason: string;
-  readonly tell: (line: string) => void;
+  readonly tell: Tell;
 }
 
 /** Throws `SyncError`, mostly USAGE, for what cannot be done now; then nothing was done. */
@@ -80,31 +79,18 @@ export const acts: Readonly<Record<ActName, Prepare>> = {
   'run-now': async (query, world) => {
     const { settings, program } = world;
     const others = { are: 'are paused', nothing: 'Nothing to run', advice: ' Resume first.' };
-    const { connectors, named, list, rest, how } = await choose(
-      query,
-      world,
-      (one) => !isPaused(one),
-      others,
-    );
+    const { connectors, named, list, rest, how } = await choose(query, world, isActive, others);
     await checkRunnable(settings, connectors, program);
     return {
       title: `Run ${named} now`,
       says: [`A worker reads ${list} as soon as it has room, as if the schedule had come.`, ...rest],
       ...how,
-      act: async ({ who, tell }) => {
-        const onQueued: OnQueued = ({ name }, job) => tell(`${name}: ${queuedText(job)}.`);
-        await runNow(settings, connectors, { by: who }, { program, onQueued });
-      },
+      act: async ({ who, tell }) => await runNow(settings, connectors, { by: who }, { program, tell }),
     };
   },
   pause: async (query, world) => {
     const others = { are: 'are paused already', nothing: 'Nothing to pause' };
-    const { connectors, named, list, rest, how } = await choose(
-      query,
-      world,
-      (one) => !isPaused(one),
-      others,
-    );
+    const { connectors, named, list, rest, how } = await choose(query, world, isActive, others);
     return {
       title: `Pause ${named}`,
       says: [
@@ -114,15 +100,9 @@ export const acts: Readonly<Record<ActName, Prepare>> = {
       ],
       ...how,
       asksReason: true,
-      act: async ({ who, reason, tell }) => {
+      act: async ({ reason, ...told }) => {
         const text = reason.trim() === '' ? defaultReason : reason;
-        const problem = await pauseConnectors(world.settings, connectors, text, {
-          ...world,
-          who,
-          onPaused: ({ name }, _pause, run) =>
-            tell(`${name}: paused${run === null ? '' : `; its run ${run} continues`}.`),
-        });
-        if (problem !== null) tell(unreachedText(problem));
+        await pauseConnectors(world.settings, connectors, text, { ...world, ...told });
       },
     };
   },
@@ -133,14 +113,7 @@ export const acts: Readonly<Record<ActName, Prepare>> = {
       title: `Resume ${named}`,
       says: [`Scheduled runs start again, of ${list}.`, ...rest],
       ...how,
-      act: async ({ who, tell }) => {
-        const problem = await resumeConnectors(world.settings, connectors, {
-          ...world,
-          who,
-          onResumed: ({ name }, wasPaused) => tell(`${name}: ${wasPaused ? 'resumed' : 'was not paused'}.`),
-        });
-        if (problem !== null) tell(unreachedText(problem));
-      },
+      act: async (told) => await resumeConnectors(world.settings, connectors, { ...world, ...told }),
     };
   },
   'allow-deletes': async (query, world) => {
@@ -160,14 +133,8 @@ export const acts: Readonly<Record<ActName, Prepare>> = {
       ],
       of: [name, ...rows],
       back: `connectors/${name}`,
-      act: async ({ who, tell }) => {
-        const onQueued: OnQueued = (_connector, job) => {
-          const text = queuedText(job);
-          if (job.isNew) return tell(`${name}: ${text}.`);
-          throw usage(`${name} is ${text}, without allowing deletes. Ask again when that run has ended.`);
-        };
-        await runNow(settings, [one.connector], { by: who, allowDeletes: true }, { program, onQueued });
-      },
+      act: async ({ who, tell }) =>
+        await runNow(settings, [one.connector], { by: who, allowDeletes: true }, { program, tell }),
     };
   },
   'acknowledge-fields': async (query, world) => {
@@ -185,7 +152,7 @@ export const acts: Readonly<Record<ActName, Prepare>> = {
       back: `connectors/${name}`,
       act: async ({ who, tell }) => {
         await acknowledgeFields(connector, fields, { ...world, who });
-        tell(`${name}: ${counted(fields.length, 'field')} marked as known.`);
+        tell(`${name}: ${counted(fields.length, 'field')} marked as known`);
       },
     };
   },
@@ -227,11 +194,11 @@ export const acts: Readonly<Record<ActName, Prepare>> = {
       act: async ({ who, tell }) => {
         const how = { ...world, who, command: 'connector-sync, from a page' };
         const { run, entities } = await undoRun(connector, found.run.run, how);
-        for (const [entity, one] of entities) for (const line of undoneTexts(entity, one)) tell(`${line}.`);
+        for (const [entity, one] of entities) for (const line of undoneTexts(entity, one)) tell(line);
         tell(
           entities.size === 0
-            ? `${connector.name}: nothing that run ${id} did is left to undo.`
-            : `This was run ${run ?? ''}.`,
+            ? `${connector.name}: nothing that run ${id} did is left to undo`
+            : `This was run ${run ?? ''}`,
         );
       },
     };
@@ -248,11 +215,12 @@ export const acts: Readonly<Record<ActName, Prepare>> = {
       of: [name],
       back: `targets/${name}`,
       act: async ({ who, tell }) =>
-        tell(`${name}: ${queuedText(await publishNow(settings, target, { by: who, program }))}.`),
+        tell(`${name}: ${queuedText(await publishNow(settings, target, { by: who, program }))}`),
     };
   },
 };
 
+const isActive = (one: ListedConnector): boolean => !isPaused(one);
 const isPaused = ({ overview }: ListedConnector): boolean => (overview?.paused ?? null) !== null;
 
 /** Those to act on; `rest` says what the others are, in words. Throws USAGE where there are none. */

@@ -124,7 +124,7 @@ function entityTree(
 const root = '../';
 
 /** One connector: what is stored of each entity, what is wrong, and its runs. */
-export function connectorPage(data: ConnectorData, perSecond: number | null, world: PageWorld): string {
+export function connectorPage(data: ConnectorData, world: PageWorld): string {
   const { connector, health, overview, running, targets } = data;
   const { runs, changes } = data.past;
   const { name, definition, sink, schedule } = connector;
@@ -140,7 +140,7 @@ export function connectorPage(data: ConnectorData, perSecond: number | null, wor
             ${health.troubles.map((trouble) => html`<p>${troubleText(trouble, name, world)}</p>`)}
           </section>`
     }
-    ${running === null ? '' : progressSection(running, perSecond, data)}
+    ${running === null ? '' : progressSection(running, data)}
     ${facts([
       ['Reads', html`${definition.name}`],
       ['Into', html`sink ${sink.name}`],
@@ -363,13 +363,11 @@ type Running = NonNullable<ConnectorData['running']>;
 
 const runningColumns = ['entity', ...numbers('read', 'of', 'written', 'stored before'), 'waiting'];
 
-/** What a run in progress has stored so far. `perSecond`: records since the page was last asked for; null: unknown. */
+/** What a run in progress has stored so far, and how fast it is, as its process says. */
 export function progressSection(
-  running: Running,
-  perSecond: number | null,
+  { run, counts, progress, isLost }: Running,
   { stored }: Pick<ConnectorData, 'stored'>,
 ): SafeHtml {
-  const { run, counts, progress, isLost } = running;
   const shown = new Map((progress?.entities ?? []).map((one) => [one.entity, one]));
   const before = new Map((stored?.status?.entities ?? []).map(({ entity, rows }) => [entity, rows]));
   const rows = counts.map(({ entity, fetched, duplicate, inserted, updated }) => {
@@ -388,47 +386,18 @@ export function progressSection(
     <h2>${isLost ? 'Its process has ended' : 'Running'}</h2>
     <p>
       <a href="../runs/${run.run}">Run</a> since
-      ${exactly(run.startedAt)}${isLost ? '; the next run resumes from what it stored' : rateText(perSecond) + leftText(running, perSecond)}.
+      ${exactly(run.startedAt)}${isLost ? '; the next run resumes from what it stored' : paceText(progress)}.
     </p>
     ${rows.length === 0 ? '' : wideTable('Run in progress', runningColumns, rows)}
   </section>`;
 }
 
-function rateText(perSecond: number | null): string {
-  return perSecond === null ? '' : `, ${count(Math.round(perSecond))} records a second`;
+function paceText(progress: Running['progress']): string {
+  if (progress === null) return '';
+  const { recordsPerSecond, left } = progress;
+  const rate = `, ${count(Math.round(recordsPerSecond))} records a second`;
+  return left === null ? rate : `${rate}, ${left.isAtLeast ? 'at least' : 'about'} ${roughly(left.ms)} left`;
 }
-
-/** As its process says, which knows what is still to come; not while nothing is stored. */
-function leftText({ progress }: Running, perSecond: number | null): string {
-  const left = progress?.left ?? null;
-  if (left === null || perSecond === 0) return '';
-  return `, ${left.isAtLeast ? 'at least' : 'about'} ${roughly(left.ms)} left`;
-}
-
-/** Records a second between two looks at a run, by the clock of this process alone. */
-export function openRates(monotonicMs: () => number = () => performance.now()) {
-  const seen = new Map<
-    string,
-    { readonly fetched: number; readonly atMs: number; readonly rate: number | null }
-  >();
-  return (run: Pick<RunSummary, 'run'>, fetched: number): number | null => {
-    const atMs = monotonicMs();
-    const last = seen.get(run.run);
-    if (last !== undefined && atMs - last.atMs < leastMs) return last.rate;
-    const rate = last === undefined ? null : ((fetched - last.fetched) * 1000) / (atMs - last.atMs);
-    seen.delete(run.run);
-    seen.set(run.run, { fetched, atMs, rate });
-    for (const oldest of seen.keys()) {
-      if (seen.size <= mostRuns) break;
-      seen.delete(oldest);
-    }
-    return rate;
-  };
-}
-
-/** Two readers of a page do not spoil each other's rate. */
-const leastMs = 1_000;
-const mostRuns = 100;
 
 interface Entry {
   readonly at: Instant;

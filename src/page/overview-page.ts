@@ -1,5 +1,5 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
-import { type ConnectorHealth, countWords, type Trouble } from '../app/connector-health.ts';
+import { type ConnectorHealth, countWords, healthOf, type Trouble } from '../app/connector-health.ts';
 import { overviewOf, readSignIns } from '../app/connector-states.ts';
 import type { WatchedSinks } from '../app/watch-sinks.ts';
 import { healthWords } from '../core/health.ts';
@@ -284,7 +284,7 @@ export async function matchingConnectors(
   const signIns = await readSignIns(readable);
   const all = readable.map((connector): ListedConnector => {
     const overview = overviewOf(overviews, connector);
-    const health = watched.healthOf(connector, overview, nowMs, signIns.get(connector.name));
+    const health = healthOf(connector, overview, nowMs, signIns.get(connector.name));
     return { connector, overview, health };
   });
   const named = all.filter((one) => matchesText(one, q.trim().toLowerCase()));

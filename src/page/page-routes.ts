@@ -16,7 +16,7 @@ import { connectorNamed, targetNamed } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import { count, printable } from '../telemetry/format.ts';
 import { acts, type ActWorld, fingerprint, type PreparedAct } from './acts.ts';
-import { connectorPage, leastShown, mostShown, openRates, readConnectorPage } from './connector-page.ts';
+import { connectorPage, leastShown, mostShown, readConnectorPage } from './connector-page.ts';
 import {
   type ActName,
   actNames,
@@ -66,7 +66,6 @@ export function servedPages(options: PageOptions): ServedPages {
 function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer): void {
   const { settings, clock, program } = options;
   const { access } = at;
-  const rateOf = openRates();
   const watched = watchSinks([...settings.connectors.values()], clock);
   server.addHook('onClose', async () => await watched[Symbol.asyncDispose]());
   const world = (request?: FastifyRequest): PageWorld => ({
@@ -102,9 +101,7 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
         const title = `${connector.name}: sink ${connector.sink.name} cannot be read`;
         return await sendPage(reply.code(503), problemPage('../', title, data.problem, now));
       }
-      const fetched = data.running?.counts.reduce((sum, one) => sum + one.fetched, 0) ?? 0;
-      const perSecond = data.running === null ? null : rateOf(data.running.run, fetched);
-      return await sendPage(reply, connectorPage(data, perSecond, now));
+      return await sendPage(reply, connectorPage(data, now));
     });
     pages.get('/runs/:name', async (request, reply) => {
       const { run, sink } = await findRun(settings, nameParam.parse(request.params).name, program);
@@ -263,7 +260,9 @@ function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
         const shown = { address, formToken: access.formToken(request), seen, hasChanged: form !== null };
         return await sendPage(reply.code(form === null ? 200 : 409), confirmPage(act, shown, now));
       }
-      await act.act({ who: visitor.name, reason: form.reason, tell: (line) => void done.push(line) });
+      // Lines as the terminal shows them become sentences.
+      const tell = (line: string): void => void done.push(line.replace(/\.?$/, '.'));
+      await act.act({ who: visitor.name, reason: form.reason, tell });
       log.info({ who: visitor.name, act: name, of: act.of.slice(0, mostLogged) }, 'done from a page');
       return await sendPage(reply, donePage(act, done, now));
     } catch (error) {

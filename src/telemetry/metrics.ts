@@ -114,8 +114,6 @@ export interface SampledConnector {
   readonly name: ConnectorName;
   /** All that are true of it; empty while it is `ok`. */
   readonly words: ReadonlySet<Health>;
-  /** When the newest run of any process ended that has a report; null: none has. */
-  readonly endedAt: Instant | null;
   readonly freshness: readonly {
     readonly entity: EntityName;
     /** Everything that was there then has been read; null: never read wholly. */
@@ -173,7 +171,7 @@ export function openMetrics({
     'How often the config was read again, by what came of it: applied, refused.',
     ['outcome'],
   );
-  const refresh = openGauges(registry, series, runs.failedAtMs, { sample, connectorSeries, clock });
+  const refresh = openGauges(registry, series, { sample, connectorSeries, clock });
   gauge(
     'build_info',
     'Always 1; the labels say which version of the program runs on which version of Node.js.',
@@ -236,7 +234,6 @@ function countRunEvents(registry: Registry, count: Count, each: Series | null, c
   );
   const running = trackRunning(gauge('worker_running_runs', 'Runs in progress in this process.'), each);
   const startedMsByConnector = new Map<ConnectorName, number>();
-  const failedMsByConnector = new Map<ConnectorName, number>();
 
   const onEvent = handledBy<[ConnectorName]>({
     'run-started': (_event, connector) => {
@@ -283,14 +280,10 @@ function countRunEvents(registry: Registry, count: Count, each: Series | null, c
       // A run that could not begin started when it ended.
       const startedMs = startedMsByConnector.get(connector) ?? clock.now();
       startedMsByConnector.delete(connector);
-      if (outcome === 'failed') failedMsByConnector.set(connector, clock.now());
-      else failedMsByConnector.delete(connector);
       count('runs_total', { connector, outcome });
       each?.last_run_timestamp_seconds.set(labelText({ connector, outcome }), startedMs / 1000);
       running.ended(connector);
     },
-    /** When the last run of this process ended, if it failed; also one that could not begin, which is in no ledger. */
-    failedAtMs: (connector: ConnectorName) => failedMsByConnector.get(connector) ?? null,
   };
 }
 
@@ -439,7 +432,6 @@ const needAttention: readonly Health[] = ['failed', 'late', 'incomplete', 'pause
 function openGauges(
   registry: Registry,
   series: Series,
-  failedAtMs: (connector: ConnectorName) => number | null,
   { sample, connectorSeries: shown, clock }: Required<Omit<MetricsOptions, 'version'>>,
 ): () => Promise<void> {
   const { counter, gauge } = metricsIn(registry);
@@ -488,12 +480,12 @@ function openGauges(
     const counts = new Map<string, number>(['all', ...healthWords].map((state) => [state, 0]));
     const count = (state: string): void => void counts.set(state, (counts.get(state) ?? 0) + 1);
     for (const connector of found.connectors) {
-      const words = withFailure(connector, failedAtMs(connector.name));
+      const { words } = connector;
       count('all');
       if (words.size === 0) count('ok');
       for (const word of words) count(word);
       const isInNeed = needAttention.some((word) => words.has(word));
-      if (isInNeed || shown === 'all') showConnector(series, connector, words, nowMs);
+      if (isInNeed || shown === 'all') showConnector(series, connector, nowMs);
     }
     for (const [state, number] of counts) connectors.set({ state }, number);
     const held = found.connectors.flatMap(heldOf);
@@ -530,20 +522,8 @@ function heldOf({ missing, partMissing, unconfirmed }: SampledConnector) {
   ];
 }
 
-/** While the ledger is away, this process alone knows that a run failed. */
-function withFailure({ words, endedAt }: SampledConnector, failedAtMs: number | null): ReadonlySet<Health> {
-  const isNews = failedAtMs !== null && (endedAt === null || Date.parse(endedAt) <= failedAtMs);
-  return isNews ? new Set([...words, 'failed']) : words;
-}
-
-/** `words`: those of the sample, and what this process alone knows. */
-function showConnector(
-  series: Series,
-  sampled: SampledConnector,
-  words: ReadonlySet<Health>,
-  nowMs: number,
-): void {
-  const { name: connector, freshness } = sampled;
+function showConnector(series: Series, sampled: SampledConnector, nowMs: number): void {
+  const { name: connector, freshness, words } = sampled;
   for (const state of words) series.connector_state.set(labelText({ connector, state }), 1);
   series.connector_paused.set(labelText({ connector }), words.has('paused') ? 1 : 0);
   for (const { entity, asOf, freshWithinMs } of freshness) {

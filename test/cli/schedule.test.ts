@@ -223,7 +223,7 @@ describe('schedule pause and resume', () => {
     await cli('schedule', 'apply');
     const paused = await cli('schedule', 'pause', 'wiki', '--reason', 'the service moves');
     expect([paused.code, paused.stderr]).toEqual([0, '']);
-    expect(paused.stdout).toBe('wiki: paused, no more scheduled runs start\n');
+    expect(paused.stdout).toBe('wiki: paused\n');
     const list = await cli('schedule', 'list');
     expect(list.stdout).toMatch(/^wiki +paused +every 1h +paused +never$/m);
     expect(list.stdout).toMatch(/^wiki has been paused since \S+Z \(\d+s ago\): the service moves$/m);

@@ -337,7 +337,7 @@ async function shownPages(folder: string) {
   };
   const query = { q: '', state: null, sort: 'health', page: 1 } as const;
   return {
-    connector: connectorPage(data, null, world),
+    connector: connectorPage(data, world),
     overview: overviewPage(await readOverviewPage([connector], watched, query, nowMs), [], world),
   };
 }

@@ -1,7 +1,12 @@
 import type { Job } from 'bullmq';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { addBackfill, priorityOf, openQueueSet } from '../../src/jobs/open-queue-set.ts';
-import { type Backlog, firesAMinute } from '../../src/jobs/worker-state.ts';
+import {
+  addBackfill,
+  type Backlog,
+  firesAMinute,
+  openQueueSet,
+  priorityOf,
+} from '../../src/jobs/open-queue-set.ts';
 import type { Schedule } from '../../src/settings/settings.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { createTickProcessor } from '../../src/jobs/start-worker.ts';

@@ -107,26 +107,4 @@ describe('the metrics of two thousand connectors', () => {
     expect(lines).toContain('connector_sync_worker_runs_total{outcome="degraded"} 200');
     expect(workerLines(await textOf(attention))).toEqual(lines);
   });
-
-  // Proves promise 12.1
-  it('take a run that could not begin for failing, until one of any process has ended since', async () => {
-    const failing = async (endedAt: string | null): Promise<unknown> => {
-      const metrics = openMetrics({
-        version: '1',
-        connectorSeries: 'attention',
-        clock: { ...instantClock(), now: () => nowMs },
-        sample: () =>
-          Promise.resolve({
-            connectors: [sampled(connector('c1'), { endedAt })],
-            depth: [],
-            isRedisUp: true,
-          }),
-      });
-      metrics.runEnded(connector('c1'), 'failed');
-      return seriesIn(await textOf(metrics)).get('connector_sync_connectors{state="failed"}');
-    };
-    expect(await failing(null)).toBe(1);
-    expect(await failing(new Date(nowMs - 1000).toISOString())).toBe(1);
-    expect(await failing(new Date(nowMs + 1000).toISOString())).toBe(0);
-  });
 });

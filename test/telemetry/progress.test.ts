@@ -8,8 +8,13 @@ import {
 } from '../../src/core/names.ts';
 import { noCounts } from '../../src/core/records.ts';
 import { printable, printableWithin, count, duration } from '../../src/telemetry/format.ts';
-import { openProgress, type Expected } from '../../src/telemetry/progress.ts';
-import { progressLines, showProgress, tellOutage } from '../../src/telemetry/show-progress.ts';
+import {
+  openProgress,
+  type Expected,
+  progressLines,
+  showProgress,
+  tellOutage,
+} from '../../src/telemetry/progress.ts';
 import { instantClock } from '../support/instant-clock.ts';
 
 const newsletter = connectorName('newsletter');
@@ -214,17 +219,6 @@ describe('progress', () => {
     expect(connecting.summary()).toBe(
       'newsletter  2.5 s: cannot reach api.example: connection refused, attempt 2 of 6, next in 3 s',
     );
-  });
-
-  it('says of an entity what it waits for, and why', () => {
-    const retry = { ...retried(2, 8000), code: 'UPSTREAM', message: 'the service answered 503' } as const;
-    const run = play([...listsRead, walk(members, 'a'), page(members, 1000, 'a'), retry]);
-    expect(run.lineOf(members)).toContain('waits 8 s: answered with an error, attempt 2 of 6');
-    expect(run.lineOf(lists)).not.toContain('waits');
-    run.add(answered(members));
-    expect(run.lineOf(members)).not.toContain('waits');
-    run.add({ kind: 'throttled', waitMs: 12_000 });
-    expect(run.lineOf(members)).toContain('waits 12 s: rate limit');
   });
 
   it('fits narrow terminals, drops the least important there, and uses colours only where they are wanted', () => {

@@ -15,7 +15,7 @@ import type { IdentityDifference } from '../../sinks/acquire-errors.ts';
 import type { KeyDifferences, KeyGroup } from '../../sinks/compare-keys.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { count, counted, printable } from '../../telemetry/format.ts';
-import { showProgress } from '../../telemetry/show-progress.ts';
+import { showProgress } from '../../telemetry/progress.ts';
 import { command, type CommandContext, wholeNumber } from '../command.ts';
 import { type ExitCode, exitCodeOfReport, exitCodes } from '../output/exit-codes.ts';
 import { showRun } from '../output/show-run.ts';

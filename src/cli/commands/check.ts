@@ -34,7 +34,7 @@ import {
 import { type CheckedFiles, type ClosedFiles, damageAdvice, damageText } from '../../sinks/closed-files.ts';
 import { type ConnectorSummary, isOfType, type ApiClient } from '../../source/api/open-api-client.ts';
 import { count, counted, printable } from '../../telemetry/format.ts';
-import { showLive } from '../../telemetry/show-progress.ts';
+import { showLive } from '../../telemetry/progress.ts';
 import { keylessText, unfinishedPurgeText } from '../../wording/connector-text.ts';
 import { command, type CommandContext } from '../command.ts';
 import { everyWorkspace } from '../find-in-workspaces.ts';

@@ -30,7 +30,7 @@ import { readSecretFile } from '../../settings/config-files.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import { openAdministration } from '../../source/api/open-api-client.ts';
 import { count, counted, duration, printable, sizeText } from '../../telemetry/format.ts';
-import { showLive } from '../../telemetry/show-progress.ts';
+import { showLive } from '../../telemetry/progress.ts';
 import { command, type CommandContext, type FlagsOf, readInput } from '../command.ts';
 import { configFile, registerSecrets } from '../load-config.ts';
 import { openPatientApp } from '../output/show-run.ts';

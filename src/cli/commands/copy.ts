@@ -9,7 +9,7 @@ import { usage } from '../../core/usage-error.ts';
 import { chosenConnectors, sinkNamed } from '../../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../../settings/settings.ts';
 import { count, counted, duration } from '../../telemetry/format.ts';
-import { showLive } from '../../telemetry/show-progress.ts';
+import { showLive } from '../../telemetry/progress.ts';
 import { command, type CommandContext } from '../command.ts';
 import { type ExitCode, exitCodes, gravestExitCode, reportFailureOf } from '../output/exit-codes.ts';
 

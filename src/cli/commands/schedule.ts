@@ -2,10 +2,9 @@ import { overviewOf, type SinkOverview } from '../../app/connector-states.ts';
 import {
   defaultReason,
   pauseConnectors,
-  queuedText,
   resumeConnectors,
   runNow,
-  unreachedText,
+  type Tell,
   writeSchedules,
 } from '../../app/control-connectors.ts';
 import { locateSink, servedSink, openQueuesOf, reachQueues } from '../../app/reach-queues.ts';
@@ -13,7 +12,7 @@ import { hasCode } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import type { Queues } from '../../jobs/open-queues.ts';
 import type { ServedSink } from '../../jobs/worker-context.ts';
-import type { Backlog } from '../../jobs/worker-state.ts';
+import type { Backlog } from '../../jobs/open-queue-set.ts';
 import { chosenConnectors, sinksOf, type WorkerTarget, workerTargets } from '../../settings/choices.ts';
 import { formatDuration } from '../../settings/texts.ts';
 import type { ConnectorSettings, LocalSettings, Schedule, SinkSettings } from '../../settings/settings.ts';
@@ -28,7 +27,7 @@ import {
   toTheSecond,
 } from '../../telemetry/format.ts';
 import { reasonLine } from '../../wording/connector-text.ts';
-import { command } from '../command.ts';
+import { command, type CommandContext } from '../command.ts';
 import { listOptions, openListPage } from '../list-page.ts';
 import { picked } from '../output/json-text.ts';
 import { fits, fittingTable, leftColumns, type Rows, textTable } from '../output/text-table.ts';
@@ -38,11 +37,6 @@ function checkTakeOver(sinks: readonly SinkSettings[], takeOver: readonly string
   const unknown = takeOver.find((name) => !known.includes(name));
   if (unknown === undefined) return;
   throw usage(`--take-over: expected one of the sinks ${known.join(', ')}, got "${unknown}".`);
-}
-
-function resumedText({ schedule }: ConnectorSettings, wasPaused: boolean): string {
-  if (!wasPaused) return 'was not paused';
-  return schedule === null ? 'resumed; it has no schedule' : 'resumed, runs on its schedule again';
 }
 
 /** Ends with 0 also where Redis is away: the rest is right all the same, and a note says what is missing. */
@@ -157,21 +151,9 @@ The pause is stored in the sink, beside the records: it outlives Redis and every
 Example:
   $ connector-sync schedule pause newsletter wiki --reason 'the service is being moved'`,
       run: async (context, { reason }, names) => {
-        const { terminal, program } = context;
         const settings = await context.settings();
-        const connectors = chosenConnectors(settings, names);
-        const problem = await pauseConnectors(settings, connectors, reason, {
-          ...context,
-          onPaused: ({ name }, pause, running) => {
-            terminal.printJson({ connector: name, paused: pause, running });
-            terminal.print(`${name}: paused, no more scheduled runs start`);
-            if (running === null) return;
-            terminal.print(
-              `  its run ${running} continues; "${program} cancel ${running}" stops it at its next page`,
-            );
-          },
-        });
-        if (problem !== null) terminal.note(unreachedText(problem));
+        const how = { ...context, tell: telling(context) };
+        await pauseConnectors(settings, chosenConnectors(settings, names), reason, how);
       },
     }),
     resume: command({
@@ -179,17 +161,9 @@ Example:
       argument: ['<connector...>', 'names from the config'],
       help: '\nExample:\n  $ connector-sync schedule resume newsletter wiki',
       run: async (context, _flags, names) => {
-        const { terminal } = context;
         const settings = await context.settings();
-        const connectors = chosenConnectors(settings, names);
-        const problem = await resumeConnectors(settings, connectors, {
-          ...context,
-          onResumed: (connector, wasPaused) => {
-            terminal.printJson({ connector: connector.name, wasPaused });
-            terminal.print(`${connector.name}: ${resumedText(connector, wasPaused)}`);
-          },
-        });
-        if (problem !== null) terminal.note(unreachedText(problem));
+        const how = { ...context, tell: telling(context) };
+        await resumeConnectors(settings, chosenConnectors(settings, names), how);
       },
     }),
     /** Throws QUEUE_UNAVAILABLE within two seconds, USAGE for a paused connector; then nothing was asked for. */
@@ -205,19 +179,21 @@ Example:
         const { terminal, program } = context;
         const settings = await context.settings('redis');
         const connectors = chosenConnectors(settings, names);
-        const asked = { by: processUser() };
-        await runNow(settings, connectors, asked, {
-          program,
-          onQueued: ({ name }, job) => {
-            terminal.printJson({ connector: name, ...job });
-            terminal.print(`${name}: ${queuedText(job)}`);
-          },
-        });
+        await runNow(settings, connectors, { by: processUser() }, { program, tell: telling(context) });
         terminal.print(`\n"${program} runs --follow" shows its progress.`);
       },
     }),
   },
 });
+
+/** Prints what an act has done; a remark is no result. */
+function telling({ terminal }: CommandContext): Tell {
+  return (line, document) => {
+    if (document === undefined) return terminal.note(line);
+    terminal.printJson(document);
+    terminal.print(line);
+  };
+}
 
 /** What a list of schedules shows; times are in milliseconds, null where Redis holds none or cannot be asked. */
 type ScheduleList = Awaited<ReturnType<typeof readSchedules>>;

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { escaped } from '../../telemetry/format.ts';
 import type { Scrubber } from '../../telemetry/scrubber.ts';
-import type { ProgressStyle } from '../../telemetry/show-progress.ts';
+import type { ProgressStyle } from '../../telemetry/progress.ts';
 import { jsonText, versioned } from './json-text.ts';
 
 /** The parts of `process.stdout` that are used. */

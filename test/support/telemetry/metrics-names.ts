@@ -22,5 +22,5 @@ export const run = '20260501T120000000Z-0a1b2c3d' as RunId;
 /** A connector of which nothing is known, or what a test says. */
 export function sampled(name: ConnectorName, part: Partial<SampledConnector> = {}): SampledConnector {
   const nothing = { freshness: [], missing: [], partMissing: [], unconfirmed: [] };
-  return { name, words: new Set(), endedAt: null, ...nothing, ...part };
+  return { name, words: new Set(), ...nothing, ...part };
 }

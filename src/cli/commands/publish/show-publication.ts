@@ -19,7 +19,7 @@ import {
   sizeText,
   toTheMinute,
 } from '../../../telemetry/format.ts';
-import { showLive } from '../../../telemetry/show-progress.ts';
+import { showLive } from '../../../telemetry/progress.ts';
 import { cleanedText } from '../../../wording/connector-text.ts';
 import type { CommandContext } from '../../command.ts';
 import { picked } from '../../output/json-text.ts';

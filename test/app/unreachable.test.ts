@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { SyncError, type ErrorCode } from '../../src/core/errors.ts';
-import { sayUnreachable } from '../../src/telemetry/unreachable.ts';
+import { sayUnreachable } from '../../src/app/wire-app.ts';
 
 const baseUrl = 'http://127.0.0.1:8799/prefix';
 
