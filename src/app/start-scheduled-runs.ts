@@ -1,7 +1,7 @@
 import { type Clock, slept, otherTurn } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { examineRedis, gateErrors } from '../jobs/connect-redis.ts';
-import { schedulerId, subjectOf } from '../jobs/open-queue-set.ts';
+import { subjectOf } from '../jobs/open-queue-set.ts';
 import { answerReloads } from '../jobs/open-queues.ts';
 import { openRunSlots } from '../jobs/run-slots.ts';
 import { startWorker } from '../jobs/start-worker.ts';
@@ -97,7 +97,6 @@ async function openConfig(options: ServeConfigOptions, onOpened: OnOpened, close
   onOpened(() => budgets[Symbol.asyncDispose]());
   const ledgers = await openServedLedgers(connectors, clock);
   onOpened(() => ledgers[Symbol.asyncDispose]());
-  let started: RunningWorker | null = null;
   const app = await openApp({
     settings,
     clock,
@@ -105,12 +104,7 @@ async function openConfig(options: ServeConfigOptions, onOpened: OnOpened, close
     openBudget: budgets.openBudget,
     sinkIdOf: (sink) => ledgers.sinkIdOf(sink),
     maxThrottleWaitMs,
-    onRunEnd: workerRunEnd({
-      metrics,
-      log,
-      nextRun: async (connector) => await nextRunOf(connector, ledgers, started),
-      onRunEnd: options.onRunEnd,
-    }),
+    onRunEnd: workerRunEnd(metrics, log, options.onRunEnd),
     noteTrouble: (line) => log.warn({}, line),
     ...(identityBaseUrl === undefined ? {} : { identityBaseUrl }),
   });
@@ -128,7 +122,6 @@ async function openConfig(options: ServeConfigOptions, onOpened: OnOpened, close
     beforeJobs: async (worker) => await options.beforeJobs({ ...worker, ledgers }),
   });
   onOpened(() => worker.stop());
-  started = worker;
   return {
     settings,
     connectors,
@@ -197,23 +190,6 @@ export async function sampleWorker(
     // Only Redis knows the depth.
     isRedisUp: depth.length > 0,
   };
-}
-
-/**
- * When a connector's schedule comes next, in milliseconds; null where that is unknown, also while Redis is unreachable.
- */
-async function nextRunOf(
-  { name, sink }: ConnectorSettings,
-  ledgers: ServedLedgers,
-  worker: RunningWorker | null,
-): Promise<number | null> {
-  const sinkId = ledgers.sinkIdOf(sink);
-  const ticks = worker?.queues[0];
-  if (sinkId === null || ticks === undefined) return null;
-  return await ticks.getJobScheduler(schedulerId(sinkId, name)).then(
-    (scheduler) => scheduler?.next ?? null,
-    () => null,
-  );
 }
 
 /** The sinks of some connectors as a worker needs them: their ids, and their own account of what was run. */

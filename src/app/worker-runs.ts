@@ -5,6 +5,7 @@ import type { ConnectorName } from '../core/names.ts';
 import { windowText } from '../engine/plan-run.ts';
 import type { RunJob, RunRequest } from '../jobs/worker-context.ts';
 import { connectorNamed } from '../settings/choices.ts';
+import { nextSlots } from '../settings/cron.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { type Log, logRunEvent } from '../telemetry/log.ts';
@@ -99,33 +100,30 @@ async function loggedRun(
 export interface EndedRun {
   readonly connector: ConnectorSettings;
   readonly report: RunReport;
-  /** When its schedule comes next, in milliseconds; null where that is not known. */
+  /** When its schedule comes next, in milliseconds; null: it has none. */
   readonly next: number | null;
 }
 
-interface RunEndListeners extends Pick<WorkerRunsOptions, 'metrics' | 'log'> {
-  /** Never rejects. */
-  readonly nextRun: (connector: ConnectorSettings) => Promise<number | null>;
-  readonly onRunEnd?: ((ended: EndedRun) => void) | undefined;
-}
-
 /** What a worker does at the end of each run: counts it and writes one line to the log. */
-export function workerRunEnd({ metrics, log, nextRun, onRunEnd }: RunEndListeners): OnRunEnd {
-  const tell = async (connector: ConnectorSettings, report: RunReport): Promise<void> => {
-    const next = await nextRun(connector);
-    log[levels[report.outcome]](endFields(connector.name, report, next), 'run ended');
-    onRunEnd?.({ connector, report, next });
-  };
-  return (end) => {
-    const { name } = end.connector;
+export function workerRunEnd(metrics: Metrics, log: Log, onRunEnd?: (ended: EndedRun) => void): OnRunEnd {
+  return ({ connector, ...end }) => {
     if (end.kind === 'ended') {
-      metrics.runEnded(name, end.report.outcome);
-      // Not awaited: the job must not stay open because Redis is slow to say when the next one comes.
-      void tell(end.connector, end.report);
+      const { report } = end;
+      const next = nextRunMs(connector, report);
+      metrics.runEnded(connector.name, report.outcome);
+      log[levels[report.outcome]](endFields(connector.name, report, next), 'run ended');
+      onRunEnd?.({ connector, report, next });
     } else if (!isPutOff(end.error)) {
-      metrics.runEnded(name, 'failed');
+      metrics.runEnded(connector.name, 'failed');
     }
   };
+}
+
+/** When the connector's schedule comes next, before its jitter; null: it has none. */
+function nextRunMs({ schedule }: ConnectorSettings, { startedAt, finishedAt }: RunReport): number | null {
+  if (schedule === null) return null;
+  if (schedule.kind === 'every') return Date.parse(startedAt) + schedule.everyMs;
+  return nextSlots(schedule, Date.parse(finishedAt), 1)[0] ?? null;
 }
 
 function endFields(connector: ConnectorName, report: RunReport, next: number | null): object {

@@ -45,7 +45,6 @@ describe('before the first sync', () => {
         'connector wiki',
         'pages of newsletter',
         'pages of wiki',
-        'api connections',
         'sink main',
         'disk of main',
       ].map((what) => ({ what, state: 'ok' })),

@@ -1,4 +1,5 @@
 import { eachOf } from '../../core/each-of.ts';
+import { grouped } from '../../core/grouped.ts';
 import type { App } from '../../app/app.ts';
 import type { ConnectorSource } from '../../source/source.ts';
 import { marks } from '../output/text-table.ts';
@@ -91,8 +92,6 @@ const weakSecret = warning(
 );
 const mebibyte = 1024 * 1024;
 const leastFreeMiB = 100;
-/** Of a worker, for each sink, without --concurrency. */
-const defaultRuns = 2;
 
 /** Every check, as each is done. Rejects when it is interrupted. */
 export async function runChecks(
@@ -126,7 +125,6 @@ export async function runChecks(
   for (const result of summarize(connectors, 'connectors')) add(result);
   for (const result of summarize(pages, 'pages')) add(result);
   for (const result of summarize(await checkMasks(settings), 'masks')) add(result);
-  add(passed(access === null ? 'connections' : 'api connections', connectionsText(settings)));
   for (const result of await checkSinks(context, settings, isDeep)) add(result);
   for (const result of summarize(await checkCopies(settings), 'copies')) add(result);
   for (const target of settings.publish.values()) {
@@ -134,22 +132,6 @@ export async function runChecks(
   }
   for (const result of await checkRedis(settings, context)) add(result);
   return results;
-}
-
-/** Each call holds a connection, and each connector makes so many at a time; none can take another's. */
-function connectionsText({ connectors, parts }: LocalSettings): string {
-  const all = [...connectors.values()];
-  const perSink = sinksOf(all).map(({ name }) =>
-    all
-      .flatMap(({ sink, concurrency }) => (sink.name === name ? [concurrency] : []))
-      .toSorted((left, right) => right - left)
-      .slice(0, defaultRuns)
-      .reduce((sum, calls) => sum + calls, 0),
-  );
-  const lookUps = parts.api?.lookups.concurrency ?? 0;
-  const calls = perSink.reduce((sum, one) => sum + one, lookUps);
-  const more = lookUps === 0 ? '' : `, ${lookUps} look-ups`;
-  return `a worker opens up to ${count(calls)} (${defaultRuns} runs for each sink${more}); the limit of open files (ulimit -n) must be higher`;
 }
 
 async function checkSinks(
@@ -287,7 +269,7 @@ async function checkRedis(
  */
 async function checkClosedFiles(
   context: CheckContext,
-  settings: Pick<LocalSettings, 'connectors'>,
+  settings: LocalSettings,
   sink: SinkSettings,
   isDeep: boolean,
 ): Promise<readonly CheckResult[]> {
@@ -302,33 +284,21 @@ async function checkClosedFiles(
     const what = `files of ${name}`;
     try {
       const checked = isDeep ? await compareContents(context, closed, name) : await closed.check(name);
-      const isSound = checked.damaged.length === 0;
-      (isSound ? sound : damaged).push(...resultsOf(what, name, checked, context.program, isDeep));
+      const all = counted(checked.files, 'closed file');
+      if (checked.damaged.length === 0) {
+        sound.push(passed(what, `${all}, ${isDeep ? 'content' : 'length'} as stored`));
+        continue;
+      }
+      const named = checked.damaged.slice(0, mostNamed).map(damageText);
+      const some = checked.damaged.length > mostNamed ? ` (${mostNamed} are named)` : '';
+      const sum = `${count(checked.damaged.length)} of ${all} damaged${some}. ${damageAdvice(name, context.program)}`;
+      for (const detail of [...named, sum]) damaged.push(found({ what, state: 'failed', detail }));
     } catch (error) {
       context.signal.throwIfAborted();
       damaged.push(failed(what, error));
     }
   }
   return [...summarize(sound, `files of ${sink.name}`), ...damaged];
-}
-
-function resultsOf(
-  what: string,
-  connector: ConnectorName,
-  { files, damaged }: CheckedFiles,
-  program: string,
-  isDeep: boolean,
-): readonly CheckResult[] {
-  const all = counted(files, 'closed file');
-  if (damaged.length === 0) return [passed(what, `${all}, ${isDeep ? 'content' : 'length'} as stored`)];
-  const bad = (detail: string): CheckResult => found({ what, state: 'failed', detail });
-  const more = damaged.length - mostNamed;
-  return [
-    ...damaged.slice(0, mostNamed).map((file) => bad(damageText(file))),
-    bad(
-      `${count(damaged.length)} of ${all} damaged${more > 0 ? ` (${mostNamed} are named)` : ''}. ${damageAdvice(connector, program)}`,
-    ),
-  ];
 }
 
 async function compareContents(
@@ -592,37 +562,26 @@ function resultOf(state: CheckResult['state']) {
  */
 function summarize(results: readonly CheckResult[], many: string): readonly CheckResult[] {
   if (results.length <= mostNamed) return results;
-  const of = (state: CheckResult['state']): readonly CheckResult[] =>
-    results.filter((result) => result.state === state);
-  const sound = of('ok').length;
-  return [
-    ...(sound === 0 ? [] : [passed(many, `${count(sound)} of ${count(results.length)} are right`)]),
-    ...firstOfEachKind(of('skipped'), many, 'left out'),
-    ...firstOfEachKind(of('warning'), many, 'warnings of this kind'),
-    ...firstOfEachKind(of('failed'), many, 'problems of this kind'),
-  ];
+  const ofState = grouped(results, ({ state }) => state);
+  const sound = ofState.get('ok')?.length ?? 0;
+  const others = (['skipped', 'warning', 'failed'] as const).flatMap((state) => {
+    const kinds = grouped(ofState.get(state) ?? [], ({ code }) => code);
+    return [...kinds.values()].flatMap((kind) => firstOf(kind, many));
+  });
+  return sound === 0
+    ? others
+    : [passed(many, `${count(sound)} of ${count(results.length)} are right`), ...others];
 }
 
-function firstOfEachKind(all: readonly CheckResult[], many: string, what: string): readonly CheckResult[] {
-  const codes = new Set(all.map(({ code }) => code));
-  return [...codes].flatMap((code) =>
-    firstOf(
-      all.filter((one) => one.code === code),
-      many,
-      what,
-    ),
-  );
-}
+const restTexts = { skipped: 'left out', warning: 'warnings of this kind', failed: 'problems of this kind' };
 
-function firstOf(kind: readonly CheckResult[], many: string, what: string): readonly CheckResult[] {
+function firstOf(kind: readonly CheckResult[], many: string): readonly CheckResult[] {
   const [first] = kind;
   const more = kind.length - mostNamed;
-  if (first === undefined || more <= 0) return kind;
+  if (first === undefined || first.state === 'ok' || more <= 0) return kind;
   const code = first.code === undefined ? '' : ` (${first.code})`;
-  return [
-    ...kind.slice(0, mostNamed),
-    { ...first, what: many, detail: `${count(more)} more ${what}${code}` },
-  ];
+  const rest = { ...first, what: many, detail: `${count(more)} more ${restTexts[first.state]}${code}` };
+  return [...kind.slice(0, mostNamed), rest];
 }
 
 /** Shows how far a check is that may take minutes. */

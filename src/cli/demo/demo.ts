@@ -127,8 +127,7 @@ Examples:
   $ connector-sync demo --ui                     pages in a browser over what it has stored
   $ connector-sync demo --scheduled              schedules fire and runs appear
 
-The Redis of --scheduled: $REDIS_URL or ${localRedisUrl} where one answers, else a redis-server of the PATH that
-is started for it and ended with it.`,
+The Redis of --scheduled: $REDIS_URL, else ${localRedisUrl}.`,
   enter: ({ scheduled, ui }) => ({
     isWatching: scheduled,
     ...(ui ? { stopping: 'Stopping. Ctrl-C again quits now.' } : {}),
