@@ -171,7 +171,6 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'engine/prepare/canonical-json.ts',
     'engine/prepare/change-span.ts',
     'app/connector-health.ts',
-    'app/erasures.ts',
     'app/explain-row.ts',
     'app/connector-states.ts',
     'app/run-totals.ts',

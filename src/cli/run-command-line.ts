@@ -4,7 +4,7 @@ import { Command, CommanderError } from 'commander';
 import { programVersion } from '../app/program-version.ts';
 import { systemClock } from '../core/clock.ts';
 import { createScrubber } from '../telemetry/scrubber.ts';
-import type { CommandContext, Enter, Input } from './command.ts';
+import { type CommandContext, type Enter, type Input, watchInterrupts } from './command.ts';
 import { commands } from './commands.ts';
 import { stderrLog, withDotEnv, programName } from './environment.ts';
 import {
@@ -15,7 +15,6 @@ import {
   reportError,
 } from './output/exit-codes.ts';
 import { openTerminal, type Output } from './output/terminal.ts';
-import { watchInterrupts } from './watch-interrupts.ts';
 
 /** What a process has; tests and `main.ts` bring it. */
 interface ProcessWorld {

@@ -6,8 +6,7 @@ import { runIds } from '../core/names.ts';
 import { entityTarget, type EntityTarget } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import { printable } from '../telemetry/format.ts';
-import { explanationFacts } from '../wording/explanation-facts.ts';
-import { purgedText } from '../wording/connector-text.ts';
+import { explanationFacts, purgedText } from '../wording/connector-text.ts';
 import { ago, facts, page, type PageWorld, wideTable } from './layout.ts';
 
 export interface RecordQuery {

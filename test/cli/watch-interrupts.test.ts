@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { startScript } from '../support/run-cli.ts';
 
-const module = fileURLToPath(new URL('../../src/cli/watch-interrupts.ts', import.meta.url));
+const module = fileURLToPath(new URL('../../src/cli/command.ts', import.meta.url));
 
 // A program that pays no attention to its signal: only the second interrupt can end it.
 const program = `

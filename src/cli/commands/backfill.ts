@@ -25,7 +25,7 @@ import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../
 import { endText } from '../../wording/run-report-table.ts';
 import { showRun } from '../output/show-run.ts';
 import { wrapped } from '../output/text-table.ts';
-import { openPublicationsAfterSync } from './publish/publish-after-sync.ts';
+import { openPublicationsAfterSync } from './sync.ts';
 
 export const backfill = command({
   argument: ['<connector>', 'its name in the config'],

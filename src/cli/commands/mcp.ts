@@ -1,9 +1,8 @@
 import { Writable } from 'node:stream';
 import { parseListenAddress } from '../../monitor/listen-address.ts';
-import { command } from '../command.ts';
+import { aborted, command } from '../command.ts';
 import { stderrLog } from '../environment.ts';
 import type { Terminal } from '../output/terminal.ts';
-import { aborted } from '../watch-interrupts.ts';
 
 const grant = command({
   description:

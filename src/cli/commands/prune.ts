@@ -1,9 +1,9 @@
 import { pruneConnector } from '../../app/apply-retention.ts';
-import { cleanTargets } from '../../app/publish-target.ts';
+import { cleanedText, cleanTargets } from '../../app/publish-target.ts';
 import { chosenConnectors } from '../../settings/choices.ts';
 import type { ExpiredOf } from '../../sinks/purges.ts';
 import { count } from '../../telemetry/format.ts';
-import { allowByAgeText, cleanedText, leftText, withheldByAgeText } from '../../wording/connector-text.ts';
+import { allowByAgeText, leftText, withheldByAgeText } from '../../wording/connector-text.ts';
 import { command } from '../command.ts';
 import { type ExitCode, exitCodes, gravestExitCode, reportFailureOf } from '../output/exit-codes.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';

@@ -1,9 +1,9 @@
 import path from 'node:path';
-import { targetWork } from '../../app/erasures.ts';
 import {
   type AskedPublication,
   ordinaryPublication,
   targetStatus,
+  targetWork,
   withTarget,
 } from '../../app/publish-target.ts';
 import { command, type CommandContext, durationOf } from '../command.ts';

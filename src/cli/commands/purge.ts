@@ -6,7 +6,7 @@ import {
   type PurgeChoice,
   type PurgeTarget,
 } from '../../app/purge-records.ts';
-import { cleanTargets } from '../../app/publish-target.ts';
+import { cleanedText, cleanTargets } from '../../app/publish-target.ts';
 import { parseRecordKey } from '../../app/stored-fields.ts';
 import { usage } from '../../core/usage-error.ts';
 import {
@@ -19,11 +19,11 @@ import type { ConnectorSettings, LocalSettings } from '../../settings/settings.t
 import type { MaskEnd } from '../../sinks/masks.ts';
 import type { PurgedOf } from '../../sinks/purges.ts';
 import { count, counted } from '../../telemetry/format.ts';
-import { cleanedText, leftText } from '../../wording/connector-text.ts';
+import { leftText } from '../../wording/connector-text.ts';
 import { command, type CommandContext, type FlagsOf } from '../command.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
-import { readFilter } from './search/read-query.ts';
+import { readFilter } from './search.ts';
 
 const options = {
   '-k, --key <name=value...>': 'every field of the key of one record, or <entity>/<key>',

@@ -1,4 +1,4 @@
-import { resetConnector, wouldReset } from '../../app/reset-connector.ts';
+import { resetConnector, wouldReset } from '../../app/control-connectors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { connectorNamed, entityTarget } from '../../settings/choices.ts';
 import type { LocalSettings } from '../../settings/settings.ts';

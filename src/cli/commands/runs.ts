@@ -11,7 +11,7 @@ import { count, counted, duration, printable, timeOfDay, toTheMinute } from '../
 import { actionDetail } from '../../wording/connector-text.ts';
 import { endText, failureText } from '../../wording/run-report-table.ts';
 import { command, type CommandContext, oneOf, wholeNumber } from '../command.ts';
-import { runReportText } from '../output/run-report-text.ts';
+import { runReportText } from '../output/show-run.ts';
 import { fits, fittingTable, leftColumns, rightColumns, type Rows, textTable } from '../output/text-table.ts';
 
 const defaultLimit = 20;

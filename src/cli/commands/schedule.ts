@@ -28,7 +28,7 @@ import {
 } from '../../telemetry/format.ts';
 import { reasonLine } from '../../wording/connector-text.ts';
 import { command, type CommandContext } from '../command.ts';
-import { listOptions, openListPage } from '../list-page.ts';
+import { listOptions, openListPage } from './status.ts';
 import { picked } from '../output/json-text.ts';
 import { fits, fittingTable, leftColumns, type Rows, textTable } from '../output/text-table.ts';
 

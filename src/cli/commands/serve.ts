@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import {
+  aborted,
   command,
   type CommandContext,
   durationOf,
@@ -11,7 +12,6 @@ import {
   wholeNumber,
 } from '../command.ts';
 import { shellWord, stderrLog } from '../environment.ts';
-import { aborted } from '../watch-interrupts.ts';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
@@ -29,7 +29,7 @@ import {
   type ChosenApplication,
   defaultDataFolder,
   openStoredState,
-} from './serve/choose-application.ts';
+} from './applications.ts';
 import type { ServedAccount } from '../../sample/sample-service.ts';
 
 export const serveOptions = {

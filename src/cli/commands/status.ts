@@ -1,19 +1,12 @@
+import { countWords, type HealthCounts, healthOf } from '../../app/connector-health.ts';
+import { overviewOf, readOverviewsOfReadable } from '../../app/connector-states.ts';
 import { failureLimit, readStatuses, type StoredConnector } from '../../app/read-statuses.ts';
+import { type Health, healthWords } from '../../core/health.ts';
 import { chosenConnectors } from '../../settings/choices.ts';
+import type { ConnectorSettings } from '../../settings/settings.ts';
 import { damageAdvice, damageText } from '../../sinks/closed-files.ts';
 import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
 import { count, counted, printable, toTheMinute } from '../../telemetry/format.ts';
-import { command } from '../command.ts';
-import { listOptions, openListPage } from '../list-page.ts';
-import {
-  completenessTexts,
-  failureText,
-  partMissingLines,
-  toConfirmLines,
-  withheldLines,
-} from '../../wording/run-report-table.ts';
-import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
-import { picked } from '../output/json-text.ts';
 import {
   allowByAgeText,
   keylessText,
@@ -22,7 +15,29 @@ import {
   signInText,
   unfinishedPurgeText,
 } from '../../wording/connector-text.ts';
+import {
+  completenessTexts,
+  failureText,
+  partMissingLines,
+  toConfirmLines,
+  withheldLines,
+} from '../../wording/run-report-table.ts';
+import { command, type FlagsOf, wholeNumber } from '../command.ts';
+import { errorDocument, exitCodeOfError, exitCodes, gravestExitCode } from '../output/exit-codes.ts';
+import { picked } from '../output/json-text.ts';
 import { indentedTable, leftColumns, rightColumns, wrapped } from '../output/text-table.ts';
+
+const most = 1_000_000;
+
+/** The options of a command that lists connectors. */
+export const listOptions = {
+  '--failing': 'only those that are failed or incomplete',
+  '--late': 'only those with an entity older than its freshWithin',
+  '--limit <n>': { text: 'show at most so many; 0: all', default: '100' },
+  '--offset <n>': { text: 'leave out so many of the first', default: '0' },
+} as const;
+
+type ListFlags = FlagsOf<typeof listOptions>;
 
 export const status = command({
   argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
@@ -256,3 +271,64 @@ const columns = [
   ...rightColumns('rows', 'deleted', 'look deleted', 'listings', 'left to read', 'quarantined'),
   ...leftColumns('complete', 'last complete read'),
 ];
+
+/**
+ * The connectors that a list shows, what is known of them, and how those that it is about stand. A sink that cannot be
+ * read does not hide the others. Throws USAGE for a flag that is no number, and where no sink can be read.
+ */
+export async function openListPage(chosen: readonly ConnectorSettings[], flags: ListFlags, nowMs: number) {
+  const { overviews, readable, unreadable } = await readOverviewsOfReadable(chosen);
+  const limit = wholeNumber('--limit', flags.limit, most);
+  const offset = wholeNumber('--offset', flags.offset, most);
+  const all = readable.map((connector) => ({
+    connector,
+    health: healthOf(connector, overviewOf(overviews, connector), nowMs),
+  }));
+  const asked: readonly Health[] = [
+    ...(flags.failing ? (['failed', 'incomplete'] as const) : []),
+    ...(flags.late ? (['late'] as const) : []),
+  ];
+  const isNarrowed = asked.length > 0;
+  const matching = all.filter(({ health }) => !isNarrowed || asked.some((word) => health.words.has(word)));
+  const shown = matching.slice(offset, limit === 0 ? undefined : offset + limit);
+  const total = matching.length;
+  const counts = countWords(all.map(({ health }) => health));
+  return {
+    connectors: shown.map(({ connector }) => connector),
+    /** Of a shown one, without its sign-in. */
+    healthOf: (connector: ConnectorSettings) => healthOf(connector, overviewOf(overviews, connector), nowMs),
+    overviews,
+    /** In JSON: `total` match the flags, on this page or not; `counts` are of all that were named. */
+    sums: { total, counts },
+    /** The sinks that could not be read, in JSON. */
+    unreadableSinks: unreadable.map(({ sink, connectors, error }) => ({
+      sink: sink.name,
+      connectors: connectors.map(({ name }) => name),
+      error: errorDocument(error),
+    })),
+    /** Below the list: what is not on the page, and the sinks that could not be read. */
+    remarks: [
+      ...(shown.length < total || isNarrowed ? pageRemarks(shown.length, offset, total, counts) : []),
+      ...unreadable.map(
+        ({ sink, connectors, error }) =>
+          `Not shown: ${counted(connectors.length, 'connector')} of the sink "${sink.name}". ${error.message}`,
+      ),
+    ],
+    exitCode: gravestExitCode(unreadable.map(({ error }) => exitCodeOfError(error))),
+  };
+}
+
+function pageRemarks(shown: number, offset: number, total: number, counts: HealthCounts): readonly string[] {
+  const all = healthWords.flatMap((word) => (counts[word] === 0 ? [] : [`${count(counts[word])} ${word}`]));
+  const last = offset + shown;
+  return [
+    `${shownText(shown, offset, total)} Of all: ${all.join(', ')}.`,
+    ...(last < total ? [`"--offset ${last}" shows the next ones, "--limit 0" all.`] : []),
+  ];
+}
+
+function shownText(shown: number, offset: number, total: number): string {
+  if (shown === total) return `${count(total)} shown.`;
+  if (shown === 0) return `None shown: there are ${count(total)}, and --offset leaves out ${count(offset)}.`;
+  return `${count(offset + 1)} to ${count(offset + shown)} of ${count(total)} shown.`;
+}

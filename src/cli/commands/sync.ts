@@ -1,4 +1,4 @@
-import type { App, AskedRun, EntityGlobs } from '../../app/app.ts';
+import type { App, AskedRun, EntityGlobs, RunEnd } from '../../app/app.ts';
 import { overviewOf, readOverview, type SinkOverview } from '../../app/connector-states.ts';
 import { openSharingApp, planSync } from '../../app/open-app.ts';
 import { type DoneRun, type SharedWork, shareWork } from '../../app/shared-work.ts';
@@ -9,17 +9,18 @@ import type { ConnectorName } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
 import { selectEntities } from '../../engine/chosen-entities.ts';
 import type { CallEstimate } from '../../engine/estimate-calls.ts';
-import { chosenConnectors, sinksOf } from '../../settings/choices.ts';
+import { chosenConnectors, sinksOf, targetsAfterSync } from '../../settings/choices.ts';
 import { withParts } from '../../settings/load-settings.ts';
-import type { ConnectorSettings } from '../../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import { ConnectorBusyError } from '../../sinks/acquire-errors.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { count, counted } from '../../telemetry/format.ts';
-import { endText, undatedLines } from '../../wording/run-report-table.ts';
 import { allowByAgeText, withheldByAgeText } from '../../wording/connector-text.ts';
+import { endText, undatedLines } from '../../wording/run-report-table.ts';
 import { command, type CommandContext, durationOf, wholeNumber } from '../command.ts';
 import { logLevel } from '../environment.ts';
 import {
+  errorDocument,
   type ExitCode,
   exitCodeOfReport,
   exitCodes,
@@ -28,7 +29,6 @@ import {
 } from '../output/exit-codes.ts';
 import { showRun, showRunEnd } from '../output/show-run.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
-import { openPublicationsAfterSync } from './publish/publish-after-sync.ts';
 
 const examples = `
 Examples:
@@ -386,6 +386,42 @@ export function askedRuns(flags: RunFlags, clock: Clock) {
     ended: (report: RunReport | null): void => {
       callsUsed += report?.calls ?? callsSeen;
       callsSeen = 0;
+    },
+  };
+}
+
+/** Outcomes of runs that may have stored something. */
+const hasRead: readonly RunReport['outcome'][] = ['ok', 'partial', 'degraded'];
+
+/** Publications of what a command that syncs has read. */
+export function openPublicationsAfterSync(context: CommandContext, settings: LocalSettings) {
+  const { terminal, signal, program } = context;
+  const read = new Set<string>();
+  return {
+    /** Called at the end of each run. */
+    onRunEnd: (end: RunEnd): void => {
+      if (end.kind === 'ended' && hasRead.includes(end.report.outcome)) read.add(end.connector.name);
+    },
+    /**
+     * Once for each target that follows a connector of which something was read; none after an interrupt. Never
+     * rejects: what was synced stays synced, and keeps its exit code.
+     */
+    async publish(): Promise<void> {
+      for (const target of targetsAfterSync(settings, read)) {
+        if (signal.aborted) return;
+        try {
+          // Loaded only here: most syncs publish nothing.
+          const { showPublication } = await import('./publish/show-publication.ts');
+          await showPublication(context, settings, target, 'after-sync');
+        } catch (error) {
+          const document = errorDocument(error);
+          terminal.printJson({ kind: 'publication-error', target: target.name, error: document });
+          const why = hasCode(error, 'INTERRUPTED') ? 'interrupted' : document.message;
+          terminal.note(
+            `Warning: target ${target.name} was not published to, what was synced is stored: ${why}\n  To publish: ${program} publish ${target.name}`,
+          );
+        }
+      }
     },
   };
 }

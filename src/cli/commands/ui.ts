@@ -4,9 +4,8 @@ import { openReloads } from '../../app/open-reloads.ts';
 import { type ListenAddress, parseListenAddress } from '../../monitor/listen-address.ts';
 import type { SettingsWith } from '../../settings/settings.ts';
 import { printable } from '../../telemetry/format.ts';
-import { command, type CommandContext } from '../command.ts';
+import { aborted, command, type CommandContext } from '../command.ts';
 import { stderrLog } from '../environment.ts';
-import { aborted } from '../watch-interrupts.ts';
 
 export const ui = command({
   options: {

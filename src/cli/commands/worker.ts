@@ -8,10 +8,9 @@ import { connectorsMatching } from '../../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import { printable } from '../../telemetry/format.ts';
 import type { Log } from '../../telemetry/log.ts';
-import { command, type CommandContext, type FlagsOf, wholeNumber } from '../command.ts';
+import { aborted, command, type CommandContext, type FlagsOf, wholeNumber } from '../command.ts';
 import { stderrLog } from '../environment.ts';
 import { errorDocument, exitCodeOfError, exitCodes } from '../output/exit-codes.ts';
-import { aborted } from '../watch-interrupts.ts';
 
 const mostRuns = 64;
 const mostRunsOfAll = 1000;

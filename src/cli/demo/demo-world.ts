@@ -15,12 +15,11 @@ import { loadSettings } from '../../settings/load-settings.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { timeOfDay } from '../../telemetry/format.ts';
 import { endText } from '../../wording/run-report-table.ts';
-import { type CommandContext, wholeNumber } from '../command.ts';
+import { aborted, type CommandContext, wholeNumber } from '../command.ts';
 import { logLevel, shellWord, stderrLog } from '../environment.ts';
 import { registerSecrets } from '../load-config.ts';
 import { type ExitCode, exitCodeOfReport, exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { writePrivateFile } from '../output/write-files.ts';
-import { aborted } from '../watch-interrupts.ts';
 
 /**
  * Where the demo's records came from, whatever port it was this time: else a second run would meet another identity.

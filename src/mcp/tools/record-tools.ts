@@ -15,8 +15,7 @@ import { tool } from '../tool.ts';
 import { pathOf, readSort } from '../../search/query-texts.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
 import type { RecordReader } from '../../sinks/sink-access.ts';
-import { explanationFacts } from '../../wording/explanation-facts.ts';
-import { purgedText } from '../../wording/connector-text.ts';
+import { explanationFacts, purgedText } from '../../wording/connector-text.ts';
 
 interface How {
   /** The only ones that are shown; empty: all. */

@@ -1,7 +1,7 @@
 import { nothingDone } from '../../../src/engine/run-tally.ts';
 import { describe, expect, it } from 'vitest';
 import { toConfirmLines } from '../../../src/wording/run-report-table.ts';
-import { runReportText } from '../../../src/cli/output/run-report-text.ts';
+import { runReportText } from '../../../src/cli/output/show-run.ts';
 import { isConnectorName, isDeclaredName } from '../../../src/core/names.ts';
 import { noCounts } from '../../../src/core/records.ts';
 import type { EntityReport, RunReport } from '../../../src/sinks/run-report.ts';

@@ -1,5 +1,6 @@
 import {
   type AskedPublication,
+  cleanedText,
   ordinaryPublication,
   publishTarget,
   type TargetEnd,
@@ -20,7 +21,6 @@ import {
   toTheMinute,
 } from '../../../telemetry/format.ts';
 import { showLive } from '../../../telemetry/progress.ts';
-import { cleanedText } from '../../../wording/connector-text.ts';
 import type { CommandContext } from '../../command.ts';
 import { picked } from '../../output/json-text.ts';
 import { indentedTable, leftColumns, rightColumns } from '../../output/text-table.ts';
