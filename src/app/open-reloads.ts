@@ -1,6 +1,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { type Clock, instant, slept } from '../core/clock.ts';
+import { firstNames } from '../definitions/suggest-name.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import type { Log } from '../telemetry/log.ts';
 
@@ -135,10 +136,6 @@ function changesText({ connectors: before }: LocalSettings, { connectors: now }:
   return `${now.size} connectors${namesText('added', added)}${namesText('removed', removed)}`;
 }
 
-const mostNames = 10;
-
 function namesText(what: string, names: readonly string[]): string {
-  if (names.length === 0) return '';
-  const more = names.length > mostNames ? ` and ${names.length - mostNames} more` : '';
-  return `; ${what}: ${names.slice(0, mostNames).join(', ')}${more}`;
+  return names.length === 0 ? '' : `; ${what}: ${firstNames(names, 10)}`;
 }

@@ -8,7 +8,6 @@ import { connectorsBySink } from '../settings/choices.ts';
 import { withParts } from '../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings, SettingsWith, SinkSettings } from '../settings/settings.ts';
 import type { ClosedFiles } from '../sinks/closed-files.ts';
-import type { PausedConnector } from '../sinks/ledger-reader.ts';
 import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';
 import type { OpenHow, SinkFinding } from '../sinks/sink-access.ts';
 import { printable } from '../telemetry/format.ts';
@@ -107,14 +106,12 @@ export async function checkNotPaused(
     await using history = await openExistingHistory(sink);
     const names = new Set(ofSink.map(({ name }) => name));
     const paused = (await history?.pauses())?.find(({ connector }) => names.has(connector));
-    if (paused !== undefined) throw pausedError(paused, program);
+    if (paused === undefined) continue;
+    const { connector: name, since, reason } = paused;
+    throw usage(
+      `${name} has been paused since ${since} (${printable(reason)}), so no worker would run it. Resume it with "${program} schedule resume ${name}", or run it here with "${program} sync ${name}".`,
+    );
   }
-}
-
-function pausedError({ connector: name, ...paused }: PausedConnector, program: string): SyncError {
-  return usage(
-    `${name} has been paused since ${paused.since} (${printable(paused.reason)}), so no worker would run it. Resume it with "${program} schedule resume ${name}", or run it here with "${program} sync ${name}".`,
-  );
 }
 
 /** Whose queue takes the jobs of a sink. Throws USAGE where no worker would take them. */

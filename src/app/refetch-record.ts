@@ -158,22 +158,17 @@ function placeRecord(
   stored: StoredFields | null,
 ): Readonly<Record<string, JsonValue>> | null {
   const placed: Record<string, JsonValue> = {};
-  const ofTree = treeFields(entity);
-  for (const name of new Set([...injectedFields(entity), ...ofTree])) {
+  const { parents, recursive } = entity;
+  const ofTree =
+    recursive === null ? [] : [recursive.rootField, recursive.depthField, recursive.positionField];
+  const ofParents = parents.flatMap(({ inject }) => [...inject.keys()]);
+  for (const name of new Set([...ofParents, ...ofTree])) {
     const value = fields.get(name) ?? stored?.get(name) ?? null;
     if (value !== null) placed[name] = value;
     // A tree's fields are in every row; of several ways to an entity each fills in its own.
     else if (stored === null || ofTree.includes(name)) return null;
   }
   return placed;
-}
-
-function injectedFields({ parents }: Entity): readonly string[] {
-  return parents.flatMap(({ inject }) => [...inject.keys()]);
-}
-
-function treeFields({ recursive }: Entity): readonly string[] {
-  return recursive === null ? [] : [recursive.rootField, recursive.depthField, recursive.positionField];
 }
 
 /**

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import type { EntityGlobs } from './app.ts';
 import { instant, type Clock } from '../core/clock.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import type { ConnectorStatus, RunSummary } from '../sinks/ledger-reader.ts';
+import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import type { Holder, HolderWork } from '../sinks/lease.ts';
 import { storedStatus } from '../sinks/registry.ts';
 
@@ -32,7 +32,11 @@ export async function shareWork(connectors: readonly ConnectorSettings[], what: 
   for (const connector of connectors) newest.push(await newestSync(connector, asked));
   const cut = newest
     .filter((sync) => sync !== null)
-    .filter(({ run, holder }) => wasInterrupted(run, holder) && (run.finishedAt ?? run.startedAt) > resumable)
+    // A run that was killed stays `running` in the ledger until its connector is taken again.
+    .filter(
+      ({ run: { state }, holder }) => state === 'interrupted' || (state === 'running' && isGone(holder)),
+    )
+    .filter(({ run }) => (run.finishedAt ?? run.startedAt) > resumable)
     .toSorted((left, right) => (left.run.startedAt < right.run.startedAt ? 1 : -1));
   const resumedId = cut[0]?.holder.work.id ?? null;
   const id = resumedId ?? randomUUID();
@@ -44,11 +48,14 @@ export async function shareWork(connectors: readonly ConnectorSettings[], what: 
     /** The run that has already done this connector's part; null: none has. */
     done: async (connector: ConnectorSettings) => {
       const sync = await newestSync(connector, asked);
-      if (sync === null || sync.run.report === null || !hasSettled(sync.run)) return null;
+      if (sync === null || sync.run.report === null) return null;
       const { run, holder } = sync;
+      // Another run would not change such an end at once.
+      if (run.state !== 'ok' && run.state !== 'degraded' && run.state !== 'failed') return null;
+      const isOwn = holder.pid === process.pid && holder.host === hostname();
       const found = { report: sync.run.report, pid: holder.pid };
       const wasMeanwhile = (run.finishedAt ?? '') >= beganAt;
-      if (wasMeanwhile && !isOwn(holder)) return { ...found, because: 'done-by-another-sync' as const };
+      if (wasMeanwhile && !isOwn) return { ...found, because: 'done-by-another-sync' as const };
       const isPart = holder.work.id === resumedId && run.state === 'ok';
       return isPart && !wasMeanwhile ? { ...found, because: 'done-before-interruption' as const } : null;
     },
@@ -75,20 +82,6 @@ async function readStatus({ name, sink }: ConnectorSettings): Promise<ConnectorS
   } catch {
     return null; // The run opens an unreadable sink again, and reports what is wrong with it.
   }
-}
-
-/** A run that was killed stays `running` in the ledger until its connector is taken again. */
-function wasInterrupted({ state }: RunSummary, holder: Holder): boolean {
-  return state === 'interrupted' || (state === 'running' && isGone(holder));
-}
-
-/** It ended in a way that another run would not change at once. */
-function hasSettled({ state }: RunSummary): boolean {
-  return state === 'ok' || state === 'degraded' || state === 'failed';
-}
-
-function isOwn({ pid, host }: Holder): boolean {
-  return pid === process.pid && host === hostname();
 }
 
 /** Whether the process has ended. The state of another machine's processes is unknown. */

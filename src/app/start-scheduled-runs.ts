@@ -372,7 +372,10 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
     const closing = older?.over.aborted === false ? older.config : null;
     await Promise.all([closing?.stop(), (served ?? first).stop()]);
   });
-  const examined = warnOfRedis(options);
+  // Warns of a setup that may lose jobs later, while none is lost yet. Never rejects.
+  const examined = examineRedis(options.settings.redis, clock).then((findings) => {
+    for (const { what, state, detail } of findings) if (state !== 'ok') log.warn({}, `${what}: ${detail}`);
+  });
   onOpened(() => examined);
   log.info(
     { ...factsOf(first), version: programVersion(), http: urlOf(monitor) },
@@ -449,13 +452,6 @@ function factsOf({ connectors, ledgers }: ServedConfig): object {
     connectors: connectors.map(({ name }) => name),
     sinks: ledgers.sinks.map(({ name, place }) => `${name} (${place})`),
   };
-}
-
-/** Warns of a setup that may lose jobs later, while none is lost yet. Not waited for at the start. Never rejects. */
-async function warnOfRedis({ settings, clock, log }: ScheduledRunsOptions): Promise<void> {
-  for (const { what, state, detail } of await examineRedis(settings.redis, clock)) {
-    if (state !== 'ok') log.warn({}, `${what}: ${detail}`);
-  }
 }
 
 interface FollowConfigOptions extends Omit<ScheduledRunsOptions, 'problem'> {

@@ -4,11 +4,9 @@ import { usage } from '../core/usage-error.ts';
 import { knownSchema } from '../engine/prepare/schema-policy.ts';
 import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
-import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openSink, statusOf } from '../sinks/registry.ts';
 import type { NamedRows, UndoneRows } from '../sinks/repair.ts';
 import type { EntityReport, RunReport } from '../sinks/run-report.ts';
-import type { ConnectorIdentity } from '../sinks/lease.ts';
 import type { OpenHow, Sink } from '../sinks/sink-access.ts';
 import { counted } from '../telemetry/format.ts';
 import type { AppOptions } from './app.ts';
@@ -47,6 +45,9 @@ export async function undoRun(
   await using sink = await openSink(connector.sink, options);
   const status = await statusOf(sink.history, name);
   if (status === null) throw usage(`Sink ${connector.sink.name} has no data of ${name}.`);
+  // Identity of the stored records: the API is not called.
+  const { baseUrl, connectorId } = status;
+  if (!isConnectorId(connectorId)) throw usage(`The ledger holds no id of ${name}.`);
   const entities = new Map<EntityName, UndoneEntity>();
   const tables = await storedTables(connector, sink);
   const repair = (): Promise<RunReport | null> =>
@@ -55,7 +56,7 @@ export async function undoRun(
         kind: 'undo',
         act: { action: 'undo', detail: { run: of } },
         sink,
-        identity: identityOf(connector, status, options),
+        identity: connectorIdentity(connector, { baseUrl, connectorId }, options),
         tables,
         clock,
         costs: () => ({ calls: 0, retries: 0, waitedMs: 0, bytes: 0 }),
@@ -130,16 +131,6 @@ export function undoneTexts(
     changedSince.rows > 0 && `changed by later runs, and kept: ${named(changedSince)}`,
   ];
   return parts.filter((part) => part !== false).map((part) => `${entity}: ${part}`);
-}
-
-/** Identity of the stored records: the API is not called. */
-function identityOf(
-  connector: ConnectorSettings,
-  { baseUrl, connectorId }: ConnectorStatus,
-  options: Pick<AppOptions, 'clock' | 'command'>,
-): ConnectorIdentity {
-  if (!isConnectorId(connectorId)) throw usage(`The ledger holds no id of ${connector.name}.`);
-  return connectorIdentity(connector, { baseUrl, connectorId }, options);
 }
 
 /** Of the entities that were stored so far, with the columns that were added. */

@@ -8,7 +8,7 @@ import { connectorNamed } from '../settings/choices.ts';
 import { nextSlots } from '../settings/cron.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { RunReport } from '../sinks/run-report.ts';
-import { type Log, logRunEvent } from '../telemetry/log.ts';
+import { levelByOutcome, type Log, logRunEvent } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { App, AskedRun, OnRunEnd, SyncRequest } from './app.ts';
 import { finishedWindows, plannedBackfill, runWindows } from './backfill.ts';
@@ -111,7 +111,7 @@ export function workerRunEnd(metrics: Metrics, log: Log, onRunEnd?: (ended: Ende
       const { report } = end;
       const next = nextRunMs(connector, report);
       metrics.runEnded(connector.name, report.outcome);
-      log[levels[report.outcome]](endFields(connector.name, report, next), 'run ended');
+      log[levelByOutcome(report.outcome)](endFields(connector.name, report, next), 'run ended');
       onRunEnd?.({ connector, report, next });
     } else if (!isPutOff(end.error)) {
       metrics.runEnded(connector.name, 'failed');
@@ -143,14 +143,6 @@ function endFields(connector: ConnectorName, report: RunReport, next: number | n
     ...(withheld === 0 ? {} : { withheld }),
   };
 }
-
-const levels = {
-  ok: 'info',
-  partial: 'info',
-  interrupted: 'info',
-  degraded: 'warn',
-  failed: 'error',
-} as const;
 
 /** True at most once a minute. */
 export function onceAMinute(clock: Clock): () => boolean {

@@ -18,12 +18,10 @@ export function noSuch(what: string, name: string, known: Iterable<string>): str
   return `no such ${what}: ${JSON.stringify(name)}${suggestName(name, known)}`;
 }
 
-const mostNamed = 20;
-
 /** Names for a message: of many the first ones. */
-export function firstNames(names: readonly string[]): string {
-  const more = names.length > mostNamed ? ` and ${names.length - mostNamed} more` : '';
-  return `${names.slice(0, mostNamed).join(', ')}${more}`;
+export function firstNames(names: readonly string[], most = 20): string {
+  const more = names.length > most ? ` and ${names.length - most} more` : '';
+  return `${names.slice(0, most).join(', ')}${more}`;
 }
 
 /** `base_url`, `base-url` and `baseURL` are all the same slip. */

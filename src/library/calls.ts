@@ -58,28 +58,19 @@ export async function openApp<const Types extends ConnectorTypes = ConnectorType
   options: OpenOptions<Types>,
 ): Promise<App<Types>> {
   const { config, env = process.env } = options;
-  const settings = typeof config === 'string' ? readFile(config, env) : readObject(config, env);
+  const file = typeof config === 'string' ? resolve(config) : 'config object';
+  if (typeof config === 'string' && !existsSync(file)) {
+    throw new SyncError(
+      `Expected a config file at ${file}, there is none. Write one with "connector-sync init".`,
+      { code: 'CONFIG_INVALID', recovery: 'stop', context: { file } },
+    );
+  }
+  // JSON is YAML: an object takes the way of every config. Its relative paths start in the working directory.
+  const text = typeof config === 'string' ? {} : { text: JSON.stringify(config, null, 2) };
+  const settings = readSettings({ file, ...text, env });
   const app: App<Types> = { connectors: [...settings.connectors.keys()] };
   settingsOf.set(app, settings);
   return app;
-}
-
-function readFile(config: string, env: NonNullable<OpenOptions['env']>): LocalSettings {
-  const file = resolve(config);
-  if (existsSync(file)) return readSettings({ file, env });
-  throw new SyncError(
-    `Expected a config file at ${file}, there is none. Write one with "connector-sync init".`,
-    {
-      code: 'CONFIG_INVALID',
-      recovery: 'stop',
-      context: { file },
-    },
-  );
-}
-
-/** JSON is YAML: the object takes the way of every config. Its relative paths start in the working directory. */
-function readObject(config: object, env: NonNullable<OpenOptions['env']>): LocalSettings {
-  return readSettings({ file: 'config object', text: JSON.stringify(config, null, 2), env });
 }
 
 /** @internal */

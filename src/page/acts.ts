@@ -15,6 +15,7 @@ import { connectorOfRun, hasWritten, undoneTexts, undoRun } from '../app/undo-ru
 import type { WatchedSinks } from '../app/watch-sinks.ts';
 import type { Clock } from '../core/clock.ts';
 import { usage } from '../core/usage-error.ts';
+import { firstNames } from '../definitions/suggest-name.ts';
 import { connectorNamed, targetNamed } from '../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { newsName } from '../sinks/drift.ts';
@@ -266,10 +267,9 @@ async function oneConnector(name: string, { settings, watched, clock }: ActWorld
   throw usage(`Sink ${connector.sink.name} cannot be read: ${unreadable[0]?.problem ?? 'no answer'}`);
 }
 
-const mostNamed = 50;
-
 function listOf(connectors: readonly ConnectorSettings[]): string {
-  const names = connectors.slice(0, mostNamed).map(({ name }) => name);
-  const more = connectors.length - mostNamed;
-  return `${names.join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`;
+  return firstNames(
+    connectors.map(({ name }) => name),
+    50,
+  );
 }

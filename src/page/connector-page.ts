@@ -9,6 +9,7 @@ import { readConnectorHistory, type WatchedSinks } from '../app/watch-sinks.ts';
 import type { Instant } from '../core/clock.ts';
 import { grouped } from '../core/grouped.ts';
 import { type EntityName, isDeclaredName } from '../core/names.ts';
+import { firstNames } from '../definitions/suggest-name.ts';
 import { formatDuration } from '../settings/texts.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import type { NotedAction } from '../sinks/actions.ts';
@@ -474,13 +475,8 @@ function driftEntries(drift: readonly DriftRow[]): readonly Entry[] {
     if (first === undefined) return [];
     const fields = [first, ...others].map(({ field }) => (field === '*' ? 'further ones' : field));
     const what = first.kind === 'undeclared' ? 'undeclared fields' : 'values that do not fit';
-    return [entry(first.firstSeenAt, 'schema', '', printable(`${first.entity}: ${what}: ${named(fields)}`))];
+    return [
+      entry(first.firstSeenAt, 'schema', '', printable(`${first.entity}: ${what}: ${firstNames(fields)}`)),
+    ];
   });
-}
-
-const mostNamed = 10;
-
-function named(fields: readonly string[]): string {
-  const more = fields.length - mostNamed;
-  return `${fields.slice(0, mostNamed).join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`;
 }

@@ -63,11 +63,8 @@ type Level = 'debug' | 'info' | 'warn' | 'error';
 /** One log line per event: `event` names it, its facts are fields, and the level shows how urgent it is. */
 export function logRunEvent(log: Log, connector: ConnectorName, event: RunEvent): void {
   const { kind, ...facts } = event;
-  log[levelOf(event)]({ connector, event: kind, ...facts }, kind.replaceAll('-', ' '));
-}
-
-function levelOf(event: RunEvent): Level {
-  return event.kind === 'run-finished' ? levelByOutcome(event.outcome) : (levelByKind[event.kind] ?? 'debug');
+  const level = event.kind === 'run-finished' ? levelByOutcome(event.outcome) : levelByKind[event.kind];
+  log[level ?? 'debug']({ connector, event: kind, ...facts }, kind.replaceAll('-', ' '));
 }
 
 /** Of other kinds: debug. */
@@ -90,7 +87,8 @@ const levelByKind: Readonly<Partial<Record<RunEvent['kind'], Level>>> = {
   'sink-away': 'warn',
 };
 
-function levelByOutcome(outcome: string): Level {
+/** How urgent the end of a run is. */
+export function levelByOutcome(outcome: string): Level {
   if (outcome === 'failed') return 'error';
   return outcome === 'degraded' ? 'warn' : 'info';
 }

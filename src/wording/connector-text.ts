@@ -83,8 +83,11 @@ function textOf(
       return `The last run stopped (${trouble.code})${because(trouble)}. Once it is put right: ${command(`sync ${connector}`)}`;
     case 'quarantine':
       return `${counted(trouble.records, 'record')} of the last run could not be stored and ${trouble.records === 1 ? 'is' : 'are'} kept in quarantine. ${command(`status ${connector}`)} shows why.`;
-    case 'throttled':
-      return `The service asked for a pause until ${toTheMinute(trouble.until)}${countdownText(Date.parse(trouble.until) - nowMs)}; the next run resumes.`;
+    case 'throttled': {
+      // A pause that is over by this clock is not counted down.
+      const leftMs = Date.parse(trouble.until) - nowMs;
+      return `The service asked for a pause until ${toTheMinute(trouble.until)}${leftMs <= 0 ? '' : `, in ${roughly(leftMs)}`}; the next run resumes.`;
+    }
     case 'retried':
       return `The API did not answer as expected (${trouble.code})${because(trouble)}; the next run tries again.`;
     case 'interrupted':
@@ -117,18 +120,10 @@ function because({ message }: { readonly code: ErrorCode; readonly message?: str
 const mostFields = 3;
 
 function fieldNames(fields: readonly FieldNews[]): string {
-  const names = fields
-    .slice(0, mostFields)
-    .map(
-      ({ entity, field, kind }) => `${entity}.${field} (${kind === 'misfit' ? 'values do not fit' : 'new'})`,
-    );
-  const more = fields.length - names.length;
-  return `${names.join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`;
-}
-
-/** A pause that is over by this clock is not counted down. */
-function countdownText(ms: number): string {
-  return ms <= 0 ? '' : `, in ${roughly(ms)}`;
+  const names = fields.map(
+    ({ entity, field, kind }) => `${entity}.${field} (${kind === 'misfit' ? 'values do not fit' : 'new'})`,
+  );
+  return firstNames(names, mostFields);
 }
 
 /** How a connector stands that a person signs in, and what to do. */

@@ -149,7 +149,10 @@ async function checkSinks(
   for (const [index, sink] of all.entries()) {
     context.signal.throwIfAborted();
     progress.tell(`${count(index)} of ${counted(all.length, 'sink')} checked`);
-    const opened = await attempt(`sink ${sink.name}`, () => checkSink(sink, context));
+    const opened = await attempt(`sink ${sink.name}`, async () => {
+      const { place, connectors } = await checkWritable(sink, context);
+      return `${place} can be written (${counted(connectors, 'connector')} in it)`;
+    });
     sinks.push(opened);
     servers.push(...(await checkUnderneath(sink, context, opened.state === 'ok')));
     const what = `disk of ${sink.name}`;
@@ -171,11 +174,6 @@ async function checkSinks(
     ...summarize(purges, 'purges'),
     ...files,
   ];
-}
-
-async function checkSink(sink: SinkSettings, context: CheckContext): Promise<string> {
-  const { place, connectors } = await checkWritable(sink, context);
-  return `${place} can be written (${counted(connectors, 'connector')} in it)`;
 }
 
 /** A sink that could not be opened because of what it rests on: that is shown too, where it can be asked. */

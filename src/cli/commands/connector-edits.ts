@@ -76,7 +76,7 @@ Examples:
     }
     const place = connectorsPlace({ file, env }, flags.file === undefined ? null : resolve(cwd, flags.file));
     const entry = entryOf(context, settings, place, flags);
-    const edit = await checkedHere(context, () => {
+    const edit = checkedHere(context, () => {
       const added = addedConnector({ file, env }, place.file, { name, entry });
       const missing = added.settings.missing.filter(({ path }) => path.startsWith(`connectors.${name}.`));
       if (missing.length > 0) throw new ProblemsError('CONFIG_INVALID', missing);
@@ -189,7 +189,7 @@ Examples:
       if (text.trim() === '') throw usage(`${flag}: expected a name, got nothing.`);
     }
     const named = definitionNamed(settings, flags.definition);
-    const known = named.kind === 'known' ? named.definition : null;
+    const known = named.definition;
     const credentials = await readCredentials(context, flags.credentialsFile ?? null, known);
     await using app = await openPatientApp(context, settings, 'connectors create');
     const administration = openAdministration(app.client, settings.api.baseUrl);
@@ -254,8 +254,11 @@ async function readCredentials(
   }
   const isInput = file === null || file === '-';
   const from = isInput ? 'standard input' : resolve(context.cwd, file);
-  const text = isInput ? await readInput(context.input(), maxBytes, context.signal) : textOf(from);
-  const credentials = parse(text, from);
+  const read = isInput
+    ? { ok: true as const, value: await readInput(context.input(), maxBytes, context.signal) }
+    : readSecretFile(from);
+  if (!read.ok) throw usage(`--credentials-file: ${read.why}.`);
+  const credentials = parse(read.value, from);
   for (const secret of textsIn(credentials)) context.scrubber.register(new Secret(secret));
   if (definition !== null) checkCredentials(definition, credentials, from);
   return credentials;
@@ -268,12 +271,6 @@ function checkCredentials(definition: Definition, credentials: JsonObject, from:
   const { credentials: ways } = definition;
   const others = ways.length === 1 ? '' : ` Ways to sign in: ${ways.map(shapeText).join(' or ')}.`;
   throw usage(`The credentials in ${from} cannot be used. ${texts.join(' ')}${others}`);
-}
-
-function textOf(file: string): string {
-  const read = readSecretFile(file);
-  if (read.ok) return read.value;
-  throw usage(`--credentials-file: ${read.why}.`);
 }
 
 function parse(text: string, from: string): JsonObject {
@@ -297,22 +294,17 @@ function textsIn(value: JsonValue): readonly string[] {
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
 
-/** What `--definition` names: one of ours, or the id of a type that only the service knows. */
-type NamedDefinition =
-  | { readonly kind: 'known'; readonly id: string; readonly definition: Definition }
-  | { readonly kind: 'foreign'; readonly id: string };
-
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** By name or by id. Throws USAGE, naming what there is, for what is neither. */
-export function definitionNamed(
-  { definitions }: Pick<LocalSettings, 'definitions'>,
-  text: string,
-): NamedDefinition {
+/**
+ * What `--definition` names, by name or id; `definition` null: a type that only the service knows. Throws USAGE, naming
+ * what there is, for what is neither.
+ */
+export function definitionNamed({ definitions }: Pick<LocalSettings, 'definitions'>, text: string) {
   const known = [...definitions.values()];
   const found = known.find(({ name, id }) => name === text || id.toLowerCase() === text.toLowerCase());
-  if (found !== undefined) return { kind: 'known', id: found.id, definition: found };
-  if (uuid.test(text)) return { kind: 'foreign', id: text.toLowerCase() };
+  if (found !== undefined) return { id: found.id, definition: found };
+  if (uuid.test(text)) return { id: text.toLowerCase(), definition: null };
   const names = known.map(({ name }) => name);
   const suggestion = suggestName(text, names);
   throw usage(
@@ -321,14 +313,11 @@ export function definitionNamed(
 }
 
 /** The edit, which is valid. Where it is not, its problems are thrown, and a line before them says what they are of. */
-async function checkedHere(
-  { terminal, scrubber }: CommandContext,
-  plan: () => ConfigEdit,
-): Promise<ConfigEdit> {
+function checkedHere({ terminal, scrubber }: CommandContext, plan: () => ConfigEdit): ConfigEdit {
   try {
     const edit = plan();
     registerSecrets(edit.settings, scrubber);
-    return await Promise.resolve(edit);
+    return edit;
   } catch (error) {
     if (error instanceof ProblemsError) {
       terminal.note('Nothing was changed: the config would have these mistakes.');
@@ -374,7 +363,11 @@ Examples:
   run: async (context, flags, text) => {
     const settings = await context.settings();
     const known = isConnectorName(text) ? settings.connectors.get(text) : undefined;
-    const edit = known === undefined ? null : await checkedEdit(context, known);
+    const { env } = context;
+    const edit =
+      known === undefined
+        ? null
+        : checkedHere(context, () => removedConnector({ file: configFile(context), env }, known.name));
     if (!flags.data) {
       const { name, sink } = connectorNamed(settings, text);
       if (edit === null) throw new TypeError(`${name} is in the config and has no place there`);
@@ -414,11 +407,6 @@ interface Leaving {
   readonly targets: readonly HeldByTarget[];
 }
 
-async function checkedEdit(context: CommandContext, { name }: ConnectorSettings): Promise<ConfigEdit> {
-  const { env } = context;
-  return await checkedHere(context, () => removedConnector({ file: configFile(context), env }, name));
-}
-
 async function remove(context: CommandContext, leaving: Leaving): Promise<void> {
   const { terminal, clock, signal, program } = context;
   const { name, settings, known, edit, stored, targets } = leaving;
@@ -444,7 +432,9 @@ async function remove(context: CommandContext, leaving: Leaving): Promise<void> 
     }
     if (stored.length === 0) await endInConfig();
   }
-  const rows = stored.reduce((sum, one) => sum + rowsOf(one), 0);
+  const all = stored.flatMap(({ entities }) => entities);
+  const left = stored.reduce((sum, { unfinished }) => sum + (unfinished?.rows ?? 0), 0);
+  const rows = all.reduce((sum, one) => sum + one.rows + one.deleted, left);
   const publish = targets.map(({ target }) => target).filter((target) => isStillPublished(leaving, target));
   next.push(...publish.map((target) => `publish ${target}`));
   const sinks = stored.map(({ sink }) => sink.name);
@@ -547,10 +537,6 @@ function targetLines(leaving: Leaving): readonly string[] {
 /** Without the connector, a target may have none. */
 function isStillPublished({ edit, settings }: Leaving, target: string): boolean {
   return ((edit?.settings ?? settings).publish.get(target)?.connectors.length ?? 0) > 0;
-}
-
-function rowsOf({ entities, unfinished }: StoredConnector): number {
-  return entities.reduce((sum, { rows, deleted }) => sum + rows + deleted, unfinished?.rows ?? 0);
 }
 
 function removedText({ cwd }: CommandContext, name: string, { file }: ConfigEdit): string {

@@ -215,7 +215,11 @@ export const discover = command({
   help: '\nExamples:\n  $ connector-sync discover --workspace default\n  $ connector-sync discover newsletter',
   run: async (context, flags, name) => {
     const settings = await context.settings('access');
-    if (name !== undefined) return showDefinition(context, definitionOf(settings, name));
+    if (name !== undefined) {
+      const configured = isConnectorName(name) ? settings.connectors.get(name)?.definition : undefined;
+      const known = configured ?? settings.definitions.get(name);
+      return showDefinition(context, known ?? connectorNamed(settings, name).definition);
+    }
     await using app = await openPatientApp(context, settings, 'discover');
     const named = flags.workspace.length > 0 ? flags.workspace : configuredWorkspaces(settings);
     const searched = named.length > 0 ? named : [defaultWorkspace];
@@ -226,11 +230,6 @@ export const discover = command({
     else terminal.print(...connectorTable(found, terminal.columns()));
   },
 });
-
-function definitionOf(settings: LocalSettings, name: string): Definition {
-  const configured = isConnectorName(name) ? settings.connectors.get(name)?.definition : undefined;
-  return configured ?? settings.definitions.get(name) ?? connectorNamed(settings, name).definition;
-}
 
 function showDefinition({ terminal }: CommandContext, definition: Definition): void {
   const entities = [...definition.entities.values()];

@@ -1,8 +1,7 @@
 import { Writable } from 'node:stream';
 import { parseListenAddress } from '../../monitor/listen-address.ts';
-import { aborted, command } from '../command.ts';
+import { aborted, command, type CommandContext } from '../command.ts';
 import { stderrLog } from '../environment.ts';
-import type { Terminal } from '../output/terminal.ts';
 
 const grant = command({
   description:
@@ -67,7 +66,7 @@ Examples:
 });
 
 async function writeTo(
-  terminal: Terminal,
+  terminal: CommandContext['terminal'],
   chunk: Uint8Array,
   done: (error: Error | null) => void,
 ): Promise<void> {

@@ -1,7 +1,6 @@
 import { pruneConnector } from '../../app/apply-retention.ts';
 import { cleanedText, cleanTargets } from '../../app/publish-target.ts';
 import { chosenConnectors } from '../../settings/choices.ts';
-import type { ExpiredOf } from '../../sinks/purges.ts';
 import { count } from '../../telemetry/format.ts';
 import { allowByAgeText, leftText, withheldByAgeText } from '../../wording/connector-text.ts';
 import { command } from '../command.ts';
@@ -43,7 +42,11 @@ Examples:
         const found = entities.filter((one) => one.rows + one.quarantined + one.files + one.versions > 0);
         const what = dryRun ? 'would be removed' : 'removed';
         if (found.length > 0) {
-          terminal.print(`${connector.name}: ${what}`, ...indentedTable(columns, found.map(rowOf)));
+          const rows = found.map(({ entity, rows: deleted, quarantined, files, versions }) => [
+            entity,
+            ...[deleted, quarantined, files, versions].map(count),
+          ]);
+          terminal.print(`${connector.name}: ${what}`, ...indentedTable(columns, rows));
         } else if (withheld.length === 0) {
           terminal.print(`${connector.name}: nothing is older than the config keeps`);
         } else terminal.print(`${connector.name}: nothing ${what}`);
@@ -66,7 +69,3 @@ const columns = [
   ...leftColumns('entity'),
   ...rightColumns('deleted rows', 'quarantined', 'files', 'versions'),
 ];
-
-function rowOf({ entity, rows, quarantined, files, versions }: ExpiredOf): readonly string[] {
-  return [entity, count(rows), count(quarantined), count(files), count(versions)];
-}

@@ -18,9 +18,9 @@ import {
 import { picked } from '../output/json-text.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
 import { usage } from '../../core/usage-error.ts';
-import { openTarget } from '../../publish/open-target.ts';
+import { firstNames } from '../../definitions/suggest-name.ts';
 import { heldBackTexts, type PublishEnd } from '../../publish/publication.ts';
-import { catalogueOf, type PublishedState, readPublished } from '../../publish/schema/catalogue.ts';
+import { catalogueOf, readPublished } from '../../publish/schema/catalogue.ts';
 import { dialectNames, generate } from '../../publish/schema/generate.ts';
 import type { PrunedTarget } from '../../publish/target.ts';
 import { chosenConnectors, chosenTargets, isStillPublished, targetNamed } from '../../settings/choices.ts';
@@ -91,15 +91,12 @@ export const publishStatus = command({
       const left = entities.length - followed.length;
       const parts = [
         counted(entities.length, 'entity', 'entities'),
-        ...(oldest === undefined
-          ? []
-          : [
-              `${never === 0 ? '' : `${count(known.length)} of them `}complete as of ${longAgo(oldest, clock.now())} or later`,
-            ]),
-        ...(never === 0 ? [] : [`${count(never)} never read completely`]),
-        ...(left === 0 ? [] : [`${count(left)} no longer in the config`]),
+        oldest !== undefined &&
+          `${never === 0 ? '' : `${count(known.length)} of them `}complete as of ${longAgo(oldest, clock.now())} or later`,
+        never > 0 && `${count(never)} never read completely`,
+        left > 0 && `${count(left)} no longer in the config`,
       ];
-      terminal.print(`  ${parts.join(', ')}`);
+      terminal.print(`  ${parts.filter((part) => part !== false).join(', ')}`);
       if (names.length === 0) return code;
       const rows = entities.map(({ connector, entity, generation, base, through, asOf }) => [
         `${connector}/${entity}`,
@@ -255,7 +252,7 @@ Examples:
     }
     const settings = await context.settings();
     const target = targetOf(settings, name);
-    const published = target === null ? null : await publishedOf(target, context);
+    const published = target === null ? null : await withTarget(target, context, readPublished);
     const catalogue = catalogueOf(target?.connectors ?? chosenConnectors(settings, []), target, published);
     const files = generate(catalogue, dialect);
     const head = { dialect, target: target?.name ?? null, publication: catalogue.publication };
@@ -273,14 +270,6 @@ Examples:
     context.terminal.printJson({ ...head, folder, files: written });
   },
 });
-
-async function publishedOf(
-  target: PublishSettings,
-  { clock, signal }: CommandContext,
-): Promise<PublishedState | null> {
-  await using opened = await openTarget(target, { clock, signal });
-  return await readPublished(opened);
-}
 
 /** Null where the config has none. Throws USAGE, naming those that there are. */
 function targetOf(settings: LocalSettings, name: string | undefined): PublishSettings | null {
@@ -387,10 +376,7 @@ function tellFreshness(
   if (stale.length === 0) return exitCodes.ok;
   const { name } = target;
   terminal.printJson({ kind: 'not-fresh', target: name, withinMs, entities: stale });
-  const shown = stale.slice(0, mostNamed).map((entity) => staleText(entity, clock.now()));
-  const more = stale.length > mostNamed ? ` and ${stale.length - mostNamed} more` : '';
-  terminal.note(`${name}: older than ${formatDuration(withinMs)}: ${shown.join(', ')}${more}`);
+  const shown = stale.map((entity) => staleText(entity, clock.now()));
+  terminal.note(`${name}: older than ${formatDuration(withinMs)}: ${firstNames(shown)}`);
   return exitCodes.degraded;
 }
-
-const mostNamed = 10;

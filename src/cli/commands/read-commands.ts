@@ -60,7 +60,8 @@ function readCommand(action: ReadAction, example: string): AddCommand {
         signal,
       );
       const token = page.next?.token ?? null;
-      const more = token === null ? null : shownToken(entity, token);
+      // As a person gets it, who can give it back in the same form.
+      const more = token === null ? null : entity.mask === null ? token : sealed + entity.mask.seal(token);
       terminal.printJson({ records: [...page.records], next: page.next && { ...page.next, token: more } });
       for (const record of page.records) terminal.print(lineOf(record));
       terminal.note(
@@ -128,11 +129,6 @@ function parseJson(text: string): JsonValue {
 type Masked = Pick<Entity, 'mask' | 'pagination'>;
 
 const sealed = 'sealed:';
-
-/** As a person gets it, who can give it back in the same form. */
-function shownToken({ mask }: Masked, token: string): string {
-  return mask === null ? token : `${sealed}${mask.seal(token)}`;
-}
 
 /** With the token that a person was shown. Throws USAGE for one that was sealed with another key. */
 function withOpenToken(entity: Masked, params: Params): Params {

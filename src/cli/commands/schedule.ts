@@ -10,12 +10,13 @@ import {
 import { locateSink, servedSink, openQueuesOf, reachQueues } from '../../app/reach-queues.ts';
 import { hasCode } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
+import { firstNames } from '../../definitions/suggest-name.ts';
 import type { Queues } from '../../jobs/open-queues.ts';
 import type { ServedSink } from '../../jobs/worker-context.ts';
 import type { Backlog } from '../../jobs/open-queue-set.ts';
 import { chosenConnectors, sinksOf, type WorkerTarget, workerTargets } from '../../settings/choices.ts';
 import { formatDuration } from '../../settings/texts.ts';
-import type { ConnectorSettings, LocalSettings, Schedule, SinkSettings } from '../../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings, Schedule } from '../../settings/settings.ts';
 import { processUser } from '../../sinks/actions.ts';
 import {
   comingUp,
@@ -31,13 +32,6 @@ import { command, type CommandContext } from '../command.ts';
 import { listOptions, openListPage } from './status.ts';
 import { picked } from '../output/json-text.ts';
 import { fits, fittingTable, leftColumns, type Rows, textTable } from '../output/text-table.ts';
-
-function checkTakeOver(sinks: readonly SinkSettings[], takeOver: readonly string[]): void {
-  const known = sinks.map(({ name }) => name);
-  const unknown = takeOver.find((name) => !known.includes(name));
-  if (unknown === undefined) return;
-  throw usage(`--take-over: expected one of the sinks ${known.join(', ')}, got "${unknown}".`);
-}
 
 /** Ends with 0 also where Redis is away: the rest is right all the same, and a note says what is missing. */
 const listSchedules = command({
@@ -107,7 +101,11 @@ Examples:
         const { terminal, clock } = context;
         const settings = await context.settings('redis');
         const sinks = sinksOf(chosenConnectors(settings, []));
-        checkTakeOver(sinks, takeOver);
+        const known = sinks.map(({ name }) => name);
+        const unknown = takeOver.find((name) => !known.includes(name));
+        if (unknown !== undefined) {
+          throw usage(`--take-over: expected one of the sinks ${known.join(', ')}, got "${unknown}".`);
+        }
         await using queues = await openQueuesOf(settings);
         const served: ServedSink[] = [];
         const elsewhere: { readonly sink: string; readonly host: string }[] = [];
@@ -249,11 +247,10 @@ async function askRedis(
   overviews: ReadonlyMap<string, SinkOverview>,
 ): Promise<Queued & { readonly problem: string | null }> {
   await using reached = await reachQueues(settings);
-  const { queues, problem } = reached;
   const nothing = { next: () => null, failure: () => null, backlogBySink: new Map() };
-  if (queues === null) return { ...nothing, problem };
+  if (reached.queues === null) return { ...nothing, problem: reached.problem };
   try {
-    return { ...(await readQueued(listed, overviews, queues)), problem: null };
+    return { ...(await readQueued(listed, overviews, reached.queues)), problem: null };
   } catch (error) {
     if (!hasCode(error, 'QUEUE_UNAVAILABLE')) throw error;
     return { ...nothing, problem: error.message };
@@ -269,8 +266,9 @@ async function readQueued(
 ) {
   const idBySink = new Map<string, string>();
   const scheduled = shown.filter(({ schedule }) => schedule !== null);
-  const sinkNames = [...scheduled.map(({ sink }) => sink.name), ...targets.map(({ sink }) => sink)];
-  for (const name of new Set(sinkNames)) {
+  for (const name of new Set(
+    [...scheduled, ...targets].map(({ sink }) => (typeof sink === 'string' ? sink : sink.name)),
+  )) {
     const id = overviews.get(name)?.id ?? (await queues.registeredSink(name))?.id;
     if (id !== undefined) idBySink.set(name, id);
   }
@@ -282,10 +280,11 @@ async function readQueued(
   };
   const backlogBySink = new Map<string, Backlog>();
   for (const [sink, id] of idBySink) {
-    const schedules = chosen.flatMap((one) =>
-      one.sink.name === sink && one.schedule !== null ? [one.schedule] : [],
+    const ofSink = chosen.filter((one) => one.sink.name === sink);
+    const backlog = await queues.backlog(
+      id,
+      ofSink.flatMap(({ schedule }) => schedule ?? []),
     );
-    const backlog = await queues.backlog(id, schedules);
     if (backlog.waiting > 0) backlogBySink.set(sink, backlog);
   }
   const key = (sink: string, name: string): string => `${idBySink.get(sink) ?? ''}:${name}`;
@@ -328,7 +327,6 @@ function scheduleLines(list: ScheduleList, width: number | null): readonly strin
 
 /** A worker takes what is due within a second. */
 const overdueMs = 30_000;
-const mostNamed = 20;
 
 function scheduleTable(list: ScheduleList, width: number | null): readonly string[] {
   const rowsWith = (label: string): Rows =>
@@ -372,29 +370,28 @@ function targetTable(list: ScheduleList): readonly string[] {
 }
 
 function pausedLines({ shown, nowMs, program }: ScheduleList): readonly string[] {
-  const paused = shown.flatMap(({ connector: { name }, paused: pause }) => {
-    if (pause === null) return [];
-    return [`${name} has been paused since ${longAgo(pause.since, nowMs)}: ${printable(pause.reason)}`];
-  });
+  const paused = shown.flatMap(({ connector: { name }, paused: pause }) =>
+    pause === null
+      ? []
+      : [`${name} has been paused since ${longAgo(pause.since, nowMs)}: ${printable(pause.reason)}`],
+  );
   return paused.length === 0 ? [] : ['', ...paused, `"${program} schedule resume <connector>" ends a pause.`];
 }
 
 function givenUpLines({ shown, targets, nowMs, program }: ScheduleList): readonly string[] {
-  const failed = shown.flatMap(({ connector: { name }, givenUp }) => {
-    if (givenUp === null) return [];
-    return [
-      `${name} failed ${longAgo(givenUp.at, nowMs)} and will not be retried: ${printable(givenUp.code)}`,
-    ];
-  });
-  const unpublished = targets.flatMap(({ target: { name }, failure }) => {
-    if (failure === null) return [];
-    return [
-      `${name}: the newest publication failed ${longAgo(failure.at, nowMs)}: ${printable(failure.code)}`,
-    ];
-  });
-  return failed.length + unpublished.length === 0
+  const lines = [
+    ...shown.map(
+      ({ connector: { name }, givenUp: one }) =>
+        one && `${name} failed ${longAgo(one.at, nowMs)} and will not be retried: ${printable(one.code)}`,
+    ),
+    ...targets.map(
+      ({ target: { name }, failure: one }) =>
+        one && `${name}: the newest publication failed ${longAgo(one.at, nowMs)}: ${printable(one.code)}`,
+    ),
+  ].filter((line) => line !== null);
+  return lines.length === 0
     ? []
-    : ['', ...failed, ...unpublished, `"${program} check" and the worker's log say what is wrong.`];
+    : ['', ...lines, `"${program} check" and the worker's log say what is wrong.`];
 }
 
 /** What is due and waits for a worker, and how long that will take. */
@@ -421,21 +418,15 @@ function scheduleRemarks({ shown, targets, problem, nowMs, program }: ScheduleLi
     ),
     ...targets.flatMap(({ target: { name, everyMs }, next }) => (everyMs === null ? [] : [{ name, next }])),
   ];
-  const missing = namesOf(waiting.filter(({ next }) => next === null));
-  const overdue = namesOf(waiting.filter(({ next }) => next !== null && nowMs - next > overdueMs));
+  const missing = waiting.filter(({ next }) => next === null).map(({ name }) => name);
+  const overdue = waiting.flatMap(({ name, next }) =>
+    next !== null && nowMs - next > overdueMs ? [name] : [],
+  );
   const apply = `"${program} schedule apply" does so now`;
   return [
-    ...(missing === ''
-      ? []
-      : [`Not in Redis yet: ${missing}. A worker writes it there when it starts; ${apply}.`]),
-    ...(overdue === ''
-      ? []
-      : [`Overdue: ${overdue}. No worker is taking runs; "${program} worker" starts one.`]),
-  ];
-}
-
-function namesOf(shown: readonly { readonly name: string }[]): string {
-  const names = shown.slice(0, mostNamed).map(({ name }) => name);
-  const more = shown.length - names.length;
-  return `${names.join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`;
+    missing.length > 0 &&
+      `Not in Redis yet: ${firstNames(missing)}. A worker writes it there when it starts; ${apply}.`,
+    overdue.length > 0 &&
+      `Overdue: ${firstNames(overdue)}. No worker is taking runs; "${program} worker" starts one.`,
+  ].filter((line) => line !== false);
 }

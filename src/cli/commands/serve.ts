@@ -17,6 +17,7 @@ import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
 import type { Masks } from '../../definitions/mask/masks.ts';
+import { firstNames } from '../../definitions/suggest-name.ts';
 import { formatDuration } from '../../settings/texts.ts';
 import { isLoopbackAddress } from '../../http/guard-address.ts';
 import type { SampleSize } from '../../sample/sample-account.ts';
@@ -315,14 +316,15 @@ function announcement(
   program: string,
 ): readonly string[] {
   const { revision } = choices;
+  const { upstream, isIndexed, refreshEveryMs } = choices.service;
   return [
     `Serving the Connector Execution API at ${service.url}`,
     `  OpenAPI:     ${service.url}/openapi.json`,
     `  workspace:   ${servedWorkspace}`,
-    `  connectors:  ${connectorsText(service.connectors)} (revision ${revision})`,
-    `  new ones:    ${newOnesText(choices)}`,
+    `  connectors:  ${firstNames(service.connectors, 8)} (revision ${revision})`,
+    `  new ones:    ${upstream === null ? 'sample data, whatever their credentials (--samples)' : 'the real service; sample data if a secret starts with "sample"'}`,
     `  data:        ${data}`,
-    `  search:      ${indexText(choices)}`,
+    `  search:      ${isIndexed ? `indexed stores, refreshed every ${formatDuration(refreshEveryMs)}` : 'off (--no-index)'}`,
     ...credentialsText(application, data, program),
     '',
     'A config for it:',
@@ -340,23 +342,6 @@ function announcement(
         ]
       : ['Ctrl-C stops it.']),
   ];
-}
-
-const shownConnectors = 8;
-
-function connectorsText(ids: readonly string[]): string {
-  const more = ids.length - shownConnectors;
-  return [...ids.slice(0, shownConnectors), ...(more > 0 ? [`and ${more} more`] : [])].join(', ');
-}
-
-function newOnesText({ service: { upstream } }: Pick<ServeChoices, 'service'>): string {
-  return upstream === null
-    ? 'sample data, whatever their credentials (--samples)'
-    : 'the real service; sample data if a secret starts with "sample"';
-}
-
-function indexText({ service: { isIndexed, refreshEveryMs } }: Pick<ServeChoices, 'service'>): string {
-  return isIndexed ? `indexed stores, refreshed every ${formatDuration(refreshEveryMs)}` : 'off (--no-index)';
 }
 
 function credentialsText(application: ChosenApplication, data: string, program: string): readonly string[] {

@@ -3,9 +3,8 @@ import type { WorkerConfig } from '../../app/start-scheduled-runs.ts';
 import { type ErrorCode, SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { type ListenAddress, parseListenAddress } from '../../monitor/listen-address.ts';
-import type { ServedPages } from '../../monitor/start-monitor.ts';
 import { connectorsMatching } from '../../settings/choices.ts';
-import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
+import type { ConnectorSettings } from '../../settings/settings.ts';
 import { printable } from '../../telemetry/format.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { aborted, command, type CommandContext, type FlagsOf, wholeNumber } from '../command.ts';
@@ -74,6 +73,7 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
       ? {}
       : { maxRuns: wholeNumber('--max-runs', flags.maxRuns, mostRunsOfAll, 1) };
   const listen = listenAddressOf(flags.http);
+  const pages = listen === null ? null : await import('../../page/page-routes.ts');
   const read = async (): Promise<WorkerConfig> => {
     const settings = await context.settings('access', 'redis', 'http');
     const served = connectorsMatching(settings, flags.connectors);
@@ -82,7 +82,7 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
     return {
       settings,
       serves: (name) => names.has(name),
-      ...(listen === null ? {} : { pages: await pagesOf(context, settings) }),
+      ...(pages === null ? {} : { pages: pages.servedPages({ settings, program: context.program, clock }) }),
     };
   };
   const first = await read();
@@ -113,11 +113,6 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
     await runs.stop();
     log.info({}, 'worker stopped');
   }
-}
-
-async function pagesOf({ clock, program }: CommandContext, settings: LocalSettings): Promise<ServedPages> {
-  const { servedPages } = await import('../../page/page-routes.ts');
-  return servedPages({ settings, program, clock });
 }
 
 function listenAddressOf(http: string | undefined): ListenAddress | null {

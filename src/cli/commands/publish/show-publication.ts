@@ -5,6 +5,7 @@ import {
   publishTarget,
   type TargetEnd,
 } from '../../../app/publish-target.ts';
+import { firstNames } from '../../../definitions/suggest-name.ts';
 import { openNotifier } from '../../../notify/open-notifier.ts';
 import type { Manifest, PublishedEntity } from '../../../publish/manifest.ts';
 import { heldBackTexts, type NewGeneration, type PublishEnd } from '../../../publish/publication.ts';
@@ -150,15 +151,9 @@ function generationTexts(generations: readonly NewGeneration[]): readonly string
     namesByReason.set(reason, [...(namesByReason.get(reason) ?? []), `${connector}/${entity}`]);
   }
   return [...namesByReason].map(
-    ([reason, names]) => `${whoText(names)}: all rows published again, because ${reason}`,
+    ([reason, names]) => `${firstNames(names, 3)}: all rows published again, because ${reason}`,
   );
 }
-
-function whoText(names: readonly string[]): string {
-  return names.length > mostNamed ? counted(names.length, 'entity', 'entities') : names.join(', ');
-}
-
-const mostNamed = 3;
 
 function sumText({ entities }: Manifest): string {
   const sum = (of: (entity: PublishedEntity) => number): number =>
