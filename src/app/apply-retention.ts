@@ -104,11 +104,7 @@ export async function pruneConnector(
 }
 
 /** Up to which change number every target of the connector has an entity; 0 where one has nothing of it. */
-async function publishedThrough(
-  settings: LocalSettings,
-  connector: ConnectorSettings,
-  how: OpenTarget,
-): Promise<ReadonlyMap<EntityName, number>> {
+async function publishedThrough(settings: LocalSettings, connector: ConnectorSettings, how: OpenTarget) {
   const targets = targetsOfConnector(settings, connector.name);
   const through = new Map<EntityName, number>();
   if (targets.length === 0) return through;

@@ -128,11 +128,7 @@ function newFieldsOf(overview: ConnectorOverview | null, nowMs: number): readonl
   return all.filter(({ since, hasColumn }) => Date.parse(since) + newForMs > nowMs && !hasColumn);
 }
 
-function troublesOf(
-  connector: WithRetention,
-  overview: ConnectorOverview,
-  nowMs: number,
-): readonly Trouble[] {
+function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs: number) {
   const { lastEnded, error, failures, missing, quarantined, partMissing } = overview;
   const withheld = missing.reduce((sum, one) => sum + one.withheld, 0);
   const pending = missing.reduce((sum, one) => sum + one.pending, 0);

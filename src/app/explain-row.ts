@@ -121,11 +121,7 @@ function wasMet(row: RowHistory, { sealedAt }: PartitionHistory, { changedBy }: 
 }
 
 /** By the run, or by one that it resumed. */
-async function wasSealedBy(
-  { sealedRun }: PartitionHistory,
-  run: RunSummary,
-  history: LedgerReader,
-): Promise<boolean> {
+async function wasSealedBy({ sealedRun }: PartitionHistory, run: RunSummary, history: LedgerReader) {
   for (let one: RunSummary | null = run; one !== null;) {
     if (one.run === sealedRun) return true;
     one = one.continues === null ? null : await history.run(one.continues);

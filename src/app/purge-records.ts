@@ -74,11 +74,7 @@ export async function purgeRecords(
 }
 
 /** Throws USAGE where the sink holds nothing of the entities, and where the filter fits none that it holds. */
-async function chosenInSink(
-  target: PurgeTarget,
-  choice: PurgeChoice,
-  signal: AbortSignal,
-): Promise<ChosenRecords> {
+async function chosenInSink(target: PurgeTarget, choice: PurgeChoice, signal: AbortSignal) {
   const { name, connector, entities } = target;
   const chosen = await chooseRecords(target, choice, signal);
   if (chosen.of.length > 0) return chosen;

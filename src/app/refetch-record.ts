@@ -152,11 +152,7 @@ export async function askedRecord(target: EntityTarget, texts: readonly string[]
  * What a walk fills into the record from where it found it (field -> value): from the key, and from the stored row what
  * is not in the key. Null where it cannot be known: the record alone does not say where it belongs.
  */
-function placeRecord(
-  entity: Entity,
-  { fields }: RecordKey,
-  stored: StoredFields | null,
-): Readonly<Record<string, JsonValue>> | null {
+function placeRecord(entity: Entity, { fields }: RecordKey, stored: StoredFields | null) {
   const placed: Record<string, JsonValue> = {};
   const { parents, recursive } = entity;
   const ofTree =
@@ -222,11 +218,7 @@ function unusable({ name }: Entity, expected: string, got: string): SyncError {
  * The records whose stored values differ, even where their stored hash is the same. `evolved`: what they were prepared
  * for.
  */
-async function editedRows(
-  { connector, entity }: EntityTarget,
-  evolved: Entity,
-  rows: readonly EntityRows[],
-): Promise<ReadonlySet<PreparedRecord>> {
+async function editedRows({ connector, entity }: EntityTarget, evolved: Entity, rows: readonly EntityRows[]) {
   const edited = new Set<PreparedRecord>();
   await using reader = await openExistingRecords(connector.sink);
   for (const { entity: name, records } of rows) {

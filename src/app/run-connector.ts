@@ -7,7 +7,6 @@ import { refuseTodos } from '../definitions/todos.ts';
 import { type ChosenEntities, selectEntities } from '../engine/chosen-entities.ts';
 import { estimateCalls } from '../engine/estimate-calls.ts';
 import type { RunOptions } from '../engine/plan-run.ts';
-import type { FileOptions } from '../engine/run-tally.ts';
 import { failedStart, syncConnector } from '../engine/sync-connector.ts';
 import type { Notifier } from '../notify/open-notifier.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
@@ -60,10 +59,7 @@ export async function tellEnd<Report extends RunReport | null>(
   return report;
 }
 
-async function tell(
-  { clock, onRunEnd = () => undefined, notifier }: TellOptions,
-  end: RunEnd,
-): Promise<void> {
+async function tell({ clock, onRunEnd = () => undefined, notifier }: TellOptions, end: RunEnd) {
   const told = [onRunEnd(end), notifier?.runEnded(endOf(end))].filter((one) => one !== undefined);
   if (told.length === 0) return;
   const enough = new AbortController();
@@ -214,11 +210,7 @@ export function holderOf({ clock, command, work }: HolderOptions): Holder {
   return work === undefined ? holder : { ...holder, work };
 }
 
-function filesOf(
-  { name, downloads }: ConnectorSettings,
-  source: FileSource,
-  clock: Clock,
-): FileOptions | null {
+function filesOf({ name, downloads }: ConnectorSettings, source: FileSource, clock: Clock) {
   if (downloads === null) return null;
   const { directory, entities, maxBytes } = downloads;
   const folder = openFileFolder({ directory, connector: name, clock });

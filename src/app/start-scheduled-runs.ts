@@ -14,7 +14,7 @@ import {
 } from '../jobs/worker-context.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
 import { tokensOf } from '../monitor/page-access.ts';
-import type { Monitor, MonitorContent, ServedPages } from '../monitor/start-monitor.ts';
+import type { Monitor, ServedPages } from '../monitor/start-monitor.ts';
 import { sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, SettingsWith, SinkSettings } from '../settings/settings.ts';
 import { accessSink } from '../sinks/registry.ts';
@@ -254,10 +254,7 @@ export async function openServedLedgers(connectors: readonly ConnectorSettings[]
   };
 }
 
-async function freshUntil(
-  connector: ConnectorSettings | undefined,
-  ledger: ServedLedger | undefined,
-): Promise<number | null> {
+async function freshUntil(connector: ConnectorSettings | undefined, ledger: ServedLedger | undefined) {
   if (connector === undefined || ledger === undefined) return null;
   if ([...connector.entities.values()].every(({ freshWithinMs }) => freshWithinMs === null)) return null;
   return freshUntilMs(connector, await ledger.freshness(connector.name));
@@ -435,10 +432,7 @@ function urlOf(monitor: Monitor | null): string | null {
   return monitor?.url ?? null;
 }
 
-function monitorContent(
-  { settings, pages }: WorkerConfig,
-  { queues, ledgers }: OpenedConfig,
-): MonitorContent {
+function monitorContent({ settings, pages }: WorkerConfig, { queues, ledgers }: OpenedConfig) {
   return {
     ...(pages === undefined ? {} : { pages }),
     hosts: settings.http.hosts,

@@ -134,10 +134,7 @@ export function undoneTexts(
 }
 
 /** Of the entities that were stored so far, with the columns that were added. */
-async function storedTables(
-  { name, definition, entities }: ConnectorSettings,
-  sink: Sink,
-): Promise<readonly EntityTable[]> {
+async function storedTables({ name, definition, entities }: ConnectorSettings, sink: Sink) {
   const stored = new Set((await sink.history.freshness(name)).map(({ entity }) => entity));
   const schema = await knownSchema(definition, entities, sink.drift, name);
   return [...schema.definition.entities.values()]

@@ -190,10 +190,7 @@ function scheduledTargets(targets: readonly ScheduledTarget[], sink: ServedSink)
 }
 
 /** Claims with the schedules of the settings alone: paused connectors are in the ledger, which all processes read. */
-async function isInForce(
-  { queues, connectors, targets, claim }: ReconcileOptions,
-  sink: ServedSink,
-): Promise<boolean> {
+async function isInForce({ queues, connectors, targets, claim }: ReconcileOptions, sink: ServedSink) {
   const ofConnectors = [...connectors.values()]
     .filter((connector) => connector.schedule !== null && connector.sink.name === sink.name)
     .toSorted((left, right) => (left.name < right.name ? -1 : 1))
@@ -222,10 +219,7 @@ function differences(
  * The first run of an interval starts at once or, if the connector has run before, one interval after that run started.
  * Otherwise every connector would run at the same moment after Redis lost its data.
  */
-async function firstTime(
-  { ledger, clock }: ReconcileOptions,
-  { connector, schedule }: OfConnector,
-): Promise<{ readonly startDate?: number }> {
+async function firstTime({ ledger, clock }: ReconcileOptions, { connector, schedule }: OfConnector) {
   if (schedule.kind !== 'every') return {};
   const last = await ledger.lastRun(connector);
   if (last === null || last.state === 'running' || last.state === 'interrupted') return {};

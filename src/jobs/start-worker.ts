@@ -4,7 +4,6 @@ import type { Redis } from 'ioredis';
 import PQueue from 'p-queue';
 import { type Clock, slept, systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { SinkDepth } from '../core/events.ts';
 import { grouped } from '../core/grouped.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Schedule } from '../settings/settings.ts';
@@ -234,11 +233,7 @@ async function readState(context: WorkerContext, problems: readonly string[]): P
   }
 }
 
-async function depthOf(
-  { queues, clock }: WorkerContext,
-  sink: ServedSink,
-  schedules: readonly Schedule[],
-): Promise<SinkDepth> {
+async function depthOf({ queues, clock }: WorkerContext, sink: ServedSink, schedules: readonly Schedule[]) {
   const counts = await queues
     .syncs(sink.id)
     .getJobCounts('waiting', 'prioritized', 'delayed', 'active', 'failed');
@@ -703,10 +698,7 @@ function scheduleOf({ connectors, sinks }: TickContext, sink: string, name: Conn
  * Waits while Redis refuses commands. A Redis that is full or in a failover would otherwise use up the tick's attempts
  * in seconds, and a daily run would be lost silently.
  */
-async function untilTaken(
-  { clock, closing, onError }: TickContext,
-  put: () => Promise<unknown>,
-): Promise<void> {
+async function untilTaken({ clock, closing, onError }: TickContext, put: () => Promise<unknown>) {
   for (let waitMs = firstRestMs; ; waitMs = Math.min(waitMs * 2, longestRestMs)) {
     try {
       await put();

@@ -63,11 +63,7 @@ export async function openHttpServer(options: HttpServerOptions, content: Served
   }
 }
 
-async function routedContent(
-  content: ServedContent,
-  { listen, log }: HttpServerOptions,
-  limits: HttpLimits,
-): Promise<FastifyInstance> {
+async function routedContent(content: ServedContent, { listen, log }: HttpServerOptions, limits: HttpLimits) {
   const server = fastify({
     bodyLimit: limits.maxBodyBytes,
     frameworkErrors: (_error, _request, reply) => {

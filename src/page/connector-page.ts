@@ -186,10 +186,7 @@ function pausedBy({ past: { actions } }: ConnectorData): string {
 }
 
 /** What a person can do now. */
-function actLinks(
-  { connector: { name }, overview, health, running }: ConnectorData,
-  world: PageWorld,
-): SafeHtml {
+function actLinks({ connector: { name }, overview, health, running }: ConnectorData, world: PageWorld) {
   const of = { connector: name };
   const isPaused = (overview?.paused ?? null) !== null;
   const isWithheld = (overview?.missing ?? []).some(({ withheld }) => withheld > 0);
@@ -293,10 +290,7 @@ function storedNotes({ connector, stored, overview }: ConnectorData, { program }
 
 const mostDrift = 50;
 
-function driftSection(
-  { past: { drift }, connector }: ConnectorData,
-  { program, nowMs }: PageWorld,
-): SafeHtml {
+function driftSection({ past: { drift }, connector }: ConnectorData, { program, nowMs }: PageWorld) {
   if (drift.length === 0) return html``;
   const rows = drift
     .slice(0, mostDrift)

@@ -83,11 +83,8 @@ function textOf(
       return `The last run stopped (${trouble.code})${because(trouble)}. Once it is put right: ${command(`sync ${connector}`)}`;
     case 'quarantine':
       return `${counted(trouble.records, 'record')} of the last run could not be stored and ${trouble.records === 1 ? 'is' : 'are'} kept in quarantine. ${command(`status ${connector}`)} shows why.`;
-    case 'throttled': {
-      // A pause that is over by this clock is not counted down.
-      const leftMs = Date.parse(trouble.until) - nowMs;
-      return `The service asked for a pause until ${toTheMinute(trouble.until)}${leftMs <= 0 ? '' : `, in ${roughly(leftMs)}`}; the next run resumes.`;
-    }
+    case 'throttled':
+      return `The service asked for a pause until ${toTheMinute(trouble.until)}${countdownText(Date.parse(trouble.until) - nowMs)}; the next run resumes.`;
     case 'retried':
       return `The API did not answer as expected (${trouble.code})${because(trouble)}; the next run tries again.`;
     case 'interrupted':
@@ -124,6 +121,11 @@ function fieldNames(fields: readonly FieldNews[]): string {
     ({ entity, field, kind }) => `${entity}.${field} (${kind === 'misfit' ? 'values do not fit' : 'new'})`,
   );
   return firstNames(names, mostFields);
+}
+
+/** A pause that is over by this clock is not counted down. */
+function countdownText(ms: number): string {
+  return ms <= 0 ? '' : `, in ${roughly(ms)}`;
 }
 
 /** How a connector stands that a person signs in, and what to do. */
@@ -373,11 +375,7 @@ function failureText(partition: PartitionHistory | null): string {
   return `${failure.at}: ${failure.code}: ${printable(failure.message)}`;
 }
 
-function missingText(
-  { missingSince, missedWalks, needs }: MissingRow,
-  program: string,
-  name: string,
-): string {
+function missingText({ missingSince, missedWalks, needs }: MissingRow, program: string, name: string) {
   const missed = `${counted(missedWalks, 'full read')} did not find it, the first ${missingSince}`;
   const [connector = ''] = name.split('/');
   switch (needs) {

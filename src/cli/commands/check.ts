@@ -32,7 +32,7 @@ import {
   identityDifferences,
   unfinishedCopyError,
 } from '../../sinks/acquire-errors.ts';
-import { type CheckedFiles, type ClosedFiles, damageAdvice, damageText } from '../../sinks/closed-files.ts';
+import { type ClosedFiles, damageAdvice, damageText } from '../../sinks/closed-files.ts';
 import { type ConnectorSummary, isOfType, type ApiClient } from '../../source/api/open-api-client.ts';
 import { count, counted, printable } from '../../telemetry/format.ts';
 import { showLive } from '../../telemetry/progress.ts';
@@ -134,11 +134,7 @@ export async function runChecks(
   return results;
 }
 
-async function checkSinks(
-  context: CheckContext,
-  settings: LocalSettings,
-  isDeep: boolean,
-): Promise<readonly CheckResult[]> {
+async function checkSinks(context: CheckContext, settings: LocalSettings, isDeep: boolean) {
   const sinks: CheckResult[] = [];
   const servers: CheckResult[] = [];
   const disks: CheckResult[] = [];
@@ -177,11 +173,7 @@ async function checkSinks(
 }
 
 /** A sink that could not be opened because of what it rests on: that is shown too, where it can be asked. */
-async function checkUnderneath(
-  sink: SinkSettings,
-  { clock }: CheckContext,
-  isOpen: boolean,
-): Promise<readonly CheckResult[]> {
+async function checkUnderneath(sink: SinkSettings, { clock }: CheckContext, isOpen: boolean) {
   try {
     const findings = await sinkFindings(sink, clock);
     return findings
@@ -227,11 +219,7 @@ async function checkCopies({ sinks, connectors }: LocalSettings): Promise<readon
 }
 
 /** Makes no publication; a file that shows that one could be made is removed again. */
-async function checkTarget(
-  settings: LocalSettings,
-  target: PublishSettings,
-  context: CheckContext,
-): Promise<string> {
+async function checkTarget(settings: LocalSettings, target: PublishSettings, context: CheckContext) {
   checkTargets(settings, [target]);
   await withTarget(target, context, (opened) => opened.probe());
   const { newest, refusal } = await targetStatus(target, context);
@@ -245,10 +233,7 @@ async function checkTarget(
  * The Redis of the config, where something would use it: a schedule, or rates that are shared through it. Without a
  * schedule nothing fails for want of one.
  */
-async function checkRedis(
-  settings: SettingsWith<'redis'>,
-  { clock }: Pick<CheckContext, 'clock'>,
-): Promise<readonly CheckResult[]> {
+async function checkRedis(settings: SettingsWith<'redis'>, { clock }: Pick<CheckContext, 'clock'>) {
   const isScheduled = [...settings.connectors.values()].some(({ schedule }) => schedule !== null);
   if (!settings.redis.isConfigured && !isScheduled) return [];
   // Loaded only here, as everywhere else in the command line.
@@ -299,11 +284,7 @@ async function checkClosedFiles(
   return [...summarize(sound, `files of ${sink.name}`), ...damaged];
 }
 
-async function compareContents(
-  context: CheckContext,
-  closed: ClosedFiles,
-  connector: ConnectorName,
-): Promise<CheckedFiles> {
+async function compareContents(context: CheckContext, closed: ClosedFiles, connector: ConnectorName) {
   await using shown = openCheckProgress(context);
   return await closed.check(connector, {
     signal: context.signal,

@@ -53,11 +53,7 @@ function line(shell: Shell, { value, text }: Candidate): string {
   }
 }
 
-async function candidates(
-  context: CommandContext,
-  program: Command,
-  words: readonly string[],
-): Promise<readonly Candidate[]> {
+async function candidates(context: CommandContext, program: Command, words: readonly string[]) {
   const typed = read(program, words);
   const { current, on, given, pending } = typed;
   const matching = (all: readonly Candidate[], text: string): readonly Candidate[] =>
@@ -128,11 +124,7 @@ function placeholderOf({ flags }: Option): string {
   return /[<[]([\w-]+)/.exec(flags)?.[1] ?? '';
 }
 
-async function valuesOf(
-  context: CommandContext,
-  placeholder: string,
-  { current, given, config }: Typed,
-): Promise<readonly Candidate[]> {
+async function valuesOf(context: CommandContext, placeholder: string, { current, given, config }: Typed) {
   const settings = readConfig({ ...context, config: config ?? context.config });
   if (settings === null) return [];
   const { connectors, definitions, sinks, publish } = settings;

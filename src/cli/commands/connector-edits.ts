@@ -141,11 +141,7 @@ function entryOf(
  * References by field. No value is repeated in an error: where a secret itself was given, it must not be shown, and a
  * name that nothing here has may be one.
  */
-function referred(
-  flag: string,
-  given: readonly string[],
-  referenceOf: (name: string) => string | null,
-): Readonly<Record<string, string>> {
+function referred(flag: string, given: readonly string[], referenceOf: (name: string) => string | null) {
   return Object.fromEntries(
     given.map((text) => {
       const [, field, name = ''] = /^([A-Za-z0-9_-]+)=(.+)$/s.exec(text) ?? [];
@@ -241,11 +237,7 @@ const maxBytes = 65_536;
  * Their texts are secrets from here on. Null: a type of which nothing is known, and nothing was given. Throws USAGE,
  * quoting nothing.
  */
-async function readCredentials(
-  context: CommandContext,
-  file: string | null,
-  definition: Definition | null,
-): Promise<JsonObject | null> {
+async function readCredentials(context: CommandContext, file: string | null, definition: Definition | null) {
   const needsNone = definition === null || definition.credentials.length === 0;
   if (file === null && (needsNone || context.input().isTTY === true)) {
     if (needsNone) return null;
@@ -451,10 +443,7 @@ async function remove(context: CommandContext, leaving: Leaving): Promise<void> 
 }
 
 /** Has workers take the config over before the connector is free: one with the old config would read it again. */
-async function reloaded(
-  { signal, terminal }: CommandContext,
-  settings: LocalSettings,
-): Promise<readonly string[]> {
+async function reloaded({ signal, terminal }: CommandContext, settings: LocalSettings) {
   await using reached = await reachQueues(settings);
   if (reached.queues === null) return [];
   const { answers, silent } = await reached.queues.reload(signal);

@@ -138,10 +138,7 @@ async function readDirect(
   }));
 }
 
-function directLines(
-  direct: Awaited<ReturnType<typeof readDirect>>,
-  { program, terminal }: CommandContext,
-): readonly string[] {
+function directLines(direct: Awaited<ReturnType<typeof readDirect>>, { program, terminal }: CommandContext) {
   if (direct.length === 0) return [];
   return [
     'Read directly, with credentials of the config:',

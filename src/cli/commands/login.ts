@@ -123,11 +123,7 @@ async function byPasting(
   );
 }
 
-async function byDevice(
-  context: CommandContext,
-  authorization: Authorization,
-  signal: AbortSignal,
-): Promise<IssuedTokens> {
+async function byDevice(context: CommandContext, authorization: Authorization, signal: AbortSignal) {
   if (authorization.device === null) {
     throw usage('The definition names no deviceUrl: the service has no such way. Leave --device out.');
   }

@@ -105,11 +105,7 @@ Examples:
 });
 
 /** False: the reader takes no more. */
-async function writeTo(
-  { terminal }: CommandContext,
-  file: string | null,
-  texts: AsyncIterable<string>,
-): Promise<boolean> {
+async function writeTo({ terminal }: CommandContext, file: string | null, texts: AsyncIterable<string>) {
   if (file === null) {
     for await (const text of texts) if (!(await terminal.printRecords(text))) return false;
     return true;

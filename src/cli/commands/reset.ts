@@ -51,11 +51,7 @@ function targetOf(settings: LocalSettings, name: string) {
 }
 
 /** Looking was what was asked for: exit code 0. */
-async function showWhatWouldGo(
-  { terminal, program }: CommandContext,
-  target: Target,
-  withData: boolean,
-): Promise<void> {
+async function showWhatWouldGo({ terminal, program }: CommandContext, target: Target, withData: boolean) {
   const entities = await wouldReset(target);
   if (entities.length === 0) throw usage(nothingText(target));
   const command = `${program} reset ${target.name}${withData ? ' --data' : ''} --yes`;

@@ -164,10 +164,7 @@ function openLocalSearcher({ clock, signal, program }: CommandContext, target: E
 }
 
 /** Statements that make indexes for `keyword` and `fuzzy`. Throws USAGE where they are for no PostgreSQL sink. */
-async function wordIndexes(
-  { signal }: CommandContext,
-  { name, connector, entity }: EntityTarget,
-): Promise<readonly string[]> {
+async function wordIndexes({ signal }: CommandContext, { name, connector, entity }: EntityTarget) {
   const { sink } = connector;
   if (sink.type !== 'postgres') {
     throw usage(
@@ -257,12 +254,7 @@ function firstColumns({ key, explode }: Entity, { fields }: SearchFlags): readon
 }
 
 /** Records are copied to the letter; a table is for people. */
-async function show(
-  { terminal }: CommandContext,
-  page: FoundPage,
-  format: Format,
-  first: readonly string[],
-): Promise<void> {
+async function show({ terminal }: CommandContext, page: FoundPage, format: Format, first: readonly string[]) {
   const { records, hasMore, cursor, tookMs } = page;
   if (format === 'json') {
     const meta = { has_more: hasMore, cursor, took_ms: tookMs };
@@ -281,11 +273,7 @@ async function show(
  * Every record of a search on standard output, a line of JSON each, one page at a time. Ends quietly when the reader
  * closes the pipe. Throws PAGING_BROKEN where a cursor comes again, and after ten pages in a row that have no record.
  */
-async function writeAllPages(
-  { terminal, signal }: CommandContext,
-  searcher: Searcher,
-  params: JsonObject,
-): Promise<void> {
+async function writeAllPages({ terminal, signal }: CommandContext, searcher: Searcher, params: JsonObject) {
   let written = 0;
   let next = params;
   let emptyPages = 0;
@@ -326,12 +314,7 @@ const mostRecords = 1_000;
  * The parameters of a search as the API takes them. What they mean is read where the search runs; here only what is no
  * JSON, no number and no list is refused, with USAGE.
  */
-async function readQuery(
-  context: CommandContext,
-  entity: Entity,
-  flags: QueryFlags,
-  defaultLimit: number,
-): Promise<JsonObject> {
+async function readQuery(context: CommandContext, entity: Entity, flags: QueryFlags, defaultLimit: number) {
   const { filter, sort, limit, cursor, fields } = flags;
   return {
     query: {

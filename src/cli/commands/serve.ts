@@ -139,9 +139,7 @@ const samples = [
 ] as const;
 
 /** The connectors that every `serve` has: one of each built-in definition. */
-function servedAccounts(
-  account: Pick<ServedAccount, 'size' | 'seed' | 'revision'>,
-): readonly ServedAccount[] {
+function servedAccounts(account: Pick<ServedAccount, 'size' | 'seed' | 'revision'>) {
   return samples.map(({ connectorId, definitionName }) => ({
     connectorId,
     definitionName,

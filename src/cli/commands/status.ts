@@ -215,11 +215,7 @@ function filesText({ connector, fileFailures }: StoredConnector, status: Connect
 }
 
 /** A row that is missing is still among the rows. What the last run withheld is shown as its report shows it. */
-function missingText(
-  { connector, paused }: StoredConnector,
-  status: ConnectorStatus,
-  program: string,
-): readonly string[] {
+function missingText({ connector, paused }: StoredConnector, status: ConnectorStatus, program: string) {
   const stillMissing = new Map(status.entities.map(({ entity, missing }) => [entity, missing]));
   const report = status.lastRun?.report ?? null;
   const withheld = (report?.entities ?? []).filter(
@@ -253,10 +249,7 @@ function copiedText({ connector, copiedAway }: StoredConnector, program: string)
   ];
 }
 
-function quarantineText(
-  { ledgerPlace, quarantine }: StoredConnector,
-  status: ConnectorStatus,
-): readonly string[] {
+function quarantineText({ ledgerPlace, quarantine }: StoredConnector, status: ConnectorStatus) {
   const all = status.entities.reduce((sum, { quarantined }) => sum + quarantined, 0);
   if (all === 0) return [];
   const place = `the table _sync_quarantine of ${printable(ledgerPlace)}`;

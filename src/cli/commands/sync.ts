@@ -162,11 +162,7 @@ function canSelect({ definition, entities }: ConnectorSettings, globs: EntityGlo
 }
 
 /** What a sync would read, without reading it. */
-async function showPlans(
-  chosen: readonly ChosenConnector[],
-  isFull: boolean,
-  { terminal }: CommandContext,
-): Promise<void> {
+async function showPlans(chosen: readonly ChosenConnector[], isFull: boolean, { terminal }: CommandContext) {
   const plans = await Promise.all(
     chosen.map(async ({ connector, globs }) => ({
       connector,
@@ -228,10 +224,7 @@ const longestWaitMs = 6 * 3_600_000;
  * those that other processes hold. What another command has done of the same work is not done again. Gives a code for
  * each that it came to.
  */
-async function syncAll(
-  options: SyncAllOptions,
-  chosen: readonly ChosenConnector[],
-): Promise<readonly ExitCode[]> {
+async function syncAll(options: SyncAllOptions, chosen: readonly ChosenConnector[]) {
   const { shared, context } = options;
   const isFirst = ({ connector }: ChosenConnector): boolean =>
     shared?.interrupted.has(connector.name) === true;
@@ -276,10 +269,7 @@ async function syncWhenFree(options: SyncAllOptions, one: ChosenConnector): Prom
  * A connector whose run cannot even begin does not keep the others from theirs. Of several, one that is busy is given
  * back.
  */
-async function syncOne(
-  { app, asked, shared, context }: SyncAllOptions,
-  one: ChosenConnector,
-): Promise<ExitCode | ConnectorBusyError> {
+async function syncOne({ app, asked, shared, context }: SyncAllOptions, one: ChosenConnector) {
   const { connector, globs } = one;
   const { terminal, signal } = context;
   const done = (await shared?.done(connector)) ?? null;

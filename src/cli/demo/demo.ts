@@ -24,17 +24,13 @@ import {
   openDemo,
   runScheduledDemo,
 } from './demo-world.ts';
-import { type ExitCode, exitCodeOfReport, exitCodes, gravestExitCode } from '../output/exit-codes.ts';
+import { exitCodeOfReport, exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { showRun, showRunEnd } from '../output/show-run.ts';
 import { textTable } from '../output/text-table.ts';
 import { showPages } from '../commands/ui.ts';
 
 /** What the demo's runs took and wrote, beside what reading everything for the first time took. */
-function totalsText(
-  reports: readonly RunReport[],
-  first: readonly RunReport[],
-  ms: number,
-): readonly string[] {
+function totalsText(reports: readonly RunReport[], first: readonly RunReport[], ms: number) {
   const written = sumOf(reports, rowsWritten);
   const deleted = sumOf(
     reports.flatMap(({ entities }) => entities),
@@ -140,10 +136,7 @@ The Redis of --scheduled: $REDIS_URL, else ${localRedisUrl}.`,
   },
 });
 
-async function runDemo(
-  context: CommandContext,
-  flags: DemoFlags & { readonly ui: boolean },
-): Promise<ExitCode> {
+async function runDemo(context: CommandContext, flags: DemoFlags & { readonly ui: boolean }) {
   const { terminal, clock } = context;
   const startedMs = clock.now();
   await using opened = await openDemo(context, flags);
