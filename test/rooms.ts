@@ -173,6 +173,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'app/connector-health.ts',
     'app/explain-row.ts',
     'app/connector-states.ts',
+    'app/read-statuses.ts',
     'app/run-totals.ts',
     'sinks/actions.ts',
     'sinks/drift.ts',

@@ -21,9 +21,8 @@ import { count, counted, duration, printable, roughly } from '../telemetry/forma
 import { actionDetail, keylessText, signInText } from '../wording/connector-text.ts';
 import {
   completenessTexts,
-  partMissingLines,
-  toConfirmLines,
-  withheldLines,
+  missingLines,
+  storedPartMissing,
   failureText,
 } from '../wording/run-report-table.ts';
 import {
@@ -257,23 +256,13 @@ function entityCells(
 }
 
 /** What `status` prints below its table. */
-function storedNotes({ connector, stored, overview }: ConnectorData, { program }: PageWorld): SafeHtml {
+function storedNotes({ connector, stored }: ConnectorData, { program }: PageWorld): SafeHtml {
   if (stored === null) return html``;
   const { status, damagedFiles, copiedAway, unfinishedCopy } = stored;
-  const report = status?.lastRun?.report ?? null;
-  const still = new Map((status?.entities ?? []).map(({ entity, missing }) => [entity, missing]));
-  const withheld = (report?.entities ?? []).filter(
-    (one) => one.withheld > 0 && (still.get(one.entity) ?? 0) > 0,
-  );
-  const { schedule, name } = connector;
-  const everyMs = (overview?.paused ?? null) === null && schedule?.kind === 'every' ? schedule.everyMs : null;
-  const partMissing = (status?.entities ?? []).flatMap((one) =>
-    one.partMissing === null ? [] : [{ entity: one.entity, ...one.partMissing }],
-  );
+  const { name } = connector;
   const lines = [
-    ...withheldLines(name, withheld, program),
-    ...(report === null ? [] : toConfirmLines(report, everyMs)),
-    ...partMissingLines(partMissing),
+    ...missingLines(stored, program),
+    ...storedPartMissing(status?.entities ?? []),
     ...damagedFiles.map((file) => damageText(file)),
     ...(damagedFiles.length === 0 ? [] : [damageAdvice(name, program)]),
     ...(copiedAway === null

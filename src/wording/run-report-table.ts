@@ -1,8 +1,10 @@
+import type { StoredConnector } from '../app/read-statuses.ts';
 import { recordsRead, rowsWritten, tookMs } from '../app/run-totals.ts';
 import { instant } from '../core/clock.ts';
 import { addCounts, noCounts, type PageCounts } from '../core/records.ts';
 import { wholeJson } from '../engine/prepare/canonical-json.ts';
 import { undatedText } from '../engine/prepare/change-span.ts';
+import type { EntityStatus } from '../sinks/ledger-reader.ts';
 import type {
   DoubtedListings,
   EntityReport,
@@ -316,8 +318,38 @@ export function toConfirmLines(
   return [`still to be asked for by get: ${parts.join(', ')}, in ${inRuns} (${calls})${when}`];
 }
 
+/** What a connector's last run withheld, and rows that later runs still have to check. */
+export function missingLines(
+  { connector: { name, schedule }, paused, status }: StoredConnector,
+  program: string,
+): readonly string[] {
+  const report = status?.lastRun?.report ?? null;
+  const missing = new Map((status?.entities ?? []).map((one) => [one.entity, one.missing]));
+  const withheld = (report?.entities ?? []).filter(
+    (one) => one.withheld > 0 && (missing.get(one.entity) ?? 0) > 0,
+  );
+  const shown = withheld.reduce((sum, one) => sum + one.withheld, 0);
+  // A row that is missing is still among the rows.
+  const others = [...missing.values()].reduce((sum, rows) => sum + rows, 0) - shown;
+  const lines = withheldLines(name, withheld, program);
+  if (others <= 0) return lines;
+  const everyMs = paused === null && schedule?.kind === 'every' ? schedule.everyMs : null;
+  return [
+    ...lines,
+    `${counted(others, 'row')} may be deleted at the source: kept until a later run is certain`,
+    ...(report === null ? [] : toConfirmLines(report, everyMs)),
+  ];
+}
+
+/** A line for each entity of which part is missing as it is stored, and what to do about it. */
+export function storedPartMissing(entities: readonly EntityStatus[]): readonly string[] {
+  return partMissingLines(
+    entities.flatMap(({ entity, partMissing }) => (partMissing === null ? [] : [{ entity, ...partMissing }])),
+  );
+}
+
 /** Of the entities of which deletes are withheld; empty where there are none. */
-export function withheldLines(
+function withheldLines(
   connector: string,
   entities: readonly MissingOf[],
   program: string,

@@ -18,9 +18,8 @@ import {
 import {
   completenessTexts,
   failureText,
-  partMissingLines,
-  toConfirmLines,
-  withheldLines,
+  missingLines,
+  storedPartMissing,
 } from '../../wording/run-report-table.ts';
 import { command, type FlagsOf, wholeNumber } from '../command.ts';
 import { errorDocument, exitCodeOfError, exitCodes, gravestExitCode } from '../output/exit-codes.ts';
@@ -137,18 +136,14 @@ export function statusText(shown: StoredConnector, style: StatusStyle): readonly
     ...heading,
     ...indentedTable(columns, rows, width),
     ...failures.map(({ failure, ...of }) => `  ! ${failureText({ ...of, ...failure })} (${failure.at})`),
-    ...partMissingLines(
-      status.entities.flatMap(({ entity, partMissing }) =>
-        partMissing === null ? [] : [{ entity, ...partMissing }],
-      ),
-    ).map((line) => `  ${line}`),
+    ...storedPartMissing(status.entities).map((line) => `  ${line}`),
     ...(keyless === '' ? [] : [`  ${keyless}`]),
     ...maskLines(connector, shown.masks).map((line) => `  ! ${line}`),
     ...(unfinished === '' ? [] : [`  ! ${unfinished}`]),
     ...damageLines(shown, program),
     ...withheldByAgeLines(shown, program),
     ...filesText(shown, status),
-    ...missingText(shown, status, program),
+    ...missingLines(shown, program).map((line) => `  ${line}`),
     ...quarantineText(shown, status),
   ];
 }
@@ -211,26 +206,6 @@ function filesText({ connector, fileFailures }: StoredConnector, status: Connect
     ...fileFailures.map(
       ({ failure, ...of }) => `  ! file of ${failureText({ ...of, ...failure })} (${failure.at})`,
     ),
-  ];
-}
-
-/** A row that is missing is still among the rows. What the last run withheld is shown as its report shows it. */
-function missingText({ connector, paused }: StoredConnector, status: ConnectorStatus, program: string) {
-  const stillMissing = new Map(status.entities.map(({ entity, missing }) => [entity, missing]));
-  const report = status.lastRun?.report ?? null;
-  const withheld = (report?.entities ?? []).filter(
-    ({ entity, withheld: rows }) => rows > 0 && (stillMissing.get(entity) ?? 0) > 0,
-  );
-  const { schedule } = connector;
-  const everyMs = paused === null && schedule?.kind === 'every' ? schedule.everyMs : null;
-  const shown = withheld.reduce((sum, { withheld: rows }) => sum + rows, 0);
-  const others = Math.max(0, [...stillMissing.values()].reduce((sum, missing) => sum + missing, 0) - shown);
-  return [
-    ...withheldLines(status.connector, withheld, program).map((line) => `  ${line}`),
-    ...(others === 0
-      ? []
-      : [`  ${counted(others, 'row')} may be deleted at the source: kept until a later run is certain`]),
-    ...(others === 0 || report === null ? [] : toConfirmLines(report, everyMs).map((line) => `  ${line}`)),
   ];
 }
 
