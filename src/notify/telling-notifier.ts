@@ -13,7 +13,19 @@ import type { ClaimedMessage, FoundState } from '../sinks/notices.ts';
 import { openSink } from '../sinks/registry.ts';
 import type { Sink } from '../sinks/sink-access.ts';
 import { type Channels, type ChannelsOptions, mostNoticeMs, openChannels, repeated } from './channels.ts';
-import { type Compared, conditionsOf, configOf, hearsOf, type MessageChannel, messageOf, type Notice, noticeChanges, publicationOf, type ReadConfig, testNotice } from './notice.ts';
+import {
+  type Compared,
+  conditionsOf,
+  configOf,
+  hearsOf,
+  type MessageChannel,
+  messageOf,
+  type Notice,
+  noticeChanges,
+  publicationOf,
+  type ReadConfig,
+  testNotice,
+} from './notice.ts';
 
 export interface NotifierOptions extends ChannelsOptions {
   /** The sink that must be at its place; null: whichever is there, and a new one where there is none. */
