@@ -9,22 +9,25 @@ import { usage } from '../core/usage-error.ts';
 import { orAborted, startDeadline, takeSlot } from '../http/or-aborted.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
 import { type Answer, jsonOf } from './answer.ts';
-import { describeEntity, type ShownConnector, type ShownEntities } from './shown-entities.ts';
-import type { ToolWorld } from './tool.ts';
-import { freshness, listEntities, sql } from './tools/entity-tools.ts';
-import { changes, explainRecord, getRecord, search } from './tools/record-tools.ts';
+import { describeEntity, pageAfter, type ShownConnector, type ShownEntities } from './shown-entities.ts';
+import {
+  changes,
+  explainRecord,
+  freshness,
+  getRecord,
+  listEntities,
+  search,
+  sql,
+  type ToolWorld,
+} from './tools.ts';
 
 const scheme = 'connector-sync://dictionary/';
-const mostListed = 200;
 /** A longer one is cut: `list_entities` has each entity. */
 const mostChars = 200_000;
 
 /** The data dictionaries of connectors as resources, a page of them. `after`: the last connector of the page before. */
 export function listDictionaries({ connectors }: ShownEntities, after: string) {
-  const left = connectors
-    .filter(({ name }) => name > after)
-    .toSorted((one, other) => (one.name < other.name ? -1 : 1));
-  const page = left.slice(0, mostListed);
+  const { left, page } = pageAfter(connectors, after);
   return {
     resources: page.map(({ name, definition }) => ({
       uri: `${scheme}${name}`,

@@ -87,6 +87,17 @@ export function shownEntities(connectors: readonly ShownConnector[]) {
   };
 }
 
+/** Connectors of one answer, whose sinks are read for it. */
+const mostConnectors = 200;
+
+/** By name, those behind `after`: all of them, and as many as one answer has. */
+export function pageAfter(connectors: readonly ShownConnector[], after: string) {
+  const left = connectors
+    .filter(({ name }) => name > after)
+    .toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  return { left, page: left.slice(0, mostConnectors) };
+}
+
 /**
  * Null: agents do not see it. Where a field is excluded, undeclared fields are not shown either: the excluded one may
  * come among them, under another name.

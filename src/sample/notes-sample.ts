@@ -2,22 +2,23 @@ import { randomUUID } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import { notFound } from '../service/api-error.ts';
-import { accountOf, firstAdded, listingOf, Things } from './sample-account.ts';
-import type { SampleAccount, SampleSize, Thing } from './sample-account.ts';
+import { accountOf, computedListing, firstAdded, remembered, Things } from './sample-account.ts';
+import type { Listing, SampleAccount, SampleSize, Thing } from './sample-account.ts';
 import { dayMs, dayOf, Dice, diceFor, personAt, templatesOf, textOf, titleAt } from './sample-values.ts';
-import type { Values } from './sample-values.ts';
 
-/** The workspace behind a workspace-notes connector. It is made when something is first asked for. */
+/** The workspace behind a workspace-notes connector. */
 export function openNotesAccount(seed: number, size: SampleSize, revision: number): SampleAccount {
-  let made: Things | null = null;
-  const workspace = (): Things =>
-    (made ??= makeWorkspace(seed, size === 'small' ? 'small' : 'tiny', revision));
-  const named = (kind: string, id: JsonValue | undefined): Thing | undefined =>
-    workspace().named(kind, toId(id));
-  const record = (thing: Thing | undefined): JsonObject | undefined =>
-    thing === undefined ? undefined : toRecord(workspace(), thing);
+  const notes = makeWorkspace(seed, size === 'small' ? 'small' : 'tiny', revision);
+  const named = (kind: string, id: JsonValue | undefined): Thing | undefined => notes.named(kind, toId(id));
+  // Blocks are met again and again on a walk.
+  const record = remembered((thing: Thing) => toRecord(notes, thing));
+  const listed = (things: readonly Thing[]): Listing => computedListing(things, record);
+  const found = (kind: string, id: JsonValue | undefined): JsonObject | undefined => {
+    const thing = named(kind, id);
+    return thing && record(thing);
+  };
   // Both are one search of the third party: the filter alone decides which kind comes back.
-  const search = (params: Params) => listingOf(searchRecords(workspace(), params));
+  const search = (params: Params): Listing => listed(searched(notes, params));
   /** Throws 404 where there is no such page or block. */
   const parentIn = ({ block_id: id }: Params): Thing => {
     const thing = named('pages', id) ?? named('blocks', id);
@@ -26,27 +27,27 @@ export function openNotesAccount(seed: number, size: SampleSize, revision: numbe
     throw notFound(`Could not find block with ID: ${toId(id).slice(0, 40)}. ${advice}`);
   };
   const account = accountOf({
-    users: {
-      list: () => listingOf(recordsOf(workspace(), 'users')),
-      get: ({ user_id: id }) => record(named('users', id)),
-    },
-    pages: { list: search, get: ({ page_id: id }) => record(named('pages', id)) },
-    data_sources: { list: search, get: ({ data_source_id: id }) => record(named('data_sources', id)) },
+    users: { list: () => listed(notes.of('users')), get: ({ user_id: id }) => found('users', id) },
+    pages: { list: search, get: ({ page_id: id }) => found('pages', id) },
+    data_sources: { list: search, get: ({ data_source_id: id }) => found('data_sources', id) },
     blocks: {
-      list: (params) => listingOf(childrenOf(workspace(), parentIn(params))),
-      get: ({ block_id: id }) => blockNamed(workspace(), toId(id)),
+      list: (params) => {
+        const shown = childrenOf(notes, parentIn(params));
+        return computedListing(shown, (one) => (one.kind === 'blocks' ? record(one) : asBlock(notes, one)));
+      },
+      get: ({ block_id: id }) => found('blocks', id) ?? hostedNamed(notes, toId(id)),
     },
     comments: {
-      list: (params) => listingOf(recordsOf(workspace(), 'comments', parentIn(params))),
-      get: ({ comment_id: id }) => record(named('comments', id)),
+      list: (params) => listed(notes.of('comments', parentIn(params))),
+      get: ({ comment_id: id }) => found('comments', id),
     },
   });
   return {
     ...account,
     get(entity, params) {
-      const found = account.get(entity, params);
+      const answer = account.get(entity, params);
       // Another one in every answer, as in the live service: nothing to tell records apart by.
-      return found === null ? null : { ...found, request_id: randomUUID() };
+      return answer === null ? null : { ...answer, request_id: randomUUID() };
     },
   };
 }
@@ -57,42 +58,35 @@ function toId(value: JsonValue | undefined): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
 }
 
-function recordsOf(notes: Things, kind: string, parent?: Thing): readonly JsonObject[] {
-  return notes.of(kind, parent).map((thing) => toRecord(notes, thing));
-}
-
 /** Newest edit first unless `sort` says otherwise; trashed pages and data sources are not found. */
-function searchRecords(notes: Things, { filter, sort }: Params): readonly JsonObject[] {
+function searched(notes: Things, { filter, sort }: Params): readonly Thing[] {
   const wanted = isJsonObject(filter) ? filter['value'] : undefined;
   const sign = isJsonObject(sort) && sort['direction'] === 'ascending' ? 1 : -1;
-  const found = [
+  const minute = ({ editedAt }: Thing): number => Math.floor(editedAt / minuteMs);
+  return [
     ...(wanted === 'data_source' ? [] : notes.of('pages')),
     ...(wanted === 'page' ? [] : notes.of('data_sources')),
-  ].filter((thing) => !isTrashed(thing));
-  const minute = ({ editedAt }: Thing): number => Math.floor(editedAt / minuteMs);
-  return found
-    .sort((left, right) => sign * (minute(left) - minute(right)))
-    .map((thing) => toRecord(notes, thing));
+  ]
+    .filter((thing) => !isTrashed(thing))
+    .sort((left, right) => sign * (minute(left) - minute(right)));
 }
 
-/** Records that a list of a page or block shows, top to bottom: blocks, then the pages and databases on it. */
-function childrenOf(notes: Things, thing: Thing): readonly JsonObject[] {
+/** The list of a page or block, top to bottom: blocks, then the pages and databases on it. */
+function childrenOf(notes: Things, thing: Thing): readonly Thing[] {
   // A copy shows the original's children: the same ids, whose parent is the original.
   if (isCopy(thing)) {
     const original = notes.named('blocks', thing.text);
     return original === undefined ? [] : childrenOf(notes, original);
   }
   const pages = notes.of('pages', thing).filter((page) => !isTrashed(page));
-  const below = [...pages, ...notes.of('data_sources', thing)];
-  return [...recordsOf(notes, 'blocks', thing), ...below.map((one) => asBlock(notes, one))];
+  return [...notes.of('blocks', thing), ...pages, ...notes.of('data_sources', thing)];
 }
 
-function blockNamed(notes: Things, id: string): JsonObject | undefined {
-  const block = notes.named('blocks', id);
-  if (block !== undefined) return toRecord(notes, block);
+/** A page, or a database on one, as a block. */
+function hostedNamed(notes: Things, id: string): JsonObject | undefined {
   const hosted = notes.of('data_sources').filter(({ parent }) => parent !== null);
   const shown = notes.named('pages', id) ?? hosted.find((database) => databaseId(notes, database) === id);
-  return shown === undefined ? undefined : asBlock(notes, shown);
+  return shown && asBlock(notes, shown);
 }
 
 function isTrashed({ away, parent }: Thing): boolean {
@@ -133,13 +127,13 @@ properties:
   Last Edited Time: { id: 0AiB, type: last_edited_time, last_edited_time: $edited }
   Created By: { id: "F%5D)%3F", type: created_by, created_by: $creator }
   Type: { id: "_%7B%5C7", type: select, select: $option }
-  Tags: { id: "tGs%3A", type: multi_select, multi_select: $tags }
-  Participants: { id: "b%3AeA", type: people, people: $people }
-  Effort: { id: eFrt, type: number, number: $effort }
-  Due: { id: "dUe%5B", type: date, date: $due }
+  Tags: { id: "tGs%3A", type: multi_select, multi_select: [$option] }
+  Participants: { id: "b%3AeA", type: people, people: [$creator] }
+  Effort: { id: eFrt, type: number, number: <50 }
+  Due: { id: "dUe%5B", type: date, date: { start: 2024-05-02 | 2024-06-11, end: null, time_zone: null } }
   Done: { id: d0nE, type: checkbox, checkbox: maybe }
-  Remarks: { id: rEm, type: rich_text, rich_text: $remark }
-  Attachments: { id: aTt, type: files, files: $files }
+  Remarks: { id: rEm, type: rich_text, rich_text: $description }
+  Attachments: { id: aTt, type: files, files: [{ name: Protokoll.pdf, type: file, file: $file }] }
   Name: { id: title, type: title, title: $rich }
 `);
 
@@ -162,16 +156,7 @@ table: { table_width: 2, has_column_header: true, has_row_header: false }, table
 synced_block: { synced_from: $original }, divider: {}, breadcrumb: {}, unsupported: {},
 transcription: { title: $rich, status: notes_ready }, meeting_notes: { title: $rich, status: notes_ready } }`);
 
-const made = new WeakMap<Thing, JsonObject>();
-
-/** The record of a thing, which is made once: blocks are met again and again on a walk. */
 function toRecord(notes: Things, thing: Thing): JsonObject {
-  const record = made.get(thing) ?? makeRecord(notes, thing);
-  made.set(thing, record);
-  return record;
-}
-
-function makeRecord(notes: Things, thing: Thing): JsonObject {
   const { kind, index, type = '' } = thing;
   const values = valuesOf(notes, thing);
   const record = template(kind === 'users' && isBot(index) ? 'bots' : kind, values, notes.dice(thing, 1));
@@ -231,28 +216,13 @@ function valuesOf(notes: Things, thing: Thing) {
     avatar: index % 3 === 1 ? null : `https://static.example.test/${6246757 + index}.png`,
     email: index === 2 ? undefined : personAt(notes.seed, 5e6 + index).email,
   };
-  if (kind === 'data_sources') return { ...values, properties: schemasOf(thing) };
-  const title = { title: { id: 'title', type: 'title', title: values.rich } };
-  return {
-    ...values,
-    properties: parent?.kind === 'data_sources' ? propertiesOf(notes, thing, values) : title,
-  };
-}
-
-function propertiesOf(notes: Things, page: Thing, values: Values): JsonObject {
-  const { parent, createdAt, editedIn } = page;
-  const dice = notes.dice(page, 1);
-  const start = notesTime(createdAt + dice.below(90) * dayMs).slice(0, 10);
-  const own = {
-    option: dice.chance(80) ? optionOf(parent, dice.below(4)) : null,
-    tags: dice.chance(40) ? [optionOf(parent, 1)] : [],
-    people: dice.chance(60) ? [values['creator'] ?? null] : [],
-    effort: dice.chance(70) ? dice.below(400) / 8 + editedIn : null,
-    due: dice.chance(60) ? { start, end: null, time_zone: null } : null,
-    remark: richText(dice.pick(['', 'später', 'OK 👍'])),
-    files: dice.chance(20) ? [{ name: 'Protokoll.pdf', type: 'file', file: values['file'] ?? null }] : [],
-  };
-  return template('properties', { ...values, ...own }, dice);
+  const properties =
+    kind === 'data_sources'
+      ? schemasOf(thing)
+      : parent?.kind === 'data_sources'
+        ? template('properties', { ...values, option: optionOf(parent, index % 4) }, notes.dice(thing, 1))
+        : { title: { id: 'title', type: 'title', title: values.rich } };
+  return { ...values, properties };
 }
 
 /** Databases ask all their pages for the same properties. */
@@ -263,11 +233,11 @@ function schemasOf(database: Thing): JsonObject {
     multi_select: { options },
     number: { format: 'number' },
   };
-  const properties = Object.entries(template('properties', {}, new Dice(0)));
   return Object.fromEntries(
-    properties.map(([name, property]) => {
-      const { id = null, type } = isJsonObject(property) ? property : {};
-      return [name, { id, name, type: textOf(type), [textOf(type)]: settings[textOf(type)] ?? {} }];
+    Object.entries(template('properties', {}, new Dice(0))).map(([name, property]) => {
+      const { id = null, type = '' } = isJsonObject(property) ? property : {};
+      const kind = textOf(type);
+      return [name, { id, name, type: kind, [kind]: settings[kind] ?? {} }];
     }),
   );
 }

@@ -35,10 +35,13 @@ export function listingOf(records: readonly JsonObject[], metadata: JsonObject |
   return { slice: (offset, limit) => records.slice(offset, offset + limit), metadata };
 }
 
-/** A listing of so many records, each made from its position (from 0) when a page with it is asked for. */
-export function computedListing(size: number, recordAt: (position: number) => JsonObject): Listing {
+/** A listing whose records are made when a page with them is asked for. */
+export function computedListing<One>(
+  all: readonly One[],
+  record: (one: One, position: number) => JsonObject,
+): Listing {
   const slice = (offset: number, limit: number): readonly JsonObject[] =>
-    Array.from({ length: Math.max(0, Math.min(limit, size - offset)) }, (_, at) => recordAt(offset + at));
+    all.slice(offset, offset + limit).map((one, at) => record(one, offset + at));
   return { slice, metadata: null };
 }
 
@@ -60,13 +63,15 @@ export function accountOf(entities: Readonly<Record<string, SampleEntity>>): Sam
   };
 }
 
-interface EntityOptions {
+export interface EntityOptions {
   /** The parameter of `get` that names the thing; absent: there is no `get`. */
   readonly id?: string;
   /** The kind of thing that records are listed under, and the parameter that names it. */
   readonly below?: readonly [string, string] | undefined;
-  /** See `filterRecords`. */
+  /** See `filterTests`. */
   readonly filters?: readonly string[];
+  /** Filters and orders look at these fields; absent: those of the record. */
+  readonly facts?: (thing: Thing) => JsonObject;
   readonly where?: (thing: Thing, params: Params) => boolean;
 }
 
@@ -75,13 +80,25 @@ export function entityOf(
   things: Things,
   kind: string,
   record: (thing: Thing) => JsonObject,
-  { id, below, filters = [], where = () => true }: EntityOptions,
+  { id, below, filters = [], facts = record, where = () => true }: EntityOptions,
 ): SampleEntity {
+  // The next pages are of the same things.
+  let last: { readonly name: string; readonly listed: readonly Thing[] } | null = null;
+  const select = (params: Params): readonly Thing[] => {
+    const parent = below === undefined ? undefined : knownThing(things, below[0], params[below[1]]);
+    const tests = filterTests(filters, params);
+    const passes = (thing: Thing): boolean => {
+      if (!where(thing, params)) return false;
+      const seen = tests.length === 0 ? {} : facts(thing);
+      return tests.every((test) => test(seen));
+    };
+    return sorted(things.of(kind, parent).filter(passes), facts, params);
+  };
   return {
     list: (params) => {
-      const parent = below === undefined ? undefined : knownThing(things, below[0], params[below[1]]);
-      const listed = things.of(kind, parent).filter((thing) => where(thing, params));
-      return listingOf(sortRecords(filterRecords(listed.map(record), filters, params), params));
+      const name = JSON.stringify({ ...params, offset: null, count: null });
+      if (last?.name !== name) last = { name, listed: select(params) };
+      return computedListing(last.listed, record);
     },
     get: (params) => {
       const thing = id === undefined ? undefined : things.named(kind, textOf(params[id]));
@@ -98,17 +115,15 @@ export function knownThing(things: Things, kind: string, id: JsonValue | undefin
 }
 
 /**
- * Keeps the records that pass the given parameters. `fields`: dotted paths of the fields that parameters are held
- * against: those of the same name, with or without `_at`; `since_<name>` and `<name>_since` (and `before`, both
- * inclusive) hold its time against theirs, and a record without a time is left out. Throws 400 for a time in another
- * form than ISO 8601.
+ * The filters that parameters ask for. `fields`: dotted paths of the fields that parameters are held against: those of
+ * the same name, with or without `_at`; `since_<name>` and `<name>_since` (and `before`, both inclusive) hold its time
+ * against theirs, and a record without a time is left out. Throws 400 for a time in another form than ISO 8601.
  */
-export function filterRecords(
-  records: readonly JsonObject[],
+function filterTests(
   fields: readonly string[],
   params: Params,
-): readonly JsonObject[] {
-  const tests = Object.entries(params).flatMap(([name, value]) => {
+): readonly ((record: JsonObject) => boolean)[] {
+  return Object.entries(params).flatMap(([name, value]) => {
     const [, bound] = /(since|before)/.exec(name) ?? [];
     const plain = name.replace(/^(since|before)_|_(since|before)$/, '');
     const path = fields.find((field) => [plain, `${plain}_at`].includes(field.split('.').at(-1) ?? ''));
@@ -122,7 +137,6 @@ export function filterRecords(
       },
     ];
   });
-  return records.filter((record) => tests.every((test) => test(record)));
 }
 
 /** Whether a time passes a parameter with `since` or `before` in its name. Throws 400 for a value that is no time. */
@@ -138,16 +152,21 @@ export function timeTest(name: string, value: JsonValue): (time: number) => bool
 }
 
 /** By `sort_field` and `sort_dir` if the former is given, else as they are. Equal values keep their order. */
-function sortRecords(records: readonly JsonObject[], params: Params): readonly JsonObject[] {
-  const path = params['sort_field'];
-  if (typeof path !== 'string') return records;
-  const sign = params['sort_dir'] === 'DESC' ? -1 : 1;
-  const timeOf = (record: JsonObject): number => timeAt(record, path) ?? 0;
-  return records.toSorted((left, right) => sign * (timeOf(left) - timeOf(right)));
+function sorted(
+  things: readonly Thing[],
+  facts: (thing: Thing) => JsonObject,
+  { sort_field: path, sort_dir: direction }: Params,
+): readonly Thing[] {
+  if (typeof path !== 'string') return things;
+  const timed = things.map((thing) => ({ thing, time: timeAt(facts(thing), path) ?? 0 }));
+  timed.sort((left, right) => left.time - right.time);
+  const ordered = timed.map(({ thing }) => thing);
+  return direction === 'DESC' ? ordered.reverse() : ordered;
 }
 
 function timeAt(record: JsonObject, path: string): number | null {
   const value = fieldAt(record, path);
+  if (typeof value === 'number') return value;
   return typeof value === 'string' && value !== '' ? Date.parse(value) : null;
 }
 
@@ -175,8 +194,8 @@ export interface Thing {
   /** Decides every value that no revision changes. */
   readonly index: number;
   readonly id: string;
-  /** Type of a block or segment; number of members of a list. */
-  readonly type?: string | undefined;
+  /** Type of a block or segment; status of a member; number of members of a list. */
+  type?: string | undefined;
   parent: Thing | null;
   /** Title, name or text. */
   text: string;
@@ -192,8 +211,10 @@ export interface Thing {
 
 /** Made and edited now, unless it says otherwise. */
 type NewThing = Pick<Thing, 'kind' | 'index' | 'type' | 'text' | 'parent'> & {
-  readonly createdAt?: number;
-  readonly editedAt?: number;
+  /** Not the id of this thing alone: `named` does not find it. */
+  readonly id?: string;
+  readonly createdAt?: number | undefined;
+  readonly editedAt?: number | undefined;
 };
 
 type IdOf = (kind: string, dice: Dice, index: number) => string;
@@ -209,7 +230,7 @@ export class Things {
   revision = 0;
   readonly seed: number;
   readonly #byKind = new Map<string, Thing[]>();
-  readonly #byParent = new Map<Thing | null, Thing[]>();
+  readonly #byParent = new Map<string, Map<Thing | null, Thing[]>>();
   readonly #byName = new Map<string, Thing>();
   readonly #returns: { readonly thing: Thing; readonly in: number }[] = [];
   readonly #idOf: IdOf;
@@ -236,15 +257,21 @@ export class Things {
     return this.#idOf(kind, this.dice({ kind, index }), index);
   }
 
-  add({ createdAt = this.now, editedAt = createdAt, ...rest }: NewThing): Thing {
-    const id = this.idOf(rest.kind, rest.index);
+  add({ id: given, createdAt = this.now, editedAt = createdAt, ...rest }: NewThing): Thing {
+    const id = given ?? this.idOf(rest.kind, rest.index);
     const [madeIn, editedIn] = [this.revision, this.revision];
     const thing: Thing = { ...rest, id, createdAt, editedAt, madeIn, editedIn, edits: 0, away: null };
     listIn(this.#byKind, thing.kind).push(thing);
-    listIn(this.#byParent, thing.parent).push(thing);
-    this.#byName.set(`${thing.kind} ${id}`, thing);
+    this.#below(thing.kind, thing.parent).push(thing);
+    if (given === undefined) this.#byName.set(`${thing.kind} ${id}`, thing);
     this.#editAround(thing);
     return thing;
+  }
+
+  #below(kind: string, parent: Thing | null): Thing[] {
+    const lists = this.#byParent.get(kind) ?? new Map<Thing | null, Thing[]>();
+    this.#byParent.set(kind, lists);
+    return listIn(lists, parent);
   }
 
   /** Adds a thing of the revision under way; `place` tells several of a kind apart. */
@@ -279,9 +306,9 @@ export class Things {
   move(thing: Thing | undefined, parent: Thing | null | undefined): void {
     if (thing === undefined || parent === undefined) return;
     this.edit(thing);
-    const siblings = listIn(this.#byParent, thing.parent);
+    const siblings = this.#below(thing.kind, thing.parent);
     siblings.splice(siblings.indexOf(thing), 1);
-    listIn(this.#byParent, parent).push(thing);
+    this.#below(thing.kind, parent).push(thing);
     thing.parent = parent;
     this.edit(thing);
   }
@@ -318,8 +345,7 @@ export class Things {
 
   /** Things that are there, with everything they lie in; of one parent, if one is given. */
   of(kind: string, parent?: Thing | null): readonly Thing[] {
-    const things = parent === undefined ? listIn(this.#byKind, kind) : listIn(this.#byParent, parent);
-    return things.filter((thing) => thing.kind === kind && isThere(thing));
+    return (parent === undefined ? listIn(this.#byKind, kind) : this.#below(kind, parent)).filter(isThere);
   }
 
   named(kind: string, id: string): Thing | undefined {

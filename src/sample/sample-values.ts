@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import { isJsonArray, isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { parseYaml } from '../definitions/read-yaml.ts';
 
 /** Deterministic chance: the same seed throws the same values. A class, because a page of members makes thousands. */
@@ -101,38 +101,57 @@ export function personAt(seed: number, number: number) {
 /** Values of the names in a template; undefined: the field is left out. */
 export type Values = Readonly<Record<string, JsonValue | undefined>>;
 
+type Make = (values: Values, dice: Dice) => JsonValue | undefined;
+
 /**
  * Makes records from templates, which are written as YAML, by their names. In a template `$name` is a value that is
- * given, alone or within a text, `<90` a number from 0 to 89, `hex10` so many hex digits, `maybe` true or false, and
- * `a | b` one of several texts. `other` is the template for names that have none.
+ * given, alone or within a text, `<90` a number from 0 to 89, `rate` one from 0 to 1, `hex10` so many hex digits,
+ * `maybe` true or false, and `a | b` one of several texts; a field `name?` is in a quarter of the records. A name without
+ * a template makes an empty record.
  */
 export function templatesOf(yaml: string) {
   const { data, problems } = parseYaml('templates', yaml);
   if (problems.length > 0) throw new Error(problems.map(({ message }) => message).join());
-  const templates = data as JsonObject;
+  const makes = new Map(Object.entries(data as JsonObject).map(([name, one]) => [name, makerOf(one)]));
   return (name: string, values: Values, dice: Dice): JsonObject => {
-    const record = fill(templates[name] ?? templates['other'] ?? {}, values, dice);
+    const record = makes.get(name)?.(values, dice);
     return isJsonObject(record) ? record : {};
   };
 }
 
-function fill(template: JsonValue, values: Values, dice: Dice): JsonValue | undefined {
-  if (Array.isArray(template)) return template.map((one: JsonValue) => fill(one, values, dice) ?? null);
+function makerOf(template: JsonValue): Make {
+  if (isJsonArray(template)) {
+    const makes = template.map(makerOf);
+    return (values, dice) => makes.map((make) => make(values, dice) ?? null);
+  }
   if (isJsonObject(template)) {
     const fields = Object.entries(template).map(
-      ([name, value]) => [name, fill(value, values, dice)] as const,
+      ([name, field]) => [name.replace('?', ''), makerOf(field), name.endsWith('?')] as const,
     );
-    return Object.fromEntries(fields.filter((field): field is [string, JsonValue] => field[1] !== undefined));
+    return (values, dice) => {
+      const record: Record<string, JsonValue> = {};
+      for (const [name, make, isRare] of fields) {
+        const value = isRare && !dice.chance(25) ? undefined : make(values, dice);
+        if (value !== undefined) record[name] = value;
+      }
+      return record;
+    };
   }
-  if (typeof template !== 'string') return template;
-  if (template === 'maybe') return dice.chance(50);
+  return typeof template === 'string' ? textMaker(template) : () => template;
+}
+
+function textMaker(template: string): Make {
+  if (template === 'maybe') return (_, dice) => dice.chance(50);
+  if (template === 'rate') return (_, dice) => dice.below(101) / 100;
   const [, kind, argument = ''] = /^(\$|<|hex)(\w+)$/.exec(template) ?? [];
-  if (kind === '$') return values[argument];
-  if (kind !== undefined) return kind === '<' ? dice.below(Number(argument)) : dice.hex(Number(argument));
+  if (kind === '$') return (values) => values[argument];
+  if (kind === '<') return (_, dice) => dice.below(Number(argument));
+  if (kind === 'hex') return (_, dice) => dice.hex(Number(argument));
   const choices = template.split(' | ');
-  return (choices[dice.below(choices.length)] ?? '').replaceAll(/\$(\w+)/g, (_, name: string) =>
-    textOf(values[name]),
-  );
+  return (values, dice) =>
+    (choices[dice.below(choices.length)] ?? '').replaceAll(/\$(\w+)/g, (_, name: string) =>
+      textOf(values[name]),
+    );
 }
 
 /** Milliseconds since the epoch. Samples lie in the past, whenever they are made. */
