@@ -439,16 +439,12 @@ function planEntity({ publication, connector, entity, published, ofAll, wishes }
 
 /** Readers empty their tables. When the entity comes back, its table is another one, and its generation too. */
 function planRemoved(publication: number, published: PublishedEntity, { layout }: Wishes): EntityPlan {
-  const { connector, entity, tableId, schema, key, columns } = published;
+  const { upserts: _upserts, deletes: _deletes, files: _files, snapshot: _snapshot, ...kept } = published;
+  const { entity, key, columns } = kept;
   const fields = key.map((name) => columns.find((column) => column.name === name)?.field ?? name);
   return {
     planned: {
-      connector,
-      entity,
-      tableId,
-      schema,
-      key,
-      columns,
+      ...kept,
       layout,
       generation: publication,
       base: publication,
@@ -491,12 +487,6 @@ export interface PublishProgress extends OfEntity {
   readonly rows: number;
 }
 
-interface WriteEntity {
-  readonly reader: RecordReader;
-  readonly signal: AbortSignal;
-  readonly onProgress: (progress: PublishProgress) => void;
-}
-
 const nothing: WrittenEntity = { upserts: 0, deletes: 0, files: [], snapshot: null };
 
 /**
@@ -506,7 +496,11 @@ const nothing: WrittenEntity = { upserts: 0, deletes: 0, files: [], snapshot: nu
 export async function writeEntity(
   publication: OpenPublication,
   { planned, hasSnapshot, hasNewColumns, isRemoved }: EntityPlan,
-  { reader, signal, onProgress }: WriteEntity,
+  {
+    reader,
+    signal,
+    onProgress,
+  }: Pick<PublishRequest, 'signal' | 'onProgress'> & { readonly reader: RecordReader },
 ): Promise<WrittenEntity> {
   const { connector, entity, table, after } = planned;
   let rows = 0;
@@ -720,17 +714,24 @@ async function attemptPublication(
   }
   if (newest !== null && (await isUpToDate(reader, plan))) return { kind: 'unchanged', newest, heldBack };
   await using publication = await target.begin(plan.publication);
-  const writing = { request, reader, plan, newest };
-  const written = await writeEntities(publication, writing).catch(async (error: unknown) => {
+  const entities = await writeEntities(publication, request, reader, plan).catch(async (error: unknown) => {
     // A prune removes what an attempt has written whose number is taken.
     request.signal.throwIfAborted();
     if (((await target.newest())?.manifest.publication ?? 0) >= plan.publication) return null;
     throw error;
   });
-  if (written === null) return null;
-  const manifest = manifestOf(writing, written);
+  if (entities === null) return null;
+  const text = manifestText({
+    format: manifestFormat,
+    publication: plan.publication,
+    previous: newest && { publication: newest.manifest.publication, sha256: newest.sha256 },
+    sink: reader.sinkId,
+    createdAt: instant(request.clock.now()),
+    by: request.by,
+    entities,
+  });
   // Read back, as every reader will: what it would refuse is never published.
-  const published = readManifest(manifestText(manifest));
+  const published = readManifest(text);
   request.signal.throwIfAborted();
   if ((await publication.commit(published.manifest)) === 'taken') return null;
   const newGenerations = plan.entities
@@ -827,16 +828,11 @@ export async function isUpToDate(
   return true;
 }
 
-interface Writing {
-  readonly request: PublishRequest;
-  readonly reader: RecordReader;
-  readonly plan: PublicationPlan;
-  readonly newest: StoredManifest | null;
-}
-
 async function writeEntities(
   publication: OpenPublication,
-  { request: { signal, onProgress }, reader, plan }: Writing,
+  { signal, onProgress }: PublishRequest,
+  reader: RecordReader,
+  plan: PublicationPlan,
 ): Promise<readonly PublishedEntity[]> {
   const entities: PublishedEntity[] = [];
   for (const one of plan.entities) {
@@ -845,21 +841,6 @@ async function writeEntities(
     entities.push({ ...described, ...written });
   }
   return [...entities, ...plan.unchanged];
-}
-
-function manifestOf(
-  { request, reader, plan, newest }: Writing,
-  entities: readonly PublishedEntity[],
-): Manifest {
-  return {
-    format: manifestFormat,
-    publication: plan.publication,
-    previous: newest === null ? null : { publication: newest.manifest.publication, sha256: newest.sha256 },
-    sink: reader.sinkId,
-    createdAt: instant(request.clock.now()),
-    by: request.by,
-    entities,
-  };
 }
 
 /**

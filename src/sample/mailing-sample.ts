@@ -570,20 +570,20 @@ const longText = 'Everything that happened since the last letter, in the order i
 
 function listValues({ things, campaignOf }: Mailing, list: Thing, dice: Dice): Values {
   const members = things.of('list_members', list);
-  const countOf = (status: string): number => members.filter(({ type }) => type === status).length;
+  const withStatus = (status: string) => members.filter(({ type }) => type === status);
+  const newest = (times: readonly number[]): string =>
+    times.length === 0 ? '' : mailingTime(times.reduce((last, time) => Math.max(last, time)));
   const own = things.of('campaigns').filter(({ parent }) => parent === list);
-  const sent = Math.max(0, ...own.map((campaign) => campaignOf(campaign).sentAt ?? 0));
-  const unsubscribed = countOf('unsubscribed');
-  const joined = members.reduce((last, { createdAt }) => Math.max(last, createdAt), 0);
+  const unsubscribed = withStatus('unsubscribed');
   const stats = {
-    subscribed: countOf('subscribed'),
-    unsubscribed,
-    cleaned: countOf('cleaned'),
+    subscribed: withStatus('subscribed').length,
+    unsubscribed: unsubscribed.length,
+    cleaned: withStatus('cleaned').length,
     contacts: members.length,
     campaigns: own.length,
-    sent: sent === 0 ? '' : mailingTime(sent),
-    joined: joined === 0 ? '' : mailingTime(joined),
-    left: unsubscribed === 0 ? '' : mailingTime(list.createdAt + 900 * dayMs),
+    sent: newest(own.flatMap((campaign) => campaignOf(campaign).sentAt ?? [])),
+    joined: newest(members.map(({ createdAt }) => createdAt)),
+    left: newest(unsubscribed.map(({ editedAt }) => editedAt)),
   };
   const reminder = `You are receiving this email because you opted in via our website.${list.index % 2 === 1 ? longText : ''}`;
   return { reminder, stats: template('stats', stats, dice) };

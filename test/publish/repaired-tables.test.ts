@@ -17,8 +17,6 @@ import {
 
 const { placeOf, schemaOf, ask } = useMart();
 
-const longKey = 'k'.repeat(5_000);
-
 /** What another program does to a published table, and what a check reports of it. */
 const damages = [
   {
@@ -107,29 +105,6 @@ describe('a table in PostgreSQL that is not as it was made', () => {
       expect((await target.check(untilEnd)).problems).toEqual([]);
     },
   );
-
-  it.for([
-    ['dropped the index of long keys', null],
-    [
-      'replaced the index of long keys by one on other hashes',
-      "encode(sha256(decode(replace(id, E'\\\\', E'\\\\\\\\'), 'escape')), 'hex')",
-    ],
-  ] as const)('is recreated after another program %s', async ([, expression], { folder }) => {
-    const schema = schemaOf(folder);
-    await using target = openPostgresTarget(placeOf(folder), untilEnd);
-    const model = emptyModel();
-    const entity = people(model);
-    store(model, entity, { id: longKey });
-    await publishModel(target, model);
-    expect((await target.check(untilEnd)).problems).toEqual([]);
-    await ask(`DROP INDEX ${schema}.news__people_sha256_idx`);
-    if (expression !== null) await ask(`CREATE UNIQUE INDEX ON ${schema}.news__people (${expression})`);
-    const says = 'has lost the unique index on its key';
-    expect((await target.check(untilEnd)).problems).toEqual([`table news__people ${says}`]);
-    const again = (): void => store(model, people(model, 1), { id: longKey });
-    await expectHealed(target, model, { says, again });
-    expect(await ask(`SELECT id FROM ${schema}.news__people`)).toHaveLength(2);
-  });
 
   it('takes another unique index on its key for the one that it had', async ({ folder }) => {
     await using target = openPostgresTarget(placeOf(folder), untilEnd);

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { chmod, copyFile, rm, stat } from 'node:fs/promises';
+import { chmod, copyFile, stat } from 'node:fs/promises';
 import type { DuckDBAppender } from '@duckdb/node-api';
 import { SyncError } from '../../core/errors.ts';
 import { synced } from '../folder-store.ts';
@@ -11,7 +11,7 @@ import {
   publicationsOf,
   sameKey,
 } from '../tables/target-tables.ts';
-import type { EntityName, PublicationText, TargetTables } from '../tables/target-tables.ts';
+import type { EntityName, PublicationText, TablePlan, TargetTables } from '../tables/target-tables.ts';
 import { nothingChecked, type TargetCheck } from '../target.ts';
 import { quoted } from '../../sql/quoted.ts';
 import {
@@ -91,7 +91,7 @@ export async function openTable(db: Duckdb, path: string, entity: BuiltEntity) {
     );
   }
   const tables = await duckdbTables(db, path);
-  const { kind, added } = await planTable(tables, entity);
+  const { kind, added, dropped, columns } = await planTable(tables, entity);
   const table = tables.sqlName(entity);
   const fields = fieldsOf(entity);
   const columnsSql = fields
@@ -114,6 +114,7 @@ export async function openTable(db: Duckdb, path: string, entity: BuiltEntity) {
     await db.run(`CREATE OR REPLACE TABLE ${table} (${columnsSql})`);
     return await connection.createAppender(name, connector, catalog);
   };
+  for (const column of dropped) await db.run(`ALTER TABLE ${table} DROP COLUMN ${quoted(column)}`);
   for (const { name: column, type } of added) {
     await db.run(`ALTER TABLE ${table} ADD COLUMN ${quoted(column)} ${tables.typeOf(type)}`);
   }
@@ -127,13 +128,13 @@ export async function openTable(db: Duckdb, path: string, entity: BuiltEntity) {
     appender.closeSync();
     await keepNewest(db, stage, key);
     const same = sameKey(key);
-    const columns = fields.map((field) => quoted(field.name)).join(', ');
+    const names = fields.map((field) => quoted(field.name)).join(', ');
     await db.run(`DELETE FROM ${table} AS t USING ${stage} AS s WHERE ${same} AND t._seq < s._seq`);
     await db.run(
       `DELETE FROM ${stage} AS s WHERE _deleted OR EXISTS (SELECT 1 FROM ${table} AS t WHERE ${same})`,
     );
     // Without a join, which would hold long rows.
-    await db.run(`INSERT INTO ${table} (${columns}) SELECT ${columns} FROM ${stage}`);
+    await db.run(`INSERT INTO ${table} (${names}) SELECT ${names} FROM ${stage}`);
     appender = await openStage();
   };
 
@@ -169,14 +170,14 @@ export async function openTable(db: Duckdb, path: string, entity: BuiltEntity) {
         appender.closeSync();
         await db.run(`DROP TABLE ${stage}`);
       }
-      await noteTable(db, entity, table);
+      await noteTable(db, { ...entity, columns }, table);
     },
   };
 }
 
 async function noteTable(
   db: Duckdb,
-  { connector, entity, generation, key, columns }: BuiltEntity,
+  { connector, entity, generation, key, columns }: Omit<BuiltEntity, 'columns'> & Pick<TablePlan, 'columns'>,
   table: string,
 ): Promise<void> {
   await db.run('DELETE FROM main._published_tables WHERE connector = $connector AND entity = $entity', {
@@ -191,7 +192,7 @@ async function noteTable(
       entity,
       generation,
       key: JSON.stringify(key),
-      columns: JSON.stringify(columns.map(({ name }) => name)),
+      columns: JSON.stringify(columns),
     },
   );
 }
@@ -254,12 +255,6 @@ interface BuiltPublication extends PublicationText {
   readonly previousSha256: string | null;
 }
 
-/**
- * Changes leave free blocks behind. Where they are more than this share, and some MiB, the new file is written table by
- * table.
- */
-const mostFreeShare = 0.5;
-const leastFreeBlocks = 64;
 /** Of 210,000 rows of random numbers 150 columns did not fit, and 100 did. */
 const manyColumns = 64;
 
@@ -332,32 +327,13 @@ export async function buildFile({ from, to, isErasing }: BuiltFiles) {
 async function openCopy(from: string, to: string, isErasing: boolean): Promise<Duckdb> {
   using old = await openDuckdb(from, 'read');
   await isTarget(old, from);
-  if (isErasing) {
-    const compacted = await openCompacted(from, to);
-    if (compacted !== null) return compacted;
-    throw new SyncError(
-      `${from} cannot be written table by table: tables of others in it refer to each other. Remove it, then publish again.`,
-      { code: 'TARGET_FAILED', recovery: 'stop', context: { path: from } },
-    );
-  }
-  const [size] = await old.rows<{ readonly total: number; readonly free: number }>(
-    'SELECT total_blocks AS total, free_blocks AS free FROM pragma_database_size()',
-  );
-  const { total = 0, free = 0 } = size ?? {};
-  if (free < leastFreeBlocks || free < mostFreeShare * total) return await openWhole(from, to);
-  return (await openCompacted(from, to)) ?? (await openWhole(from, to));
-}
-
-async function openWhole(from: string, to: string): Promise<Duckdb> {
+  if (isErasing) return await openCompacted(from, to);
   await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
   return await openDuckdb(to, 'write');
 }
 
-/**
- * Null, and nothing is left of it, where the tables cannot be copied one by one: DuckDB copies those of others without
- * regard to their foreign keys.
- */
-async function openCompacted(from: string, to: string): Promise<Duckdb | null> {
+/** Copies table by table. DuckDB copies those of others without regard to their foreign keys. */
+async function openCompacted(from: string, to: string): Promise<Duckdb> {
   const db = await openDuckdb(to, 'write');
   try {
     await db.run(`ATTACH ${quotedText(from)} AS copied_from (READ_ONLY)`);
@@ -367,8 +343,10 @@ async function openCompacted(from: string, to: string): Promise<Duckdb | null> {
     return db;
   } catch {
     db[Symbol.dispose]();
-    for (const name of [to, `${to}.wal`, `${to}.tmp`]) await rm(name, { recursive: true, force: true });
-    return null;
+    throw new SyncError(
+      `${from} cannot be written table by table: tables of others in it refer to each other. Remove it, then publish again.`,
+      { code: 'TARGET_FAILED', recovery: 'stop', context: { path: from } },
+    );
   }
 }
 

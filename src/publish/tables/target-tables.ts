@@ -42,38 +42,25 @@ export interface TargetTables {
   readonly incompatible: (found: string, advice: string) => SyncError;
 }
 
-/** What `_published_tables` has of an entity. */
+/** An entity as `_published_tables` has it. */
 export interface KnownTable extends EntityName {
   /** Names, as JSON. */
   readonly key: string;
-  /** As JSON: columns with their types, or their names alone. */
+  /** Names and types, as JSON. */
   readonly columns: string;
   /** How many rows the table should have; where deletes are marked, also how many deleted ones. */
   readonly liveRows: number;
   readonly deletedRows?: number;
-  readonly hasLongKeys?: boolean;
   readonly viewName?: string | null;
 }
 
-export interface TableColumn {
-  readonly name: string;
-  /** Null: not known. */
-  readonly type: PublishedColumn['type'] | null;
-}
+type Column = Pick<PublishedColumn, 'name' | 'type'>;
 
 export type GivenShape = ReturnType<typeof givenShape>;
 
-/**
- * What a table was made with, besides the columns that all have. `hasLongKeys`: its unique index is on hashes of the
- * key's texts.
- */
-export function givenShape({ key, columns, hasLongKeys = false }: KnownTable) {
-  const given = JSON.parse(columns) as readonly (TableColumn | string)[];
-  return {
-    key: JSON.parse(key) as readonly string[],
-    columns: given.map((one): TableColumn => (typeof one === 'string' ? { name: one, type: null } : one)),
-    hasLongKeys,
-  };
+/** A table is made with these, besides the columns that all have. */
+function givenShape({ key, columns }: KnownTable) {
+  return { key: JSON.parse(key) as readonly string[], columns: JSON.parse(columns) as readonly Column[] };
 }
 
 /** Of one entity, or of all. */
@@ -99,11 +86,11 @@ export async function shapeProblem(
   there: ReadonlyMap<string, string> | null,
 ): Promise<string | null> {
   if (there === null) return 'is gone';
-  const published = given.columns.map(({ name, type }) => [name, type && typeOf(type)] as const);
+  const published = given.columns.map(({ name, type }) => [name, typeOf(type)] as const);
   for (const [name, type] of [...published, ...ownTypes]) {
     const found = there.get(name);
     if (found === undefined) return `has lost its column ${name}`;
-    if (type !== null && found !== type) return `has ${found} in column ${name}, which should be ${type}`;
+    if (found !== type) return `has ${found} in column ${name}, which should be ${type}`;
   }
   return await keyProblem(entity, given);
 }
@@ -223,12 +210,8 @@ export interface TablePlan {
   /** Columns that it lacks then. */
   readonly added: readonly Column[];
   /** All that it has in the end: also those that are no longer published, which stay null. */
-  readonly columns: readonly TableColumn[];
-  /** Its unique index is on hashes of the key's texts. */
-  readonly hasLongKeys: boolean;
+  readonly columns: readonly Column[];
 }
-
-type Column = Pick<PublishedColumn, 'name' | 'type'>;
 
 type Wanted = EntityName & Pick<PlannedEntity, 'key' | 'columns' | 'isNewGeneration'>;
 
@@ -242,7 +225,7 @@ export async function planTable(tables: TargetTables, wanted: Wanted): Promise<T
   const name = tables.nameOf(wanted);
   const [known] = await knownTables(tables, wanted);
   const there = await tables.typesThere(wanted);
-  const fresh = { name, dropped: [], added: [], columns: typed(wanted.columns), hasLongKeys: false };
+  const fresh = { name, dropped: [], added: [], columns: typed(wanted.columns) };
   if (known === undefined) {
     const isThere = there !== null && !(await tables.isOwnView(name));
     if (isNewGeneration && !isThere) return { kind: 'make', ...fresh };
@@ -252,7 +235,7 @@ export async function planTable(tables: TargetTables, wanted: Wanted): Promise<T
     return { kind: there === null ? 'make' : 'replace', ...fresh };
   }
   const had = givenShape(known);
-  const { kept, dropped, added } = columnChange(tables, had, wanted, there);
+  const { kept, dropped, added } = columnChange(tables, had, wanted);
   const [before, now] = [JSON.stringify(had.key), JSON.stringify(key)];
   const foreign = added.find((one) => there?.has(one.name) === true && !dropped.includes(one.name));
   const problem =
@@ -265,8 +248,7 @@ export async function planTable(tables: TargetTables, wanted: Wanted): Promise<T
           : `has a column ${foreign.name} that was added by hand, and needs that name for a column of the source`));
   if (problem === null) {
     const kind = isNewGeneration ? 'empty' : 'keep';
-    const { hasLongKeys } = had;
-    return { kind, name, dropped, added, columns: [...kept, ...typed(added)], hasLongKeys };
+    return { kind, name, dropped, added, columns: [...kept, ...typed(added)] };
   }
   if (isNewGeneration) return { kind: 'replace', ...fresh };
   throw tables.incompatible(`its table ${name} ${problem}`, 'Undo that, or publish with --new-generation.');
@@ -293,34 +275,23 @@ function unlistedError(
 }
 
 /** The columns alone, as `_published_tables` has them. */
-function typed(columns: readonly Column[]): readonly TableColumn[] {
+function typed(columns: readonly Column[]): readonly Column[] {
   return columns.map(({ name, type }) => ({ name, type }));
 }
 
 /**
  * A column with another type is another column. Types change with a generation alone: one that has another type without
- * that left with an earlier generation, and is empty. Where only names are known, a column that is there is taken.
+ * that left with an earlier generation, and is empty.
  */
-function columnChange(
-  { typeOf, isReplaced }: TargetTables,
-  had: GivenShape,
-  { columns, key }: Wanted,
-  there: ReadonlyMap<string, string> | null,
-) {
+function columnChange({ typeOf }: TargetTables, had: GivenShape, { columns, key }: Wanted) {
   const wanted = new Map(columns.map(({ name, type }) => [name, type]));
-  const known = had.columns.flatMap(({ name, type }) => {
+  /** With the types that they should have. */
+  const kept = had.columns.flatMap(({ name, type }) => {
     const needed = wanted.get(name) ?? type;
-    const isSame = type === null || needed === null || typeOf(needed) === typeOf(type) || key.includes(name);
-    return isSame ? [{ name, type: needed }] : [];
+    return typeOf(needed) === typeOf(type) || key.includes(name) ? [{ name, type: needed }] : [];
   });
-  const before = new Set(known.map(({ name }) => name));
-  const taken = isReplaced
-    ? columns.filter(({ name }) => there?.has(name) === true && !before.has(name))
-    : [];
-  const kept = [...known, ...typed(taken)];
   const names = new Set(kept.map(({ name }) => name));
   return {
-    /** With the types that they should have. */
     kept,
     dropped: had.columns.map(({ name }) => name).filter((name) => !names.has(name)),
     added: columns.filter(({ name }) => !names.has(name)),
