@@ -84,8 +84,6 @@ const [firsts, lasts] = [firstNames, lastNames].map((names) =>
   names.split('|').map((name) => name.split('/')),
 );
 
-export type Person = ReturnType<typeof personAt>;
-
 /** The person with this number. Addresses are unique, because the number is a part of them. */
 export function personAt(seed: number, number: number) {
   const dice = diceFor(seed, 0x70656f70, number);
