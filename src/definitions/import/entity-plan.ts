@@ -1,8 +1,7 @@
-import type { JsonObject } from '../../core/json.ts';
 import type { EntityFile } from '../definition-file.ts';
 import type { Operation, Parameter } from './operation.ts';
 import { inferPaging, placeText, type Paging } from './paging.ts';
-import { fieldsOf, getsOwnKind, inferKey, namesKey, neededParams, type Fields } from './record-keys.ts';
+import { fieldsOf, inferKey, namesKey, neededParams, type Fields } from './record-keys.ts';
 import { columnName, oneLine, singular, holdsTemplate, plainText, type FieldType } from './schemas.ts';
 import {
   guessedValues,
@@ -12,7 +11,7 @@ import {
   type OpenQuestion,
   type Sources,
 } from './sent-values.ts';
-import type { ServiceFile, Relationship } from './service-file.ts';
+import type { Relationship } from './service-file.ts';
 
 /** What becomes of one entity of the file in one mode. */
 export type Outcome =
@@ -47,29 +46,23 @@ function planEntity(stated: Operation, mode: ModeName, sources: Sources, parentO
   const refused = (why: string): Outcome => ({ kind: 'refused', why });
   const { schemas } = sources.service;
   const { entity } = list;
-  const reason = refusalOf(list, mode);
+  const reason = refusedAlways(list) ?? (mode === 'hosted' ? refusedHosted(list) : refusedDirect(list));
   if (reason !== null) return refused(reason);
   const found = inferPaging(list, schemas);
   if (found.kind === 'refused') return refused(found.why);
   const { paging } = found;
   const unread = mode === 'hosted' ? unreadPaging(paging) : null;
   if (unread !== null) return refused(unread);
-  const fields = fieldsOf(recordOf(list, sources.service), schemas);
+  const fields = fieldsOf(list.records?.record ?? {}, schemas);
   const get = sources.getOf(entity);
-  const key = inferKey({
-    entity,
-    fields,
-    get,
-    namedBy: sources.service.relationships.flatMap(({ parent, field }) => (parent === entity ? [field] : [])),
-    isPlain: sources.service.isPlain,
-  });
+  const key = inferKey(entity, fields, get, sources.service.isPlain);
   const sent = valuesSent(list, paging, mode, sources);
   if (sent.refused !== null) return refused(sent.refused);
   const own = new Map(fields.declared.map(({ name, type }) => [name, type] as const));
   const links = findParents(list, sent.open, own, sources, parentOf);
   if (links.refused !== null) return refused(links.refused);
-  const values = guessedValues(list, mode, sent, links.missing);
-  const identity = identityOf(key, links.found, own, list, get);
+  const values = guessedValues(list, sent.asked, links.missing, sources);
+  const identity = identityOf(key, links.found, own, get);
   const parents = links.found.map((link) => withoutFilters(link, list, identity.key));
   const injected = injectedBy(parents);
   const missing = identity.key.filter(
@@ -85,29 +78,8 @@ function planEntity(stated: Operation, mode: ModeName, sources: Sources, parentO
     ...values.open,
   ];
   const fixed = new Map([...sent.fixed, ...values.fixed]);
-  const { key: columns, evidence: keyEvidence } = identity;
-  const plan = {
-    entity,
-    list,
-    get,
-    fields,
-    injected,
-    key: columns,
-    keyEvidence,
-    parents,
-    paging,
-    fixed,
-    open,
-  };
-  return { kind: 'converted', plan };
-}
-
-function refusalOf(list: Operation, mode: ModeName): string | null {
-  if (columnName(list.entity) !== list.entity) {
-    return 'its name cannot be that of a table: lower-case words joined by _';
-  }
-  const unfit = list.records === null ? 'the file does not say where in the answer its records are' : null;
-  return refusedIn(list, mode) ?? unfit;
+  const row = { key: identity.key, keyEvidence: identity.evidence, fields, injected };
+  return { kind: 'converted', plan: { entity, list, get, ...row, parents, paging, fixed, open } };
 }
 
 function openAt(entity: string, part: 'pagination' | 'key', text: string | null): readonly OpenQuestion[] {
@@ -152,14 +124,6 @@ function withRecords(
   return { list: { ...list, records: first }, open: [{ at, text }] };
 }
 
-/** The schema of a record; where the answer has none, what a GraphQL query selects, as the indexed store types it. */
-function recordOf({ entity, records, body }: Operation, { schemas, searchable }: ServiceFile): JsonObject {
-  const record = records?.record ?? {};
-  if (schemas.properties(record).size > 0 || body.selected.length === 0) return record;
-  const known = new Map(searchable.get(entity));
-  return { properties: Object.fromEntries(body.selected.map((name) => [name, known.get(name) ?? {}])) };
-}
-
 /**
  * The key of a row: that of a record, behind what tells listings apart unless the id is known to do that itself. A
  * guess has `open`, which says what to write.
@@ -168,7 +132,6 @@ function identityOf(
   found: ReturnType<typeof inferKey>,
   links: readonly ParentLink[],
   own: ReadonlyMap<string, FieldType>,
-  list: Operation,
   get: Operation | null,
 ): { readonly key: readonly string[]; readonly evidence: string; readonly open: string | null } {
   const write = 'write the fields that identify a record, or none';
@@ -185,7 +148,7 @@ function identityOf(
   const isAlone =
     param !== undefined &&
     more.length === 0 &&
-    (!link.params.has(param.name) || getsOwnKind(list, get)) &&
+    !link.params.has(param.name) &&
     key.some((name) => namesKey(param.name, name));
   if (isAlone) {
     return { key, evidence: `${evidence}, by which alone the service gets a record`, open: null };
@@ -212,17 +175,18 @@ export function judgeEntities(mode: ModeName, sources: Sources): ReadonlyMap<str
   const found = new Map<string, Outcome>();
   const open = new Set<string>();
   const listByEntity = new Map(sources.listings.map((list) => [list.entity, list]));
-  const twice = sameRequests(sources);
+  const requests = sources.listings.map((list) => ({ entity: list.entity, request: requestText(list) }));
   const judge = (list: Operation): Outcome => {
     const { entity } = list;
     const known = found.get(entity);
     if (known !== undefined) return known;
     open.add(entity);
-    const other = twice.get(entity);
+    const request = requestText(list);
+    const other = requests.find((one) => one.entity !== entity && one.request === request);
     const outcome: Outcome =
       other === undefined
         ? planEntity(list, mode, sources, parentOf)
-        : { kind: 'refused', why: `its request is that of ${other}: both would have the same records` };
+        : { kind: 'refused', why: `its request is that of ${other.entity}: both would have the same records` };
     open.delete(entity);
     found.set(entity, outcome);
     return outcome;
@@ -253,23 +217,6 @@ function asParent({ entity, fields, injected, key, parents, list, fixed }: Entit
     columnByParam: new Map([...same, ...byParam]),
     key,
   };
-}
-
-/** Of entities that would ask for the same records: another one that does. */
-function sameRequests({ listings }: Sources): ReadonlyMap<string, string> {
-  const entitiesByRequest = new Map<string, string[]>();
-  for (const list of listings) {
-    const request = requestText(list);
-    const others = entitiesByRequest.get(request);
-    if (others === undefined) entitiesByRequest.set(request, [list.entity]);
-    else others.push(list.entity);
-  }
-  const groups = [...entitiesByRequest.values()].filter((entities) => entities.length > 1);
-  return new Map(
-    groups.flatMap((entities) =>
-      entities.map((entity) => [entity, entities.find((other) => other !== entity) ?? ''] as const),
-    ),
-  );
 }
 
 /** Equal for equal requests: what is sent with every call, and where in its answer the records are. */
@@ -477,20 +424,12 @@ function conditions(when: Relationship['when'], { columnBySent }: KnownParent): 
   return when === null || field === undefined ? [] : [{ kind: 'in', field, values: [...when.values] }];
 }
 
-/** Why an operation cannot be a listing of a definition in this mode, whatever a person answers. */
-function refusedIn(list: Operation, mode: ModeName): string | null {
-  return refusedAlways(list) ?? (mode === 'hosted' ? refusedHosted(list) : refusedDirect(list));
-}
-
-function refusedAlways({
-  method,
-  hasOwnServers,
-  needsCookie,
-  path,
-  extractor,
-  records,
-  description,
-}: Operation): string | null {
+/** Why an operation cannot be a listing of a definition, whatever a person writes. */
+function refusedAlways(list: Operation): string | null {
+  const { entity, method, hasOwnServers, needsCookie, path, extractor, records, description } = list;
+  if (columnName(entity) !== entity) {
+    return 'its name cannot be that of a table: lower-case words joined by _';
+  }
   if (method !== 'GET' && method !== 'POST') return `it is a ${oneLine(method, 20)}, not a GET or POST`;
   if (hasOwnServers) return 'it has an address apart from that of the service';
   if (needsCookie) return 'it needs a cookie: none is ever sent';
@@ -498,10 +437,10 @@ function refusedAlways({
     return `it lists a sample only: "${oneLine(description, 200)}"`;
   }
   if (holdsTemplate(path)) return 'its path holds a template';
-  if (extractor !== null && records === null) {
-    return `the place of its records is of a form that is not known: ${oneLine(extractor, 80)}`;
-  }
-  return null;
+  if (records !== null) return null;
+  return extractor === null
+    ? 'the file does not say where in the answer its records are'
+    : `the place of its records is of a form that is not known: ${oneLine(extractor, 80)}`;
 }
 
 /** Why an API cannot be asked for more than the first page; null: it can. */

@@ -2,9 +2,8 @@ import { parseDefinition } from '../load-definitions.ts';
 import { judgeEntities, type EntityPlan, type Outcome } from './entity-plan.ts';
 import { listingsOf, unlistedEntities, type ModeName, type Sources } from './sent-values.ts';
 import { authorizationCodeWays, signInWays, type SignIn } from './sign-in.ts';
-import type { Operation } from './operation.ts';
 import { serverOf, type ServiceFile } from './service-file.ts';
-import { writeDefinition, type WrittenDefinition } from './write-definition.ts';
+import { writeDefinition } from './write-definition.ts';
 
 /** What an import makes of a file in one mode. */
 export interface Imported {
@@ -12,7 +11,7 @@ export interface Imported {
   /** Every entity with a listing. */
   readonly outcomes: ReadonlyMap<string, Outcome>;
   /** Null where no entity is converted. */
-  readonly definition: WrittenDefinition | null;
+  readonly definition: ReturnType<typeof writeDefinition> | null;
   readonly ways: readonly SignIn[];
   /** Where calls go, with the credentials; null: an API, or not known. */
   readonly baseUrl: string | null;
@@ -37,62 +36,40 @@ export function importService(
   return { mode, ways: all, baseUrl, ...passing(chosen, write) };
 }
 
-/** Each refuses entities, and the next one their children. */
-const mostRounds = 20;
-
 /**
- * Writes what passes the check of definitions: an entity in which something is wrong is refused with what it is. What
- * is wrong with the rest of the file refuses them all.
+ * Writes what passes the check of definitions: an entity in which something is wrong is refused with what it is, and in
+ * the next round its children. A problem outside of the entities refuses them all.
  */
 function passing(
   outcomes: ReadonlyMap<string, Outcome>,
-  write: (plans: readonly EntityPlan[]) => WrittenDefinition,
+  write: (plans: readonly EntityPlan[]) => ReturnType<typeof writeDefinition>,
 ): Pick<Imported, 'outcomes' | 'definition'> {
-  let current = outcomes;
-  for (let round = 0; round < mostRounds; round += 1) {
+  const current = new Map(outcomes);
+  for (;;) {
     const plans = [...current.values()].flatMap((one) => (one.kind === 'converted' ? [one.plan] : []));
     if (plans.length === 0) return { outcomes: current, definition: null };
     const definition = write(plans);
     const { problems } = parseDefinition(`${definition.name}.yaml`, definition.text);
     if (problems.length === 0) return { outcomes: current, definition };
-    const whyByEntity = new Map(
-      problems.map(({ path, message }) => {
-        const entity = /^(?:upstream\.)?entities\.([^.]+)\./.exec(path)?.[1] ?? null;
-        return [entity, `${path}: ${message}`] as const;
-      }),
-    );
-    const whole = whyByEntity.get(null);
-    current = new Map(
-      [...current].map(([entity, outcome]) => {
-        const why = whyByEntity.get(entity) ?? whole;
-        const isRefused = outcome.kind === 'converted' && why !== undefined;
-        return [entity, isRefused ? { kind: 'refused', why: `not a valid definition: ${why}` } : outcome];
-      }),
-    );
+    for (const { path, message } of problems) {
+      const named = /^(?:upstream\.)?entities\.([^.]+)\./.exec(path)?.[1];
+      const concerned = plans.filter(({ entity }) => entity === named);
+      for (const { entity } of concerned.length > 0 ? concerned : plans) {
+        if (current.get(entity)?.kind !== 'converted') continue;
+        current.set(entity, { kind: 'refused', why: `not a valid definition: ${path}: ${message}` });
+      }
+    }
   }
-  const why = 'not a valid definition, whatever is left out of it';
-  return {
-    outcomes: new Map(
-      [...current].map(([entity, one]) => [
-        entity,
-        one.kind === 'converted' ? { kind: 'refused', why } : one,
-      ]),
-    ),
-    definition: null,
-  };
 }
 
 function sourcesOf(service: ServiceFile, ways: readonly SignIn[]): Sources {
-  const gets = new Map<string, Operation>();
-  for (const operation of service.operations) {
-    if (operation.action === 'get' && !gets.has(operation.entity)) gets.set(operation.entity, operation);
-  }
   return {
     service,
     signedHeaders: new Set(
       ways.flatMap(({ headers }) => [...headers.keys()].map((name) => name.toLowerCase())),
     ),
-    getOf: (entity) => gets.get(entity) ?? null,
+    getOf: (entity) =>
+      service.operations.find((one) => one.action === 'get' && one.entity === entity) ?? null,
     listings: listingsOf(service),
   };
 }
@@ -105,17 +82,15 @@ function reachable(
 ): ReadonlyMap<string, Outcome> {
   const unsigned = ways.every(({ auth }) => auth === null);
   if (!unsigned && server.kind === 'found') return judged;
-  const instead = (outcome: Outcome): Outcome => {
-    if (outcome.kind === 'refused') return outcome;
-    if (unsigned) {
-      return {
-        kind: 'refused',
-        why: `no way to sign in can be used: ${ways[0]?.why ?? 'the file has none; write one into components.securitySchemes of a copy'}`,
-      };
-    }
-    return server.kind === 'refused' ? { kind: 'refused', why: server.why } : outcome;
-  };
-  return new Map([...judged].map(([entity, outcome]) => [entity, instead(outcome)]));
+  const reason = ways[0]?.why ?? 'the file has none; write one into components.securitySchemes of a copy';
+  const why =
+    server.kind === 'refused' && !unsigned ? server.why : `no way to sign in can be used: ${reason}`;
+  return new Map(
+    [...judged].map(([entity, outcome]) => [
+      entity,
+      outcome.kind === 'refused' ? outcome : { kind: 'refused', why },
+    ]),
+  );
 }
 
 /** The chosen entities and, above them, the parents that lead to them; one that has no listing is refused. */

@@ -176,9 +176,6 @@ export interface Parameter {
   readonly isSpread: boolean;
   /** An API fills it from the connector's settings. */
   readonly isFilled: boolean;
-  /** Only the search for the same records declares it: an API would leave it out of a listing. */
-  readonly isOfSearch?: true;
-  /** A person says that the service takes it; the file does not. */
 }
 
 /** Which parameter each variable of a GraphQL request stands for. */
@@ -259,8 +256,6 @@ const emptyBody = {
   fixed: {} as JsonObject,
   variables: null as Variables | null,
   isGraphql: false,
-  /** Fields of a record that a GraphQL query selects, where the file lists them. */
-  selected: [] as readonly string[],
   problem: null as string | null,
 };
 
@@ -332,25 +327,5 @@ function readGraphql(kind: JsonObject): Body {
     const variable = paramByVariable.get(param);
     return variable === undefined ? null : `variables.${variable}`;
   };
-  return {
-    ...emptyBody,
-    fixed,
-    variables: { placeOf },
-    isGraphql: true,
-    problem,
-    selected: selectedIn(fields ?? ''),
-  };
-}
-
-/** `id name owner { login }`: the names that are in no braces; none where aliases or fragments make them others. */
-function selectedIn(fields: string): readonly string[] {
-  if (/[:@.]/.test(fields)) return [];
-  const names: string[] = [];
-  let depth = 0;
-  for (const [part] of fields.replaceAll(/\([^()]*\)/g, '').matchAll(/[{}]|[A-Za-z_]\w*/g)) {
-    if (part === '{') depth += 1;
-    else if (part === '}') depth -= 1;
-    else if (depth === 0) names.push(part);
-  }
-  return names;
+  return { ...emptyBody, fixed, variables: { placeOf }, isGraphql: true, problem };
 }

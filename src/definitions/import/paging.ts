@@ -51,13 +51,11 @@ export function inferPaging(operation: Operation, schemas: Schemas): PagingFound
   const counted = byNumber(operation, values, shared);
   if (operation.onePage !== null) {
     const reason = oneLine(operation.onePage);
-    if (counted !== null && pagesAnyway(operation.onePage)) return found(counted);
-    if (pagesAnyway(operation.onePage)) {
-      return { kind: 'refused', why: `the service pages, and the file has no parameter for it: "${reason}"` };
-    }
     const limit = counted?.param ?? size?.param;
-    if (limit !== undefined && total === null) {
-      const why = `the file says that the listing has one page ("${reason}"), and declares ${limit.name}`;
+    const isDoubtful = saysThatItPages.test(operation.onePage) || (limit !== undefined && total === null);
+    if (isDoubtful) {
+      const declared = limit === undefined ? '' : `, and declares ${limit.name}`;
+      const why = `the file says that the listing has one page ("${reason}")${declared}`;
       return guessedSingle(values, shared, `${why}: does one answer hold everything?`);
     }
     const evidence = `the file says why it has one page: ${reason}`;
@@ -89,12 +87,9 @@ function signOf(values: readonly AnswerValue[]): Told | null {
   return byRole('flag') ?? byRole('address') ?? byRole('token') ?? null;
 }
 
-/** The file gives a reason for one page, and says in it that the service pages. */
-function pagesAnyway(reason: string): boolean {
-  const pages =
-    /client[- ]side|driven (?:entirely )?by the caller|exhaustion|paginates? via|accepts? page|not modell?ed/i;
-  return pages.test(reason);
-}
+/** In the reason for one page. */
+const saysThatItPages =
+  /client[- ]side|driven (?:entirely )?by the caller|exhaustion|paginates? via|accepts? page|not modell?ed/i;
 
 type Shared = Pick<Paging, 'size' | 'total'>;
 
@@ -114,10 +109,6 @@ function byToken(operation: Operation, values: readonly AnswerValue[], shared: S
     return asGuess({ ...shared, kind: 'token', ...pair, more, evidence: guessed }, why);
   }
   const { param, token } = pair;
-  if (/\bget ?start ?page ?token\b/i.test(param.description)) {
-    const why = `its first page needs a ${param.name} that another request gives: "${oneLine(param.description, 120)}"`;
-    return { kind: 'refused', why };
-  }
   const more = values.find(({ role }) => role === 'flag') ?? null;
   const evidence = `parameter ${param.name}, token in ${placeText(token)}`;
   return { kind: 'found', paging: { ...shared, kind: 'token', param, token, more, evidence }, open: null };
@@ -182,24 +173,19 @@ function byNumber(operation: Operation, values: readonly AnswerValue[], shared: 
 }
 
 /** The parameter takes a record's id, and a flag says whether there is more. */
-function afterRecord(
-  operation: Operation,
-  values: readonly AnswerValue[],
-  shared: Shared,
-): PagingFound | null {
+function afterRecord(operation: Operation, values: readonly AnswerValue[], shared: Shared): PagingFound | null {
   const param = operation.params.find(({ name }) => wordsOf(name).join(' ') === 'starting after');
   const more = values.find(({ role }) => role === 'flag');
   if (param === undefined || more === undefined) return null;
-  const isId =
-    param.type === 'string' &&
-    param.schema['format'] === undefined &&
-    /\b(?:id|object)\b/i.test(param.description);
-  const evidence = isId
-    ? `parameter ${param.name}, an id by its description, and ${placeText(more)}`
-    : guessed;
+  const { type, schema, description } = param;
+  const isId = type === 'string' && schema['format'] === undefined && /\b(?:id|object)\b/i.test(description);
+  const paging = { ...shared, kind: 'lastRecord', param, more } as const;
+  if (isId) {
+    const evidence = `parameter ${param.name}, an id by its description, and ${placeText(more)}`;
+    return { kind: 'found', paging: { ...paging, evidence }, open: null };
+  }
   const why = `${param.name} could take the last record's id, but the file does not say so, and ${placeText(more)} says whether more follows`;
-  const paging: Paging = { ...shared, kind: 'lastRecord', param, more, evidence };
-  return isId ? { kind: 'found', paging, open: null } : asGuess(paging, why);
+  return asGuess({ ...paging, evidence: guessed }, why);
 }
 
 function withoutEvidence(operation: Operation, values: readonly AnswerValue[], shared: Shared): PagingFound {
@@ -301,7 +287,7 @@ const roles: readonly (readonly [AnswerValue['role'], RegExp, readonly string[]]
   ['address', /^next(?: (?:page|link|url|uri|href|page ur[il]|records url))?$/, ['string']],
   [
     'total',
-    /^(?:total|row)(?: (?:count|items|records|results|number|entries|size|elements))?$/,
+    /^total$|^(?:total|row) (?:count|items|records|results|number|entries|size|elements)$/,
     ['integer', 'number'],
   ],
 ];
@@ -338,6 +324,5 @@ function valueOf(
 ): AnswerValue | null {
   const name = words.join(' ');
   const found = roles.find(([, form, types]) => form.test(name) && (types.includes(type) || type === 'any'));
-  if (found === undefined || (found[0] === 'total' && words.length === 1 && words[0] === 'row')) return null;
-  return { key, place, role: found[0], words };
+  return found === undefined ? null : { key, place, role: found[0], words };
 }

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { usage } from '../../core/usage-error.ts';
 import { suggestName } from '../suggest-name.ts';
@@ -15,7 +14,7 @@ import {
   openSchemas,
   type Schemas,
 } from './schemas.ts';
-import { readOpenApi, serviceOf, type ServiceFile } from './service-file.ts';
+import { readOpenApi, serviceOf, uuidOf, type ServiceFile } from './service-file.ts';
 
 /** An operation of a plain file whose answers have a list. */
 export interface PlainListing {
@@ -87,7 +86,7 @@ export function plainService(
     info: {
       ...info,
       [`${prefix}connector-name`]: name,
-      [`${prefix}connector-definition-id`]: uuidOf(name),
+      [`${prefix}connector-definition-id`]: uuidOf(`openapi ${name}`),
     },
     servers: plainServers(root),
     components: {
@@ -202,12 +201,6 @@ function serviceName(title: string): string {
     name = longer;
   }
   return name;
-}
-
-/** The same one in every import. */
-function uuidOf(name: string): string {
-  const hex = createHash('sha256').update(`openapi ${name}`).digest('hex');
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
 /** Values of an answer that lie deeper are of the service's records, not of its pages. */

@@ -25,37 +25,21 @@ const mostFields = 1_000;
 /** The fields that the file gives a record. One that would be named as another one stays undeclared. */
 export function fieldsOf(record: JsonObject, schemas: Schemas): Fields {
   const required = schemas.required(record);
-  const taken = new Map<string, Field>();
+  const declared: Field[] = [];
   const others: string[] = [];
-  const properties = [...schemas.properties(record)].slice(0, mostFields);
-  // A field that has its name already keeps it.
-  const inOrder = properties.toSorted(
-    ([left], [right]) => Number(isChanged(left)) - Number(isChanged(right)),
-  );
-  for (const [sent, schema] of inOrder) {
+  const properties = new Map([...schemas.properties(record)].slice(0, mostFields));
+  const taken = new Set<string>();
+  for (const [sent, schema] of properties) {
     const name = columnName(sent);
-    if (name === null || taken.has(name)) others.push(sent);
+    // A field that has its name already keeps it.
+    if (name === null || taken.has(name) || (name !== sent && properties.has(name))) others.push(sent);
     else {
-      const isNullable = schemas.kinds(schema).has('null');
-      taken.set(name, {
-        sent,
-        name,
-        type: schemas.typeOf(schema),
-        schema,
-        isRequired: required.has(sent),
-        isNullable,
-      });
+      taken.add(name);
+      const [isRequired, isNullable] = [required.has(sent), schemas.kinds(schema).has('null')];
+      declared.push({ sent, name, type: schemas.typeOf(schema), schema, isRequired, isNullable });
     }
   }
-  const position = new Map(properties.map(([sent], index) => [sent, index]));
-  const declared = [...taken.values()].toSorted(
-    (left, right) => (position.get(left.sent) ?? 0) - (position.get(right.sent) ?? 0),
-  );
   return { declared, others };
-}
-
-function isChanged(sent: string): boolean {
-  return columnName(sent) !== sent;
 }
 
 type KeyFound =
@@ -66,26 +50,27 @@ type KeyFound =
     }
   | { readonly kind: 'open'; readonly why: string; readonly candidates: readonly string[] };
 
-interface About {
-  readonly entity: string;
-  readonly fields: Fields;
-  readonly get: Operation | null;
-  /** Fields by which the file says that other entities name a record of this one. */
-  readonly namedBy: readonly string[];
-  /** Only a field that every record has, or by which one is read, is a key: the file was not made to be read from. */
-  readonly isPlain: boolean;
-}
+/** `id: The id of the user who wrote it`, in an entity of comments; or one that is unique within its order only. */
+const ofAnother =
+  /\bnot unique\b|\bunique (?:only )?(?:within|per|in|inside|for)\b|\bparent\b|\bid(?:entifier)?s? of (?:the|an?) [a-z ]{2,60} (?:that|who|which|this|to)\b/i;
 
 const names = ['id', 'gid', 'sid', 'uuid', 'guid', 'uid'];
 
-/** The fields of a record that identify it: what the file shows, never what it might mean. */
-export function inferKey({ entity, fields, get, namedBy, isPlain }: About): KeyFound {
+/**
+ * The fields of a record that identify it: what the file shows, never what it might mean. In a plain file, which was
+ * not made to be read from, only a field is a key that every record has, or by which one is read.
+ */
+export function inferKey(
+  entity: string,
+  fields: Fields,
+  get: Operation | null,
+  isPlain: boolean,
+): KeyFound {
   const asked = neededParams(get);
   const declared = fields.declared.filter(isUsable);
   const isProven = ({ isRequired, isNullable, name }: Field): boolean =>
     !isPlain || (isRequired && !isNullable) || asked.some((param) => namesKey(param.sent, name));
   const usable = declared.filter(isProven);
-  const bySent = (name: string): Field | undefined => usable.find(({ sent }) => sent === name);
   const likely = declared.filter(
     ({ isRequired, name }) => isRequired || /(?:^|_)(?:id|key|code|date|name)$/.test(name),
   );
@@ -98,7 +83,7 @@ export function inferKey({ entity, fields, get, namedBy, isPlain }: About): KeyF
   for (const name of names) {
     const field = usable.find((one) => one.name === name);
     if (field === undefined) continue;
-    if (speaksOfAnother(field, entity)) {
+    if (ofAnother.test(textIn(field.schema, 'description') ?? '')) {
       const why = `its field ${field.sent} seems to be the id of something else: "${textIn(field.schema, 'description')}"`;
       return { kind: 'open', why, candidates: candidates.map((one) => one.name) };
     }
@@ -111,10 +96,6 @@ export function inferKey({ entity, fields, get, namedBy, isPlain }: About): KeyF
     ['id', 'gid'].some((end) => name.replaceAll('_', '') === plain + end),
   );
   if (own !== undefined) return found(own, ', named after the entity');
-  const [related, ...more] = [...new Set(namedBy)].map(bySent).filter((field) => field !== undefined);
-  if (related !== undefined && more.length === 0) {
-    return found(related, ', by which other entities name a record');
-  }
   const unsure = declared.find((field) => names.includes(field.name) && !isProven(field));
   const why =
     unsure === undefined
@@ -125,31 +106,6 @@ export function inferKey({ entity, fields, get, namedBy, isPlain }: About): KeyF
 
 function isUsable({ type }: Field): boolean {
   return type === 'string' || type === 'integer';
-}
-
-/** `id: The id of the user who wrote it`, in an entity of comments. */
-function speaksOfAnother({ schema }: Field, entity: string): boolean {
-  const description = textIn(schema, 'description') ?? '';
-  const of =
-    /\bid(?:entifier)?s? of (?:the|an?) (?:parent |owning |associated |related )?([a-z][a-z ]{2,40}?)(?: (?:that|who|which|this|to)\b|[.,;(]|$)/i.exec(
-      description,
-    )?.[1];
-  const isShared = /\bnot unique\b|\bunique (?:only )?(?:within|per|in|inside|for)\b|\bparent\b/i;
-  if (isShared.test(description)) return true;
-  if (of === undefined || !/\b(?:that|who|which|this|to)\b/i.test(description)) return false;
-  const words = new Set([...wordsOf(entity), ...wordsOf(singular(entity))]);
-  return !wordsOf(of).some((word) => words.has(word) || words.has(singular(word)));
-}
-
-/**
- * `/blocks/{block_id}` for the listing `/blocks/{block_id}/children` of blocks: records are listed below one of their
- * own kind, so what `get` takes is the id of the record that it reads, and not that of the one above.
- */
-export function getsOwnKind(list: Operation, get: Operation | null): boolean {
-  const [param, ...more] = neededParams(get);
-  if (get === null || param === undefined || more.length > 0) return false;
-  const isBelow = get.path.endsWith(`/{${param.name}}`) && list.path.startsWith(`${get.path}/`);
-  return isBelow && wordsOf(param.name).join('_') === `${singular(list.entity)}_id`;
 }
 
 /** What a request for one record cannot do without. */

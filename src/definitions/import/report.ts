@@ -2,7 +2,7 @@ import type { Imported } from './import-service.ts';
 import { type Outcome } from './entity-plan.ts';
 import { furtherListings, unlistedEntities } from './sent-values.ts';
 import type { Paging } from './paging.ts';
-import { oneLine } from './schemas.ts';
+import { oneLine, textIn } from './schemas.ts';
 import type { ServiceFile } from './service-file.ts';
 
 /** How many entities became what. */
@@ -110,8 +110,9 @@ export function reportText(service: ServiceFile, imports: readonly Imported[]): 
 }
 
 function signInLines(ways: Imported['ways']): readonly string[] {
-  return ways.map(({ title, auth, why, tokenUrl, guesses }) => {
+  return ways.map(({ title, auth, why, guesses }) => {
     if (auth === null) return `- ${cell(title)}: cannot be used: ${cell(why)}`;
+    const tokenUrl = textIn(auth, 'tokenUrl');
     const sent = tokenUrl === null ? '' : `; client and tokens are sent to ${cell(tokenUrl)}`;
     const guessed = guesses.length === 0 ? '' : `; guessed: ${guesses.join(', ')}`;
     return `- ${cell(title)}: can be used${sent}${guessed}`;

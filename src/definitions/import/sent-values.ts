@@ -1,8 +1,8 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import type { YamlPath } from '../read-yaml.ts';
 import type { Operation, Parameter } from './operation.ts';
 import type { Paging } from './paging.ts';
-import { holdsTemplate, oneLine, plainText, textsIn, wordsOf, type Schemas } from './schemas.ts';
+import { holdsTemplate, oneLine, textsIn, wordsOf } from './schemas.ts';
 import type { ServiceFile } from './service-file.ts';
 
 /** A part of an entity that the file leaves open: the definition has a guess there, under a line with `# TODO`. */
@@ -14,19 +14,17 @@ export interface OpenQuestion {
 }
 
 /** By parameter: what is sent with every call, and where it is from. */
-export type FixedValues = ReadonlyMap<string, FixedValue>;
+export type FixedValues = ReadonlyMap<string, { readonly value: JsonValue; readonly evidence: string }>;
 
-interface FixedValue {
-  readonly value: JsonValue;
-  readonly evidence: string;
-  /** A time of the clock: what is listed moves with it. */
-  readonly isClock?: true;
+/** A parameter whose value a person has to write, and why. */
+interface Asked {
+  readonly param: Parameter;
+  readonly why: string;
 }
 
 /**
  * What is sent with every call, and the parameters that need a value of their own for each listing: the required ones,
- * and those that the file links to a parent. For a person to decide: `limiting`, a default that leaves records out, and
- * `listing`, what an entity lists where the file says or shows that it is not all there is.
+ * and those that the file links to a parent. `asked`: without a value that a person writes, records may be left out.
  */
 export function valuesSent(
   list: Operation,
@@ -35,10 +33,9 @@ export function valuesSent(
   { service, signedHeaders }: Sources,
 ) {
   const ofPaging = new Set([paging.size?.param.name, 'param' in paging ? paging.param?.name : undefined]);
-  const fixed = new Map<string, FixedValue>();
+  const fixed = new Map<string, { readonly value: JsonValue; readonly evidence: string }>();
   const open: Parameter[] = [];
-  const limiting: Parameter[] = [];
-  const listing: (Undecided & { readonly param: Parameter })[] = [];
+  const asked: Asked[] = [];
   const isLinked = (name: string): boolean =>
     service.relationships.some(
       ({ child, parent, param }) => child === list.entity && parent !== child && param === name,
@@ -47,105 +44,72 @@ export function valuesSent(
     const { name, fallback, isRequired, place } = param;
     if (ofPaging.has(name) || (place === 'header' && signedHeaders.has(name.toLowerCase()))) continue;
     if (param.isFilled && mode === 'hosted') continue;
-    const time = clockDefault(fallback);
-    const leftOut = leftOutBy(param, list);
-    if (time !== null) {
-      const evidence = 'its default in the file, computed from the clock';
-      fixed.set(name, { value: time, evidence, isClock: true });
-    } else if (holdsTemplate(fallback)) {
-      const why = `the default of ${name} is computed by a template: ${oneLine(JSON.stringify(fallback), 80)}`;
-      return { fixed, open, limiting, listing, refused: why };
-    } else if (place === 'header' && fallback !== undefined) continue;
-    else if ((isRequired || isLinked(name)) && (fallback === undefined || isEmpty(fallback))) {
-      open.push(param);
-    } else if (isTimeIn(param) || (service.isPlain && isChoice(param))) limiting.push(param);
-    else if (leftOut !== null) listing.push({ ...leftOut, param });
+    const why = leftOutBy(param, list, service.isPlain);
+    if (place === 'header' && fallback !== undefined && !holdsTemplate(fallback)) continue;
+    if ((isRequired || isLinked(name)) && (fallback === undefined || isEmpty(fallback))) open.push(param);
+    else if (why !== null) asked.push({ param, why });
     else if (fallback !== undefined && fallback !== null && param.type !== 'number' && !param.isSpread) {
-      const ascending = ascendingOf(fallback, param.schema, service.schemas);
-      fixed.set(
-        name,
-        ascending === null
-          ? { value: fallback, evidence: 'its default in the file' }
-          : {
-              value: ascending,
-              evidence: 'not descending, its default: a record that changes then comes again # guessed',
-            },
-      );
+      const value = ascending(fallback);
+      const isTurned = JSON.stringify(value) !== JSON.stringify(fallback);
+      const turned = 'not descending, its default: a record that changes then comes again # guessed';
+      fixed.set(name, { value, evidence: isTurned ? turned : 'its default in the file' });
     }
   }
-  const sentence =
-    listing.length > 0 ? null : (saidToLeaveOut(list.description) ?? saidToNeedFilter(list.description));
-  return {
-    fixed,
-    open,
-    limiting,
-    listing,
-    refused: sentence === null ? null : `it does not list everything by itself ("${oneLine(sentence, 120)}")`,
-  };
+  const sentence = asked.length > 0 ? null : sentenceLeavingOut(list.description);
+  const refused =
+    sentence === null ? null : `it does not list everything by itself ("${oneLine(sentence, 120)}")`;
+  return { fixed, open, asked, refused };
 }
 
-interface OpenValue {
-  readonly param: Parameter;
-  readonly why: string;
-  readonly choices: readonly string[];
-  readonly guess?: JsonValue;
-}
-
-/**
- * Guesses for values that nothing in the file fills, and for defaults that would leave records out, each with its
- * question. The list of an API sends no parameter of its search: there the question has no guess.
- */
+/** Guesses for values that nothing in the file fills, and for defaults that may leave records out, each with its question. */
 export function guessedValues(
-  { entity }: Operation,
-  mode: ModeName,
-  { limiting, listing }: Pick<ReturnType<typeof valuesSent>, 'limiting' | 'listing'>,
+  list: Operation,
+  asked: readonly Asked[],
   missing: readonly Parameter[],
+  { service }: Sources,
 ): { readonly fixed: FixedValues; readonly open: readonly OpenQuestion[] } {
-  const values: readonly OpenValue[] = [
-    ...missing.map((param) => {
-      const why = param.description === '' ? 'nothing in the file fills it' : oneLine(param.description, 120);
-      return { param, why, choices: choicesOf(param.schema) };
+  const values = [
+    ...missing.map((param): Asked => {
+      return { param, why: oneLine(param.description, 120) || 'nothing in the file fills it' };
     }),
-    ...limiting.map((param) => {
-      const value = plainText(param.fallback ?? null);
-      const why = `its default (${oneLine(value, 100)}) may leave records out`;
-      const choices = [value, ...choicesOf(param.schema).filter((one) => one !== value)];
-      return { param, why, choices, guess: param.fallback ?? null };
-    }),
-    ...listing,
+    ...asked,
   ];
-  const isSent = ({ param }: OpenValue): boolean => param.isOfSearch !== true || mode === 'direct';
-  const open = values.map((one): OpenQuestion => {
-    const { name, isRequired } = one.param;
-    const such =
-      one.choices.length === 0 ? '' : ` (such as ${oneLine(one.choices.slice(0, 12).join(', '), 100)})`;
-    if (!isSent(one)) {
-      const text = `the list of the API sends no ${name}: leave the entity out, or keep it without. ${one.why}`;
-      return { at: ['entities', entity, 'actions'], text };
-    }
+  const open = values.map(({ param: { name, isRequired, schema }, why }): OpenQuestion => {
+    const choices = textsIn(schema, 'enum').slice(0, 12);
+    const such = choices.length === 0 ? '' : ` (such as ${oneLine(choices.join(', '), 100)})`;
     const none = isRequired ? '' : ', or remove it to send nothing';
     return {
-      at: ['entities', entity, 'fixedParams', name],
-      text: `write what to send as ${name}${such}${none}: ${one.why}`,
+      at: ['entities', list.entity, 'fixedParams', name],
+      text: `write what to send as ${name}${such}${none}: ${why}`,
     };
   });
-  const fixed = values
-    .filter(isSent)
-    .map(
-      ({ param, choices, guess = guessOf(param, choices[0]) }) =>
-        [param.name, { value: guess, evidence: 'guessed' }] as const,
-    );
-  return { fixed: new Map(fixed), open };
+  const fixed = values.map(({ param }) => [param.name, { value: guessOf(param), evidence: 'guessed' }] as const);
+  return { fixed: new Map(fixed), open: [...open, ...openBySearch(list, service)] };
+}
+
+/** What the search for the same records says to leave out, and the list has no parameter for. */
+function openBySearch({ entity, action, params }: Operation, service: ServiceFile): readonly OpenQuestion[] {
+  const search = service.operations.find((one) => one.action === 'api_search' && one.entity === entity);
+  if (action !== 'list' || search === undefined) return [];
+  const others = search.params.filter(({ name }) => !params.some((param) => param.name === name));
+  return others.flatMap(({ name, description }): readonly OpenQuestion[] => {
+    const sentence = sentenceLeavingOut(description);
+    if (sentence === null) return [];
+    const text = `does the list have all records, or take ${name} too? Its search says "${oneLine(sentence, 120)}"`;
+    return [{ at: ['entities', entity, 'actions'], text }];
+  });
 }
 
 /** A value that the definition of the parameter permits; a person writes the right one. */
-function guessOf({ type }: Parameter, choice: string | undefined): JsonValue {
+function guessOf({ type, schema, fallback }: Parameter): JsonValue {
+  if (fallback !== undefined && !isEmpty(fallback) && !holdsTemplate(fallback)) return fallback;
+  const [choice] = textsIn(schema, 'enum');
   switch (type) {
     case 'integer':
     case 'number':
       return Number.isSafeInteger(Number(choice)) ? Number(choice) : 0;
     case 'boolean':
-      return choice !== 'false';
+      return true;
     case 'array':
       return [choice ?? 'todo'];
     case 'object':
@@ -153,17 +117,6 @@ function guessOf({ type }: Parameter, choice: string | undefined): JsonValue {
     case 'string':
       return choice ?? 'todo';
   }
-}
-
-/** A fixed day in the default: it leaves out what is older or newer, and the file gives it as an example only. */
-function isTimeIn({ name, fallback }: Parameter): boolean {
-  const text = JSON.stringify(fallback ?? null);
-  return /\b(?:19|20)\d\d-[01]\d|\byear:(?:19|20)\d\d/.test(text) && !/version|revision/i.test(name);
-}
-
-/** One of several kinds that a service lists by default. In a connector.yaml the default is what its author wanted. */
-function isChoice({ name, schema, fallback }: Parameter): boolean {
-  return typeof fallback === 'string' && textsIn(schema, 'enum').length > 1 && !isForm(name);
 }
 
 const opposites = new Map([
@@ -175,21 +128,12 @@ const opposites = new Map([
 
 /**
  * A default that sorts with the newest first, the other way round: otherwise a record that changes while the listing is
- * read moves ahead of what was read. Null: it does not, or the file names other ways only.
+ * read moves ahead of what was read.
  */
-function ascendingOf(fallback: JsonValue, schema: JsonObject, schemas: Schemas): JsonValue | null {
-  if (typeof fallback === 'string') {
-    const opposite = opposites.get(fallback) ?? null;
-    const stated = textsIn(schema, 'enum');
-    return opposite === null || (stated.length > 0 && !stated.includes(opposite)) ? null : opposite;
-  }
-  if (!isJsonObject(fallback)) return null;
-  const members = schemas.properties(schema);
-  for (const [name, value] of Object.entries(fallback)) {
-    const ascending = typeof value === 'string' ? ascendingOf(value, members.get(name) ?? {}, schemas) : null;
-    if (ascending !== null) return { ...fallback, [name]: ascending };
-  }
-  return null;
+function ascending(fallback: JsonValue): JsonValue {
+  if (typeof fallback === 'string') return opposites.get(fallback) ?? fallback;
+  if (!isJsonObject(fallback)) return fallback;
+  return Object.fromEntries(Object.entries(fallback).map(([name, value]) => [name, ascending(value)]));
 }
 
 /** A default that only fills its place: `''`, `List()`. */
@@ -197,106 +141,35 @@ function isEmpty(value: JsonValue): boolean {
   return value === null || (typeof value === 'string' && /^(?:|\[\]|\{\}|List\(\))$/.test(value));
 }
 
-const clockFormats: Readonly<Record<string, string>> = {
-  '%Y-%m-%d': 'date',
-  '%Y%m%d': 'compactDate',
-  '%Y%m%dT%H': 'compactHour',
-  '%Y-%m-%dT%H:%M:%SZ': 'dateTime',
-};
-
-const clockForm =
-  /^\{\{ *(?:now_utc\(\)|\(now_utc\(\) *([+-]) *duration\('P(\d{1,4})D'\)\))\.strftime\('([^']+)'\) *\}\}$/;
-
-/**
- * A default that is a time so many days before or after now, as a definition says it: the one kind of template that is
- * known, matched and never run. Null: it is none.
- */
-function clockDefault(value: JsonValue | undefined): JsonObject | null {
-  const [whole, sign, days = '0', written = ''] =
-    clockForm.exec(typeof value === 'string' ? value : '') ?? [];
-  const format = Object.hasOwn(clockFormats, written) ? clockFormats[written] : undefined;
-  if (whole === undefined || format === undefined) return null;
-  return { days: sign === '-' ? -Number(days) : Number(days), format };
-}
-
-/** What a person has to decide for one entity, and what could be sent. */
-interface Undecided {
-  readonly name: string;
-  readonly why: string;
-  readonly choices: readonly string[];
-}
-
-/** What the file says or shows of a listing that is not all there is, unless a parameter is sent; null: nothing. */
-function leftOutBy(param: Parameter, { action, description, onePage }: Operation): Undecided | null {
-  const { name, fallback, schema } = param;
-  const asked = (why: string, choices: readonly string[]): Undecided => ({
-    name,
-    why,
-    choices,
-  });
-  const value = typeof fallback === 'string' ? oneLine(fallback, 200) : null;
-  // In a query language, whatever pages follow.
-  if (value !== null && /\blimit\s+\d/i.test(value)) {
-    return asked(`its default lists so many records only (${oneLine(value, 120)})`, [value]);
+/** Why a listing may leave records out, unless a person says what to send; null: nothing in the file says so. */
+function leftOutBy(
+  { name, fallback, schema, description }: Parameter,
+  list: Operation,
+  isPlain: boolean,
+): string | null {
+  if (fallback === undefined) {
+    // `jql`: a search without it lists nothing, or refuses.
+    if (list.action === 'api_search' && /^[a-z]*ql$/i.test(name)) {
+      return `it is a search for what ${name} says (${oneLine(description, 120)})`;
+    }
+    const about = `${list.description} ${list.onePage ?? ''}`;
+    const sentence = sentenceLeavingOut(description) ?? (names(about, name) ? sentenceLeavingOut(about) : null);
+    return sentence === null ? null : `without it records are left out ("${oneLine(sentence, 200)}")`;
   }
-  // `jql`: a search without it lists nothing, or refuses.
-  if (action === 'api_search' && fallback === undefined && /^[a-z]*ql$/i.test(name)) {
-    return asked(`it is a search for what ${name} says (${oneLine(param.description, 120)})`, []);
+  const text = typeof fallback === 'string' ? fallback : JSON.stringify(fallback);
+  if (holdsTemplate(fallback)) {
+    return `a template computes its default (${oneLine(text, 80)}); a time of the clock is { days: -30, format: date }, with deletes: never`;
   }
-  const whole = value === null || isForm(name) ? null : wholeChoice(schema);
-  if (value !== null && whole !== null && !isWhole(value)) {
-    return asked(`its default (${value}) lists less than ${whole}`, [whole, value]);
-  }
-  if (fallback !== undefined) return null;
-  const sentence =
-    saidToLeaveOut(param.description) ?? (names(description, name) ? saidToLeaveOut(description) : null);
-  if (sentence === null && isWindow(onePage ?? '') && names(onePage ?? '', name)) {
-    return asked(`it bounds what is listed ("${oneLine(onePage ?? '', 200)}")`, choicesFor(param));
-  }
-  if (sentence === null) return null;
-  return asked(`without it records are left out ("${oneLine(sentence, 120)}")`, choicesFor(param));
+  const choices = typeof fallback === 'string' ? textsIn(schema, 'enum') : [];
+  // In a connector.yaml the default is what its author wanted, unless it could be all.
+  const isChoice = choices.length > 1 && (isPlain || choices.some(isWhole)) && !isWhole(text) && !isForm(name);
+  const isPart = isChoice || isDay(text, name) || /\blimit\s+\d/i.test(text);
+  return isPart ? `its default (${oneLine(text, 100)}) may leave records out` : null;
 }
 
-/** The sentence of a description by which a listing leaves records out, or refuses to list them all; null: none. */
-export function saidToLeaveOut(description: string): string | null {
-  return description.split(/(?<=[.!?])\s+/).find(leavesOut) ?? null;
-}
-
-/** Without a filter, such a listing answers with an error. */
-function saidToNeedFilter(description: string): string | null {
-  const found = description
-    .split(/(?<=[.!?])\s+/)
-    .find((one) => /\bat least one\b/i.test(one) && /\b(?:filter|criterion|criteria)\b/i.test(one));
-  return found ?? null;
-}
-
-const unsaid =
-  /\bby default\b|\bdefault (?:query|filter)\b|\b(?:if|when|unless) (?:it is |they are )?(?:no|not|none|omitted|unspecified|absent|empty)\b/i;
-
-const part =
-  /\b(?:exclud\w*|only|past \d+|last \d+|not|never|implied|hidden|omits|without)\b|\bdefault (?:query|filter)\b/i;
-
-function leavesOut(sentence: string): boolean {
-  const match = unsaid.exec(sentence);
-  if (match === null) return false;
-  const others = /^default/i.test(match[0]) ? sentence : sentence.replace(match[0], '');
-  return part.test(others);
-}
-
-/** One answer has everything of a time that the call names: what it has otherwise is for the service to choose. */
-function isWindow(onePage: string): boolean {
-  return /\bscoped to the requested\b/i.test(onePage);
-}
-
-/** `status`, `?status=`: not the middle of another name. */
-function names(description: string, name: string): boolean {
-  return description.split(/[^\w.[\]-]+/).some((word) => word.replace(/[.]+$/, '') === name);
-}
-
-function wholeChoice(schema: Parameter['schema']): string | null {
-  const found = textsIn(schema, 'enum').filter(isWhole);
-  // Both: how several conditions are put together.
-  return found.length === 1 ? (found[0] ?? null) : null;
+/** A fixed day in a default leaves out what is older or newer, and the file gives it as an example only. */
+function isDay(text: string, name: string): boolean {
+  return /\b(?:19|20)\d\d-[01]\d|\byear:(?:19|20)\d\d/.test(text) && !/version|revision/i.test(name);
 }
 
 function isWhole(choice: string): boolean {
@@ -311,18 +184,28 @@ function isForm(name: string): boolean {
   return form.test(wordsOf(name).join(' '));
 }
 
-function choicesFor({ schema, type }: Parameter): readonly string[] {
-  const stated = choicesOf(schema);
-  if (stated.length > 0) return stated;
-  if (type === 'boolean') return ['true'];
-  return schema['format'] === 'date-time' ? ['1970-01-01T00:00:00Z'] : [];
+const unsaid =
+  /\bby default\b|\bdefault (?:query|filter)\b|\b(?:if|when|unless) (?:it is |they are )?(?:no|not|none|omitted|unspecified|absent|empty)\b/i;
+
+const part =
+  /\b(?:exclud\w*|only|past \d+|last \d+|not|never|implied|hidden|omits|without)\b|\bdefault (?:query|filter)\b/i;
+
+const wantsFilter =
+  /\bscoped to the requested\b|\bat least one\b.*\b(?:filter|criterion|criteria)\b|\bfilter\b.*\bat least one\b/i;
+
+/** The sentence by which a listing leaves records out, or refuses to list them all; null: none. */
+function sentenceLeavingOut(description: string): string | null {
+  const leavesOut = (sentence: string): boolean => {
+    const [said = null] = unsaid.exec(sentence) ?? [];
+    if (said === null) return wantsFilter.test(sentence);
+    return part.test(/^default/i.test(said) ? sentence : sentence.replace(said, ''));
+  };
+  return description.split(/(?<=[.!?])\s+/).find(leavesOut) ?? null;
 }
 
-/** The first of the values that the file permits. */
-function choicesOf(schema: Parameter['schema']): readonly string[] {
-  return textsIn(schema, 'enum')
-    .slice(0, 20)
-    .map((choice) => oneLine(choice, 80));
+/** `status`, `?status=`: not the middle of another name. */
+function names(description: string, name: string): boolean {
+  return description.split(/[^\w.[\]-]+/).some((word) => word.replace(/[.]+$/, '') === name);
 }
 
 /** One for each entity that has a listing: by `list`, or by `api_search` where the service has nothing else. */
@@ -333,7 +216,7 @@ export function listingsOf({ operations }: Pick<ServiceFile, 'operations'>): rea
       if (operation.action === action && !lists.has(operation.entity)) lists.set(operation.entity, operation);
     }
   }
-  return [...lists.values()].map((list) => withSearch(list, operations));
+  return [...lists.values()];
 }
 
 /** Entities that no import can read, because the file has no list of them. */
@@ -352,19 +235,6 @@ export function furtherListings({ operations }: Pick<ServiceFile, 'operations'>)
   return operations
     .filter(({ action, entity, path }) => action === 'list' && paths.get(entity) !== path)
     .map(({ entity, method, path }) => ({ entity, why: `not read: a further list, ${method} ${path}` }));
-}
-
-/** With what the search for the same records can be asked for and says to leave out otherwise. */
-function withSearch(list: Operation, operations: readonly Operation[]): Operation {
-  const search = operations.find(({ action, entity }) => action === 'api_search' && entity === list.entity);
-  if (search === undefined || search === list || list.method !== 'GET') return list;
-  const more = search.params.flatMap((param): readonly Parameter[] => {
-    const isDeclared = list.params.some(({ name }) => name === param.name);
-    const isPlain = param.place === 'query' && !param.isRequired && param.fallback === undefined;
-    const isMeant = isPlain && !isDeclared && saidToLeaveOut(param.description) !== null;
-    return isMeant ? [{ ...param, isOfSearch: true }] : [];
-  });
-  return { ...list, params: [...list.params, ...more] };
 }
 
 /** Through a Connector Execution API, or the service itself. */

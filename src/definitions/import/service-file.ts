@@ -116,6 +116,12 @@ export function serviceOf({ file, sha256, problem }: OpenApiFile, root: JsonObje
   };
 }
 
+/** The same one in every import of the text. */
+export function uuidOf(text: string): string {
+  const hex = createHash('sha256').update(text).digest('hex');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
+
 const publicNote = [
   'That file may be under the Elastic License 2.0, and this one is derived from it: keep this note, and read the',
   'license before you hand the file on or offer it as a service.',

@@ -1,21 +1,18 @@
-import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import { withValueAt, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { YamlPath } from '../read-yaml.ts';
 import type { EntityPlan } from './entity-plan.ts';
 import { declarable, type Operation, type Parameter } from './operation.ts';
 import type { Paging, Told } from './paging.ts';
-import { getsOwnKind, namesKey, neededParams } from './record-keys.ts';
-import { oneLine, plainText, wordsOf } from './schemas.ts';
+import { namesKey, neededParams } from './record-keys.ts';
+import { holdsTemplate, oneLine, plainText } from './schemas.ts';
 import type { ModeName } from './sent-values.ts';
-import type { Server, ServiceFile } from './service-file.ts';
+import { uuidOf, type Server, type ServiceFile } from './service-file.ts';
 import type { SignIn } from './sign-in.ts';
 import { type Comment, writeYaml } from './write-yaml.ts';
 
-export interface WrittenDefinition {
-  readonly name: string;
-  readonly text: string;
-}
+/** Comments above places of the written file. */
+type NoteAt = (at: YamlPath, text: string) => void;
 
 /** The text of a definition file of these entities, each inference with its evidence above it. */
 export function writeDefinition(
@@ -24,21 +21,21 @@ export function writeDefinition(
   plans: readonly EntityPlan[],
   ways: readonly SignIn[],
   server: Server,
-): WrittenDefinition {
+) {
   const comments: Comment[] = [];
-  const note = (at: YamlPath, text: string): void => void comments.push({ at, text: oneLine(text, 300) });
+  const note: NoteAt = (at, text) => void comments.push({ at, text: oneLine(text, 300) });
   // Of a plain file there is no hosted definition beside this one.
   const isOnly = mode === 'hosted' || service.isPlain;
   const name = isOnly ? service.name : `${service.name}-direct`;
-  const shared = sharedHeaders(plans);
-  const written = plans.map((plan) => [plan.entity, writeEntity(plan, mode, service, note, shared)] as const);
+  const written = plans.map((plan) => [plan.entity, writeEntity(plan, mode, service, note)] as const);
   note(['rateLimit'], 'rateLimit # guessed: the file says nothing about limits');
   const used = mode === 'hosted' ? ways : ways.filter(({ auth }) => auth !== null);
   const hostFields = server.kind === 'found' ? Object.keys(server.host) : [];
   const data: Record<string, JsonValue> = {
     name,
     title: isOnly ? service.title : `${service.title} (direct)`,
-    id: mode === 'hosted' ? service.id : directId(service.id),
+    // For direct mode another type than the one of the API's catalog, and the same one in every import.
+    id: mode === 'hosted' ? service.id : uuidOf(`${service.id} direct`),
     rateLimit: { requestsPerSecond: 2, concurrency: 2 },
     ...stated({ credentials: used.map((way) => credentialsOf(way, hostFields)) }),
     entities: Object.fromEntries(written.map(([entity, { entity: part }]) => [entity, part])),
@@ -52,13 +49,6 @@ export function writeDefinition(
   }
   for (const { at, text } of plans.flatMap(({ open }) => open)) note(at, `TODO ${text}`);
   return { name, text: writeYaml(data, comments, headOf(service, mode)) };
-}
-
-/** Another type than the one of the API's catalog, and the same one in every import. */
-function directId(id: string): string {
-  const hex = createHash('sha256').update(`${id} direct`).digest('hex');
-  const variant = '89ab'[Number.parseInt(hex.slice(16, 17), 16) % 4] ?? '8';
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
 function headOf(
@@ -90,11 +80,11 @@ function upstreamOf(
   { baseUrl, host }: Extract<Server, { kind: 'found' }>,
   plans: readonly EntityPlan[],
   entities: JsonObject,
-  note: (at: YamlPath, text: string) => void,
+  note: NoteAt,
 ): JsonObject {
   const at = ['upstream'];
-  for (const { title, guesses, notes = [] } of ways) {
-    for (const text of notes) note([...at, 'auth', title], text);
+  for (const { title, guesses, evidence } of ways) {
+    for (const text of evidence) note([...at, 'auth', title], text);
     if (guesses.length > 0) note([...at, 'auth', title], `${guesses.join(', ')} # guessed`);
   }
   note([...at, 'limits'], 'limits # guessed');
@@ -104,10 +94,7 @@ function upstreamOf(
     'check: without an identity; an answer with the id of the account would notice another one',
   );
   const fromCredentials = new Map(ways.flatMap(({ headers }) => [...headers]));
-  const headers = [
-    ...[...fromCredentials].map(([name, field]) => [name, { field }] as const),
-    ...Object.entries(sharedHeaders(plans)),
-  ];
+  const headers = [...fromCredentials].map(([name, field]) => [name, { field }] as const);
   const isGraphql = plans.some(({ list }) => list.body.isGraphql);
   if (isGraphql) note([...at, 'failed'], 'failed: GraphQL answers an error with status 200');
   return {
@@ -115,7 +102,7 @@ function upstreamOf(
     ...stated({ host }),
     auth: Object.fromEntries(ways.map(({ title, auth }) => [title, auth])),
     ...stated({ headers: Object.fromEntries(headers) }),
-    check: checkOf(service, plans, sharedHeaders(plans)),
+    check: checkOf(service, plans),
     limits: { concurrency: 2, requestsPerSecond: 2, timeoutMs: 60_000, maxBodyBytes: 67_108_864 },
     message: ['message', 'error.message', 'error_description', 'error', 'errors.0.message', 'detail'],
     ...stated({ failed: isGraphql ? { path: 'errors' } : failedOf(service) }),
@@ -130,24 +117,9 @@ function failedOf({ failed }: ServiceFile): JsonObject | undefined {
   return { path: field, is, ...(message === null ? {} : { code: message }) };
 }
 
-/** Those that every listing has, with one value: the check of the credentials needs them too. */
-function sharedHeaders(plans: readonly EntityPlan[]): Readonly<Record<string, string>> {
-  const [first, ...others] = plans.map(({ list }) => fixedHeaders(list));
-  const all = Object.entries(first ?? {}).filter(([name, value]) =>
-    others.every((headers) => headers[name] === value),
-  );
-  return Object.fromEntries(all);
-}
-
 /** The listing that the file prefers for it, or the first one, as a request without parameters. */
-function checkOf(
-  { operations }: ServiceFile,
-  plans: readonly EntityPlan[],
-  shared: Readonly<Record<string, string>>,
-): JsonObject {
-  const isPlain = ({ parents, fixed }: EntityPlan): boolean =>
-    parents.length === 0 && [...fixed.values()].every(({ isClock }) => isClock !== true);
-  const roots = plans.filter(isPlain);
+function checkOf({ operations }: ServiceFile, plans: readonly EntityPlan[]): JsonObject {
+  const roots = plans.filter(({ parents }) => parents.length === 0);
   const preferred = operations.filter(({ isPreferred }) => isPreferred).map(({ entity }) => entity);
   const plan = roots.find(({ entity }) => preferred.includes(entity)) ?? roots[0] ?? plans[0];
   if (plan === undefined) throw new TypeError('expected at least one entity');
@@ -155,7 +127,6 @@ function checkOf(
   const query: Record<string, string> = {};
   let body: JsonObject = list.body.fixed;
   const headers: Record<string, string> = fixedHeaders(list);
-  for (const name of Object.keys(shared)) delete headers[name];
   let path = list.path;
   for (const [name, { value }] of fixed) {
     const param = list.params.find((one) => one.name === name);
@@ -171,20 +142,8 @@ function checkOf(
   return { ...sentAs, path, ...stated({ query, body: isPost ? body : undefined, headers }) };
 }
 
-/** Comments above places of the written file. */
-type NoteAt = (at: YamlPath, text: string) => void;
-
-/**
- * A plan as a member of `entities`, and of `upstream.entities` where the service itself is called. `shared`: headers
- * that every request has.
- */
-function writeEntity(
-  plan: EntityPlan,
-  mode: ModeName,
-  service: ServiceFile,
-  note: NoteAt,
-  shared: Readonly<Record<string, string>>,
-) {
+/** A plan as a member of `entities`, and of `upstream.entities` where the service itself is called. */
+function writeEntity(plan: EntityPlan, mode: ModeName, service: ServiceFile, note: NoteAt) {
   const at = ['entities', plan.entity];
   const { fields, key, list } = plan;
   const get = usableGet(plan, service);
@@ -192,7 +151,6 @@ function writeEntity(
   const changed = fields.declared.filter(({ name, sent }) => name !== sent);
   noteEntity(plan, note, at);
   for (const text of pagination.notes) note([...at, 'pagination'], text);
-  for (const text of suggestionsFor(plan)) note([...at, 'deletes'], `suggestion: ${text}`);
   const params = listParams(plan, mode, pagination.params);
   const actions: Record<string, JsonObject> = { list: { params } };
   if (get !== null) {
@@ -215,13 +173,12 @@ function writeEntity(
       searchable,
       actions,
       pagination: pagination.pagination,
-      deletes: key.length === 0 || (movesWithClock(plan) && get === null) ? 'never' : 'confirm',
+      deletes: key.length === 0 ? 'never' : 'confirm',
       fixedParams: Object.fromEntries(fixed.map(([name, { value }]) => [name, value])),
       parents: plan.parents.map(writeParent),
     }),
   };
   if (mode === 'hosted') return { entity, upstream: null };
-  const own = Object.entries(fixedHeaders(list)).filter(([name]) => !Object.hasOwn(shared, name));
   const upstream = stated({
     list: {
       ...writeRequest(list, params, plan),
@@ -230,14 +187,9 @@ function writeEntity(
       ...stated({ metadata: pagination.metadata, paging: pagination.paging }),
     },
     get: get === null ? undefined : { ...writeRequest(get.operation, null, null), record: get.record },
-    headers: Object.fromEntries(own),
+    headers: fixedHeaders(list),
   });
   return { entity, upstream };
-}
-
-/** Records leave such a listing without being deleted. */
-function movesWithClock({ fixed }: EntityPlan): boolean {
-  return [...fixed.values()].some(({ isClock }) => isClock === true);
 }
 
 function noteEntity({ key, keyEvidence, parents, fields }: EntityPlan, note: NoteAt, at: YamlPath): void {
@@ -329,15 +281,8 @@ interface UsableGet {
 /** The operation that reads one record, if the file shows where its parameters are in a record and that it is one. */
 function usableGet(plan: EntityPlan, { schemas }: ServiceFile): UsableGet | null {
   const { get, key, fields, parents } = plan;
-  if (
-    key.length === 0 ||
-    get === null ||
-    get.body.problem !== null ||
-    get.hasOwnServers ||
-    get.transform !== null
-  ) {
-    return null;
-  }
+  if (key.length === 0 || get === null) return null;
+  if (get.body.problem !== null || get.hasOwnServers || get.transform !== null) return null;
   if (get.method !== 'GET' && !(get.method === 'POST' && get.body.isGraphql)) return null;
   const place = /^\$((?:\.[A-Za-z_][\w-]*)*)$/.exec(get.extractor ?? '$')?.[1];
   if (place === undefined || !/^\/[\w/.~!$'()*+,;=:@{}-]*$/.test(get.path)) return null;
@@ -349,11 +294,10 @@ function usableGet(plan: EntityPlan, { schemas }: ServiceFile): UsableGet | null
   const injectedBy = new Map(parents.flatMap(({ inject }) => [...inject]));
   const isLinked = (name: string): boolean => parents.some((link) => link.params.has(name));
   const [only, ...others] = own.filter((name) => !isLinked(name));
-  const isOwnKind = getsOwnKind(plan.list, get);
   const required = neededParams(get);
   const columns = required.flatMap(({ name, place: where }): readonly (readonly [string, string])[] => {
     if (where === 'query' && get.body.isGraphql) return [];
-    const isAbove = !isOwnKind && plan.list.params.some((param) => param.name === name);
+    const isAbove = plan.list.params.some((param) => param.name === name);
     const above = injectedBy.get(name) ?? (isLinked(name) && own.includes(name) ? name : undefined);
     if (above !== undefined && isAbove) return [[name, above]];
     return only !== undefined && others.length === 0 && namesKey(name, only) ? [[name, only]] : [];
@@ -394,7 +338,8 @@ function fixedHeaders({ params }: Operation): Readonly<Record<string, string>> {
       place === 'header' &&
       name.toLowerCase() !== 'content-type' &&
       fallback !== undefined &&
-      fallback !== null,
+      fallback !== null &&
+      !holdsTemplate(fallback),
   );
   return Object.fromEntries(fixed.map(({ name, fallback }) => [name, plainText(fallback)]));
 }
@@ -561,44 +506,4 @@ function writeRequest(
 /** Parameters that the paging of the definition sends in another form. */
 function sentByPaging({ paging }: EntityPlan): ReadonlySet<string> {
   return new Set(paging.kind === 'address' && paging.param !== null ? [paging.param.name] : []);
-}
-
-/** What could make reading cheaper or quieter, and what the file does not prove: for a person to decide. */
-function suggestionsFor({ fields, list, key, paging }: EntityPlan): readonly string[] {
-  const params = list.params.filter(({ place, type }) => place === 'query' && type === 'string');
-  const named = (form: RegExp) => fields.declared.find(({ sent }) => form.test(wordsOf(sent).join(' ')));
-  const found: string[] = [];
-  const changed = named(/^(?:updated|modified|last (?:updated|modified|edited))(?: (?:at|time|date|on))?$/);
-  const since = params.find(({ name }) => {
-    const words = wordsOf(name).join(' ');
-    return /\b(?:updated|modified)\b.*\b(?:since|after|min|from|gte?)\b/.test(words);
-  });
-  if (since !== undefined && changed?.type === 'string') {
-    found.push(
-      `incremental: { kind: since, field: ${changed.name}, sinceParam: ${since.name}, lookbackMs: 3600000 }`,
-    );
-  }
-  const sort = list.params.find(({ name }) =>
-    /^(?:sort|sort by|order by|sort field|order)$/.test(wordsOf(name).join(' ')),
-  );
-  const created = named(/^created(?: (?:at|time|date|on))?$/);
-  if (sort !== undefined && created !== undefined && paging.kind !== 'single') {
-    found.push(`order: { field: ${created.name}, params: { ${sort.name}: ... } }, if it sorts ascending`);
-  }
-  const nested = named(/^has children$/);
-  if (nested !== undefined) {
-    found.push(`recursive, by ${nested.name}: listings inside listings are not read without it`);
-  }
-  const links = fields.declared.filter(
-    ({ sent }) => /^_?links?$|^self$|^_embedded$/i.test(sent) && !key.includes(sent),
-  );
-  if (links.length > 0) found.push(`ignored: [${links.map(({ sent }) => sent).join(', ')}]`);
-  const counters = fields.declared.filter(
-    ({ sent, type, name }) =>
-      (type === 'integer' || type === 'number' || type === 'string') &&
-      !key.includes(name) &&
-      /(?:^| )(?:count|counts)$|^(?:last (?:seen|activity|login)|avatar)\b/.test(wordsOf(sent).join(' ')),
-  );
-  if (counters.length > 0) found.push(`volatile: [${counters.map(({ name }) => name).join(', ')}]`);
-  return found;
 }

@@ -173,12 +173,12 @@ describe('a hostile part of a file', () => {
     [
       'in a default',
       { params: { q: { schema: { type: 'string', default: "{{ lookup('env') }}" } } }, more: onePage },
-      /^refused: the default of q is computed/,
+      /^todo: value .*a template computes its default/,
     ],
     ['in a place of records', { extractor: '${items}', more: onePage }, /^refused: the place of its records/],
   ];
 
-  it.for(templates)('refuses a template %s', ([, listing, expected], { folder }) => {
+  it.for(templates)('runs no template %s', ([, listing, expected], { folder }) => {
     expect(outcomeOf(importText(folder, serviceText({ listings: { things: listing } }), 'direct'))).toMatch(
       expected,
     );

@@ -164,12 +164,15 @@ describe('a trap', () => {
     expect(writtenIn(imported)).toMatchObject({ entities: { things: { key: 'none', deletes: 'never' } } });
   });
 
-  it('of a default that counts days from now is a time of the clock, and deletes nothing', ({ folder }) => {
+  it('of a default that a template computes sends none of it', ({ folder }) => {
     const since = "{{ (now_utc() - duration('P30D')).strftime('%Y-%m-%d') }}";
-    const params = { since: { schema: { type: 'string', default: since } } };
-    expect(writtenIn(importListing(folder, { params, more: onePage }, 'hosted'))).toMatchObject({
-      entities: { things: { fixedParams: { since: { days: -30, format: 'date' } }, deletes: 'never' } },
-    });
+    const params = {
+      since: { schema: { type: 'string', default: since } },
+      'X-Since': { in: 'header', schema: { type: 'string', default: since } },
+    };
+    const imported = importListing(folder, { params, more: onePage }, 'direct');
+    expect(outcomeOf(imported)).toMatch(/^todo: value .*a template computes its default .*days: -30/);
+    expect(JSON.stringify(writtenIn(imported))).not.toContain('now_utc');
   });
 
   it('of a default that is a fixed day asks for which time, and keeps a version in a header', ({
@@ -185,7 +188,7 @@ describe('a trap', () => {
     );
     expect(writtenIn(importText(folder, text, 'direct'))).toMatchObject({
       entities: { things: { fixedParams: { from: '2024-01-01' } } },
-      upstream: { headers: { 'Shop-Version': '2024-01-01' } },
+      upstream: { entities: { things: { headers: { 'Shop-Version': '2024-01-01' } } } },
     });
   });
 
