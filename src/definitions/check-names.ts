@@ -6,6 +6,19 @@ import { noSuch } from './suggest-name.ts';
 /** Notes a problem at a place of the file. */
 export type Note = (path: YamlPath, message: string) => void;
 
+/** A place of the file; problems are noted here, or some steps below. */
+export interface Place {
+  readonly note: (message: string, ...steps: YamlPath) => void;
+  readonly at: (...steps: YamlPath) => Place;
+}
+
+export function placeAt(noteInFile: Note, at: YamlPath): Place {
+  return {
+    note: (message, ...steps) => noteInFile([...at, ...steps], message),
+    at: (...steps) => placeAt(noteInFile, [...at, ...steps]),
+  };
+}
+
 /** A name becomes a column, a table or a key: one pattern for all of them. */
 export function checkName(name: string, at: YamlPath, note: Note): void {
   if (systemColumns.has(name)) {
@@ -73,15 +86,13 @@ export function checkRenamed(
   rename: Readonly<Record<string, string>>,
   all: Readonly<Record<string, string>>,
   fields: readonly string[],
-  at: YamlPath,
-  note: Note,
+  place: Place,
 ): void {
   const renamed = Object.values(all);
   for (const [from, to] of Object.entries(rename)) {
-    const here = [...at, from];
-    if (!fields.includes(to)) note(here, noSuch('field', to, fields));
-    if (from === to) note(here, 'expected another name than the one it has');
-    if (renamed.indexOf(to) !== Object.keys(all).indexOf(from)) note(here, `${to} has two names`);
+    if (!fields.includes(to)) place.note(noSuch('field', to, fields), from);
+    if (from === to) place.note('expected another name than the one it has', from);
+    if (renamed.indexOf(to) !== Object.keys(all).indexOf(from)) place.note(`${to} has two names`, from);
   }
 }
 

@@ -8,6 +8,7 @@ import {
   checkRenamed,
   checkTwice,
   namePattern,
+  placeAt,
   openEntityCheck,
   fieldType,
   type Note,
@@ -41,7 +42,7 @@ export function checkDefinition(file: DefinitionFile, note: Note): void {
   checkReferences(file, note);
   checkErrorPatterns(file, note);
   checkCredentials(file, note);
-  if (file.upstream !== null) checkUpstream(file, file.upstream, note);
+  if (file.upstream !== null) checkUpstream(file, file.upstream, placeAt(note, ['upstream']));
 }
 
 function checkFields(check: EntityCheck): void {
@@ -60,7 +61,7 @@ function checkFields(check: EntityCheck): void {
   for (const [field, revealed] of Object.entries(entity.reveals)) {
     for (const name of [field, ...revealed]) check.field(['reveals', field], name);
   }
-  checkRenamed(entity.rename ?? {}, entity.rename ?? {}, declared, ['rename'], note);
+  checkRenamed(entity.rename ?? {}, entity.rename ?? {}, declared, placeAt(note, ['rename']));
   checkLater(check);
   checkRecords(check);
   for (const where of ['order', 'only'] as const) {

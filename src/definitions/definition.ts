@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { DerivedColumn, RecordMask, Column, EntityTable } from '../core/records.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { isDeclaredName, type EntityName } from '../core/names.ts';
-import { deepFreeze, mapOf, type Frozen, type MapValue } from './deep-freeze.ts';
+import { frozen, mapOf, type Frozen, type MapValue } from './frozen.ts';
 import type { ActionFile, DefinitionFile, EntityFile, ParamFile } from './definition-file.ts';
 import type { Todo } from './todos.ts';
 import { recordsPlace } from './upstream/records-file.ts';
@@ -35,7 +35,7 @@ export type Recursive = NonNullable<Entity['recursive']>;
 type Explode = Frozen<ReturnType<typeof buildExplode>>;
 
 /**
- * The definition that a checked file describes, frozen with everything in it. `contentHash`: of that file, where it is
+ * The definition that a checked file describes, read-only with everything in it. `contentHash`: of that file, where it is
  * known.
  */
 export function buildDefinition(
@@ -44,7 +44,7 @@ export function buildDefinition(
   todos: readonly Todo[] = [],
 ) {
   const files = new Map(Object.entries(file.entities).map(([name, entity]) => [entityName(name), entity]));
-  return deepFreeze({
+  return frozen({
     ...file,
     id: file.id.toLowerCase(),
     /** SHA-256 hex of what the reading and storing of records depends on. */
@@ -243,7 +243,7 @@ export function servedDefinition(definition: Definition): Definition {
       return [name, actions.size === entity.actions.size ? entity : { ...entity, actions }] as const;
     }),
   );
-  const found = deepFreeze({ ...definition, entities });
+  const found = frozen({ ...definition, entities });
   served.set(definition, found);
   return found;
 }

@@ -5,7 +5,7 @@ import { hash } from 'node:crypto';
 import { ProblemsError, type Problem } from '../core/problems.ts';
 import { programFile } from '../core/program-files.ts';
 import { checkDefinition } from './definition-check.ts';
-import { deepFreeze } from './deep-freeze.ts';
+import { frozen } from './frozen.ts';
 import { definitionFile, type DefinitionFile } from './definition-file.ts';
 import { buildDefinition, contentHashOf, type Definition } from './definition.ts';
 import { parseYaml, readText, readYaml, type YamlFile } from './read-yaml.ts';
@@ -25,7 +25,7 @@ interface CheckedFile {
 }
 
 /**
- * Every definition in the `*.yaml` and `*.yml` files of the folders, by name, frozen. Subfolders are not read.
+ * Every definition in the `*.yaml` and `*.yml` files of the folders, by name. Subfolders are not read.
  * Throws `ProblemsError` DEFINITION_INVALID with everything that is wrong in any of the files.
  */
 export function loadDefinitions(folders: readonly string[]): ReadonlyMap<string, Definition> {
@@ -43,7 +43,7 @@ export function findDefinitions(folders: readonly string[]) {
   const definitions = new Map(
     checked.flatMap(({ definition }) => (definition === null ? [] : [[definition.name, definition]])),
   );
-  return { definitions: deepFreeze(definitions), problems };
+  return { definitions: frozen(definitions), problems };
 }
 
 /** These files, checked as they would be beside the definitions that come with the program. Never throws. */

@@ -1,9 +1,8 @@
-import { checkRenamed, type Note } from './check-names.ts';
+import { checkRenamed, type Place } from './check-names.ts';
 import { checkParam } from './params.ts';
 import type { DefinitionFile, EntityFile } from './definition-file.ts';
 import { buildAction, type Action, type Param } from './definition.ts';
 import { keyOfToken } from './pagination-file.ts';
-import type { YamlPath } from './read-yaml.ts';
 import { noSuch } from './suggest-name.ts';
 import {
   isIssued,
@@ -28,51 +27,54 @@ import type {
 import { sentByPaging } from './upstream/upstream.ts';
 
 /**
- * Holds `upstream:` against itself and against the credentials and entities of its definition; every problem goes to
- * `note`.
+ * Holds `upstream:` against itself and against the credentials and entities of its definition; every problem is noted
+ * at its place.
  */
-export function checkUpstream(file: DefinitionFile, upstream: UpstreamFile, note: Note): void {
-  const noteHere: Note = (at, message) => note(['upstream', ...at], message);
-  checkAuthentications(file, upstream, note);
-  checkHeaders(file, upstream, upstream.headers, [], noteHere);
-  checkRequest(upstream.check, ['check'], noteHere);
-  checkHeaders(file, upstream, upstream.check.headers, ['check'], noteHere);
-  checkErrors(file, upstream, note);
-  checkEntities(file, upstream, note);
+export function checkUpstream(file: DefinitionFile, upstream: UpstreamFile, place: Place): void {
+  const check = { file, upstream };
+  checkAuthentications(check, place);
+  checkHeaders(check, upstream.headers, place.at('headers'));
+  checkRequest(upstream.check, place.at('check'));
+  checkHeaders(check, upstream.check.headers, place.at('check', 'headers'));
+  checkErrors(check, place.at('errors'));
+  checkEntities(check, place.at('entities'));
 }
 
-function checkErrors(file: DefinitionFile, { errors }: UpstreamFile, note: Note): void {
+interface Checked {
+  readonly file: DefinitionFile;
+  readonly upstream: UpstreamFile;
+}
+
+function checkErrors({ file, upstream }: Checked, errors: Place): void {
   const known = Object.keys(file.entities);
-  errors.forEach((rule, index) => {
-    const at = ['upstream', 'errors', index];
+  upstream.errors.forEach((rule, index) => {
+    const place = errors.at(index);
     const { status, where, contains, hasHeader, lacksHeader, entity } = rule;
     const conditions = [status, contains, hasHeader, lacksHeader].filter((one) => one !== null);
     if (conditions.length === 0 && where.length === 0) {
-      note(at, 'expected a condition: status, where, contains, hasHeader or lacksHeader');
+      place.note('expected a condition: status, where, contains, hasHeader or lacksHeader');
     }
     for (const { path } of where) {
       const text = path.join('.');
-      pathText(text, (problem) => note([...at, 'where', text], problem));
+      pathText(text, (problem) => place.note(problem, 'where', text));
     }
-    if (entity !== null && !known.includes(entity)) {
-      note([...at, 'entity'], noSuch('entity', entity, known));
-    }
+    if (entity !== null && !known.includes(entity)) place.note(noSuch('entity', entity, known), 'entity');
   });
 }
 
 /** What has requests is an entity, and there is one. */
-function checkEntities(file: DefinitionFile, upstream: UpstreamFile, note: Note): void {
-  const at: YamlPath = ['upstream', 'entities'];
-  const known = Object.keys(file.entities);
-  for (const name of Object.keys(upstream.entities)) {
-    if (!known.includes(name)) note([...at, name], noSuch('entity', name, known));
+function checkEntities(check: Checked, place: Place): void {
+  const { entities } = check.upstream;
+  const known = Object.keys(check.file.entities);
+  for (const name of Object.keys(entities)) {
+    if (!known.includes(name)) place.note(noSuch('entity', name, known), name);
   }
-  for (const [name, entity] of Object.entries(file.entities)) {
-    const requests = Object.hasOwn(upstream.entities, name) ? upstream.entities[name] : undefined;
-    if (requests !== undefined) checkEntityRequests(file, upstream, name, requests, entity, note);
+  for (const [name, entity] of Object.entries(check.file.entities)) {
+    const requests = Object.hasOwn(entities, name) ? entities[name] : undefined;
+    if (requests !== undefined) checkEntityRequests(check, requests, entity, place.at(name));
   }
-  if (Object.keys(upstream.entities).length === 0) {
-    note(at, 'expected at least one entity: say how its records are asked for');
+  if (Object.keys(entities).length === 0) {
+    place.note('expected at least one entity: say how its records are asked for');
   }
 }
 
@@ -82,66 +84,67 @@ type Shape = DefinitionFile['credentials'][number];
  * Every way to sign in has its authentication, every value comes from a field of it, and every name in an address has a
  * source.
  */
-function checkAuthentications(file: DefinitionFile, upstream: UpstreamFile, note: Note): void {
-  const titles = file.credentials.map(({ title }) => title);
-  const at: YamlPath = ['upstream', 'auth'];
+function checkAuthentications(check: Checked, place: Place): void {
+  const { credentials } = check.file;
+  const { auth } = check.upstream;
+  const titles = credentials.map(({ title }) => title);
   if (titles.length === 0) {
-    note(['upstream'], 'expected credentials beside it: say what is needed to sign in');
+    place.note('expected credentials beside it: say what is needed to sign in');
     return;
   }
-  for (const title of Object.keys(upstream.auth)) {
-    if (titles.includes(title)) continue;
-    note([...at, title], noSuch('title among the credentials', title, titles));
-  }
-  for (const shape of file.credentials) {
-    const { title } = shape;
-    const auth = Object.hasOwn(upstream.auth, title) ? upstream.auth[title] : undefined;
-    if (auth === undefined) {
-      note(at, `is missing ${JSON.stringify(title)}, which credentials name`);
-    } else checkAuthentication(auth, shape, [...at, title], note);
-  }
-  checkHost(file, upstream, note);
-}
-
-function checkAuthentication(auth: Authentication, shape: Shape, at: YamlPath, note: Note): void {
-  for (const [place, value] of valuesOf(auth)) {
-    if (value.kind === 'text' || !checkField(value.field, shape, [...at, place, 'field'], note)) continue;
-    if (shape.fields[value.field]?.required === false) {
-      note([...at, place, 'field'], `expected a required field: without ${value.field} no one could sign in`);
+  for (const title of Object.keys(auth)) {
+    if (!titles.includes(title)) {
+      place.note(noSuch('title among the credentials', title, titles), 'auth', title);
     }
   }
-  if (isIssued(auth)) checkIssued(auth, shape, at, note);
+  for (const shape of credentials) {
+    const { title } = shape;
+    const own = Object.hasOwn(auth, title) ? auth[title] : undefined;
+    if (own !== undefined) checkAuthentication(own, shape, place.at('auth', title));
+    else place.note(`is missing ${JSON.stringify(title)}, which credentials name`, 'auth');
+  }
+  checkHost(check, place);
+}
+
+function checkAuthentication(auth: Authentication, shape: Shape, place: Place): void {
+  for (const [part, value] of valuesOf(auth)) {
+    if (value.kind === 'text' || !checkField(value.field, shape, place.at(part, 'field'))) continue;
+    if (shape.fields[value.field]?.required === false) {
+      const message = `expected a required field: without ${value.field} no one could sign in`;
+      place.note(message, part, 'field');
+    }
+  }
+  if (isIssued(auth)) checkIssued(auth, shape, place);
   if (auth.kind !== 'refresh') return;
-  const fields = [auth.accessToken, auth.refreshToken];
-  for (const [index, place] of (['accessToken', 'refreshToken'] as const).entries()) {
-    checkField(fields[index] ?? '', shape, [...at, place], note);
+  const { accessToken, refreshToken } = auth;
+  checkField(accessToken, shape, place.at('accessToken'));
+  checkField(refreshToken, shape, place.at('refreshToken'));
+  if (accessToken === refreshToken) {
+    place.note('expected another field than accessToken: both are saved', 'refreshToken');
   }
-  if (auth.accessToken === auth.refreshToken) {
-    note([...at, 'refreshToken'], 'expected another field than accessToken: both are saved');
-  }
-  if (!fields.some((field) => shape.fields[field]?.required === true)) {
-    note(at, 'expected accessToken or refreshToken to be a required field');
+  if (![accessToken, refreshToken].some((field) => shape.fields[field]?.required === true)) {
+    place.note('expected accessToken or refreshToken to be a required field');
   }
 }
 
 /** What comes with a token has a place of its own in the credentials, and is not there before. */
-function checkIssued(auth: IssuedAuthentication, shape: Shape, at: YamlPath, note: Note): void {
+function checkIssued(auth: IssuedAuthentication, shape: Shape, place: Place): void {
   const tokens = auth.kind === 'refresh' ? [auth.accessToken, auth.refreshToken] : [];
   for (const field of Object.keys(auth.keeps)) {
-    const here = [...at, 'keeps', field];
-    if (!checkField(field, shape, here, note)) continue;
-    if (tokens.includes(field)) note(here, `expected another field than ${field}: a token is saved there`);
+    const here = place.at('keeps', field);
+    if (!checkField(field, shape, here)) continue;
+    if (tokens.includes(field)) here.note(`expected another field than ${field}: a token is saved there`);
     else if (shape.fields[field]?.required === true) {
-      note(here, `expected required: false on ${field}: it comes with the token`);
+      here.note(`expected required: false on ${field}: it comes with the token`);
     }
   }
   if (auth.kind === 'refresh') return;
   if (auth.kind === 'authorizationCode' && auth.clientSecret === undefined && auth.style === 'basic') {
-    note([...at, 'style'], 'expected body: basic authentication takes a clientSecret');
+    place.note('expected body: basic authentication takes a clientSecret', 'style');
   }
-  const own = ownParams[auth.kind];
   for (const name of Object.keys(auth.params)) {
-    if (own.includes(name)) note([...at, 'params', name], `${name} is sent anyway: leave it out here`);
+    if (!ownParams[auth.kind].includes(name)) continue;
+    place.note(`${name} is sent anyway: leave it out here`, 'params', name);
   }
 }
 
@@ -177,46 +180,44 @@ const valuePlaces: ReadonlySet<string> = new Set([
   'clientSecret',
 ]);
 
-function checkField(field: string, { title, fields }: Shape, at: YamlPath, note: Note): boolean {
+function checkField(field: string, { title, fields }: Shape, place: Place): boolean {
   if (Object.hasOwn(fields, field)) return true;
-  note(at, noSuch(`field of the credentials ${JSON.stringify(title)}`, field, Object.keys(fields)));
+  place.note(noSuch(`field of the credentials ${JSON.stringify(title)}`, field, Object.keys(fields)));
   return false;
 }
 
-function checkHost(file: DefinitionFile, { host, auth, baseUrl }: UpstreamFile, note: Note): void {
+function checkHost({ file, upstream: { host, auth, baseUrl } }: Checked, place: Place): void {
   const declared = Object.keys(host);
   const used = new Set<string>();
-  const checkNames = (names: readonly string[], at: YamlPath): void => {
+  const checkNames = (names: readonly string[], here: Place): void => {
     for (const name of names) {
       used.add(name);
-      if (!declared.includes(name)) note(at, noSuch('host variable', name, declared));
+      if (!declared.includes(name)) here.note(noSuch('host variable', name, declared));
     }
   };
-  checkNames(namesIn(baseUrl), ['upstream', 'baseUrl']);
+  checkNames(namesIn(baseUrl), place.at('baseUrl'));
   for (const [title, one] of Object.entries(auth)) {
     if (!isIssued(one)) continue;
     for (const [key, template] of addressesOf(one)) {
-      const at = ['upstream', 'auth', title, key];
+      const here = place.at('auth', title, key);
       const names = namesIn(template);
-      checkNames(names, at);
+      checkNames(names, here);
       // What a lookup asks with is the very token that is asked for here.
       const looked = names.find((name) => host[name]?.from.some(({ kind }) => kind === 'lookup'));
-      if (looked !== undefined) note(at, `expected no host variable with a lookup, ${looked} has one`);
+      if (looked !== undefined) here.note(`expected no host variable with a lookup, ${looked} has one`);
       const kept = names.find((name) =>
         host[name]?.from.some((source) => 'field' in source && Object.hasOwn(one.keeps, source.field)),
       );
-      if (kept !== undefined) {
-        note(at, `expected no host variable that comes with the token, ${kept} does`);
-      }
+      if (kept !== undefined) here.note(`expected no host variable that comes with the token, ${kept} does`);
     }
   }
   for (const [name, { from }] of Object.entries(host)) {
-    const at = ['upstream', 'host', name];
-    if (!used.has(name)) note(at, 'is in no address: use it in baseUrl or leave it out');
-    const shapes = from.map((source, index) => checkSource(source, file, [...at, 'from', index], note));
+    const here = place.at('host', name);
+    if (!used.has(name)) here.note('is in no address: use it in baseUrl or leave it out');
+    const shapes = from.map((source, index) => checkSource(source, file, here.at('from', index)));
     const without = file.credentials.find((shape) => !shapes.some((known) => known.includes(shape)));
     if (without !== undefined && shapes.every((known) => known.length > 0)) {
-      note([...at, 'from'], `expected a source that the credentials ${JSON.stringify(without.title)} have`);
+      here.note(`expected a source that the credentials ${JSON.stringify(without.title)} have`, 'from');
     }
   }
 }
@@ -231,148 +232,121 @@ function addressesOf(auth: IssuedAuthentication): readonly (readonly [string, Te
 }
 
 /** The credentials that a source of a host variable can have a value for. */
-function checkSource(
-  source: HostSource,
-  { credentials }: DefinitionFile,
-  at: YamlPath,
-  note: Note,
-): readonly Shape[] {
-  const having = (value: CredentialValue, place: YamlPath): readonly Shape[] => {
+function checkSource(source: HostSource, { credentials }: DefinitionFile, place: Place): readonly Shape[] {
+  const having = (value: CredentialValue, here: Place): readonly Shape[] => {
     if (value.kind === 'text') return credentials;
     const { field } = value;
     const found = credentials.filter(({ fields }) => Object.hasOwn(fields, field));
     if (found.length === 0) {
       const known = credentials.flatMap(({ fields }) => Object.keys(fields));
-      note([...place, 'field'], noSuch('field of the credentials', field, known));
+      here.note(noSuch('field of the credentials', field, known), 'field');
     }
     return found;
   };
-  if (source.kind !== 'lookup') return having(source, at);
-  const found = valuesOf(source.auth).map(([place, one]) => having(one, [...at, 'lookup', 'auth', place]));
+  if (source.kind !== 'lookup') return having(source, place);
+  const found = valuesOf(source.auth).map(([part, one]) => having(one, place.at('lookup', 'auth', part)));
   return credentials.filter((shape) => found.every((shapes) => shapes.includes(shape)));
 }
 
 /** One entity's requests: as many as it has actions that ask the service, and their parameters where they can go. */
 function checkEntityRequests(
-  file: Pick<DefinitionFile, 'credentials'>,
-  upstream: UpstreamFile,
-  name: string,
+  check: Checked,
   requests: EntityRequestsFile,
   entity: EntityFile,
-  note: Note,
+  place: Place,
 ): void {
-  const at: YamlPath = ['upstream', 'entities', name];
-  checkHeaders(file, upstream, requests.headers, at, note);
+  checkHeaders(check, requests.headers, place.at('headers'));
+  const { list } = requests;
   for (const action of ['list', 'get', 'download'] as const) {
     const declared = entity.actions[action];
     const request = requests[action];
     if (declared !== undefined && request === undefined) {
-      note(at, `is missing ${action}: the entity has this action`);
+      place.note(`is missing ${action}: the entity has this action`);
     } else if (declared === undefined && request !== undefined) {
-      note([...at, action], `the entity has no action ${action}`);
+      place.note(`the entity has no action ${action}`, action);
     } else if (declared !== undefined && request !== undefined) {
-      const paging = action === 'list' && requests.list !== undefined ? requests.list.paging : null;
-      const ofPaging = paging === null ? new Set<string>() : sentByPaging(paging, entity.pagination);
-      const params = { action: buildAction(declared), ofPaging, authQuery: queryOfAuth(upstream) };
-      checkActionRequest(request, params, [...at, action], note);
+      const ofPaging =
+        action === 'list' && list !== undefined ? sentByPaging(list.paging, entity.pagination) : noParams;
+      checkActionRequest(check, request, buildAction(declared), ofPaging, place.at(action));
     }
   }
-  if (requests.list !== undefined) {
-    checkPaging(requests.list, entity.pagination, [...at, 'list'], note);
+  if (list !== undefined) {
+    checkPaging(list, entity.pagination, place.at('list'));
     const { key } = entity.cut?.sign ?? {};
-    if (key !== undefined && !Object.hasOwn(requests.list.metadata, key.split('.')[0] ?? key)) {
+    if (key !== undefined && !Object.hasOwn(list.metadata, key.split('.')[0] ?? key)) {
       const message = `expected ${key}, the sign of cut of the entity, and where the answer has it`;
-      note([...at, 'list', 'metadata'], message);
+      place.note(message, 'list', 'metadata');
     }
   }
-  checkRecord(requests, entity, at, note);
+  checkRecord(requests, entity, place);
 }
 
-interface Declared {
-  readonly action: Action;
-  /** Parameters that the paging sends in another form. */
-  readonly ofPaging: ReadonlySet<string>;
-  /** Query parameters that hold a secret. */
-  readonly authQuery: readonly string[];
-}
+const noParams: ReadonlySet<string> = new Set();
 
 /** Headers that a definition sends. */
-function checkHeaders(
-  { credentials }: Pick<DefinitionFile, 'credentials'>,
-  { auth }: UpstreamFile,
-  headers: UpstreamFile['headers'],
-  at: YamlPath,
-  note: Note,
-): void {
-  const signed = Object.values(auth).flatMap((one) => (one.kind === 'header' ? [one.name] : []));
-  const fields = credentials.flatMap((shape) => Object.keys(shape.fields));
+function checkHeaders({ file, upstream }: Checked, headers: UpstreamFile['headers'], place: Place): void {
+  const signed = Object.values(upstream.auth).flatMap((one) => (one.kind === 'header' ? [one.name] : []));
+  const fields = file.credentials.flatMap((shape) => Object.keys(shape.fields));
   for (const [name, value] of Object.entries(headers)) {
-    const here: YamlPath = [...at, 'headers', name];
-    const noteHeader = (message: string): void => note(here, message);
-    if (signed.includes(header(name, noteHeader))) noteHeader(`${name} is also sent by auth`);
-    if (typeof value === 'string') headerValue(value, noteHeader);
-    else if (value.kind === 'text') headerValue(value.text, noteHeader);
+    const note = (message: string): void => place.note(message, name);
+    if (signed.includes(header(name, note))) note(`${name} is also sent by auth`);
+    if (typeof value === 'string') headerValue(value, note);
+    else if (value.kind === 'text') headerValue(value.text, note);
     else if (!fields.includes(value.field)) {
-      note([...here, 'field'], noSuch('field of the credentials', value.field, fields));
+      place.note(noSuch('field of the credentials', value.field, fields), name, 'field');
     }
   }
 }
 
 /** Method and fixed values of a request; gives the names in its path. */
-function checkRequest(request: RequestFile | CheckFile, at: YamlPath, note: Note): readonly string[] {
+function checkRequest(request: RequestFile | CheckFile, place: Place): readonly string[] {
   const { method, path, query, body, safe } = request;
   if (method === 'GET' && Object.keys(body).length > 0) {
-    note([...at, 'body'], 'expected method: POST beside it: a GET has no body');
+    place.note('expected method: POST beside it: a GET has no body', 'body');
   }
-  if (method === 'GET' && safe) {
-    note([...at, 'safe'], 'belongs to a POST: a GET is always safe to send again');
-  }
-  for (const name of Object.keys(query)) {
-    queryName(name, (message) => note([...at, 'query', name], message));
-  }
+  if (method === 'GET' && safe) place.note('belongs to a POST: a GET is always safe to send again', 'safe');
+  for (const name of Object.keys(query)) queryName(name, (message) => place.note(message, 'query', name));
   return namesIn(checkedTemplate(path));
 }
 
-function queryOfAuth({ auth }: UpstreamFile): readonly string[] {
-  return Object.values(auth).flatMap((one) => (one.kind === 'query' ? [one.name] : []));
-}
-
+/** `ofPaging`: parameters that the paging sends in another form. */
 function checkActionRequest(
+  { upstream }: Checked,
   request: RequestFile,
-  { action, ofPaging, authQuery }: Declared,
-  at: YamlPath,
-  note: Note,
+  { params }: Action,
+  ofPaging: ReadonlySet<string>,
+  place: Place,
 ): void {
-  const inPath = checkRequest(request, at, note);
+  const inPath = checkRequest(request, place);
   for (const name of inPath) {
-    const param = action.params.get(name);
-    const pathAt = [...at, 'path'];
-    if (param === undefined) note(pathAt, noSuch('parameter', name, action.params.keys()));
+    const param = params.get(name);
+    if (param === undefined) place.note(noSuch('parameter', name, params.keys()), 'path');
     else if (!param.required) {
-      note(pathAt, `expected required: true on ${name}: a path has no place to leave empty`);
+      place.note(`expected required: true on ${name}: a path has no place to leave empty`, 'path');
     } else if (param.type !== 'string' && param.type !== 'integer') {
-      note(pathAt, `expected a string or integer in a path, ${name} is of type ${param.type}`);
+      place.note(`expected a string or integer in a path, ${name} is of type ${param.type}`, 'path');
     }
   }
   for (const name of Object.keys(request.params)) {
-    const ruleAt = [...at, 'params', name];
-    if (!action.params.has(name)) note(ruleAt, noSuch('parameter', name, action.params.keys()));
-    else if (inPath.includes(name)) note(ruleAt, `${name} stands in the path: leave it out here`);
-    else if (ofPaging.has(name)) note(ruleAt, `${name} is sent by paging: leave it out here`);
+    const here = place.at('params', name);
+    if (!params.has(name)) here.note(noSuch('parameter', name, params.keys()));
+    else if (inPath.includes(name)) here.note(`${name} stands in the path: leave it out here`);
+    else if (ofPaging.has(name)) here.note(`${name} is sent by paging: leave it out here`);
   }
+  const authQuery = Object.values(upstream.auth).flatMap((one) => (one.kind === 'query' ? [one.name] : []));
   const takenBy = new Map<string, string>(authQuery.map((name) => [`query ${name}`, 'auth']));
   for (const name of authQuery) {
-    if (Object.hasOwn(request.query, name)) note([...at, 'query', name], 'is also sent by auth');
+    if (Object.hasOwn(request.query, name)) place.note('is also sent by auth', 'query', name);
   }
-  for (const [name, param] of action.params) {
+  for (const [name, param] of params) {
     if (inPath.includes(name) || ofPaging.has(name)) continue;
     const rule = Object.hasOwn(request.params, name) ? (request.params[name] ?? {}) : {};
-    const ruleAt = [...at, 'params', name];
-    checkRule(request, name, param, rule, ruleAt, note);
-    const place = placeName(request, name, rule);
-    const other = takenBy.get(place);
-    if (other !== undefined) note(ruleAt, `goes where ${other} goes: ${place}`);
-    takenBy.set(place, name);
+    const here = place.at('params', name);
+    checkRule(request, name, param, rule, here);
+    const goesTo = placeName(request, name, rule);
+    const other = takenBy.get(goesTo);
+    if (other !== undefined) here.note(`goes where ${other} goes: ${goesTo}`);
+    takenBy.set(goesTo, name);
   }
 }
 
@@ -382,29 +356,28 @@ function checkRule(
   name: string,
   param: Param,
   rule: ParamRuleFile,
-  at: YamlPath,
-  note: Note,
+  place: Place,
 ): void {
   const isBody = method === 'POST' && rule.in === undefined;
   if (rule.at !== undefined) {
-    if (!isBody) note([...at, 'at'], 'belongs to a parameter in the body of a POST');
-    if (rule.as !== undefined) note([...at, 'as'], 'expected as or at, not both');
+    if (!isBody) place.note('belongs to a parameter in the body of a POST', 'at');
+    if (rule.as !== undefined) place.note('expected as or at, not both', 'as');
   }
   const sentAs = rule.as ?? name;
-  const noteName = (key: string) => (message: string) => note([...at, key], message);
+  const noteName = (key: string) => (message: string) => place.note(message, key);
   if (rule.in === 'header') header(sentAs, noteName(rule.as === undefined ? 'in' : 'as'));
   else if (!isBody) queryName(sentAs, noteName('as'));
   if (!isBody && param.type === 'object') {
-    note(at, `expected method: POST: ${name} is an object, which only a body can hold`);
+    place.note(`expected method: POST: ${name} is an object, which only a body can hold`);
   }
   if (rule.list !== undefined && (isBody || param.type !== 'array')) {
-    note([...at, 'list'], 'belongs to an array in the query or a header');
+    place.note('belongs to an array in the query or a header', 'list');
   }
   if (rule.list !== undefined && rule.list !== 'comma' && rule.in === 'header') {
-    note([...at, 'list'], 'expected comma: a header is sent once');
+    place.note('expected comma: a header is sent once', 'list');
   }
   (rule.omit ?? []).forEach((value, index) => {
-    for (const message of checkParam(name, param, value)) note([...at, 'omit', index], message);
+    for (const message of checkParam(name, param, value)) place.note(message, 'omit', index);
   });
 }
 
@@ -419,25 +392,19 @@ function placeName(
 }
 
 /** What is renamed or filled in becomes a declared field, from one source. */
-function checkRecord(
-  { list, get, rename, inject }: EntityRequestsFile,
-  entity: EntityFile,
-  at: YamlPath,
-  note: Note,
-): void {
+function checkRecord(requests: EntityRequestsFile, entity: EntityFile, place: Place): void {
   const fields = Object.keys(entity.fields);
-  const all = { ...entity.rename, ...rename };
+  const all = { ...entity.rename, ...requests.rename };
   const renamed = Object.values(all);
-  checkRenamed(rename, all, fields, [...at, 'rename'], note);
-  const requests = { list, get };
-  for (const [field, param] of Object.entries(inject)) {
-    const here = [...at, 'inject', field];
-    if (!fields.includes(field)) note(here, noSuch('field', field, fields));
-    if (renamed.includes(field)) note(here, `${field} is also renamed from another field`);
+  checkRenamed(requests.rename, all, fields, place.at('rename'));
+  for (const [field, param] of Object.entries(requests.inject)) {
+    const here = place.at('inject', field);
+    if (!fields.includes(field)) here.note(noSuch('field', field, fields));
+    if (renamed.includes(field)) here.note(`${field} is also renamed from another field`);
     for (const action of ['list', 'get'] as const) {
       const declared = entity.actions[action]?.params ?? {};
       if (requests[action] === undefined || Object.hasOwn(declared, param)) continue;
-      note(here, noSuch(`${action} parameter`, param, Object.keys(declared)));
+      here.note(noSuch(`${action} parameter`, param, Object.keys(declared)));
     }
   }
 }
@@ -460,47 +427,42 @@ const becomes: Readonly<Record<Exclude<PagingFile['kind'], 'none'>, Pagination['
 function checkPaging(
   { paging, metadata, records }: ListRequestFile,
   pagination: Pagination,
-  at: YamlPath,
-  note: Note,
+  place: Place,
 ): void {
-  const pagingAt = [...at, 'paging'];
+  const noteKind = (message: string): void => place.note(message, 'paging', 'kind');
   if (recordsPlace(records).isOne && pagination.kind !== 'single') {
-    note([...at, 'records'], oneIsSingle(pagination));
+    place.note(oneIsSingle(pagination), 'records');
   }
   if (paging.kind !== 'none' && (pagination.kind === 'page' || pagination.kind === 'lastRecord')) {
-    const message = `expected no paging: by ${pagination.kind}, the pagination of the entity is the service's own`;
-    note([...pagingAt, 'kind'], message);
+    noteKind(`expected no paging: by ${pagination.kind}, the pagination of the entity is the service's own`);
     return;
   }
   if (paging.kind !== 'none' && pagination.kind !== becomes[paging.kind]) {
-    const message = `${paging.kind} expects pagination by ${becomes[paging.kind]}, got ${pagination.kind}`;
-    note([...pagingAt, 'kind'], message);
+    noteKind(`${paging.kind} expects pagination by ${becomes[paging.kind]}, got ${pagination.kind}`);
     return;
   }
   const written = keysWritten(paging, pagination);
   for (const key of Object.keys(metadata)) {
-    if (written.includes(key)) note([...at, 'metadata', key], 'is written by paging: leave it out');
+    if (written.includes(key)) place.note('is written by paging: leave it out', 'metadata', key);
   }
-  if (paging.kind === 'none' && pagination.kind === 'pageToken') {
+  if (pagination.kind === 'pageToken') {
     const tokenKeys = pagination.tokenKeys.map(keyOfToken);
-    if (
-      !tokenKeys.some((key) => [key, key.split('.')[0] ?? ''].some((name) => Object.hasOwn(metadata, name)))
-    ) {
+    const isCopied = tokenKeys.some((key) =>
+      [key, key.split('.')[0] ?? ''].some((name) => Object.hasOwn(metadata, name)),
+    );
+    if (paging.kind === 'none' && !isCopied) {
       const message = `expected one of ${tokenKeys.join(', ')}, the tokenKeys of the entity, or a paging`;
-      note([...at, 'metadata'], message);
+      place.note(message, 'metadata');
     }
-  }
-  if (
-    paging.kind !== 'none' &&
-    pagination.kind === 'pageToken' &&
-    typeof pagination.tokenKeys[0] === 'object'
-  ) {
-    const message = `${paging.kind} writes the token itself: expected a key without param as the first of tokenKeys`;
-    note([...pagingAt, 'kind'], message);
+    if (paging.kind !== 'none' && typeof pagination.tokenKeys[0] === 'object') {
+      noteKind(
+        `${paging.kind} writes the token itself: expected a key without param as the first of tokenKeys`,
+      );
+    }
   }
   const total = 'total' in paging ? paging.total : null;
   if (total !== null && pagination.kind === 'offset' && pagination.totalKeys.length === 0) {
-    note([...pagingAt, 'total'], 'expected totalKeys in the pagination of the entity beside it');
+    place.note('expected totalKeys in the pagination of the entity beside it', 'paging', 'total');
   }
 }
 

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { postgresAddress, schemaOf } from './postgres-address.ts';
 import { isConnectorName } from '../core/names.ts';
-import type { Frozen } from '../definitions/deep-freeze.ts';
+import type { Frozen } from '../definitions/frozen.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
 import type { SettingsFile, SinkFile } from './settings-file.ts';
 

@@ -9,7 +9,7 @@ import {
 import type { Params } from '../core/records.ts';
 import { Secret } from '../core/secret.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
-import { mapOf } from '../definitions/deep-freeze.ts';
+import { mapOf } from '../definitions/frozen.ts';
 import {
   servedDefinition,
   pagingParams,

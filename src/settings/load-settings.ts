@@ -2,7 +2,7 @@ import path from 'node:path';
 import { ProblemsError, type Problem } from '../core/problems.ts';
 import { usage } from '../core/usage-error.ts';
 import type { Note } from '../definitions/check-names.ts';
-import { deepFreeze } from '../definitions/deep-freeze.ts';
+import { frozen } from '../definitions/frozen.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { builtInDefinitionsFolder, findDefinitions } from '../definitions/load-definitions.ts';
 import type { YamlPath } from '../definitions/read-yaml.ts';
@@ -51,7 +51,7 @@ export function withParts<Name extends PartName>(
   const all = { ...others, api, access: api };
   const parts = Object.fromEntries(names.map((name) => [name, all[name]]));
   // `as`: the entries are those of the names.
-  return Object.freeze({ ...settings, ...parts }) as LocalSettings as SettingsWith<Name>;
+  return { ...settings, ...parts } as LocalSettings as SettingsWith<Name>;
 }
 
 /** Throws `ProblemsError` CONFIG_INVALID with everything that is missing here of these targets. */
@@ -78,7 +78,7 @@ function isOf(name: PartName, at: string): boolean {
 }
 
 /**
- * The config file and the environment as checked, frozen settings. Reads the config file, the files with connectors and
+ * The config file and the environment as checked settings. Reads the config file, the files with connectors and
  * the secret files that it names and the definitions, nothing else. Throws `ProblemsError` CONFIG_INVALID with
  * everything that is wrong in them; where only variables and secret files of parts are missing, that is for those who
  * need the parts.
@@ -129,7 +129,7 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
   const settings = buildSettings(withoutMissingKey(shape.value, missing), read, (at, message) => {
     add(problem(at, message));
   });
-  return problems.length > 0 ? refuse() : deepFreeze({ ...settings, missing });
+  return problems.length > 0 ? refuse() : frozen({ ...settings, missing });
 }
 
 function withoutPlaces(data: unknown, places: readonly { readonly at: YamlPath }[]): unknown {

@@ -3,7 +3,7 @@ import { isLikeGlob } from '../core/glob.ts';
 import { isConnectorName } from '../core/names.ts';
 import { Secret } from '../core/secret.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
-import type { Frozen } from '../definitions/deep-freeze.ts';
+import type { Frozen } from '../definitions/frozen.ts';
 import { strictObject } from '../definitions/schema-problems.ts';
 import { expectedType, firstNames } from '../definitions/suggest-name.ts';
 import { wrong, checked, matching, orNull, secret, type Checked } from './texts.ts';

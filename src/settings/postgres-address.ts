@@ -2,7 +2,7 @@ import path from 'node:path';
 import * as z from 'zod';
 import { Secret } from '../core/secret.ts';
 import type { Note } from '../definitions/check-names.ts';
-import type { Frozen } from '../definitions/deep-freeze.ts';
+import type { Frozen } from '../definitions/frozen.ts';
 import { textAs } from '../definitions/schema-problems.ts';
 import { isLoopback, missingHere } from './texts.ts';
 

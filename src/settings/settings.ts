@@ -1,6 +1,6 @@
 import type { ConnectorName } from '../core/names.ts';
 import type { Problem } from '../core/problems.ts';
-import type { Frozen, MapValue } from '../definitions/deep-freeze.ts';
+import type { Frozen, MapValue } from '../definitions/frozen.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { buildConnectors } from './connector-settings.ts';
 import type { buildMcp } from './mcp-settings.ts';
@@ -9,7 +9,7 @@ import type { buildSinks } from './build-sinks.ts';
 import type { ConnectorFile, SettingsFile } from './settings-file.ts';
 import type { buildPublishPlace, PublishFile } from './publish-file.ts';
 
-/** The config file and the environment, checked and frozen: with all parts, nothing of them missing. */
+/** The config file and the environment, checked: with all parts, nothing of them missing. */
 export type Settings = SettingsWith<PartName>;
 
 /** The settings with the parts that the work at hand needs, from `withParts`. */

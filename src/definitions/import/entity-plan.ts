@@ -186,7 +186,10 @@ export function judgeEntities(mode: ModeName, sources: Sources): ReadonlyMap<str
     const outcome: Outcome =
       other === undefined
         ? planEntity(list, mode, sources, parentOf)
-        : { kind: 'refused', why: `its request is that of ${other.entity}: both would have the same records` };
+        : {
+            kind: 'refused',
+            why: `its request is that of ${other.entity}: both would have the same records`,
+          };
     open.delete(entity);
     found.set(entity, outcome);
     return outcome;

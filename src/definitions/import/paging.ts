@@ -173,7 +173,11 @@ function byNumber(operation: Operation, values: readonly AnswerValue[], shared: 
 }
 
 /** The parameter takes a record's id, and a flag says whether there is more. */
-function afterRecord(operation: Operation, values: readonly AnswerValue[], shared: Shared): PagingFound | null {
+function afterRecord(
+  operation: Operation,
+  values: readonly AnswerValue[],
+  shared: Shared,
+): PagingFound | null {
   const param = operation.params.find(({ name }) => wordsOf(name).join(' ') === 'starting after');
   const more = values.find(({ role }) => role === 'flag');
   if (param === undefined || more === undefined) return null;

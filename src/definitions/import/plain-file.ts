@@ -112,19 +112,8 @@ function plainServers(root: JsonObject): readonly JsonValue[] {
     const origins = [...new Set(parts.map((one) => one?.[1] ?? ''))];
     if (origins.length > 1) return [{ url: `{address}${path}`, variables: { address: { enum: origins } } }];
   }
-  if (isJsonObject(first) && /^[a-z]+:\/\/|^\{/i.test(urls[0] ?? '')) return [withoutPathVariables(first)];
+  if (first !== undefined && /^[a-z]+:\/\/|^\{/i.test(urls[0] ?? '')) return [first];
   return [{ url: `{address}${(urls[0] ?? '').replace(/\/$/, '')}`, variables: { address: {} } }];
-}
-
-/** Names behind the host have the default that OpenAPI demands: only those of the host tell accounts apart. */
-function withoutPathVariables(server: JsonObject): JsonObject {
-  const [, origin = '', path = ''] =
-    /^([a-z]+:\/\/[^/]*|[^/]*)(.*)$/i.exec(textIn(server, 'url') ?? '') ?? [];
-  const filled = path.replaceAll(
-    /\{(\w+)\}/g,
-    (whole, name: string) => textIn(server, 'variables', name, 'default') ?? whole,
-  );
-  return { ...server, url: `${origin}${filled}` };
 }
 
 interface Chosen extends PlainListing {

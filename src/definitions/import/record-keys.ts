@@ -60,12 +60,7 @@ const names = ['id', 'gid', 'sid', 'uuid', 'guid', 'uid'];
  * The fields of a record that identify it: what the file shows, never what it might mean. In a plain file, which was
  * not made to be read from, only a field is a key that every record has, or by which one is read.
  */
-export function inferKey(
-  entity: string,
-  fields: Fields,
-  get: Operation | null,
-  isPlain: boolean,
-): KeyFound {
+export function inferKey(entity: string, fields: Fields, get: Operation | null, isPlain: boolean): KeyFound {
   const asked = neededParams(get);
   const declared = fields.declared.filter(isUsable);
   const isProven = ({ isRequired, isNullable, name }: Field): boolean =>

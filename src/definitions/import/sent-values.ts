@@ -83,7 +83,9 @@ export function guessedValues(
       text: `write what to send as ${name}${such}${none}: ${why}`,
     };
   });
-  const fixed = values.map(({ param }) => [param.name, { value: guessOf(param), evidence: 'guessed' }] as const);
+  const fixed = values.map(
+    ({ param }) => [param.name, { value: guessOf(param), evidence: 'guessed' }] as const,
+  );
   return { fixed: new Map(fixed), open: [...open, ...openBySearch(list, service)] };
 }
 
@@ -153,7 +155,8 @@ function leftOutBy(
       return `it is a search for what ${name} says (${oneLine(description, 120)})`;
     }
     const about = `${list.description} ${list.onePage ?? ''}`;
-    const sentence = sentenceLeavingOut(description) ?? (names(about, name) ? sentenceLeavingOut(about) : null);
+    const sentence =
+      sentenceLeavingOut(description) ?? (names(about, name) ? sentenceLeavingOut(about) : null);
     return sentence === null ? null : `without it records are left out ("${oneLine(sentence, 200)}")`;
   }
   const text = typeof fallback === 'string' ? fallback : JSON.stringify(fallback);
@@ -162,7 +165,8 @@ function leftOutBy(
   }
   const choices = typeof fallback === 'string' ? textsIn(schema, 'enum') : [];
   // In a connector.yaml the default is what its author wanted, unless it could be all.
-  const isChoice = choices.length > 1 && (isPlain || choices.some(isWhole)) && !isWhole(text) && !isForm(name);
+  const isChoice =
+    choices.length > 1 && (isPlain || choices.some(isWhole)) && !isWhole(text) && !isForm(name);
   const isPart = isChoice || isDay(text, name) || /\blimit\s+\d/i.test(text);
   return isPart ? `its default (${oneLine(text, 100)}) may leave records out` : null;
 }

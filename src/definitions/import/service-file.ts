@@ -13,7 +13,6 @@ import {
   prefix,
   textIn,
   wordsOf,
-  holdsTemplate,
   textsIn,
   openSchemas,
   referenceProblems,
@@ -219,35 +218,37 @@ export function serverOf({ root }: ServiceFile): Server {
   const [server] = listIn(root, 'servers');
   const url = textIn(server, 'url');
   if (!isJsonObject(server) || url === null) return { kind: 'refused', why: 'the file names no server' };
-  const variables = objectIn(server, 'variables');
   const host: Record<string, JsonObject> = {};
   let filled = url;
   const open: string[] = [];
-  for (const [, name = ''] of url.matchAll(/\{(\w+)\}/g)) {
-    const variable = objectIn(variables, name);
+  for (const { 1: name = '', index } of url.matchAll(/\{(\w+)\}/g)) {
+    const variable = objectIn(server, 'variables', name);
     const stated = textsIn(variable, 'enum');
-    const isComputed = holdsTemplate(partIn(server, `${prefix}replication-environment-mapping`, name));
-    const isOrigin = url.startsWith(`{${name}}`);
+    const fallback = textIn(variable, 'default');
+    const isOrigin = index === 0;
+    const isPath = url
+      .slice(0, index)
+      .replace(/^\w+:\/\//, '')
+      .includes('/');
     const choices = isOrigin
       ? stated.map((choice) => choice.replace(/^https:\/\/([^/]+)\/?$/, '$1'))
       : stated;
-    const areHosts = choices.every(isHostPart);
-    if (!areHosts || (isComputed && choices.length === 0)) {
+    if (isPath && fallback !== null) filled = filled.replaceAll(`{${name}}`, fallback);
+    else if (isPath || !choices.every(isHostPart)) {
       // What a program computes from its choices, the file shows by its default alone.
-      const fallback = textIn(variable, 'default');
-      const shown = isComputed && fallback !== null ? [fallback] : stated;
+      const shown = fallback === null ? stated : [fallback];
       const such = shown.length === 0 ? '' : ` (such as ${oneLine(shown.join(', '), 100)})`;
       open.push(
         `write the address of the service, which is ${oneLine(url, 100)} in the file: what stands for ${name}${such}?`,
       );
       filled = filled.replaceAll(`{${name}}`, 'todo');
-      continue;
+    } else {
+      if (isOrigin) filled = `https://${filled}`;
+      host[name] = {
+        from: [isOrigin ? { field: name, origin: true } : { field: name }],
+        pattern: patternOf(filled, name, choices),
+      };
     }
-    if (isOrigin) filled = `https://${filled}`;
-    host[name] = {
-      from: [isOrigin ? { field: name, origin: true } : { field: name }],
-      pattern: patternOf(filled, name, choices),
-    };
   }
   const whole = /^https?:/.test(filled) ? filled : `https://${filled}`;
   const baseUrl = whole.replace(/\/+$/, '');

@@ -131,7 +131,10 @@ function oauth(stated: StatedWay, guesses: string[]): JsonObject | string {
   const { scheme, fields } = stated;
   const own = ownScheme(stated);
   if (typeof own === 'string') return own;
-  const [accessToken, refreshToken] = [mappedField(stated, 'access_token'), mappedField(stated, 'refresh_token')];
+  const [accessToken, refreshToken] = [
+    mappedField(stated, 'access_token'),
+    mappedField(stated, 'refresh_token'),
+  ];
   const [clientId, clientSecret] = [mappedField(stated, 'client_id'), mappedField(stated, 'client_secret')];
   const isClient = refreshToken === null && (accessToken === null || fields[accessToken]?.required !== true);
   if (clientId === null || clientSecret === null || (refreshToken === null && !isClient)) {
@@ -344,7 +347,10 @@ function scopeOf(
   );
   const required = operations.flatMap(({ security }) => {
     const all = security ?? listIn(service.root, 'security');
-    return textsIn(all.find((one) => isJsonObject(one) && Object.hasOwn(one, name)), name);
+    return textsIn(
+      all.find((one) => isJsonObject(one) && Object.hasOwn(one, name)),
+      name,
+    );
   });
   if (required.length > 0) return stated(required, 'as its operations require');
   const byEntity = listIn(scheme, `${prefix}oauth-scopes`).flatMap((one) => {

@@ -1,4 +1,5 @@
 import { basename } from 'node:path';
+import { Document, isCollection, isMap, isPair, isScalar, isSeq, type Node, type Pair } from 'yaml';
 import { withValueAt, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { YamlPath } from '../read-yaml.ts';
 import type { EntityPlan } from './entity-plan.ts';
@@ -9,7 +10,6 @@ import { holdsTemplate, oneLine, plainText } from './schemas.ts';
 import type { ModeName } from './sent-values.ts';
 import { uuidOf, type Server, type ServiceFile } from './service-file.ts';
 import type { SignIn } from './sign-in.ts';
-import { type Comment, writeYaml } from './write-yaml.ts';
 
 /** Comments above places of the written file. */
 type NoteAt = (at: YamlPath, text: string) => void;
@@ -361,112 +361,101 @@ const directKeys = { token: 'next_page', more: 'has_more', total: 'total' } as c
 
 /** For a mode that takes it. Hosted connectors have the keys of the file, direct ones those that are filled. */
 function writePaging(paging: Paging, list: Operation, mode: ModeName): WrittenPaging {
-  const sized = sizeParts(paging);
+  const { parts, params: sizeParams, notes: sizeNotes } = sizeParts(paging);
+  const isDirect = mode === 'direct';
   const metadata: Record<string, JsonValue> = {};
   /** The keys of what an answer says; none where it does not. */
   const keysOf = (role: keyof typeof directKeys, told: Told | null): readonly string[] => {
-    if (told === null) return [];
-    if (mode === 'hosted') return told.key === null ? [] : [told.key];
     // On the last page the header still has the addresses of pages before.
-    if (told.place.header === 'Link') return [];
+    if (told === null || (isDirect && told.place.header === 'Link')) return [];
+    if (!isDirect) return told.key === null ? [] : [told.key];
     metadata[directKeys[role]] = placeOf(told);
     return [directKeys[role]];
   };
-  const notes = [`paging: ${paging.evidence}`];
+  const keys = stated({
+    // Direct tokens have their flag in the paging of the service.
+    flagKeys: 'more' in paging && !(isDirect && paging.kind === 'token') ? keysOf('more', paging.more) : [],
+    totalKeys: keysOf('total', paging.total),
+  });
   const written = (
-    pagination: JsonObject,
-    type: string | null,
-    more: Partial<WrittenPaging> = {},
-  ): WrittenPaging => {
-    const totalKeys = keysOf('total', paging.total);
-    const own =
-      type === null || !('param' in paging) || paging.param === null ? {} : { [paging.param.name]: { type } };
-    return {
-      notes: [...notes, ...sized.notes],
-      params: { ...own, ...sized.params },
-      ...more,
-      metadata,
-      pagination: { ...pagination, ...stated({ totalKeys }) },
-    };
-  };
+    { kind, ...pagination }: JsonObject,
+    params: WrittenPaging['params'],
+    direct?: JsonObject,
+    notes: readonly string[] = [],
+  ): WrittenPaging => ({
+    pagination: { kind: kind ?? '', ...pagination, ...parts, ...keys },
+    params: { ...params, ...sizeParams },
+    metadata,
+    paging: isDirect ? direct : undefined,
+    notes: [`paging: ${paging.evidence}`, ...sizeNotes, ...notes],
+  });
   switch (paging.kind) {
     case 'single':
-      return written({ kind: 'single', ...stated({ flagKeys: keysOf('more', paging.more) }) }, null, {
-        params: {},
-        notes,
-      });
-    case 'offset':
-      return written({ kind: 'offset', offsetParam: paging.param.name, ...sized.parts }, 'integer');
+      return written({ kind: 'single' }, {});
+    case 'offset': {
+      const { name } = paging.param;
+      return written({ kind: 'offset', offsetParam: name }, { [name]: { type: 'integer' } });
+    }
     case 'page': {
-      const size = paging.size === null ? { maxSize: 100 } : sized.parts;
-      const flagKeys = keysOf('more', paging.more);
-      const { first } = paging;
+      const { param, first, isFirstGuessed, size } = paging;
+      const pagination = {
+        kind: 'page',
+        pageParam: param.name,
+        first,
+        ...(size === null && { maxSize: 100 }),
+      };
+      return written(pagination, { [param.name]: { type: 'integer' } }, undefined, [
+        ...(isFirstGuessed ? [`first: ${first} # guessed`] : []),
+        ...(size === null ? ['maxSize: 100 # guessed; no parameter for the size of a page'] : []),
+      ]);
+    }
+    case 'lastRecord': {
+      const { name } = paging.param;
+      return written({ kind: 'lastRecord', tokenParam: name, field: 'id' }, { [name]: { type: 'string' } });
+    }
+    case 'token': {
+      const { param, token, more } = paging;
+      const tokenKeys = isDirect ? [directKeys.token] : keysOf('token', token);
+      const flagKeys = isDirect && more !== null ? [directKeys.more] : [];
       return written(
-        { kind: 'page', pageParam: paging.param.name, first, ...size, ...stated({ flagKeys }) },
-        'integer',
+        { kind: 'pageToken', tokenParam: param.name, tokenKeys, ...stated({ flagKeys }) },
+        { [param.name]: { type: 'string' } },
         {
-          notes: [
-            ...notes,
-            ...sized.notes,
-            ...(paging.isFirstGuessed ? [`first: ${first} # guessed`] : []),
-            ...(paging.size === null ? ['maxSize: 100 # guessed; no parameter for the size of a page'] : []),
-          ],
+          kind: 'cursor',
+          token: placeOf(token),
+          ...stated({ more: more === null ? undefined : placeOf(more) }),
         },
       );
     }
-    case 'lastRecord': {
-      const flags = stated({ flagKeys: keysOf('more', paging.more) });
-      return written(
-        { kind: 'lastRecord', tokenParam: paging.param.name, field: 'id', ...flags, ...sized.parts },
-        'string',
-      );
-    }
-    case 'token': {
-      const pagination = { kind: 'pageToken', tokenParam: paging.param.name, ...sized.parts };
-      if (mode === 'hosted') {
-        const flagKeys = keysOf('more', paging.more);
-        return written(
-          { ...pagination, tokenKeys: keysOf('token', paging.token), ...stated({ flagKeys }) },
-          'string',
-        );
-      }
-      const flagKeys = paging.more === null ? [] : [directKeys.more];
-      const more = paging.more === null ? undefined : placeOf(paging.more);
-      return written({ ...pagination, tokenKeys: [directKeys.token], ...stated({ flagKeys }) }, 'string', {
-        paging: { kind: 'cursor', token: placeOf(paging.token), ...stated({ more }) },
-      });
-    }
     case 'address': {
       // Hosted: the token is a parameter of the address. Direct: the parameters of the address are sent.
-      const name = paging.param?.name ?? freeName(list, ['next_page', 'next_page_of_listing']);
-      const sent = paging.param?.sent ?? name;
-      const { key, place } = paging.address;
-      const tokenKeys = mode === 'hosted' ? [{ key: key ?? '', param: sent }] : [directKeys.token];
+      const { param, address } = paging;
+      const name = param?.name ?? freeName(list, ['next_page', 'next_page_of_listing']);
+      const sent = param?.sent ?? name;
+      const tokenKeys = isDirect ? [directKeys.token] : [{ key: address.key ?? '', param: sent }];
       // Which of its parameters is the token, the file does not say.
-      const keep = paging.param === null ? 'any' : [sent];
-      const direct =
-        place.path === undefined ? { kind: 'linkHeader', keep } : { kind: 'nextUrl', path: place.path, keep };
-      return written({ kind: 'pageToken', tokenParam: name, ...sized.parts, tokenKeys }, null, {
-        params: { [name]: { type: 'string' }, ...sized.params },
-        paging: mode === 'hosted' ? undefined : direct,
-      });
+      const keep = param === null ? 'any' : [sent];
+      const { path } = address.place;
+      const direct = path === undefined ? { kind: 'linkHeader', keep } : { kind: 'nextUrl', path, keep };
+      return written(
+        { kind: 'pageToken', tokenParam: name, tokenKeys },
+        { [name]: { type: 'string' } },
+        direct,
+      );
     }
   }
 }
 
 /** A token needs no size: where nothing says how large a page may be, the service decides. */
 function sizeParts({ kind, size }: Paging) {
-  if (size === null || (size.evidence === 'guessed' && kind !== 'page' && kind !== 'offset')) {
-    return { params: {}, parts: {}, notes: [] };
-  }
+  const isOpen = size?.evidence === 'guessed' && kind !== 'page' && kind !== 'offset';
+  if (size === null || isOpen || kind === 'single') return { params: {}, parts: {}, notes: [] };
   const { param, max, evidence } = size;
-  const isProven = evidence === 'maximum';
+  const from = evidence === 'guessed' ? '100' : evidence;
   return {
     params: { [param.name]: { type: 'integer', min: 1, max } },
     parts: { sizeParam: param.name, maxSize: max },
-    notes: [
-      `maxSize: ${evidence === 'guessed' ? '100' : evidence} of ${param.name}${isProven ? '' : ' # guessed'}`,
-    ],
+    notes: [`maxSize: ${from} of ${param.name}${evidence === 'maximum' ? '' : ' # guessed'}`],
   };
 }
 
@@ -506,4 +495,64 @@ function writeRequest(
 /** Parameters that the paging of the definition sends in another form. */
 function sentByPaging({ paging }: EntityPlan): ReadonlySet<string> {
   return new Set(paging.kind === 'address' && paging.param !== null ? [paging.param.name] : []);
+}
+
+// --- The text of the file
+
+/** A comment above a place of the file. */
+interface Comment {
+  readonly at: YamlPath;
+  readonly text: string;
+}
+
+/** The data as YAML without aliases: short lists and maps on one line, `head` as comments at the top. */
+function writeYaml(data: JsonObject, comments: readonly Comment[], head: readonly string[]): string {
+  const document = new Document(data, { aliasDuplicateObjects: false });
+  document.commentBefore = head.map((line) => ` ${line}`).join('\n');
+  flow(document.contents);
+  for (const { at, text } of comments) comment(document, at, text);
+  return document.toString({ lineWidth: 110, flowCollectionPadding: true });
+}
+
+const longestFlow = 90;
+
+/** Collections of scalars stand on one line, if they fit there. */
+function flow(node: unknown): number {
+  if (isPair(node)) return flow(node.key) + flow(node.value) + 4;
+  if (isScalar(node)) {
+    // A text of several lines is written as one.
+    return typeof node.value === 'string' && /\n/.test(node.value) ? 1_000 : String(node.value).length;
+  }
+  if (!isCollection(node)) return 4;
+  const width = node.items.reduce<number>((sum, item) => sum + flow(item), 2);
+  const isShallow = node.items.every((item) => {
+    const value: unknown = isPair(item) ? item.value : item;
+    return !isCollection(value) || value.flow === true;
+  });
+  if (isShallow && (isSeq(node) || width <= longestFlow) && node.items.length <= 12) node.flow = true;
+  return node.flow === true ? width : 1_000;
+}
+
+function comment(document: Document, at: YamlPath, text: string): void {
+  let node: unknown = document.contents;
+  let pair: Pair | null = null;
+  for (const step of at) {
+    if (isMap(node)) {
+      const found: Pair | undefined = node.items.find(({ key }) => isScalar(key) && key.value === step);
+      if (found === undefined) break;
+      // Within one line there is no room for a comment: it goes above the line.
+      if (node.flow === true) break;
+      pair = found;
+      node = found.value;
+    } else if (isSeq(node)) {
+      if (node.flow === true) break;
+      node = node.items[Number(step)];
+    } else break;
+  }
+  const key = pair?.key;
+  if (isScalar(key)) key.commentBefore = added(key, text);
+}
+
+function added({ commentBefore }: Node, text: string): string {
+  return commentBefore === null || commentBefore === undefined ? ` ${text}` : `${commentBefore}\n ${text}`;
 }

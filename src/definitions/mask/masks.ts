@@ -3,7 +3,7 @@ import { writeJson } from '../../core/json-text.ts';
 import { isJsonArray, isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { RecordMask, EntityTable, FieldType } from '../../core/records.ts';
-import { deepFreeze } from '../deep-freeze.ts';
+import { frozen } from '../frozen.ts';
 import type { Definition, Entity } from '../definition.ts';
 
 /** What becomes of a value. `as`: how it is brought into one form before it is hashed. */
@@ -249,7 +249,7 @@ export function maskedDefinition(definition: Definition, masks: Masks): Definiti
   );
   const readings = [...masks].map(([name, { mask }]) => [name, mask.fingerprint]);
   const contentHash = hash('sha256', writeJson([definition.contentHash, readings]), 'hex');
-  const masked = deepFreeze({ ...definition, entities, contentHash });
+  const masked = frozen({ ...definition, entities, contentHash });
   made.set(masks, new Map([...(made.get(masks) ?? []), [definition, masked]]));
   return masked;
 }

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { Frozen } from '../deep-freeze.ts';
+import type { Frozen } from '../frozen.ts';
 import { linearPattern } from '../linear-pattern.ts';
 import { expectedKind, strictObject, textAs } from '../schema-problems.ts';
 import { answerPath, header, headerName, queryName, templateUrl } from './sent-texts.ts';

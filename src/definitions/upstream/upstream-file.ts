@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { EntityName } from '../../core/names.ts';
-import type { Frozen } from '../deep-freeze.ts';
+import type { Frozen } from '../frozen.ts';
 import { endOfPages } from '../pagination-file.ts';
 import { expectedKind, jsonValue, strictObject, textAs } from '../schema-problems.ts';
 import { authentication, credentialValue, hostVariable } from './authentication.ts';

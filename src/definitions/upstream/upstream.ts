@@ -1,5 +1,5 @@
 import type { EntityName } from '../../core/names.ts';
-import { type Frozen, mapOf } from '../deep-freeze.ts';
+import { type Frozen, mapOf } from '../frozen.ts';
 import type { EntityFile } from '../definition-file.ts';
 import type { CredentialValue } from './authentication.ts';
 import { recordsPlace } from './records-file.ts';

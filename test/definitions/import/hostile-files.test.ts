@@ -108,7 +108,6 @@ describe('a hostile part of a file', () => {
     'https://user:secret@api.corner-shop.example',
     'https://api.corner-shop.example/v1?x=',
     'file:///etc/passwd',
-    'https://api.corner-shop.example/{x}',
     'javascript:alert(1)',
     'http://169.254.169.254/latest/meta-data',
     'http://10.0.0.1',

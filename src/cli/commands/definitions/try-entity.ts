@@ -1,15 +1,24 @@
 import { resolve } from 'node:path';
 import type { App } from '../../../app/app.ts';
 import { fieldValue } from '../../../app/stored-fields.ts';
-import { hasCode, SyncError } from '../../../core/errors.ts';
+import { hasCode, SyncError, type ErrorCode } from '../../../core/errors.ts';
 import { readJson } from '../../../core/json-text.ts';
+import { isJsonObject, type JsonValue } from '../../../core/json.ts';
 import { isConnectorId, isConnectorName } from '../../../core/names.ts';
-import type { Params, EntityTable, PreparedRecord } from '../../../core/records.ts';
+import type {
+  ColumnValue,
+  EntityTable,
+  FieldDrift,
+  FieldType,
+  Params,
+  PreparedRecord,
+} from '../../../core/records.ts';
 import { Secret } from '../../../core/secret.ts';
 import { usage } from '../../../core/usage-error.ts';
 import { servedDefinition, type Entity, type Definition } from '../../../definitions/definition.ts';
 import { maskedDefinition, type Masks } from '../../../definitions/mask/masks.ts';
 import { checkParams, convertParams, missingParams } from '../../../definitions/params.ts';
+import { wholeJson } from '../../../engine/prepare/canonical-json.ts';
 import { fillingParent, tryListing, type TriedCall, type TriedStep } from '../../../engine/try-listing.ts';
 import type { SeenExchange } from '../../../http/exchange.ts';
 import { connectorNamed } from '../../../settings/choices.ts';
@@ -21,16 +30,26 @@ import type {
   LocalSettings,
   SettingsWith,
 } from '../../../settings/settings.ts';
+import { count, counted, duration, printable, printableWithin, sizeText } from '../../../telemetry/format.ts';
+import { doubtText } from '../../../wording/run-report-table.ts';
 import { command, hostOf, wholeNumber, type CommandContext } from '../../command.ts';
 import { shellWord } from '../../environment.ts';
 import { configuredWorkspaces } from '../../find-in-workspaces.ts';
 import { registerSecrets } from '../../load-config.ts';
 import { exitCodeOfError, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { openPatientApp } from '../../output/show-run.ts';
+import {
+  cutToWidth,
+  fact,
+  fits,
+  indentedTable,
+  leftColumns,
+  marks,
+  textTable,
+} from '../../output/text-table.ts';
 import { withoutTokens, parseParam } from '../read-commands.ts';
 import { declarationOf } from '../schema.ts';
 import { definitionFrom, settingsIfAny } from './known-definitions.ts';
-import { stepText, openCallText, type CommandFor, type SeenCall } from './try-text.ts';
 import { entityNamed } from './show-definition.ts';
 
 const mostCalls = 1_000;
@@ -68,59 +87,71 @@ Examples:
       ...(flags.connector === undefined ? [] : [`--connector ${shellWord(flags.connector)}`]),
       ...flags.allowUpstreamHost.map((host) => `--allow-upstream-host ${shellWord(host)}`),
     ];
-    const command: CommandFor = (name, params) =>
+    const commandFor: CommandFor = (name, params) =>
       [`${context.program} definitions try`, shellWord(nameOrFile), name, ...params, ...kept].join(' ');
-    const params = readParams(entity, flags.param, command);
+    const params = readParams(entity, flags.param, commandFor);
     const allowHosts = flags.allowUpstreamHost.map((host) => hostOf('--allow-upstream-host', host));
-    const asked = { connector: flags.connector ?? null, allowHosts };
-    const chosen = chooseConnector(context, settings, definition, asked);
+    const chosen = chooseConnector(context, settings, definition, flags.connector, allowHosts);
     await using app = await openPatientApp(context, chosen.settings, 'definitions try', true);
     const { connector } = chosen;
     // An API does not have all actions of the service itself.
     const read = entityNamed(connector.definition, entity.name);
-    const variables = flags.connector === undefined;
-    return await runTrial(context, app, {
-      connector,
-      entity: read,
-      params,
-      maxCalls,
-      rows,
-      command,
-      variables,
-    });
+    const isOfEnvironment = flags.connector === undefined;
+    const trial = { connector, entity: read, params, maxCalls, rows, commandFor, isOfEnvironment };
+    return await runTrial(context, app, trial);
   },
 });
+
+/** The command that tries another entity in the same way; `params` are flags. */
+type CommandFor = (entity: string, params: readonly string[]) => string;
+
+/** With the requests that it took. */
+type SeenCall = TriedCall & { readonly exchanges: readonly SeenExchange[] };
 
 interface Trial {
   readonly connector: ReadConnector;
   readonly entity: Entity;
   readonly params: Params;
   readonly maxCalls: number;
+  /** Records shown of each page. */
   readonly rows: number;
-  readonly command: CommandFor;
+  readonly commandFor: CommandFor;
   /** Direct credentials are from the environment. */
-  readonly variables: boolean;
+  readonly isOfEnvironment: boolean;
 }
 
 async function runTrial(context: CommandContext, app: App, trial: Trial): Promise<ExitCode> {
   const { terminal, clock, signal } = context;
-  const { entity, connector, maxCalls } = trial;
-  const { definition } = connector;
+  const { entity, connector, maxCalls, rows } = trial;
+  const { definition, address } = connector;
   const exchanges: SeenExchange[] = [];
   const calls: SeenCall[] = [];
-  const isDirect = connector.address.kind === 'direct';
-  const text = openCallText({ ...trial, definition, isDirect }, terminal.columns());
-  terminal.print(text.heading());
+  const isDirect = address.kind === 'direct';
+  const width = terminal.columns() ?? usualColumns;
+  const requestsText = (): readonly string[] =>
+    exchanges.splice(0).flatMap((seen) => exchangeText(seen, width));
+  terminal.print(
+    `${definition.name}/${entity.name}, at most ${counted(maxCalls, 'call')}; nothing is stored`,
+  );
   const onExchange = (seen: SeenExchange): void => void exchanges.push(seen);
   const opened = app.openSource(connector, signal, { maxCalls, onExchange, isTrial: true });
   await using source = await opened.catch((error: unknown) => {
-    throw withOtherWays(error, definition);
+    if (definition.upstream === null) throw error;
+    throw withAdvice(error, 'CONNECTOR_UNKNOWN', `.\nOr ask the service itself. ${waysText(definition)}`);
   });
   const { connectorId } = await source.origin(signal).catch((error: unknown) => {
-    terminal.print(...text.connecting(exchanges));
-    throw withVariables(error, trial);
+    terminal.print(...requestsText());
+    if (address.kind !== 'direct' || !trial.isOfEnvironment) throw error;
+    const names = [...address.credentials.keys()].map(variable).join(', ');
+    throw withAdvice(error, 'AUTH_FAILED', `; here they are from the environment: ${names}`);
   });
-  terminal.print(...text.connecting(exchanges.splice(0)), text.connected(connectorId));
+  const account = printableWithin(connectorId, width - 20);
+  const connected =
+    isDirect && connectorId === 'unnamed'
+      ? 'the service answers; the definition does not tell its accounts apart'
+      : `${isDirect ? 'account' : 'connector'} ${account} answers`;
+  terminal.print(...requestsText(), `${marks.ok} ${connected}`);
+  const known = new Set<string>();
   await tryListing({
     ...trial,
     definition,
@@ -134,10 +165,10 @@ async function runTrial(context: CommandContext, app: App, trial: Trial): Promis
       if (entity.mask !== null && token !== null) context.scrubber.register(new Secret(token));
       const seen = withoutTokens(entity, { ...call, exchanges: exchanges.splice(0) });
       calls.push(seen);
-      terminal.print(...text.call(seen));
+      terminal.print(...callText(seen, calls.length, { entity, rows, width, known }));
     },
   });
-  terminal.print(...text.ending());
+  terminal.print('', ...endingText(calls.at(-1)?.next ?? null, trial, width), ...childCommands(calls, trial));
   terminal.printJson({
     definition: definition.name,
     entity: entity.name,
@@ -148,17 +179,11 @@ async function runTrial(context: CommandContext, app: App, trial: Trial): Promis
   return exitCodeOf(calls);
 }
 
-/** Refused credentials of the environment: the variables that they are from. */
-function withVariables(error: unknown, { connector: { address }, variables }: Trial): unknown {
-  if (!hasCode(error, 'AUTH_FAILED') || address.kind !== 'direct' || !variables) return error;
-  const names = [...address.credentials.keys()].map(variable).join(', ');
-  const { message, code, recovery, context } = error;
-  return new SyncError(`${message}; here they are from the environment: ${names}`, {
-    code,
-    recovery,
-    context,
-    cause: error,
-  });
+/** An error with this code, and what a person can do about it here; any other one as it is. */
+function withAdvice(error: unknown, code: ErrorCode, advice: string): unknown {
+  if (!hasCode(error, code)) return error;
+  const { message, recovery, context } = error;
+  return new SyncError(`${message}${advice}`, { code, recovery, context, cause: error });
 }
 
 function exitCodeOf(calls: readonly TriedCall[]): ExitCode {
@@ -170,7 +195,7 @@ function exitCodeOf(calls: readonly TriedCall[]): ExitCode {
 }
 
 /** Throws USAGE for what a person cannot give, and for what must be given. */
-function readParams(entity: Entity, texts: readonly string[], command: CommandFor): Params {
+function readParams(entity: Entity, texts: readonly string[], commandFor: CommandFor): Params {
   const list = entity.actions.get('list') ?? { params: new Map() };
   const given = Object.fromEntries(texts.map(parseParam));
   const taken = walkParams(entity);
@@ -184,7 +209,7 @@ function readParams(entity: Entity, texts: readonly string[], command: CommandFo
   if (problems.length > 0) throw usage(`--param: ${problems.join('; ')}`);
   const params = convertParams(list, given);
   if (entity.parents.length > 0 && fillingParent(entity, params) === null) {
-    throw usage(missingText(entity, params, command));
+    throw usage(missingText(entity, params, commandFor));
   }
   const missing = missingParams(list, { ...Object.fromEntries(taken), ...params });
   if (missing.length > 0) {
@@ -194,19 +219,18 @@ function readParams(entity: Entity, texts: readonly string[], command: CommandFo
 }
 
 /** Which parameters parents fill, and how to get values of them. */
-function missingText({ name, parents }: Entity, given: Params, command: CommandFor): string {
+function missingText({ name, parents }: Entity, given: Params, commandFor: CommandFor): string {
   const ways = parents.map(({ entity, params }) => {
     const lacking = [...params].filter(([param]) => !Object.hasOwn(given, param));
     const filled = lacking.map(([param, field]) => `${param} (the ${field} of a record of ${entity})`);
     const flags = lacking.map(([param, field]) => `--param ${param}=<${field}>`);
-    return `${filled.join(' and ')}. Try ${entity} first: "${command(entity, [])}"; it shows values. Then add ${flags.join(' ')}.`;
+    return `${filled.join(' and ')}. Try ${entity} first: "${commandFor(entity, [])}"; it shows values. Then add ${flags.join(' ')}.`;
   });
   return `${name} has a listing for each record of its parent, and needs ${ways.join(' Or ')}`;
 }
 
 /** A call for machines; its records whole. */
 function callDocument(entity: Entity, { request, page, commit, problems, error, exchanges, next }: SeenCall) {
-  const tables = [entity.table, ...(entity.explodedTable === null ? [] : [entity.explodedTable])];
   return {
     params: request.params,
     exchanges,
@@ -214,7 +238,7 @@ function callDocument(entity: Entity, { request, page, commit, problems, error, 
     total: page?.total ?? null,
     bytes: page?.bytes ?? null,
     records: commit?.fetched ?? null,
-    rows: tables.map((table, index) => ({
+    rows: tablesOf(entity).map((table, index) => ({
       entity: table.entity,
       rows: (commit?.rows[index]?.records ?? []).map((record) => rowDocument(table, record)),
     })),
@@ -256,13 +280,6 @@ function nextDocument(next: TriedStep) {
 const credentialPrefix = 'CONNECTOR_SYNC_CREDENTIAL_';
 const defaultWorkspace = 'default';
 
-interface Asked {
-  /** Null: none was named. */
-  readonly connector: string | null;
-  /** Beside those of the config. */
-  readonly allowHosts: readonly string[];
-}
-
 interface Chosen {
   readonly connector: ReadConnector;
   readonly settings: SettingsWith<'access'>;
@@ -276,21 +293,25 @@ function chooseConnector(
   context: CommandContext,
   config: LocalSettings | null,
   definition: Definition,
-  { connector: name, allowHosts }: Asked,
+  name: string | undefined,
+  allowHosts: readonly string[],
 ): Chosen {
   const own = config ?? environmentSettings(context);
   const settings = { ...own, allowUpstreamHosts: [...own.allowUpstreamHosts, ...allowHosts] };
-  const chosen = (
-    address: ConnectorSettings['address'],
-    { masks, storedIn }: Pick<ConnectorSettings, 'masks' | 'storedIn'> | typeof untold = untold,
-  ): Chosen => ({
-    connector: {
-      ...triedConnector(definition, address, masks ?? masksOfType(settings, definition)),
-      storedIn,
-    },
-    settings: { ...settings, access: address.kind === 'direct' ? null : withParts(settings, 'api').api },
-  });
-  if (name !== null) {
+  const chosen = (address: ConnectorSettings['address'], entry?: ConnectorSettings): Chosen => {
+    const isDirect = address.kind === 'direct';
+    const masks = entry?.masks ?? masksOfType(settings, definition);
+    const read = maskedDefinition(isDirect ? definition : servedDefinition(definition), masks);
+    // With the rates of its definition: no config has such a connector.
+    const { name: type, rateLimit } = definition;
+    if (!isConnectorName(type)) throw new TypeError(`expected the name of a checked definition, got ${type}`);
+    const storedIn = entry?.storedIn ?? null;
+    return {
+      connector: { name: type, definition: read, address, ...rateLimit, isRateSet: false, storedIn },
+      settings: { ...settings, access: isDirect ? null : withParts(settings, 'api').api },
+    };
+  };
+  if (name !== undefined) {
     const entry = isConnectorName(name) ? settings.connectors.get(name) : undefined;
     if (entry !== undefined) return chosen(addressOf(entry, definition, settings), entry);
     if (settings.parts.api === null || !isConnectorId(name)) connectorNamed(settings, name);
@@ -305,9 +326,6 @@ function chooseConnector(
   const workspace = scopedToWorkspace ?? configuredWorkspaces(settings)[0] ?? defaultWorkspace;
   return chosen({ kind: 'workspace', workspace });
 }
-
-/** Credentials that no connector of the config has. */
-const untold = { masks: null, storedIn: null } as const;
 
 /** Of the config's connectors of this type. Throws USAGE where they mask an entity in several ways. */
 function masksOfType({ connectors }: LocalSettings, { id, name }: Definition): Masks {
@@ -357,26 +375,6 @@ function addressOf(
   return tried.kind === 'direct' ? { ...tried, signIn: address.signIn } : tried;
 }
 
-/** A connector that no config has, at this address, with the rates of its definition. */
-function triedConnector(
-  definition: Definition,
-  address: ConnectorSettings['address'],
-  masks: Masks,
-): Omit<ReadConnector, 'storedIn'> {
-  const { name, rateLimit } = definition;
-  if (!isConnectorName(name)) throw new TypeError(`expected the name of a checked definition, got ${name}`);
-  return {
-    name,
-    definition: maskedDefinition(
-      address.kind === 'direct' ? definition : servedDefinition(definition),
-      masks,
-    ),
-    address,
-    ...rateLimit,
-    isRateSet: false,
-  };
-}
-
 /**
  * The service itself, with these credentials. Throws USAGE with everything that is wrong with them; `placeOf` names
  * the place of a field, or (null) of all of them.
@@ -418,30 +416,292 @@ function variable(field: string): string {
   return `${credentialPrefix}${field.toUpperCase()}`;
 }
 
-function howToText({ name, upstream, credentials }: Definition): string {
+function howToText(definition: Definition): string {
+  const { name, upstream } = definition;
   const api =
     'name an API in the config, or by CONNECTOR_API_BASE_URL, CONNECTOR_API_CLIENT_ID and CONNECTOR_API_CLIENT_SECRET';
   if (upstream === null) {
     return `${name} has no upstream, so only an API can read it, and there is none: ${api}.`;
   }
   return [
-    `${name} needs credentials. ${waysText(credentials)}`,
+    `${name} needs credentials. ${waysText(definition)}`,
     `Or name a connector of the config with --connector. Or ${api}.`,
   ].join('\n');
 }
 
-/** The API has no connector to try the definition with: what else there is. Gives any other error as it is. */
-function withOtherWays(error: unknown, { upstream, credentials }: Definition): unknown {
-  if (!hasCode(error, 'CONNECTOR_UNKNOWN') || upstream === null) return error;
-  const { message, code, recovery, context } = error;
-  const other = `${message}.\nOr ask the service itself. ${waysText(credentials)}`;
-  return new SyncError(other, { code, recovery, context, cause: error });
-}
-
-function waysText(credentials: Definition['credentials']): string {
+function waysText({ credentials }: Definition): string {
   const ways = credentials.map(({ title, fields }) => {
     const needed = [...fields].filter(([, { isRequired }]) => isRequired).map(([field]) => variable(field));
     return `  ${needed.join(' and ')} (${title})`;
   });
   return ['Set these variables of the environment:', ways.join(', or\n')].join('\n');
+}
+
+// --- What a person sees, call by call
+
+/** Used where the width of the screen is not known. */
+const usualColumns = 80;
+const longestText = 400;
+const mostNamed = 20;
+const mostRefused = 5;
+const widestCell = 24;
+/** Of a key: it is what other commands ask for. */
+const widestKey = 36;
+
+interface Shown extends Pick<Trial, 'entity' | 'rows'> {
+  readonly width: number;
+  /** Fields that earlier calls have named as not declared. */
+  readonly known: Set<string>;
+}
+
+function callText(call: SeenCall, number: number, shown: Shown): readonly string[] {
+  const { entity, width } = shown;
+  const { request, page, commit, problems, error, exchanges, next } = call;
+  // A call that failed for good has said it all.
+  const isOver = error !== null && commit === null && next.kind !== 'call';
+  return [
+    '',
+    ...requestText(`call ${number}`, entity, request.params, width),
+    ...exchanges.flatMap((seen) => exchangeText(seen, width)),
+    ...(page === null ? [] : metadataText(page.metadata ?? null, width)),
+    ...(error === null ? [] : fact('failed', printable(error.message), width)),
+    ...(commit === null ? [] : commitText(call, commit, shown)),
+    ...problems.flatMap((problem) => fact('problem', printable(problem), width)),
+    ...(isOver ? [] : fact('paging', [stepText(next), ...factsOf(entity, call)].join('; '), width)),
+  ];
+}
+
+/** `list tickets cursor=abc limit=50`, each value cut. */
+function requestText(label: string, { name }: Entity, params: Params, width: number): readonly string[] {
+  const given = Object.entries(params).map(([param, value]) => `${param}=${valueText(value)}`);
+  return fact(label, ['list', name, ...given].join(' '), width).map((line) => line.slice(2));
+}
+
+function exchangeText({ method, url, body, status, ms, wireBytes, keys }: SeenExchange, width: number) {
+  const has = keys === null ? '' : `; has ${named(keys.map((name) => printableWithin(name, 40)))}`;
+  const answer =
+    status === null
+      ? `none after ${duration(ms)}`
+      : `${status}, ${sizeText(wireBytes)}, ${duration(ms)}${has}`;
+  return [
+    ...fact(method, printableWithin(url, longestText), width),
+    // Blanks to break lines at.
+    ...(body === null ? [] : fact('', printableWithin(body, longestText).replaceAll(',"', ', "'), width)),
+    ...fact('answer', answer, width),
+  ];
+}
+
+function named(texts: readonly string[]): string {
+  const more = texts.length > mostNamed ? ` and ${texts.length - mostNamed} more` : '';
+  return `${texts.slice(0, mostNamed).join(', ')}${more}`;
+}
+
+function metadataText(metadata: JsonValue, width: number): readonly string[] {
+  const members = isJsonObject(metadata) ? Object.entries(metadata) : [];
+  const texts = members.map(([name, value]) => `${printableWithin(name, 40)} ${valueText(value)}`);
+  return texts.length === 0 ? [] : fact('metadata', named(texts), width);
+}
+
+type Commit = NonNullable<SeenCall['commit']>;
+
+function commitText({ page }: SeenCall, commit: Commit, shown: Shown): readonly string[] {
+  const { filtered, foreign, refused, fetched, children } = commit;
+  const { entity, width } = shown;
+  const partial = commit.rows[0]?.records.filter((record) => record.partial !== undefined).length ?? 0;
+  const total = page?.total === undefined ? '' : ` of a total of ${page.total}`;
+  const parts = [
+    `${counted(fetched, 'record')}${total}`,
+    ...(filtered === 0 ? [] : [`${filtered} of another kind, left out`]),
+    ...(foreign === 0 ? [] : [`${foreign} of another listing, left out`]),
+    ...(partial === 0 ? [] : [`${partial} of which only a part came`]),
+    ...(refused.length === 0 ? [] : [`${refused.length} that cannot be stored (quarantine)`]),
+  ];
+  const names = children.map((child) => child.entity);
+  const below = [...new Set(names)].map(
+    (name) => `${counted(names.filter((one) => one === name).length, 'listing')} of ${name}`,
+  );
+  return [
+    ...fact('records', parts.join(', '), width),
+    ...tablesOf(entity).flatMap((table, index) => {
+      const records = commit.rows[index]?.records ?? [];
+      const head =
+        index === 0 ? [] : fact('rows', `${counted(records.length, 'row')} of ${table.entity}`, width);
+      return [...head, ...rowsText(table, records, shown)];
+    }),
+    ...refused
+      .slice(0, mostRefused)
+      .flatMap(({ reason, detail }) => fact('refused', `${reason}: ${printableWithin(detail, 200)}`, width)),
+    ...driftText(commit.drift, shown),
+    // What a sync would read because of these records.
+    ...(below.length === 0 ? [] : fact('leads to', below.join(', '), width)),
+  ];
+}
+
+function tablesOf({ table, explodedTable }: Entity): readonly EntityTable[] {
+  return explodedTable === null ? [table] : [table, explodedTable];
+}
+
+/** Fields that no earlier call has named, each with the line that declares it. */
+function driftText(drift: readonly FieldDrift[], { entity, width, known }: Shown): readonly string[] {
+  const found = drift.filter((note) => {
+    const text = JSON.stringify([note.entity, note.field, note.kind, note.type]);
+    return !known.has(text) && known.add(text);
+  });
+  if (found.length === 0) return [];
+  const rows = found
+    .slice(0, mostNamed)
+    .map((note) => [
+      printableWithin(note.field, 30),
+      note.type,
+      note.kind === 'misfit' ? `does not fit ${entity.fields.get(note.field) ?? 'its field'}` : 'undeclared',
+      declarationOf({ ...note, types: [note.type] }) ?? '',
+    ]);
+  return [
+    ...fact('fields', 'not as declared; they are kept in _extra', width),
+    ...indentedTable(leftColumns('field', 'came as', 'is', 'to declare it'), rows, width),
+    ...(found.length > mostNamed ? fact('', `and ${found.length - mostNamed} more`, width) : []),
+  ];
+}
+
+/**
+ * Records as the rows that they would be: keys first, then as many columns as there is room for, JSON last, each cell
+ * cut. The other columns are named below.
+ */
+function rowsText(
+  { columns, key }: EntityTable,
+  records: readonly PreparedRecord[],
+  { rows, width }: Shown,
+): readonly string[] {
+  const shown = records.slice(0, rows);
+  if (shown.length === 0) return [];
+  const isKey = (name: string): boolean => key.includes(name);
+  const all = columns.map(({ name, type }, index) => ({
+    name,
+    rank: isKey(name) ? 0 : ['object', 'array', 'any'].includes(type) ? 2 : 1,
+    cells: shown.map(({ values }) =>
+      cutToWidth(cellText(type, values[index] ?? null), isKey(name) ? widestKey : widestCell),
+    ),
+  }));
+  const isEmpty = ({ cells }: (typeof all)[number]): boolean => cells.every((cell) => cell === '');
+  const filled = all.filter((column) => !isEmpty(column)).toSorted((one, other) => one.rank - other.rank);
+  const table = (some: typeof all) =>
+    [
+      leftColumns(...some.map(({ name }) => name)),
+      shown.map((_, row) => some.map(({ cells }) => cells[row] ?? '')),
+    ] as const;
+  let fitting = filled;
+  while (fitting.at(-1)?.rank !== 0 && !fits(textTable(...table(fitting)), width - 2)) {
+    fitting = fitting.slice(0, -1);
+  }
+  const below = (label: string, names: readonly string[]): readonly string[] =>
+    names.length === 0 ? [] : fact(label, names.join(', '), width);
+  const more = records.length - shown.length;
+  return [
+    ...indentedTable(...table(fitting), width),
+    ...(more === 0 ? [] : fact('', `and ${counted(more, 'more record')}`, width)),
+    ...below(
+      'besides',
+      filled.slice(fitting.length).map(({ name }) => name),
+    ),
+    ...below(
+      'empty',
+      all.filter(isEmpty).map(({ name }) => name),
+    ),
+  ];
+}
+
+/** More of a value is not read to make a cell. */
+const longestCell = 200;
+
+function cellText(type: FieldType, value: ColumnValue): string {
+  if (value === null) return '';
+  if (type === 'boolean') return value === 0 ? 'false' : 'true';
+  return printable(String(value).slice(0, longestCell));
+}
+
+/** What comes after a call, as the sync's own code decided. */
+function stepText(next: TriedStep): string {
+  switch (next.kind) {
+    case 'call':
+      return next.restartedBecause === null
+        ? 'the listing continues'
+        : `the listing begins again: ${next.restartedBecause}`;
+    case 'end': {
+      const { proof, lastPage, doubt } = next.seal;
+      if (doubt !== undefined) return `the end, part missing: ${doubtText(doubt)}`;
+      const why = { single: 'the first page has everything', token: 'the answer says so' };
+      const short =
+        lastPage === undefined ? '' : `, because ${count(lastPage.records)} of ${count(lastPage.size)} came`;
+      const isKnown = proof.kind === 'single' || proof.isOrdered || proof.isCounted === true;
+      const order = isKnown ? '' : ', unconfirmed: in an order that is not known';
+      return `the end: ${proof.kind === 'single' || proof.kind === 'token' ? why[proof.kind] : 'nothing follows'}${short}${order}`;
+    }
+    case 'set-aside':
+      return `a sync would leave this listing and read the others: ${next.failure.message}`;
+    case 'stop':
+      return `a sync would stop: ${next.error.message}`;
+  }
+}
+
+/** What the answer says about the next page. */
+function factsOf({ pagination }: Entity, { page, commit, next: step }: SeenCall): readonly string[] {
+  if (page === null || commit === null) {
+    return commit === null && step.kind === 'call'
+      ? ['the call failed, and is made again for fewer records']
+      : [];
+  }
+  const { next, total, isCut } = page;
+  const cut = isCut === true ? ['the service ended the listing early: it is read on from its other end'] : [];
+  const named = total === undefined ? [] : [`the total is ${count(total)}`];
+  if (next === null) {
+    const { maxSize } = pagination.kind === 'single' ? { maxSize: null } : pagination;
+    const came = maxSize === null ? [] : [`${count(commit.fetched)} of up to ${count(maxSize)} records came`];
+    return [...cut, ...came, ...named];
+  }
+  const flag = next.hasMore === null ? [] : [`the flag for more is ${next.hasMore}`];
+  const token = next.token === null ? 'no token' : `the token is ${printableWithin(next.token, 40)}`;
+  return [...cut, ...flag, token, ...named];
+}
+
+function endingText(next: TriedStep | null, { entity, maxCalls }: Trial, width: number): readonly string[] {
+  if (next === null) return ['No call was made.'];
+  switch (next.kind) {
+    case 'call':
+      return [
+        ...requestText('next', entity, next.request.params, width),
+        `${counted(maxCalls, 'call')} made (--max-calls); a sync would continue with the next one.`,
+      ];
+    case 'end':
+      return ['The listing was read to its end.'];
+    case 'set-aside':
+      return [`${marks.failed} A sync would leave this listing and read the others.`];
+    case 'stop':
+      return [`${marks.failed} A sync would stop here.`];
+  }
+}
+
+/**
+ * A command for the first listing of each entity below this one. Whole: it is to be copied. Listings inside a tree are
+ * read with their tree.
+ */
+function childCommands(calls: readonly SeenCall[], { commandFor }: Trial): readonly string[] {
+  const paramsByEntity = new Map<string, Params>();
+  for (const { entity, params, parent } of calls.flatMap(({ commit }) => commit?.children ?? [])) {
+    if (parent !== null && !paramsByEntity.has(entity)) paramsByEntity.set(entity, params);
+  }
+  const lines = [...paramsByEntity].map(([name, params]) => {
+    const flags = Object.entries(params).map(
+      ([param, value]) => `--param ${shellWord(`${param}=${plainText(value)}`)}`,
+    );
+    return `  ${printableWithin(commandFor(name, flags), longestText)}`;
+  });
+  return lines.length === 0 ? [] : ['To try what its records lead to:', ...lines];
+}
+
+function valueText(value: JsonValue): string {
+  return printableWithin(plainText(value).slice(0, longestText), 60);
+}
+
+function plainText(value: JsonValue): string {
+  return typeof value === 'string' ? value : wholeJson(value);
 }

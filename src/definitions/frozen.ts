@@ -1,13 +1,9 @@
 import type { JsonValue } from '../core/json.ts';
 import type { Secret } from '../core/secret.ts';
 
-/**
- * Freezes plain data with everything inside it, maps and sets included (`Object.freeze` alone leaves their contents
- * open). What is frozen already is taken as done.
- */
-export function deepFreeze<Value>(value: Value): Frozen<Value> {
-  freeze(value);
-  // `as`: nothing of it can be changed from here on.
+/** Plain data that is not changed from here on: its type says so, and nothing checks it at run time. */
+export function frozen<Value>(value: Value): Frozen<Value> {
+  // `as`: the same, read-only.
   return value as Frozen<Value>;
 }
 
@@ -35,36 +31,4 @@ export function mapOf<Value, Converted = Value>(
   convert: (value: Value, name: string) => Converted = (value) => value as unknown as Converted,
 ): Map<string, Converted> {
   return new Map(Object.entries(object).map(([name, value]) => [name, convert(value, name)]));
-}
-
-function freeze(value: unknown): void {
-  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return;
-  if (value instanceof Map) {
-    lock(value, ['set', 'delete', 'clear']);
-    for (const [key, inner] of value) {
-      freeze(key);
-      freeze(inner);
-    }
-  } else if (value instanceof Set) {
-    lock(value, ['add', 'delete', 'clear']);
-    for (const inner of value) {
-      freeze(inner);
-    }
-  } else {
-    Object.freeze(value);
-    for (const inner of Object.values(value)) {
-      freeze(inner);
-    }
-  }
-}
-
-function lock(collection: object, methods: readonly string[]): void {
-  for (const name of methods) {
-    Object.defineProperty(collection, name, { value: refuse });
-  }
-  Object.freeze(collection);
-}
-
-function refuse(): never {
-  throw new TypeError('settings and definitions must not be changed after they are loaded');
 }
