@@ -40,7 +40,8 @@ export type YamlFile = ReturnType<typeof parseYaml>;
  */
 export function readYaml(file: string): YamlFile {
   const text = readText(file);
-  return typeof text === 'string' ? parseYaml(file, text) : unreadable(file, text.message);
+  if (typeof text === 'string') return parseYaml(file, text);
+  return { ...parseYaml(file, ''), problems: [{ file, line: null, path: '', message: text.message }] };
 }
 
 /** The same for a text at hand; `file` only names it in problems. */
@@ -105,16 +106,6 @@ export function readText(file: string): string | { readonly message: string } {
     const why = error instanceof Error ? error.message : String(error);
     return { message: `cannot be read: ${why}` };
   }
-}
-
-function unreadable(file: string, message: string): YamlFile {
-  const problem = (path: YamlPath, text: string): Problem => ({
-    file,
-    line: null,
-    path: path.map(String).join('.'),
-    message: text,
-  });
-  return { file, data: null, problems: [problem([], message)], todos: [], line: () => null, problem };
 }
 
 /** Keys and array positions from the top of the file. */

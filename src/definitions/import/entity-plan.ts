@@ -235,57 +235,37 @@ function requestText(list: Operation): string {
 /** What became of another entity; a text says why it cannot be a parent. */
 type ParentOf = (entity: string) => KnownParent | string;
 
-interface ParentsFound {
-  readonly found: readonly ParentLink[];
-  /** Parameters that no entity has values of. */
-  readonly missing: readonly Parameter[];
-  readonly refused: string | null;
-}
-
-/** The ways to find the listings of an entity whose required parameters are `open`. */
+/** The ways to find the listings of an entity whose required parameters are `open`; `missing`: no entity has values of them. */
 function findParents(
   list: Operation,
   open: readonly Parameter[],
   own: ReadonlyMap<string, FieldType>,
   { service, listings }: Sources,
   parentOf: ParentOf,
-): ParentsFound {
-  const scoped = open.filter(({ name }) => service.scoped.has(name));
+) {
   const free = open.filter(({ name }) => !service.scoped.has(name));
   const candidates = parentCandidates(list, free, service.relationships, listings).filter(
     ({ parent }) => parent !== list.entity,
   );
-  const hasCandidate = ({ name }: Parameter): boolean => candidates.some(({ param }) => param === name);
+  const links = new Map<string, ParentLink>();
   if (candidates.length === 0) return { found: [], missing: open, refused: null };
   const problems: string[] = [];
-  const found = new Map<string, ParentLink>();
-  const missing = new Set(scoped);
+  const missing = new Set(open.filter(({ name }) => service.scoped.has(name)));
   for (const candidate of candidates) {
-    if (found.has(candidate.parent)) continue;
+    if (links.has(candidate.parent)) continue;
     const parent = parentOf(candidate.parent);
     const way =
       typeof parent === 'string'
         ? `its parent ${candidate.parent} ${parent}`
         : linkParent(candidate, parent, free, candidates, own);
-    if (typeof way === 'string') {
-      problems.push(way);
-      continue;
-    }
-    const elsewhere = way.unresolved.find(hasCandidate);
-    if (elsewhere === undefined) {
-      found.set(candidate.parent, way.link);
+    if (typeof way === 'string') problems.push(way);
+    else {
+      links.set(candidate.parent, way.link);
       for (const param of way.unresolved) missing.add(param);
-    } else {
-      problems.push(
-        `it has two independent parents: no record of ${candidate.parent} has a value of ${elsewhere.name}`,
-      );
     }
   }
-  return {
-    found: [...found.values()],
-    missing: [...missing],
-    refused: found.size === 0 ? (problems[0] ?? 'its parents cannot be read') : null,
-  };
+  const refused = links.size === 0 ? (problems[0] ?? 'its parents cannot be read') : null;
+  return { found: [...links.values()], missing: [...missing], refused };
 }
 
 type ParentFile = EntityFile['parents'][number];
@@ -313,58 +293,35 @@ interface ParentLink {
   readonly evidence: string;
 }
 
-/** A place to look for the values of a parameter. */
-interface Candidate {
-  readonly parent: string;
-  readonly param: string;
-  /** As the service names it; null: the parent's key. */
+/** A place to look for the values of a parameter; `field`: null: the parent's key. */
+type Candidate = Omit<Relationship, 'child' | 'field'> & {
   readonly field: string | null;
-  readonly when: Relationship['when'];
   readonly evidence: string;
-}
+};
 
 /** Where the file says that the values of these parameters are: by its relationships, or by the paths of listings. */
 function parentCandidates(
-  operation: Operation,
+  { entity: child, path: ownPath }: Operation,
   open: readonly Parameter[],
   relationships: readonly Relationship[],
   listings: readonly Operation[],
 ): readonly Candidate[] {
   return open.flatMap(({ name, place }): readonly Candidate[] => {
-    const stated = relationships
-      .filter(({ child, param }) => child === operation.entity && param === name)
-      .map(({ parent, field, param, when }) => ({
-        parent,
-        param,
-        field,
-        when,
-        evidence: `relationship ${param} to ${parent}.${field}`,
+    const stated = relationships.filter((one) => one.child === child && one.param === name);
+    if (stated.length > 0) {
+      return stated.map((one) => ({
+        ...one,
+        evidence: `relationship ${name} to ${one.parent}.${one.field}`,
       }));
-    if (stated.length > 0 || place !== 'path') return stated;
-    const end = operation.path.indexOf(`/{${name}}`);
-    const before = operation.path.slice(0, end);
-    const above =
-      end < 0
-        ? []
-        : listings.filter(
-            ({ path, entity }) => path.replace(/\/$/, '') === before && entity !== operation.entity,
-          );
-    return above.length === 1
-      ? above.map(({ entity, path }) => ({
-          parent: entity,
-          param: name,
-          field: null,
-          when: null,
-          evidence: `path ${operation.path} continues that of ${entity}, ${path}`,
-        }))
-      : [];
+    }
+    const end = place === 'path' ? ownPath.indexOf(`/{${name}}`) : -1;
+    const [above, ...more] = listings.filter(
+      ({ path, entity }) => end >= 0 && path.replace(/\/$/, '') === ownPath.slice(0, end) && entity !== child,
+    );
+    if (above === undefined || more.length > 0) return [];
+    const evidence = `path ${ownPath} continues that of ${above.entity}, ${above.path}`;
+    return [{ parent: above.entity, param: name, field: null, when: null, evidence }];
   });
-}
-
-/** A way through one parent, and the parameters whose values its records do not have. */
-interface LinkFound {
-  readonly link: ParentLink;
-  readonly unresolved: readonly Parameter[];
 }
 
 /**
@@ -377,26 +334,26 @@ function linkParent(
   open: readonly Parameter[],
   others: readonly Candidate[],
   ownFields: ReadonlyMap<string, FieldType>,
-): LinkFound | string {
+): { readonly link: ParentLink; readonly unresolved: readonly Parameter[] } | string {
   const params = new Map<string, string>();
   const fromAbove = new Set(parent.columnByParam.values());
   const [onlyKey, ...moreKeys] = parent.key.filter((part) => !fromAbove.has(part));
+  const singleKey = moreKeys.length === 0 ? onlyKey : undefined;
   const unresolved: Parameter[] = [];
   for (const one of open) {
     const { name } = one;
     const stated = others.find((other) => other.param === name && other.parent === parent.entity);
     const wanted = name === param ? field : stated?.field;
     const column =
-      wanted === null
-        ? moreKeys.length === 0
-          ? onlyKey
-          : undefined
-        : wanted === undefined
-          ? parent.columnByParam.get(name)
+      wanted === undefined
+        ? parent.columnByParam.get(name)
+        : wanted === null
+          ? singleKey
           : parent.columnBySent.get(wanted);
     if (column !== undefined) params.set(name, column);
     else if (name === param) return `its parent ${parent.entity} has no field ${field ?? 'that is its key'}`;
-    else unresolved.push(one);
+    else if (others.every((other) => other.param !== name)) unresolved.push(one);
+    else return `it has two independent parents: no record of ${parent.entity} has a value of ${name}`;
   }
   const inject = new Map<string, string>();
   for (const [name, column] of params) {

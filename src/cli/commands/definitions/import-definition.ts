@@ -4,7 +4,7 @@ import { usage } from '../../../core/usage-error.ts';
 import type { Definition } from '../../../definitions/definition.ts';
 import { furtherListings, unlistedEntities, type ModeName } from '../../../definitions/import/sent-values.ts';
 import { importService, type Imported } from '../../../definitions/import/import-service.ts';
-import { plainService, readPlainFile, type PlainListing } from '../../../definitions/import/plain-file.ts';
+import { plainService, readPlainFile } from '../../../definitions/import/plain-file.ts';
 import {
   outcomeText,
   reportText,
@@ -19,6 +19,7 @@ import { firstNames } from '../../../definitions/suggest-name.ts';
 import { fillTemplate } from '../../../definitions/upstream/template.ts';
 import { counted, printable } from '../../../telemetry/format.ts';
 import { command, oneOf, type CommandContext } from '../../command.ts';
+import { shellWord } from '../../environment.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { fittingTable, leftColumns, wrapped } from '../../output/text-table.ts';
 import { writeGenerated, writeWhole, type WrittenFile } from '../publish/write-generated.ts';
@@ -254,7 +255,7 @@ function showListings({ terminal, cwd, program }: CommandContext, file: string):
   terminal.print(
     `${counted(gets, 'GET operation', 'GET operations')}, of which ${listings.length} answer with a list.`,
   );
-  const [first] = listings.toSorted((one, other) => placesIn(one) - placesIn(other));
+  const first = listings.find(({ path, isDeprecated }) => !isDeprecated && !path.includes('{')) ?? listings[0];
   if (first === undefined) return exitCodes.failed;
   const rows = listings.map(({ path, entity, records, isDeprecated }) => [
     printable(path),
@@ -267,16 +268,7 @@ function showListings({ terminal, cwd, program }: CommandContext, file: string):
   const shown = relative(cwd, resolve(cwd, file));
   terminal.print(
     'Next, with a --path for each listing that you want:',
-    `  ${program} definitions import ${shown} --from openapi --path ${quoted(printable(first.path))} -o my-definitions`,
+    `  ${program} definitions import ${shown} --from openapi --path ${shellWord(printable(first.path))} -o my-definitions`,
   );
   return exitCodes.ok;
-}
-
-/** Deprecated ones and those below others are no example. */
-function placesIn({ path, isDeprecated }: PlainListing): number {
-  return path.split('{').length + (isDeprecated ? 10 : 0);
-}
-
-function quoted(path: string): string {
-  return /^[\w/.-]+$/.test(path) ? path : `'${path.replaceAll("'", String.raw`'\''`)}'`;
 }
