@@ -255,7 +255,8 @@ function showListings({ terminal, cwd, program }: CommandContext, file: string):
   terminal.print(
     `${counted(gets, 'GET operation', 'GET operations')}, of which ${listings.length} answer with a list.`,
   );
-  const first = listings.find(({ path, isDeprecated }) => !isDeprecated && !path.includes('{')) ?? listings[0];
+  const first =
+    listings.find(({ path, isDeprecated }) => !isDeprecated && !path.includes('{')) ?? listings[0];
   if (first === undefined) return exitCodes.failed;
   const rows = listings.map(({ path, entity, records, isDeprecated }) => [
     printable(path),
