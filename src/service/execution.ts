@@ -37,7 +37,13 @@ export function checkParams(
   const params: Record<string, JsonValue> = {};
   for (const [name, param] of action.params) {
     const value = Object.hasOwn(given, name) ? given[name] : undefined;
-    const checked = checkValue(name, param, value, () => missing(name, entity, actionName, given));
+    const checked = checkValue(name, param, value, () =>
+      badParameter(
+        name,
+        `Missing required path parameter '${name}' for path '${entity.name}/${actionName}'. ` +
+          `Provided parameters: ${pythonList(Object.keys(given).slice(0, 20).map(shorten))}`,
+      ),
+    );
     if (checked !== undefined) params[name] = checked;
   }
   return params;
@@ -121,19 +127,6 @@ function withinLimits(name: string, param: Param, value: number): number {
   if (param.max === null || value <= param.max) return value;
   if (param.aboveMax === 'cap') return param.max;
   throw badParameter(name, `Invalid value '${value}' for parameter '${name}'; expected at most ${param.max}`);
-}
-
-function missing(
-  name: string,
-  entity: Entity,
-  actionName: ActionName,
-  given: Readonly<Record<string, unknown>>,
-): ApiError {
-  return badParameter(
-    name,
-    `Missing required path parameter '${name}' for path '${entity.name}/${actionName}'. ` +
-      `Provided parameters: ${pythonList(Object.keys(given).slice(0, 20).map(shorten))}`,
-  );
 }
 
 /**

@@ -70,7 +70,7 @@ export interface CallAnswer {
  * rejects: what fails is an answer too. Resolves in bounded time, also where the provider does not listen to its
  * signal.
  */
-export async function answerCall(connector: KeptConnector, body: string, signal: AbortSignal) {
+async function answerCall(connector: KeptConnector, body: string, signal: AbortSignal) {
   try {
     const call = executeBody.parse(JSON.parse(body));
     const answer = await executeAction({ ...connector, stores, body: call, signal });
@@ -101,6 +101,12 @@ function failure(error: unknown): CallAnswer {
 const firstBackOffMs = 1_000;
 const maxBackOffMs = 15 * 60_000;
 
+interface Due {
+  readonly readiness: Readiness;
+  readonly refreshEveryMs: number | null;
+  readonly nowMs: number;
+}
+
 /** Whether a sync came as far as it can: what it left out, a later one would leave out too. */
 export function isSettled(end: StoreProcessEnd, readiness: Readiness): boolean {
   if (end.kind !== 'run') return false;
@@ -113,14 +119,8 @@ export function isSettled(end: StoreProcessEnd, readiness: Readiness): boolean {
  */
 export function nextSyncAt(
   end: StoreProcessEnd,
-  context: {
-    readonly readiness: Readiness;
-    readonly failures: number;
-    readonly refreshEveryMs: number | null;
-    readonly nowMs: number;
-  },
+  { readiness, failures, refreshEveryMs, nowMs }: Due & { readonly failures: number },
 ): number | null {
-  const { readiness, failures, refreshEveryMs, nowMs } = context;
   if (end.kind === 'run' && end.resumeAt !== null) return Math.max(nowMs, Date.parse(end.resumeAt));
   const refreshAt = refreshEveryMs === null ? null : nowMs + refreshEveryMs;
   if (isSettled(end, readiness)) return refreshAt;
@@ -129,23 +129,10 @@ export function nextSyncAt(
 }
 
 /** The same for a store that is found at the start of the service. */
-export function firstSyncAt(
-  ledger: StoreLedger,
-  context: { readonly readiness: Readiness; readonly refreshEveryMs: number | null; readonly nowMs: number },
-): number | null {
-  const { readiness, refreshEveryMs, nowMs } = context;
+export function firstSyncAt(ledger: StoreLedger, { readiness, refreshEveryMs, nowMs }: Due): number | null {
   if (readiness !== 'Ready' || ledger.endedAt === null || ledger.problem !== null) return nowMs;
   // A clock that was ahead when the last sync ended puts nothing off for longer than this.
   return refreshEveryMs === null ? null : Math.min(nowMs, Date.parse(ledger.endedAt)) + refreshEveryMs;
-}
-
-interface StoreProcessOptions {
-  readonly job: StoreJob;
-  /** Never rejects. The signal is aborted when the process has ended. */
-  readonly answer: (body: string, signal: AbortSignal) => Promise<CallAnswer>;
-  readonly onLedger: (ledger: StoreLedger) => void;
-  /** Aborted: the process is killed. */
-  readonly signal: AbortSignal;
 }
 
 /** `died`: it was killed, or broke down; `how` is its signal or exit code. */
@@ -155,11 +142,16 @@ export type StoreProcessEnd = StoreSyncEnd | { readonly kind: 'died'; readonly h
 const maxHeapMiB = 1_024;
 
 /**
- * Runs one sync of a store in a child process. Resolves when the process has exited, for whatever reason; never
- * rejects.
+ * Runs one sync of a store in a child process, which is killed when the signal is aborted. Resolves when the process has
+ * exited, for whatever reason; never rejects. `answer` never rejects either; its signal is aborted when the process has
+ * ended.
  */
-export async function runStoreProcess(options: StoreProcessOptions): Promise<StoreProcessEnd> {
-  const { job, answer, onLedger, signal } = options;
+async function runStoreProcess(
+  job: StoreJob,
+  answer: (body: string, signal: AbortSignal) => Promise<CallAnswer>,
+  onLedger: ServiceCalls['ledger'],
+  signal: AbortSignal,
+): Promise<StoreProcessEnd> {
   if (signal.aborted) return { kind: 'died', how: 'not begun' };
   const gone = new AbortController();
   // Every call that is being answered listens: many of them are no leak.
@@ -207,69 +199,6 @@ export type StoreSyncEnd =
   /** No run could be begun, or its end could not be stored. */
   | { readonly kind: 'error'; readonly code: ErrorCode };
 
-/** What the service knows of one store: read from its file once, then updated by its syncs. */
-export function storeRecord(file: string, definition: () => Definition) {
-  let ledger = emptyLedger;
-  let problem: string | null = null;
-  let isSyncing = false;
-  let isUseless = false;
-
-  /** The file turned out to be of no use. */
-  const damaged = (code: SyncError['code']): void => {
-    isUseless = true;
-    ledger = emptyLedger;
-    problem = rebuilding(code);
-  };
-  /** Reads the file, which no sync is at work on. Never rejects: what it finds is in the status. */
-  const read = async (): Promise<void> => {
-    try {
-      ledger = await readStoreLedger(file, definition(), storeOrigin(definition()));
-      ({ problem } = ledger);
-    } catch (error) {
-      // What SQLite reads well may still be no account of ours: a bit of a text that has changed, for example.
-      if (!(error instanceof SyncError)) damaged('SINK_FAILED');
-      else if (isUnusable(error)) damaged(error.code);
-      else problem = failedWith(error.code);
-    }
-  };
-
-  return {
-    ledger: (): StoreLedger => ledger,
-    status: (): StoreStatus => statusOf(definition(), ledger, { isSyncing, problem }),
-    /** The file is of no use and must go before the next sync. */
-    mustRebuild: (): boolean => isUseless,
-    read,
-    /** A sync begins; a file that had to be removed is removed. */
-    begun(): void {
-      isSyncing = true;
-      isUseless = false;
-    },
-    stored(told: StoreLedger): void {
-      // A search may have found meanwhile that it cannot be read.
-      if (!isUseless) ledger = told;
-    },
-    async ended(end: StoreProcessEnd): Promise<void> {
-      isSyncing = false;
-      switch (end.kind) {
-        case 'run':
-          if (!isUseless) ({ problem } = ledger);
-          return;
-        case 'unusable':
-          damaged(end.code);
-          return;
-        case 'error':
-          problem = failedWith(end.code);
-          return;
-        case 'died':
-          if (isUseless) return;
-          await read();
-          problem ??= `The process of the last sync ended too early (${end.how}); the next one resumes.`;
-      }
-    },
-    damaged,
-  };
-}
-
 /** See `Readiness`. A connector without anything to search is `Ready` as it is. */
 function readinessOf(definition: Definition, ledger: StoreLedger): Readiness {
   const whole = new Set(ledger.entities.filter(({ isWhole }) => isWhole).map(({ entity }) => entity));
@@ -278,25 +207,21 @@ function readinessOf(definition: Definition, ledger: StoreLedger): Readiness {
   return ledger.hasEnded ? 'Preview' : 'Building Preview';
 }
 
-export function isSearchable(readiness: Readiness): boolean {
+function isSearchable(readiness: Readiness): boolean {
   return readiness === 'Preview' || readiness === 'Ready';
 }
 
 /** `isSyncing`: a process is at work on the store. */
-export function statusOf(
+function statusOf(
   definition: Definition,
   ledger: StoreLedger,
-  now: { readonly isSyncing: boolean; readonly problem: string | null },
+  { isSyncing, problem }: { readonly isSyncing: boolean; readonly problem: string | null },
 ): StoreStatus {
   const readiness = readinessOf(definition, ledger);
-  return {
-    readiness,
-    entities: searchableEntities(definition).map(({ name }) =>
-      entityStatus(name, ledger, isSearchable(readiness), now.isSyncing),
-    ),
-    syncedAt: ledger.endedAt,
-    problem: now.problem,
-  };
+  const entities = searchableEntities(definition).map(({ name }) =>
+    entityStatus(name, ledger, isSearchable(readiness), isSyncing),
+  );
+  return { readiness, entities, syncedAt: ledger.endedAt, problem };
 }
 
 function entityStatus(
@@ -329,46 +254,89 @@ interface KeepStoreOptions {
   readonly after: Promise<void> | null;
 }
 
-export type KeptStore = ReturnType<typeof keepStore>;
+type KeptStore = ReturnType<typeof keepStore>;
 
 /**
- * The store of one connector: its syncs, one after the other, and what is known of it. Disposed, it leaves no process.
- * Throws `SyncError` USAGE for a connector id that makes no file name.
+ * The store of one connector: its syncs, one after the other, and what is known of it: read from its file once, then
+ * told by its syncs. Disposed, it leaves no process. Throws `SyncError` USAGE for a connector id that makes no file
+ * name.
  */
-export function keepStore(options: KeepStoreOptions) {
+function keepStore(options: KeepStoreOptions) {
   const { clock, slots, reads, refreshEveryMs } = options;
   let { connector } = options;
   const file = storeFile(options.folder, connector.connectorId);
   const closing = new AbortController();
   setMaxListeners(0, closing.signal);
   const pause = openPause(clock);
-  const record = storeRecord(file, () => connector.definition);
+  let ledger = emptyLedger;
+  let problem: string | null = null;
+  let isSyncing = false;
+  /** The file is of no use and must go before the next sync. */
+  let isUseless = false;
+
+  const status = (): StoreStatus => statusOf(connector.definition, ledger, { isSyncing, problem });
+  const damaged = (code: ErrorCode): void => {
+    isUseless = true;
+    ledger = emptyLedger;
+    problem = rebuilding(code);
+  };
+  /** Reads the file, which no sync is at work on. Never rejects: what it finds is in the status. */
+  const read = async (): Promise<void> => {
+    const { definition } = connector;
+    try {
+      ledger = await readStoreLedger(file, definition, storeOrigin(definition));
+      ({ problem } = ledger);
+    } catch (error) {
+      // What SQLite reads well may still be no account of ours: a bit of a text that has changed, for example.
+      if (!(error instanceof SyncError)) damaged('SINK_FAILED');
+      else if (isUnusable(error)) damaged(error.code);
+      else problem = failedWith(error.code);
+    }
+  };
 
   const syncOnce = async (): Promise<StoreProcessEnd> => {
-    if (record.mustRebuild()) await removeStore(file);
-    record.begun();
+    if (isUseless) await removeStore(file);
+    isSyncing = true;
+    isUseless = false;
     const { connectorId, definition } = connector;
-    return await runStoreProcess({
-      job: {
-        file,
-        origin: storeOrigin(definition),
-        connectorId,
-        definition: withoutMasks(definition),
-        nowMs: clock.now(),
-      },
+    const origin = storeOrigin(definition);
+    return await runStoreProcess(
+      { file, origin, connectorId, definition: withoutMasks(definition), nowMs: clock.now() },
       // The connector as it is when the call comes: its credentials may have changed.
-      answer: (body, signal) => answerCall(connector, body, signal),
-      onLedger: (ledger) => record.stored(ledger),
-      signal: closing.signal,
-    });
+      (body, signal) => answerCall(connector, body, signal),
+      (told) => {
+        // A search may have found meanwhile that it cannot be read.
+        if (!isUseless) ledger = told;
+      },
+      closing.signal,
+    );
+  };
+
+  const ended = async (end: StoreProcessEnd): Promise<void> => {
+    isSyncing = false;
+    switch (end.kind) {
+      case 'run':
+        if (!isUseless) ({ problem } = ledger);
+        return;
+      case 'unusable':
+        damaged(end.code);
+        return;
+      case 'error':
+        problem = failedWith(end.code);
+        return;
+      case 'died':
+        if (isUseless) return;
+        await read();
+        problem ??= `The process of the last sync ended too early (${end.how}); the next one resumes.`;
+    }
   };
 
   const work = async (): Promise<void> => {
-    await reads.add(record.read);
+    await reads.add(read);
     // At once: clear values that masks hide by now do not wait on the disk for a slot.
-    if (record.mustRebuild()) await removeStore(file);
-    let { readiness } = record.status();
-    let dueAt = firstSyncAt(record.ledger(), { readiness, refreshEveryMs, nowMs: clock.now() });
+    if (isUseless) await removeStore(file);
+    let { readiness } = status();
+    let dueAt = firstSyncAt(ledger, { readiness, refreshEveryMs, nowMs: clock.now() });
     let failures = 0;
     for (;;) {
       await pause.until(dueAt);
@@ -376,8 +344,8 @@ export function keepStore(options: KeepStoreOptions) {
       // What it is woken for from here on is another sync.
       pause.clear();
       const end = await syncOnce().catch(storageFailure).finally(giveBack);
-      await record.ended(end);
-      ({ readiness } = record.status());
+      await ended(end);
+      ({ readiness } = status());
       failures = isSettled(end, readiness) ? 0 : failures + 1;
       dueAt = nextSyncAt(end, { readiness, failures, refreshEveryMs, nowMs: clock.now() });
     }
@@ -389,7 +357,7 @@ export function keepStore(options: KeepStoreOptions) {
     if (searchableEntities(connector.definition).length > 0) await work();
   };
   const working = start().catch(() => {
-    if (!closing.signal.aborted) void record.ended({ kind: 'error', code: 'INTERNAL' });
+    if (!closing.signal.aborted) void ended({ kind: 'error', code: 'INTERNAL' });
   });
 
   return {
@@ -402,10 +370,10 @@ export function keepStore(options: KeepStoreOptions) {
       connector = changed;
       pause.wake();
     },
-    status: (): StoreStatus => record.status(),
+    status,
     /** The file cannot be read: it is made again from nothing. */
     damaged(code: ErrorCode): void {
-      record.damaged(code);
+      damaged(code);
       pause.wake();
     },
     async [Symbol.asyncDispose](): Promise<void> {
@@ -544,7 +512,7 @@ export function openContextStores(options: ContextStoresOptions) {
     async search(connectorId: string, entity: string, params: JsonObject, signal: AbortSignal) {
       const store = stores.get(connectorId);
       if (store === undefined) throw notReady();
-      return await searchStore(processes, store, { entity, params, signal });
+      return await searchStore(processes, store, entity, params, signal);
     },
     async [Symbol.asyncDispose](): Promise<void> {
       isClosed = true;
@@ -559,23 +527,24 @@ export function openContextStores(options: ContextStoresOptions) {
 async function searchStore(
   processes: SearchProcesses,
   store: KeptStore,
-  search: { readonly entity: string; readonly params: JsonObject; readonly signal: AbortSignal },
+  name: string,
+  params: JsonObject,
+  signal: AbortSignal,
 ): Promise<SearchAnswer> {
   const { file, connector } = store;
-  const entity = [...connector.definition.entities.values()].find(({ name }) => name === search.entity);
+  const entity = [...connector.definition.entities.values()].find((one) => one.name === name);
   const { readiness, entities } = store.status();
-  const status = entities.find((one) => one.entity === search.entity);
+  const status = entities.find((one) => one.entity === name);
   if (entity === undefined || status === undefined) {
-    throw new ApiError(400, `Entity '${search.entity}' is not in the context store of this connector.`, {
+    throw new ApiError(400, `Entity '${name}' is not in the context store of this connector.`, {
       field: 'body.entity',
       errorCode: 'unknown_entity',
     });
   }
   if (!isSearchable(readiness) || !status.isSearchable) throw notReady();
   const scope = JSON.stringify([connector.connectorId, entity.name]);
-  const call = { file, connector: storeConnector, entity, params: search.params, scope };
   try {
-    return await processes.search(call, search.signal);
+    return await processes.search({ file, connector: storeConnector, entity, params, scope }, signal);
   } catch (error) {
     // A file that was removed is treated like a damaged one.
     const isLost = error instanceof SyncError && (isUnusable(error) || !isSinkThere(file));
