@@ -630,17 +630,14 @@ function failureOf(
   return { code, recovery, message, at: instant(walk.run.clock.now()), ...dropped };
 }
 
+type SealedWalk = Pick<Walk, 'entity' | 'partition' | 'isBackfill' | 'isFiltered'>;
+
 /**
  * What the end of a walk allows to conclude: nothing in a backfill, whose bounds hide most of what there is, nor with a
  * doubt.
  */
 export function sealOf(
-  {
-    entity,
-    partition,
-    isBackfill,
-    isFiltered,
-  }: Pick<Walk, 'entity' | 'partition' | 'isBackfill' | 'isFiltered'>,
+  { entity, partition, isBackfill, isFiltered }: SealedWalk,
   state: WalkState,
   { proof, doubt, lastPage, reach, isSettled }: Omit<Extract<Advance, { kind: 'end' }>, 'kind' | 'position'>,
 ): Seal {

@@ -54,20 +54,14 @@ function numberedPagination(rules: NumberedRules, listing: Listing): Pagination 
     const isBackwards = before.phase === 'up' || before.phase === 'down';
     const strays = isBackwards ? 0 : before.strays;
     const risen = Math.max(0, before.risen - (before.rounds > 0 ? page.added : 0));
-    const step = nextOf(
-      { ...before, pages: before.pages + 1, hasSaidMore, risen, strays },
-      page,
-      listing,
-      rules,
-    );
-    if (step.kind !== 'next') return step;
+    const position = { ...before, pages: before.pages + 1, hasSaidMore, risen, strays };
+    const step = stepOf[before.phase](position, page, listing, rules);
+    if (step.kind !== 'continue') return step;
     const isFollowed = before.pages === 1 && page.added > 0;
-    return {
-      kind: 'continue',
-      position: step.position,
-      isFurther: page.added > 0,
-      ...(isFollowed ? noteFollowed(pageLengths, { size: rules.maxSize, records: before.length }) : {}),
-    };
+    const followed = isFollowed
+      ? noteFollowed(pageLengths, { size: rules.maxSize, records: before.length })
+      : {};
+    return { ...step, isFurther: page.added > 0, ...followed };
   }
 
   const walk = {
@@ -116,32 +110,21 @@ function behindPages(position: NumberedPosition, maxSize: number) {
   return { known, row: rows[phase], length };
 }
 
-function nextOf(
-  position: NumberedPosition,
-  page: ListedPage,
-  listing: Listing,
-  rules: NumberedRules,
-): NumberedStep {
-  switch (position.phase) {
-    case 'first':
-      return nextFirst(position, page, listing, rules);
-    case 'up':
-      return nextUp(position, page);
-    case 'down':
-      return nextDown(position, page);
-    case 'overlap':
-      return nextOverlapping(position, page, listing);
-    case 'plain':
-      return nextPlain(position, page, listing, rules);
-  }
-}
+/** What follows a page, by the phase of the walk. */
+const stepOf: Readonly<Record<NumberedPosition['phase'], typeof nextPlain>> = {
+  first: nextFirst,
+  up: nextUp,
+  down: nextDown,
+  overlap: nextOverlapping,
+  plain: nextPlain,
+};
 
 function nextFirst(
   position: NumberedPosition,
   answer: ListedPage,
   { pageLengths, storedRows, isOrdered, growsOnly }: Listing,
   rules: NumberedRules,
-): NumberedStep {
+): Advance {
   const { size, total } = position;
   const { seen, received, hasMore, mark } = answer;
   const known = noteLength(pageLengths, size, seen);
@@ -248,22 +231,19 @@ export const numberedPosition = z.object({
 });
 export type NumberedPosition = z.infer<typeof numberedPosition>;
 
-export function beginNumbered(size: number, isFixed: boolean): NumberedPosition {
+function beginNumbered(size: number, isFixed: boolean): NumberedPosition {
   return numberedPosition.parse({ kind: 'numbered', size, isFixed });
 }
 
-export type NumberedStep =
-  { readonly kind: 'next'; readonly position: NumberedPosition } | Exclude<Advance, { kind: 'continue' }>;
-
-export function goTo(position: NumberedPosition): NumberedStep {
-  return { kind: 'next', position };
+function goTo(position: NumberedPosition): Advance {
+  return { kind: 'continue', position, isFurther: false };
 }
 
 /** From the first page on, forwards: what the pages have shown so far contradicts what was expected of them. */
-export function beginPlain(
+function beginPlain(
   position: NumberedPosition,
   changed: Partial<Pick<NumberedPosition, 'size' | 'isFixed'>> = {},
-): NumberedStep {
+): Advance {
   return goTo({
     ...position,
     ...changed,
@@ -281,11 +261,11 @@ export function beginPlain(
 }
 
 /** The end of a walk. `isOrdered`: its kind of walking is a proof where the records keep their order. */
-export function endNumbered(
+function endNumbered(
   position: NumberedPosition,
   isOrdered: boolean,
   more: Pick<Extract<Advance, { kind: 'end' }>, 'doubt' | 'lastPage'> & { readonly isSingle?: boolean } = {},
-): NumberedStep {
+): Advance {
   const { isSingle = false, ...rest } = more;
   return { kind: 'end', position, proof: { kind: isSingle ? 'single' : 'seam', isOrdered }, ...rest };
 }
@@ -309,7 +289,7 @@ function placePage(row: number, length: number) {
 }
 
 /** The same, where the page may begin at the row itself. The first page is known behind it, in whatever size. */
-export function placeWindow(row: number, length: number) {
+function placeWindow(row: number, length: number) {
   const { page, size } = placeFrom(row, row, length) ?? { page: row, size: 1 };
   return { page: row === 0 ? 0 : Math.max(1, page), size };
 }
@@ -331,11 +311,7 @@ function placeFrom(from: number, row: number, length: number) {
  * Each page begins with a record that is known: while records only leave or move to the end, all behind it is still
  * ahead of the walk.
  */
-export function nextOverlapping(
-  position: NumberedPosition,
-  answer: ListedPage,
-  { isOrdered }: Listing,
-): NumberedStep {
+function nextOverlapping(position: NumberedPosition, answer: ListedPage, { isOrdered }: Listing): Advance {
   const { page, size, length, recent, pages } = position;
   const { received, marks, mark, hasMore } = answer;
   if (received > size) return beginPlain(position, { isFixed: true, size: length });
@@ -374,7 +350,7 @@ export function nextOverlapping(
   });
 }
 
-export function overlapFrom(position: NumberedPosition): NumberedStep {
+function overlapFrom(position: NumberedPosition): Advance {
   const { row, length } = position;
   const placed = placePage(row, length);
   return placed === null
@@ -387,12 +363,12 @@ export function overlapFrom(position: NumberedPosition): NumberedStep {
  * than was thought, and their numbers mean other rows: the walk begins again in that size. An empty page ends it, as
  * does one that is the same as the one before or as the first.
  */
-export function nextPlain(
+function nextPlain(
   position: NumberedPosition,
   answer: ListedPage,
   listing: Listing,
   rules: NumberedRules,
-): NumberedStep {
+): Advance {
   const { received, mark, added, hasMore } = answer;
   const { page, size, total } = position;
   // The service leaves records out of its pages, or this page has just lost them all.
@@ -458,7 +434,7 @@ export function nextPlain(
 }
 
 /** The service gives pages of `received` records by now. Half the size at least, so that calls double at most. */
-function beginSmaller(position: NumberedPosition, received: number): NumberedStep {
+function beginSmaller(position: NumberedPosition, received: number): Advance {
   const { size, rounds } = position;
   const smaller = Math.max(1, Math.floor(size / 2), Math.min(received, size - 1));
   return beginPlain({ ...position, rounds: rounds + 1 }, { size: smaller });
@@ -477,7 +453,7 @@ function endPlain(
   isAgain: boolean,
   { growsOnly }: Listing,
   rules: NumberedRules,
-): NumberedStep {
+): Advance {
   const { total, size } = position;
   const shown = shownBy(position);
   if (total !== null && total > shown) {
@@ -507,7 +483,7 @@ const mostRounds = 4;
  * Towards the end: from the page that the total takes for the last one on, until one is not full. Whatever contradicts
  * the total, or shows that the size is not heard, is left to a walk forwards.
  */
-export function nextUp(position: NumberedPosition, { marks, mark, hasMore }: ListedPage): NumberedStep {
+function nextUp(position: NumberedPosition, { marks, mark, hasMore }: ListedPage): Advance {
   const { page, length, pageMark, firstMark, stopAt } = position;
   const received = marks.length;
   const total = position.total ?? 0;
@@ -548,7 +524,7 @@ export function nextUp(position: NumberedPosition, { marks, mark, hasMore }: Lis
  * front of a page, the page ends where the one behind it begins; a known record shows that one has, and then what
  * stands at the end now is read as well.
  */
-export function nextDown(position: NumberedPosition, { marks, mark }: ListedPage): NumberedStep {
+function nextDown(position: NumberedPosition, { marks, mark }: ListedPage): Advance {
   const { page, length, recent, tail, stopAt, firstMark } = position;
   const received = marks.length;
   if (received > length) return beginPlain(position, { isFixed: true });
@@ -568,7 +544,7 @@ export function nextDown(position: NumberedPosition, { marks, mark }: ListedPage
   return page === 0 || marks.some((one) => stopAt.includes(one)) ? endRound(next) : goTo(next);
 }
 
-function endRound(position: NumberedPosition): NumberedStep {
+function endRound(position: NumberedPosition): Advance {
   const { reach, length, rounds, tail, distinct, isDisturbed } = position;
   const total = position.total ?? 0;
   const isGrown = total > reach;

@@ -76,10 +76,7 @@ export function openLocalConnectors(parts: Parts) {
     },
     inWorkspace: (workspace: Workspace, definition: Definition | null): readonly LocalConnector[] =>
       state.connectors
-        .list(workspace.organizationId, {
-          workspaceId: workspace.id,
-          ...(definition === null ? {} : { definition: definition.name }),
-        })
+        .inWorkspace(workspace, definition?.name ?? null)
         .map((stored) => ({ stored, workspace, definition: hostedDefinition(definitions, stored) })),
     provider: (connector: LocalConnector): Provider => provider(parts, connector),
     /** Asks the third party about the credentials that the connector has. */

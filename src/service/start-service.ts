@@ -191,16 +191,12 @@ export async function startService(options: ServiceOptions) {
     ]),
   );
   // What is opened is closed in the opposite order, also when a later step of the start fails.
-  let stateToClose: ServiceState | null = null;
-  const opened: (() => Promise<void>)[] = [
-    async () => stateToClose?.[Symbol.dispose](),
-    // Before the state: what a third party has renewed until now is still stored.
-    async () => await providers[Symbol.asyncDispose](),
-  ];
+  const opened = [async (): Promise<void> => await providers[Symbol.asyncDispose]()];
   try {
     const key = options.key ?? loadServiceKey(data, undefined);
     const state = openServiceState({ ...settings, ...limits, folder: data, key });
-    stateToClose = state;
+    // Behind the providers: what a third party has renewed until they end is still stored.
+    opened.unshift(async () => state[Symbol.dispose]());
     const organizationId = seedState(state, options);
     const cursorKey = derivedKey(key, 'search cursors');
     const kept = { isKept: settings.isIndexed, search: { deadlineMs: 5_000, processes: 2 }, cursorKey };
@@ -219,7 +215,7 @@ export async function startService(options: ServiceOptions) {
     });
     guardRequests(server, {
       state,
-      allowedHosts: answeredHosts(settings),
+      allowedHosts: answeredHosts(settings.host, settings.allowedHosts),
       publicPaths: publicPathsOf(apiEndpoints),
       limits,
       clock,
@@ -274,10 +270,7 @@ async function closeAll(opened: (() => Promise<void>)[]): Promise<void> {
   if (failures.length > 0) throw failures[0];
 }
 
-function answeredHosts({
-  host,
-  allowedHosts,
-}: Required<Pick<ServiceOptions, 'host' | 'allowedHosts'>>): ReadonlySet<string> {
+function answeredHosts(host: string, allowedHosts: readonly string[]): ReadonlySet<string> {
   return new Set([
     '127.0.0.1',
     'localhost',

@@ -138,11 +138,7 @@ const showDocument = endpoint({
   summary: 'Get the OpenAPI document',
   description: 'All endpoints with their shapes, for tools.',
   access: 'public',
-  success: {
-    status: 200,
-    description: 'An OpenAPI 3.1 document.',
-    body: z.record(z.string(), z.unknown()),
-  },
+  success: { status: 200, description: 'An OpenAPI 3.1 document.', body: jsonObject },
   handle: (_request, _call, { openApi }) => ({
     kind: 'text',
     text: openApi,
@@ -258,13 +254,11 @@ export function publicPathsOf(endpoints: readonly Endpoint[]): ReadonlySet<strin
 
 function checkAccess(access: Exclude<Access, 'public'>, { kind }: Principal): void {
   if (access === 'workspace' || access === kind) return;
-  throw access === 'application'
-    ? new ApiError(403, 'This endpoint needs an application token; the token is scoped to a workspace.', {
-        errorCode: 'application_token_required',
-      })
-    : new ApiError(403, 'This endpoint needs a scoped token; the token is one of the application.', {
-        errorCode: 'scoped_token_required',
-      });
+  const message =
+    access === 'application'
+      ? 'This endpoint needs an application token; the token is scoped to a workspace.'
+      : 'This endpoint needs a scoped token; the token is one of the application.';
+  throw new ApiError(403, message, { errorCode: `${access}_token_required` });
 }
 
 function callOf(request: FastifyRequest, signal: AbortSignal): Call {

@@ -7,6 +7,7 @@ import { isConnectorId } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
 import { ApiError, notFound } from '../api-error.ts';
 import { checkPlainName, type StateFile } from './open-state-file.ts';
+import type { Workspace } from './workspaces.ts';
 import type { Sealer } from '../../files/sealer.ts';
 
 export interface StoredConnector {
@@ -51,11 +52,8 @@ const select = `SELECT id, organization_id, workspace_id, definition, name, repl
 const ofOne = 'WHERE organization_id = :organizationId AND id = :id';
 
 /** Each look-up names the organization first. */
-export function createConnectors(
-  { ask, run, write }: StateFile,
-  { sealer, clock }: { readonly sealer: Sealer; readonly clock: Clock },
-) {
-  const seal = (credentials: JsonObject | null, organizationId: string, id: string): Buffer | null =>
+export function createConnectors({ ask, run, write }: StateFile, sealer: Sealer, clock: Clock) {
+  const seal = (credentials: JsonObject | null, organizationId: string, id: string) =>
     credentials === null ? null : sealer.seal(writeJson(credentials), ownerOf(organizationId, id));
   /**
    * Opened with the key of this service; null: none were given. Throws `SyncError` SINK_INCOMPATIBLE under another key.
@@ -78,12 +76,11 @@ export function createConnectors(
     byId,
     credentials,
     /** In the order of their creation. */
-    list: (organizationId: string, filter: { readonly workspaceId?: string; readonly definition?: string }) =>
+    inWorkspace: ({ organizationId, id }: Workspace, definition: string | null): readonly StoredConnector[] =>
       ask<ConnectorRow>(
-        `${select} WHERE organization_id = :organizationId
-           AND (:workspaceId IS NULL OR workspace_id = :workspaceId) AND (:definition IS NULL OR definition = :definition)
-         ORDER BY sequence`,
-        { workspaceId: null, definition: null, ...filter, organizationId },
+        `${select} WHERE organization_id = :organizationId AND workspace_id = :id
+           AND (:definition IS NULL OR definition = :definition) ORDER BY sequence`,
+        { organizationId, id, definition },
       ).all.map(connectorOf),
     /** Of every organization: for the stores. */
     all: (): readonly StoredConnector[] =>

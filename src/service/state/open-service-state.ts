@@ -30,8 +30,7 @@ export function openServiceState(options: ServiceStateOptions) {
   const { folder, key, clock, isShared = false, ...tokens } = options;
   const file = openStateFile(folder, clock, isShared);
   try {
-    const sealer = openServiceSealer(key);
-    const connectors = createConnectors(file, { sealer, clock });
+    const connectors = createConnectors(file, openServiceSealer(key), clock);
     if (key !== null) connectors.checkKey();
     return {
       applications: createApplications(file, clock),
