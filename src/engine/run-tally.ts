@@ -15,13 +15,7 @@ export const reportedFailures = 100;
 /** More than this share of an entity's records in quarantine, or of which only a part came, fails the entity. */
 const maxUnstoredShare = 0.01;
 
-const nothingMissing: MissingTally = {
-  withheld: 0,
-  pending: 0,
-  toConfirm: 0,
-  withheldBecause: null,
-  withholding: null,
-};
+const nothingMissing = { withheld: 0, pending: 0, toConfirm: 0, withheldBecause: null, withholding: null };
 
 /** The report of an entity of which nothing has been read, nor is missing. */
 export const nothingDone: Omit<EntityReport, 'entity' | 'isWhole'> = {
@@ -68,13 +62,9 @@ type EntityTally = {
 /**
  * What decides whether an entity was read whole, over the runs of a chain; what was set aside is tried again by each.
  */
-type Wholeness = Pick<EntityTally, 'setAside' | 'depthLimited' | 'withdrawn' | 'partial'> &
-  Pick<PageCounts, 'fetched' | 'quarantined'>;
+type Wholeness = ReturnType<typeof wholeness>;
 
-export type MissingTally = Pick<
-  EntityReport,
-  'withheld' | 'pending' | 'toConfirm' | 'withheldBecause' | 'withholding'
->;
+export type MissingTally = Pick<EntityReport, keyof typeof nothingMissing>;
 
 export type RunTally = ReturnType<typeof runTally>;
 
@@ -213,10 +203,8 @@ function countSeal(
 }
 
 /** Of an entity over the chain: `before` is what its earlier runs counted. */
-function wholeness(
-  { setAside, depthLimited, withdrawn, partial, counts }: EntityTally,
-  before: EarlierCounts | undefined,
-): Wholeness {
+function wholeness(tally: EntityTally, before: EarlierCounts | undefined) {
+  const { setAside, depthLimited, withdrawn, partial, counts } = tally;
   return {
     setAside,
     withdrawn,

@@ -35,7 +35,8 @@ const newestKept = 5;
 /** Where one of so many records came again, the order of an unordered listing changes from call to call. */
 const mostStrays = 10;
 
-const count = z.number().int().min(0);
+/** A number of pages, rows or records. */
+export const count = z.number().int().min(0);
 
 /** What every walk by offsets or page numbers keeps of the pages so far. The defaults are those of its first page. */
 export const pagesSoFar = {
@@ -132,6 +133,12 @@ interface WalkToEnd<Own extends OwnPosition> extends Pick<Pagination<Own>, 'begi
   sizeOf(position: Own): number;
   /** Nothing says that the requested page is there. */
   mayBeBehind?(position: Own): boolean;
+}
+
+/** Calls of a style that looks behind the last page, where each has so many new rows. */
+export function callsToEnd(rows: number, listings: number, rowsOfPage: number): number {
+  const further = Math.floor(rows / rowsOfPage);
+  return listings + further + (further > 0 ? 1 : 0);
 }
 
 /** What a definition says of the end. */

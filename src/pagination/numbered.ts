@@ -1,5 +1,7 @@
 import { readFlag } from './answer-keys.ts';
 import {
+  callsToEnd,
+  count,
   remember,
   shortestLook,
   walkToEnd,
@@ -28,10 +30,7 @@ export function numberedStyle(rules: NumberedRules, flagKeys: readonly string[] 
     restsOnOrder: true,
     walk: (listing) => numberedPagination(rules, listing),
     readNext: (answer) => (flagKeys.length === 0 ? null : readFlag(flagKeys, answer)),
-    calls: (rows, listings) => {
-      const further = Math.floor(rows / rules.maxSize);
-      return listings + further + (further > 0 ? 1 : 0);
-    },
+    calls: (rows, listings) => callsToEnd(rows, listings, rules.maxSize),
   };
 }
 
@@ -184,8 +183,6 @@ export interface NumberedRules extends EndRules {
   /** Parameters that ask for a page, counted from 0, of so many records. */
   readonly ask: (page: number, size: number) => Params;
 }
-
-const count = z.number().int().min(0);
 
 /**
  * Of a walk through numbered pages: the page numbered `page` of `size` records is requested. The defaults are those of

@@ -1,6 +1,7 @@
 import type { Entity } from '../definitions/definition.ts';
 import type { PageLength } from '../sinks/partition.ts';
-import { shortestLook, shownBy, walkToEnd, type ListedPage, pagesSoFar, remember } from './listing-end.ts';
+import { callsToEnd, count, pagesSoFar, remember, shortestLook, shownBy, walkToEnd } from './listing-end.ts';
+import type { ListedPage } from './listing-end.ts';
 import {
   isLastByLength,
   noteFollowed,
@@ -30,10 +31,8 @@ export function offsetStyle(rules: OffsetRules): PaginationStyle {
     restsOnOrder: true,
     walk: (listing) => offsetPagination(rules, listing),
     readNext: () => null,
-    calls: (rows, listings) => {
-      const further = Math.floor(rows / Math.max(1, rules.maxSize - overlapOf(rules.maxSize)));
-      return listings + further + (further > 0 ? 1 : 0);
-    },
+    calls: (rows, listings) =>
+      callsToEnd(rows, listings, Math.max(1, rules.maxSize - overlapOf(rules.maxSize))),
   };
 }
 
@@ -254,14 +253,14 @@ const fullOverlap = 10;
 export const offsetPosition = z.object({
   kind: z.literal('offset'),
   ...pagesSoFar,
-  offset: z.number().int().min(0),
-  size: z.number().int().min(1),
+  offset: count,
+  size: count.min(1),
   /** The previous page's last record. */
   lastMark: z.string().default(''),
   /** Rows at the head of the page asked for that are expected to be known. */
-  expected: z.number().int().min(0).default(0),
+  expected: count.default(0),
   /** Rows by which the last overlapping page overlapped. */
-  overlap: z.number().int().min(0).default(0),
+  overlap: count.default(0),
   /** Asks for what lies right behind the newest record: nothing is expected there. */
   isProbe: z.boolean().default(false),
   /** Everything read so far came in the first page, and later ones showed the end of it as it was. */
@@ -269,7 +268,7 @@ export const offsetPosition = z.object({
   /** A page of one record could not be overlapped. */
   isTorn: z.boolean().default(false),
   /** Records of the page before; 0 where nothing can be concluded from what comes after it. */
-  before: z.number().int().min(0).default(0),
+  before: count.default(0),
 });
 export type OffsetPosition = z.infer<typeof offsetPosition>;
 

@@ -225,10 +225,7 @@ export function floorSecond(ms: number): number {
   return Math.floor(ms / 1000) * 1000;
 }
 
-interface Page {
-  readonly marks: readonly string[];
-  readonly bytes: number;
-}
+type Page = Pick<PageSeen, 'marks' | 'bytes'>;
 
 interface KnownLengths {
   readonly records: number;

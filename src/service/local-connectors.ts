@@ -15,10 +15,7 @@ import type { Workspace } from './state/workspaces.ts';
 import type { ContextStores, StoreStatus } from './store/open-context-stores.ts';
 
 /** The definition that a connector is served by. `definitions`: those of the service, which do not go while it runs. */
-export function hostedDefinition(
-  definitions: ReadonlyMap<string, Definition>,
-  stored: Pick<StoredConnector, 'id' | 'definition' | 'account'>,
-): Definition {
+function hostedDefinition(definitions: Parts['definitions'], stored: StoredConnector): Definition {
   const definition = definitions.get(stored.definition);
   if (definition !== undefined) return stored.account === null ? definition : callable(definition);
   throw new SyncError(

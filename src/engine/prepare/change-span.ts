@@ -6,14 +6,11 @@ import type { ChangeSpan } from '../../pagination/pagination.ts';
  * Finds a record's change values at a dotted path, in each element where it leads into an array. Null: none can be read
  * as a time.
  */
-export function compileChangeSpan({
-  field: path,
-  format,
-}: ChangeField): (raw: JsonValue) => ChangeSpan | null {
+export function compileChangeSpan({ field: path, format }: ChangeField) {
   const names = path.split('.');
   const readMs = format === undefined ? timeMs : numberReader(format);
 
-  return (raw) => {
+  return (raw: JsonValue): ChangeSpan | null => {
     // Most paths name a field of the record that holds one time.
     const only = names.length === 1 && isJsonObject(raw) ? memberOf(raw, path) : undefined;
     if (typeof only === 'string' || typeof only === 'number') {

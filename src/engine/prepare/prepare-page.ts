@@ -243,16 +243,12 @@ function idOf(raw: JsonValue): string {
  * Whether a page's records come in the order asked for, as far as it is by time. A value later than the run's start may
  * have changed at its old place. `dates`: of the records, by the field `datedBy`.
  */
-function compileIsSorted(
-  entity: Entity,
-  capMs: number,
-  datedBy: string | null,
-): (records: readonly JsonValue[], dates: readonly (ChangeSpan | null)[]) => boolean {
+function compileIsSorted(entity: Entity, capMs: number, datedBy: string | null) {
   // Page tokens, for one, prove a walk by themselves, and listings in the opposite order have them.
   if (entity.order === null || !styleOf(entity.pagination).restsOnOrder) return () => true;
   const valueOf = entity.order.field === datedBy ? null : compileChangeSpan({ field: entity.order.field });
 
-  return (records, dates) => {
+  return (records: readonly JsonValue[], dates: readonly (ChangeSpan | null)[]): boolean => {
     let beforeMs = Number.NEGATIVE_INFINITY;
     for (const value of valueOf === null ? dates : records.map(valueOf)) {
       if (value === null || value.highestMs > capMs) continue;
@@ -271,11 +267,11 @@ function compileReadRecord(shape: RecordShape) {
   const prepare = compilePrepare(shape);
   const fileOf = compileFileOfRecord(shape.download ?? null);
 
-  function read({ records, index, raw }: ShownRecord, inject: Inject): Prepared {
+  function read({ records, index, raw }: ShownRecord, inject: Partition['inject']): Prepared {
     return withRaw(prepare(records.value(index), inject), raw);
   }
 
-  return (shown: ShownRecord, inject: Inject): Prepared => {
+  return (shown: ShownRecord, inject: Partition['inject']): Prepared => {
     const { same, glance } = shown;
     if (same === null) return read(shown, inject);
     const whole = (): PreparedRecord => {
@@ -291,8 +287,6 @@ function compileReadRecord(shape: RecordShape) {
     return { kind: 'record', drift: [], extraFields: 0, record: { ...record, file: fileOf(glance, inject) } };
   };
 }
-
-type Inject = Readonly<Record<string, JsonValue>>;
 
 /**
  * Remembers the record by its bytes where its row holds all of it. Fields without a column and quarantined records must
@@ -312,10 +306,7 @@ function withRaw(prepared: Prepared, raw: string | null): Prepared {
  * '': equal events of one second are one. The function throws `SyncError` SCHEMA_CHANGED where the policy wants a
  * change to fail the entity.
  */
-export function compileExplode(
-  entity: Entity,
-  policy?: SchemaPolicy,
-): ((raw: JsonObject, inject: Readonly<Record<string, JsonValue>>) => readonly Prepared[]) | null {
+export function compileExplode(entity: Entity, policy?: SchemaPolicy) {
   const { explode } = entity;
   const shape = explodedShape(entity, policy);
   if (explode === null || shape === null) return null;
@@ -324,7 +315,7 @@ export function compileExplode(
     explode.key.filter((name) => !explode.carry.includes(name)).map((name) => [name, '']),
   );
 
-  return (raw, inject) => {
+  return (raw: JsonObject, inject: Partition['inject']): readonly Prepared[] => {
     const elements = raw[explode.field];
     if (!isJsonArray(elements)) return [];
     const carried = Object.fromEntries(

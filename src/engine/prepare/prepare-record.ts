@@ -56,13 +56,11 @@ export type Prepared = { readonly drift: readonly FieldDrift[] } & (
  * goes to `extra`. `inject` (field -> value) wins over the record's own value, which goes to `extra`. Throws
  * `SyncError` SCHEMA_CHANGED where the policy wants it.
  */
-export function compilePrepare(
-  shape: RecordShape,
-): (raw: JsonValue, inject: Partition['inject']) => Prepared {
+export function compilePrepare(shape: RecordShape) {
   const compiled = compileShape(shape);
   const injectedOf = rememberInjected(compiled);
 
-  return (raw, inject) => {
+  return (raw: JsonValue, inject: Partition['inject']): Prepared => {
     if (!isJsonObject(raw)) {
       return refuse(compiled, raw, 'not-an-object', `expected an object, got ${kindOf(raw)}`);
     }

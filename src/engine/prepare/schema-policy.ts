@@ -126,10 +126,7 @@ function tablesOf({ entities }: Definition, name: EntityName): readonly EntityNa
  * What is to be noted of a field. The same field and type give the very same object: a page's notes are keyed by
  * identity.
  */
-export function driftNotes(
-  entity: EntityName,
-  { onNews, isKnown }: SchemaPolicy,
-): (name: string, kind: FieldDrift['kind'], value: JsonValue) => FieldDrift {
+export function driftNotes(entity: EntityName, { onNews, isKnown }: SchemaPolicy) {
   type NoteByType = Partial<Record<JsonType, FieldDrift>>;
   const notesByName = new Map<string, NoteByType>();
   const others: Readonly<Record<FieldDrift['kind'], NoteByType>> = { undeclared: {}, misfit: {} };
@@ -143,7 +140,7 @@ export function driftNotes(
     return notes;
   }
 
-  return (name, kind, value) => {
+  return (name: string, kind: FieldDrift['kind'], value: JsonValue): FieldDrift => {
     const type = jsonTypeOf(value);
     const notes = notesOf(name, kind);
     const note = notes[type];

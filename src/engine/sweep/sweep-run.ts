@@ -359,10 +359,7 @@ async function storeAnswers(
  * Reads what a `get` answered for a row that no listing showed. A record that is another one, that came in part, that
  * its listing alone can place, or that a policy refuses, says only that something is there.
  */
-function compileReadConfirmed(
-  { policies, entities }: Run,
-  entity: Entity,
-): (candidate: Candidate, answer: JsonValue) => Judgement {
+function compileReadConfirmed({ policies, entities }: Run, entity: Entity) {
   const policy = refusing(policies.get(entity.name) ?? acceptEverything);
   const prepare = compilePrepare(recordShape(entity, policy));
   /** Parameters by which the settings choose records. */
@@ -377,7 +374,7 @@ function compileReadConfirmed(
       : null;
   }
 
-  return (candidate, answer) => {
+  return (candidate: Candidate, answer: JsonValue): Judgement => {
     const { row } = candidate;
     if (!isJsonObject(answer) || isPartial(entity, answer)) {
       return answer === null
