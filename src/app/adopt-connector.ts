@@ -69,11 +69,7 @@ export async function changedIdentity(
 }
 
 /** From now on the sink's records are those of this address and connector id. Throws as `adopt` of the sink. */
-export async function adoptIdentity(
-  connector: ConnectorSettings,
-  identity: AdoptedIdentity,
-  clock: Clock,
-): Promise<void> {
+export async function adoptIdentity(connector: ConnectorSettings, identity: AdoptedIdentity, clock: Clock) {
   await using sink = await openSink(connector.sink, { clock });
   await sink.repair.adopt(identity, instant(clock.now()));
 }

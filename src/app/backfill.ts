@@ -1,4 +1,3 @@
-import type { EntityName } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
 import { selectEntities } from '../engine/chosen-entities.ts';
 import {
@@ -20,10 +19,7 @@ import type { RunReport } from '../sinks/run-report.ts';
  * The entities that match the globs; without a glob all of which a window reads only a part. Throws USAGE for a glob
  * that matches nothing, and for entities that no window bounds: each window would read all of them.
  */
-export function requestedEntities(
-  connector: ConnectorSettings,
-  select: readonly string[],
-): readonly EntityName[] {
+export function requestedEntities(connector: ConnectorSettings, select: readonly string[]) {
   const { definition } = connector;
   const { entities, addedParents } = selectEntities(definition, connector.entities, { select, exclude: [] });
   const named = [...entities.keys()].filter((name) => !addedParents.includes(name));
@@ -64,10 +60,7 @@ export function plannedBackfill(
 }
 
 /** Texts of the windows that are complete. */
-export async function finishedWindows(
-  { name, sink }: ConnectorSettings,
-  plan: BackfillPlan,
-): Promise<ReadonlySet<string>> {
+export async function finishedWindows({ name, sink }: ConnectorSettings, plan: BackfillPlan) {
   await using history = await openExistingHistory(sink);
   return new Set(await history?.finishedWindows(name, plan.id));
 }

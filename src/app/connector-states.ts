@@ -5,7 +5,7 @@ import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { SignInFacts } from '../sign-ins/sign-in.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
-import type { Retention, WithheldOf } from '../sinks/purges.ts';
+import type { WithheldOf } from '../sinks/purges.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
 
 /** When the first entity gets too old. In the past where one was never read whole; without limits, never. */
@@ -37,10 +37,7 @@ export type WithRetention = Pick<ConnectorSettings, 'entities'> & {
 };
 
 /** Of each entity that has something to be removed by age, and of what it is exploded into. */
-export function retentionsOf(
-  { entities, definition }: WithRetention,
-  clock: Pick<Clock, 'now'>,
-): readonly Retention[] {
+export function retentionsOf({ entities, definition }: WithRetention, clock: Pick<Clock, 'now'>) {
   const before = (ms: number | null | undefined): Instant | null =>
     ms === undefined || ms === null ? null : instant(clock.now() - ms);
   return [...entities].flatMap(([entity, { retention, history }]) => {
@@ -60,10 +57,7 @@ export function retentionsOf(
 }
 
 /** What a guard keeps though it is too old, of entities whose age still counts. */
-export function withheldByAgeOf(
-  connector: WithRetention,
-  stored: readonly WithheldOf[],
-): readonly WithheldOf[] {
+export function withheldByAgeOf(connector: WithRetention, stored: readonly WithheldOf[]) {
   if (stored.length === 0) return stored;
   const kept = new Set(retentionsOf(connector, systemClock).map(({ entity }) => entity));
   return stored.filter(({ entity }) => kept.has(entity));
@@ -80,9 +74,7 @@ export interface SinkOverview {
  * Each sink of these connectors is opened once and read in one pass. By the sink's name. Throws where one cannot be
  * read.
  */
-export async function readOverviews(
-  connectors: readonly ConnectorSettings[],
-): Promise<ReadonlyMap<string, SinkOverview>> {
+export async function readOverviews(connectors: readonly ConnectorSettings[]) {
   const overviews = new Map<string, SinkOverview>();
   for (const sink of sinksOf(connectors)) overviews.set(sink.name, await readOverview(sink));
   return overviews;
@@ -152,10 +144,7 @@ export interface SignInState {
 }
 
 /** Sign-ins of connectors that a person signs in. Asks no service, and needs no credentials. */
-export async function readSignIns(
-  connectors: readonly ConnectorSettings[],
-  clock: Clock = systemClock,
-): Promise<ReadonlyMap<ConnectorName, SignInState>> {
+export async function readSignIns(connectors: readonly ConnectorSettings[], clock: Clock = systemClock) {
   const signing = connectors.filter(({ address }) => address.kind === 'direct' && address.signIn !== null);
   const states = new Map<ConnectorName, SignInState>();
   if (signing.length === 0) return states;

@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
-import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
+import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { CopyProgress, SinkCopies } from '../sinks/copies.ts';
 import type { Holder } from '../sinks/lease.ts';
 import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';
@@ -40,10 +40,7 @@ export async function copyConnector(request: CopyRequest): Promise<CopyEnd> {
 }
 
 /** Those that the config stores in the sink, as far as they are there. Throws USAGE where there are none. */
-export async function connectorsHeld(
-  settings: Pick<LocalSettings, 'connectors'>,
-  from: SinkSettings,
-): Promise<readonly ConnectorSettings[]> {
+export async function connectorsHeld(settings: Pick<LocalSettings, 'connectors'>, from: SinkSettings) {
   const own = [...settings.connectors.values()].filter(({ sink }) => sink.name === from.name);
   const held = own.length === 0 ? new Set() : await heldConnectors(from);
   const connectors = own.filter(({ name }) => held.has(name));

@@ -52,10 +52,7 @@ export async function fromEverySink<Result>(
 }
 
 /** Actions of people in all sinks, newest first, and the errors of sinks that cannot be read. */
-export async function newestActions(
-  settings: LocalSettings,
-  query: Parameters<LedgerReader['actions']>[0],
-): Promise<{ readonly actions: readonly SinkAction[]; readonly unreadable: readonly SyncError[] }> {
+export async function newestActions(settings: LocalSettings, query: Parameters<LedgerReader['actions']>[0]) {
   const found: SinkAction[] = [];
   const unreadable: SyncError[] = [];
   for await (const { sink, found: actions, error } of askSinks(settings, (history) =>
@@ -76,10 +73,7 @@ const mostRuns = 1000;
 /**
  * The first reports of the same connectors, where those read everything; none where one is missing, or among `reports`.
  */
-export async function firstReports(
-  settings: LocalSettings,
-  reports: readonly RunReport[],
-): Promise<readonly RunReport[]> {
+export async function firstReports(settings: LocalSettings, reports: readonly RunReport[]) {
   const oldest = await fromEverySink(settings, async (history) => {
     const runs = reports.map(({ connector }) => history.runs({ connector, kind: 'sync', limit: mostRuns }));
     return (await Promise.all(runs)).flatMap((all) => all.at(-1) ?? []);
@@ -93,10 +87,7 @@ export async function firstReports(
  * Asks a run to end at its next page, in any process. Gives its process where that has already ended, else null. Throws
  * USAGE for a run that is not running.
  */
-export async function cancelRun(
-  found: FoundRun,
-  how: Pick<OpenHow, 'clock' | 'signal' | 'who'>,
-): Promise<Holder | null> {
+export async function cancelRun(found: FoundRun, how: Pick<OpenHow, 'clock' | 'signal' | 'who'>) {
   const { run, connector } = found.run;
   await using sink = await openSink(found.sink, how);
   const isAsked = await sink.requestCancel(run, instant(how.clock.now()));

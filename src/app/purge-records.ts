@@ -12,7 +12,7 @@ import type { ConnectorSettings } from '../settings/settings.ts';
 import type { FileFolder } from '../sinks/files.ts';
 import { openFileFolder } from '../sinks/files/open-file-folder.ts';
 import type { MaskEnd, MaskRequest } from '../sinks/masks.ts';
-import type { PurgedKeys, PurgedOf, PurgeEnd, PurgeRequest } from '../sinks/purges.ts';
+import type { PurgedKeys, PurgeEnd, PurgeRequest } from '../sinks/purges.ts';
 import { openExistingRecords, openSink } from '../sinks/registry.ts';
 import type { OpenHow } from '../sinks/sink-access.ts';
 
@@ -45,11 +45,7 @@ export interface ChosenRecords {
 type How = Pick<OpenHow, 'clock' | 'who'> & { readonly signal: AbortSignal };
 
 /** What a purge would remove; changes nothing. Throws USAGE as `chosenInSink` does. */
-export async function lookAtPurge(
-  target: PurgeTarget,
-  choice: PurgeChoice,
-  how: How,
-): Promise<ChosenRecords & { readonly entities: readonly PurgedOf[] }> {
+export async function lookAtPurge(target: PurgeTarget, choice: PurgeChoice, how: How) {
   const chosen = await chosenInSink(target, choice, how.signal);
   await using sink = await openSink(target.connector.sink, how);
   return { ...chosen, entities: await sink.purges.look(target.connector.name, chosen.of) };

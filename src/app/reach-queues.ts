@@ -98,10 +98,7 @@ export async function reachQueues(settings: LocalSettings) {
 }
 
 /** Throws USAGE where one of the connectors is paused: no worker would run it. */
-export async function checkNotPaused(
-  connectors: readonly ConnectorSettings[],
-  program: string,
-): Promise<void> {
+export async function checkNotPaused(connectors: readonly ConnectorSettings[], program: string) {
   for (const [sink, ofSink] of connectorsBySink(connectors)) {
     await using history = await openExistingHistory(sink);
     const names = new Set(ofSink.map(({ name }) => name));

@@ -28,10 +28,7 @@ export interface StoredConnector {
 const mostRuns = 1_000;
 
 /** Of those sinks that have anything of it. */
-export async function storedConnector(
-  name: ConnectorName,
-  sinks: readonly SinkSettings[],
-): Promise<readonly StoredConnector[]> {
+export async function storedConnector(name: ConnectorName, sinks: readonly SinkSettings[]) {
   const stored: StoredConnector[] = [];
   for (const sink of sinks) {
     await using history = await openExistingHistory(sink);
@@ -53,11 +50,7 @@ export interface HeldByTarget {
 }
 
 /** Targets that the connector is published to, and hold something of it. */
-export async function targetsWith(
-  name: ConnectorName,
-  { publish }: LocalSettings,
-  how: How,
-): Promise<readonly HeldByTarget[]> {
+export async function targetsWith(name: ConnectorName, { publish }: LocalSettings, how: How) {
   const held: HeldByTarget[] = [];
   for (const settings of publish.values()) {
     const entities = await targetStatus(settings, how).then(

@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import { type Clock, instant, slept } from '../core/clock.ts';
+import { type Clock, instant, slept, systemClock } from '../core/clock.ts';
 import { isPutOff, SyncError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { RunId } from '../core/names.ts';
@@ -81,11 +81,7 @@ function endOf(end: RunEnd): Parameters<Notifier['runEnded']>[0] {
  * Reads a connector into the sink that its settings name; `onRunEnd` is not called for it. A run that cannot begin is
  * entered into the ledger with its reason, and rejects.
  */
-export async function readConnector(
-  parts: RunParts,
-  connector: ConnectorSettings,
-  request: SyncRequest,
-): Promise<RunReport> {
+export async function readConnector(parts: RunParts, connector: ConnectorSettings, request: SyncRequest) {
   const { clock, openSink, sinkIdOf } = parts;
   const { globs, onEvent, run = {}, signal } = request;
   const { entities } = selectEntities(connector.definition, connector.entities, globs);
@@ -226,29 +222,16 @@ const everyMs = 1000;
  */
 function watchCancel(history: Pick<LedgerReader, 'isCancelRequested'>) {
   const cancelled = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
-  let watched: RunId | null = null;
-  let asking: Promise<void> = Promise.resolve();
-  const stop = (): void => {
-    watched = null;
-    clearTimeout(timer);
-  };
-  const ask = async (run: RunId): Promise<void> => {
-    // A ledger that cannot be read now is read again in a second; the run itself fails on what is wrong with it.
-    const isRequested = await history.isCancelRequested(run).catch(() => false);
-    if (watched !== run) return;
-    if (!isRequested) {
-      askLater(run);
-      return;
+  let over = new AbortController();
+  let watching: Promise<void> = Promise.resolve();
+  const watch = async (run: RunId, signal: AbortSignal): Promise<void> => {
+    while (await slept(systemClock, everyMs, signal)) {
+      // A ledger that cannot be read now is read again in a second; the run itself fails on what is wrong with it.
+      const isRequested = await history.isCancelRequested(run).catch(() => false);
+      if (!isRequested || signal.aborted) continue;
+      const message = `run ${run} was cancelled by a request`;
+      return cancelled.abort(new SyncError(message, { code: 'CANCELLED', recovery: 'stop' }));
     }
-    stop();
-    const message = `run ${run} was cancelled by a request`;
-    cancelled.abort(new SyncError(message, { code: 'CANCELLED', recovery: 'stop' }));
-  };
-  const askLater = (run: RunId): void => {
-    timer = setTimeout(() => {
-      asking = ask(run);
-    }, everyMs).unref();
   };
   return {
     /** Aborted with `SyncError` CANCELLED once the ledger has a request to end the run. */
@@ -256,14 +239,14 @@ function watchCancel(history: Pick<LedgerReader, 'isCancelRequested'>) {
     /** Sets which run it is: the watch begins with its start. */
     onEvent: (event: RunEvent): void => {
       if (event.kind !== 'run-started' && event.kind !== 'run-finished') return;
-      stop();
+      over.abort();
       if (event.kind === 'run-finished') return;
-      watched = event.run;
-      askLater(event.run);
+      over = new AbortController();
+      watching = watch(event.run, over.signal);
     },
     [Symbol.asyncDispose]: async (): Promise<void> => {
-      stop();
-      await asking;
+      over.abort();
+      await watching;
     },
   };
 }

@@ -50,10 +50,7 @@ export function readShownProgress(text: string | null): ShownProgress | null {
 }
 
 /** What to expect of a run by what the sink holds. */
-export function expectedByEntity(
-  status: ConnectorStatus | null,
-  estimates: readonly CallEstimate[],
-): ReadonlyMap<EntityName, Expected> {
+export function expectedByEntity(status: ConnectorStatus | null, estimates: readonly CallEstimate[]) {
   const rows = new Map((status?.entities ?? []).map((known) => [known.entity, known.rows]));
   return new Map(
     estimates.map(({ entity, calls }) => [entity, { rows: rows.get(entity) ?? null, pages: calls }]),

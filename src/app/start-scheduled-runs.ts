@@ -28,7 +28,7 @@ import { openApp, openRunBudgets } from './open-app.ts';
 import { openReloads } from './open-reloads.ts';
 import { programVersion } from './program-version.ts';
 import { targetsOf, workerPublications } from './publish-target.ts';
-import { type EndedRun, workerRunEnd, workerRuns } from './worker-runs.ts';
+import { workerRunEnd, workerRuns } from './worker-runs.ts';
 
 type WorkerSettings = SettingsWith<'access' | 'redis' | 'http'>;
 
@@ -90,7 +90,7 @@ export async function closable<Opened>(
 }
 
 async function openConfig(options: ServeConfigOptions, onOpened: OnOpened, close: () => Promise<void>) {
-  const { settings, log, clock, metrics, serves, command, identityBaseUrl, tellError } = options;
+  const { settings, log, clock, metrics, serves, command, tellError } = options;
   const connectors = [...settings.connectors.values()].filter(({ name }) => serves(name));
   const targets = targetsOf(settings, connectors);
   const budgets = await openRunBudgets({ settings, clock, onError: tellError, maxThrottleWaitMs });
@@ -104,9 +104,8 @@ async function openConfig(options: ServeConfigOptions, onOpened: OnOpened, close
     openBudget: budgets.openBudget,
     sinkIdOf: (sink) => ledgers.sinkIdOf(sink),
     maxThrottleWaitMs,
-    onRunEnd: workerRunEnd(metrics, log, options.onRunEnd),
+    onRunEnd: workerRunEnd(metrics, log),
     noteTrouble: (line) => log.warn({}, line),
-    ...(identityBaseUrl === undefined ? {} : { identityBaseUrl }),
   });
   onOpened(() => app[Symbol.asyncDispose]());
   const looking = lookEachMinute(app, connectors, clock);
@@ -275,14 +274,13 @@ interface ScheduledRunsOptions
   extends
     WorkerConfig,
     Pick<WorkerOptions, 'concurrency' | 'graceMs' | 'timings' | 'observe'>,
-    Pick<AppOptions, 'command' | 'identityBaseUrl'> {
+    Pick<AppOptions, 'command'> {
   readonly clock: Clock;
   readonly log: Log;
   /** Concurrent runs over all sinks; as many as `mostRuns` says unless given. */
   readonly maxRuns?: number;
   /** Where health checks, metrics and pages are served; null: nowhere. */
   readonly listen?: ListenAddress | null;
-  readonly onRunEnd?: (ended: EndedRun) => void;
   /** What people are to know of the whole process, on every page; null: nothing. */
   readonly problem?: () => string | null;
 }

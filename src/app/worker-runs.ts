@@ -96,23 +96,12 @@ async function loggedRun(
   });
 }
 
-/** A run that has ended in a worker. */
-export interface EndedRun {
-  readonly connector: ConnectorSettings;
-  readonly report: RunReport;
-  /** When its schedule comes next, in milliseconds; null: it has none. */
-  readonly next: number | null;
-}
-
 /** What a worker does at the end of each run: counts it and writes one line to the log. */
-export function workerRunEnd(metrics: Metrics, log: Log, onRunEnd?: (ended: EndedRun) => void): OnRunEnd {
+export function workerRunEnd(metrics: Metrics, log: Log): OnRunEnd {
   return ({ connector, ...end }) => {
     if (end.kind === 'ended') {
-      const { report } = end;
-      const next = nextRunMs(connector, report);
-      metrics.runEnded(connector.name, report.outcome);
-      log[levelByOutcome(report.outcome)](endFields(connector.name, report, next), 'run ended');
-      onRunEnd?.({ connector, report, next });
+      metrics.runEnded(connector.name, end.report.outcome);
+      log[levelByOutcome(end.report.outcome)](endFields(connector, end.report), 'run ended');
     } else if (!isPutOff(end.error)) {
       metrics.runEnded(connector.name, 'failed');
     }
@@ -126,11 +115,12 @@ function nextRunMs({ schedule }: ConnectorSettings, { startedAt, finishedAt }: R
   return nextSlots(schedule, Date.parse(finishedAt), 1)[0] ?? null;
 }
 
-function endFields(connector: ConnectorName, report: RunReport, next: number | null): object {
+function endFields(connector: ConnectorSettings, report: RunReport): object {
   const { run, outcome, error, resumeAt } = report;
+  const next = nextRunMs(connector, report);
   const withheld = report.entities.reduce((sum, entity) => sum + entity.withheld, 0);
   return {
-    connector,
+    connector: connector.name,
     outcome,
     run,
     ...(report.kind === 'sync' ? {} : { kind: report.kind }),

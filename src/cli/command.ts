@@ -172,11 +172,7 @@ export function durationOf(flag: string, text: string, minMs = 0, maxMs = Infini
   throw usage(`${flag}: expected ${formatDuration(minMs)} to ${formatDuration(maxMs)}, got "${text}".`);
 }
 
-export function oneOf<const Choice extends string>(
-  flag: string,
-  text: string,
-  choices: readonly Choice[],
-): Choice {
+export function oneOf<const Choice extends string>(flag: string, text: string, choices: readonly Choice[]) {
   const found = choices.find((choice) => choice === text);
   if (found !== undefined) return found;
   const [last = '', ...others] = choices.toReversed();

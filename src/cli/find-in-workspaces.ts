@@ -83,10 +83,7 @@ export async function everyWorkspace(
 }
 
 /** Connectors behind the API; `config` names the entries that read them. */
-export function connectorTable(
-  found: Awaited<ReturnType<typeof findInWorkspaces>>,
-  width: number | null,
-): readonly string[] {
+export function connectorTable(found: Awaited<ReturnType<typeof findInWorkspaces>>, width: number | null) {
   const rows = found.map(({ workspace, id, name, definition, configured }) => [
     workspace,
     id,

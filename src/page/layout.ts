@@ -234,10 +234,7 @@ export function facts(list: readonly (readonly [string, SafeHtml | string | null
 }
 
 /** The targets of `publish`. */
-export function targetLinks(
-  targets: readonly Pick<PublishSettings, 'name' | 'type'>[],
-  root: string,
-): SafeHtml {
+export function targetLinks(targets: readonly Pick<PublishSettings, 'name' | 'type'>[], root: string) {
   if (targets.length === 0) return html``;
   return html`<h2>Published to</h2>
     <ul>

@@ -22,11 +22,7 @@ import {
 import { barsLegend, changesText, runBars, shownRuns, total } from './run-bars.ts';
 
 /** All connectors at a glance: what needs a person, what heals by itself, and a line for each. */
-export function overviewPage(
-  data: OverviewData,
-  targets: readonly PublishSettings[],
-  world: PageWorld,
-): string {
+export function overviewPage(data: OverviewData, targets: readonly PublishSettings[], world: PageWorld) {
   const { shown, total, unreadable } = data;
   const main = html`<h1>Connectors</h1>
     ${unreadable.map(
@@ -195,11 +191,7 @@ function connectorRow(one: OverviewData['shown'][number], { nowMs }: PageWorld):
 }
 
 /** How the last run ended, and when; null: there was none. */
-export function lastRunText(
-  overview: ConnectorOverview | null,
-  root: string,
-  nowMs: number,
-): SafeHtml | null {
+export function lastRunText(overview: ConnectorOverview | null, root: string, nowMs: number) {
   const lastRun = overview?.lastRun ?? null;
   if (lastRun === null) return null;
   return html`<a href="${root}runs/${lastRun.run}">${lastRun.state}</a>

@@ -330,17 +330,9 @@ function confirmPage(act: PreparedAct, form: ConfirmForm, world: PageWorld): str
 }
 
 /** Says what was done. */
-export function donePage(act: PreparedAct, done: readonly string[], world: PageWorld): string {
-  const main = html`<h1>${act.title}</h1>
-    <section class="notice" role="status">${doneLines(done)}</section>
-    ${backLink(act.back)}`;
-  return page({ title: act.title, root, main, isLive: false }, world);
-}
-
-function backLink(back: string): SafeHtml {
-  return html`<p>
-    <a href="${root}${back}">${back === '' ? 'All connectors' : `Back to ${back.split('/')[1]}`}</a>
-  </p>`;
+export function donePage({ title, back }: PreparedAct, done: readonly string[], world: PageWorld): string {
+  const content = html`<section class="notice" role="status">${doneLines(done)}</section>`;
+  return endPage(title, content, back, world);
 }
 
 interface Undone {
@@ -354,10 +346,14 @@ interface Undone {
 
 /** Says why nothing was done. */
 function undonePage({ title, message, done, back = '' }: Undone, world: PageWorld): string {
+  const why = html`<p class="notice failed" role="alert">${printable(message)}</p>`;
+  return endPage(title, html`${doneLines(done)} ${why}`, back, world);
+}
+
+function endPage(title: string, content: SafeHtml, back: string, world: PageWorld): string {
   const main = html`<h1>${title}</h1>
-    ${doneLines(done)}
-    <p class="notice failed" role="alert">${printable(message)}</p>
-    ${backLink(back)}`;
+    ${content}
+    <p><a href="${root}${back}">${back === '' ? 'All connectors' : `Back to ${back.split('/')[1]}`}</a></p>`;
   return page({ title, root, main, isLive: false }, world);
 }
 

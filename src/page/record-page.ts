@@ -23,11 +23,7 @@ type Found =
   | { readonly kind: 'problem'; readonly message: string };
 
 /** Search by key, then what `explain` says: which run stored it and when, and why the last sync met it or not. */
-export async function recordPage(
-  settings: LocalSettings,
-  query: RecordQuery,
-  world: PageWorld,
-): Promise<string> {
+export async function recordPage(settings: LocalSettings, query: RecordQuery, world: PageWorld) {
   const target = query.in === '' ? null : targetOf(settings, query.in);
   const chosen = target === null || target instanceof SyncError ? null : target;
   const found = chosen === null ? null : await find(chosen, query, world.program);

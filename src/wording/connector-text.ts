@@ -31,11 +31,7 @@ function troubleLine(trouble: Trouble, connector: string, style: TextStyle): str
 }
 
 /** Why a connector is called what it is; null where that needs no reason. */
-export function reasonLine(
-  { reason }: Pick<ConnectorHealth, 'reason'>,
-  connector: string,
-  style: TextStyle,
-): string | null {
+export function reasonLine({ reason }: Pick<ConnectorHealth, 'reason'>, connector: string, style: TextStyle) {
   return reason === null ? null : troubleLine(reason, connector, style);
 }
 

@@ -349,11 +349,7 @@ export function storedPartMissing(entities: readonly EntityStatus[]): readonly s
 }
 
 /** Of the entities of which deletes are withheld; empty where there are none. */
-function withheldLines(
-  connector: string,
-  entities: readonly MissingOf[],
-  program: string,
-): readonly string[] {
+function withheldLines(connector: string, entities: readonly MissingOf[], program: string) {
   const withheld = entities.filter((entity) => entity.withheld > 0);
   const [first] = withheld;
   if (first === undefined) return [];

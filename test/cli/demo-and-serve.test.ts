@@ -90,12 +90,6 @@ it('demo --ui serves the pages of what it has stored until Ctrl-C, and then leav
   await expect(fetch(url)).rejects.toThrow('fetch failed');
 }, 180_000);
 
-it('demo takes no --ui beside --scheduled', async () => {
-  const result = await callCli(['demo', '--ui', '--scheduled'], { cwd: folder });
-  expect(result).toMatchObject({ code: 2, stdout: '' });
-  expect(result.stderr).toContain('--ui: expected no --scheduled beside it');
-});
-
 it('serve prints its address and credentials, and ends with 0 on SIGTERM', async () => {
   const running = startCli(['serve', '--port', '0', '--size', 'tiny', '--no-index', '--json'], {
     cwd: folder,

@@ -331,11 +331,7 @@ async function readQuery(context: CommandContext, entity: Entity, flags: QueryFl
 }
 
 /** JSON, `@file`, or `-` for standard input. */
-export async function readFilter(
-  context: CommandContext,
-  given: string,
-  flag = '--filter',
-): Promise<JsonObject> {
+export async function readFilter(context: CommandContext, given: string, flag = '--filter') {
   const text =
     given === '-'
       ? await readInput(context.input(), maxBytes, context.signal)

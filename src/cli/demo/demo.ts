@@ -1,33 +1,120 @@
+import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { firstReports } from '../../app/find-run.ts';
 import { openApp } from '../../app/open-app.ts';
 import { ordinaryPublication, publishTarget } from '../../app/publish-target.ts';
 import { recordsRead, rowsWritten } from '../../app/run-totals.ts';
 import { usage } from '../../core/usage-error.ts';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
 import { maxSampleRevision } from '../../sample/sample-values.ts';
+import type { Service } from '../../service/start-service.ts';
 import { targetNamed } from '../../settings/choices.ts';
+import { loadSettings } from '../../settings/load-settings.ts';
 import type { LocalSettings, Settings } from '../../settings/settings.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { querySqliteSink } from '../../sinks/sqlite/readers.ts';
 import { count, counted, duration } from '../../telemetry/format.ts';
-import { command, type CommandContext } from '../command.ts';
+import { command, type CommandContext, wholeNumber } from '../command.ts';
 import { publicationDocument, publicationText } from '../commands/publish/show-publication.ts';
-import { shellWord } from '../environment.ts';
-import {
-  demoBaseUrl,
-  demoDatabase,
-  type DemoFlags,
-  demoParquet,
-  localRedisUrl,
-  nextSteps,
-  openDemo,
-  runScheduledDemo,
-} from './demo-world.ts';
+import { logLevel, shellWord } from '../environment.ts';
+import { registerSecrets } from '../load-config.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { showRun, showRunEnd } from '../output/show-run.ts';
 import { textTable } from '../output/text-table.ts';
+import { writePrivateFile } from '../output/write-files.ts';
 import { showPages } from '../commands/ui.ts';
+
+/**
+ * Where the demo's records came from, whatever port it was this time: else a second run would meet another identity.
+ */
+const demoBaseUrl = 'demo';
+const demoDatabase = 'demo.db';
+/** The target of its publications, and the folder. */
+const demoParquet = 'parquet';
+
+/** Environment through which the demo's own config gets what changes from run to run. */
+const demoVariables = {
+  url: 'CONNECTOR_SYNC_DEMO_URL',
+  secret: 'CONNECTOR_SYNC_DEMO_SECRET',
+} as const;
+
+const accounts = [
+  { connectorId: 'demo-newsletter', definitionName: 'email-marketing' },
+  { connectorId: 'demo-wiki', definitionName: 'workspace-notes' },
+] as const;
+
+/** Limits are high because nothing else uses the local service. */
+const demoConfigText = `# Written by "connector-sync demo". The service it reads from lives only while the demo runs:
+# use this file with status, runs, check --help and the like, and sync with "connector-sync demo".
+api:
+  baseUrl: "\${${demoVariables.url}:-http://127.0.0.1:8787}"
+  clientId: demo
+  clientSecret: "\${${demoVariables.secret}:-not-running}"
+sinks:
+  demo: { type: sqlite, path: ./${demoDatabase}, durability: normal }
+connectors:
+  newsletter:
+    definition: email-marketing
+    id: demo-newsletter
+    sink: demo
+    concurrency: 8
+    rateLimit: { requestsPerSecond: 1000 }
+  wiki:
+    definition: workspace-notes
+    id: demo-wiki
+    sink: demo
+    concurrency: 8
+    rateLimit: { requestsPerSecond: 1000 }
+publish:
+  ${demoParquet}: { type: files, directory: ./${demoParquet}, format: parquet }
+`;
+
+type DemoFlags = Readonly<Record<'directory' | 'port' | 'revision', string>>;
+
+/**
+ * The local service of the demo, with both sample accounts as so many days (`--revision`) have changed them. Throws
+ * USAGE for a port that cannot be used.
+ */
+async function openDemo(context: CommandContext, flags: DemoFlags) {
+  logLevel(context.env);
+  const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
+  const directory = resolve(context.cwd, flags.directory);
+  const secret = randomBytes(18).toString('base64url');
+  context.terminal.note('Starting a local API with sample data ...');
+  const service = await startService(flags.port, secret, revision);
+  return {
+    directory,
+    service,
+    revision,
+    /** Through a config file, as any other sync: what the demo shows is what the program does. */
+    async settings(): Promise<Settings> {
+      const file = join(directory, 'connector-sync.yaml');
+      await writePrivateFile(file, demoConfigText, false);
+      const own = { [demoVariables.url]: service.url, [demoVariables.secret]: secret };
+      const settings = loadSettings({ file, env: { ...context.env, ...own } });
+      registerSecrets(settings, context.scrubber);
+      return settings;
+    },
+    [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
+  };
+}
+
+async function startService(portText: string, clientSecret: string, revision: number): Promise<Service> {
+  const port = wholeNumber('--port', portText, 65_535);
+  const { serveSamples } = await import('../../sample/sample-service.ts');
+  return await serveSamples({
+    port,
+    clientId: 'demo',
+    clientSecret,
+    definitions: loadDefinitions([builtInDefinitionsFolder]),
+    accounts: accounts.map((one) => ({ ...one, workspace: 'demo', seed: 1, size: 'small', revision })),
+    otherwise: { size: 'tiny', seed: 1, revision },
+  }).catch((error: unknown) => {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) throw error;
+    throw usage(`Port ${port} is taken by another program. Leave --port out for any free one.`);
+  });
+}
 
 /** What the demo's runs took and wrote, beside what reading everything for the first time took. */
 function totalsText(reports: readonly RunReport[], first: readonly RunReport[], ms: number) {
@@ -114,26 +201,14 @@ export const demo = command({
     '--port <n>': { text: 'port of the local API; 0 for any free port', default: '0' },
     '--revision <n>': { text: `days of changes in the accounts, 0 to ${maxSampleRevision}`, default: '0' },
     '--ui': 'then show what it has stored in a browser, until Ctrl-C',
-    '--scheduled': 'instead: a worker that syncs every five seconds, three times; needs a Redis',
   },
   help: `
 Examples:
   $ connector-sync demo && connector-sync demo   the second run has nothing to write
   $ connector-sync demo --revision 1             a day later: what is new, changed or deleted since
-  $ connector-sync demo --ui                     pages in a browser over what it has stored
-  $ connector-sync demo --scheduled              schedules fire and runs appear
-
-The Redis of --scheduled: $REDIS_URL, else ${localRedisUrl}.`,
-  enter: ({ scheduled, ui }) => ({
-    isWatching: scheduled,
-    ...(ui ? { stopping: 'Stopping. Ctrl-C again quits now.' } : {}),
-  }),
-  run: async (context, flags) => {
-    if (flags.scheduled && flags.ui) {
-      throw usage('--ui: expected no --scheduled beside it; run the demo with one of the two.');
-    }
-    return flags.scheduled ? await runScheduledDemo(context, flags) : await runDemo(context, flags);
-  },
+  $ connector-sync demo --ui                     pages in a browser over what it has stored`,
+  enter: ({ ui }) => (ui ? { stopping: 'Stopping. Ctrl-C again quits now.' } : {}),
+  run: async (context, flags) => await runDemo(context, flags),
 });
 
 async function runDemo(context: CommandContext, flags: DemoFlags & { readonly ui: boolean }) {
@@ -145,7 +220,7 @@ async function runDemo(context: CommandContext, flags: DemoFlags & { readonly ui
   terminal.print(
     `The local API runs at ${service.url} with sample data\nfor ${counted(service.connectors.length, 'connector')}${revision === 0 ? '' : `, changed as in ${counted(revision, 'day')} of use`}. ${isFirst ? 'Reading all of it' : 'Reading what has changed'}:\n`,
   );
-  const settings = await opened.settings(null);
+  const settings = await opened.settings();
   const { reports, first } = await syncAll(context, settings);
   if (context.signal.aborted) {
     terminal.note('Stopped; everything read so far is stored. Run the same command again to resume.');
@@ -265,4 +340,13 @@ function duckdbCommand(directory: string): string {
   const files = join(directory, demoParquet, 'newsletter', 'campaigns', '**', '*.parquet');
   const sql = `FROM '${files.replaceAll("'", "''")}'`;
   return `duckdb -c ${/["$`\\!]/.test(sql) ? shellWord(sql) : `"${sql}"`}`;
+}
+
+/** Below the results: what each command is for stands above it, side by side they would not fit a narrow terminal. */
+function nextSteps(steps: readonly (readonly string[])[]): readonly string[] {
+  return [
+    '',
+    'Next:',
+    ...steps.flatMap(([why, ...commands]) => [`  ${why}`, ...commands.map((one) => `    ${one}`)]),
+  ];
 }

@@ -39,10 +39,7 @@ function plainObject(value: object): JsonValue {
 }
 
 /** The members of these names, in this order. */
-export function picked<Of extends object, Name extends keyof Of>(
-  from: Of,
-  ...names: readonly Name[]
-): Readonly<Pick<Of, Name>> {
+export function picked<Of extends object, Name extends keyof Of>(from: Of, ...names: readonly Name[]) {
   // `as`: the entries have these names.
   return Object.fromEntries(names.map((name) => [name, from[name]])) as Pick<Of, Name>;
 }

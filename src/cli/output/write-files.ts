@@ -5,7 +5,7 @@ import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { createPrivateDirectory } from '../../files/private-file.ts';
 import { keyDigits } from '../../sinks/files/safe-file-name.ts';
-import { temporaryName, writeWholeFile, type WrittenBytes } from '../../sinks/files/write-whole-file.ts';
+import { temporaryName, writeWholeFile } from '../../sinks/files/write-whole-file.ts';
 
 /**
  * Writes a file that only its owner can read, with the folders it needs. Throws USAGE, in words, where the place does
@@ -29,11 +29,7 @@ export async function writePrivateFile(file: string, text: string, isNew: boolea
  * Writes a file from bytes as they come, whole or not at all; what is there is replaced. Throws USAGE with the advice
  * where the place does not allow it.
  */
-export async function writeStreamed(
-  file: string,
-  bytes: AsyncIterable<Uint8Array>,
-  advice: string,
-): Promise<WrittenBytes> {
+export async function writeStreamed(file: string, bytes: AsyncIterable<Uint8Array>, advice: string) {
   const place = { folder: dirname(file), name: basename(file), temporary: temporaryName(keyDigits(file)) };
   return await writeWholeFile({ ...place, bytes, explain: (error) => unwritable(file, error, advice) });
 }
