@@ -120,29 +120,6 @@ export function overviewOf(
   return overviews.get(sink.name)?.connectors.get(name) ?? null;
 }
 
-/** How a connector stands that a person signs in. */
-export interface SignInState {
-  /**
-   * `ended`: the service refused to renew it, or its time is over. `signed-out`: no person has signed in. `unreadable`:
-   * where it is stored cannot be read.
-   */
-  readonly state: 'signed-in' | 'ended' | 'signed-out' | 'unreadable';
-  /** When the person signed in. */
-  readonly since: Instant | null;
-  readonly renewedAt: Instant | null;
-  /** When a renewal began whose end is unknown. */
-  readonly renewalBegunAt: Instant | null;
-  /** As the service names it. */
-  readonly account: string | null;
-  /** When the access token ends, and when a person has to sign in again; null: the service did not say. */
-  readonly accessUntil: Instant | null;
-  readonly endsAt: Instant | null;
-  /** Why it has ended or cannot be read. */
-  readonly why: string | null;
-  /** Only a person can change it, by `login`. */
-  readonly needsPerson: boolean;
-}
-
 /** Sign-ins of connectors that a person signs in. Asks no service, and needs no credentials. */
 export async function readSignIns(connectors: readonly ConnectorSettings[], clock: Clock = systemClock) {
   const signing = connectors.filter(({ address }) => address.kind === 'direct' && address.signIn !== null);
@@ -154,35 +131,49 @@ export async function readSignIns(connectors: readonly ConnectorSettings[], cloc
     const names = ofSink.map(({ name }) => name);
     try {
       const facts = await readSignInFacts(sink, names, clock);
-      for (const name of names) states.set(name, stateOf(facts.get(name), clock.now()));
+      for (const name of names) states.set(name, stateOf(facts.get(name) ?? {}, clock.now()));
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
-      const state = { ...signedOut, state: 'unreadable', why: error.message, needsPerson: false } as const;
+      const state = {
+        ...stateOf({}, 0),
+        state: 'unreadable',
+        why: error.message,
+        needsPerson: false,
+      } as const;
       for (const name of names) states.set(name, state);
     }
   }
   return states;
 }
 
-const signedOut: SignInState = {
-  state: 'signed-out',
-  since: null,
-  renewedAt: null,
-  renewalBegunAt: null,
-  account: null,
-  accessUntil: null,
-  endsAt: null,
-  why: null,
-  needsPerson: true,
-};
+/** How a connector stands that a person signs in. */
+export type SignInState = Readonly<ReturnType<typeof stateOf>>;
 
-function stateOf(facts: SignInFacts | undefined, nowMs: number): SignInState {
-  if (facts === undefined) return signedOut;
-  const { signedInAt: since, begunAt: renewalBegunAt, refusal, ...rest } = facts;
-  const { endsAt } = rest;
+function stateOf(facts: Partial<SignInFacts>, nowMs: number) {
+  const { signedInAt: since = null, begunAt: renewalBegunAt = null, refusal = null, endsAt = null } = facts;
+  const { renewedAt = null, account = null, accessUntil = null } = facts;
   const isOver = endsAt !== null && Date.parse(endsAt) <= nowMs;
   const why = refusal ?? (isOver ? `it was good until ${endsAt}` : null);
-  const hasEnded = why !== null;
-  const state = hasEnded ? 'ended' : 'signed-in';
-  return { state, since, ...rest, renewalBegunAt, why, needsPerson: hasEnded };
+  const state = since === null ? 'signed-out' : why === null ? 'signed-in' : 'ended';
+  return {
+    /**
+     * `ended`: the service refused to renew it, or its time is over. `signed-out`: no person has signed in.
+     * `unreadable`: where it is stored cannot be read.
+     */
+    state: state as 'signed-in' | 'ended' | 'signed-out' | 'unreadable',
+    /** When the person signed in. */
+    since,
+    renewedAt,
+    /** As the service names it. */
+    account,
+    /** When the access token ends, and when a person has to sign in again; null: the service did not say. */
+    accessUntil,
+    endsAt,
+    /** When a renewal began whose end is unknown. */
+    renewalBegunAt,
+    /** Why it has ended or cannot be read. */
+    why,
+    /** Only a person can change it, by `login`. */
+    needsPerson: state !== 'signed-in',
+  };
 }

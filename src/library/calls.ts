@@ -155,18 +155,10 @@ export async function status(app: App): Promise<readonly ConnectorStatus[]> {
       health: health.word,
       reason: reasonLine(health, connector.name, style),
       lastRun: lastRun === null ? null : picked(lastRun, 'run', 'state', 'startedAt', 'finishedAt'),
-      entities: (stored?.entities ?? []).map(
-        ({ entity, rows, deleted, missing, due, quarantined, partMissing, completeness }) => ({
-          entity,
-          rows,
-          deleted,
-          missing,
-          due,
-          quarantined,
-          partMissing: partMissing?.listings ?? 0,
-          completeness,
-        }),
-      ),
+      entities: (stored?.entities ?? []).map(({ partMissing, ...one }) => ({
+        ...picked(one, 'entity', 'rows', 'deleted', 'missing', 'due', 'quarantined', 'completeness'),
+        partMissing: partMissing?.listings ?? 0,
+      })),
     });
   }
   return statuses;
@@ -223,19 +215,14 @@ export async function publish(app: App, options: PublishOptions = {}): Promise<r
 }
 
 function publicationOf(target: string, end: PublishEnd): Publication {
-  const rows = { upserts: 0, deletes: 0 };
-  if (end.kind === 'nothing-stored') {
-    return { target, result: end.kind, publication: null, createdAt: null, ...rows, error: null };
-  }
-  const { manifest } = end.kind === 'published' ? end.published : end.newest;
-  if (end.kind === 'published') {
-    for (const { upserts, deletes } of manifest.entities) {
-      rows.upserts += upserts;
-      rows.deletes += deletes;
-    }
-  }
-  const { publication, createdAt } = manifest;
-  return { target, result: end.kind, publication, createdAt, ...rows, error: null };
+  const nothing = { publication: null, createdAt: null, upserts: 0, deletes: 0, error: null };
+  if (end.kind === 'nothing-stored') return { ...nothing, target, result: end.kind };
+  const { publication, createdAt, entities } = (end.kind === 'published' ? end.published : end.newest)
+    .manifest;
+  const put = end.kind === 'published' ? entities : [];
+  const upserts = put.reduce((sum, one) => sum + one.upserts, 0);
+  const deletes = put.reduce((sum, one) => sum + one.deletes, 0);
+  return { target, result: end.kind, publication, createdAt, upserts, deletes, error: null };
 }
 
 /**

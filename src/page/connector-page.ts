@@ -3,7 +3,7 @@ import { healthOf } from '../app/connector-health.ts';
 import { overviewOf } from '../app/connector-states.ts';
 import { failureLimit, readStatuses, type StoredConnector } from '../app/read-statuses.ts';
 import { recordsRead, rowsWritten } from '../app/run-totals.ts';
-import { isGone } from '../app/shared-work.ts';
+import { isGone } from '../app/find-run.ts';
 import { readShownProgress } from '../app/shown-progress.ts';
 import { readConnectorHistory, type WatchedSinks } from '../app/watch-sinks.ts';
 import type { Instant } from '../core/clock.ts';

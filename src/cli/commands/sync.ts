@@ -1,7 +1,7 @@
 import type { App, AskedRun, EntityGlobs, RunEnd } from '../../app/app.ts';
 import { overviewOf, readOverview, type SinkOverview } from '../../app/connector-states.ts';
 import { openSharingApp, planSync } from '../../app/open-app.ts';
-import { type DoneRun, type SharedWork, shareWork } from '../../app/shared-work.ts';
+import { type DoneRun, type SharedWork, shareWork } from '../../app/find-run.ts';
 import { type Clock, instant } from '../../core/clock.ts';
 import { hasCode, ThrottledError } from '../../core/errors.ts';
 import type { OnRunEvent, RunEvent } from '../../core/events.ts';
