@@ -1,10 +1,10 @@
 import * as z from 'zod';
 import type { Clock } from '../core/clock.ts';
 import { readJson, writeJson } from '../core/json-text.ts';
-import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { ConnectorName } from '../core/names.ts';
 import type { CallEstimate } from '../engine/estimate-calls.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
-import { openProgress, type Expected } from '../telemetry/progress.ts';
+import { openProgress } from '../telemetry/progress.ts';
 
 const shape = z.object({
   entities: z.array(
