@@ -40,7 +40,7 @@ const calls: Readonly<Record<string, readonly [keyof Mailchimp, string, string?]
   tags: ['lists', 'tagSearch'],
   interest_categories: ['lists', 'getListInterestCategories', 'getInterestCategory'],
   interests: ['lists', 'listInterestCategoryInterests', 'getInterestCategoryInterest'],
-  segments: ['lists', 'getListSegments', 'getSegment'],
+  segments: ['lists', 'listSegments', 'getSegment'],
   segment_members: ['lists', 'getSegmentMembersList'],
   email_activity: ['reports', 'getEmailActivityForCampaign'],
   unsubscribes: ['reports', 'getUnsubscribedListForCampaign'],
