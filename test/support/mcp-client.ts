@@ -10,18 +10,7 @@ export type Answered = Record<string, unknown> & {
   readonly next: Record<string, unknown>;
 };
 
-export interface McpClient extends AsyncDisposable {
-  readonly client: Client;
-  readonly pid: number | null;
-  /** The answer of a call that must succeed. */
-  call(name: string, given?: Record<string, unknown>): Promise<Answered>;
-  /** The message of a call that must be refused. */
-  refusal(name: string, given?: Record<string, unknown>): Promise<string>;
-  /** Most memory that the server has had so far, in MiB; 0 where the machine does not say. */
-  peakMiB(): number;
-  /** What the server has logged so far, line by line. */
-  logged(): readonly Record<string, unknown>[];
-}
+export type McpClient = Awaited<ReturnType<typeof openMcpClient>>;
 
 /** `legacy`: the protocol of 2025, which most clients speak; `auto`: the newest that both know. */
 export type ProtocolMode = 'legacy' | 'auto';
@@ -31,7 +20,7 @@ export async function openMcpClient(
   world: { readonly config: string | null; readonly env: Readonly<Record<string, string>> },
   mode: ProtocolMode = 'legacy',
   flags: readonly string[] = [],
-): Promise<McpClient> {
+) {
   const transport = new StdioClientTransport({
     command: process.execPath,
     args: [main, 'mcp', ...(world.config === null ? [] : ['--config', world.config]), ...flags],
@@ -46,11 +35,13 @@ export async function openMcpClient(
     ...callsOf(client),
     client,
     pid: transport.pid,
+    /** Most memory that the server has had so far, in MiB; 0 where the machine does not say. */
     peakMiB: () => {
       const status = `/proc/${transport.pid}/status`;
       const [, kib = '0'] = (existsSync(status) && /VmHWM:\s+(\d+)/.exec(readFileSync(status, 'utf8'))) || [];
       return Number(kib) / 1024;
     },
+    /** What the server has logged so far, line by line. */
     logged: () =>
       log
         .split('\n')
@@ -60,7 +51,7 @@ export async function openMcpClient(
   };
 }
 
-export function callsOf(client: Client): Pick<McpClient, 'call' | 'refusal'> {
+export function callsOf(client: Client) {
   const text = async (name: string, given: Record<string, unknown>, mustFail: boolean): Promise<string> => {
     const { content, isError = false } = await client.callTool({ name, arguments: given });
     const [first] = content as readonly { readonly text: string }[];
@@ -68,8 +59,11 @@ export function callsOf(client: Client): Pick<McpClient, 'call' | 'refusal'> {
     return first?.text ?? '';
   };
   return {
-    call: async (name, given = {}) => JSON.parse(await text(name, given, false)) as Answered,
-    refusal: async (name, given = {}) =>
+    /** The answer of a call that must succeed. */
+    call: async (name: string, given: Record<string, unknown> = {}) =>
+      JSON.parse(await text(name, given, false)) as Answered,
+    /** The message of a call that must be refused. */
+    refusal: async (name: string, given: Record<string, unknown> = {}) =>
       (JSON.parse(await text(name, given, true)) as { readonly message: string }).message,
   };
 }

@@ -1,4 +1,4 @@
-import { instant, type Clock } from '../../src/core/clock.ts';
+import { instant } from '../../src/core/clock.ts';
 import { SyncError } from '../../src/core/errors.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
@@ -15,16 +15,7 @@ export interface MovingRecord {
   goneAt: number;
 }
 
-/** An account whose rows are inserted, deleted, changed and moved between any two calls. */
-export interface MovingRows {
-  readonly source: Source;
-  readonly clock: Clock & { advance(ms: number): void };
-  /** Nothing moves from now on, or again. */
-  setMoving(isMoving: boolean): void;
-  calls(): number;
-  /** Everything that ever was, by entity; the newest of an id last. */
-  records(entity: string): readonly MovingRecord[];
-}
+export type MovingRows = ReturnType<typeof movingRows>;
 
 const parentOf: Readonly<Record<string, string>> = {
   files: 'folders',
@@ -42,7 +33,8 @@ const entities = ['folders', 'files', 'notes', 'marks', 'visits', 'tags', 'docs'
 const startMs = Date.parse('2026-05-01T10:00:00Z');
 const pageSize = 25;
 
-export function movingRows(random: () => number): MovingRows {
+/** An account whose rows are inserted, deleted, changed and moved between any two calls. */
+export function movingRows(random: () => number) {
   let nowMs = startMs;
   let calls = 0;
   let isMoving = false;
@@ -211,32 +203,35 @@ export function movingRows(random: () => number): MovingRows {
     }
   }
 
+  const source: Source = {
+    connect: () => Promise.resolve(),
+    list: ({ entity, params }) => Promise.resolve().then(() => list(entity, params)),
+    get: ({ entity, params }) => Promise.resolve().then(() => get(entity, params)),
+    stats: () => ({
+      calls,
+      retries: 0,
+      waitedMs: 0,
+      bytes: 0,
+      serverTime: instant(nowMs),
+    }),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
   return {
-    source: {
-      connect: () => Promise.resolve(),
-      list: ({ entity, params }) => Promise.resolve().then(() => list(entity, params)),
-      get: ({ entity, params }) => Promise.resolve().then(() => get(entity, params)),
-      stats: () => ({
-        calls,
-        retries: 0,
-        waitedMs: 0,
-        bytes: 0,
-        serverTime: instant(nowMs),
-      }),
-      [Symbol.asyncDispose]: () => Promise.resolve(),
-    },
+    source,
     clock: {
       now: () => nowMs,
       sleep: () => Promise.resolve(),
-      advance: (ms) => {
+      advance: (ms: number) => {
         nowMs += ms;
       },
     },
-    setMoving: (moving) => {
+    /** Nothing moves from now on, or again. */
+    setMoving: (moving: boolean) => {
       isMoving = moving;
     },
     calls: () => calls,
-    records: tableOf,
+    /** Everything that ever was, by entity; the newest of an id last. */
+    records: (entity: string): readonly MovingRecord[] => tableOf(entity),
   };
 }
 

@@ -10,72 +10,54 @@ export class StoppedError extends Error {
  * Counts every call that the engine makes of its source and its sink, before and after the call, and stops the world at
  * step `stopAt`: what was done before it stays, nothing is done after it, not even the end of the run.
  */
-export function stopAtStep(stopAt: number): {
-  readonly wrapSource: (source: Source) => Source;
-  readonly wrapSink: (sink: Sink) => Sink;
-  /** Steps so far, and the name of the last one. */
-  readonly reached: () => { readonly steps: number; readonly last: string };
-} {
+export function stopAtStep(stopAt: number) {
   let steps = 0;
   let last = '';
-
   function step(name: string): void {
     if (steps >= stopAt) throw new StoppedError(`stopped at step ${steps}, ${last}`);
     steps += 1;
     last = name;
     if (steps >= stopAt) throw new StoppedError(`stopped at step ${steps}, ${name}`);
   }
-
-  async function around<T>(name: string, call: () => Promise<T>): Promise<T> {
-    step(`before ${name}`);
-    const result = await call();
-    step(`after ${name}`);
-    return result;
+  /** The same, with a step on both sides of each of these calls. */
+  function around<Target extends object>(target: Target, names: readonly (keyof Target & string)[]): Target {
+    const wrapped = names.map((name) => {
+      // `as`: each name is one of a method.
+      const call = target[name] as (...given: unknown[]) => unknown;
+      const stepped = async (...given: unknown[]): Promise<unknown> => {
+        step(`before ${name}`);
+        const result = await call.apply(target, given);
+        step(`after ${name}`);
+        return result;
+      };
+      return [name, stepped] as const;
+    });
+    return { ...target, ...Object.fromEntries(wrapped) };
   }
 
   return {
-    wrapSource: (source) => ({
-      connect: (signal) => around('connect', () => source.connect(signal)),
-      list: (request, signal) => around('list', () => source.list(request, signal)),
-      get: (request, signal) => around('get', () => source.get(request, signal)),
-      stats: () => source.stats(),
-      [Symbol.asyncDispose]: () => source[Symbol.asyncDispose](),
+    /** Without more than a source has to have. */
+    wrapSource: (source: Source): Source => {
+      const plain: Source = {
+        connect: (signal) => source.connect(signal),
+        list: (request, signal) => source.list(request, signal),
+        get: (request, signal) => source.get(request, signal),
+        stats: () => source.stats(),
+        [Symbol.asyncDispose]: () => source[Symbol.asyncDispose](),
+      };
+      return around(plain, ['connect', 'list', 'get']);
+    },
+    wrapSink: (sink: Sink): Sink => ({
+      ...around(sink, [
+        ...(['acquire', 'startRun', 'nextPartitions', 'commit', 'setAside'] as const),
+        ...(['findLeftovers', 'left', 'finish'] as const),
+      ]),
+      deletes: around(sink.deletes, [
+        ...(['sweep', 'suspectParents', 'endedBelow', 'missing', 'allow', 'toConfirm'] as const),
+        ...(['judge', 'tombstone', 'tombstoneBelow'] as const),
+      ]),
     }),
-    wrapSink: (sink) => ({
-      ...sink,
-      acquire: (identity) => around('acquire', () => sink.acquire(identity)),
-      startRun: (lease, plan) => around('startRun', () => sink.startRun(lease, plan)),
-      nextPartitions: (lease, limit) => around('nextPartitions', () => sink.nextPartitions(lease, limit)),
-      commit: (lease, pages) => around('commit', () => sink.commit(lease, pages)),
-      setAside: (lease, walk, why) => around('setAside', () => sink.setAside(lease, walk, why)),
-      findLeftovers: (lease) => around('findLeftovers', () => sink.findLeftovers(lease)),
-      left: (lease) => around('left', () => sink.left(lease)),
-      deletes: stoppableDeletes(sink.deletes, around),
-      finish: (lease, run, report) => around('finish', () => sink.finish(lease, run, report)),
-    }),
+    /** Steps so far, and the name of the last one. */
     reached: () => ({ steps, last }),
-  };
-}
-
-function stoppableDeletes(
-  deletes: Sink['deletes'],
-  around: <T>(name: string, call: () => Promise<T>) => Promise<T>,
-): Sink['deletes'] {
-  return {
-    batchRows: deletes.batchRows,
-    sweep: (lease, run, limit) => around('sweep', () => deletes.sweep(lease, run, limit)),
-    suspectParents: (lease, run, confirmable) =>
-      around('suspectParents', () => deletes.suspectParents(lease, run, confirmable)),
-    endedBelow: (lease, run) => around('endedBelow', () => deletes.endedBelow(lease, run)),
-    missing: (lease, run) => around('missing', () => deletes.missing(lease, run)),
-    allow: (lease, run, entity) => around('allow', () => deletes.allow(lease, run, entity)),
-    toConfirm: (lease, run, entity, limit) =>
-      around('toConfirm', () => deletes.toConfirm(lease, run, entity, limit)),
-    judge: (lease, run, entity, judgements) =>
-      around('judge', () => deletes.judge(lease, run, entity, judgements)),
-    tombstone: (lease, run, entity, which, limit) =>
-      around('tombstone', () => deletes.tombstone(lease, run, entity, which, limit)),
-    tombstoneBelow: (lease, run, limit) =>
-      around('tombstoneBelow', () => deletes.tombstoneBelow(lease, run, limit)),
   };
 }

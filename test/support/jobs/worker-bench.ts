@@ -210,25 +210,21 @@ export function untilAborted(begun: () => void = () => undefined): RunConnector 
     });
 }
 
-export interface Collected<Value> {
-  readonly values: readonly Value[];
-  readonly add: (value: Value) => void;
-  /** Resolves with all values when there are that many. */
-  until(count: number): Promise<readonly Value[]>;
-}
+export type Collected<Value> = ReturnType<typeof collect<Value>>;
 
 /** Collects values, and lets tests wait for a number of them. */
-export function collect<Value>(): Collected<Value> {
+export function collect<Value>() {
   const values: Value[] = [];
   const waiting = new Set<() => void>();
   return {
-    values,
-    add: (value) => {
+    values: values as readonly Value[],
+    add: (value: Value) => {
       values.push(value);
       for (const look of waiting) look();
     },
-    until: (count) =>
-      new Promise((resolve) => {
+    /** Resolves with all values when there are that many. */
+    until: (count: number) =>
+      new Promise<readonly Value[]>((resolve) => {
         const look = (): void => {
           if (values.length < count) return;
           waiting.delete(look);

@@ -39,33 +39,13 @@ import {
   report,
   runPlan,
   sealed,
-  type ManualClock,
 } from '../../contracts/sink/fixture.ts';
 import { publishNow } from './publish-now.ts';
 
 /** Entity -> key -> `_seq` and whether it is deleted: the newest change of every row. */
 export type Rows = ReadonlyMap<string, ReadonlyMap<string, StoredRecord>>;
 
-/** A SQLite sink with members and what they opened, in a folder of its own, and how to publish it. */
-export interface PublishWorld extends AsyncDisposable {
-  readonly folder: string;
-  /** Of the target. */
-  readonly lake: string;
-  readonly clock: ManualClock;
-  readonly sink: SinkOptions;
-  readonly tables: readonly EntityTable[];
-  /** A run that stores these members, each with one opening, and deletes others. Whole: it moves `asOf`. */
-  run(change: Change): Promise<void>;
-  /** Uses the sink in another way. */
-  withSink<Result>(work: (sink: Sink) => Promise<Result>): Promise<Result>;
-  /** The newest change of every row, deletes included. */
-  rows(): Promise<Rows>;
-  target(format?: FileFormat, wrap?: (store: ObjectStore) => ObjectStore): Target;
-  /** Into a target of its own unless one is given, which stays open. */
-  publish(request?: Partial<PublishRequest>, target?: Target): Promise<PublishEnd>;
-  /** Copies of the sink's files, as a backup makes them. */
-  backup(): { restore(): Promise<void> };
-}
+export type PublishWorld = ReturnType<typeof openPublishWorld>;
 
 export interface Change {
   readonly upserts?: readonly (readonly [id: string, name: string])[];
@@ -81,7 +61,8 @@ export interface Change {
   readonly onEnding?: () => Promise<void>;
 }
 
-export function openPublishWorld(): PublishWorld {
+/** A SQLite sink with members and what they opened, in a folder of its own, and how to publish it. */
+export function openPublishWorld() {
   const folder = mkdtempSync(join(tmpdir(), 'publish-'));
   const lake = join(folder, 'lake');
   const clock = manualClock();
@@ -111,25 +92,31 @@ export function openPublishWorld(): PublishWorld {
     await publishNow(into, { connectors: [connectorOf(sink)] }, { clock, ...request });
   return {
     folder,
+    /** Of the target. */
     lake,
     clock,
     sink,
     tables,
+    /** Uses the sink in another way. */
     withSink,
     target,
-    run: async (change) => {
+    /** A run that stores these members, each with one opening, and deletes others. Whole: it moves `asOf`. */
+    run: async (change: Change) => {
       clock.advance(60_000);
       runs += 1;
       await withSink(async (into) => {
         await runOnce(into, clock, runs, change);
       });
     },
+    /** The newest change of every row, deletes included. */
     rows: async () => await storedRows(sink, tables),
-    publish: async (request, given) => {
+    /** Into a target of its own unless one is given, which stays open. */
+    publish: async (request?: Partial<PublishRequest>, given?: Target) => {
       if (given !== undefined) return await publishInto(given, request);
       await using own = target();
       return await publishInto(own, request);
     },
+    /** Copies of the sink's files, as a backup makes them. */
     backup: () => {
       const copy = mkdtempSync(join(folder, 'backup-'));
       cpSync(files, copy, { recursive: true });

@@ -41,22 +41,13 @@ export interface FoundIds {
   readonly cursor: string | null;
 }
 
-/** A SQLite sink's file, filled as a sync leaves it, and searches of it. */
-export interface SearchWorld extends AsyncDisposable {
-  readonly db: Database.Database;
-  readonly target: SearchTarget;
-  /** Inserts the record or changes the one of its key; gives its row. */
-  store(raw: JsonObject, entity?: EntityName): number;
-  tombstone(row: number): void;
-  index(): void;
-  search(params: unknown, options?: SearchOptions): Promise<SearchAnswer>;
-  /** Ids and cursors of all pages, each read with the cursor of the one before. */
-  pages(params: Readonly<Record<string, unknown>>, options?: SearchOptions): Promise<readonly FoundIds[]>;
-  ids(params: Readonly<Record<string, unknown>>, options?: SearchOptions): Promise<readonly JsonValue[]>;
-}
+export type SearchWorld = ReturnType<typeof openSearchWorld>;
 
-/** `without`: columns that the tables were made without. */
-export function openSearchWorld(entity: Entity, without: readonly string[] = []): SearchWorld {
+/**
+ * A SQLite sink's file, filled as a sync leaves it, and searches of it. `without`: columns that the tables were made
+ * without.
+ */
+export function openSearchWorld(entity: Entity, without: readonly string[] = []) {
   const folder = mkdtempSync(join(tmpdir(), 'search-'));
   const file = join(folder, 'store.db');
   const db = openDatabase({ file, format: sqliteFormat, durability: 'normal', now });
@@ -90,7 +81,7 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
     return writer;
   };
   const isTableThere = db.prepare<[string]>('SELECT 1 FROM sqlite_schema WHERE name = ?');
-  const search: SearchWorld['search'] = async (params, options = {}) => {
+  const search = async (params: unknown, options: SearchOptions = {}): Promise<SearchAnswer> => {
     const searched = options.target ?? target;
     snapshot ??= await reader.openSnapshot();
     const sql = sqliteSql(searched, hasIndex && options.isIndexed !== false);
@@ -103,7 +94,8 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
       ...options,
     });
   };
-  const pages: SearchWorld['pages'] = async (params, options) => {
+  /** Ids and cursors of all pages, each read with the cursor of the one before. */
+  const pages = async (params: Readonly<Record<string, unknown>>, options?: SearchOptions) => {
     const found: FoundIds[] = [];
     let cursor: string | null = null;
     do {
@@ -117,8 +109,9 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
   return {
     db,
     target,
-    store: (raw, name = main) => changed(writerOf(name).store(raw)),
-    tombstone: (row) => changed(writerOf(main).tombstone(row)),
+    /** Inserts the record or changes the one of its key; gives its row. */
+    store: (raw: JsonObject, name = main): number => changed(writerOf(name).store(raw)),
+    tombstone: (row: number) => changed(writerOf(main).tombstone(row)),
     index: () => {
       indexTable(file, target, hasIndex);
       hasIndex = true;
@@ -126,7 +119,8 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
     },
     search,
     pages,
-    ids: async (params, options) => (await pages(params, options)).flatMap(({ ids }) => ids),
+    ids: async (params: Readonly<Record<string, unknown>>, options?: SearchOptions) =>
+      (await pages(params, options)).flatMap(({ ids }) => ids),
     [Symbol.asyncDispose]: async () => {
       changed(null);
       await reader[Symbol.asyncDispose]();
@@ -136,17 +130,9 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
   };
 }
 
-interface TableWriter {
-  store(raw: JsonObject): number;
-  tombstone(row: number): void;
-}
+type TableWriter = ReturnType<typeof tableWriter>;
 
-function tableWriter(
-  db: Database.Database,
-  table: EntityTable,
-  entity: Entity,
-  nextSeq: () => number,
-): TableWriter {
+function tableWriter(db: Database.Database, table: EntityTable, entity: Entity, nextSeq: () => number) {
   const name = quoted(tableName(connector, table.entity));
   const statements = createTableSql(sqliteTableDialect, tableName(connector, table.entity), table);
   for (const sql of statements) db.exec(sql);
@@ -165,11 +151,11 @@ function tableWriter(
   );
   const prepared = preparedAs(table, entity);
   return {
-    store: (raw) => {
+    store: (raw: JsonObject): number => {
       const { values, extra, hash, volatileHash } = prepared(raw);
       return write.get(...values, extra, hash, volatileHash, now, 'r1', nextSeq(), now) ?? 0;
     },
-    tombstone: (row) => void mark.run(now, now, nextSeq(), row),
+    tombstone: (row: number) => void mark.run(now, now, nextSeq(), row),
   };
 }
 

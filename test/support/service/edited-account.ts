@@ -3,26 +3,7 @@ import type { JsonObject } from '../../../src/core/json.ts';
 import type { Params } from '../../../src/core/records.ts';
 import { listingOf, type SampleAccount } from '../../../src/sample/sample-account.ts';
 
-/**
- * A sample account that changes while it is served: give it to a service with `wrap`. Edits lie over the lists as the
- * account filtered and sorted them; edited entities are read whole, so keep to small accounts.
- */
-export interface EditedAccount extends SampleAccount {
-  /** The record is no longer in a list, and `get` does not find it. Restored by `restore`. */
-  remove(entity: string, id: string): void;
-  restore(entity: string, id: string): void;
-  /** `toEnd`: the record also moves behind all others, as it does in an order by its last change. */
-  change(
-    entity: string,
-    id: string,
-    edit: (record: JsonObject) => JsonObject,
-    place?: 'keep' | 'toEnd',
-  ): void;
-  /** Lists for which this is true are empty until another rule is given. */
-  hide(isHidden: (entity: string, params: Params) => boolean): void;
-  /** At the end of the lists whose parameters pass. */
-  add(entity: string, record: JsonObject, isIn?: (params: Params) => boolean): void;
-}
+export type EditedAccount = ReturnType<typeof editAccount>;
 
 interface Edits {
   readonly removed: Set<string>;
@@ -30,7 +11,11 @@ interface Edits {
   readonly added: { record: JsonObject; isIn: (params: Params) => boolean }[];
 }
 
-export function editAccount(account: SampleAccount): EditedAccount {
+/**
+ * A sample account that changes while it is served: give it to a service with `wrap`. Edits lie over the lists as the
+ * account filtered and sorted them; edited entities are read whole, so keep to small accounts.
+ */
+export function editAccount(account: SampleAccount) {
   const editsByEntity = new Map<string, Edits>();
   let isHidden: (entity: string, params: Params) => boolean = () => false;
   const editsOf = (entity: string): Edits => {
@@ -39,7 +24,7 @@ export function editAccount(account: SampleAccount): EditedAccount {
     return edits;
   };
 
-  return {
+  const edited: SampleAccount = {
     list(entity, params) {
       const listing = account.list(entity, params);
       if (isHidden(entity, params)) return listingOf([], listing.metadata);
@@ -55,13 +40,26 @@ export function editAccount(account: SampleAccount): EditedAccount {
       const id = text(record['id']);
       return edits.removed.has(id) ? null : (edits.changed.get(id)?.edit(record) ?? record);
     },
-    hide: (rule) => {
+  };
+  return {
+    ...edited,
+    /** Lists for which this is true are empty until another rule is given. */
+    hide: (rule: typeof isHidden) => {
       isHidden = rule;
     },
-    remove: (entity, id) => void editsOf(entity).removed.add(id),
-    restore: (entity, id) => void editsOf(entity).removed.delete(id),
-    change: (entity, id, edit, place = 'keep') => void editsOf(entity).changed.set(id, { edit, place }),
-    add: (entity, record, isIn = () => true) => void editsOf(entity).added.push({ record, isIn }),
+    /** The record is no longer in a list, and `get` does not find it. Restored by `restore`. */
+    remove: (entity: string, id: string) => void editsOf(entity).removed.add(id),
+    restore: (entity: string, id: string) => void editsOf(entity).removed.delete(id),
+    /** `toEnd`: the record also moves behind all others, as it does in an order by its last change. */
+    change: (
+      entity: string,
+      id: string,
+      edit: (record: JsonObject) => JsonObject,
+      place: 'keep' | 'toEnd' = 'keep',
+    ) => void editsOf(entity).changed.set(id, { edit, place }),
+    /** At the end of the lists whose parameters pass. */
+    add: (entity: string, record: JsonObject, isIn: (params: Params) => boolean = () => true) =>
+      void editsOf(entity).added.push({ record, isIn }),
   };
 }
 

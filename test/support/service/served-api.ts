@@ -1,6 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../src/core/json.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../../src/definitions/load-definitions.ts';
-import type { Service } from '../../../src/service/start-service.ts';
 import { serveSamples, type ServedAccount, type ServeOptions } from '../serve-samples.ts';
 import type { SampleSize } from '../../../src/sample/sample-account.ts';
 import { expectDeclared } from './declared-answers.ts';
@@ -10,15 +9,7 @@ export const credentials = { clientId: 'client-1', clientSecret: 'a-secret-of-th
 export const mailing = 'mail-1';
 export const notes = 'notes-1';
 
-/** A service on a free port and a client that holds a token for it, and each answer against its declaration. */
-export interface ServedApi extends AsyncDisposable {
-  readonly service: Service;
-  readonly token: string;
-  call(path: string, init?: RequestInit): Promise<Answer>;
-  execute(connectorId: string, body: JsonObject): Promise<Answer>;
-  /** The records and metadata of one successful list call. */
-  list(connectorId: string, entity: string, params?: JsonObject): Promise<Page>;
-}
+export type ServedApi = Awaited<ReturnType<typeof serveApi>>;
 
 export interface Answer {
   readonly status: number;
@@ -38,7 +29,8 @@ export function sampleAccounts(size: SampleSize): readonly ServedAccount[] {
   ];
 }
 
-export async function serveApi(options: Partial<ServeOptions> = {}): Promise<ServedApi> {
+/** A service on a free port and a client that holds a token for it, and each answer against its declaration. */
+export async function serveApi(options: Partial<ServeOptions> = {}) {
   const service = await serveSamples({
     port: 0,
     ...credentials,
@@ -48,14 +40,14 @@ export async function serveApi(options: Partial<ServeOptions> = {}): Promise<Ser
   });
   const token = await fetchToken(service.url);
 
-  const call: ServedApi['call'] = async (path, init = {}) => {
+  const call = async (path: string, init: RequestInit = {}): Promise<Answer> => {
     const headers = new Headers(init.headers);
     if (!headers.has('authorization')) headers.set('authorization', `Bearer ${token}`);
     const answer = await answerOf(await fetch(`${service.url}${path}`, { ...init, headers }));
     expectDeclared(init.method ?? 'GET', path, answer.status, answer.body);
     return answer;
   };
-  const execute: ServedApi['execute'] = (connectorId, body) =>
+  const execute = (connectorId: string, body: JsonObject): Promise<Answer> =>
     call(`/api/v1/integrations/connectors/${connectorId}/execute`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -67,7 +59,8 @@ export async function serveApi(options: Partial<ServeOptions> = {}): Promise<Ser
     token,
     call,
     execute,
-    async list(connectorId, entity, params = {}) {
+    /** The records and metadata of one successful list call. */
+    async list(connectorId: string, entity: string, params: JsonObject = {}): Promise<Page> {
       const { status, body } = await execute(connectorId, { entity, action: 'list', params });
       if (status !== 200) throw new Error(`expected 200, got ${status}: ${JSON.stringify(body)}`);
       return { records: objects(body['result']), metadata: object(body['connector_metadata']) };

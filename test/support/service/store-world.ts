@@ -194,25 +194,17 @@ export function openPromise(): { readonly promise: Promise<void>; readonly resol
 }
 
 /** A provider whose calls wait at a gate that the test opens. */
-export interface HeldProvider extends Provider {
-  /** Resolves when a call that `isHeld` names waits at the gate. */
-  readonly arrived: Promise<void>;
-  /** Lets every call pass, now and from now on. */
-  open(): void;
-}
-
-export function heldProvider(
-  provider: Provider,
-  isHeld: (entity: string, call: number) => boolean,
-): HeldProvider {
+export function heldProvider(provider: Provider, isHeld: (entity: string, call: number) => boolean) {
   let calls = 0;
   const gate = openPromise();
   const arrival = openPromise();
   return {
     ...provider,
+    /** Resolves when a call that `isHeld` names waits at the gate. */
     arrived: arrival.promise,
+    /** Lets every call pass, now and from now on. */
     open: () => gate.resolve(),
-    async list(request) {
+    async list(request: Parameters<Provider['list']>[0]) {
       calls += 1;
       if (isHeld(request.entity.name, calls)) {
         arrival.resolve();

@@ -10,8 +10,8 @@ import type { OnExchange } from '../../../src/http/exchange.ts';
 import type { ApiLimits } from '../../../src/source/api/api-limits.ts';
 import { openApiClient, type ApiClient } from '../../../src/source/api/open-api-client.ts';
 import { openApiSource } from '../../../src/source/api/open-api-source.ts';
-import type { StatedRate, ConnectorSource } from '../../../src/source/source.ts';
-import { startHostileServer, type HostileServer, type HostileServerOptions } from '../hostile-server.ts';
+import type { StatedRate } from '../../../src/source/source.ts';
+import { startHostileServer, type HostileServerOptions } from '../hostile-server.ts';
 import { instantClock } from '../instant-clock.ts';
 import { testDefinition } from './test-definition.ts';
 
@@ -23,12 +23,7 @@ export function connectorId(text: string): ConnectorId {
   return text;
 }
 
-export interface TestSource {
-  readonly server: HostileServer;
-  readonly client: ApiClient;
-  readonly source: ConnectorSource;
-  readonly events: readonly RunEvent[];
-}
+export type TestSource = Awaited<ReturnType<typeof openTestSource>>;
 
 export interface TestSourceOptions extends HostileServerOptions {
   readonly definition?: Definition;
@@ -47,7 +42,7 @@ export interface TestSourceOptions extends HostileServerOptions {
  * A source on a hostile server, closed when the test has ended; with waits that take no time unless the test brings a
  * clock of its own.
  */
-export async function openTestSource(options: TestSourceOptions = {}): Promise<TestSource> {
+export async function openTestSource(options: TestSourceOptions = {}) {
   const definition = options.definition ?? testDefinition();
   const server = await startHostileServer({
     connectors: [{ id: 'c1', name: 'One', definitionId: definition.id }],
@@ -75,7 +70,7 @@ export async function openTestSource(options: TestSourceOptions = {}): Promise<T
     await client[Symbol.asyncDispose]();
     await server[Symbol.asyncDispose]();
   });
-  return { server, client, source, events };
+  return { server, client, source, events: events as readonly RunEvent[] };
 }
 
 export function openTestClient(
