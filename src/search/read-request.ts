@@ -206,16 +206,23 @@ const expectedValue: Readonly<Record<ScalarType | 'any', string>> = {
   any: 'a text, a number, true, false or null',
 };
 
-type Members = Readonly<Record<string, unknown>>;
-
 /**
  * Reads the untrusted `params` of a search: query, limit, cursor, fields; null counts as absent, and what else there is
  * at the top is ignored. Throws `SyncError` SEARCH_INVALID with the place as context `path`.
  */
 export function readSearchRequest(params: unknown, target: SearchTarget): SearchRequest {
-  const { query, limit, cursor, fields } = readMembers(params, 'params', null);
+  const asked = new Map(membersOf(params, 'params', 'an object'));
+  const [query, limit, cursor, fields] = ['query', 'limit', 'cursor', 'fields'].map((name) =>
+    asked.get(name),
+  );
   checkSize(query);
-  const { filter, sort } = readMembers(query, 'query', ['filter', 'sort']);
+  const members = membersOf(query, 'query', 'an object');
+  // A filter that is not read would find everything.
+  const unknown = members.find(([name]) => name !== 'filter' && name !== 'sort');
+  if (unknown !== undefined) {
+    throw searchProblem('query', `expected filter and sort, got ${shownName(unknown[0])} too`);
+  }
+  const [filter, sort] = ['filter', 'sort'].map((name) => new Map(members).get(name));
   return {
     filter: isAbsent(filter) ? null : readFilter(filter, target, 'query.filter'),
     sort: isAbsent(sort) ? [] : readSort(sort, target),
@@ -230,7 +237,7 @@ function readSort(sort: unknown, target: SearchTarget): readonly SortKey[] {
   const keys = new Map<string, SortKey>();
   for (const [index, element] of elements.entries()) {
     const at = `query.sort[${index}]`;
-    const entries = Object.entries(readMembers(element, at, null));
+    const entries = membersOf(element, at, 'an object');
     const [[name, direction] = ['', null]] = entries;
     if (entries.length !== 1) {
       throw searchProblem(
@@ -281,38 +288,18 @@ function readFields(fields: unknown, target: SearchTarget): readonly FieldPath[]
     if (!Array.isArray(element)) {
       throw searchProblem(at, `expected a path as a text or as an array of names, got ${kindOf(element)}`);
     }
-    return fieldAt(
-      target,
-      element.map((name: unknown, part) => readName(name, `${at}[${part}]`)),
-      at,
-    ).path;
+    const names = element.map((name: unknown, part) => {
+      if (typeof name === 'string') return name;
+      throw searchProblem(`${at}[${part}]`, `expected a name, got ${kindOf(name)}`);
+    });
+    return fieldAt(target, names, at).path;
   });
-}
-
-function readName(name: unknown, at: string): string {
-  if (typeof name !== 'string') throw searchProblem(at, `expected a name, got ${kindOf(name)}`);
-  return name;
 }
 
 function readArray(value: unknown, at: string, most: number): readonly unknown[] {
   if (!Array.isArray(value)) throw searchProblem(at, `expected an array, got ${kindOf(value)}`);
   if (value.length > most) throw searchProblem(at, `expected at most ${most} elements, got ${value.length}`);
   return value;
-}
-
-/** `known`: no other member may be there, for a filter that is not read would find everything. */
-function readMembers(value: unknown, at: string, known: readonly string[] | null): Members {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw searchProblem(at, `expected an object, got ${kindOf(value)}`);
-  }
-  const entries = Object.entries(value);
-  const unknown = known === null ? undefined : entries.find(([name]) => !known.includes(name));
-  if (unknown !== undefined) {
-    throw searchProblem(at, `expected ${known?.join(' and ') ?? ''}, got ${shownName(unknown[0])} too`);
-  }
-  const members = Object.create(null) as Record<string, unknown>;
-  for (const [name, member] of entries) members[name] = member;
-  return members;
 }
 
 function isAbsent(value: unknown): boolean {
