@@ -104,8 +104,8 @@ type Make = (values: Values, dice: Dice) => JsonValue | undefined;
 /**
  * Makes records from templates, which are written as YAML, by their names. In a template `$name` is a value that is
  * given, alone or within a text, `<90` a number from 0 to 89, `rate` one from 0 to 1, `hex10` so many hex digits,
- * `maybe` true or false, and `a | b` one of several texts; a field `name?` is in a quarter of the records. A name without
- * a template makes an empty record.
+ * `maybe` true or false, and `a | b` one of several texts; a field `name?` is in a quarter of the records. A name
+ * without a template makes an empty record.
  */
 export function templatesOf(yaml: string) {
   const { data, problems } = parseYaml('templates', yaml);
