@@ -21,16 +21,20 @@ export function openMailingAccount(seed: number, size: SampleSize, revision: num
     // A draft has no report and nothing under it: 404, as for a campaign that does not exist.
     throw notFound('Resource Not Found: there is no report with this id in the account.');
   };
-  const entity = (path: string, kind: string, options: EntityOptions = {}, shown = kind): SampleEntity =>
+  /** Things of the kind `of`, or of the kind that the entity is called after. */
+  const entity = (
+    path: string,
+    name: string,
+    { of = name, ...options }: EntityOptions & { readonly of?: string } = {},
+  ): SampleEntity =>
     linked(
       path,
-      entityOf(things, kind, (thing) => recordOf(mailing, shown, thing), options),
+      entityOf(things, of, (one) => recordOf(mailing, name, one), options),
     );
   const listed = (path: string, list: SampleEntity['list']): SampleEntity => linked(path, { list });
   const list = '/lists/{list_id}';
   const categories = `${list}/interest-categories`;
   const below = ['lists', 'list_id'] as const;
-  const sentAlone = (campaign: Thing): boolean => mailing.campaignOf(campaign).sentAt !== null;
   return accountOf({
     lists: entity('/lists', 'lists', {
       id: 'list_id',
@@ -43,12 +47,12 @@ export function openMailingAccount(seed: number, size: SampleSize, revision: num
       filters: ['type', 'status', 'send_time', 'create_time', 'recipients.list_id', 'settings.folder_id'],
     }),
     automations: entity('/automations', 'automations', { filters: ['status', 'create_time', 'start_time'] }),
-    reports: entity(
-      '/reports',
-      'campaigns',
-      { id: 'campaign_id', filters: ['type', 'send_time'], where: sentAlone },
-      'reports',
-    ),
+    reports: entity('/reports', 'reports', {
+      of: 'campaigns',
+      id: 'campaign_id',
+      filters: ['type', 'send_time'],
+      where: (campaign) => mailing.campaignOf(campaign).sentAt !== null,
+    }),
     email_activity: listed('/reports/{campaign_id}/email-activity', (params) =>
       activityListing(sentIn(params), params),
     ),
@@ -65,16 +69,12 @@ export function openMailingAccount(seed: number, size: SampleSize, revision: num
         return found === undefined ? undefined : recordOf(mailing, 'list_members', found);
       },
     }),
-    tags: entity(
-      `${list}/tag-search`,
-      'segments',
-      {
-        below,
-        where: ({ type, text }, { name }) =>
-          type === 'static' && text.toLowerCase().startsWith(textOf(name).toLowerCase()),
-      },
-      'tags',
-    ),
+    tags: entity(`${list}/tag-search`, 'tags', {
+      of: 'segments',
+      below,
+      where: ({ type, text }, { name }) =>
+        type === 'static' && text.toLowerCase().startsWith(textOf(name).toLowerCase()),
+    }),
     interest_categories: entity(categories, 'interest_categories', { id: 'interest_category_id', below }),
     interests: entity(`${categories}/{interest_category_id}/interests`, 'interests', {
       id: 'interest_id',
@@ -171,7 +171,7 @@ automations: { id: $id, create_time: $created, start_time: $started, status: $st
   recipients: { list_id: $list, list_is_active: true, list_name: $listName, store_id: "" },
   settings: { title: Welcome | Willkommen! | Happy birthday 🎂 | Come back, from_name: Editor, to_name: "",
   reply_to: editor@example.test, use_conversation: false, authenticate: true, auto_footer: false, inline_css: false },
-  tracking: { opens: true, html_clicks: true, text_clicks: false, goal_tracking: false, ecomm360: maybe,
+  tracking: &tracking { opens: true, html_clicks: true, text_clicks: false, goal_tracking: false, ecomm360: maybe,
   google_analytics: "", clicktale: "" }, report_summary: { opens: $sent, unique_opens: $sent, open_rate: $rate,
   clicks: 0, subscriber_clicks: 0, click_rate: 0 }, trigger_settings: { workflow_type: emailSeries,
   workflow_title: Email series, workflow_emails_count: 1 } }
@@ -182,8 +182,7 @@ campaigns: { id: $id, web_id: $number, type: $type, create_time: $created, archi
   recipient_count: $recipients }, settings: { subject_line: $subject, preview_text: $preview, from_name: $from,
   reply_to: $replyTo, title: $title, use_conversation: false, to_name: "", folder_id: $folder, authenticate: true,
   auto_footer: false, inline_css: false, auto_tweet: false, fb_comments: true, timewarp: false, template_id: <40,
-  drag_and_drop: maybe }, tracking: { opens: true, html_clicks: true, text_clicks: false, goal_tracking: false,
-  ecomm360: maybe, google_analytics: "", clicktale: "" }, social_card: { image_url: "https://cdn.example.test/banner.png",
+  drag_and_drop: maybe }, tracking: *tracking, social_card: { image_url: "https://cdn.example.test/banner.png",
   description: "", title: "" }, report_summary: $summary, delivery_status: $delivery }
 summary: { opens: $opens, unique_opens: $openers, open_rate: $openRate, clicks: $clicks, subscriber_clicks: $clickers,
   click_rate: $clickRate, ecommerce: { total_orders: $orders, total_spent: $orders, total_revenue: $orders } }
@@ -210,9 +209,8 @@ reports: { id: $id, campaign_title: $title, type: $type, list_id: $list, list_is
   ecommerce: { total_orders: $orders, total_spent: $orders, total_revenue: $orders, currency_code: USD },
   delivery_status: $delivery }
 reports rss: { rss_last_send: $sentAt }
-reports absplit: { ab_split: { a: { bounces: <3, abuse_reports: 0, unsubs: <3, recipient_clicks: <30, opens: <60,
-  last_open: $sentAt }, b: { bounces: <3, abuse_reports: 0, unsubs: <3, recipient_clicks: <30, opens: <60,
-  last_open: $sentAt } } }
+reports absplit: { ab_split: { a: &half { bounces: <3, abuse_reports: 0, unsubs: <3, recipient_clicks: <30, opens: <60,
+  last_open: $sentAt }, b: *half } }
 reports variate: { timewarp: [{ gmt_offset: -5, opens: <30, last_open: $sentAt, unique_opens: <20, clicks: <9,
   bounces: 0 }] }
 tags: { id: $number, name: $text }
