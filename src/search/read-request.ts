@@ -1,6 +1,6 @@
 import { hasAtMostCharacters } from '../core/characters.ts';
 import { wordsOf } from './match-condition.ts';
-import { kindOf, memberPath, searchLimits, searchProblem, shownName } from './search-request.ts';
+import { checkSize, kindOf, memberPath, searchLimits, searchProblem, shownName } from './search-request.ts';
 import type {
   Condition,
   FieldCondition,
@@ -215,7 +215,7 @@ export function readSearchRequest(params: unknown, target: SearchTarget): Search
   const [query, limit, cursor, fields] = ['query', 'limit', 'cursor', 'fields'].map((name) =>
     asked.get(name),
   );
-  checkSize(query);
+  checkSize(query, searchLimits.queryBytes);
   const members = membersOf(query, 'query', 'an object');
   // A filter that is not read would find everything.
   const unknown = members.find(([name]) => name !== 'filter' && name !== 'sort');
@@ -304,25 +304,4 @@ function readArray(value: unknown, at: string, most: number): readonly unknown[]
 
 function isAbsent(value: unknown): boolean {
   return value === undefined || value === null;
-}
-
-/**
- * At most so many bytes as JSON text. Reads no further than that, without recursion: the query is not trusted yet.
- */
-function checkSize(query: unknown): void {
-  let bytes = 0;
-  const waiting = [query];
-  while (waiting.length > 0) {
-    const value = waiting.pop();
-    bytes += 1 + (typeof value === 'string' ? Buffer.byteLength(value) : 0);
-    if (typeof value === 'number' || typeof value === 'bigint') bytes += String(value).length;
-    if (bytes + waiting.length > searchLimits.queryBytes) {
-      throw searchProblem('query', `expected at most ${searchLimits.queryBytes} bytes of JSON`);
-    }
-    if (typeof value !== 'object' || value === null) continue;
-    for (const [name, member] of Object.entries(value)) {
-      if (!Array.isArray(value)) bytes += Buffer.byteLength(name) + 3;
-      waiting.push(member);
-    }
-  }
 }

@@ -137,3 +137,31 @@ export const searchLimits = {
   /** Of the query as JSON text. */
   queryBytes: 64 * 1024,
 } as const;
+
+/** Nothing that a search may ask is as deep. */
+const maxLevels = 64;
+
+/**
+ * At most so many bytes as JSON text, and no deeper than what copies it can follow. Reads no further than that, without
+ * recursion: the query is not trusted yet. Throws SEARCH_INVALID.
+ */
+export function checkSize(query: unknown, mostBytes: number): void {
+  let bytes = 0;
+  const waiting = [{ value: query, level: 1 }];
+  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+    const { value, level } = next;
+    bytes += 1 + (typeof value === 'string' ? Buffer.byteLength(value) : 0);
+    if (typeof value === 'number' || typeof value === 'bigint') bytes += String(value).length;
+    if (bytes + waiting.length > mostBytes) {
+      throw searchProblem('query', `expected at most ${mostBytes} bytes of JSON`);
+    }
+    if (typeof value !== 'object' || value === null) continue;
+    if (level > maxLevels) {
+      throw searchProblem('query', `expected at most ${maxLevels} levels, this is deeper`);
+    }
+    for (const [name, member] of Object.entries(value) as readonly [string, unknown][]) {
+      if (!Array.isArray(value)) bytes += Buffer.byteLength(name) + 3;
+      waiting.push({ value: member, level: level + 1 });
+    }
+  }
+}

@@ -2,12 +2,12 @@ import PQueue from 'p-queue';
 import { startChild, type Child } from '../../child/start-child.ts';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import type { JsonObject, JsonValue } from '../../core/json.ts';
+import type { JsonObject } from '../../core/json.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { withoutMask } from '../../definitions/mask/masks.ts';
 import { orAborted, startDeadline, takeSlot } from '../../http/or-aborted.ts';
-import { tooSlow } from '../search-request.ts';
+import { checkSize, searchLimits, tooSlow } from '../search-request.ts';
 import type { SearchOptions } from '../open-search.ts';
 import type { StatedAnswer } from '../search-target.ts';
 
@@ -50,6 +50,8 @@ export type SearchProcesses = ReturnType<typeof openSearchProcesses>;
 const maxHeapMiB = 512;
 /** A search ends itself at the deadline wherever it reads rows; one that does not is killed so much later. */
 const graceMs = 500;
+/** Above the limits of a valid search: anything smaller is checked, with a better message, when it is read. */
+const mostBytes = 2 * searchLimits.queryBytes;
 /** Time to load its modules, also on a busy machine. */
 const startMs = 20_000;
 /** An unused process ends, to free its memory and its open files. */
@@ -128,7 +130,8 @@ export function openSearchProcesses(options: SearchProcessesOptions) {
      * was.
      */
     search: async (call: SearchCall, given: AbortSignal): Promise<StatedAnswer> => {
-      checkCallSize(call.params);
+      // Copying it for a process would cost as much as it is large, and overflow the stack where it is deep.
+      checkSize(call.params, mostBytes);
       given.throwIfAborted();
       if (isClosed) throw interrupted();
       const ending = new AbortController();
@@ -205,37 +208,4 @@ function endedByItself(how: string): SyncError {
       `fewer fields, a lower limit. It may use ${maxHeapMiB} MiB.`,
     { code: 'SINK_FAILED', recovery: 'retry', context: { how } },
   );
-}
-
-/** Above the limits of a valid search: anything smaller is checked, with a better message, when it is read. */
-const maxDepth = 64;
-const maxChars = 128 * 1024;
-
-/**
- * Refuses parameters that are not worth handing to another process, where copying them would cost as much as they are
- * large or overflow the stack. Throws `SyncError` SEARCH_INVALID.
- */
-function checkCallSize(params: JsonObject): void {
-  let chars = 0;
-  const waiting: { readonly value: JsonValue; readonly depth: number }[] = [{ value: params, depth: 1 }];
-  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-    const { value, depth } = next;
-    chars += typeof value === 'string' ? value.length : 1;
-    if (typeof value === 'object' && value !== null) {
-      if (depth > maxDepth) throw invalid(`it is nested deeper than ${maxDepth}`);
-      for (const [name, member] of Object.entries(value)) {
-        chars += Array.isArray(value) ? 1 : name.length;
-        waiting.push({ value: member, depth: depth + 1 });
-      }
-    }
-    if (chars > maxChars) throw invalid(`it has more than ${maxChars} characters`);
-  }
-}
-
-function invalid(why: string): SyncError {
-  return new SyncError(`A search of the usual size was expected, but ${why}. Ask for less in one search.`, {
-    code: 'SEARCH_INVALID',
-    recovery: 'stop',
-    context: { path: 'query' },
-  });
 }
