@@ -267,21 +267,12 @@ interface ExecuteCall extends KeptConnector {
   readonly signal: AbortSignal;
 }
 
-/** `file`: the body is its bytes and nothing else. */
-export type ExecuteAnswer =
-  | {
-      readonly kind: 'envelope';
-      readonly result: JsonObject | readonly JsonValue[];
-      readonly connectorMetadata: JsonObject | null;
-    }
-  | { readonly kind: 'file'; readonly file: ProviderFile };
-
 /**
  * Runs one action of one entity: `list`, `get` and `download` at the third party, searches in the indexed store. Throws
  * `ApiError`: 400 for what the definition does not offer or a value it does not take, 404 for a record that is not
  * there, 504 where the third party takes too long, and what the provider or the store throws.
  */
-export async function executeAction(call: ExecuteCall): Promise<ExecuteAnswer> {
+export async function executeAction(call: ExecuteCall) {
   const { body, provider, signal } = call;
   const { entity, action, actionName } = findAction(call.definition, body.entity, body.action);
   const params = checkParams(entity, actionName, action, body.params ?? {});
@@ -307,7 +298,8 @@ export async function executeAction(call: ExecuteCall): Promise<ExecuteAnswer> {
       return envelope({ data: data.map((record) => shapeResult(record, shape)), meta: { ...meta } });
     }
     case 'download':
-      return { kind: 'file', file: (await ask((request) => provider.download(request))) ?? noFile };
+      // The body is its bytes and nothing else.
+      return { kind: 'file', file: (await ask((request) => provider.download(request))) ?? noFile } as const;
   }
 }
 
@@ -318,11 +310,8 @@ function withCopies(record: JsonObject, { filledFrom }: Entity): JsonObject {
     : { ...record, ...Object.fromEntries(copiedFields(record, filledFrom)) };
 }
 
-function envelope(
-  result: JsonObject | readonly JsonValue[],
-  connectorMetadata: JsonObject | null = null,
-): ExecuteAnswer {
-  return { kind: 'envelope', result, connectorMetadata };
+function envelope(result: JsonObject | readonly JsonValue[], connectorMetadata: JsonObject | null = null) {
+  return { kind: 'envelope', result, connectorMetadata } as const;
 }
 
 /** `get` is the way to a whole value, so it is never cut. */

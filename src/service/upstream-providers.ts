@@ -18,21 +18,20 @@ import type { ProvidedConnector, Provider, Providers } from './provider.ts';
  * is valid for one entity of one connector, until the server stops. After that the token is stale, and the client
  * starts its listing again.
  */
-export function sealedTokens() {
-  const key = randomBytes(32);
-  const sealOf = (connectorId: string, { name }: Entity, token: string): Buffer =>
+function sealedTokens(key: Buffer, { connectorId, definition }: ProvidedConnector) {
+  const sealOf = ({ name }: Entity, token: string): Buffer =>
     createHmac('sha256', key)
       .update(JSON.stringify([connectorId, name, token]))
       .digest();
   return {
     /** The parameters with the token as the third party's account reads it. Throws `UpstreamFailure` staleToken. */
-    open(connectorId: string, definition: Definition, entity: Entity, params: Params): Params {
+    open(entity: Entity, params: Params): Params {
       const rules = sealedIn(definition, entity);
       const sent = rules === null ? undefined : memberOf(params, rules.tokenParam);
       if (rules === null || typeof sent !== 'string' || sent === '') return params;
       const given = Buffer.from(sent.slice(0, sealLength), 'base64url');
       const token = sent.slice(sealLength);
-      const expected = sealOf(connectorId, entity, token);
+      const expected = sealOf(entity, token);
       if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
         const text =
           'the page token was not given out for this listing since the server started: begin again';
@@ -40,13 +39,13 @@ export function sealedTokens() {
       }
       return { ...params, [rules.tokenParam]: token };
     },
-    seal(connectorId: string, definition: Definition, entity: Entity, metadata: JsonObject | null) {
+    seal(entity: Entity, metadata: JsonObject | null) {
       const rules = sealedIn(definition, entity);
       const [tokenKey] = rules?.tokenKeys ?? [];
       const name = tokenKey === undefined ? '' : keyOfToken(tokenKey);
       const token = metadata === null ? undefined : memberOf(metadata, name);
       if (typeof token !== 'string') return metadata;
-      const seal = sealOf(connectorId, entity, token).toString('base64url');
+      const seal = sealOf(entity, token).toString('base64url');
       return { ...metadata, [name]: `${seal}${token}` };
     },
   };
@@ -74,7 +73,8 @@ export interface UpstreamProvidersOptions {
  */
 export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamProvidersOptions): Providers {
   const transport = openUpstreamTransport({ allowHosts });
-  const tokens = sealedTokens();
+  /** Of the seals of page tokens. */
+  const tokenKey = randomBytes(32);
   const gate = openCallGate({ clock, openShared: openMachineSlots(clock) });
   /**
    * Calls that have not ended, with the renewals of tokens that they began: a new refresh token that nothing stores is
@@ -112,7 +112,7 @@ export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamP
 
   return {
     open: (connector) =>
-      upstreamProvider(connector, tokens, async (ask) => {
+      upstreamProvider(connector, sealedTokens(tokenKey, connector), async (ask) => {
         try {
           return await call(connector, ask);
         } catch (error) {
@@ -142,17 +142,17 @@ export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamP
 }
 
 function upstreamProvider(
-  { connectorId, definition }: ProvidedConnector,
+  { definition }: ProvidedConnector,
   tokens: ReturnType<typeof sealedTokens>,
   call: <Answer>(ask: (account: UpstreamAccount) => Promise<Answer>) => Promise<Answer>,
 ): Provider {
   return {
     list: async ({ entity, params, signal }) => {
       const page = await call((account) => {
-        const opened = tokens.open(connectorId, definition, entity, params);
+        const opened = tokens.open(entity, params);
         return account.list({ entity: entity.name, params: opened }, signal);
       });
-      return { ...page, metadata: tokens.seal(connectorId, definition, entity, page.metadata) };
+      return { ...page, metadata: tokens.seal(entity, page.metadata) };
     },
     get: async ({ entity, params, signal }) =>
       await call((account) => account.get({ entity: entity.name, params }, signal)),
