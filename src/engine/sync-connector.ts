@@ -107,7 +107,9 @@ async function report(run: Run): Promise<RunReport> {
     { partMissing: namesOf(partMissing), unconfirmed: namesOf(unconfirmed), left: namesOf(left) },
     // A backfill reads a window, which is never the whole; one that ended early may have finished an entity.
     (entity) =>
-      isRead ? plan.kind === 'sync' && !entity.isWhole : outcome === 'failed' && !hasSealed(entity),
+      isRead
+        ? plan.kind === 'sync' && !entity.isWhole
+        : outcome === 'failed' && Object.values(entity.proofs).every((walks) => walks === 0),
   );
   const { error } = ending;
   const { serverTime: _serverTime, ...costs } = run.source.stats();
@@ -201,10 +203,6 @@ export function wholeEntities(
 
 function namesOf(found: readonly { readonly entity: EntityName }[]): ReadonlySet<EntityName> {
   return new Set(found.map(({ entity }) => entity));
-}
-
-function hasSealed({ proofs }: EntityReport): boolean {
-  return Object.values(proofs).some((walks) => walks > 0);
 }
 
 /** Received and not yet stored, over all walks: beyond it a walk stores its page before it asks for the next. */

@@ -157,7 +157,7 @@ async function exchange<T>(
     return result;
   } catch (error) {
     signal.throwIfAborted();
-    if (proxy !== null) noteProxy(error, proxy);
+    if (proxy !== null && error instanceof Error) proxies.set(error, proxy.host);
     throw deadline.signal.aborted ? deadline.signal.reason : error;
   } finally {
     deadline.end();
@@ -406,12 +406,8 @@ interface NetworkFault {
   readonly text: string;
 }
 
+/** Failed requests that went through a proxy, which may be what failed: its host. */
 const proxies = new WeakMap<Error, string>();
-
-/** The request went through a proxy, which may be what failed. */
-export function noteProxy(error: unknown, { host }: URL): void {
-  if (error instanceof Error) proxies.set(error, host);
-}
 
 /** Null for what is no failure of a request. The error itself is not kept: it may hold headers. */
 export function networkFaultOf(error: unknown): NetworkFault | null {
@@ -453,7 +449,10 @@ export function dispositionName(header: string | null): string | null {
   const found = new Map<string, string>();
   for (const [, name = '', quoted, bare = ''] of header.matchAll(nameParameter)) {
     const value = quoted === undefined ? bare : quoted.replaceAll(/\\(.)/g, '$1');
-    const text = name.endsWith('*') ? readExtended(value) : readPlain(value);
+    // Headers are Latin-1; what many services send in them is UTF-8 all the same.
+    const text = name.endsWith('*')
+      ? readExtended(value)
+      : (decodeUtf8(Buffer.from(value, 'latin1')) ?? value);
     if (text !== null && text !== '' && !found.has(name.toLowerCase())) found.set(name.toLowerCase(), text);
   }
   const name = found.get('filename*') ?? found.get('filename');
@@ -471,11 +470,6 @@ function readExtended(value: string): string | null {
   );
   if (/^utf-8$/i.test(charset)) return decodeUtf8(bytes);
   return /^iso-8859-1$/i.test(charset) ? bytes.toString('latin1') : null;
-}
-
-/** Headers are Latin-1; what many services send in them is UTF-8 all the same. */
-function readPlain(value: string): string {
-  return decodeUtf8(Buffer.from(value, 'latin1')) ?? value;
 }
 
 function decodeUtf8(bytes: Uint8Array): string | null {

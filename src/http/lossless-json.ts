@@ -27,8 +27,9 @@ const maxExponent = 4_096;
  */
 export function parseJsonText(text: string): JsonValue {
   try {
+    const isSuspicious = (longDigits.test(text) || longExponent.test(text)) && suspicious.test(text);
     // `as`: both readers return JSON and nothing else.
-    if (!isSuspicious(text)) return JSON.parse(text) as JsonValue;
+    if (!isSuspicious) return JSON.parse(text) as JsonValue;
     return parseLossless(text, null, {
       parseNumber: readNumber,
       // As JSON.parse does it: the last one counts.
@@ -50,10 +51,6 @@ export function tryJsonText(text: string): JsonValue | undefined {
     // The error says no more than that: its caller has something else to say.
     return undefined;
   }
-}
-
-function isSuspicious(text: string): boolean {
-  return (longDigits.test(text) || longExponent.test(text)) && suspicious.test(text);
 }
 
 function readNumber(literal: string): number | bigint {

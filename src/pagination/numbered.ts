@@ -109,7 +109,7 @@ function behindPages(position: NumberedPosition, maxSize: number) {
   return { known, row: rows[phase], length };
 }
 
-/** What follows a page, by the phase of the walk. */
+/** The step behind a page, by the phase of the walk. */
 const stepOf: Readonly<Record<NumberedPosition['phase'], typeof nextPlain>> = {
   first: nextFirst,
   up: nextUp,
@@ -277,20 +277,16 @@ const mostSizes = 2;
 const overlap = 5;
 const stepBack = 20;
 
-/**
- * Of the pages of at most `length` records, the one that shows the most behind row `row` and begins with rows before
- * it. Null: none does both, as happens for some rows where pages are tiny.
- */
-function placePage(row: number, length: number) {
-  return placeFrom(row - Math.max(1, Math.min(overlap, Math.floor(length / 15), row)), row, length);
-}
-
-/** The same, where the page may begin at the row itself. The first page is known behind it, in whatever size. */
+/** The page that shows the most from row `row` on. The first page is known behind it, in whatever size. */
 function placeWindow(row: number, length: number) {
   const { page, size } = placeFrom(row, row, length) ?? { page: row, size: 1 };
   return { page: row === 0 ? 0 : Math.max(1, page), size };
 }
 
+/**
+ * The page of at most `length` records that shows the most behind row `row` and begins at row `from` or before it. Null:
+ * no page does both, as happens for some rows where pages are tiny.
+ */
 function placeFrom(from: number, row: number, length: number) {
   let best: { readonly page: number; readonly size: number } | null = null;
   let furthest = row;
@@ -349,7 +345,8 @@ function nextOverlapping(position: NumberedPosition, answer: ListedPage, { isOrd
 
 function overlapFrom(position: NumberedPosition): Advance {
   const { row, length } = position;
-  const placed = placePage(row, length);
+  const shared = Math.max(1, Math.min(overlap, Math.floor(length / 15), row));
+  const placed = placeFrom(row - shared, row, length);
   return placed === null
     ? beginPlain(position, { size: length })
     : goTo({ ...position, ...placed, phase: 'overlap' });

@@ -157,7 +157,8 @@ export function guardRequests(server: FastifyInstance, options: GuardOptions): v
     checkHost(request, options.allowedHosts);
     checkMediaType(request);
     const isPublic = publicPaths.has(pathOf(request));
-    const token = isPublic ? null : bearerOf(request);
+    const given = /^Bearer +([\w.~+/=-]+) *$/i.exec(request.headers.authorization ?? '')?.[1] ?? null;
+    const token = isPublic ? null : given;
     const principal = token === null ? null : state.tokens.find(token);
     if (principal === null) {
       checkRate(`address ${request.socket.remoteAddress ?? ''}`);
@@ -212,11 +213,6 @@ function checkMediaType({ headers }: FastifyRequest): void {
   throw new ApiError(415, 'Expected a body with Content-Type: application/json.', {
     errorCode: 'unsupported_media_type',
   });
-}
-
-/** Null: there is none. */
-function bearerOf(request: FastifyRequest): string | null {
-  return /^Bearer +([\w.~+/=-]+) *$/i.exec(request.headers.authorization ?? '')?.[1] ?? null;
 }
 
 function checkOrganization(request: FastifyRequest, { organizationId }: Principal): void {

@@ -73,7 +73,7 @@ export interface UpstreamProvidersOptions {
  */
 export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamProvidersOptions): Providers {
   const transport = openUpstreamTransport({ allowHosts });
-  /** Of the seals of page tokens. */
+  /** The key of the seals of page tokens. */
   const tokenKey = randomBytes(32);
   const gate = openCallGate({ clock, openShared: openMachineSlots(clock) });
   /**

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { keysetPagination } from '../../src/pagination/incremental.ts';
+import { keysetPagination } from '../../src/pagination/incremental-walks.ts';
 import { offsetStyle } from '../../src/pagination/offset.ts';
 import type { Advance, PageSeen } from '../../src/pagination/pagination.ts';
 import { timeParam } from '../../src/pagination/pagination.ts';

@@ -131,7 +131,8 @@ export function wholeJson(root: JsonValue): string {
   const steps: Step[] = [{ value: root }];
   for (let step = steps.pop(); step !== undefined; step = steps.pop()) {
     if ('text' in step) parts.push(step.text);
-    else if (step.value === null || typeof step.value !== 'object') parts.push(scalarText(step.value));
+    else if (typeof step.value === 'bigint') parts.push(String(step.value));
+    else if (step.value === null || typeof step.value !== 'object') parts.push(JSON.stringify(step.value));
     else for (const next of stepsOf(step.value).toReversed()) steps.push(next);
   }
   return parts.join('');
@@ -144,10 +145,6 @@ function stepsOf(value: object): Step[] {
     { value: member },
   ]);
   return [{ text: isList ? '[' : '{' }, ...members, { text: isList ? ']' : '}' }];
-}
-
-function scalarText(value: Exclude<JsonValue, object> | null): string {
-  return typeof value === 'bigint' ? String(value) : JSON.stringify(value);
 }
 
 /** A column of which all or part is left out of the record's hash. */

@@ -438,7 +438,7 @@ export function slotOf(
 
 type InjectedValues = ReturnType<typeof injectedValues>;
 
-/** What the partition fills in, worked out once for all records in a row that share it. */
+/** Gives the values that the partition fills in, worked out once for all records in a row that share it. */
 function rememberInjected(shape: CompiledShape): (inject: Partition['inject']) => InjectedValues {
   let injected = injectedValues(shape, {});
   return (inject) => (inject === injected.from ? injected : (injected = injectedValues(shape, inject)));

@@ -94,7 +94,7 @@ function readCursor(cursor: string): number {
   });
 }
 
-/** What endpoints of one workspace have in common. */
+/** Parts that endpoints of one workspace share. */
 const ofWorkspace = {
   path: `${path}/{id}`,
   tag: 'Workspaces',

@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { Params } from '../../../src/core/records.ts';
 import type { Pagination as PaginationRules } from '../../../src/definitions/definition.ts';
 import type { Paging } from '../../../src/definitions/upstream/upstream.ts';
-import { keysetPagination, newestFirstPagination } from '../../../src/pagination/incremental.ts';
+import { keysetPagination, newestFirstPagination } from '../../../src/pagination/incremental-walks.ts';
 import { styleOf } from '../../../src/pagination/pagination-of.ts';
 import { type PageLengths, type Pagination, timeParam } from '../../../src/pagination/pagination.ts';
 import { readTotal } from '../../../src/definitions/pagination-file.ts';
