@@ -3,7 +3,12 @@ import type { Params } from '../core/records.ts';
 import type { Entity, Pagination as PaginationRules } from '../definitions/definition.ts';
 import type { Partition } from '../sinks/partition.ts';
 import { readFlag, readSignOfMore } from './answer-keys.ts';
-import { cutPagination, keysetPagination, newestFirstPagination, sincePagination } from './incremental-walks.ts';
+import {
+  cutPagination,
+  keysetPagination,
+  newestFirstPagination,
+  sincePagination,
+} from './incremental-walks.ts';
 import { numberedStyle } from './numbered.ts';
 import { offsetStyle } from './offset.ts';
 import { lastRecordStyle, pageTokenStyle } from './page-token.ts';
