@@ -10,10 +10,7 @@ const withMocks = ['test/sinks/jsonl/durability.test.ts'];
 const isLong = process.env['TEST_LONG'] === '1';
 
 /** Runs of the engine into a single sink, once more with PostgreSQL as that sink. */
-const onPostgres = [
-  'test/e2e/{clock-behind,endless-walks,falling-page-cap}.test.ts',
-  'test/e2e/{hostile-service,long-pause,run-after-run}.test.ts',
-];
+const onPostgres = ['test/e2e/{hostile-service,walks}.test.ts'];
 
 /** `npm run test:times`. */
 const isTimed = process.env['TEST_TIMES'] === '1';

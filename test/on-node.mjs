@@ -12,8 +12,7 @@ const tests = [
   'test/package.test.ts',
   // The ledger of a JSONL sink is such a file too.
   'test/sinks/sqlite.test.ts',
-  'test/e2e/crash-at-every-step.test.ts',
-  'test/e2e/kill-at-random.test.ts',
+  'test/e2e/kills.test.ts',
   // Node.js has zstd since 22.15: DuckDB reads what is compressed by it.
   'test/publish/parquet-files.test.ts',
   'test/publish/publications-doc.test.ts',

@@ -21,17 +21,6 @@ afterEach(async () => {
   for (const service of services.splice(0)) await service.close();
 });
 
-it('says field by field what differs, names adopt, and never advises to drop data', async () => {
-  await moveTo(await serve(1));
-  const [checked, synced] = [await cli('check'), await cli('sync', 'newsletter')];
-  expect([checked.code, synced.code]).toEqual([2, 2]);
-  for (const text of [checked.stdout, synced.stderr]) {
-    expect(text).toMatch(/base URL was http:\S+ and is now http:\S+\. /);
-    expect(text).toContain('connector-sync adopt newsletter');
-    expect(text).not.toContain('reset');
-  }
-});
-
 it('adopts the same account at another address when asked to, and keeps every row', async () => {
   const before = storedRows();
   await moveTo(await serve(1));

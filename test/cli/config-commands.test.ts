@@ -142,11 +142,6 @@ describe('the environment', () => {
   });
 });
 
-it('serve --help names the variables for its credentials', async () => {
-  const { stdout } = await callCli(['serve', '--help'], { cwd: folder });
-  expect(stdout).toContain('$CONNECTOR_SYNC_CLIENT_ID and $CONNECTOR_SYNC_CLIENT_SECRET');
-});
-
 describe('init --direct', () => {
   it('writes a config for a definition file, with its folder', async () => {
     await mkdir(join(folder, 'mine'));
@@ -230,17 +225,6 @@ describe('init', () => {
     ]);
   });
 
-  it('lets a sync of the API on this machine go faster than a hosted one allows', async () => {
-    await callCli(['init', '--base-url', 'http://127.0.0.1:8787'], { cwd: folder });
-    const env = {
-      CONNECTOR_API_CLIENT_ID: 'local-client',
-      CONNECTOR_API_CLIENT_SECRET: 'local-secret-of-these-32-letters',
-    };
-    const [shown] = jsonLines(await callCli(['config', 'show', '--json'], { cwd: folder, env }));
-    const rateLimit = { requestsPerSecond: 500 };
-    expect(shown).toMatchObject({ connectors: { newsletter: { rateLimit }, wiki: { rateLimit } } });
-  });
-
   it('writes another file so that records land below the working folder, and names it in what comes next', async () => {
     await mkdir(join(folder, 'deep'));
     for (const [file, path] of [
@@ -299,27 +283,6 @@ describe('init', () => {
       expect(stderr).toContain(why);
     }
   });
-
-  it('plans a sync without a call and without a sink', async () => {
-    await callCli(['init', '--base-url', 'https://api.example.com'], { cwd: folder });
-    const plan = await callCli(['sync', 'newsletter', '--dry-run', '--json', '--select', 'interests'], {
-      cwd: folder,
-      env: { CONNECTOR_API_CLIENT_ID: 'a', CONNECTOR_API_CLIENT_SECRET: 'bbbb' },
-    });
-    expect(plan.code).toBe(0);
-    expect(jsonLines(plan)).toMatchObject([
-      {
-        connectors: [
-          {
-            connector: 'newsletter',
-            entities: [{ entity: 'lists' }, { entity: 'interest_categories' }, { entity: 'interests' }],
-            addedParents: ['lists', 'interest_categories'],
-          },
-        ],
-      },
-    ]);
-    expect(existsSync(join(folder, 'data'))).toBe(false);
-  });
 });
 
 it.each([
@@ -336,12 +299,6 @@ connectors: { wiki: { definition: workspace-notes, id: w, sink: main } }
     expect(result.code).toBe(2);
     expect(result.stderr).toContain(why);
   }
-});
-
-it('config schema prints a JSON Schema', async () => {
-  const schema = await callCli(['config', 'schema'], { cwd: folder });
-  expect(schema.code).toBe(0);
-  expect(JSON.parse(schema.stdout)).toMatchObject({ type: 'object', required: ['sinks'] });
 });
 
 it.skipIf(!existsSync('/dev/full'))('ends with 1 when its result could not be written', async () => {

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { sharedPostgres } from '../support/postgres.ts';
 import { callCli, jsonLines, startCli, type CliResult } from '../support/run-cli.ts';
-import { hasMoreKills, isLong } from '../support/trials.ts';
+import { isLong } from '../support/trials.ts';
 
 const schema = 'copied';
 let world: CliWorld;
@@ -191,34 +191,6 @@ describe('connector-sync copy', () => {
       stderr: expect.stringContaining('holds connector "newsletter" already') as string,
     });
   }, 60_000);
-
-  // Proves promise 1.3
-  it.runIf(hasMoreKills)(
-    'resumes after SIGKILL from PostgreSQL into SQLite too',
-    async () => {
-      const back = ['copy', '--from', 'pg', '--to', 'back', 'newsletter'];
-      for (const table of [...(isLong ? ['newsletter__list_members'] : []), '_sync_missing']) {
-        await server.query('BEGIN');
-        await server.query(`LOCK TABLE ${schema}."${table}" IN ACCESS EXCLUSIVE MODE`);
-        await killWhen(
-          back,
-          `SELECT 1 FROM pg_locks WHERE relation = '${schema}."${table}"'::regclass AND NOT granted`,
-        );
-        await server.query('ROLLBACK');
-        const stopped = await cli(['sync', 'newsletter'], movedBack);
-        expect(stopped).toMatchObject({ code: 2, stderr: containing('Sink back holds only a part') });
-      }
-      const [done] = jsonLines(await cli([...back, '--json']));
-      expect(done).toMatchObject({ kind: 'copy', state: 'resumed', from: 'pg', to: 'back' });
-      const before = await exported(moved);
-      expect(await exported(movedBack)).toEqual(before);
-      const refused = await cli(['sync', 'newsletter'], moved);
-      expect(refused).toMatchObject({ code: 2, stderr: containing('so pg takes no more syncs of it') });
-      expect(await cli(['sync', 'newsletter'], movedBack)).toMatchObject({ code: 0 });
-      expect(await exported(movedBack)).toEqual(before);
-    },
-    60_000,
-  );
 });
 
 const containing = (text: string): string => expect.stringContaining(text) as string;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
-import { callCli, jsonLines, startCli } from '../support/run-cli.ts';
+import { jsonLines, startCli } from '../support/run-cli.ts';
 
 let world: CliWorld;
 let lake: string;
@@ -126,23 +126,4 @@ it('check --deep reads a large file in pieces, says how far it is, and ends at C
   const { code, stderr } = await running.result;
   expect(stderr).toMatch(/newsletter: \d+ of \d+ closed files compared, [\d,]+ of [\d,]+ MiB\n/);
   expect(code).toBe(130);
-});
-
-it('check --deep says of a sink without such files that there is nothing to compare', async () => {
-  const config = join(world.folder, 'sqlite.yaml');
-  writeFileSync(
-    config,
-    readFileSync(world.config, 'utf8').replace(
-      'type: jsonl, directory: ./main',
-      'type: sqlite, path: ./main.db',
-    ),
-  );
-  const { code, stdout } = await callCli(['check', '--deep', '--config', config], {
-    cwd: world.folder,
-    env: world.env,
-  });
-  expect([code, stdout]).toEqual([
-    0,
-    expect.stringContaining('- files of main: this sink closes none, so there are no hashes\n'),
-  ]);
 });

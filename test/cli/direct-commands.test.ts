@@ -1,17 +1,14 @@
-import { Redis } from 'ioredis';
 import { readFileSync, writeFileSync } from 'node:fs';
-import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { redisContents } from '../support/redis-contents.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import { textOf } from '../../src/sample/sample-values.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { jsonAnswer } from '../support/upstream/fake-server.ts';
 import { bentBody, instead, onPath } from '../support/upstream/faults.ts';
 import { startRedis } from '../support/redis.ts';
 import { startCli } from '../support/run-cli.ts';
 import { openDirectWorld, worldRows } from '../support/upstream/direct-world.ts';
-import { deskWorld, mailchimpWorld } from '../support/upstream/upstream-world.ts';
+import { mailchimpWorld } from '../support/upstream/upstream-world.ts';
 
 describe('with credentials in the config, and no API', () => {
   it('every command that reads a connector works', async () => {
@@ -100,25 +97,6 @@ describe('with credentials in the config, and no API', () => {
     });
   });
 
-  it('files of records are fetched by sync and by download', async () => {
-    await using world = await deskWorld({ as: 'my-desk' });
-    await using direct = openDirectWorld(world, { settings: '    downloads: { directory: ./files }\n' });
-    const synced = await direct.cli('sync');
-    expect({ code: synced.code, stdout: synced.stdout }).toMatchObject({ code: 0 });
-    const [row] = worldRows(world).get('attachments')?.values() ?? [];
-    const id = textOf(row?.columns['id'] ?? null);
-    const done = await direct.cli(
-      'download',
-      'mine/attachments',
-      '--param',
-      `attachment_id=${id}`,
-      '--output',
-      'f',
-    );
-    expect({ code: done.code, stderr: done.stderr }).toMatchObject({ code: 0 });
-    expect(readFileSync(path.join(direct.folder, 'f')).length).toBeGreaterThan(0);
-  });
-
   it('commands that need an API say so, and connectors list shows what is read without one', async () => {
     await using world = await mailchimpWorld({ as: 'my-mail' });
     await using direct = openDirectWorld(world);
@@ -138,21 +116,6 @@ describe('with credentials in the config, and no API', () => {
       stdout: expect.stringContaining('  mine (my-mail)\n'),
     });
     expect(world.fake.requests).toEqual([]);
-  });
-
-  it('a sync shares the rate of its account through the Redis of the config', async () => {
-    await using redis = await startRedis({ password: 'redis-password-1' });
-    await using world = await mailchimpWorld({ as: 'my-mail' });
-    await using direct = openDirectWorld(world, { more: 'redis: { url: "${REDIS}" }\n' });
-    direct.env['REDIS'] = redis.url;
-    const { code, stderr } = await direct.cli('sync', '--select', 'lists', '--json');
-    expect({ code, stderr }).toEqual({ code: 0, stderr: `mine: made the sink main: ${direct.database}\n` });
-    const client = new Redis(redis.url);
-    try {
-      expect(await client.info('commandstats')).toContain('cmdstat_eval');
-    } finally {
-      client.disconnect();
-    }
   });
 
   // Proves promise 10

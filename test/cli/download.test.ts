@@ -131,11 +131,4 @@ describe('a sync of a connector with downloads', () => {
     });
     expect(Object.values(world.stored())).toEqual(['one']);
   });
-
-  it('leaves the files alone in an audit', async () => {
-    world.files.set('a1', file('one'));
-    await cli('sync');
-    await cli('audit', 'library/attachments');
-    expect(world.asked()).toEqual(['a1']);
-  });
 });

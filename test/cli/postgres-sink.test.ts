@@ -1,6 +1,4 @@
 import { writeFileSync } from 'node:fs';
-import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
 import path from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -147,45 +145,6 @@ describe('every command over a PostgreSQL sink that asks for a password', () => 
       expect(text).not.toContain(tellTale);
     }
   }, 120_000);
-
-  it('says soon and clearly that the sink cannot be reached, whatever the reason', async () => {
-    await using silent = await startSilentServer();
-    const refusing = await closedPort();
-    const commands = [['status'], ['status', '--json'], ['runs'], ['sync', 'newsletter']];
-    const cases = [
-      { warehouse: addressOf(refusing), port: refusing, says: 'cannot be reached', commands },
-      {
-        warehouse: addressOf(server.port, `other ${tellTale}`),
-        port: server.port,
-        says: "Check the user and the password of the sink's url",
-        commands,
-      },
-      // Only the deadline of ten seconds ends this one.
-      {
-        warehouse: addressOf(silent.port),
-        port: silent.port,
-        says: 'cannot be reached',
-        commands: [['status']],
-      },
-    ];
-    const tried = cases.map(async ({ warehouse, port, says, commands: asked }) => {
-      for (const args of asked) {
-        const startedAt = performance.now();
-        const { code, stdout, stderr } = await cli(args, warehouse);
-        expect({ args, says, code, isSoon: performance.now() - startedAt < 20_000 }).toEqual({
-          args,
-          says,
-          code: 1,
-          isSoon: true,
-        });
-        const text = stdout + stderr;
-        expect(text).toContain(says);
-        expect(text).toContain(`127.0.0.1:${port}/postgres/e2e`);
-        expect(text).not.toContain(tellTale);
-      }
-    });
-    await Promise.all(tried);
-  }, 240_000);
 });
 
 /** From now on every connection over TCP has to prove the password. */
@@ -196,22 +155,4 @@ async function demandPassword({ url, data }: PrivatePostgres): Promise<void> {
   writeFileSync(path.join(data, 'pg_hba.conf'), 'host all all 127.0.0.1/32 scram-sha-256\n');
   await client.query('SELECT pg_reload_conf()');
   await client.end();
-}
-
-/** Accepts connections and never says a word. */
-async function startSilentServer(): Promise<AsyncDisposable & { readonly port: number }> {
-  const silent = createServer(() => undefined).listen(0, '127.0.0.1');
-  await once(silent, 'listening');
-  return {
-    port: (silent.address() as AddressInfo).port,
-    [Symbol.asyncDispose]: async () => {
-      silent.close();
-      await Promise.resolve();
-    },
-  };
-}
-
-async function closedPort(): Promise<number> {
-  await using silent = await startSilentServer();
-  return silent.port;
 }

@@ -7,7 +7,7 @@ import type { Service } from '../../src/service/start-service.ts';
 import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { freePort } from '../support/redis.ts';
 import { shortenWaits } from '../support/shorten-waits.ts';
-import { callCli, jsonLines, startCli, type CliOptions, type CliResult } from '../support/run-cli.ts';
+import { callCli, jsonLines, type CliOptions, type CliResult } from '../support/run-cli.ts';
 
 let folder: string;
 let service: Service;
@@ -95,17 +95,6 @@ describe('live reads', () => {
     expect(result.code).toBe(2);
     expect(result.stderr).toContain(named);
     expect(service.requestCount()).toBe(calls);
-  });
-
-  it('ends quietly when the reader of its output goes away', async () => {
-    const running = startCli(
-      ['list', 'newsletter/lists', '--config', config],
-      optionsWith({ SECRET: cliSecret }),
-    );
-    running.child.stdout?.destroy();
-    const { code, stderr } = await running.result;
-    expect(code).toBe(0);
-    expect(stderr).not.toContain('EPIPE');
   });
 
   it('names the API that is not there, and reports each wait', async () => {

@@ -1,13 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { openSink } from '../../src/sinks/registry.ts';
-import { systemClock } from '../../src/core/clock.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
-import { sampleSinkOf } from '../support/sample-sinks.ts';
 import { jsonLines } from '../support/run-cli.ts';
 import { triedSinks } from '../support/trials.ts';
-import type { ConnectorId, ConnectorName } from '../../src/core/names.ts';
 
 let world: CliWorld;
 
@@ -74,40 +69,6 @@ describe.each(triedSinks)('reset in a %s sink', (sink) => {
     expect((await world.cli('reset', 'wiki', '--data', '--yes')).code).toBe(0);
     expect((await world.cli('sync', 'wiki', '--select', 'lists')).code).toBe(0);
     expect((await world.cli('export', 'wiki/lists')).stdout).not.toBe('');
-  });
-
-  it('is refused while a run holds the connector', async () => {
-    world = await openCliWorld({ sink });
-    await world.cli('sync', 'newsletter');
-    const options =
-      sink === 'sqlite'
-        ? ({
-            type: 'sqlite',
-            name: 'main',
-            path: join(world.folder, 'main.db'),
-            durability: 'normal',
-          } as const)
-        : sink === 'postgres'
-          ? (await sampleSinkOf(sink)).options(world.folder)
-          : ({
-              type: 'jsonl',
-              name: 'main',
-              directory: join(world.folder, 'main'),
-              durability: 'normal',
-            } as const);
-    await using open = await openSink(options, { clock: systemClock });
-    const [status] = await open.history.connectors();
-    const holder = { pid: process.pid, host: 'here', command: 'a test', since: '2026-01-01T00:00:00.000Z' };
-    const identity = { ...status, connector: 'newsletter' as ConnectorName, definitionHash: '', holder };
-    await using _lease = await open.acquire({
-      ...identity,
-      baseUrl: status?.baseUrl ?? '',
-      definition: status?.definition ?? '',
-      connectorId: (status?.connectorId ?? '') as ConnectorId,
-    });
-    const result = await world.cli('reset', 'newsletter', '--data', '--yes');
-    expect(result).toMatchObject({ code: 5, stderr: expect.stringContaining('a test') as string });
-    expect((await world.cli('export', 'newsletter/lists')).stdout).not.toBe('');
   });
 });
 

@@ -1,292 +1,344 @@
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
+import { Redis } from 'ioredis';
 import { afterEach, describe, expect } from 'vitest';
-import { it } from '../support/it.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { isConnectorId, isConnectorName } from '../../src/core/names.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
+import { startHostileServer } from '../support/hostile-server.ts';
+import { throttled } from '../support/hostile/replies.ts';
+import { it } from '../support/it.ts';
+import { freePort, startRedis } from '../support/redis.ts';
 import { callCli, jsonLines, runCli, startCli, type CliResult } from '../support/run-cli.ts';
 
-let folder: string;
-let service: Service | null = null;
+describe('one process', () => {
+  let folder: string;
+  let service: Service | null = null;
 
-it.beforeEach(({ folder: made }) => {
-  folder = made;
-});
-
-afterEach(async () => {
-  await service?.close();
-  service = null;
-});
-
-describe('sync', () => {
-  it('reads every connector and prints a table for each; not a terminal: no escape codes', async () => {
-    const { code, stdout, stderr } = await sync(await withService(), []);
-    expect(code).toBe(0);
-    expect(stdout).toMatch(/^newsletter: ok in .+$/m);
-    expect(stdout).toMatch(/^wiki: ok in .+$/m);
-    expect(stdout).toMatch(/^ {2}lists +\d+ +\d+ +0 +0 +\d+ +\d+ +\d+ +\w+/m);
-    expect(stdout + stderr).not.toContain('\u001b');
+  it.beforeEach(({ folder: made }) => {
+    folder = made;
   });
 
-  it('prints an event per line and then the report with --json, and nothing else', async () => {
-    const result = await sync(await withService(), ['wiki', '--json', '--select', 'users']);
-    expect(result.code).toBe(0);
-    const events = jsonLines(result);
-    expect(events[1]).toMatchObject({ kind: 'run-started', connector: 'wiki' });
-    expect(events[0]).toMatchObject({ kind: 'sink-made', place: expect.stringMatching(/\.db$/) as string });
-    expect(events.map(({ kind }) => kind)).toContain('walk-sealed');
-    expect(events.at(-1)).toMatchObject({
-      kind: 'run-report',
-      report: { connector: 'wiki', outcome: 'ok', entities: [{ entity: 'users' }] },
+  afterEach(async () => {
+    await service?.close();
+    service = null;
+  });
+
+  describe('sync', () => {
+    it('reads every connector and prints a table for each; not a terminal: no escape codes', async () => {
+      const { code, stdout, stderr } = await sync(await withService(), []);
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/^newsletter: ok in .+$/m);
+      expect(stdout).toMatch(/^wiki: ok in .+$/m);
+      expect(stdout).toMatch(/^ {2}lists +\d+ +\d+ +0 +0 +\d+ +\d+ +\d+ +\w+/m);
+      expect(stdout + stderr).not.toContain('\u001b');
+    });
+
+    it('prints an event per line and then the report with --json, and nothing else', async () => {
+      const result = await sync(await withService(), ['wiki', '--json', '--select', 'users']);
+      expect(result.code).toBe(0);
+      const events = jsonLines(result);
+      expect(events[1]).toMatchObject({ kind: 'run-started', connector: 'wiki' });
+      expect(events[0]).toMatchObject({ kind: 'sink-made', place: expect.stringMatching(/\.db$/) as string });
+      expect(events.map(({ kind }) => kind)).toContain('walk-sealed');
+      expect(events.at(-1)).toMatchObject({
+        kind: 'run-report',
+        report: { connector: 'wiki', outcome: 'ok', entities: [{ entity: 'users' }] },
+      });
+    });
+
+    // Proves promise 10
+    it('ends with 4 for a wrong secret, which appears nowhere, and tries the other connectors', async () => {
+      const url = await withService();
+      const wrong = 'a-wrong-secret-that-must-not-be-seen';
+      const result = await sync(url, ['--debug'], wrong, runCli);
+      expect(result.code).toBe(4);
+      expect(result.stderr).toMatch(/^newsletter: /m);
+      expect(result.stderr).toMatch(/^wiki: /m);
+      expect(result.stdout + result.stderr).not.toContain(wrong);
+      for (const name of await readdir(folder)) {
+        expect(await readFile(join(folder, name), 'latin1')).not.toContain(wrong);
+      }
+    });
+
+    it('selects over connectors of different types, and skips one of which nothing is selected', async () => {
+      const url = await withService();
+      const plan = await sync(url, ['--dry-run', '--json', '--select', 'users', 'block*']);
+      expect(plan.code).toBe(0);
+      expect(plan.stderr).toBe('newsletter: skipped, no selected entity\n');
+      expect(jsonLines(plan)).toMatchObject([{ connectors: [{ connector: 'wiki' }] }]);
+
+      const both = await sync(url, ['--dry-run', '--json', '--select', 'users', 'lists']);
+      expect(jsonLines(both)).toMatchObject([
+        {
+          connectors: [
+            { connector: 'newsletter', entities: [{ entity: 'lists' }] },
+            { connector: 'wiki', entities: [{ entity: 'users' }] },
+          ],
+        },
+      ]);
+
+      const run = await sync(url, ['--select', 'users']);
+      expect(run.code).toBe(0);
+      expect(run.stdout).toMatch(/^wiki: ok in /m);
+      expect(run.stdout).not.toContain('newsletter');
+    });
+
+    it('plans by what is asked for: only what changed, or everything', async () => {
+      const url = await withService();
+      await sync(url, ['--select', 'lists', 'list_members']);
+      const basis = 'only what changed since the last read';
+      expect((await sync(url, ['newsletter', '--dry-run'])).stdout).toMatch(
+        RegExp(`list_members .* ${basis}`),
+      );
+      expect((await sync(url, ['newsletter', '--dry-run', '--full'])).stdout).not.toContain(basis);
+    });
+
+    it('excludes over connectors of different types, and refuses what matches nowhere', async () => {
+      const url = await withService();
+      const some = await sync(url, ['--dry-run', '--json', '--exclude', 'users', 'list_members']);
+      expect(some.code).toBe(0);
+      expect(some.stdout).not.toMatch(/"(users|list_members)"/);
+      expect(some.stdout).toMatch(/"lists".*"pages"/);
+
+      const nowhere = await sync(url, ['--select', 'users', 'userz']);
+      const nothing = await sync(url, ['--exclude', '*']);
+      expect(nowhere.code).toBe(2);
+      expect(nowhere.stderr).toContain('No entity matches "userz"; there are');
+      expect(nothing.code).toBe(2);
+      expect(nothing.stderr).toContain('Nothing to read');
+    });
+
+    it('names the type of a connector that is not of the definition in the config', async () => {
+      const file = await writeCliConfig(folder, await withService());
+      const text = await readFile(file, 'utf8');
+      await writeFile(file, text.replace('id: c-news', 'id: c-wiki'));
+      const result = await callCli(['sync', 'newsletter', '--config', file], {
+        cwd: folder,
+        env: { SECRET: cliSecret },
+      });
+      expect(result.code).toBe(2);
+      expect(result.stderr).toContain('c-wiki is of the type workspace-notes');
+      expect(result.stderr).toContain('the config says email-marketing');
+    });
+
+    it('makes as many calls as allowed for all connectors together, and the next sync resumes', async () => {
+      const url = await withService();
+      const first = await sync(url, ['--max-calls', '12', '--json']);
+      expect(first.code).toBe(0);
+      const reports = reportsIn(first);
+      expect(reports.map(({ connector }) => connector)).toEqual(['newsletter']);
+      expect(reports).toMatchObject([{ outcome: 'partial', calls: 12 }]);
+      expect(jsonLines(first).at(-1)).toEqual({ kind: 'run-skipped', connector: 'wiki', because: 'budget' });
+
+      // The one that was left out goes first now.
+      const second = reportsIn(await sync(url, ['--max-calls', '1000', '--json']));
+      expect(second).toMatchObject([
+        { connector: 'wiki', outcome: 'ok', left: [] },
+        { connector: 'newsletter', outcome: 'ok', continues: reports[0]?.['run'], left: [] },
+      ]);
+    });
+
+    it('tells with a budget too what is wrong with a sink for each connector that it comes to', async () => {
+      await writeFile(join(folder, 'main.db'), 'no database, but a file of another program');
+      const { code, stderr } = await sync(await withService(), ['--max-calls', '12']);
+      expect(code).not.toBe(0);
+      expect(stderr).toMatch(/^newsletter: .*main\.db/m);
+      expect(stderr).toMatch(/^wiki: .*main\.db/m);
+    });
+
+    it('ends with 6 while a guard withholds deletes, says what to do, and lets them pass with --allow-deletes', async () => {
+      const url = await withService();
+      const file = await writeCliConfig(folder, url, {
+        more: 'guards: { maxDeleteShare: 0, minDeleteRows: 0 }\n',
+      });
+      const call = (...args: string[]): Promise<CliResult> =>
+        callCli([...args, '--config', file], { cwd: folder, env: { SECRET: cliSecret } });
+      expect((await call('sync', 'newsletter')).code).toBe(0);
+      plantCampaign('zz-gone');
+      const kept = await call('sync', 'newsletter', '--full');
+      expect(kept.code).toBe(6);
+      expect(kept.stdout).toContain(
+        '! campaigns: 1 of 6 looks deleted; kept: 1 in 24 hours (16.7 %) is over the limit (more than 0 % and more than 0 rows in 24 hours)',
+      );
+      expect(kept.stdout).toContain('sync newsletter --allow-deletes');
+      expect((await call('status', 'newsletter')).stdout).toContain(
+        '! campaigns: 1 of 6 looks deleted; kept',
+      );
+      const passed = await call('sync', 'newsletter', '--full', '--allow-deletes', '--json');
+      expect(passed.code).toBe(0);
+      expect(entityIn(passed, 'campaigns')).toMatchObject({ deleted: 1, withheld: 0 });
+      expect((await call('status', 'newsletter')).stdout).not.toContain('looks deleted');
+    });
+
+    it('ends with 2 for a connector that is not in the config', async () => {
+      const result = await sync('http://127.0.0.1:9', ['newsleter', '--json']);
+      expect(result.code).toBe(2);
+      expect(jsonLines(result)).toMatchObject([
+        {
+          error: { code: 'USAGE', message: expect.stringContaining('did you mean "newsletter"?') as string },
+        },
+      ]);
+    });
+
+    // Proves promise 11
+    it('ends with 5 while another process holds the connector, and names it', async () => {
+      const url = await withService();
+      await using sink = await openSink(
+        { type: 'sqlite', name: 'main', path: join(folder, 'main.db'), durability: 'normal' },
+        { clock: systemClock },
+      );
+      await using lease = await sink.acquire(newsletterIdentity(url));
+      const result = await sync(url, ['newsletter', '--json']);
+      expect(lease.epoch).toBeGreaterThan(0);
+      expect(result.code).toBe(5);
+      expect(jsonLines(result)).toMatchObject([
+        {
+          kind: 'run-error',
+          connector: 'newsletter',
+          error: { code: 'CONNECTOR_BUSY', context: { pid: process.pid } },
+        },
+      ]);
+    });
+
+    it('checkpoints on Ctrl-C, ends with 130, and the next sync resumes there', async () => {
+      const url = await withService({ latencyMs: 60 });
+      const file = await writeCliConfig(folder, url);
+      const args = ['sync', 'newsletter', '--config', file, '--json', '--select', 'list*'];
+      const options = { cwd: folder, env: { SECRET: cliSecret } };
+      const running = startCli(args, options);
+      await running.until('"page-committed"');
+      running.child.kill('SIGINT');
+      const first = await running.result;
+      expect(first.code).toBe(130);
+      expect(first.stderr).toContain('Run the same command again to resume');
+      const report = jsonLines(first).at(-1);
+      expect(report).toMatchObject({ kind: 'run-report', report: { outcome: 'interrupted' } });
+
+      const second = await callCli(args, options);
+      expect(second.code).toBe(0);
+      const [started] = jsonLines(second);
+      expect(started).toMatchObject({ kind: 'run-started', continues: runOf(report) });
     });
   });
 
-  // Proves promise 10
-  it('ends with 4 for a wrong secret, which appears nowhere, and tries the other connectors', async () => {
-    const url = await withService();
-    const wrong = 'a-wrong-secret-that-must-not-be-seen';
-    const result = await sync(url, ['--debug'], wrong, runCli);
-    expect(result.code).toBe(4);
-    expect(result.stderr).toMatch(/^newsletter: /m);
-    expect(result.stderr).toMatch(/^wiki: /m);
-    expect(result.stdout + result.stderr).not.toContain(wrong);
-    for (const name of await readdir(folder)) {
-      expect(await readFile(join(folder, name), 'latin1')).not.toContain(wrong);
+  async function withService(options: { readonly latencyMs?: number } = {}): Promise<string> {
+    service = await startCliService(options);
+    return service.url;
+  }
+
+  async function sync(
+    url: string,
+    args: readonly string[],
+    secret = cliSecret,
+    call = callCli,
+  ): Promise<CliResult> {
+    const file = await writeCliConfig(folder, url);
+    return call(['sync', ...args, '--config', file], { cwd: folder, env: { SECRET: secret } });
+  }
+
+  function newsletterIdentity(
+    baseUrl: string,
+  ): Parameters<Awaited<ReturnType<typeof openSink>>['acquire']>[0] {
+    const definition = loadDefinitions([builtInDefinitionsFolder]).get('email-marketing');
+    const [connector, connectorId] = ['newsletter', 'c-news'];
+    if (definition === undefined || !isConnectorName(connector) || !isConnectorId(connectorId)) {
+      throw new Error('the fixture should name what exists');
+    }
+    return {
+      connector,
+      baseUrl,
+      connectorId,
+      definition: definition.name,
+      definitionHash: definition.contentHash,
+      holder: { pid: process.pid, host: 'here', command: 'a test', since: '2026-01-01T00:00:00.000Z' },
+    };
+  }
+
+  function reportsIn(result: CliResult): readonly Record<string, unknown>[] {
+    return jsonLines(result)
+      .filter(({ kind }) => kind === 'run-report')
+      .map(({ report }) => report as Record<string, unknown>);
+  }
+
+  function entityIn(result: CliResult, name: string): unknown {
+    const entities = reportsIn(result).flatMap(
+      ({ entities }) => entities as readonly Record<string, unknown>[],
+    );
+    return entities.find(({ entity }) => entity === name);
+  }
+
+  /** A stored row that the service does not have: as if it had been deleted there since. */
+  function plantCampaign(id: string): void {
+    const db = new Database(join(folder, 'main.db'));
+    db.prepare(
+      `INSERT INTO newsletter__campaigns (id, _first_seen_at, _changed_at, _run_id, _seq, _hash, _partition)
+     SELECT ?, '2020', '2020', '', 1, 'x', id FROM _sync_partitions WHERE entity = 'campaigns'`,
+    ).run(id);
+    db.exec("UPDATE _sync_tables SET rows = rows + 1 WHERE entity = 'campaigns'");
+    db.close();
+  }
+
+  function runOf(line: Record<string, unknown> | undefined): unknown {
+    const report = line?.['report'];
+    return typeof report === 'object' && report !== null && 'run' in report ? report.run : null;
+  }
+});
+
+it('sync ends with 3 and says until when it was put off, also before a run has begun', async ({ folder }) => {
+  await using server = await startHostileServer({ respondToken: () => throttled({ seconds: 60 }) });
+  const config = await writeCliConfig(folder, server.baseUrl);
+  const before = Date.now();
+  const { code, stderr } = await callCli(['sync', 'newsletter', '--config', config], {
+    cwd: folder,
+    env: { SECRET: cliSecret },
+  });
+  expect(code).toBe(3);
+  const [, until = ''] = /the API asked to wait until (\S+Z), run it again then/.exec(stderr) ?? [];
+  expect(Date.parse(until)).toBeGreaterThanOrEqual(before + 60_000);
+});
+
+describe('rates', () => {
+  const password = 'redis-password-of-this-test';
+
+  let folder: string;
+  let service: Service;
+
+  it.beforeEach(async ({ folder: made }) => {
+    folder = made;
+    service = await startCliService();
+  });
+
+  afterEach(() => service.close());
+
+  async function sync(redis: string): Promise<CliResult> {
+    const config = await writeCliConfig(folder, service.url, { usesRedis: true });
+    return await callCli(['sync', 'wiki', '--select', 'users', '--config', config, '--json'], {
+      cwd: folder,
+      env: { SECRET: cliSecret, REDIS: redis },
+    });
+  }
+
+  it('sync shares its rate through the Redis of the config', async () => {
+    await using redis = await startRedis({ password });
+    const client = new Redis(redis.url);
+    try {
+      const { code, stderr } = await sync(redis.url);
+      expect([code, stderr]).toEqual([0, expect.stringMatching(/^wiki: made the sink main: \S+\n$/)]);
+      expect(await client.info('commandstats')).toContain('cmdstat_eval');
+    } finally {
+      client.disconnect();
     }
   });
 
-  it('selects over connectors of different types, and skips one of which nothing is selected', async () => {
-    const url = await withService();
-    const plan = await sync(url, ['--dry-run', '--json', '--select', 'users', 'block*']);
-    expect(plan.code).toBe(0);
-    expect(plan.stderr).toBe('newsletter: skipped, no selected entity\n');
-    expect(jsonLines(plan)).toMatchObject([{ connectors: [{ connector: 'wiki' }] }]);
-
-    const both = await sync(url, ['--dry-run', '--json', '--select', 'users', 'lists']);
-    expect(jsonLines(both)).toMatchObject([
-      {
-        connectors: [
-          { connector: 'newsletter', entities: [{ entity: 'lists' }] },
-          { connector: 'wiki', entities: [{ entity: 'users' }] },
-        ],
-      },
-    ]);
-
-    const run = await sync(url, ['--select', 'users']);
-    expect(run.code).toBe(0);
-    expect(run.stdout).toMatch(/^wiki: ok in /m);
-    expect(run.stdout).not.toContain('newsletter');
-  });
-
-  it('plans by what is asked for: only what changed, or everything', async () => {
-    const url = await withService();
-    await sync(url, ['--select', 'lists', 'list_members']);
-    const basis = 'only what changed since the last read';
-    expect((await sync(url, ['newsletter', '--dry-run'])).stdout).toMatch(RegExp(`list_members .* ${basis}`));
-    expect((await sync(url, ['newsletter', '--dry-run', '--full'])).stdout).not.toContain(basis);
-  });
-
-  it('excludes over connectors of different types, and refuses what matches nowhere', async () => {
-    const url = await withService();
-    const some = await sync(url, ['--dry-run', '--json', '--exclude', 'users', 'list_members']);
-    expect(some.code).toBe(0);
-    expect(some.stdout).not.toMatch(/"(users|list_members)"/);
-    expect(some.stdout).toMatch(/"lists".*"pages"/);
-
-    const nowhere = await sync(url, ['--select', 'users', 'userz']);
-    const nothing = await sync(url, ['--exclude', '*']);
-    expect(nowhere.code).toBe(2);
-    expect(nowhere.stderr).toContain('No entity matches "userz"; there are');
-    expect(nothing.code).toBe(2);
-    expect(nothing.stderr).toContain('Nothing to read');
-  });
-
-  it('names the type of a connector that is not of the definition in the config', async () => {
-    const file = await writeCliConfig(folder, await withService());
-    const text = await readFile(file, 'utf8');
-    await writeFile(file, text.replace('id: c-news', 'id: c-wiki'));
-    const result = await callCli(['sync', 'newsletter', '--config', file], {
-      cwd: folder,
-      env: { SECRET: cliSecret },
-    });
-    expect(result.code).toBe(2);
-    expect(result.stderr).toContain('c-wiki is of the type workspace-notes');
-    expect(result.stderr).toContain('the config says email-marketing');
-  });
-
-  it('makes as many calls as allowed for all connectors together, and the next sync resumes', async () => {
-    const url = await withService();
-    const first = await sync(url, ['--max-calls', '12', '--json']);
-    expect(first.code).toBe(0);
-    const reports = reportsIn(first);
-    expect(reports.map(({ connector }) => connector)).toEqual(['newsletter']);
-    expect(reports).toMatchObject([{ outcome: 'partial', calls: 12 }]);
-    expect(jsonLines(first).at(-1)).toEqual({ kind: 'run-skipped', connector: 'wiki', because: 'budget' });
-
-    // The one that was left out goes first now.
-    const second = reportsIn(await sync(url, ['--max-calls', '1000', '--json']));
-    expect(second).toMatchObject([
-      { connector: 'wiki', outcome: 'ok', left: [] },
-      { connector: 'newsletter', outcome: 'ok', continues: reports[0]?.['run'], left: [] },
-    ]);
-  });
-
-  it('tells with a budget too what is wrong with a sink for each connector that it comes to', async () => {
-    await writeFile(join(folder, 'main.db'), 'no database, but a file of another program');
-    const { code, stderr } = await sync(await withService(), ['--max-calls', '12']);
-    expect(code).not.toBe(0);
-    expect(stderr).toMatch(/^newsletter: .*main\.db/m);
-    expect(stderr).toMatch(/^wiki: .*main\.db/m);
-  });
-
-  it('says what a budget leaves for the next run', async () => {
-    const { code, stdout } = await sync(await withService(), ['newsletter', '--max-calls', '12']);
+  it('sync continues with its own rate if that Redis does not answer, and reports it once', async () => {
+    const { code, stderr } = await sync(`redis://:${password}@127.0.0.1:${await freePort()}`);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^newsletter: partial in /m);
-    expect(stdout).toMatch(/^ {2}left for the next run: \w+ \(\d+ listings?\)/m);
-  });
-
-  it('ends with 6 while a guard withholds deletes, says what to do, and lets them pass with --allow-deletes', async () => {
-    const url = await withService();
-    const file = await writeCliConfig(folder, url, {
-      more: 'guards: { maxDeleteShare: 0, minDeleteRows: 0 }\n',
-    });
-    const call = (...args: string[]): Promise<CliResult> =>
-      callCli([...args, '--config', file], { cwd: folder, env: { SECRET: cliSecret } });
-    expect((await call('sync', 'newsletter')).code).toBe(0);
-    plantCampaign('zz-gone');
-    const kept = await call('sync', 'newsletter', '--full');
-    expect(kept.code).toBe(6);
-    expect(kept.stdout).toContain(
-      '! campaigns: 1 of 6 looks deleted; kept: 1 in 24 hours (16.7 %) is over the limit (more than 0 % and more than 0 rows in 24 hours)',
-    );
-    expect(kept.stdout).toContain('sync newsletter --allow-deletes');
-    expect((await call('status', 'newsletter')).stdout).toContain('! campaigns: 1 of 6 looks deleted; kept');
-    const passed = await call('sync', 'newsletter', '--full', '--allow-deletes', '--json');
-    expect(passed.code).toBe(0);
-    expect(entityIn(passed, 'campaigns')).toMatchObject({ deleted: 1, withheld: 0 });
-    expect((await call('status', 'newsletter')).stdout).not.toContain('looks deleted');
-  });
-
-  it.each([
-    [['--max-calls', '0'], '--max-calls: expected a whole number from 1'],
-    [['--budget', 'soon'], '--budget: expected a duration such as'],
-  ])('ends with 2 for %j, before anything is asked', async (args, message) => {
-    const result = await sync('http://127.0.0.1:9', args);
-    expect(result.code).toBe(2);
-    expect(result.stderr).toContain(message);
-  });
-
-  it('ends with 2 for a connector that is not in the config', async () => {
-    const result = await sync('http://127.0.0.1:9', ['newsleter', '--json']);
-    expect(result.code).toBe(2);
-    expect(jsonLines(result)).toMatchObject([
-      { error: { code: 'USAGE', message: expect.stringContaining('did you mean "newsletter"?') as string } },
-    ]);
-  });
-
-  // Proves promise 11
-  it('ends with 5 while another process holds the connector, and names it', async () => {
-    const url = await withService();
-    await using sink = await openSink(
-      { type: 'sqlite', name: 'main', path: join(folder, 'main.db'), durability: 'normal' },
-      { clock: systemClock },
-    );
-    await using lease = await sink.acquire(newsletterIdentity(url));
-    const result = await sync(url, ['newsletter', '--json']);
-    expect(lease.epoch).toBeGreaterThan(0);
-    expect(result.code).toBe(5);
-    expect(jsonLines(result)).toMatchObject([
-      {
-        kind: 'run-error',
-        connector: 'newsletter',
-        error: { code: 'CONNECTOR_BUSY', context: { pid: process.pid } },
-      },
-    ]);
-  });
-
-  it('checkpoints on Ctrl-C, ends with 130, and the next sync resumes there', async () => {
-    const url = await withService({ latencyMs: 60 });
-    const file = await writeCliConfig(folder, url);
-    const args = ['sync', 'newsletter', '--config', file, '--json', '--select', 'list*'];
-    const options = { cwd: folder, env: { SECRET: cliSecret } };
-    const running = startCli(args, options);
-    await running.until('"page-committed"');
-    running.child.kill('SIGINT');
-    const first = await running.result;
-    expect(first.code).toBe(130);
-    expect(first.stderr).toContain('Run the same command again to resume');
-    const report = jsonLines(first).at(-1);
-    expect(report).toMatchObject({ kind: 'run-report', report: { outcome: 'interrupted' } });
-
-    const second = await callCli(args, options);
-    expect(second.code).toBe(0);
-    const [started] = jsonLines(second);
-    expect(started).toMatchObject({ kind: 'run-started', continues: runOf(report) });
+    expect(stderr.match(/Rate limits are not shared with other processes/g)).toHaveLength(1);
+    expect(stderr).not.toContain(password);
   });
 });
-
-async function withService(options: { readonly latencyMs?: number } = {}): Promise<string> {
-  service = await startCliService(options);
-  return service.url;
-}
-
-async function sync(
-  url: string,
-  args: readonly string[],
-  secret = cliSecret,
-  call = callCli,
-): Promise<CliResult> {
-  const file = await writeCliConfig(folder, url);
-  return call(['sync', ...args, '--config', file], { cwd: folder, env: { SECRET: secret } });
-}
-
-function newsletterIdentity(baseUrl: string): Parameters<Awaited<ReturnType<typeof openSink>>['acquire']>[0] {
-  const definition = loadDefinitions([builtInDefinitionsFolder]).get('email-marketing');
-  const [connector, connectorId] = ['newsletter', 'c-news'];
-  if (definition === undefined || !isConnectorName(connector) || !isConnectorId(connectorId)) {
-    throw new Error('the fixture should name what exists');
-  }
-  return {
-    connector,
-    baseUrl,
-    connectorId,
-    definition: definition.name,
-    definitionHash: definition.contentHash,
-    holder: { pid: process.pid, host: 'here', command: 'a test', since: '2026-01-01T00:00:00.000Z' },
-  };
-}
-
-function reportsIn(result: CliResult): readonly Record<string, unknown>[] {
-  return jsonLines(result)
-    .filter(({ kind }) => kind === 'run-report')
-    .map(({ report }) => report as Record<string, unknown>);
-}
-
-function entityIn(result: CliResult, name: string): unknown {
-  const entities = reportsIn(result).flatMap(
-    ({ entities }) => entities as readonly Record<string, unknown>[],
-  );
-  return entities.find(({ entity }) => entity === name);
-}
-
-/** A stored row that the service does not have: as if it had been deleted there since. */
-function plantCampaign(id: string): void {
-  const db = new Database(join(folder, 'main.db'));
-  db.prepare(
-    `INSERT INTO newsletter__campaigns (id, _first_seen_at, _changed_at, _run_id, _seq, _hash, _partition)
-     SELECT ?, '2020', '2020', '', 1, 'x', id FROM _sync_partitions WHERE entity = 'campaigns'`,
-  ).run(id);
-  db.exec("UPDATE _sync_tables SET rows = rows + 1 WHERE entity = 'campaigns'");
-  db.close();
-}
-
-function runOf(line: Record<string, unknown> | undefined): unknown {
-  const report = line?.['report'];
-  return typeof report === 'object' && report !== null && 'run' in report ? report.run : null;
-}

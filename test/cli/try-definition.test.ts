@@ -1,15 +1,13 @@
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
-import { displayWidth } from '../../src/cli/output/text-table.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { textOf } from '../../src/sample/sample-values.ts';
 import { openCliWorld } from '../support/cli-world.ts';
 import { it } from '../support/it.ts';
 import { callCli, type CliResult } from '../support/run-cli.ts';
-import { jsonAnswer } from '../support/upstream/fake-server.ts';
 import { openDirectWorld } from '../support/upstream/direct-world.ts';
-import { bentBody, instead, onPath } from '../support/upstream/faults.ts';
+import { bentBody, onPath } from '../support/upstream/faults.ts';
 import { deskWorld, mailchimpWorld } from '../support/upstream/upstream-world.ts';
 
 type Desk = Awaited<ReturnType<typeof deskWorld>>;
@@ -90,18 +88,6 @@ The listing was read to its end.
     expect(world.fake.requests.map(({ path }) => path)).toEqual(['/api/account', '/api/tickets']);
   });
 
-  it('counts repeated calls, and names what the service answered', async ({ folder }) => {
-    await using world = await deskWorld();
-    const away = instead(jsonAnswer(503, { ok: false, error: 'away' }));
-    world.fake.script({ on: onPath('/api/tickets'), times: 100, effect: away });
-    const { code, stdout } = await tryDesk(world, folder)(['tickets', '--max-calls', '2']);
-    expect(code).toBe(1);
-    expect(stdout.match(/^ {2}answer +503, /gm)).toHaveLength(2);
-    expect(stdout).toMatch(/^ {2}failed +list tickets was answered with 503 "away"/m);
-    expect(stdout).toMatch(/^✗ A sync would stop here\.$/m);
-    expect(world.fake.requests.filter(({ path }) => path === '/api/tickets')).toHaveLength(2);
-  });
-
   it('ends as a sync would where the definition does not fit', async ({ folder }) => {
     await using world = await deskWorld();
     const run = tryDesk(world, folder);
@@ -147,47 +133,6 @@ The listing was read to its end.
         );
       }
     }
-  });
-
-  it('shows hostile records safely, cut and within the screen', async ({ folder }) => {
-    await using world = await deskWorld();
-    const hostile = {
-      id: 'x1',
-      title: `\u001b[2J\u202eevil\nline`,
-      email: 'y'.repeat(1_000_000),
-      state: 7,
-      changed_at: '宽'.repeat(100),
-      'na\u001b[31mme': { deep: ['z'.repeat(1_000_000)] },
-    };
-    const records = [hostile, { title: 'no key' }, { id: 5 }];
-    world.fake.script({
-      on: onPath('/api/articles/query'),
-      ...bent(() => ({ '\u001b[0m': 1, result: { articles: records }, page: { next: 'c'.repeat(5_000) } })),
-    });
-    const { code, stdout } = await tryDesk(world, folder)(['articles', '--max-calls', '1']);
-    // Two of the records have no key that could be stored.
-    expect(code).toBe(3);
-    // eslint-disable-next-line no-control-regex
-    expect(stdout).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
-    expect(stdout.length).toBeLessThan(5_000);
-    const wide = stdout.split('\n').filter((line) => displayWidth(line) > 80);
-    expect(wide).toEqual([]);
-    expect(stdout).toMatch(/^next +list articles limit=50\n +cursor=c+…$/m);
-    expect(stdout).toMatch(/^ {2}refused +key-missing: /m);
-    expect(stdout).toMatch(/^ {2}refused +key-type: id must be string, got number 5$/m);
-    expect(stdout).toMatch(/^ {2}state +integer +does not fit string$/m);
-    expect(stdout).toMatch(/^ {2}na�\[31mme +object +undeclared$/m);
-  });
-
-  it('says which line declares a field that is not declared', async ({ folder }) => {
-    await using world = await deskWorld();
-    const more = bent((right) => ({ ...right, data: [{ id: 'a', priority: 5 }] }));
-    world.fake.script({ on: onPath('/api/tickets'), ...more });
-    const { stdout } = await tryDesk(world, folder)(['tickets']);
-    expect(stdout).toContain(`  fields    not as declared; they are kept in _extra
-  field     came as  is          to declare it
-  priority  integer  undeclared  priority: integer
-`);
   });
 
   it('says what to give where there are no credentials and no API', async ({ folder }) => {

@@ -99,14 +99,6 @@ describe('undo', () => {
     expect(await Promise.all(entities.map(states))).toEqual(before);
   });
 
-  it.runIf(isLong)('takes back deletes in a JSONL sink too, each as a line', async () => {
-    const run = await syncWithDeletes('jsonl');
-    const [done] = await world.json('undo', 'newsletter', '--run', run);
-    expect(Number(done?.['rows'])).toBeGreaterThan(3);
-    const feed = jsonLines(await world.cli('export', 'newsletter/lists'));
-    expect(feed.some(({ _op, _run_id }) => _op === 'upsert' && _run_id === done?.['run'])).toBe(true);
-  });
-
   it('gives the same rows where it was killed on the way', { timeout: 60_000 }, async () => {
     world = await openCliWorld({ settings: '    history: true\n' });
     await world.json('sync', 'newsletter');

@@ -23,7 +23,6 @@ describe('loading definitions', () => {
       'email-marketing',
       'workspace-notes',
       'issue-tracker',
-      'moving-rows',
     ]);
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { describedService, hostedAnswers } from '../support/described/described-service.ts';
+import { describedService, hostedAnswers, keyedService } from '../support/described/described-service.ts';
 import { jsonLines } from '../support/run-cli.ts';
-import type { ReceivedRequest } from '../support/third-party/start-third-party.ts';
+import type { ReceivedRequest, Reply } from '../support/third-party/start-third-party.ts';
 
 const single = '{ kind: single }';
 const limits = 'limits: { concurrency: 4, requestsPerSecond: 1000, timeoutMs: 5000, maxBodyBytes: 1048576 }';
@@ -59,19 +59,6 @@ describe('headers made of credentials', () => {
     }
     expect(failed.stdout + failed.stderr).toContain('the service says');
   });
-
-  it('hide the part of a secret that they are made of', async () => {
-    const service = await describedService({
-      definition,
-      credentials: { api_key: 'k', zone: 'abc-planted-part-93238462' },
-      respond: (request) =>
-        isCheck(request) ? { body: { id: 'a' } } : { status: 400, body: { error: echo(request) } },
-    });
-    const { stdout, stderr } = await service.cli('sync');
-    expect(service.requests[0]?.headers['x-zone']).toBe('93238462');
-    expect(stdout + stderr).toContain('the service says');
-    expect(stdout + stderr).not.toContain('93238462');
-  });
 });
 
 function echo({ headers }: ReceivedRequest): string {
@@ -109,35 +96,6 @@ describe('records below others', () => {
 });
 
 describe('records inside of others', () => {
-  it.each<[string, string, unknown]>([
-    [
-      'each an element of a list',
-      "'list[*].thing'",
-      { list: [{ thing: { id: '1', name: 'a' }, card: {} }, { thing: { id: '2' } }] },
-    ],
-    [
-      'each an element of the answer',
-      "'[*].thing'",
-      [{ thing: { id: '1', name: 'a' } }, { thing: { id: '2' } }],
-    ],
-    [
-      'arrays in the elements of a list',
-      "'data.boards[*].items'",
-      { data: { boards: [{ items: [{ id: '1', name: 'a' }] }, { items: [] }, { items: [{ id: '2' }] }] } },
-    ],
-  ])('are read where they are: %s', async (_where, records, body) => {
-    const service = await describedService({
-      definition: things(`{ list: { path: /things, records: ${records} } }`),
-      credentials: { api_key: 'k' },
-      respond: (request) => ({ body: isCheck(request) ? { id: 'a' } : body }),
-    });
-    await service.sync();
-    expect([...service.rows('things').values()].map(({ columns }) => columns)).toEqual([
-      { id: '1', name: 'a' },
-      { id: '2', name: null },
-    ]);
-  });
-
   it('go to quarantine with their place where they are no objects, and take no other with them', async () => {
     const service = await describedService({
       definition: things("{ list: { path: /things, records: 'list[*].thing' } }"),
@@ -310,33 +268,347 @@ describe('a definition with requests for some entities only', () => {
   });
 });
 
-describe('a check without identity', () => {
-  const entity = (name: string): string =>
-    `  ${name}: { fields: { id: string }, key: [id], actions: { list: {}, get: { params: { id: { type: string, required: true } }, key: { id: id } } }, pagination: ${single} }`;
-  const definition = keyed(
-    entity('things'),
-    "    things: { list: { path: /things, records: '' }, get: { path: '/things/{id}' } }",
-  ).replace('check: { path: /me, identity: id }', 'check: { path: /me }');
-  /** 1,100 records, whose ids begin with the key. */
-  const respond = ({ path: asked, headers }: ReceivedRequest) => {
-    const key = String(headers.authorization).replace('Bearer ', '');
-    if (asked === '/me') return { body: {} };
-    const ids = Array.from({ length: 1_100 }, (_, index) => ({ id: `${key}-${index}` }));
-    if (asked === '/things') return { body: ids };
-    const id = asked.slice('/things/'.length);
-    return id.startsWith(`${key}-`) ? { body: { id } } : { status: 404, body: { error: 'no' } };
-  };
+const definition = `entities:
+  sites:
+    fields: { id: string }
+    key: [id]
+    actions: { list: {} }
+    pagination: { kind: single }
+  visits:
+    fields: { site_id: string, day: string, count: integer, rank: integer, links: array }
+    key: none
+    ignored: [request_id]
+    volatile: [rank, 'links.*.token']
+    actions: { list: { params: { site: { type: string, required: true }, page: string } } }
+    pagination: { kind: pageToken, tokenParam: page, tokenKeys: [next] }
+    parents: [{ entity: sites, params: { site: id }, inject: { site_id: site } }]
+    deletes: never
+`;
 
-  it('has no account to name, and another one is noticed by its records', async () => {
-    const service = await describedService({ definition, credentials: { api_key: 'one' }, respond });
+describe('a listing without a key', () => {
+  it('is stored by what its records say, and never deleted', async () => {
+    let requests = 0;
+    let visits = [
+      { day: '2026-05-01', count: 4, more: { a: 1, b: 2 } },
+      { day: '2026-05-02', count: 7 },
+    ];
+    const service = await describedService({
+      definition,
+      respond: hostedAnswers(({ entity }) => {
+        if (entity === 'sites') return { result: [{ id: 's1' }, { id: 's2' }] };
+        requests += 1;
+        const changing = { request_id: requests, rank: requests, links: [{ token: `t${requests}` }] };
+        return {
+          result: visits.map((visit) => ({ ...visit, ...changing })),
+          connector_metadata: { next: null },
+        };
+      }),
+    });
     await service.sync();
-    const check = await service.cli('check');
-    expect(check.stdout).toContain('an account of http://127.0.0.1:');
-    expect(check.stdout).toContain('credentials of another account there are noticed by its records only');
-    service.signIn({ api_key: 'two' });
-    const other = await service.cli('sync', '--full');
-    expect(other.code).toBe(2);
-    expect(other.stdout + other.stderr).toContain('seems to read another account');
-    expect([...service.rows('things').values()][0]?.columns['id']).toMatch(/^one-/);
+    const rows = (): readonly string[] =>
+      [...service.rows('visits').values()]
+        .map(({ columns }) => JSON.stringify([columns['site_id'], columns['day'], columns['count']]))
+        .toSorted();
+    const before = [
+      '["s1","2026-05-01",4]',
+      '["s1","2026-05-02",7]',
+      '["s2","2026-05-01",4]',
+      '["s2","2026-05-02",7]',
+    ];
+    expect(rows()).toEqual(before);
+    for (const { columns } of service.rows('visits').values()) {
+      expect(columns['record_hash']).toMatch(/^[0-9a-f]{32}$/);
+    }
+    // The same records in another order, and with other names first, are the same rows.
+    visits = [
+      { count: 7, day: '2026-05-02' },
+      { more: { b: 2, a: 1 }, count: 4, day: '2026-05-01' },
+    ];
+    expect(countsOf(await service.sync('--full'))).toMatchObject({ inserted: 0, deleted: 0 });
+    expect(rows()).toEqual(before);
+    // One that changes is another row; none is deleted.
+    visits = [{ day: '2026-05-02', count: 8 }];
+    expect(countsOf(await service.sync('--full'))).toMatchObject({ inserted: 2, deleted: 0 });
+    expect(rows()).toEqual([...before, '["s1","2026-05-02",8]', '["s2","2026-05-02",8]'].toSorted());
+    const text = 'without a key: visits (a record that changes is another row, and none counts as deleted)';
+    expect((await service.cli('status')).stdout).toContain(text);
+    expect((await service.cli('check')).stdout).toContain(text);
   });
+
+  it('keeps a field of that name that the service sends, and equal records once', async () => {
+    const service = await describedService({
+      definition:
+        definition.slice(0, definition.indexOf('  sites')) +
+        `  visits:
+    fields: { count: integer }
+    key: none
+    actions: { list: {} }
+    pagination: { kind: single }
+    deletes: never
+`,
+      respond: hostedAnswers(() => ({
+        result: [{ count: 1, record_hash: 'mine' }, { count: 2 }, { count: 2 }, {}, 'x'],
+      })),
+    });
+    await service.cli('sync');
+    const stored = [...service.rows('visits').values()];
+    expect(stored.map(({ columns, extra }) => [columns['count'], extra])).toEqual(
+      expect.arrayContaining([
+        [1, { record_hash: 'mine' }],
+        [2, null],
+        [null, null],
+      ]),
+    );
+    expect(stored).toHaveLength(3);
+    expect((await service.cli('status')).stdout).toContain('1 record in quarantine');
+  });
+});
+
+function countsOf(report: Record<string, unknown>): object {
+  // `as`: the program's own report.
+  const entities = report['entities'] as readonly { entity: string; deleted: number; counts: object }[];
+  const found = entities.find(({ entity }) => entity === 'visits');
+  return { ...found?.counts, deleted: found?.deleted };
+}
+
+describe('clients', () => {
+  const definition = `
+credentials: [{ title: Client, fields: { id: {}, secret: {}, account: { required: false } } }]
+entities:
+  things: { fields: { id: string }, key: [id], actions: { list: {} }, pagination: { kind: single } }
+upstream:
+  baseUrl: $ORIGIN
+  auth:
+    Client:
+      kind: clientCredentials
+      clientId: { field: id }
+      clientSecret: { field: secret }
+      tokenUrl: $ORIGIN/token
+      style: basic
+      format: form
+      scope: read:things read:me
+      params: { audience: things }
+      keeps: { account: account.id }
+  headers: { X-Account: { field: account } }
+  check: { path: /me, identity: id }
+  limits: { concurrency: 1, requestsPerSecond: 1000, timeoutMs: 5000, maxBodyBytes: 1048576 }
+  message: [error]
+  entities: { things: { list: { path: /things, records: '' } } }
+`;
+  const credentials = { id: 'client-1', secret: 'planted-secret-14142135' };
+
+  /** A service whose token holds for so many calls. */
+  function serving(holds: number): (request: ReceivedRequest) => Reply {
+    let issued = 0;
+    let left = 0;
+    return ({ path, headers }) => {
+      if (path === '/token') {
+        issued += 1;
+        left = holds;
+        return { body: { access_token: `planted-token-${issued}-17320508`, account: { id: 'acct-7' } } };
+      }
+      left -= 1;
+      const isTaken = left >= 0 && headers.authorization === `Bearer planted-token-${issued}-17320508`;
+      if (!isTaken) return { status: 401, body: { error: 'the token has ended' } };
+      return { body: path === '/me' ? { id: 'acct-7' } : [{ id: '1' }] };
+    };
+  }
+
+  describe('a connector whose credentials are those of a client', () => {
+    it('asks for a token before the first call, and sends what came with it', async () => {
+      const service = await describedService({ definition, credentials, respond: serving(10) });
+      await service.sync();
+      const [token, ...calls] = service.requests;
+      expect(token).toMatchObject({
+        path: '/token',
+        method: 'POST',
+        headers: { authorization: `Basic ${btoa(`client-1:${credentials.secret}`)}` },
+      });
+      expect(Object.fromEntries(new URLSearchParams(token?.body))).toEqual({
+        grant_type: 'client_credentials',
+        scope: 'read:things read:me',
+        audience: 'things',
+      });
+      expect(calls.map(({ path, headers }) => [path, headers['x-account']])).toEqual([
+        ['/me', 'acct-7'],
+        ['/things', 'acct-7'],
+      ]);
+      expect(service.rows('things').size).toBe(1);
+    });
+
+    it('asks for another one when it has ended, and stores none', async () => {
+      const service = await describedService({ definition, credentials, respond: serving(1) });
+      const result = await service.cli('sync');
+      expect(result.code).toBe(0);
+      expect(service.requests.map(({ path }) => path)).toEqual([
+        '/token',
+        '/me',
+        '/things',
+        '/token',
+        '/things',
+      ]);
+      for (const text of [result.stdout, result.stderr, ...service.files()]) {
+        expect(text).not.toContain('17320508');
+        expect(text).not.toContain('14142135');
+      }
+    });
+
+    it('ends where the client gets no token, in the words of the service', async () => {
+      const service = await describedService({
+        definition,
+        credentials,
+        respond: () => ({
+          status: 401,
+          body: { error: 'invalid_client', error_description: `no ${credentials.secret}` },
+        }),
+      });
+      const { code, stdout, stderr } = await service.cli('sync');
+      expect(code).toBe(4);
+      expect(stdout + stderr).toContain('gives the client no access token (invalid_client: no [secret])');
+      expect(service.requests.map(({ path }) => path)).toEqual(['/token']);
+    });
+  });
+});
+
+describe('times', () => {
+  const things = (list: string): string => `{ things: { list: ${list} } }`;
+  const isCheck = ({ path }: ReceivedRequest): boolean => path === '/me';
+  const dayMs = 86_400_000;
+  const dateAt = (days: number): string => new Date(Date.now() + days * dayMs).toISOString().slice(0, 10);
+
+  describe('a listing that demands a span of time', () => {
+    const entity = `entities:
+  things:
+    fields: { id: string }
+    key: [id]
+    actions: { list: { params: { start: { type: string, required: true }, end: string, at: integer, page: string } } }
+    pagination: { kind: pageToken, tokenParam: page, tokenKeys: [next] }
+    fixedParams:
+      start: { days: -30, format: date }
+      end: { days: 1, format: compactHour }
+      at: { days: 0, format: unix }
+    deletes: never
+`;
+    const requests =
+      "{ path: /things, records: items, params: { start: { as: 'filter[from]' } }, paging: { kind: cursor, token: next } }";
+
+    it('is asked for one that ends with the clock, the same on every page', async () => {
+      const service = await keyedService({
+        entities: entity,
+        requests: things(requests),
+        respond: (request) => {
+          const isFirst = request.query.get('page') === null;
+          return { body: { items: [{ id: isFirst ? '1' : '2' }], next: isFirst ? 'p2' : null } };
+        },
+      });
+      const before = Date.now();
+      const [earliest, latest] = [dateAt(-30), dateAt(1)];
+      await service.sync();
+      const [first, second] = service.requests
+        .filter((request) => !isCheck(request))
+        .map(({ query }) => Object.fromEntries(query));
+      expect([earliest, dateAt(-30)]).toContain(first?.['filter[from]']);
+      expect(first?.['end']).toMatch(/^\d{8}T\d{2}$/);
+      expect([latest, dateAt(1)].map((date) => date.replaceAll('-', ''))).toContain(
+        first?.['end']?.slice(0, 8),
+      );
+      expect(Number(first?.['at'])).toBeGreaterThanOrEqual(Math.floor(before / 1_000) - 2);
+      expect(Number(first?.['at'])).toBeLessThanOrEqual(Date.now() / 1_000 + 1);
+      expect(second).toEqual({ ...first, page: 'p2' });
+      expect(service.rows('things').size).toBe(2);
+      const listed = await service.cli('list', 'mine/things', '--json');
+      expect(JSON.parse(listed.stdout)).toMatchObject({ records: [{ id: '1' }] });
+      expect((await service.cli('check')).stdout).toContain('answered as the definition says');
+    });
+
+    it('is asked for it through an API too, and by a run that resumes with the time of its walk', async () => {
+      const asked: Record<string, unknown>[] = [];
+      const answer = hostedAnswers(({ params }) => {
+        asked.push(params);
+        const page = Number(params['page'] ?? '1');
+        const next = page < 4 ? String(page + 1) : null;
+        return { result: [{ id: String(page) }], connector_metadata: { next } };
+      });
+      let date = 'Fri, 01 May 2026 10:00:00 GMT';
+      const service = await describedService({
+        definition: entity,
+        respond: (request, index) => {
+          const reply = answer(request, index);
+          return typeof reply === 'function' ? reply : { ...reply, headers: { date } };
+        },
+      });
+      await service.cli('sync', '--max-calls', '2');
+      expect(asked).toHaveLength(2);
+      date = 'Sat, 02 May 2026 12:00:00 GMT';
+      await service.sync();
+      expect(asked.map(({ start, end, at }) => [start, end, at])).toEqual(
+        Array.from({ length: 4 }, () => ['2026-04-01', '20260502T10', 1_777_629_600]),
+      );
+      await service.sync();
+      expect(asked.at(-1)).toMatchObject({ start: '2026-04-02', end: '20260503T12' });
+      expect(service.rows('things').size).toBe(4);
+    });
+  });
+
+  describe('a change field that holds a number', () => {
+    const requests = things("{ path: /things, records: '', params: { since: { as: 'updated[gte]' } } }");
+    const entities = (type: string, format: string, param: string, more = ''): string => `entities:
+  things:
+    fields: { id: string, changed: ${type} }
+    key: [id]
+    actions: { list: { params: { since: ${param} } } }
+    pagination: { kind: single }
+    incremental: { kind: since, field: changed, format: ${format}, sinceParam: since, lookbackMs: 1000${more} }
+`;
+    const seconds = Math.floor(Date.now() / 1_000) - 1_000;
+
+    it.each<[string, string, string, string, unknown, unknown, string]>([
+      ['seconds', 'integer', 'unix', 'integer', seconds, seconds + 10, String(seconds - 2)],
+      [
+        'milliseconds',
+        'integer',
+        'unixMs',
+        'string',
+        seconds * 1_000,
+        seconds * 1_000 + 5,
+        `${seconds - 2}000`,
+      ],
+      [
+        'seconds in a text',
+        'string',
+        'unix',
+        'string',
+        `${seconds}.000100`,
+        `${seconds + 3}.5`,
+        String(seconds - 2),
+      ],
+    ])(
+      'of %s is asked for from the highest one on',
+      async (_what, type, format, param, first, second, since) => {
+        let rows = [{ id: '1', changed: first }];
+        const respond = () => ({ body: rows });
+        const service = await keyedService({ entities: entities(type, format, param), requests, respond });
+        await service.sync();
+        rows = [{ id: '2', changed: second }];
+        await service.sync();
+        const asked = service.requests.filter((request) => !isCheck(request));
+        const [atFirst, then] = asked.map(({ query }) => query.get('updated[gte]'));
+        expect(atFirst).toBeNull();
+        expectAbout(then, since, format === 'unix' ? 1 : 1_000);
+        // What was not listed is no deleted record.
+        expect(service.rows('things').size).toBe(2);
+        const explained = await service.cli('explain', 'mine/things', '--key', 'id=2');
+        expect(explained.stdout).toContain(
+          new Date(Number(second) * (format === 'unix' ? 1_000 : 1)).toISOString(),
+        );
+      },
+    );
+  });
+
+  /** Up to a second earlier where the answers were slow: the service's clock is known less well then. */
+  function expectAbout(asked: string | null | undefined, since: string, second: number): void {
+    expect(asked).toMatch(/^\d+$/);
+    const earlier = Number(since) - Number(asked);
+    expect([0, second]).toContain(earlier);
+  }
 });

@@ -1,13 +1,18 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { instant } from '../../src/core/clock.ts';
+import { SyncError } from '../../src/core/errors.ts';
+import type { OnRunEvent, RunEvent } from '../../src/core/events.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
+import type { Sink } from '../../src/sinks/sink-access.ts';
+import { useHostedRuns } from '../support/hosted-runs.ts';
 import * as broken from '../support/hostile/broken-replies.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
 import { pagedRows, type TokenBend } from '../support/hostile/paged-rows.ts';
 import {
   apiError,
   gzipBomb,
-  gzipped,
+  held,
   html,
   json,
   redirect,
@@ -16,9 +21,12 @@ import {
   text,
   throttled,
 } from '../support/hostile/replies.ts';
-import { useHostedRuns } from '../support/hosted-runs.ts';
-import { builtInDefinition } from '../support/sample-service.ts';
+import { instantClock } from '../support/instant-clock.ts';
+import { builtInDefinition, startSampleService } from '../support/sample-service.ts';
+import { sampleSinks } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
+import { StoppedError, stopAtStep } from '../support/stop-at-step.ts';
+import { syncOnce, type SyncOnce } from '../support/sync-once.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 
 const mailing = builtInDefinition('email-marketing');
@@ -109,25 +117,6 @@ describe('a sync from a service that fails once', () => {
     expect(report.failures).toEqual([]);
     expect(report.outcome).toBe('ok');
     expect(stored.size).toBe(members.length);
-  });
-
-  it('renews an expired token in the middle of a walk', async () => {
-    const service = pagedRows(members, { paging: 'offset', silentCap: 100 });
-    const { report, stored } = await syncMembers((call) => service.reply(call), 3);
-    expect({ outcome: report.outcome, stored: stored.size }).toEqual({
-      outcome: 'ok',
-      stored: members.length,
-    });
-  });
-
-  it('reads gzip', async () => {
-    const { report, stored } = await syncMembers((call) =>
-      gzipped(members.slice(Number(call.params['offset']))),
-    );
-    expect({ outcome: report.outcome, stored: stored.size }).toEqual({
-      outcome: 'ok',
-      stored: members.length,
-    });
   });
 });
 
@@ -227,39 +216,6 @@ function idOf({ id }: JsonObject): string {
   return typeof id === 'string' ? id : '';
 }
 
-describe('a sync from a service whose rows move between pages', () => {
-  const seed = startSeed();
-  const trials = repeats('TRIALS', { share: 5, full: 100 });
-  // Proves promise 3
-  it(`never claims proof and misses a row that was there throughout (seed ${seed})`, async () => {
-    const random = seededRandom(seed);
-    for (let trial = 0; trial < trials; trial += 1) {
-      const throughout = new Set(members.map(idOf));
-      const violence = Math.floor(random() * 14);
-      let fresh = 0;
-      const service = pagedRows(members, {
-        paging: 'offset',
-        silentCap: 40 + Math.floor(random() * 100),
-        beforePage: (rows) => {
-          for (let change = Math.floor(random() * (violence + 1)); change > 0; change -= 1) {
-            const [row] = rows.splice(Math.floor(random() * rows.length), 1);
-            const stamp = new Date(Date.UTC(2025, 0, 1) + (fresh += 1) * 1000).toISOString();
-            if (row === undefined || random() < 0.5) throughout.delete(row === undefined ? '' : idOf(row));
-            else rows.push({ ...row, last_changed: stamp });
-            if (random() < 0.3) rows.push({ id: `fresh-${fresh}`, last_changed: stamp });
-          }
-        },
-      });
-      const { report, stored } = await syncMembers((call) => service.reply(call));
-      const walked = report.entities.find(({ entity }) => entity === 'list_members');
-      const isProven = walked !== undefined && walked.unordered === 0 && walked.setAside === 0;
-      const missed = isProven ? [...throughout].filter((id) => !stored.has(id)) : [];
-      expect({ seed, trial, missed }).toEqual({ seed, trial, missed: [] });
-      hosted.begin();
-    }
-  });
-});
-
 describe('a sync from a service with bent page tokens', () => {
   const users = Array.from({ length: 250 }, (_, index): JsonObject => ({
     object: 'user',
@@ -274,14 +230,6 @@ describe('a sync from a service with bent page tokens', () => {
     return { report: await sync(['users'], { limits }), stored: hosted.rows(notes, 'users').size };
   }
 
-  it('reads through short and empty pages', async () => {
-    expect(await syncUsers(null)).toMatchObject({ report: { outcome: 'ok' }, stored: 250 });
-    expect(await syncUsers({ kind: 'empty-pages' })).toMatchObject({
-      report: { outcome: 'ok' },
-      stored: 250,
-    });
-  });
-
   it('restarts after an expired token, and gives up after three times', async () => {
     expect(await syncUsers({ kind: 'expired', fromCall: 2, times: 2 })).toMatchObject({
       report: { outcome: 'ok' },
@@ -295,17 +243,306 @@ describe('a sync from a service with bent page tokens', () => {
       failures: [{ entity: 'users', code: 'TOKEN_EXPIRED' }],
     });
   });
+});
 
-  it.each([
-    { kind: 'repeated-token' },
-    { kind: 'cycle', length: 3 },
-    { kind: 'more-without-token' },
-  ] as const)('ends with an error where the tokens lead nowhere: $kind', async (bend) => {
-    const { report } = await syncUsers(bend);
-    expect(report).toMatchObject({
-      outcome: 'failed',
-      error: { code: 'PAGING_BROKEN', recovery: 'stop' },
-      failures: [{ entity: 'users', code: 'PAGING_BROKEN' }],
+describe('pauses', () => {
+  const pauseMs = 90_000;
+  const pause = throttled({ seconds: pauseMs / 1000 });
+
+  const lists = Array.from({ length: 8 }, (_, index): JsonObject => ({ id: `list-${index}` }));
+  const members = Array.from({ length: 450 }, (_, index): JsonObject => ({
+    id: `m-${index}`,
+    last_changed: new Date(Date.UTC(2024, 0, 1) + index * 1000).toISOString(),
+  }));
+
+  const page = (rows: readonly JsonObject[], call: HostileCall, cap = 1000): Reply => {
+    const offset = Number(call.params['offset'] ?? 0);
+    return success(rows.slice(offset, offset + cap), { links: [] });
+  };
+
+  const clock = instantClock();
+
+  /** A service, and runs that read its lists and their members one walk at a time. */
+  async function withService(
+    respond: (call: HostileCall) => Reply,
+    use: (
+      run: (more?: Partial<SyncOnce>) => Promise<RunReport>,
+      calls: readonly HostileCall[],
+    ) => Promise<void>,
+  ): Promise<void> {
+    const { server, sync } = await hosted.open(mailing, respond);
+    await use((more) => sync(['lists', 'list_members'], { clock, concurrency: 1, ...more }), server.calls);
+  }
+
+  const stored = (entity: string): number => hosted.rows(mailing, entity).size;
+
+  const listOf = ({ params }: HostileCall): unknown => params['list_id'];
+
+  describe('a service that asks for a long pause', () => {
+    // Proves promise 8.3
+    it('ends the run at once: what was read is stored, nothing has failed, and the next run resumes there', async () => {
+      let isPaused = false;
+      let memberCalls = 0;
+      const respond = (call: HostileCall): Reply => {
+        if (call.entity === 'lists') return page(lists.slice(0, 1), call);
+        memberCalls += 1;
+        isPaused ||= memberCalls === 3;
+        return isPaused ? pause : page(members, call, 100);
+      };
+      await withService(respond, async (run, calls) => {
+        const report = await run();
+        expect(report).toMatchObject({
+          outcome: 'partial',
+          resumeAt: instant(clock.now() + pauseMs),
+          error: null,
+          failures: [],
+        });
+        expect(report.entities.map(({ setAside }) => setAside)).toEqual(report.entities.map(() => 0));
+        expect(report.entities.some(({ isWhole }) => isWhole)).toBe(false);
+        // Two pages with ten records of overlap.
+        expect(stored('list_members')).toBe(190);
+        expect(memberCalls).toBe(3);
+
+        isPaused = false;
+        clock.advance(pauseMs);
+        const before = calls.length;
+        expect(await run()).toMatchObject({ outcome: 'ok', continues: report.run, resumeAt: null });
+        expect(calls.slice(before).map(({ params }) => params['offset'])[0]).toBe(180);
+        expect(stored('list_members')).toBe(450);
+      });
+    });
+
+    // Proves promise 8.3
+    it('keeps finished listings finished if one of many walks had to wait', async () => {
+      let isPaused = true;
+      let sealed = 0;
+      let release = (): void => undefined;
+      const othersSealed = new Promise<void>((resolve) => (release = resolve));
+      const onEvent: OnRunEvent = (event) => {
+        if (event.kind !== 'walk-sealed') return;
+        sealed += 1;
+        if (sealed === lists.length) release();
+      };
+      const respond = (call: HostileCall): Reply => {
+        if (call.entity === 'lists') return page(lists, call);
+        if (listOf(call) !== 'list-3') return page(members.slice(0, 3), call);
+        return isPaused ? held(othersSealed, pause) : page(members, call);
+      };
+      await withService(respond, async (run, calls) => {
+        expect(await run({ concurrency: 4, onEvent })).toMatchObject({
+          outcome: 'partial',
+          failures: [],
+          error: null,
+        });
+        isPaused = false;
+        clock.advance(pauseMs);
+        const before = calls.length;
+        expect(await run()).toMatchObject({ outcome: 'ok' });
+        expect(new Set(calls.slice(before).map(listOf))).toEqual(new Set(['list-3']));
+      });
+    });
+
+    // Proves promise 8.3
+    it('skips no entity and ends no run as silent, however many walks had to wait', async () => {
+      await withService(
+        (call) => (call.entity === 'lists' ? page(lists, call) : pause),
+        async (run, calls) => {
+          const listCalls = (): number => calls.filter(({ entity }) => entity === 'lists').length;
+          let once = 0;
+          for (let attempt = 0; attempt < 25; attempt += 1) {
+            expect(await run({ concurrency: 4 })).toMatchObject({
+              outcome: 'partial',
+              failures: [],
+              error: null,
+            });
+            clock.advance(pauseMs);
+            if (attempt === 0) once = listCalls();
+          }
+          expect(listCalls(), 'each run goes on with the one before').toBe(once);
+          expect(calls.length - once, 'no more calls than walks at a time').toBeLessThanOrEqual(25 * 4);
+        },
+      );
+    });
+
+    // Proves promise 8.3
+    it.each([1, 4])(
+      'reads the rest while one listing always has to wait, %i walks at a time',
+      async (concurrency) => {
+        const sealed = new Set<unknown>();
+        const onEvent: OnRunEvent = (event) => {
+          if (event.kind === 'walk-sealed' && event.entity === 'list_members') {
+            sealed.add(event.params['list_id']);
+          }
+        };
+        await withService(
+          (call) => {
+            if (call.entity === 'lists') return page(lists, call);
+            return listOf(call) === 'list-0' ? pause : page(members, call);
+          },
+          async (run) => {
+            for (let attempt = 0; attempt < 2 + lists.length; attempt += 1) {
+              expect(await run({ concurrency, onEvent })).toMatchObject({ outcome: 'partial' });
+              clock.advance(pauseMs);
+            }
+            // Walks that begin in the same moment as the one that has to wait may be broken off by it.
+            expect(sealed.size).toBeGreaterThanOrEqual(lists.length - concurrency);
+          },
+        );
+      },
+    );
+
+    // Proves promise 8.3
+    it('starts from the beginning after a day of retries without progress, so that the rest stays fresh', async () => {
+      await withService(
+        (call) => {
+          if (call.entity === 'lists') return page(lists.slice(0, 2), call);
+          return listOf(call) === 'list-0' ? pause : page(members.slice(0, 3), call);
+        },
+        async (run) => {
+          await run();
+          let hours = 0;
+          do {
+            hours += 1;
+            clock.advance(3_600_000);
+            expect(hours).toBeLessThan(30);
+          } while ((await run()).continues !== null);
+          expect(hours).toBeGreaterThanOrEqual(24);
+        },
+      );
+    });
+
+    it('reports an earlier failure, or one of storing, rather than the pause', async () => {
+      const respond = (call: HostileCall): Reply => {
+        if (call.entity === 'lists') return page(lists.slice(0, 1), call);
+        return call.params['offset'] === 0 ? page(members, call, 100) : pause;
+      };
+      await withService(respond, async (run) => {
+        const report = await run({
+          wrapSink: (sink) => ({
+            ...sink,
+            commit: async (lease, pages) => {
+              if (pages.some(({ fetched }) => fetched === 100)) throw new Error('the disk is gone');
+              return await sink.commit(lease, pages);
+            },
+          }),
+        });
+        expect(report).toMatchObject({ outcome: 'failed', error: { code: 'INTERNAL' }, resumeAt: null });
+      });
+    });
+  });
+});
+
+describe('bytes', () => {
+  const members = Array.from({ length: 600 }, (_, index): JsonObject => ({
+    id: `m-${index}`,
+    last_changed: new Date(Date.UTC(2024, 0, 1) + index * 1000).toISOString(),
+  }));
+  const lists = Array.from({ length: 6 }, (_, index): JsonObject => ({ id: `list-${index}` }));
+
+  /** Sums of what the events of a run say. */
+  class Bytes {
+    fetched = 0;
+    committed = 0;
+    dropped = 0;
+    readonly onEvent = (event: RunEvent): void => {
+      if (event.kind === 'page-fetched') this.fetched += event.bytes;
+      if (event.kind === 'page-committed') this.committed += event.bytes;
+      if (event.kind === 'page-dropped') this.dropped += event.bytes;
+    };
+  }
+
+  async function syncLists(
+    answer: (call: HostileCall) => Reply,
+    more: Partial<SyncOnce>,
+  ): Promise<RunReport | null> {
+    const { sync } = await hosted.open(mailing, (call) =>
+      call.entity === 'lists'
+        ? success(lists.slice(Number(call.params['offset'])), { links: [] })
+        : answer(call),
+    );
+    return await sync(['lists', 'list_members'], more).catch((error: unknown) => {
+      if (error instanceof StoppedError) return null;
+      throw error;
+    });
+  }
+
+  const cut = (call: HostileCall): Reply => {
+    const offset = Number(call.params['offset']);
+    return success(members.slice(offset, offset + 50));
+  };
+
+  function failingCommits(fail: (commits: number) => Promise<boolean>): (sink: Sink) => Sink {
+    const { wrapSink } = stopAtStep(Number.MAX_SAFE_INTEGER);
+    let commits = 0;
+    return (sink) => ({
+      ...wrapSink(sink),
+      commit: async (lease, pages) => {
+        commits += 1;
+        if (await fail(commits)) throw new SyncError('full', { code: 'SINK_FULL', recovery: 'retry' });
+        return await sink.commit(lease, pages);
+      },
+    });
+  }
+
+  describe('the bytes of fetched pages', () => {
+    it('are all stored by a run that nothing disturbs, once where a page makes rows of two entities', async () => {
+      const service = await startSampleService('tiny');
+      onTestFinished(() => service.close());
+      const bytes = new Bytes();
+      const [asked, stored] = [new Set<string>(), new Set<string>()];
+      const report = await syncOnce({
+        baseUrl: service.url,
+        definition: mailing,
+        connectorId: 'mailing',
+        sink: sampleSinks.sqlite.options(hosted.folder()),
+        onEvent: (event) => {
+          bytes.onEvent(event);
+          if (event.kind === 'page-fetched') asked.add(event.entity);
+          if (event.kind === 'page-committed') stored.add(event.entity);
+        },
+      });
+      expect(report.outcome).toBe('ok');
+      expect([...stored].filter((entity) => !asked.has(entity))).toEqual(['email_activity_events']);
+      expect(bytes).toMatchObject({ committed: bytes.fetched, dropped: 0 });
+    });
+
+    const seed = startSeed();
+    const trials = repeats('TRIALS', { share: 8, full: 100 });
+    // Proves promise 5
+    it(`are stored or dropped, whatever ends the run (seed ${seed})`, async () => {
+      const random = seededRandom(seed);
+      const endings = new Set<string>();
+      for (let trial = 0; trial < trials; trial += 1) {
+        const bytes = new Bytes();
+        const at = 1 + Math.floor(random() * 60);
+        const fault = ['abort', 'pause', 'full', 'refused', 'stopped'][trial % 5];
+        const stop = new AbortController();
+        let calls = 0;
+        const answer = (call: HostileCall): Reply => {
+          calls += 1;
+          if (fault === 'abort' && calls === at) stop.abort(new Error('enough'));
+          if (fault === 'pause' && calls >= at) return throttled({ seconds: 60 });
+          if (fault === 'refused' && calls >= at) return apiError(402, 'quota exceeded');
+          return random() < 0.05 ? apiError(404, 'gone') : cut(call);
+        };
+        const world = stopAtStep(fault === 'stopped' ? 20 + at : Number.MAX_SAFE_INTEGER);
+        const report = await syncLists(answer, {
+          onEvent: bytes.onEvent,
+          signal: stop.signal,
+          wrapSource: world.wrapSource,
+          wrapSink: fault === 'full' ? failingCommits(async (commits) => commits > at / 8) : world.wrapSink,
+        });
+        const outcome = report?.outcome ?? 'stopped';
+        endings.add(outcome);
+        expect({ seed, trial, outcome, inFlight: bytes.fetched - bytes.committed - bytes.dropped }).toEqual({
+          seed,
+          trial,
+          outcome,
+          inFlight: 0,
+        });
+        hosted.begin();
+      }
+      expect([...endings]).toEqual(expect.arrayContaining(['partial', 'failed', 'interrupted', 'stopped']));
     });
   });
 });

@@ -1,13 +1,30 @@
-import { expect, it } from 'vitest';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
 import type { SampleSize } from '../../src/sample/sample-account.ts';
-import { contentsOf, openSearchFor } from '../support/masks/find-values.ts';
-import { foundIn, marked, maskedMembers, maskWithout, openMarks } from '../support/masks/marked-world.ts';
-import { openMaskedWorld, tablesOf, useEverything, type Seen } from '../support/masks/masked-world.ts';
+import { file, openFileWorld } from '../support/file-world.ts';
+import { apiError } from '../support/hostile/replies.ts';
+import { openSearchFor } from '../support/masks/find-values.ts';
+import {
+  foundIn,
+  marked,
+  markedAccount,
+  maskWithout,
+  maskedMembers,
+  openMarks,
+} from '../support/masks/marked-world.ts';
+import { openMaskedWorld, useEverything, type Seen } from '../support/masks/masked-world.ts';
 import { startReceiver } from '../support/notify/receiver.ts';
 import { redisContents } from '../support/redis-contents.ts';
 import { startRedis } from '../support/redis.ts';
-import { startWorkerProcess } from '../support/worker-process.ts';
+import { callCli } from '../support/run-cli.ts';
+import { testCredentials } from '../support/sync-once.ts';
 import { isLong, triedSinks } from '../support/trials.ts';
+import { openDirectWorld } from '../support/upstream/direct-world.ts';
+import { mailchimpWorld } from '../support/upstream/upstream-world.ts';
+import { startWorkerProcess } from '../support/worker-process.ts';
 
 const textOf = (seen: readonly Seen[]): string => seen.map(({ text }) => text).join('\n');
 
@@ -26,45 +43,6 @@ it.each(triedSinks.flatMap((sink) => sizes.map((size) => ({ sink, size }))))(
     const found = await foundIn(world, sink, textOf(seen), marks.values());
     expect([...found]).toEqual([]);
     if (isLong) console.log(`${sink}: ${marks.values().length} values, ${found.size} found`);
-  },
-);
-
-/** Everything that shows values of rows; `explain` and the pages show none. */
-const showing = [
-  'bucket',
-  'mcp',
-  'rows of columns',
-  'rows of desk',
-  'rows of mart',
-  'table newsletter__list_members',
-];
-const ofMembers = [...showing, 'definitions try', 'export', 'get', 'list', 'table _sync_quarantine'];
-const inFiles = ['file lake', 'file main.db', 'file other.db', 'file sheets'];
-/** Where a value must be seen when the rule of its path is left out: else the search would not see a leak there. */
-const placesWithout: Readonly<Record<string, readonly string[]>> = {
-  email_address: [...ofMembers, ...inFiles, 'search', 'table newsletter__list_members__versions'],
-  // In `_extra`, inside of JSON.
-  'contacts.email': [...ofMembers, ...inFiles],
-  'activity.ip': ['bucket', 'mcp', 'rows of columns', 'rows of desk', 'rows of mart', ...inFiles],
-};
-
-// Proves promise 10.5
-it.runIf(isLong).each(Object.keys(placesWithout))(
-  'has values found in every place where the mask leaves out %s',
-  { timeout: 1_200_000 },
-  async (left) => {
-    const marks = openMarks();
-    await using world = await openMaskedWorld('sqlite', marks, maskWithout(left), { hasServers: true });
-    const seen = [...(await useEverything(world)), ...tablesOf(`${world.folder}/main.db`)];
-    const search = openSearchFor(marks.at(left));
-    const places = new Set(
-      seen.flatMap(({ place, text }) => (search(Buffer.from(text)).size > 0 ? [place] : [])),
-    );
-    for (const { place, bytes } of contentsOf(world.folder)) {
-      const name = ['lake', 'sheets', 'main.db', 'other.db'].find((one) => place.includes(`/${one}`));
-      if (name !== undefined && search(bytes).size > 0) places.add(`file ${name}`);
-    }
-    expect([...places]).toEqual(expect.arrayContaining([...(placesWithout[left] ?? [])]));
   },
 );
 
@@ -114,5 +92,131 @@ it.each(isLong ? [null, 'nickname'] : [null])(
     expect([...search(Buffer.from(seen.join('\n')))]).toEqual([]);
     const found = await foundIn(world, 'sqlite', '', marks.values());
     expect([...found.keys()].toSorted()).toEqual(left === null ? [] : marks.at(left).toSorted());
+  },
+);
+
+const key = `mask: { key: "${randomBytes(32).toString('base64')}" }\n`;
+
+// Proves promise 10.5
+it.each(isLong ? [null, 'nickname', 'email_address', 'activity.ip'] : [null, 'contacts.email'])(
+  'stores and shows no masked value of a service that is read directly (left out of the mask: %s)',
+  { timeout: 240_000 },
+  async (left) => {
+    const marks = openMarks();
+    const service = await mailchimpWorld({ as: 'own-mailing', wrap: markedAccount(marks) });
+    onTestFinished(() => service[Symbol.asyncDispose]());
+    await using world = openDirectWorld(service, { settings: maskWithout(left), more: key });
+    const printed: string[] = [];
+    const run = async (...args: readonly string[]): Promise<string> => {
+      const { code, stdout, stderr } = await world.cli(...args);
+      printed.push(`${args.join(' ')}: ${code}`, stdout, stderr);
+      return stdout;
+    };
+    await run('sync', 'mine', '--max-calls', '4', '--verbose');
+    await run('sync', 'mine', '--verbose');
+    service.moveTo(2);
+    await run('sync', 'mine', '--full', '--allow-deletes', '--json');
+    const members = await run('export', 'mine/list_members');
+    const list = /"list_id":"([^"]+)"/.exec(members)?.[1] ?? '';
+    const id = /"id":"([^"]+)"/.exec(members)?.[1] ?? '';
+    const ofList = ['--param', `list_id=${list}`];
+    await run('list', 'mine/list_members', ...ofList);
+    await run('get', 'mine/list_members', ...ofList, '--param', `subscriber_hash=${id}`);
+    await run('explain', 'mine/list_members', '--key', `list_id=${list}`, '--key', `id=${id}`, '--json');
+    await run('refetch', 'mine/list_members', '--key', `list_id=${list}`, '--key', `id=${id}`);
+    const tried = ['try', 'own-mailing', 'list_members', ...ofList, '--connector', 'mine'];
+    await run('definitions', ...tried, '--verbose');
+    await run('status', '--json', '--verbose');
+    expect(printed.join('\n')).toContain('the entity has a mask');
+    expect(marks.values().length).toBeGreaterThan(100);
+    const found = await foundIn(world, 'sqlite', printed.join('\n'), marks.values());
+    expect([...found.keys()].toSorted()).toEqual(left === null ? [] : marks.at(left).toSorted());
+  },
+);
+
+/** A library with two files and one whose download is refused, in words with its name. */
+async function openNamedFiles() {
+  const service = await openFileWorld();
+  onTestFinished(() => service[Symbol.asyncDispose]());
+  const marks = openMarks();
+  const name = (): string => `${marks.value('name', 'email').split('.')[0] ?? ''}.txt`;
+  service.files.set('a1', file('one', { name: name() }));
+  service.files.set('a2', file('two', { name: name() }));
+  const refused = name();
+  service.files.set(
+    'a3',
+    file('three', { name: refused, reply: () => apiError(400, `${refused} is locked`) }),
+  );
+  const names = [...service.files.values()].map((one) => one.name.replace('.txt', ''));
+  const folder = mkdtempSync(join(tmpdir(), 'masked-files-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const config = join(folder, 'sync.yaml');
+  const { clientId, clientSecret } = testCredentials;
+  const printed: string[] = [];
+  return {
+    service,
+    names,
+    stored: join(folder, 'files', 'library', 'attachments'),
+    /** The rule for names of files; null: there is no mask. */
+    mask: (rule: string | null) => {
+      const mask = `    mask: { attachments: { fields: { file_name: ${rule} } } }\n`;
+      writeFileSync(
+        config,
+        `api: { baseUrl: "${service.server.baseUrl}", clientId: ${clientId}, clientSecret: "\${SECRET}" }
+sinks: { main: { type: sqlite, path: ./main.db, durability: normal } }
+connectors:
+  library:
+    definition: document-library
+    id: c1
+    sink: main
+    downloads: { directory: ./files }
+${rule === null ? '' : mask}${key}`,
+      );
+    },
+    run: async (...args: readonly string[]) => {
+      const env = { SECRET: clientSecret };
+      const ended = await callCli([...args, '--config', config], { cwd: folder, env });
+      printed.push(ended.stdout, ended.stderr);
+      return ended;
+    },
+    /** Names that are in a file, in the name of one, or (`isShown`) in what was printed. */
+    found: async ({ isShown }: { readonly isShown: boolean }) => {
+      const text = isShown ? printed.join('\n') : '';
+      return [...(await foundIn({ folder }, 'sqlite', text, names)).keys()].toSorted();
+    },
+  };
+}
+
+// Proves promise 10.5
+it.each(['hash', 'drop', '{ truncate: 1 }', 'keep'])(
+  'gives downloaded files no masked name, and shows none where a download fails (%s)',
+  { timeout: 60_000 },
+  async (rule) => {
+    const { service, names, mask, run, found } = await openNamedFiles();
+    mask(rule);
+    expect((await run('sync', 'library', '--verbose')).stdout).toContain('attachments');
+    await run('status', '--json');
+    expect(await found({ isShown: true })).toEqual(rule === 'keep' ? names.toSorted() : []);
+    expect(service.asked().length).toBeGreaterThan(2);
+  },
+);
+
+// Proves promise 10.6
+it.each(['hash', 'drop'])(
+  'gives files that were downloaded before a mask names as it has them (%s)',
+  { timeout: 60_000 },
+  async (rule) => {
+    const { service, names, stored, mask, run, found } = await openNamedFiles();
+    mask(null);
+    await run('sync', 'library');
+    service.files.delete('a1');
+    await run('sync', 'library', '--full', '--allow-deletes');
+    mask(rule);
+    await run('sync', 'library');
+    expect(await found({ isShown: false })).toContain(names[0]);
+    expect((await run('purge', 'library', '--unmasked')).code).toBe(0);
+    expect(await found({ isShown: false })).toEqual([]);
+    const texts = readdirSync(stored).map((name) => readFileSync(join(stored, name), 'utf8'));
+    expect(texts.toSorted()).toEqual(['one', 'two']);
   },
 );

@@ -9,7 +9,6 @@ import { connectorPage, readConnectorPage } from '../../src/page/connector-page.
 import { overviewPage, readOverviewPage } from '../../src/page/overview-page.ts';
 import { readSettings } from '../../src/settings/load-settings.ts';
 import { startSignInProvider } from '../support/sign-in/sign-in-provider.ts';
-import { callCli } from '../support/run-cli.ts';
 import { importText, serviceText } from '../support/import/miniature.ts';
 import { sharedPostgres } from '../support/postgres.ts';
 import { agree, redirectOf, shownAddress, signInWorld } from '../support/sign-in/sign-in-world.ts';
@@ -143,15 +142,6 @@ describe('a connector that a person signs in', () => {
     expect(provider.renewals()).toHaveLength(1);
   });
 
-  it('is a step that init names', async () => {
-    const { folder } = await signInWorld();
-    const args = ['init', '--direct', 'definitions/described.yaml', '--config', 'other.yaml'];
-    const { stdout } = await callCli(args, { cwd: folder, env: {} });
-    expect(stdout).toMatch(
-      /2\. Sign in as a person: {10}.*connector-sync login described --config other\.yaml\n/,
-    );
-  });
-
   it('takes the address that a person pastes, where there is no browser', async () => {
     const { start, cli } = await signInWorld({ signIns: '{ redirect: "https://example.com/back" }' });
     const running = start('login', 'crm', '--no-browser');
@@ -184,16 +174,6 @@ describe('a connector that a person signs in', () => {
     expect((await cli('sync')).code).toBe(0);
   });
 
-  it('ends where the person refuses on the other device', async () => {
-    const { provider, start } = await signInWorld();
-    const running = start('login', 'crm', '--device');
-    await running.until('enter WDJB-MJHT');
-    provider.decide('refused');
-    const { code, stderr } = await running.result;
-    expect(code).toBe(4);
-    expect(stderr).toContain('gives no tokens (access_denied)');
-  });
-
   it('signs out: forgets the tokens and gives them back', async () => {
     const { provider, cli, signIn, files } = await signInWorld();
     const { stdout } = await signIn().then(() => cli('logout', 'crm'));
@@ -213,19 +193,6 @@ describe('a connector that a person signs in', () => {
     expect(provider.requests).toHaveLength(calls);
     useApp('app-1');
     expect((await cli('sync')).code).toBe(0);
-  });
-
-  it('says that a connector with other credentials needs none', async () => {
-    const { cli } = await signInWorld({
-      definition: (text) =>
-        text.replace(
-          /kind: authorizationCode[^]*?check:/,
-          'kind: bearer\n      token: { field: client_secret }\n  check:',
-        ),
-    });
-    const { code, stderr } = await cli('login', 'crm');
-    expect(code).toBe(2);
-    expect(stderr).toContain('crm (Described) needs no sign-in');
   });
 });
 
@@ -251,27 +218,6 @@ describe('a sign-in beside another sink', () => {
     expect((await elsewhere.cli('sync')).stderr).toContain('was sealed with another key than signIns.key');
     // The sink is what it was: other tables, and no others than those of sinks.
     expect((await world.cli('status')).code).toBe(0);
-  });
-
-  it('is in the folder of a JSONL sink, and sealed where there is a key', async () => {
-    const signIns = `{ key: ${randomBytes(32).toString('base64')} }`;
-    const { cli, signIn, files } = await signInWorld({ sink: '{ type: jsonl, directory: ./lake }', signIns });
-    await signIn();
-    expect((await cli('sync')).code).toBe(0);
-    expect((await cli('check')).code).toBe(0);
-    const names = [...files().keys()];
-    expect(names).toContain('lake/_sign-ins/crm.db');
-    for (const { text } of files().values()) expect(text).not.toContain('16180339');
-  });
-
-  it('serves to try its definition', async () => {
-    const { cli, signIn } = await signInWorld();
-    const without = await cli('definitions', 'try', 'described', 'things', '--connector', 'crm');
-    expect(without.stderr).toContain('crm is not signed in: run "connector-sync login crm"');
-    await signIn();
-    const tried = await cli('definitions', 'try', 'described', 'things', '--connector', 'crm');
-    expect(tried).toMatchObject({ code: 0 });
-    expect(tried.stdout).toContain('account acct-7 answers');
   });
 });
 

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { addBackfill, addSync } from '../../src/jobs/open-queue-set.ts';
 import {
   collect,
   eventually,
@@ -9,7 +8,6 @@ import {
   openWorkerBench,
   untilAborted,
   warehouse,
-  wiki,
   windowUntil,
   yearly,
   type WorkerBench,
@@ -77,27 +75,6 @@ it('yields to a sync of its connector between windows, then resumes without usin
     { reason: 'manual' },
     { reason: 'backfill' },
   ]);
-});
-
-it('runs after waiting syncs', async () => {
-  const order = collect<string>();
-  await addBackfill(bench.syncs, newsletter, windowUntil(2), { retryDelayMs: 100 });
-  await addSync(bench.syncs, { connector: wiki, reason: 'manual', due: null }, { retryDelayMs: 100 });
-  await bench.start(
-    { newsletter: yearly, wiki: yearly },
-    () => {
-      order.add('sync');
-      return Promise.resolve(ok);
-    },
-    {
-      concurrency: 1,
-      runBackfill: () => {
-        order.add('backfill');
-        return Promise.resolve({ ...ok, isDone: true });
-      },
-    },
-  );
-  expect(await order.until(2)).toEqual(['sync', 'backfill']);
 });
 
 it('ends after its current window when cancelled, and is not retried', async () => {

@@ -143,37 +143,6 @@ it('does not return a job whose lock was lost: another worker resumes the run', 
   expect(bench.events.filter(({ kind }) => kind === 'redis-error')).toEqual([]);
 });
 
-it('says nothing of a job whose lock is renewed while a stopping worker gives it back', async () => {
-  await using bench = await openWorkerBench();
-  const begun = collect<string>();
-  const stopping = collect<string>();
-  const renewals = collect<string>();
-  const worker = await bench.start({ newsletter: yearly }, async (_, { signal }) => {
-    signal.addEventListener('abort', () => stopping.add('stop'), { once: true });
-    begun.add('run');
-    // Once the second is asked for, the first has been answered.
-    await renewals.until(2);
-    return interrupted;
-  });
-  await addNow(bench);
-  await begun.until(1);
-  const [job] = await bench.syncs.getJobs(['active']);
-  const lock = bench.syncs.toKey(`${job?.id}:lock`);
-  const stopped = worker.stop();
-  await stopping.until(1);
-  // The lock ends before its renewal, as where the renewal waits behind the command that gives the job back.
-  await bench.client.del(lock);
-  const monitor = await bench.client.monitor();
-  monitor.on('monitor', (_time: string, [command = '', key = '']: readonly string[]) => {
-    if (command.toLowerCase() === 'get' && key === lock) renewals.add(key);
-  });
-  await stopped;
-  monitor.disconnect();
-  expect(renewals.values.length).toBeGreaterThanOrEqual(2);
-  expect(bench.lines.filter(({ level }) => level !== 'info')).toEqual([]);
-  expect(bench.events.filter(({ kind }) => kind === 'redis-error')).toEqual([]);
-});
-
 async function addNow(bench: WorkerBench): Promise<void> {
   await addSync(bench.syncs, { connector: newsletter, reason: 'manual', due: null }, { retryDelayMs: 100 });
 }

@@ -229,15 +229,4 @@ describe('the board', () => {
     expect(await syncs.isPaused()).toBe(false);
     expect(await queues[0]?.getJobSchedulersCount()).toBe(1);
   });
-
-  it('marks every queue as read-only, so that its page offers no changes', async () => {
-    const { body } = await ask('/board/api/queues');
-    const { queues: shown } = JSON.parse(body) as {
-      queues: { readOnlyMode: boolean; allowRetries: boolean }[];
-    };
-    expect(shown.map(({ readOnlyMode, allowRetries }) => [readOnlyMode, allowRetries])).toEqual([
-      [true, false],
-      [true, false],
-    ]);
-  });
 });

@@ -102,20 +102,6 @@ it('sends what was not taken again, with growing pauses, in order and under the 
   expect(notes[0]).toContain('It is sent again later');
 });
 
-it('tells that a target is published again while another one still fails', async () => {
-  const to = await receiver();
-  const { publicationEnded, lake } = await notifier(to, 'ops: { type: webhook, url: URL }');
-  // Of none that the config has, so that no channel hears of it.
-  await publicationEnded({ ...lake, name: 'mart' }, boom);
-  await publicationEnded(lake, boom);
-  await publicationEnded(lake, null);
-  await to.arrived(2);
-  expect(to.bodies().map(({ kind, target }) => [kind, target])).toEqual([
-    ['publication-failed', 'lake'],
-    ['recovered', 'lake'],
-  ]);
-});
-
 it('gives up at once what the receiver refuses, and continues with the next', async () => {
   const to = await receiver();
   const { publicationEnded, lake, news, notes } = await notifier(to, 'ops: { type: webhook, url: URL }');

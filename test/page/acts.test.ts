@@ -122,19 +122,6 @@ describe('a person with a token that may act', () => {
     expect((await anna.ask('/act/resume?q=nothing-like-it')).text).toContain('No connector matches.');
   });
 
-  it('undoes a run', async () => {
-    const { stdout } = await world.cli('sync', 'members', '--allow-deletes', '--full');
-    expect(stdout).toMatch(/^ {2}list_members +0 /m);
-    const [run = ''] = await world.runsOf('members');
-    expect(await anna.read(`/runs/${run}`)).toContain(`href="../act/undo?run=${run}"`);
-    const asked = await anna.ask(`/act/undo?run=${run}`);
-    expect(asked.text).toContain('list_members (0 inserted, 0 updated, 23 deleted)');
-    expect((await anna.confirm(asked)).text).toContain('list_members: 23 deletes taken back.');
-    expect(await noted()).toEqual([{ who: 'anna', action: 'undo', connector: 'members', detail: { run } }]);
-    const again = await anna.confirm(await anna.ask(`/act/undo?run=${run}`));
-    expect(again.text).toContain('is left to undo');
-  });
-
   it('cancels a run in progress', async () => {
     const run = callCli(['sync', 'leads', '--full', '--config', config], { cwd: world.folder });
     let link = '';

@@ -1,17 +1,20 @@
-import { readFile, writeFile } from 'node:fs/promises';
 import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { describe, expect, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { servedPages } from '../../src/page/page-routes.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
-import { it } from '../support/it.ts';
 import { cliSecret, writeCliConfig } from '../support/cli-config.ts';
 import { instantClock } from '../support/instant-clock.ts';
+import { it } from '../support/it.ts';
 import { serveMonitor } from '../support/monitor/served-monitor.ts';
 import { openActor } from '../support/page/actor.ts';
 import { serveUi } from '../support/page/served-ui.ts';
+import { startCli } from '../support/run-cli.ts';
 
 const token = 'a-token-of-16-or-more';
 const here = { 'content-type': 'application/x-www-form-urlencoded', 'sec-fetch-site': 'same-origin' };
@@ -188,3 +191,37 @@ it('say why the config cannot be used where it cannot', async ({ folder }) => {
   const config = await configIn(folder, '{ hosts: ["https://status.example.com/"] }');
   await expect(serveUi({ config })).rejects.toThrow(/http\.hosts/);
 });
+
+const config = (name: string, watch: boolean): string => `watch: ${watch}
+sinks: { main: { type: sqlite, path: ./main.db } }
+connectors:
+  ${name}: { definition: workspace-notes, credentials: { token: ntn_1 }, sink: main }
+`;
+
+it('shows a changed config without a restart, and says on every page that one was refused', async ({
+  folder,
+}) => {
+  const file = join(folder, 'c.yaml');
+  writeFileSync(file, config('wiki', false));
+  const ui = startCli(['ui', '--http', '0', '--config', 'c.yaml'], { cwd: folder });
+  await ui.until('Ctrl-C stops.');
+  const url = /http:\S+/.exec(ui.output().stdout)?.[0] ?? '';
+  const page = async (): Promise<string> => await (await fetch(url)).text();
+  expect(await page()).toContain('wiki');
+  writeFileSync(file, config('notes', true));
+  ui.child.kill('SIGHUP');
+  await expect.poll(page, { timeout: 10_000 }).toContain('notes');
+  expect(await page()).not.toContain('wiki');
+  // From here on it looks by itself.
+  writeFileSync(file, config('notes', true).replace('sink: main', 'sink: mian'));
+  await expect.poll(page, { timeout: 20_000 }).toContain('cannot be used');
+  const refused = await page();
+  expect(refused).toContain('stays in force');
+  expect(refused).toContain('mian');
+  expect(refused).toContain('notes');
+  writeFileSync(file, config('journal', true));
+  await expect.poll(page, { timeout: 20_000 }).toContain('journal');
+  expect(await page()).not.toContain('cannot be used');
+  ui.child.kill('SIGTERM');
+  await ui.result;
+}, 60_000);

@@ -307,13 +307,6 @@ it('says since when a run is due that no worker has begun', () => {
   expect(text(cron, endedMs + 20 * 3_600_000)).toMatch(/^due 2h ago /);
 });
 
-it('lists what people did, and which sinks cannot be read', async () => {
-  const body = await page('/actions');
-  expect(rowsOf(body)[0]).toMatch(/ pause archive reason: The account moves /);
-  expect(body).toContain('href="connectors/archive"');
-  expect(textOf(body)).toContain('127.0.0.1:1');
-});
-
 // Proves promise 10.3
 it('shows texts from outside as text, on every page', async () => {
   const [noted = ''] = await world.runsOf('team-notes');

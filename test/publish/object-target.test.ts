@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ObjectStore } from '../../src/publish/object-store.ts';
 import { hourMs, members } from '../contracts/sink/fixture.ts';
-import { openSmallDisk } from '../soak/small-disk.ts';
+import { openSmallDisk } from '../support/small-disk.ts';
 import { connectorOf, openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
 import { lakeManifests, readLake, seqsOf, unnamedFiles } from '../support/publish/read-lake.ts';
 import { isLong } from '../support/trials.ts';

@@ -49,8 +49,7 @@ export function listOfProofs(proofs: readonly Proof[]): string {
 # The tests that prove each promise
 
 Files below \`test/\`, with the number of tests in each. \`grep -rn 'Proves.*promise.* 4\\.1' test\` shows the tests.
-Four suites run only in \`npm run test:long\`, because they take long: files-killed, killed-table-publishers,
-revisions-killed and soak.
+Tests that kill processes again and again for a single feature run only in \`npm run test:long\`.
 
 ## Promises
 

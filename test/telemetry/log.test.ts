@@ -7,7 +7,9 @@ import {
   type ConnectorName,
   type EntityName,
 } from '../../src/core/names.ts';
-import { type Log, logRunEvent, openLog } from '../../src/telemetry/log.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { logRunEvent, openLog, type Log } from '../../src/telemetry/log.ts';
+import { createScrubber } from '../../src/telemetry/scrubber.ts';
 
 describe('log lines', () => {
   it('contain only allow-listed properties of an error', async () => {
@@ -105,3 +107,47 @@ function entityName(text: string): EntityName {
   if (!isDeclaredName(text)) throw new Error(`${text} should be an entity name`);
   return text;
 }
+
+describe('the scrubber', () => {
+  it('removes a secret in every spelling it takes', () => {
+    const scrubber = createScrubber();
+    const secret = 'p"ä s/s=w+o%rd';
+    scrubber.register(new Secret(secret));
+    const spellings = [
+      secret,
+      JSON.stringify({ secret }),
+      `https://example.com/?secret=${encodeURIComponent(secret)}`,
+      `Basic ${Buffer.from(secret).toString('base64')}`,
+    ];
+    for (const text of spellings) {
+      expect(scrubber.scrub(text)).toContain('[secret]');
+      for (const spelling of spellings) expect(scrubber.scrub(text)).not.toContain(spelling);
+    }
+  });
+
+  it('removes the password of a secret URL wherever it stands alone', () => {
+    const scrubber = createScrubber();
+    scrubber.register(new Secret('redis://user:hunter%212@host:6379'));
+    expect(scrubber.scrub('WRONGPASS hunter!2 or hunter%212')).toBe('WRONGPASS [secret] or [secret]');
+  });
+
+  it('removes a secret whole that contains another one', () => {
+    const scrubber = createScrubber();
+    scrubber.register(new Secret('abcd'));
+    scrubber.register(new Secret('abcd-tail'));
+    expect(scrubber.scrub('abcd-tail')).toBe('[secret]');
+  });
+
+  it('removes unregistered bearer tokens', () => {
+    expect(createScrubber().scrub('{"authorization":"Bearer eyJ.x-y_z","next":1}')).toBe(
+      '{"authorization":"Bearer [secret]","next":1}',
+    );
+  });
+
+  it('leaves text alone when a secret is too short to be one', () => {
+    const scrubber = createScrubber();
+    scrubber.register(new Secret(''));
+    scrubber.register(new Secret('a'));
+    expect(scrubber.scrub('banana')).toBe('banana');
+  });
+});

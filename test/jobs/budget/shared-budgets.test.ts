@@ -79,16 +79,6 @@ describe('the keys of an account', () => {
     await turn.release();
     expect(await inspector.keys('*slots')).toEqual([]);
   });
-
-  it('are separate for each account', async () => {
-    const [one, another] = [
-      await open({ concurrency: 1 }),
-      await open({ concurrency: 1, account: 'another' }),
-    ];
-    await one.enter(never);
-    await one.slowDown(20_000);
-    await (await another.enter(never)).release();
-  });
 });
 
 describe('a slot', () => {
@@ -184,18 +174,6 @@ describe('callers that wait for the rate', () => {
     expect(await waiting()).toBe(0);
   });
 
-  it('leave the queue when they are aborted', async () => {
-    const budget = await open({ ...slowly, requestsPerSecond: 0.01 });
-    await budget.enter(never);
-    const aborting = new AbortController();
-    const calls = [budget.enter(aborting.signal), budget.enter(aborting.signal)];
-    const ended = Promise.allSettled(calls);
-    await until(2);
-    aborting.abort(new Error('stopped by test'));
-    expect((await ended).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
-    expect(await waiting()).toBe(0);
-  });
-
   it('do not wait for an hour when the clock of Redis was set back by one', async () => {
     const budget = await open({ requestsPerSecond: 20 });
     await budget.enter(never);
@@ -274,12 +252,6 @@ describe('a wait', () => {
     expect(await call).toBe(reason);
     expect(await placesTaken()).toBe(taken);
   });
-
-  it('does not start if the signal is already aborted', async () => {
-    const budget = await open();
-    await expect(budget.enter(AbortSignal.abort(reason))).rejects.toBe(reason);
-    expect(await inspector.keys('*')).toEqual([]);
-  });
 });
 
 describe('a budget that is disposed', () => {
@@ -357,11 +329,6 @@ describe('a Redis outage', () => {
     for (let call = 0; call < 50; call += 1) await (await budget.enter(never)).release();
     expect(Date.now() - startedAt).toBeLessThan(6_000);
     expect(errors.length).toBeGreaterThan(0);
-  });
-
-  it('at the start throws', async () => {
-    await redis.stop();
-    await expect(open()).rejects.toMatchObject({ code: 'QUEUE_UNAVAILABLE' });
   });
 });
 

@@ -135,16 +135,6 @@ describe('the caller that asks first', () => {
     expect(await d.ask()).toBeGreaterThan(0);
     expect(await b.ask()).toBe(0);
   });
-
-  it('is behind those who wait, though the clock of Redis was an hour ahead when they came', async () => {
-    const { b } = await openQueue(1);
-    const queue = await redis.zrange('account:queue', '0', '-1');
-    for (const caller of queue) await redis.zincrby('account:queue', 3_600_000_000, caller);
-    await openCaller(1).ask();
-    expect((await redis.zrange('account:queue', '0', '-1')).slice(0, 3)).toEqual(queue);
-    await untilNextStart();
-    expect(await b.ask()).toBe(0);
-  });
 });
 
 describe('a caller that no longer asks', () => {
@@ -165,16 +155,6 @@ describe('a caller that no longer asks', () => {
     controller.abort('stopped by test');
     expect(await ended).toBe('stopped by test');
     expect(await redis.keys('account:queue*')).toEqual([]);
-  });
-
-  it('is forgotten by itself', async () => {
-    await openQueue(0.1);
-    const keys = await redis.keys('account:*');
-    expect(keys.length).toBeGreaterThan(1);
-    for (const key of keys) {
-      expect(await redis.pttl(key)).toBeGreaterThan(0);
-      expect(await redis.pttl(key)).toBeLessThanOrEqual(30_000);
-    }
   });
 });
 

@@ -69,7 +69,7 @@ export const cliDefects: readonly Defect[] = [
     find: '({ ...seen, url: shownUrl(seen.url), body: null })',
     replace: '({ ...seen, url: shownUrl(seen.url) })',
     because: 'A trial of a masked entity shows the bodies of answers.',
-    foundBy: 'test/cli/page-tokens.test.ts',
+    foundBy: 'test/cli/secrets.test.ts',
   },
   {
     id: 'last-records-not-exported',

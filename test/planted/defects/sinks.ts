@@ -108,7 +108,7 @@ export const sinkDefects: readonly Defect[] = [
     find: '`${name} = c.${name} + excluded.${name}`',
     replace: '`${name} = excluded.${name}`',
     because: 'The counts of a run are those of its last commit.',
-    foundBy: 'test/e2e/run-after-run.test.ts',
+    foundBy: 'test/e2e/walks.test.ts',
   },
   {
     id: 'half-read-trees-stay',

@@ -1,0 +1,428 @@
+import { describe, expect, it } from 'vitest';
+import type { CopyEnd } from '../../../src/app/copy-connector.ts';
+import { copiedText, copyEndText, type EndedCopy } from '../../../src/cli/commands/copy.ts';
+import { definitionTable } from '../../../src/cli/commands/definitions.ts';
+import { runsTable, type ShownRun } from '../../../src/cli/commands/runs.ts';
+import { answerTable } from '../../../src/cli/commands/search.ts';
+import { programName, shellWord } from '../../../src/cli/environment.ts';
+import { runReportText } from '../../../src/cli/output/show-run.ts';
+import { wrapped } from '../../../src/cli/output/text-table.ts';
+import { instant } from '../../../src/core/clock.ts';
+import {
+  isConnectorName,
+  isDeclaredName,
+  type ConnectorName,
+  type EntityName,
+  type RunId,
+} from '../../../src/core/names.ts';
+import { noCounts } from '../../../src/core/records.ts';
+import { nothingDone } from '../../../src/engine/run-tally.ts';
+import type { ConnectorSettings, SinkSettings } from '../../../src/settings/settings.ts';
+import type { EntityReport, RunReport } from '../../../src/sinks/run-report.ts';
+import { toConfirmLines } from '../../../src/wording/run-report-table.ts';
+
+describe('the text of a run', () => {
+  it('is complete where the output is not a terminal', () => {
+    const [, titles] = runReportText(report({ setAside: 3 }), null);
+    expect(titles?.trim().split(/ +/)).toEqual(
+      'entity read inserted updated unchanged duplicate deleted pages listings complete notes'.split(' '),
+    );
+  });
+
+  it('drops number columns that hold only zeros where the table would wrap', () => {
+    const lines = runReportText(report({ setAside: 3 }), 80);
+    expect(lines[1]?.trim().split(/ +/)).toEqual(
+      'entity read inserted pages listings complete notes'.split(' '),
+    );
+    expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+
+  it('gives notes a line of their own where it would still wrap', () => {
+    const lines = runReportText(report({ setAside: 12, unordered: 3, extraFields: 7 }), 80);
+    expect(lines[1]).not.toContain('notes');
+    expect(lines[2]).toMatch(/^ {2}email_activity_events /);
+    expect(lines[3]).toBe('      12 failed, 3 without a stable order, 7 values kept in _extra');
+    expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+
+  it('never wraps for the names of proofs: where they are too long they stand below the row', () => {
+    const proofs = { single: 5, seam: 0, token: 0, keyset: 1 };
+    const counts = { ...noCounts, fetched: 24_000, inserted: 1, unchanged: 22_999, duplicate: 1000 };
+    const lines = runReportText(report({ proofs, counts, incremental: 5 }), 80, { isVerbose: true });
+    expect(lines[3]).toBe('      changes only (single, keyset); 1 of 6 listings in full');
+    expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+
+  it('writes a row as a sentence where its numbers alone are too wide', () => {
+    const counts = { ...noCounts, fetched: 3340, inserted: 34, updated: 13, unchanged: 3223, duplicate: 70 };
+    const lines = runReportText(report({ counts, deleted: 27, incremental: 5 }), 80);
+    expect(lines.slice(1, 4)).toEqual([
+      '  email_activity_events: read 3,340, inserted 34, updated 13, unchanged 3,223,',
+      '      duplicate 70, deleted 27, pages 12, listings 12, changes only,',
+      '      7 of 12 listings in full',
+    ]);
+    expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+
+  it('says of how many records the change value is no time', () => {
+    expect(runReportText(report({ undated: 2 }), null).join('\n')).toContain(
+      '! email_activity_events: 2 records with a change value that is no time',
+    );
+  });
+
+  it('says of an entity that a whole run had no reason to ask for that nothing in it was new', () => {
+    const quiet = { counts: noCounts, pages: 0, proofs: { single: 0, seam: 0, token: 0, keyset: 0 } };
+    const note = 'nothing new to read';
+    expect(runReportText(report(quiet), null).join('\n')).toContain(note);
+    const others = [
+      report(),
+      report({ ...quiet, setAside: 1 }),
+      { ...report(quiet), outcome: 'interrupted' as const },
+      { ...report(quiet), continues: 'r0' as RunReport['run'] },
+      { ...report(quiet), kind: 'refetch' as const },
+      { ...report(quiet), left: [{ entity: entity('email_activity_events'), partitions: 1 }] },
+    ];
+    for (const other of others) expect(runReportText(other, null).join('\n')).not.toContain(note);
+  });
+
+  it('counts one as one, and says that waits are a sum over parallel calls', () => {
+    expect(runReportText(report(), null).at(-1)).toBe(
+      '  1 call, 2 retries, rate-limit wait 46.0 s over all calls, 1 KiB received',
+    );
+  });
+
+  it('says of a resumed run that it skipped what was finished', () => {
+    expect(runReportText({ ...report(), continues: 'r0' as RunReport['run'] }, null)[0]).toContain(
+      ', resumed r0; finished parts skipped',
+    );
+  });
+
+  it('says until when the API asked to wait', () => {
+    const resumeAt = '2026-03-01T10:15:00.000Z';
+    expect(runReportText({ ...report(), outcome: 'partial', resumeAt }, null)).toContain(
+      '  ! the API asked to wait until 2026-03-01T10:15:00.000Z; run it again then',
+    );
+  });
+
+  it('says what remains for the next run', () => {
+    const left = [
+      { entity: entity('lists'), partitions: 1 },
+      { entity: entity('list_members'), partitions: 1200 },
+    ];
+    expect(runReportText({ ...report(), left }, null)).toContain(
+      '  left for the next run: lists (1 listing), list_members (1,200 listings)',
+    );
+  });
+
+  it('says of withheld deletes how many, why, and what to do', () => {
+    const withholding = {
+      dayAgo: 610,
+      deletedInDay: 0,
+      below: 0,
+      along: [],
+      maxDeleteShare: 0.2,
+      minDeleteRows: 20,
+    };
+    const withheld = (more: Partial<EntityReport>): readonly string[] =>
+      runReportText(report({ withheld: 310, withheldBecause: 'share', withholding, ...more }), null, {
+        program: 'npx cs',
+      });
+    expect(withheld({}).slice(-2)).toEqual([
+      '  ! email_activity_events: 310 of 610 look deleted; kept: 310 in 24 hours (50.8 %) are over the limit (more than 20 % and more than 20 rows in 24 hours)',
+      '    check at the source; if they are deleted there: npx cs sync newsletter --allow-deletes; to look at single records: npx cs audit newsletter/email_activity_events',
+    ]);
+    expect(withheld({ withholding: { ...withholding, deletedInDay: 90 } }).at(-2)).toBe(
+      '  ! email_activity_events: 310 of 610 look deleted, 90 more were deleted in the last 24 hours; kept: 400 in 24 hours (65.6 %) are over the limit (more than 20 % and more than 20 rows in 24 hours)',
+    );
+    expect(withheld({ withholding: { ...withholding, dayAgo: 8 } }).at(-2)).toBe(
+      '  ! email_activity_events: 310 look deleted (8 rows were stored a day ago); kept: 310 in 24 hours are over the limit (more than 20 % and more than 20 rows in 24 hours)',
+    );
+    const below = { ...withholding, dayAgo: 2000, deletedInDay: 200, below: 300 };
+    expect(withheld({ withheld: 100, withholding: below }).at(-2), 'what is counted adds up').toBe(
+      '  ! email_activity_events: 100 of 2,000 look deleted, 300 more would go with the records above them, 200 more were deleted in the last 24 hours; kept: 600 in 24 hours (30 %) are over the limit (more than 20 % and more than 20 rows in 24 hours)',
+    );
+    const along = [
+      { entity: entity('tags'), rows: 3 },
+      { entity: entity('list_members'), rows: 4730 },
+      { entity: entity('interests'), rows: 40 },
+      { entity: entity('segments'), rows: 2 },
+    ];
+    expect(
+      withheld({ withheld: 6, withheldBecause: 'along', withholding: { ...withholding, along } }).at(-2),
+    ).toBe(
+      '  ! email_activity_events: 6 look deleted and would take 4,730 list_members, 40 interests, 3 tags, 2 other rows along; all kept (limit: more than 20 % and more than 20 rows in 24 hours)',
+    );
+    expect(withheld({ withheld: 1, withheldBecause: 'empty' }).at(-2)).toBe(
+      '  ! email_activity_events: the listing came back empty; 1 stored row looks deleted; kept until a second complete read agrees (limit: more than 20 % and more than 20 rows in 24 hours)',
+    );
+    expect(withheld({ withheld: 54, withheldBecause: 'replaced' }).at(-2)).toBe(
+      '  ! email_activity_events: none of the 54 stored rows came back, only other records; kept. Is it still the same account?',
+    );
+    expect(withheld({ withheld: 54, withholding: null }).at(-2)).toBe(
+      '  ! email_activity_events: 54 look deleted; kept',
+    );
+  });
+
+  it('says in one line what is not yet certain to be gone', () => {
+    expect(runReportText(report({ pending: 12 }), null).at(-1)).toBe(
+      '  may be deleted, kept until that is confirmed: 12 of email_activity_events',
+    );
+  });
+
+  it('says how many rows are still to be asked for, by how many runs, and when they will be done', () => {
+    const waiting = {
+      ...report({ pending: 8_200, toConfirm: 8_200 }),
+      confirmation: { callsPerRun: 1_800, requestsPerSecond: 3 },
+      finishedAt: '2026-03-01T10:00:00.000Z',
+    };
+    const text =
+      'still to be asked for by get: 8,200 of email_activity_events, in the next 5 runs, up to 1,800 in each (45 min 33 s of calls at 3 a second)';
+    expect(runReportText(waiting, null).at(-1)).toBe(`  ${text}`);
+    expect(toConfirmLines(waiting, 3_600_000)).toEqual([
+      `${text}; at its schedule by about 2026-03-01T15:00Z`,
+    ]);
+    const one = { ...waiting, ...report({ pending: 90, toConfirm: 90 }) };
+    expect(toConfirmLines(one, null)).toEqual([
+      'still to be asked for by get: 90 of email_activity_events, in the next run (30.0 s of calls at 3 a second)',
+    ]);
+  });
+
+  it('says of each entity whether it was read completely, and by which proof only where an expert asks', () => {
+    const complete = (
+      more: Partial<EntityReport>,
+      whole: Partial<RunReport> = {},
+      isVerbose = false,
+    ): string => {
+      const [, titles = '', row = ''] = runReportText({ ...report(more), ...whole }, null, { isVerbose });
+      if (!titles.includes('complete')) return 'no column';
+      return row.slice(titles.indexOf('complete')).split(/ {2,}/)[0] ?? '';
+    };
+    expect(complete({})).toBe('yes');
+    expect(complete({}, {}, true)).toBe('yes (seam)');
+    expect(complete({ incremental: 5 })).toBe('changes only');
+    expect(complete({ incremental: 5, completeness: 'unconfirmed' })).toBe('unconfirmed');
+    expect(complete({ completeness: 'part-missing' })).toBe('part missing');
+    expect(complete({ completeness: 'not-yet' })).toBe('not yet');
+    // Rows made of an entity's elements have no listings.
+    expect(complete({ pages: 0, proofs: { single: 0, seam: 0, token: 0, keyset: 0 } })).toBe('no column');
+  });
+
+  it('counts deleted rows in a column of their own', () => {
+    const [, titles = '', row = ''] = runReportText(report({ deleted: 7 }), null);
+    expect(row.slice(0, titles.indexOf('deleted') + 'deleted'.length)).toMatch(/ 7$/);
+  });
+});
+
+function entity(name: string): EntityReport['entity'] {
+  if (!isDeclaredName(name)) throw new Error(`no entity name: ${name}`);
+  return name;
+}
+
+function report(more: Partial<EntityReport> = {}): RunReport {
+  const connector = 'newsletter';
+  if (!isConnectorName(connector)) throw new Error('names should be names');
+  return {
+    run: 'r1' as RunReport['run'],
+    kind: 'sync',
+    connector,
+    outcome: 'ok',
+    startedAt: '2026-03-01T10:00:00.000Z',
+    finishedAt: '2026-03-01T10:00:02.000Z',
+    continues: null,
+    entities: [
+      {
+        ...nothingDone,
+        entity: entity('email_activity_events'),
+        counts: { ...noCounts, fetched: 1200, inserted: 1200 },
+        pages: 12,
+        proofs: { single: 0, seam: 12, token: 0, keyset: 0 },
+        isWhole: true,
+        completeness: 'complete',
+        ...more,
+      },
+    ],
+    calls: 1,
+    retries: 2,
+    waitedMs: 46_000,
+    bytes: 1024,
+    failures: [],
+    failuresOmitted: 0,
+    error: null,
+    resumeAt: null,
+    left: [],
+    partMissing: [],
+    unconfirmed: [],
+    files: [],
+  };
+}
+
+it('breaks an enumeration behind commas and keeps each part whole', () => {
+  const text = '  left: lists (1 partition), list_members (12 partitions), tags (3 partitions)';
+  expect(wrapped(text, 40)).toEqual([
+    '  left: lists (1 partition),',
+    '      list_members (12 partitions),',
+    '      tags (3 partitions)',
+  ]);
+  expect(wrapped(text, 10)).toHaveLength(3);
+});
+
+it('leaves text that fits unchanged, and all text where the output is not a terminal', () => {
+  expect(wrapped('  a, b', 6)).toEqual(['  a, b']);
+  expect(wrapped('  a, b', null)).toEqual(['  a, b']);
+});
+
+function copied(name: string, sink: string): EndedCopy {
+  const connector = { name, sink: { name: sink }, downloads: null } as unknown as ConnectorSettings;
+  const end: CopyEnd = {
+    connector: name as ConnectorName,
+    state: 'begun',
+    rows: 10,
+    deleted: 0,
+    entities: 2,
+    withoutVersions: name === 'two' ? ['lists' as EntityName] : [],
+    newestSeq: 17,
+    toSink: 'id-of-pg',
+    isPaused: false,
+  };
+  const [from, to] = ['main', 'pg'].map((one) => ({ name: one }) as SinkSettings);
+  if (from === undefined || to === undefined) throw new TypeError('There should be two sinks');
+  return { connector, end, from, to, program: 'cs' };
+}
+
+it('says what holds for all copied connectors once', () => {
+  const copies = [copied('one', 'main'), copied('two', 'main'), copied('three', 'pg')];
+  expect(copies.map((copy) => copiedText(copy).length)).toEqual([1, 2, 1]);
+  expect(copiedText(copied('two', 'main'))[1]).toContain('versions of rows (history) of lists are not in pg');
+  expect(copyEndText(copies)).toEqual([
+    'Change numbers (_seq) are the same in pg: consumers continue with the number they have, and see a new sink id (id-of-pg).',
+    'Next: set "sink: pg" for one, two, three in the config, and restart the workers. Until then syncs are refused (exit code 2).',
+    'What is in main stays as it was, and is not synced there again. To continue there instead: cs copy --from main --reopen one two three',
+  ]);
+  expect(copyEndText([])).toEqual([]);
+});
+
+const id = '6e00b415-b02e-4160-bf02-58176a0ae687';
+
+it('shows the level of support where there is room, and each type on one line in 80 columns', () => {
+  const rows = [['Document library', 'document-library', id, 'certified']];
+  expect(definitionTable(rows, 120)).toEqual([
+    'name              definition        id                                    support',
+    `Document library  document-library  ${id}  certified`,
+  ]);
+  expect(definitionTable(rows, 80)).toEqual([
+    'name              definition        id',
+    `Document library  document-library  ${id}`,
+  ]);
+});
+
+const runs: readonly ShownRun[] = (['sync', 'backfill'] as const).map((kind) => ({
+  run: '20261121T152528492Z-4b72c77d' as RunId,
+  kind,
+  connector: 'newsletter' as ConnectorName,
+  sink: 'main',
+  state: 'interrupted',
+  startedAt: instant(0),
+  finishedAt: instant(200_000),
+  continues: null,
+  report: null,
+}));
+
+describe('the table of runs', () => {
+  it.each([null, 100, 80, 60, 45])('fits a screen of %s columns, and names each run', (width) => {
+    const lines = runsTable(runs, width);
+    expect(lines.filter((line) => line.length > (width ?? Infinity))).toEqual([]);
+    expect(lines.filter((line) => line.includes('20261121T152528492Z-4b72c77d'))).toHaveLength(2);
+    expect(lines.join('\n')).toContain('3 min 20 s');
+  });
+
+  it('has the time of the start where it fits', () => {
+    expect(runsTable(runs, null)[1]).toContain('1970-01-01T00:00:00.000Z');
+    expect(runsTable(runs, 80).join('\n')).not.toContain('1970-');
+  });
+
+  it('names the sink of each run where there are several', () => {
+    expect(runsTable(runs, null)[0]).not.toContain('sink');
+    const [first, ...others] = runs;
+    if (first === undefined) throw new TypeError('There should be a run');
+    const lines = runsTable([{ ...first, sink: 'pg' }, ...others], null);
+    expect(lines[0]).toMatch(/connector +sink +kind/);
+    expect(lines.slice(1).map((line) => line.split(/ +/)[2])).toEqual(['pg', 'main']);
+  });
+});
+
+const record = {
+  id: 'a1',
+  title: 'A title of some length',
+  note: null,
+  tags: ['x', 'y'],
+  big: 12345678901234567890n,
+};
+
+it('shows every column that has a value where there is room', () => {
+  expect(answerTable([record], null, ['id'])).toEqual({
+    lines: [
+      'id  title                   big                   tags',
+      'a1  A title of some length  12345678901234567890  ["x","y"]',
+    ],
+    omitted: [],
+  });
+});
+
+it('leaves out what has no room, and names it', () => {
+  const { lines, omitted } = answerTable([record], 20, ['id']);
+  expect(lines).toEqual(['id  tags', 'a1  ["x","y"]']);
+  expect(omitted).toEqual(['title', 'big']);
+});
+
+it('cuts long values, and makes hostile names and values inert', () => {
+  const { lines } = answerTable([{ '\u001b[2J': `\u202e${'long '.repeat(20)}` }], 60, []);
+  expect(lines[0]).toBe('\ufffd[2J');
+  expect(lines[1]).toMatch(/^\ufffdlong (long ?)*.*…$/);
+  expect(Array.from(lines[1] ?? '').length).toBeLessThanOrEqual(40);
+});
+
+it('shows what is no record as nothing', () => {
+  expect(answerTable(['text', 5, { id: 'a' }], 80, []).lines).toEqual(['id', '', '', 'a']);
+});
+
+it('begins with the columns that matter, and lets objects come last', () => {
+  const { lines } = answerTable([{ about: { x: 1 }, a: 1, key: 'k' }], null, ['gone', 'key', 'key']);
+  expect(lines).toEqual(['key  a  about', 'k    1  {"x":1}']);
+});
+
+it('fits a terminal that gives some signs two columns, and marks none', () => {
+  const rows = [
+    { id: '第三四半期の売上', n: 1 },
+    { id: 'e\u0301te\u0301 🎉', n: 2 },
+  ];
+  expect(answerTable(rows, 19, ['id']).lines).toEqual([
+    'id                n',
+    '第三四半期の売上  1',
+    'e\u0301te\u0301 🎉            2',
+  ]);
+  expect(answerTable(rows, 11, ['id'])).toEqual({
+    lines: ['id', '第三四半期…', 'e\u0301te\u0301 🎉'],
+    omitted: ['n'],
+  });
+});
+
+it.each([
+  ['/usr/local/bin/connector-sync', { PATH: '/bin:/usr/local/bin' }, 'connector-sync'],
+  ['/clone/dist/main.js', { PATH: '/clone/dist' }, 'npx --no-install connector-sync'],
+  ['/clone/node_modules/.bin/connector-sync', { PATH: '/bin' }, 'npx --no-install connector-sync'],
+  [
+    '/clone/node_modules/.bin/connector-sync',
+    { PATH: '/clone/node_modules/.bin', npm_command: 'exec' },
+    'npx --no-install connector-sync',
+  ],
+])('%s with %o is called again as it can be', (script, env, name) => {
+  expect(programName(script, env)).toBe(name);
+});
+
+it('writes a word as a shell reads it back', () => {
+  expect(['a/b-c.yaml', 'my file', "it's"].map(shellWord)).toEqual([
+    'a/b-c.yaml',
+    "'my file'",
+    String.raw`'it'\''s'`,
+  ]);
+});
