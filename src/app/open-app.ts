@@ -1,4 +1,3 @@
-import type { Clock } from '../core/clock.ts';
 import { hasCode } from '../core/errors.ts';
 import { selectEntities } from '../engine/chosen-entities.ts';
 import { estimateCalls } from '../engine/estimate-calls.ts';
@@ -57,13 +56,9 @@ export async function planSync(connector: ConnectorSettings, globs: EntityGlobs,
   return { ...selection, estimates, ended };
 }
 
-interface RunBudgetsOptions {
-  readonly settings: SettingsWith<'access' | 'redis'>;
-  readonly clock: Clock;
+interface RunBudgetsOptions extends Pick<SharingAppOptions, 'settings' | 'clock' | 'maxThrottleWaitMs'> {
   /** Called at each failure of Redis; calls continue without it meanwhile. There may be many. */
   readonly onError: (error: Error) => void;
-  /** As for `openApp`. */
-  readonly maxThrottleWaitMs?: number;
 }
 
 /**

@@ -30,16 +30,11 @@ export interface PurgeTarget extends Pick<EntityTarget, 'name' | 'connector'> {
   readonly entities: readonly EntityTarget[];
 }
 
-/** A stored entity that the filter does not fit, such as one without its fields. */
-export interface NotAsked {
-  readonly entity: EntityName;
-  readonly why: string;
-}
-
 export interface ChosenRecords {
   /** Also entities of which no record is meant. */
   readonly of: readonly PurgedKeys[];
-  readonly notAsked: readonly NotAsked[];
+  /** Stored entities that the filter does not fit, such as those without its fields. */
+  readonly notAsked: readonly { readonly entity: EntityName; readonly why: string }[];
 }
 
 type How = Pick<OpenHow, 'clock' | 'who'> & { readonly signal: AbortSignal };
@@ -88,7 +83,7 @@ async function chooseRecords(
   signal: AbortSignal,
 ): Promise<ChosenRecords> {
   const chosen: PurgedKeys[] = [];
-  const notAsked: NotAsked[] = [];
+  const notAsked: ChosenRecords['notAsked'][number][] = [];
   await using reader = await openExistingRecords(sink);
   if (reader === null) return { of: chosen, notAsked };
   for (const { name, entity, table: declared, isExploded } of entities) {

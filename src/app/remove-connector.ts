@@ -8,7 +8,6 @@ import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openExistingHistory, openSink, statusOf } from '../sinks/registry.ts';
 import type { UnfinishedRemoval } from '../sinks/repair.ts';
 import type { OpenHow } from '../sinks/sink-access.ts';
-import { readSignIns, type SignInState } from './connector-states.ts';
 import { targetStatus } from './publish-target.ts';
 import { holderOf } from './run-connector.ts';
 import { type SignedOut, signOut } from './sign-in.ts';
@@ -60,11 +59,6 @@ export async function targetsWith(name: ConnectorName, { publish }: LocalSetting
     if (entities !== 0) held.push({ target: settings.name, entities });
   }
   return held;
-}
-
-/** Null for a connector that no person signs in to. */
-export async function signInOf(connector: ConnectorSettings, { clock }: How): Promise<SignInState | null> {
-  return (await readSignIns([connector], clock)).get(connector.name) ?? null;
 }
 
 interface RemoveRequest extends How {

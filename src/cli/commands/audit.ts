@@ -5,17 +5,14 @@ import {
   type Sample,
   sampleConnector,
 } from '../../app/adopt-connector.ts';
-import type { App } from '../../app/app.ts';
 import { type Audit, auditEntity } from '../../app/audit-entity.ts';
 import { openApp, openSharingApp } from '../../app/open-app.ts';
 import { usage } from '../../core/usage-error.ts';
 import { connectorNamed, entityTarget } from '../../settings/choices.ts';
-import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { IdentityDifference } from '../../sinks/acquire-errors.ts';
 import type { KeyDifferences, KeyGroup } from '../../sinks/compare-keys.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { count, counted, printable } from '../../telemetry/format.ts';
-import { showProgress } from '../../telemetry/progress.ts';
 import { command, type CommandContext, wholeNumber } from '../command.ts';
 import { type ExitCode, exitCodeOfReport, exitCodes } from '../output/exit-codes.ts';
 import { showRun } from '../output/show-run.ts';
@@ -149,7 +146,11 @@ Examples:
       return exitCodes.ok;
     }
     if (differences.length > moved.length) terminal.print(...differenceText(name, differences));
-    const sample = mustSignIn ? null : await sampled(app, connector, context);
+    const sample = mustSignIn
+      ? null
+      : await showRun(context, connector.name, null, ({ onEvent }) =>
+          sampleConnector(app, connector, { onEvent, signal }),
+        );
     if (sample !== null && sample.report.outcome !== 'ok' && sample.report.outcome !== 'partial') {
       return tellUnsampled(context, name, sample);
     }
@@ -175,12 +176,6 @@ Examples:
     return exitCodes.ok;
   },
 });
-
-async function sampled(app: App, connector: ConnectorSettings, context: CommandContext): Promise<Sample> {
-  const { terminal, clock, signal } = context;
-  await using progress = showProgress(connector.name, terminal, clock);
-  return await sampleConnector(app, connector, { onEvent: progress.onEvent, signal });
-}
 
 function tellUnsampled({ terminal }: CommandContext, name: string, { report }: Sample): ExitCode {
   terminal.printJson({ connector: name, isAdopted: false, report });

@@ -1,9 +1,9 @@
 import { dirname, relative, resolve } from 'node:path';
+import { readSignIns } from '../../app/connector-states.ts';
 import { reachQueues } from '../../app/reach-queues.ts';
 import {
   type HeldByTarget,
   removeStored,
-  signInOf,
   storedConnector,
   type StoredConnector,
   targetsWith,
@@ -463,7 +463,7 @@ async function reloaded({ signal, terminal }: CommandContext, settings: LocalSet
 async function showWhatWouldGo(context: CommandContext, leaving: Leaving): Promise<void> {
   const { terminal, program } = context;
   const { name, known, stored, targets, edit } = leaving;
-  const signIn = known === null ? null : await signInOf(known, context);
+  const signIn = known === null ? null : (await readSignIns([known], context.clock)).get(known.name);
   const again = `${program} connectors remove ${name} --data --yes`;
   terminal.printJson({
     connector: name,
@@ -476,7 +476,7 @@ async function showWhatWouldGo(context: CommandContext, leaving: Leaving): Promi
   });
   if (stored.length === 0) terminal.print(`${name}: nothing is stored of it.`);
   for (const one of stored) terminal.print(...storedLines(name, one, known));
-  if (signIn !== null && signIn.state !== 'signed-out') terminal.print('  Its sign-in would be given back.');
+  if (signIn && signIn.state !== 'signed-out') terminal.print('  Its sign-in would be given back.');
   if (edit !== null) {
     terminal.print(`  Its entry in ${relative(context.cwd, edit.file) || edit.file} would go.`);
   }
