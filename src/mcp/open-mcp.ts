@@ -1,25 +1,96 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { Readable, type Writable } from 'node:stream';
-import type { McpServer } from '@modelcontextprotocol/server';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { openSearches, type Searches } from '../app/stored-search.ts';
 import type { Clock } from '../core/clock.ts';
 import { usage } from '../core/usage-error.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
-import { tokensOf } from '../monitor/page-access.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
 import { isLoopback, openHttpServer } from '../monitor/open-http-server.ts';
-import { isFromHere, openTokenCheck } from '../monitor/page-access.ts';
+import { isFromHere, openTokenCheck, tokensOf } from '../monitor/page-access.ts';
 import type { HttpSettings, LocalSettings } from '../settings/settings.ts';
 import { openMcpMetrics } from '../telemetry/metrics.ts';
 import { loadPackage, mcpServer, type Offer, runCalls } from './mcp-server.ts';
 import { connectorsOf, shownEntities } from './shown-entities.ts';
 import { openSql } from './sql/open-sql.ts';
 
+/** A search is ended after so long. More may wait than there are calls at a time. */
+const searchLimits = { deadlineMs: 20_000, processes: 2, maxWaiting: 16 };
+
+interface McpOptions {
+  /** The config, which is read once. */
+  readonly settings: LocalSettings;
+  readonly clock: Clock;
+  readonly log: JobLog;
+  /** Agents may query by SQL. */
+  readonly allowsSql: boolean;
+  /** How a person calls this program. */
+  readonly program: string;
+}
+
+function offerOf({ settings, clock, program, allowsSql }: McpOptions, searches: Searches): Offer {
+  const shown = shownEntities(connectorsOf(settings));
+  const sql = allowsSql ? openSql(settings.mcp.sqlRole, shown) : null;
+  return { allowsSql, world: { shown, searches, sql, clock, program } };
+}
+
+// --- Standard input and output
+
+/** Longest message. A longer one ends the connection. */
+const mostMessageBytes = 1024 * 1024;
+
+interface StdioMcpOptions extends McpOptions {
+  readonly input: AsyncIterable<string | Uint8Array>;
+  /** Gets the protocol, and nothing else. */
+  readonly output: Writable;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Serves what a config shows to the agent at the other end of input and output, until it closes one of them or the
+ * signal is aborted. While it does not read its answers, its requests are not read either, so that memory stays
+ * bounded. Throws PACKAGE_MISSING.
+ */
+export async function mcpOverStdio(options: StdioMcpOptions): Promise<void> {
+  const { input, output, log, clock, signal } = options;
+  const library = await loadPackage();
+  await using searches = openSearches({ clock, ...searchLimits });
+  const runCall = runCalls({ clock, log, ready: () => taken(output) });
+  const gated = Readable.from(asLongAsRead(input, output), { objectMode: false });
+  const onAbort = (): void => void gated.destroy();
+  signal.addEventListener('abort', onAbort, { once: true });
+  output.once('error', onAbort);
+  const ended = new Promise((resolve) => gated.once('close', resolve));
+  const served = library.serveStdio(() => mcpServer(library, offerOf(options, searches), runCall), {
+    transport: new library.StdioServerTransport(gated, output, { maxBufferSize: mostMessageBytes }),
+    onerror: (error) => log.warn({ err: error }, 'a message could not be served'),
+  });
+  await ended;
+  signal.removeEventListener('abort', onAbort);
+  await served.close();
+}
+
+/** Resolves when the reader of an output takes more. */
+export async function taken(output: Writable): Promise<void> {
+  if (output.writableNeedDrain) await once(output, 'drain');
+}
+
+async function* asLongAsRead(
+  input: AsyncIterable<string | Uint8Array>,
+  output: Writable,
+): AsyncGenerator<string | Uint8Array> {
+  for await (const chunk of input) {
+    yield chunk;
+    await taken(output);
+  }
+}
+
+// --- HTTP
+
 const limits = {
   maxConnections: 256,
-  /** Of one message. */
+  /** Longest message. */
   maxBodyBytes: 256 * 1024,
   /** To send it. */
   requestTimeoutMs: 30_000,
@@ -27,23 +98,18 @@ const limits = {
 /** Streams of clients that wait for news, of which there are none. */
 const mostSubscriptions = 16;
 
-interface HttpOptions {
-  readonly listen: ListenAddress;
+interface HttpMcpOptions extends McpOptions {
   readonly http: HttpSettings;
-  readonly open: () => McpServer;
-  readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
-  readonly log: JobLog;
-  readonly clock: Clock;
+  readonly listen: ListenAddress;
 }
 
 /**
- * Serves clients at `/mcp`, each call with a token, and metrics at `/metrics`. Throws USAGE for an address that other
- * machines reach, and where the config has no token.
+ * Serves many agents at `/mcp`, each call with a token, and metrics at `/metrics`; the caller disposes it. Throws
+ * PACKAGE_MISSING, and USAGE for an address that other machines reach, and where the config has no token.
  */
-export async function serveHttp(
-  { createMcpHandler }: Awaited<ReturnType<typeof loadPackage>>,
-  { listen, http, open, metrics, log, clock }: HttpOptions,
-) {
+export async function mcpOverHttp(options: HttpMcpOptions) {
+  const { http, listen, log, clock } = options;
+  const library = await loadPackage();
   if (!isLoopback(listen)) {
     throw usage(
       '--http: expected an address of this machine alone, such as 9402 or 127.0.0.1:9402. For other machines put a proxy with TLS in front of it, and its name in http.hosts.',
@@ -53,7 +119,11 @@ export async function serveHttp(
   if (tokens.length === 0) {
     throw usage('mcp --http needs a token that clients send: set http.token or http.tokens in the config.');
   }
-  const handler = createMcpHandler(open, {
+  const metrics = openMcpMetrics();
+  const searches = openSearches({ clock, ...searchLimits });
+  const offer = offerOf(options, searches);
+  const runCall = runCalls({ clock, log, onCall: metrics.onCall });
+  const handler = library.createMcpHandler(() => mcpServer(library, offer, runCall), {
     onerror: (error) => log.warn({ err: error }, 'a message could not be served'),
     maxSubscriptions: mostSubscriptions,
     maxRequestBodySize: limits.maxBodyBytes,
@@ -84,17 +154,21 @@ export async function serveHttp(
           },
         });
         routed.get('/metrics', async (_request, reply) => {
-          const { contentType, text } = await metrics();
+          const { contentType, text } = await metrics.text();
           return await reply.header('content-type', contentType).send(text);
         });
       },
     },
-  );
+  ).catch(async (error: unknown) => {
+    await searches[Symbol.asyncDispose]();
+    throw error;
+  });
   return {
     url: `${server.url}/mcp`,
     [Symbol.asyncDispose]: async () => {
       await handler.close();
       await server[Symbol.asyncDispose]();
+      await searches[Symbol.asyncDispose]();
     },
   };
 }
@@ -131,7 +205,7 @@ interface Message {
   readonly params?: { readonly requestId?: unknown } | null;
 }
 
-/** What is no message is judged by the protocol's handler. */
+/** Anything else is judged by the protocol's handler. */
 function messageOf(body: unknown): Message {
   return typeof body === 'object' && body !== null ? body : {};
 }
@@ -159,7 +233,7 @@ async function passOn(
   return await reply.send(response.body === null ? '' : Readable.fromWeb(response.body));
 }
 
-/** What the protocol reads; the token is not passed on. */
+/** Headers that the protocol reads; the token is not passed on. */
 function headersOf({ headers }: FastifyRequest): Headers {
   const passed = Object.entries(headers).flatMap(([name, value]) =>
     /^(?:accept|content-type|last-event-id|mcp-.*)$/.test(name) && typeof value === 'string'
@@ -167,129 +241,4 @@ function headersOf({ headers }: FastifyRequest): Headers {
       : [],
   );
   return new Headers(passed);
-}
-
-/** Of one message. A longer one ends the connection. */
-const mostMessageBytes = 1024 * 1024;
-
-interface StdioOptions {
-  readonly input: AsyncIterable<string | Uint8Array>;
-  /** Protocol, and nothing else. */
-  readonly output: Writable;
-  readonly open: () => McpServer;
-  readonly log: JobLog;
-  readonly signal: AbortSignal;
-}
-
-/**
- * Serves the client at the other end of input and output until it closes one of them, or until the signal is aborted.
- * While the client does not read its answers, its requests are not read either, so that memory stays bounded.
- */
-export async function serveStdio(
-  { serveStdio: serve, StdioServerTransport }: Awaited<ReturnType<typeof loadPackage>>,
-  { input, output, open, log, signal }: StdioOptions,
-): Promise<void> {
-  const gated = Readable.from(asLongAsRead(input, output), { objectMode: false });
-  const onAbort = (): void => void gated.destroy();
-  signal.addEventListener('abort', onAbort, { once: true });
-  output.once('error', onAbort);
-  const ended = new Promise((resolve) => gated.once('close', resolve));
-  const served = serve(open, {
-    transport: new StdioServerTransport(gated, output, { maxBufferSize: mostMessageBytes }),
-    onerror: (error) => log.warn({ err: error }, 'a message could not be served'),
-  });
-  await ended;
-  signal.removeEventListener('abort', onAbort);
-  await served.close();
-}
-
-/** Resolves when the reader of an output takes more. */
-export async function taken(output: Writable): Promise<void> {
-  if (output.writableNeedDrain) await once(output, 'drain');
-}
-
-async function* asLongAsRead(
-  input: AsyncIterable<string | Uint8Array>,
-  output: Writable,
-): AsyncGenerator<string | Uint8Array> {
-  for await (const chunk of input) {
-    yield chunk;
-    await taken(output);
-  }
-}
-
-/** A search is ended after so long. More may wait than there are calls at a time. */
-const searchLimits = { deadlineMs: 20_000, processes: 2, maxWaiting: 16 };
-
-interface McpOptions {
-  /** The config, which is read once. */
-  readonly settings: LocalSettings;
-  readonly clock: Clock;
-  readonly log: JobLog;
-  /** Agents may query by SQL. */
-  readonly allowsSql: boolean;
-  /** How a person calls this program. */
-  readonly program: string;
-}
-
-interface StdioMcpOptions extends McpOptions {
-  readonly input: AsyncIterable<string | Uint8Array>;
-  /** Gets the protocol, and nothing else. */
-  readonly output: Writable;
-  readonly signal: AbortSignal;
-}
-
-/**
- * Serves what a config shows to an agent over standard input and output, until the agent closes them or the signal is
- * aborted. Throws PACKAGE_MISSING.
- */
-export async function mcpOverStdio(options: StdioMcpOptions): Promise<void> {
-  const { input, output, log, clock, signal } = options;
-  const library = await loadPackage();
-  await using searches = openSearches({ clock, ...searchLimits });
-  const runCall = runCalls({ clock, log, ready: () => taken(output) });
-  const open = () => mcpServer(library, offerOf(options, searches), runCall);
-  await serveStdio(library, { input, output, open, log, signal });
-}
-
-interface HttpMcpOptions extends McpOptions {
-  readonly http: HttpSettings;
-  readonly listen: ListenAddress;
-}
-
-/** The same at an address of this machine, to many agents; the caller disposes it. Throws as `serveHttp` does. */
-export async function mcpOverHttp(options: HttpMcpOptions) {
-  const { http, listen, log, clock } = options;
-  const library = await loadPackage();
-  const searches = openSearches({ clock, ...searchLimits });
-  const metrics = openMcpMetrics();
-  const runCall = runCalls({ clock, log, onCall: metrics.onCall });
-  const offer = offerOf(options, searches);
-  const open = () => mcpServer(library, offer, runCall);
-  try {
-    const served = await serveHttp(library, {
-      listen,
-      http,
-      open,
-      metrics: metrics.text,
-      log,
-      clock,
-    });
-    return {
-      url: served.url,
-      [Symbol.asyncDispose]: async () => {
-        await served[Symbol.asyncDispose]();
-        await searches[Symbol.asyncDispose]();
-      },
-    };
-  } catch (error) {
-    await searches[Symbol.asyncDispose]();
-    throw error;
-  }
-}
-
-function offerOf({ settings, clock, program, allowsSql }: McpOptions, searches: Searches): Offer {
-  const shown = shownEntities(connectorsOf(settings));
-  const sql = allowsSql ? openSql(settings.mcp.sqlRole, shown) : null;
-  return { allowsSql, world: { shown, searches, sql, clock, program } };
 }
