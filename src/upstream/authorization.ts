@@ -1,5 +1,5 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Clock } from '../core/clock.ts';
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
@@ -44,53 +44,37 @@ export function openAuthorization(options: AuthorizationOptions) {
     throw usage(`${connector} (${title}) needs no sign-in: its credentials are all that it is read with.`);
   }
   const lane = gate.lane(credentials.account, upstream.limits);
-  const of: AuthorizationFacts = { credentials, facts: { upstream, credentials, lane, transport, clock } };
+  const facts: AppFacts = { upstream, credentials, lane, transport, clock };
   const { auth } = credentials;
 
   return {
     /** Null: the service has no such way. */
-    device: auth.deviceUrl === undefined ? null : (signal: AbortSignal) => beginDevice(of, signal),
-    code: async (redirect: string, signal: AbortSignal) => await beginCode(of, redirect, signal),
+    device: auth.deviceUrl === undefined ? null : (signal: AbortSignal) => beginDevice(facts, signal),
+    code: async (redirect: string, signal: AbortSignal) => await beginCode(facts, redirect, signal),
     /** Gives tokens back; false where the service has no address for that. */
     revoke: async ({ refreshToken, accessToken }: SignInTokens, signal: AbortSignal): Promise<boolean> => {
       if (auth.revokeUrl === undefined) return false;
-      const url = await addressOf(auth.revokeUrl, of.facts, signal);
+      const url = await addressOf(auth.revokeUrl, facts, signal);
       const token = refreshToken ?? accessToken;
       const { headers, body, secrets } = clientForm(auth, { token }, credentials);
       const request = { url, method: 'POST', headers, body, timeoutMs: 30_000 } as const;
-      return await askBeside(
-        of.facts,
-        request,
-        [...secrets, token],
-        ({ status }) => (isSuccess(status) ? true : null),
-        signal,
-      );
+      const read = ({ status }: WireAnswer): true | null => (isSuccess(status) ? true : null);
+      return await askBeside(facts, request, [...secrets, token], read, signal);
     },
   };
 }
 
-/** One attempt of a person to sign in (RFC 6749, section 4.1; RFC 7636). */
-interface CodeAttempt {
-  /** For the person's browser. */
-  readonly url: URL;
-  /**
-   * The code in the query with which the service sent the browser back; null where the query does not belong to this
-   * attempt. Throws `UpstreamFailure` where the service says no.
-   */
-  readonly codeIn: (query: URLSearchParams) => string | null;
-  readonly finish: (code: string, signal: AbortSignal) => Promise<IssuedTokens>;
-}
+/** What every way to sign in knows. */
+type AppFacts = HostFacts & { readonly credentials: AppCredentials };
 
 const maxCodeLength = 4_096;
 
-/** `redirect`: the address that the browser is sent back to, as the app is registered with it. */
-async function beginCode(
-  of: AuthorizationFacts,
-  redirect: string,
-  signal: AbortSignal,
-): Promise<CodeAttempt> {
-  const { facts, credentials } = of;
-  const { auth, values, secrets } = credentials;
+/**
+ * One attempt of a person to sign in (RFC 6749, section 4.1; RFC 7636). `redirect`: the address that the browser is
+ * sent back to, as the app is registered with it.
+ */
+async function beginCode(facts: AppFacts, redirect: string, signal: AbortSignal) {
+  const { auth, values, secrets } = facts.credentials;
   const url = await addressOf(auth.authorizeUrl, facts, signal);
   const state = randomBytes(32).toString('base64url');
   const verifier = randomBytes(32).toString('base64url');
@@ -106,8 +90,13 @@ async function beginCode(
   };
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
   return {
+    /** For the person's browser. */
     url,
-    codeIn: (found) => {
+    /**
+     * The code in the query with which the service sent the browser back; null where the query does not belong to this
+     * attempt. Throws `UpstreamFailure` where the service says no.
+     */
+    codeIn: (found: URLSearchParams): string | null => {
       if (!isEqual(found.get('state') ?? '', state)) return null;
       const said = [found.get('error'), found.get('error_description')].filter((text) => text !== null);
       if (said.length > 0) {
@@ -120,13 +109,10 @@ async function beginCode(
         reason: 'brokenBody',
       });
     },
-    finish: async (code, within) => {
+    finish: async (code: string, within: AbortSignal): Promise<IssuedTokens> => {
       const verified = auth.pkce ? { code_verifier: verifier } : {};
-      return await trade(
-        of,
-        { grant_type: 'authorization_code', code, redirect_uri: redirect, ...verified },
-        within,
-      );
+      const grant = { grant_type: 'authorization_code', code, redirect_uri: redirect, ...verified };
+      return await trade(facts, grant, within);
     },
   };
 }
@@ -137,24 +123,13 @@ function isEqual(given: string, expected: string): boolean {
   return left !== undefined && right !== undefined && timingSafeEqual(left, right);
 }
 
-/** One attempt of a person to sign in on another device (RFC 8628). */
-interface DeviceAttempt {
-  /** What the person enters there. */
-  readonly userCode: string;
-  /** The address to open; it may have the code in it. */
-  readonly url: string;
-  readonly endsInMs: number;
-  /** Asks until the person has agreed or refused, or the time is over. */
-  finish(signal: AbortSignal): Promise<IssuedTokens>;
-}
-
 const longestMs = 1_800_000;
 const slowerMs = 5_000;
 
-async function beginDevice(of: AuthorizationFacts, signal: AbortSignal): Promise<DeviceAttempt> {
-  const { facts, credentials } = of;
+/** One attempt of a person to sign in on another device (RFC 8628). */
+async function beginDevice(facts: AppFacts, signal: AbortSignal) {
+  const { clock, credentials } = facts;
   const { auth } = credentials;
-  const { clock } = facts;
   const address = await addressOf(auth.deviceUrl ?? [], facts, signal);
   const scope: Record<string, string> = auth.scope === undefined ? {} : { scope: auth.scope };
   const { headers, body, secrets } = clientForm(auth, scope, credentials);
@@ -167,15 +142,16 @@ async function beginDevice(of: AuthorizationFacts, signal: AbortSignal): Promise
   const endsAt = clock.now() + shown.endsInMs;
   return {
     ...shown,
-    finish: async (within) => {
+    /** Asks until the person has agreed or refused, or the time is over. */
+    finish: async (within: AbortSignal): Promise<IssuedTokens> => {
       for (let pauseMs = shown.pauseMs; clock.now() < endsAt;) {
         await clock.sleep(pauseMs, within);
         try {
-          return await trade(
-            of,
-            { grant_type: 'urn:ietf:params:oauth:grant-type:device_code', device_code: deviceCode },
-            within,
-          );
+          const grant = {
+            grant_type: 'urn:ietf:params:oauth:grant-type:device_code',
+            device_code: deviceCode,
+          };
+          return await trade(facts, grant, within);
         } catch (error) {
           if (!isPending(error)) throw error;
           if (!(error instanceof RefusedGrantError) || error.error === 'slow_down') pauseMs += slowerMs;
@@ -213,7 +189,9 @@ function readDevice(value: JsonValue, asked: URL) {
   }
   return {
     deviceCode: textOf('device_code'),
+    /** What the person enters there. */
     userCode: textOf('user_code'),
+    /** The address to open; it may have the code in it. */
     url,
     pauseMs: Math.min(secondsOf('interval', 5) * 1_000, 60_000),
     endsInMs: Math.min(secondsOf('expires_in', 600) * 1_000, longestMs),
@@ -225,16 +203,6 @@ function broken(asked: URL, name: string): UpstreamFailure {
     reason: 'brokenBody',
     status: 200,
   });
-}
-
-interface AwaitedRedirect extends AsyncDisposable {
-  /** What the service is asked to send the browser back to, with the port. */
-  readonly redirect: string;
-  /**
-   * The first code that `codeIn` finds in a request to that address; what it throws, this rejects with. Other requests
-   * change nothing.
-   */
-  code(codeIn: (query: URLSearchParams) => string | null, signal: AbortSignal): Promise<string>;
 }
 
 const headers = {
@@ -252,13 +220,13 @@ const limits = { maxConnections: 20, maxConnectionsPerClient: 20 };
  * Listens on 127.0.0.1 alone for the browser that comes back (RFC 8252, section 7.3), on the port of `wanted`, or a
  * free one where it names none. Its answers are fixed texts: nothing of a request is in them, and none leads elsewhere.
  */
-export async function awaitRedirect(wanted: URL): Promise<AwaitedRedirect> {
+export async function awaitRedirect(wanted: URL) {
   let settle: (query: URLSearchParams) => boolean = () => false;
   const server = createServer(
     { requestTimeout: 10_000, headersTimeout: 10_000, maxHeaderSize: 16_384 },
     (request, response) => {
       const [status, text] = answerTo(request, host, wanted.pathname, (query) => settle(query));
-      respond(response, status, text);
+      response.writeHead(status, headers).end(`${text}\n`);
     },
   );
   limitConnections(server, limits);
@@ -270,8 +238,13 @@ export async function awaitRedirect(wanted: URL): Promise<AwaitedRedirect> {
   const { port } = server.address() as AddressInfo;
   const host = `${wanted.hostname}:${port}`;
   return {
+    /** What the service is asked to send the browser back to, with the port. */
     redirect: `http://${host}${wanted.pathname}`,
-    code: async (codeIn, signal) => {
+    /**
+     * The first code that `codeIn` finds in a request to that address; what it throws, this rejects with. Other requests
+     * change nothing.
+     */
+    code: async (codeIn: (query: URLSearchParams) => string | null, signal: AbortSignal): Promise<string> => {
       const found = new Promise<string>((resolve, reject) => {
         settle = (query) => {
           try {
@@ -309,22 +282,9 @@ function answerTo(
     : [400, 'This answer does not belong to the sign-in that waits in the terminal. Start it again there.'];
 }
 
-function respond(response: ServerResponse, status: number, text: string): void {
-  response.writeHead(status, headers).end(`${text}\n`);
-}
-
-/** What every way to sign in knows. */
-interface AuthorizationFacts {
-  readonly credentials: AppCredentials;
-  readonly facts: HostFacts;
-}
-
 /** Trades what a service has given to a person for tokens. */
-async function trade(
-  { credentials, facts }: AuthorizationFacts,
-  grant: Grant,
-  signal: AbortSignal,
-): Promise<IssuedTokens> {
+async function trade(facts: AppFacts, grant: Grant, signal: AbortSignal): Promise<IssuedTokens> {
+  const { credentials } = facts;
   const url = await addressOf(credentials.auth.tokenUrl, facts, signal);
   return tokensOf(credentials, await requestTokens(url, credentials.auth, grant, facts), null);
 }

@@ -173,9 +173,7 @@ export function signRequest(
     case 'refresh':
     case 'clientCredentials':
     case 'authorizationCode': {
-      const field = accessTokenField(auth);
-      const token = values.get(field);
-      if (token === undefined) throw unusable(`${field} has no usable value`);
+      const token = need({ kind: 'field', field: accessTokenField(auth) });
       return inHeader('authorization', `${auth.scheme} ${token}`);
     }
     case 'header':

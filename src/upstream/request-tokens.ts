@@ -9,22 +9,15 @@ import { fillTemplate, type AnswerPath } from '../definitions/upstream/template.
 import type { Upstream } from '../definitions/upstream/upstream.ts';
 import { isSuccess, textOfBody, type WireAnswer } from '../http/exchange.ts';
 import { redactMessage } from '../http/redact-message.ts';
+import type { IssuedTokens } from '../sign-ins/sign-in.ts';
 import { control } from './call-address.ts';
 import { credentialValue, unusable, type OpenCredentials } from './credentials.ts';
 import { failureOfError, readFailure, readJsonAnswer, readJsonOfFailure, valueAt } from './answers.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 import type { UpstreamTransport, WireRequest } from './upstream-transport.ts';
 
-export interface NewTokens {
-  readonly accessToken: string;
-  /** Null: the old one stays valid. */
-  readonly refreshToken: string | null;
-  /** By the fields of the credentials that the definition keeps them in. */
-  readonly kept: Readonly<Record<string, string>>;
-  /** How long each is good for; null: the answer does not say. */
-  readonly accessSeconds: number | null;
-  readonly refreshSeconds: number | null;
-}
+/** Without a refresh token the old one stays valid. */
+export type NewTokens = Omit<IssuedTokens, 'app'>;
 
 /** The token endpoint refused the grant (RFC 6749, section 5.2). */
 export class RefusedGrantError extends UpstreamFailure {
