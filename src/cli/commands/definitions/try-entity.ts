@@ -457,7 +457,7 @@ interface Shown extends Pick<Trial, 'entity' | 'rows'> {
 function callText(call: SeenCall, number: number, shown: Shown): readonly string[] {
   const { entity, width } = shown;
   const { request, page, commit, problems, error, exchanges, next } = call;
-  // A call that failed for good has said it all.
+  // A call that failed for good shows its error alone.
   const isOver = error !== null && commit === null && next.kind !== 'call';
   return [
     '',
