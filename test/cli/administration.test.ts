@@ -394,19 +394,6 @@ describe('a config of one workspace', () => {
     });
   });
 
-  describe('without it', () => {
-    it('workspaces are listed, with those that a scoped token was asked for', async () => {
-      const open = join(folder, 'open.yaml');
-      writeFileSync(open, readFileSync(config, 'utf8').replace('scopedToWorkspace: default,', ''));
-      const [document] = jsonLines(await cliWith('', open, 'workspaces', 'list', '--json'));
-      expect(document).toMatchObject({
-        workspaces: [{ name: 'default', status: 'active' }, { name: 'another' }],
-      });
-      const named = await cliWith('', open, 'workspaces', 'list', '--name', 'NOTH');
-      expect(named.stdout).toMatch(/^name +id +status +created\nanother +\S+ +active +\S+\n$/);
-    });
-  });
-
   function cli(...args: readonly string[]): Promise<CliResult> {
     return cliWith('', config, ...args);
   }

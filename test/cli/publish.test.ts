@@ -8,7 +8,6 @@ import {
   renameSync,
   rmSync,
   statSync,
-  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -174,31 +173,6 @@ describe('publish', () => {
         expect([code, stderr]).toEqual([2, expect.stringContaining(`mkdir -p '${world.folder}/nowhere'`)]);
       }
       expect(existsSync(path.join(world.folder, 'nowhere'))).toBe(false);
-    });
-
-    it('says what killed publishers left and when it goes, also where every publication stays', async () => {
-      await world.json('sync', 'newsletter');
-      await world.json('publish', 'hand');
-      expect((await world.cli('publish', 'prune', 'hand')).stdout).toBe(
-        'hand: nothing to remove (its settings keep every publication)\n',
-      );
-      const folder = path.join(world.folder, 'hand/newsletter/lists/g1/changes');
-      const left = ['00000002-0001-0a1b2c3d.csv', '.00000002-0002-0a1b2c3d.csv.staged.partial'];
-      for (const name of left) writeFileSync(path.join(folder, name), 'x'.repeat(600));
-      const waiting = { files: 2, bytes: 1200 };
-      expect(await world.json('publish', 'prune', 'hand')).toMatchObject([
-        { publications: 0, files: 0, waiting },
-      ]);
-      expect((await world.cli('publish', 'prune', 'hand')).stdout).toBe(
-        'hand: nothing to remove yet: 2 files, 1 KB that no publication names go when they are a day old, or with the next publication\n',
-      );
-      utimesSync(path.join(folder, left[1] ?? ''), 0, 0);
-      const text =
-        '0 publications (its settings keep every publication), 1 file, 600 B; 1 file, 600 B that no publication names goes when it is a day old, or with the next publication\n';
-      expect((await world.cli('publish', 'prune', 'hand', '--dry-run')).stdout).toBe(
-        `hand: would remove ${text}`,
-      );
-      expect((await world.cli('publish', 'prune', 'hand')).stdout).toBe(`hand: removed ${text}`);
     });
 
     it('ends on Ctrl-C with nothing published, and publishes when it is asked again', async () => {

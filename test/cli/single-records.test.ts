@@ -106,18 +106,6 @@ describe('explain a record', () => {
       expect(explained.text).toMatch(/reading its listing failed .*; the next sync tries again/);
     }, 60_000);
 
-    it('says that a page’s blocks were not read because the page has not changed', async () => {
-      world = await openCliWorld({ sink });
-      await world.cli('sync', 'wiki');
-      await world.cli('sync', 'wiki');
-      const [block] = await rows('wiki/blocks');
-      const explained = await explain('wiki/blocks', block);
-      expect(['marker', 'not-led-to']).toContain(explained.reason.kind);
-      expect(explained.text).toContain('its listing was not read');
-      // Its own columns say where it stands.
-      expect(explained.row.partition['params']).toMatchObject({ block_id: block?.['page_id'] });
-    });
-
     it('says that a record is deleted, and that another run wrote it last', async () => {
       world = await openCliWorld({ sink, settings: '    include: [lists]\n' });
       await world.cli('sync', 'newsletter');

@@ -345,21 +345,6 @@ ${requests}`;
     },
   );
 
-  it('takes the right address where a try with a wrong one has stored nothing, and reads it from the start', async () => {
-    let isRight = false;
-    const service = await describedService({
-      definition: keyed,
-      credentials: { api_key: 'k' },
-      respond: (request) => (isRight || request.path === '/me' ? respond(request) : { body: [] }),
-    });
-    await service.sync();
-    isRight = true;
-    move(service.folder, definitionFile, 'baseUrl');
-    await service.sync();
-    expect(service.rows('things').size).toBe(2);
-    expect((await service.cli('adopt', 'mine')).stdout).toContain('there is nothing to adopt');
-  });
-
   it('sends a person and the tokens of a sign-in to another address only once it is adopted', async () => {
     const world = await signInWorld();
     expect((await world.signIn()).code).toBe(0);

@@ -6,7 +6,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { afterEach, describe, expect, it } from 'vitest';
 import * as z from 'zod';
-import type { RunEvent } from '../../src/core/events.ts';
 import { openHistory } from '../../src/sinks/registry.ts';
 import {
   file,
@@ -185,45 +184,6 @@ describe('files of records', () => {
       expect(report.failures.map(({ code }) => code)).toEqual(['BODY_TOO_LARGE', 'BODY_TOO_LARGE']);
       expect([...asked()].sort()).toEqual(['sent', 'small']);
       expect(Object.keys(stored())).toEqual([nameOf('small')]);
-    });
-
-    it('never has more in flight than the connector may', async () => {
-      const { files, sync } = await open();
-      let onTheWay = 0;
-      let most = 0;
-      let meet = (): void => {};
-      // The first one is held until another one is there.
-      const met = new Promise<void>((resolve) => (meet = resolve));
-      for (let number = 10; number < 30; number += 1) {
-        const reply = fileReply(Buffer.from('x'), 'x');
-        files.set(`a${number}`, {
-          ...file('x'),
-          reply: () => async (exchange) => {
-            onTheWay += 1;
-            most = Math.max(most, onTheWay);
-            if (onTheWay > 1) meet();
-            await met;
-            await new Promise(setImmediate);
-            onTheWay -= 1;
-            await reply(exchange);
-          },
-        });
-      }
-      expect(await sync({ concurrency: 3 })).toMatchObject({ outcome: 'ok', files: [{ stored: 20 }] });
-      expect(most).toBeGreaterThan(1);
-      expect(most).toBeLessThanOrEqual(3);
-    });
-
-    it('reports what it does, file by file', async () => {
-      const { files, sync } = await open();
-      files.set('a1', file('one')).set('a2', file('two', { reply: () => apiError(404, 'none') }));
-      const events: RunEvent[] = [];
-      await sync({ concurrency: 1, onEvent: (event) => void events.push(event) });
-      expect(events.filter(({ kind }) => kind.startsWith('file'))).toEqual([
-        { kind: 'files-started', files: 2 },
-        { kind: 'file-stored', entity: 'attachments', bytes: 3, ms: 0 },
-        expect.objectContaining({ kind: 'file-set-aside', entity: 'attachments', code: 'NOT_FOUND' }),
-      ]);
     });
 
     it('writes nothing through a link that stands where its folder should', async () => {

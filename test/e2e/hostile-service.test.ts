@@ -391,26 +391,6 @@ describe('pauses', () => {
       },
     );
 
-    // Proves promise 8.3
-    it('starts from the beginning after a day of retries without progress, so that the rest stays fresh', async () => {
-      await withService(
-        (call) => {
-          if (call.entity === 'lists') return page(lists.slice(0, 2), call);
-          return listOf(call) === 'list-0' ? pause : page(members.slice(0, 3), call);
-        },
-        async (run) => {
-          await run();
-          let hours = 0;
-          do {
-            hours += 1;
-            clock.advance(3_600_000);
-            expect(hours).toBeLessThan(30);
-          } while ((await run()).continues !== null);
-          expect(hours).toBeGreaterThanOrEqual(24);
-        },
-      );
-    });
-
     it('reports an earlier failure, or one of storing, rather than the pause', async () => {
       const respond = (call: HostileCall): Reply => {
         if (call.entity === 'lists') return page(lists.slice(0, 1), call);

@@ -7,7 +7,7 @@ import {
   type EntityName,
 } from '../../src/core/names.ts';
 import { noCounts } from '../../src/core/records.ts';
-import { printable, printableWithin, count, duration } from '../../src/telemetry/format.ts';
+import { printable, printableWithin } from '../../src/telemetry/format.ts';
 import {
   openProgress,
   type Expected,
@@ -140,18 +140,6 @@ describe('progress', () => {
       'PostgreSQL at db is read-only, trying for another 58 s',
       'the sink can be written to again',
     ]);
-  });
-
-  it('measures pages and records a second over the last ten seconds only', () => {
-    const { clock, progress } = play([]);
-    for (let at = 0; at < 200; at += 1) {
-      clock.advance(100);
-      progress.onEvent(fetched(members, 50));
-    }
-    clock.advance(99);
-    expect(progress.snapshot()).toMatchObject({ pagesPerSecond: 10, recordsPerSecond: 500 });
-    clock.advance(40_000);
-    expect(progress.snapshot()).toMatchObject({ pagesPerSecond: 0, recordsPerSecond: 0 });
   });
 
   it('counts towards all records only where all of them are read', () => {
@@ -323,12 +311,6 @@ describe('how many records a run will have read', () => {
     expect(line(700)).toContain(' 700 records ');
     expect(line(2000)).toContain('700 of ~2,000 records');
   });
-
-  it('has no tilde only where no listing waits that was found before this run', () => {
-    const one = [walk(members, 'a'), counted(members, 4000, 'a')];
-    expect(play([started(1), ...one]).lineOf(members)).toContain('0 of 4,000 records');
-    expect(play([started(2), ...one]).lineOf(members)).toContain('0 of ~4,000 records');
-  });
 });
 
 describe('how long a run takes', () => {
@@ -343,14 +325,6 @@ describe('how long a run takes', () => {
     expect(run.lineOf(lists)).toMatch(/ 1,000\/s {2}10 pages$/);
     run.add(walk(members, 'a'));
     expect(run.summary()).toContain('at least 20s left');
-  });
-
-  it('goes by the pages of this run alone after a resume', () => {
-    const earlier = { entity: lists, records: 20_000, listings: { read: 0, due: 1 }, parent: null };
-    const run = play([startedAfter(earlier), walk(lists), counted(lists, 30_000)], undefined, 0);
-    run.tenSeconds(lists, 1000);
-    expect(run.lineOf(lists)).toContain('30,000 of 50,000 records');
-    expect(run.left()).toEqual({ ms: 20_000, isAtLeast: false });
   });
 });
 
@@ -404,18 +378,6 @@ describe('the display', () => {
       'calls are answered again after 800 ms',
     ]);
   });
-
-  it('does not write a line for each call of a service that fails every other one', () => {
-    const clock = instantClock();
-    const lines: string[] = [];
-    const tell = tellOutage((line) => lines.push(line), clock);
-    for (let call = 0; call < 200; call += 1) {
-      clock.advance(100);
-      tell(retried(1, 50));
-      tell(answered());
-    }
-    expect(lines).toHaveLength(4);
-  });
 });
 
 describe('text for people', () => {
@@ -423,12 +385,6 @@ describe('text for people', () => {
     expect(printable('a\u001b[2Jb\nc\u009bd\u202ee\u2066f\u200bg\ufeff')).toBe('a�[2Jb�c�d�e�f�g�');
     expect(printable('Zürich 🎉 \ud800')).toBe('Zürich 🎉 �');
     expect(printableWithin('🎉🎉🎉🎉', 3)).toBe('🎉🎉…');
-  });
-
-  it('writes numbers and durations the same everywhere', () => {
-    expect([count(0), count(999), count(1_234_567)]).toEqual(['0', '999', '1,234,567']);
-    const durations = ['850 ms', '4.2 s', '3 min 20 s', '2 h 5 min'];
-    expect([850, 4200, 200_000, 7_500_000].map(duration)).toEqual(durations);
   });
 });
 
