@@ -5,14 +5,6 @@ import { dirname } from 'node:path';
 import { callCli, jsonLines, main } from './run-cli.ts';
 import { testCredentials } from './sync-once.ts';
 
-export interface EndedSync {
-  /** Null: it was killed. */
-  readonly code: number | null;
-  /** The last thing the program reported about itself. */
-  readonly phase: string;
-  readonly stderr: string;
-}
-
 /**
  * Runs one sync of the built program as a user would, and kills it `afterMs` behind the first event of kind `from`. If
  * that is null, the sync needs no process of its own.
@@ -23,7 +15,7 @@ export async function killedSync(
   flags: readonly string[],
   afterMs: number | null,
   from = 'run-started',
-): Promise<EndedSync> {
+) {
   const args = ['sync', connector, ...flags, '--json', '--config', config];
   const env = { TEST_SECRET: testCredentials.clientSecret };
   if (afterMs === null) {
@@ -34,6 +26,7 @@ export async function killedSync(
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...env },
   });
+  /** The last thing the program reported about itself. */
   let phase = 'before the run';
   let stderr = '';
   child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));

@@ -16,8 +16,6 @@ export function findPgbouncer(): string | null {
 /** It refuses to run as root. */
 const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : null;
 
-export type Pgbouncer = Awaited<ReturnType<typeof startPgbouncer>>;
-
 /** A pooler in transaction mode in front of the server at this port of loopback, for user `sync`. */
 export async function startPgbouncer(program: string, serverPort: number) {
   const folder = mkdtempSync(join(tmpdir(), 'connector-sync-pgbouncer-'));

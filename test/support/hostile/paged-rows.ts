@@ -26,8 +26,6 @@ export type TokenBend =
   /** Whatever is asked for, the first page comes. */
   | { readonly kind: 'ignores-paging' };
 
-export type PagedRows = ReturnType<typeof pagedRows>;
-
 /** A service that pages over `rows` as they are at the time of each call: no snapshot, as the real ones. */
 export function pagedRows(initial: readonly JsonObject[], options: PagedRowsOptions) {
   const rows = [...initial];

@@ -5,8 +5,6 @@ import { openCliWorld } from '../cli-world.ts';
 import { isLong, type triedSinks } from '../trials.ts';
 import { markedAccount, marked, maskWithout, openMarks } from './marked-world.ts';
 
-export type ClearWorld = Awaited<ReturnType<typeof openClearWorld>>;
-
 /** A sink of what the marked account had before there was a mask: deleted rows, versions, lines, quarantine. */
 export async function openClearWorld(
   sink: (typeof triedSinks)[number],

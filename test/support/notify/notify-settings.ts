@@ -4,15 +4,6 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { ConnectorName } from '../../../src/core/names.ts';
 import { loadSettings } from '../../../src/settings/load-settings.ts';
-import type { ConnectorSettings, PublishSettings, Settings } from '../../../src/settings/settings.ts';
-
-export interface NotifySettingsWorld {
-  readonly folder: string;
-  readonly file: string;
-  readonly settings: Settings;
-  readonly news: ConnectorSettings;
-  readonly lake: PublishSettings;
-}
 
 /** Settings of two connectors and a target, with these lines below `notify`. No service is behind them. */
 export function notifySettings(
@@ -26,7 +17,7 @@ export function notifySettings(
     readonly more?: string;
     readonly sink?: string;
   } = {},
-): NotifySettingsWorld {
+) {
   const folder = mkdtempSync(join(tmpdir(), 'notify-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const file = join(folder, 'sync.yaml');

@@ -5,8 +5,6 @@ import { ApiError } from '../../../src/service/api-error.ts';
 import { openCliWorld, type CliWorld, type CliWorldOptions } from '../cli-world.ts';
 import { startReceiver } from './receiver.ts';
 
-export type NotifyWorld = Awaited<ReturnType<typeof openNotifyWorld>>;
-
 /** A service, a config whose `notify` leads to a receiver, and the program. `notify` has `URL` for the receiver's. */
 export async function openNotifyWorld(
   notify: string,

@@ -13,8 +13,6 @@ export interface Mail {
   readonly data: string;
 }
 
-export type SmtpServer = Awaited<ReturnType<typeof startSmtpServer>>;
-
 /** The certificate of servers with TLS: self-made, so that a client has to be given it. */
 export const certificate = 'test/fixtures/tls/cert.pem';
 

@@ -23,8 +23,6 @@ export function definitionNamed(name: string): Definition {
   return definition;
 }
 
-export type StoreWorld = ReturnType<typeof storeWorld>;
-
 /** Stores in a folder of their own, removed with them. */
 export function storeWorld(options: Partial<ContextStoresOptions> = {}) {
   const folder = mkdtempSync(path.join(tmpdir(), 'stores-'));

@@ -16,8 +16,6 @@ interface WorldOptions {
   readonly provider?: SignInProvider;
 }
 
-export type SignInWorld = Awaited<ReturnType<typeof signInWorld>>;
-
 /** A made-up service, and a connector `crm` that reads it once a person has signed in. */
 export async function signInWorld(options: WorldOptions = {}) {
   const provider = options.provider ?? (await startSignInProvider());

@@ -35,16 +35,6 @@ export function missingRows(entity: EntityName, number: number, more: Partial<Fa
 /** What the service answers for the id of a record: null for one that is gone. */
 export type Answers = (id: string) => JsonValue;
 
-export interface Swept {
-  readonly events: readonly RunEvent[];
-  /** Ids that were asked for, in order. */
-  readonly asked: readonly string[];
-  readonly tally: RunTally;
-  /** What ended the sweep early; null where nothing did. */
-  readonly error: unknown;
-  readonly report: (entity: EntityName) => EntityReport;
-}
-
 let runs = 0;
 
 /** The sweep of one run; each call is a run of its own. */
@@ -56,7 +46,7 @@ export async function sweep(
     readonly definition?: Definition;
     readonly requestsPerSecond?: number;
   } = {},
-): Promise<Swept> {
+) {
   const {
     answers = () => null,
     signal = new AbortController().signal,
@@ -64,6 +54,7 @@ export async function sweep(
     requestsPerSecond = 0.1,
     ...options
   } = more;
+  /** Ids that were asked for, in order. */
   const asked: string[] = [];
   const events: RunEvent[] = [];
   const tally = runTally([...definition.entities.keys()]);
@@ -88,11 +79,12 @@ export async function sweep(
     onEvent: (event: RunEvent) => events.push(event),
     signal,
   };
+  /** What ended the sweep early; null where nothing did. */
   const error: unknown = await sweepRun(run as unknown as Run).then(
     () => null,
     (reason: unknown) => reason,
   );
-  return { events, asked, tally, error, report: (entity) => reportOf(tally, entity) };
+  return { events, asked, tally, error, report: (entity: EntityName) => reportOf(tally, entity) };
 }
 
 export function fails(

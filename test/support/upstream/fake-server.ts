@@ -257,8 +257,6 @@ export function matchPath(template: string, path: string): Readonly<Record<strin
   return values;
 }
 
-export type OAuthServer = ReturnType<typeof openOAuthServer>;
-
 /**
  * OAuth 2.0's token endpoint for refresh tokens (RFC 6749, section 6), whose refresh tokens serve once. `more`: what its
  * answer says besides.
