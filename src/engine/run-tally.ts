@@ -66,8 +66,6 @@ type Wholeness = ReturnType<typeof wholeness>;
 
 export type MissingTally = Pick<EntityReport, keyof typeof nothingMissing>;
 
-export type RunTally = ReturnType<typeof runTally>;
-
 /**
  * The run's own account beside the ledger's: the two must agree. `earlier`: what the chain's runs before have left out
  * is left out still.

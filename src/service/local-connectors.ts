@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { SyncError } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
+import { usage } from '../core/usage-error.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import { placesOfCredentials } from '../upstream/address-of.ts';
 import { unusable } from '../upstream/credentials.ts';
@@ -18,9 +18,8 @@ import type { ContextStores, StoreStatus } from './store/open-context-stores.ts'
 function hostedDefinition(definitions: Parts['definitions'], stored: StoredConnector): Definition {
   const definition = definitions.get(stored.definition);
   if (definition !== undefined) return stored.account === null ? definition : callable(definition);
-  throw new SyncError(
+  throw usage(
     `Expected the definition ${stored.definition} of connector ${stored.id} among ${[...definitions.keys()].join(', ')}.`,
-    { code: 'USAGE', recovery: 'stop' },
   );
 }
 

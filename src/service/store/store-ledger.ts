@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { type ErrorCode, SyncError } from '../../core/errors.ts';
 import { isConnectorId, isConnectorName } from '../../core/names.ts';
 import type { ConnectorId, ConnectorName, EntityName } from '../../core/names.ts';
+import { usage } from '../../core/usage-error.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
 import type { ChosenEntities } from '../../engine/chosen-entities.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
@@ -92,9 +93,8 @@ export function storeFile(folder: string, connectorId: string): string {
 /** The id as the other rooms know it. Throws as `storeFile` does. */
 export function checkedId(connectorId: string): ConnectorId {
   if (isConnectorId(connectorId)) return connectorId;
-  throw new SyncError(
+  throw usage(
     `Expected a connector id of letters, digits, "_" and "-", at most 128, got ${JSON.stringify(connectorId.slice(0, 140))}.`,
-    { code: 'USAGE', recovery: 'stop' },
   );
 }
 

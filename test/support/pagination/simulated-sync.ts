@@ -4,7 +4,7 @@ import type { PreparedRecord } from '../../../src/core/records.ts';
 import { buildDefinition, type Entity } from '../../../src/definitions/definition.ts';
 import { definitionFile } from '../../../src/definitions/definition-file.ts';
 import { type GroupCommits, walkPartition, walkContext, type WalkEnd } from '../../../src/engine/walk.ts';
-import type { RunTally } from '../../../src/engine/run-tally.ts';
+import type { runTally } from '../../../src/engine/run-tally.ts';
 import type { Position, Seal, WalkMode } from '../../../src/sinks/partition.ts';
 import type { PageCommit } from '../../../src/sinks/sink.ts';
 import type { Source } from '../../../src/source/source.ts';
@@ -176,7 +176,7 @@ export function simulatedSync(name: SimulatedEntity, service: SimulatedService, 
     const simulatedRun = {
       id: 'run' as RunId,
       source,
-      tally: { pageCommitted: () => undefined } as unknown as RunTally,
+      tally: { pageCommitted: () => undefined } as unknown as ReturnType<typeof runTally>,
       capMs,
       clock: { now: service.dateMs, sleep: () => Promise.resolve() },
       onEvent: () => undefined,

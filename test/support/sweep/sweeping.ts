@@ -5,7 +5,7 @@ import type { EntityName, RunId } from '../../../src/core/names.ts';
 import type { Definition } from '../../../src/definitions/definition.ts';
 import { ordinaryRun, type RunOptions } from '../../../src/engine/plan-run.ts';
 import type { Run } from '../../../src/engine/run.ts';
-import { runTally, type RunTally } from '../../../src/engine/run-tally.ts';
+import { runTally } from '../../../src/engine/run-tally.ts';
 import { sweepRun } from '../../../src/engine/sweep/sweep-run.ts';
 import type { EntityReport } from '../../../src/sinks/run-report.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
@@ -94,7 +94,7 @@ export function fails(
   throw new SyncError(`fails with ${code}`, { code, recovery });
 }
 
-function reportOf(tally: RunTally, entity: EntityName): EntityReport {
+function reportOf(tally: ReturnType<typeof runTally>, entity: EntityName): EntityReport {
   const found = tally.entities().find((report) => report.entity === entity);
   if (found === undefined) throw new Error(`no report of ${entity}`);
   return found;
