@@ -1,38 +1,15 @@
 import { describe } from 'vitest';
-import { becomingDue } from './sink/becoming-due.ts';
-import { classifying } from './sink/classifying.ts';
-import { committing } from './sink/committing.ts';
-import { completeReads } from './sink/complete-reads.ts';
-import { continuing } from './sink/continuing.ts';
-import { copying } from './sink/copying.ts';
-import { deleting } from './sink/deleting.ts';
-import { doubting } from './sink/doubting.ts';
-import { drifting } from './sink/drifting.ts';
-import { finishing } from './sink/finishing.ts';
-import { files } from './sink/files.ts';
+import { deleting, orphans, sweeping } from './sink/deletes.ts';
 import type { SinkKind } from './sink/fixture.ts';
-import { holding } from './sink/holding.ts';
-import { hostileValues } from './sink/hostile-values.ts';
-import { noting } from './sink/noting.ts';
-import { telling } from './sink/telling.ts';
-import { leftovers } from './sink/leftovers.ts';
-import { opening } from './sink/opening.ts';
-import { operating } from './sink/operating.ts';
-import { orphans } from './sink/orphans.ts';
-import { evolving } from './sink/evolving.ts';
-import { expiring } from './sink/expiring.ts';
-import { purging } from './sink/purging.ts';
-import { resetting } from './sink/resetting.ts';
-import { serving } from './sink/serving.ts';
-import { sameBytes } from './sink/same-bytes.ts';
-import { storedKeys } from './sink/stored-keys.ts';
-import { sweeping } from './sink/sweeping.ts';
-import { tableChanges } from './sink/table-changes.ts';
-import { trees } from './sink/trees.ts';
-import { undoing } from './sink/undoing.ts';
-import { unparsedRecords } from './sink/unparsed-records.ts';
-import { versions } from './sink/versions.ts';
-import { windows } from './sink/windows.ts';
+import { files, undoing, versions } from './sink/history.ts';
+import { holding, opening, serving } from './sink/holding.ts';
+import { becomingDue, leftovers, windows } from './sink/partitions.ts';
+import { noting, operating, telling } from './sink/people.ts';
+import { completeReads, doubting, storedKeys, trees } from './sink/proofs.ts';
+import { classifying, hostileValues, sameBytes, unparsedRecords } from './sink/records.ts';
+import { expiring, purging, resetting } from './sink/removals.ts';
+import { committing, continuing, finishing } from './sink/runs.ts';
+import { drifting, evolving, tableChanges } from './sink/tables.ts';
 
 /** The promises of `src/sinks/sink.ts`, run on every database that has a ledger of its own. */
 export function describeSink(name: string, kind: SinkKind): void {
@@ -56,7 +33,6 @@ export function describeSink(name: string, kind: SinkKind): void {
     describe('files', () => files(kind));
     describe('versions of rows', () => versions(kind));
     describe('finishing', () => finishing(kind));
-    describe('copying', () => copying(kind));
     describe('becoming due', () => becomingDue(kind));
     describe('leftovers', () => leftovers(kind));
     describe('windows', () => windows(kind));

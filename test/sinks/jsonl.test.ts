@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import {
   existsSync,
   mkdirSync,
@@ -7,18 +8,21 @@ import {
   rmdirSync,
   rmSync,
   writeFileSync,
+  truncateSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, afterEach } from 'vitest';
 import { instant } from '../../src/core/clock.ts';
-import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import { readJson } from '../../src/core/json-text.ts';
-import type { RunId } from '../../src/core/names.ts';
+import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
+import type { RunId, EntityName } from '../../src/core/names.ts';
 import type { PageCounts, PreparedRecord } from '../../src/core/records.ts';
-import { fullDisk } from '../contracts/file-sink/full-disk.ts';
-import { purging } from '../contracts/sink/purging.ts';
-import { resetting } from '../contracts/sink/resetting.ts';
+import type { Lease } from '../../src/sinks/lease.ts';
+import type { EntityMasking } from '../../src/sinks/masks.ts';
+import { openSink, accessSink } from '../../src/sinks/registry.ts';
+import type { Sink } from '../../src/sinks/sink-access.ts';
+import type { RunPlan, CommittedPage } from '../../src/sinks/sink.ts';
+import { jsonlKind as kind } from '../contracts/file-sink/file-sink-kind.ts';
 import {
   dayMs,
   entityReport,
@@ -30,16 +34,17 @@ import {
   page,
   report,
   start,
+  manualClock,
+  runPlan,
+  counts,
+  opens,
+  opensTable,
+  record,
+  sealed,
+  type Started,
 } from '../contracts/sink/fixture.ts';
-import { jsonlKind as kind } from '../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
-
-/** The contract is that of SQLite, which has the ledger: here is what becomes of the lines. */
-describe('JSONL sink', () => {
-  describe('resetting', () => resetting(kind));
-  describe('purging', () => purging(kind));
-  describe('on a full disk', () => fullDisk(kind));
-});
+import { it } from '../support/it.ts';
 
 describe('JSONL files', () => {
   const bench = useBench(kind);
@@ -179,15 +184,6 @@ describe('JSONL files', () => {
     expect(lines()).toEqual(['1 upsert 1 Ada']);
   });
 
-  it('have nothing of a commit that failed', async () => {
-    const { sink, lease, run, store, finish } = await begin();
-    const wrong = page({ lease, run }, 1, [member('9')], { fetched: 5 });
-    await expect(sink.commit(lease, [wrong])).rejects.toMatchObject({ code: 'ACCOUNTING' });
-    await store(member('1'));
-    await finish({ fetched: 1, inserted: 1 });
-    expect(lines()).toEqual(['1 upsert 1 Ada']);
-  });
-
   it('that cannot be written fail the end of their run, and no commit', async () => {
     const { store, finish, lease } = await begin();
     await store(member('1'));
@@ -219,24 +215,6 @@ describe('JSONL files', () => {
     await sink.acquire(identity());
     expect(lines()).toEqual(['1 upsert 1 Ada']);
     expect(names()).toEqual(['000000000001.jsonl']);
-  });
-
-  it('that were dropped and are written again are part of the sink', async () => {
-    const { sink, store, finish, lease } = await begin();
-    await store(member('1'));
-    await finish({ fetched: 1, inserted: 1 });
-    await bench().ledger('UPDATE _sync_files SET is_dropped = 1');
-    const started = { lease, run: 'r2' as RunId };
-    await sink.startRun(lease, bench().plan(started.run));
-    const { id } = await onlyPartition(sink, lease);
-    await sink.commit(lease, [page(started, id, [member('2')])]);
-    const entities = [entityReport(members, { fetched: 1, inserted: 1 })];
-    await sink.finish(lease, started.run, report(started, { entities }));
-    expect(await bench().ledger('SELECT last_seq, is_dropped FROM _sync_files')).toEqual([
-      { last_seq: 2, is_dropped: 0 },
-    ]);
-    await lease[Symbol.asyncDispose]();
-    expect(lines()).toEqual(['1 upsert 1 Ada', '2 upsert 2 Ada']);
   });
 
   // Proves promise 21.1
@@ -288,21 +266,251 @@ describe('JSONL files', () => {
     expect(await bench().count('_sync_purge_work')).toBe(0);
     await sink.acquire(identity());
   });
+});
 
-  it('go with their entity, and with the folder', async () => {
-    const { sink, store, finish, lease } = await begin();
-    await store(member('1'));
-    await finish({ fetched: 1, inserted: 1 });
-    await lease[Symbol.asyncDispose]();
-    await sink.repair.reset(news, { entity: null, tables: [], withData: true, now: instant(start) });
-    expect(existsSync(join(bench().folder, 'news'))).toBe(false);
+describe('erased lines', () => {
+  let folder = '';
+  let sink: Sink;
+  it.beforeEach(async ({ folder: made }) => {
+    folder = made;
+    const options = { type: 'jsonl', name: 'lake', directory: folder, durability: 'normal' } as const;
+    sink = await openSink(options, { clock: manualClock() });
+  });
+  afterEach(async () => await sink[Symbol.asyncDispose]());
+
+  const fileNames = (): readonly string[] => {
+    const directory = join(folder, 'news', members);
+    return existsSync(directory) ? readdirSync(directory).sort() : [];
+  };
+  const file = (name = '000000000001.jsonl'): string => join(folder, 'news', members, name);
+
+  async function ended(
+    run: string,
+    records: readonly PreparedRecord[],
+    change: Partial<RunPlan> = {},
+  ): Promise<void> {
+    await using lease = await sink.acquire(identity());
+    const started = { lease, run: run as RunId };
+    await sink.startRun(lease, runPlan(run, change));
+    const { id } = await onlyPartition(sink, lease);
+    await sink.commit(lease, [page(started, id, records)]);
+    const stored = { fetched: records.length, inserted: records.length };
+    const entities = records.length === 0 ? [] : [entityReport(members, stored)];
+    await sink.finish(lease, started.run, report(started, { entities }));
+  }
+
+  const { signal } = new AbortController();
+  const purge = async (keyText: string) =>
+    await sink.purges.purge(news, {
+      of: [{ entity: members, keyTexts: [keyText] }],
+      canReturn: true,
+      targets: [],
+      removeFile: () => Promise.resolve(),
+      signal,
+    });
+  const whole = { entity: null, tables: [], withData: true, now: '2026-03-02T10:00:00.000Z' };
+
+  // Proves promise 21.1
+  it.each([
+    {
+      what: 'a purge',
+      erase: async (): Promise<unknown> => await purge(member('1').keyText),
+      left: ['000000000001.jsonl', 'notes.txt'],
+    },
+    {
+      what: 'a reset of the data',
+      erase: async (): Promise<unknown> => await sink.repair.reset(news, whole),
+      left: ['notes.txt'],
+    },
+    {
+      what: 'a removal of the connector',
+      erase: async (): Promise<unknown> => {
+        await using removal = await sink.repair.remove(news, identity().holder);
+        while ((await removal.dropSome()) !== null);
+        return await removal.finish();
+      },
+      left: ['notes.txt'],
+    },
+  ])('files that the ledger does not list go with $what, too', async ({ erase, left }) => {
+    await ended('r1', [member('1'), member('2')]);
+    for (const name of ['000000000007.jsonl', '000000000008.jsonl.unlisted', 'notes.txt']) {
+      writeFileSync(file(name), '{"id":"1"}\n');
+    }
+    mkdirSync(join(folder, 'other', members), { recursive: true });
+    writeFileSync(join(folder, 'other', members, '000000000007.jsonl.unlisted'), '{"id":"1"}\n');
+    await erase();
+    expect(fileNames()).toEqual(left);
+    expect(readdirSync(join(folder, 'other', members))).toHaveLength(1);
   });
 
-  it('of a sink in which files grew are refused', async () => {
-    await (await bench().open())[Symbol.asyncDispose]();
-    const ledger = new Database(kind.ledgerFile(bench().folder));
-    ledger.pragma('user_version = 1');
-    ledger.close();
-    await expect(bench().open()).rejects.toMatchObject({ code: 'SINK_INCOMPATIBLE' });
+  // Proves promise 1.4
+  it('a purge does not take a damaged file for a sound one', async () => {
+    await ended('r1', [member('1'), member('2')]);
+    for (const damage of ['"id":"7"', '"id";"2"']) {
+      const damaged = readFileSync(file(), 'utf8').replace(
+        /"id".{4}(?=,"name":"Ada","visits":null.*\n$)/,
+        damage,
+      );
+      writeFileSync(file(), damaged);
+      await expect(purge(member('1').keyText)).rejects.toMatchObject({
+        code: 'SINK_DAMAGED',
+        context: { file: file(), files: 1 },
+      });
+      expect(readFileSync(file(), 'utf8')).toBe(damaged);
+    }
+    await using lease = await sink.acquire(identity());
+    expect(lease.connector).toBe(news);
+  });
+
+  const hashesIds: EntityMasking = {
+    entity: members,
+    of: members,
+    row: ({ id = null, ...row }) => ({
+      ...row,
+      id: `hmac-00000000-${hash('sha256', JSON.stringify(id), 'hex')}`,
+    }),
+    record: (value) => value,
+    cells: () => null,
+    file: (said) => said,
+    hidesVersions: false,
+  };
+
+  // Proves promise 10.6
+  it('lines of an entity whose key a mask covers go with it, also after the removal was broken off', async () => {
+    await ended('r1', [member('1'), member('2')]);
+    const unlisted = file('000000000008.jsonl.unlisted');
+    // Cannot be removed as a file.
+    mkdirSync(unlisted);
+    const masks = [{ entity: members, mask: 'm1', keyId: 'k1' }];
+    const asked = { masks, maskings: [hashesIds], targets: [], signal, renameFile: () => Promise.resolve() };
+    await expect(sink.masking.rewrite(news, asked)).rejects.toThrow();
+    rmdirSync(unlisted);
+    writeFileSync(unlisted, '{"id":"1"}\n');
+    expect(await sink.purges.complete(news)).toEqual([]);
+    expect(fileNames()).toEqual([]);
+  });
+});
+
+describe('lost lines', () => {
+  let folder = '';
+  const sinks: Sink[] = [];
+  it.beforeEach(({ folder: made }) => {
+    folder = made;
+  });
+  afterEach(async () => {
+    for (const sink of sinks.splice(0)) await sink[Symbol.asyncDispose]();
+  });
+
+  async function open(): Promise<Sink> {
+    const options = { type: 'jsonl', name: 'lake', directory: folder, durability: 'normal' } as const;
+    const sink = await openSink(options, { clock: manualClock() });
+    sinks.push(sink);
+    return sink;
+  }
+
+  const openOf = (id: string): PreparedRecord => record(opensTable, { id, at: '10:00' });
+
+  /** One page with these members, and a row made of each of them that is never replaced. */
+  async function store(
+    sink: Sink,
+    lease: Lease,
+    run: string,
+    ids: readonly string[],
+  ): Promise<CommittedPage> {
+    await sink.startRun(lease, runPlan(run));
+    const { id } = await onlyPartition(sink, lease);
+    const records = ids.map((one) => member(one));
+    const rows = [
+      { entity: members, records },
+      { entity: opens, records: ids.map(openOf) },
+    ];
+    const started: Started = { lease, run: run as Started['run'] };
+    const [committed] = await sink.commit(started.lease, [
+      page(started, id, records, { rows, seal: sealed }),
+    ]);
+    if (committed === undefined) throw new Error('one page was committed');
+    return committed;
+  }
+
+  const fileOf = (entity: EntityName, name: string): string => join(folder, 'news', entity, name);
+  const idsIn = (entity: EntityName, name: string): readonly unknown[] =>
+    readFileSync(fileOf(entity, name), 'utf8')
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => (JSON.parse(line) as { id: unknown }).id);
+
+  /** Closed files that do not hold what the manifest says. */
+  async function damaged(): Promise<unknown> {
+    await using closed = await accessSink({ type: 'jsonl', directory: folder }).openClosedFiles();
+    const how = { signal: new AbortController().signal, onProgress: () => undefined };
+    return (await closed?.check(identity().connector, how))?.damaged;
+  }
+
+  /** A run that has ended: its files are closed. */
+  async function ended(): Promise<void> {
+    const sink = await open();
+    const lease = await sink.acquire(identity());
+    await store(sink, lease, 'r1', ['1', '2', '3']);
+    const inserted = { fetched: 3, inserted: 3 };
+    const entities = [entityReport(members, inserted), entityReport(opens, inserted)];
+    const run = 'r1' as Started['run'];
+    await sink.finish(lease, run, report({ lease, run }, { entities }));
+    await sink[Symbol.asyncDispose]();
+  }
+
+  const name = '000000000004.jsonl';
+  const scope = { entity: null, tables: [], withData: false, now: '2026-03-02T10:00:00.000Z' };
+
+  // Proves promise 1.4
+  it.each([
+    ['is gone', (file: string) => rmSync(file), 'it is not there'],
+    ['is too short', (file: string) => truncateSync(file, readFileSync(file).length - 10), 'it holds'],
+    ['is too long', (file: string) => writeFileSync(file, 'notes\n', { flag: 'a' }), 'it holds'],
+    ['is another one', (file: string) => writeFileSync(file, 'notes\n'), 'it holds'],
+  ] as const)(
+    'a closed file that %s stops a sync by its name, and what the message advises writes it again',
+    async (_how, damage, found) => {
+      await ended();
+      const file = fileOf(opens, name);
+      const before = readFileSync(file, 'utf8');
+      damage(file);
+      const sink = await open();
+      const failure: unknown = await sink.acquire(identity()).catch((error: unknown) => error);
+      expect(failure).toMatchObject({ code: 'SINK_DAMAGED', context: { file, files: 1 } });
+      expect(String(failure)).toContain(
+        `${file} should hold ${before.length} bytes of stored changes, but ${found}`,
+      );
+      expect(String(failure)).toContain('Restore it from a backup and sync again.');
+      expect(String(failure)).toContain('connector-sync reset news --yes');
+      await sink.repair.reset(identity().connector, scope);
+      const lease = await sink.acquire(identity());
+      expect(readFileSync(file, 'utf8')).toBe(before);
+      expect(readdirSync(join(folder, 'news', opens))).toEqual([name]);
+      expect(await damaged()).toEqual([]);
+      const { counts: stored } = await store(sink, lease, 'r2', ['1', '2', '3']);
+      const unchanged = counts({ fetched: 3, unchanged: 3 });
+      expect(stored).toEqual([members, opens].map((entity) => ({ entity, counts: unchanged })));
+    },
+  );
+
+  // Proves promise 1.4
+  it('a closed file whose content has changed is written again by a reset, without lines of rows that changed later', async () => {
+    await ended();
+    const file = fileOf(members, '000000000001.jsonl');
+    const sink = await open();
+    const lease = await sink.acquire(identity());
+    await sink.startRun(lease, runPlan('r2'));
+    const { id } = await onlyPartition(sink, lease);
+    const started = { lease, run: 'r2' as Started['run'] };
+    await sink.commit(lease, [page(started, id, [member('2', 'Grace')])]);
+    const entities = [entityReport(members, { fetched: 1, updated: 1 })];
+    await sink.finish(lease, started.run, report(started, { entities }));
+    await lease[Symbol.asyncDispose]();
+    writeFileSync(file, readFileSync(file, 'utf8').replace('"id":"2"', '"id":"7"'));
+    expect(await damaged()).toMatchObject([{ path: file }]);
+    await sink.repair.reset(identity().connector, scope);
+    expect(idsIn(members, '000000000001.jsonl')).toEqual(['1', '3']);
+    expect(idsIn(members, '000000000007.jsonl')).toEqual(['2']);
+    expect(await damaged()).toEqual([]);
   });
 });

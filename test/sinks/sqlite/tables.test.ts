@@ -1,8 +1,18 @@
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
-import type { Column } from '../../../src/core/records.ts';
-import { member, membersTable } from '../../contracts/sink/fixture.ts';
+import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
+import type { Column, EntityTable } from '../../../src/core/records.ts';
+import { compilePrepare } from '../../../src/engine/prepare/prepare-record.ts';
+import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
+import {
+  member,
+  membersTable,
+  members,
+  onlyPartition,
+  page,
+  type Started,
+} from '../../contracts/sink/fixture.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
 
 describe('SQLite tables', () => {
@@ -105,5 +115,99 @@ describe('SQLite tables', () => {
       'every filled row moved behind the first three changes',
     ).toBeGreaterThan(3);
     expect(new Set(seqs).size).toBe(3);
+  });
+});
+
+/** Commits these records, as the engine prepares them, in the lease's run. */
+async function commit(
+  sink: Sink,
+  started: Started,
+  raws: readonly JsonObject[],
+  table: EntityTable = membersTable,
+): Promise<void> {
+  const prepare = compilePrepare({ table, ignored: new Set(), volatile: [], explodedField: null });
+  const all = raws.map((raw) => prepare(raw, { list_id: 'a' }));
+  const records = all.flatMap((one) => (one.kind === 'record' ? [one.record] : []));
+  const { id } = await onlyPartition(sink, started.lease);
+  await sink.commit(started.lease, [
+    page(started, id, records, { drift: all.flatMap(({ drift }) => drift) }),
+  ]);
+}
+
+describe('a SQLite table that gets a column for an undeclared field', () => {
+  const bench = useBench(sqliteKind);
+
+  function rows(): readonly Record<string, JsonValue>[] {
+    const db = new Database(sqliteKind.ledgerFile(bench().folder));
+    const found = db
+      .prepare<[], Record<string, JsonValue>>('SELECT * FROM news__members ORDER BY _row')
+      .all();
+    db.close();
+    return found;
+  }
+
+  it('takes numbers of both kinds, but none that it would round', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1', { tables: [membersTable] });
+    await commit(sink, started, [
+      { id: '1', rate: 1, big: 0.5 },
+      { id: '2', rate: 0.5, big: 9_007_199_254_740_993n },
+    ]);
+    expect(await sink.drift.evolve(started.lease, started.run, members)).toEqual([
+      { name: 'rate', type: 'number', isEvolved: true },
+    ]);
+    expect(rows().map(({ rate, _extra }) => [rate, _extra])).toEqual([
+      [1, '{"big":0.5}'],
+      [0.5, '{"big":9007199254740993}'],
+    ]);
+  });
+
+  it('is moved over whole, however many rows it has', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1', { tables: [membersTable] });
+    const raws = Array.from({ length: 2500 }, (_, index) => ({ id: `m${index}`, city: `c${index}` }));
+    await commit(sink, started, raws);
+    await sink.drift.evolve(started.lease, started.run, members);
+    const moved = rows();
+    expect(moved.filter(({ city, _extra }, index) => city !== `c${index}` || _extra !== null)).toEqual([]);
+    expect(new Set(moved.map(({ _seq }) => _seq)).size).toBe(2500);
+  });
+
+  it('has the column and all that goes with it, or nothing of it where a row cannot be moved', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1', { tables: [membersTable] });
+    await commit(sink, started, [
+      { id: '1', city: 'Kyiv' },
+      { id: '2', city: 'Lviv' },
+    ]);
+    const before = rows();
+    const db = new Database(sqliteKind.ledgerFile(bench().folder));
+    db.exec(`CREATE TRIGGER refusing BEFORE UPDATE ON news__members WHEN NEW.id = '2'
+             BEGIN SELECT RAISE(ABORT, 'refused'); END`);
+    await expect(sink.drift.evolve(started.lease, started.run, members)).rejects.toMatchObject({
+      code: 'SINK_FAILED',
+    });
+    expect(rows()).toEqual(before);
+    const known = await sink.drift.known(started.lease.connector, [members]);
+    expect(known.get(members)?.evolved).toEqual([]);
+    db.exec('DROP TRIGGER refusing');
+    db.close();
+    expect(await sink.drift.evolve(started.lease, started.run, members)).toHaveLength(1);
+    expect(rows().map(({ city, _seq }) => [city, _seq])).toEqual([
+      ['Kyiv', 3],
+      ['Lviv', 4],
+    ]);
+  });
+
+  it('leaves a tombstone with the run that set it, so that it can be taken back', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1', { tables: [membersTable] });
+    await commit(sink, started, [{ id: '1', city: 'Kyiv' }]);
+    const db = new Database(sqliteKind.ledgerFile(bench().folder));
+    db.exec("UPDATE news__members SET _deleted_at = 'then', _run_id = 'r0', _changed_at = 'then'");
+    db.close();
+    await sink.drift.evolve(started.lease, started.run, members);
+    const kept = { _deleted_at: 'then', _run_id: 'r0', _changed_at: 'then', _seq: 1 };
+    expect(rows()).toMatchObject([{ city: 'Kyiv', _extra: null, ...kept }]);
   });
 });
