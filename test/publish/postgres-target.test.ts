@@ -1,9 +1,12 @@
-import { inspect } from 'node:util';
 import { describe, expect, onTestFinished } from 'vitest';
-import { Secret } from '../../src/core/secret.ts';
 import { openPostgresTarget, type PostgresPlace } from '../../src/publish/postgres/postgres-target.ts';
+import type { Target } from '../../src/publish/target.ts';
 import { targetContract, untilEnd, type TargetKind } from '../contracts/target-contract.ts';
+import { it } from '../support/it.ts';
 import { isCommit, startPostgresProxy, type Passing } from '../support/postgres-proxy.ts';
+import { people, useMart } from '../support/publish/mart.ts';
+import { openPublishWorld } from '../support/publish/publish-world.ts';
+import { postgresTableRows } from '../support/publish/read-tables.ts';
 import {
   addColumns,
   addEntity,
@@ -12,10 +15,9 @@ import {
   remove,
   store,
   tableOf,
+  type StoredEntity,
+  type StoredModel,
 } from '../support/publish/stored-model.ts';
-import { postgresTableRows } from '../support/publish/read-tables.ts';
-import { it } from '../support/it.ts';
-import { people, useMart } from '../support/publish/mart.ts';
 import { isLong } from '../support/trials.ts';
 
 const { server, client, placeOf, schemaOf, ask } = useMart();
@@ -130,21 +132,6 @@ describe('a target in PostgreSQL', () => {
     ]);
   });
 
-  it('keeps one row where keys differ in lone surrogates alone: the newest', async ({ folder }) => {
-    await using target = openPostgresTarget(placeOf(folder), untilEnd);
-    const model = emptyModel();
-    const entity = people(model, 0);
-    store(model, entity, { id: 'x\ud800', name: 'first' });
-    store(model, entity, { id: 'x\ud801', name: 'second' });
-    await publishModel(target, model);
-    expect(await ask(`SELECT name FROM ${schemaOf(folder)}.news__people`)).toEqual([{ name: 'second' }]);
-    remove(model, entity, 'x\ud801');
-    store(model, entity, { id: 'x\ud800', name: 'third' });
-    await publishModel(target, model);
-    expect(await ask(`SELECT name FROM ${schemaOf(folder)}.news__people`)).toEqual([{ name: 'third' }]);
-    expect((await target.check(untilEnd)).problems).toEqual([]);
-  });
-
   it('holds texts that it cannot take as docs/publications.md says', async ({ folder }) => {
     await using target = openPostgresTarget(placeOf(folder), untilEnd);
     const model = emptyModel();
@@ -244,25 +231,6 @@ describe('a target in PostgreSQL', () => {
     expect(seen.size).toBeGreaterThan(rounds / 4);
   });
 
-  // Proves promise 20.5
-  it('shows a transaction that began before a new generation the rows of before, whenever it looks', async ({
-    folder,
-  }) => {
-    const schema = schemaOf(folder);
-    await using target = openPostgresTarget(placeOf(folder), untilEnd);
-    const model = emptyModel();
-    people(model, 3);
-    await publishModel(target, model);
-    await ask('BEGIN ISOLATION LEVEL REPEATABLE READ');
-    expect(await ask(`SELECT number FROM ${schema}._publications`)).toEqual([{ number: '1' }]);
-    people(model, 1);
-    await publishModel(target, model);
-    const before = await ask(`SELECT id FROM ${schema}.news__people_current`);
-    await ask('ROLLBACK');
-    expect(before).toHaveLength(3);
-    expect(await ask(`SELECT id FROM ${schema}.news__people_current`)).toHaveLength(1);
-  });
-
   it('is taken where the newest publication is another one than the manifest follows', async ({ folder }) => {
     await using target = openPostgresTarget(placeOf(folder), untilEnd);
     const model = emptyModel();
@@ -275,25 +243,6 @@ describe('a target in PostgreSQL', () => {
     });
     expect(restored).toBe('taken');
     expect(await ask(`SELECT id FROM ${schemaOf(folder)}.news__people`)).toHaveLength(3);
-  });
-
-  it('says where it cannot reach a server, and never the password', async ({ folder }) => {
-    const place = placeOf(folder);
-    const hosts = [{ host: '127.0.0.1', port: 1 }];
-    const connection = { ...place.connection, hosts, password: new Secret('hunter2-hunter2') };
-    await using target = openPostgresTarget({ ...place, connection }, untilEnd);
-    const works = [
-      () => target.newest(),
-      () => target.begin(1),
-      () => target.probe(),
-      () => target.check(untilEnd),
-    ];
-    for (const work of works) {
-      const error: unknown = await work().catch((thrown: unknown) => thrown);
-      expect(error).toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
-      expect(`${inspect(error, { depth: 9 })}${JSON.stringify(error)}`).not.toContain('hunter2');
-      expect(String(error)).toContain('127.0.0.1:1/postgres/mart_');
-    }
   });
 
   it('does not wait for the lock of another session for long, and says so', async ({ folder }) => {
@@ -356,4 +305,331 @@ describe('a target in PostgreSQL', () => {
       expect(await ask(`SELECT id FROM ${schemaOf(folder)}.news__people`)).toHaveLength(newest === 2 ? 4 : 3);
     },
   );
+});
+
+describe('a target in PostgreSQL that another program has changed', () => {
+  it('reports that what was published was changed, until a new generation replaces it', async ({
+    folder,
+  }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    const entity = people(model);
+    await publishModel(target, model);
+    await ask(`DELETE FROM ${schema}.news__people WHERE id = 'p1'`);
+    await ask(`UPDATE ${schema}._publications SET manifest = '{}'`);
+    expect((await target.check(untilEnd)).problems).toEqual([
+      'the manifest of publication 1 was changed: its SHA-256 is another one',
+      'table news__people should have 3 rows and 0 deleted ones, and has 2 and 0',
+    ]);
+    await expect(target.newest()).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
+    await ask(`DROP SCHEMA ${schema} CASCADE`);
+    await publishModel(target, model);
+    await ask(`ALTER TABLE ${schema}.news__people DROP COLUMN name CASCADE`);
+    store(model, entity, { id: 'p9' });
+    await expect(publishModel(target, model)).rejects.toMatchObject({
+      code: 'TARGET_INCOMPATIBLE',
+      message: expect.stringMatching(/has lost its column name.*--new-generation/),
+    });
+    people(model, 1);
+    await publishModel(target, model);
+    await ask(`DROP TABLE ${schema}.news__people CASCADE`);
+    expect((await target.check(untilEnd)).problems).toEqual([
+      'table news__people is gone',
+      'view news__people_current is gone',
+    ]);
+    people(model, 2);
+    await publishModel(target, model);
+    expect(await ask(`SELECT id FROM ${schema}.news__people`)).toHaveLength(2);
+    expect((await target.check(untilEnd)).problems).toEqual([]);
+  });
+
+  // Proves promise 20.5
+  it('finds changes before a publication meets them', async ({ folder }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    people(model);
+    await publishModel(target, model);
+    await ask(`DROP VIEW ${schema}.news__people_current`);
+    await ask(`ALTER TABLE ${schema}.news__people ALTER COLUMN name TYPE varchar(99)`);
+    expect((await target.check(untilEnd)).problems).toEqual([
+      'table news__people has character varying in column name, which should be text',
+      'view news__people_current is gone',
+    ]);
+    await ask(`ALTER TABLE ${schema}.news__people DROP COLUMN name, DROP COLUMN _deleted`);
+    expect((await target.check(untilEnd)).problems).toContain('table news__people has lost its column name');
+    await ask(`DELETE FROM ${schema}._published_tables`);
+    expect((await target.check(untilEnd)).problems).toEqual([
+      '_published_tables lacks news/people, which was published',
+    ]);
+    people(model, 1);
+    await ask(`DROP TABLE ${schema}.news__people`);
+    await publishModel(target, model);
+    await ask(`DELETE FROM ${schema}._publications`);
+    expect((await target.check(untilEnd)).problems).toEqual([
+      '_publications is empty, and there are tables of publications',
+    ]);
+  });
+
+  // Proves promise 20.1
+  it('says what it has lost of what was published, and refuses a publication that continues it', async ({
+    folder,
+  }) => {
+    const schema = schemaOf(folder);
+    await using world = openPublishWorld();
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const again = async (): Promise<void> => {
+      await world.publish({ isNewGenerationAsked: true }, target);
+    };
+    await world.run({
+      upserts: [
+        ['1', 'Ada'],
+        ['2', 'Bob'],
+      ],
+    });
+    await world.publish({}, target);
+    // Nothing has changed: no row comes into any table.
+    for (const [damage, says] of [
+      [`DELETE FROM ${schema}.news__members WHERE id = '2'`, 'news__members should have 2 rows, and has 1'],
+      [
+        `ALTER TABLE ${schema}.news__members DROP COLUMN name CASCADE`,
+        'news__members has lost its column name',
+      ],
+      [`DROP TABLE ${schema}.news__members CASCADE`, 'news__members is gone'],
+    ] as const) {
+      await ask(damage);
+      await expect(world.publish({}, target)).rejects.toMatchObject({
+        code: 'TARGET_INCOMPATIBLE',
+        message: expect.stringMatching(`${says}.* connector-sync publish lake --new-generation$`),
+      });
+      await again();
+      expect((await target.check(untilEnd)).problems).toEqual([]);
+      expect(await world.publish({}, target)).toMatchObject({ kind: 'unchanged' });
+    }
+  });
+
+  // Proves promise 20.5
+  it.for(['mark', 'remove'] as const)(
+    'publishes nothing where a trigger keeps rows out of its table (%s)',
+    async (deletes, { folder }) => {
+      const table = `${schemaOf(folder)}.news__people`;
+      await using target = openPostgresTarget(placeOf(folder, deletes), untilEnd);
+      const model = emptyModel();
+      const entity = people(model);
+      await publishModel(target, model);
+      await ask(
+        `CREATE FUNCTION ${schemaOf(folder)}.no_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`,
+      );
+      const before = await ask(`SELECT * FROM ${table} ORDER BY id`);
+      const refused = async (): Promise<void> => {
+        await expect(publishModel(target, model)).rejects.toMatchObject({
+          code: 'TARGET_INCOMPATIBLE',
+          message: expect.stringMatching(/its table news__people took 0 of 1 changed rows.*trigger/),
+        });
+        expect(await ask(`SELECT * FROM ${table} ORDER BY id`)).toEqual(before);
+      };
+      await ask(
+        `CREATE TRIGGER kept_out BEFORE INSERT OR DELETE ON ${table} FOR EACH ROW EXECUTE FUNCTION ${schemaOf(folder)}.no_row()`,
+      );
+      remove(model, entity, 'p1');
+      await refused();
+      await ask(`DROP TRIGGER kept_out ON ${table}`);
+      await publishModel(target, model);
+      expect((await target.check(untilEnd)).problems).toEqual([]);
+    },
+  );
+});
+
+/** What another program does to a published table, and what a check reports of it. */
+const damages = [
+  {
+    what: 'its primary key',
+    sql: 'DROP CONSTRAINT news__people_pkey',
+    says: 'has lost the unique index on its key',
+  },
+  {
+    what: 'its key for one of some rows',
+    sql: 'DROP CONSTRAINT news__people_pkey; CREATE UNIQUE INDEX ON news__people (id) WHERE NOT _deleted',
+    says: 'has lost the unique index on its key',
+  },
+  {
+    what: 'its key for one with a column more',
+    sql: 'DROP CONSTRAINT news__people_pkey, ADD UNIQUE (id, _seq)',
+    says: 'has lost the unique index on its key',
+  },
+  {
+    what: 'its key for one that is checked later',
+    sql: 'DROP CONSTRAINT news__people_pkey, ADD UNIQUE (id) DEFERRABLE',
+    says: 'has lost the unique index on its key',
+  },
+  { what: 'a column of its own', sql: 'DROP COLUMN _extra', says: 'has lost its column _extra' },
+  {
+    what: 'the mark of deleted rows',
+    sql: 'DROP COLUMN _deleted CASCADE, ADD COLUMN _deleted text',
+    says: 'has text in column _deleted, which should be boolean',
+  },
+  {
+    what: 'a column for a computed one',
+    sql: "DROP COLUMN name CASCADE, ADD COLUMN name text GENERATED ALWAYS AS ('x') STORED",
+    says: 'has generated text in column name, which should be text',
+  },
+] as const;
+
+async function alter(schema: string, sql: string): Promise<void> {
+  await ask(`SET search_path = ${schema}; ALTER TABLE news__people ${sql}; RESET search_path`);
+}
+
+/** Refused until a new generation comes, which makes everything good. */
+async function expectHealed(
+  target: Target,
+  model: StoredModel,
+  { says, again }: { readonly says: string; readonly again: () => void },
+): Promise<void> {
+  await expect(publishModel(target, model)).rejects.toMatchObject({
+    code: 'TARGET_INCOMPATIBLE',
+    message: expect.stringContaining(
+      `its table news__people ${says}. Undo that, or publish with --new-generation.`,
+    ),
+  });
+  again();
+  await publishModel(target, model);
+  expect((await target.check(untilEnd)).problems).toEqual([]);
+}
+
+function scored(model: StoredModel, type: 'string' | 'integer' | null): StoredEntity {
+  const score = type === null ? [] : [{ name: 'score', type }];
+  return addEntity(model, 'people', [
+    { name: 'id', type: 'string' },
+    ...score,
+    { name: 'name', type: 'string' },
+  ]);
+}
+
+describe('a table in PostgreSQL that is not as it was made', () => {
+  it.for(damages)(
+    'is recreated by a new generation after another program dropped $what',
+    async (damage, { folder }) => {
+      const schema = schemaOf(folder);
+      await using target = openPostgresTarget(placeOf(folder), untilEnd);
+      const model = emptyModel();
+      const entity = people(model);
+      await publishModel(target, model);
+      await alter(schema, damage.sql);
+      expect((await target.check(untilEnd)).problems).toContain(`table news__people ${damage.says}`);
+      store(model, entity, { id: 'p1', name: 'Eve' });
+      const again = (): void => void people(model, 2);
+      await expectHealed(target, model, { says: damage.says, again });
+      expect(await ask(`SELECT * FROM ${schema}.news__people_current ORDER BY id`)).toEqual([
+        { id: 'p1', name: 'Ada' },
+        { id: 'p2', name: 'Ada' },
+      ]);
+      remove(model, people(model, 2), 'p2');
+      await publishModel(target, model);
+      expect((await target.check(untilEnd)).problems).toEqual([]);
+    },
+  );
+
+  it('says what to do where a view stands in its place, or a constraint keeps rows out', async ({
+    folder,
+  }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    const entity = people(model);
+    await publishModel(target, model);
+    await alter(
+      schema,
+      "ADD COLUMN mine text NOT NULL DEFAULT ''; ALTER TABLE news__people ALTER COLUMN mine DROP DEFAULT",
+    );
+    store(model, entity, { id: 'p4' });
+    await expect(publishModel(target, model)).rejects.toMatchObject({
+      code: 'TARGET_FAILED',
+      message: expect.stringMatching(/column "mine".*If a constraint.* was added .* drop it/),
+    });
+    await alter(schema, `RENAME TO away; CREATE VIEW ${schema}.news__people AS SELECT * FROM ${schema}.away`);
+    people(model, 2);
+    await expect(publishModel(target, model)).rejects.toMatchObject({
+      code: 'TARGET_FAILED',
+      message: expect.stringMatching(
+        /"news__people" is not a table.*Rename or drop what stands in its place/,
+      ),
+    });
+    await ask(`DROP VIEW ${schema}.news__people`);
+    await publishModel(target, model);
+    expect((await target.check(untilEnd)).problems).toEqual([]);
+  });
+});
+
+describe('a column that left with a generation, in PostgreSQL', () => {
+  it.for(['changes', 'a generation'] as const)(
+    'comes back with another type in %s',
+    async (way, { folder }) => {
+      const schema = schemaOf(folder);
+      await using target = openPostgresTarget(placeOf(folder), untilEnd);
+      const model = emptyModel();
+      store(model, scored(model, 'string'), { id: 'p1', score: 'x', name: 'Ada' });
+      await publishModel(target, model);
+      await ask(
+        `CREATE ROLE scorer_${schema}; GRANT SELECT ON ${schema}.news__people_current TO scorer_${schema}`,
+      );
+      await ask(`CREATE VIEW ${schema}.mine AS SELECT name FROM ${schema}.news__people WHERE NOT _deleted`);
+      let entity = scored(model, null);
+      store(model, entity, { id: 'p1', name: 'Ada' });
+      store(model, entity, { id: 'p2', name: 'Eve' });
+      await publishModel(target, model);
+      expect(await ask(`SELECT id, score FROM ${schema}.news__people_current ORDER BY id`)).toEqual([
+        { id: 'p1', score: null },
+        { id: 'p2', score: null },
+      ]);
+      if (way === 'changes') addColumns(entity, { name: 'score', type: 'integer' });
+      else {
+        entity = scored(model, 'integer');
+        store(model, entity, { id: 'p2', name: 'Eve' });
+      }
+      store(model, entity, { id: 'p1', score: 5n, name: 'Ada' });
+      await publishModel(target, model);
+      expect(
+        await ask(`SELECT id, name, score + 1 AS next FROM ${schema}.news__people_current ORDER BY id`),
+      ).toEqual([
+        { id: 'p1', name: 'Ada', next: '6' },
+        { id: 'p2', name: 'Eve', next: null },
+      ]);
+      expect(await ask(`SELECT * FROM ${schema}.mine`)).toHaveLength(2);
+      const rights = `SELECT has_table_privilege('scorer_${schema}', '${schema}.news__people_current', 'SELECT') AS may`;
+      expect(await ask(rights)).toEqual([{ may: 't' }]);
+      expect((await target.check(untilEnd)).problems).toEqual([]);
+    },
+  );
+});
+
+describe('rows of a table in PostgreSQL that are marked, and later removed', () => {
+  it('are counted as they are', async ({ folder }) => {
+    const model = emptyModel();
+    const entity = people(model, 6);
+    const expectIds = async (deletes: 'mark' | 'remove', ids: readonly string[]): Promise<void> => {
+      await using target = openPostgresTarget(placeOf(folder, deletes), untilEnd);
+      await publishModel(target, model);
+      expect((await target.check(untilEnd)).problems).toEqual([]);
+      const rows = await ask(`SELECT id, _deleted FROM ${schemaOf(folder)}.news__people ORDER BY id`);
+      expect(rows.map((row) => `${row['id']}${row['_deleted'] === 't' ? ' deleted' : ''}`)).toEqual(ids);
+    };
+    for (const id of ['p1', 'p2', 'p3', 'p4']) remove(model, entity, id);
+    await expectIds('mark', ['p1 deleted', 'p2 deleted', 'p3 deleted', 'p4 deleted', 'p5', 'p6']);
+    // Back, deleted once more, come and gone, and known to be there until now.
+    store(model, entity, { id: 'p1' });
+    remove(model, entity, 'p2');
+    store(model, entity, { id: 'p7' });
+    remove(model, entity, 'p7');
+    remove(model, entity, 'p5');
+    await expectIds('remove', ['p1', 'p3 deleted', 'p4 deleted', 'p6']);
+    for (const id of ['p1', 'p3']) remove(model, entity, id);
+    store(model, entity, { id: 'p4' });
+    await expectIds('remove', ['p4', 'p6']);
+    remove(model, entity, 'p4');
+    store(model, entity, { id: 'p1' });
+    await expectIds('mark', ['p1', 'p4 deleted', 'p6']);
+    store(model, entity, { id: 'p4' });
+    await expectIds('mark', ['p1', 'p4', 'p6']);
+  });
 });

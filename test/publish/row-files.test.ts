@@ -1,10 +1,26 @@
+import { execFileSync, fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { once } from 'node:events';
+import { readFileSync, readdirSync, statSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect } from 'vitest';
-import { type FileFormat, openRowFileWriters, type RowFilesOptions } from '../../src/publish/row-files.ts';
+import { DuckDBTimestampTZValue, type DuckDBValue } from '@duckdb/node-api';
+import { describe, expect, afterEach, vi } from 'vitest';
+import { readJson } from '../../src/core/json-text.ts';
+import type { ColumnValue, EntityTable, FieldType } from '../../src/core/records.ts';
+import {
+  type FileFormat,
+  openRowFileWriters,
+  type RowFilesOptions,
+  ownColumns,
+  type WrittenFile,
+} from '../../src/publish/row-files.ts';
+import type { StoredRecord } from '../../src/sinks/record-reader.ts';
+import { testProgram } from '../support/ensure-built.ts';
 import { it } from '../support/it.ts';
-import { changedAt, filesIn, thing, writeRowFiles } from '../support/publish/write-row-files.ts';
+import { duckdbLists, identifier, literal, duckdb } from '../support/publish/duckdb.ts';
+import { hostileRows, hostileTable } from '../support/publish/hostile-rows.ts';
+import { changedAt, filesIn, thing, writeRowFiles, things } from '../support/publish/write-row-files.ts';
+import { isLong, startSeed } from '../support/trials.ts';
 
 const live = thing(7, { values: ['a,b', 9007199254740993n, -0, 1n, '{"a":\n"b"}'], extra: '{"x":1}' });
 const deleted = thing(9, { isDeleted: true, values: ['', 1n, 1, 1n, '{}'], extra: '{}' });
@@ -89,4 +105,330 @@ it('begins another file at a number of bytes', async ({ folder }) => {
   );
   const files = await writeRowFiles(options, ...records.map((one) => [one]));
   expect(files.map(({ rows }) => rows)).toEqual([5, 5]);
+});
+
+const formats: readonly FileFormat[] = ['parquet', 'jsonl', 'csv'];
+
+const sqlType: Readonly<Record<FieldType, string>> = {
+  string: 'VARCHAR',
+  integer: 'BIGINT',
+  number: 'DOUBLE',
+  boolean: 'BOOLEAN',
+  object: 'JSON',
+  array: 'JSON',
+  any: 'JSON',
+};
+const ownTypes: Readonly<Record<(typeof ownColumns)[number], string>> = {
+  _extra: 'JSON',
+  _seq: 'BIGINT',
+  _changed_at: 'TIMESTAMPTZ',
+  _run_id: 'VARCHAR',
+  _deleted: 'BOOLEAN',
+  _deleted_at: 'TIMESTAMPTZ',
+};
+
+/** What reads the files back; of a format without types, they are given. */
+function source(format: FileFormat, files: readonly WrittenFile[], { columns }: EntityTable): string {
+  const list = `[${files.map(({ path }) => literal(path)).join(', ')}]`;
+  const types = [
+    ...columns.map(({ name, type }) => [name, sqlType[type]] as const),
+    ...ownColumns.map((name) => [name, ownTypes[name]] as const),
+  ]
+    .map(([name, type]) => `${literal(name)}: ${literal(type)}`)
+    .join(', ');
+  switch (format) {
+    case 'parquet':
+      return `read_parquet(${list})`;
+    case 'jsonl':
+      return `read_json(${list}, format = 'newline_delimited', columns = {${types}}, maximum_object_size = 33554432)`;
+    case 'csv':
+      return `read_csv(${list}, header = true, columns = {${types.replaceAll("'JSON'", "'VARCHAR'")}}, auto_detect = false, delim = ',', quote = '"', escape = '"', new_line = '\\r\\n', allow_quoted_nulls = false, max_line_size = 33554432)`;
+  }
+}
+
+function expectedRow(
+  format: FileFormat,
+  { columns, key }: EntityTable,
+  record: StoredRecord,
+): readonly unknown[] {
+  const { isDeleted, seq, changedAt, run, values, extra } = record;
+  const json = (text: ColumnValue): unknown =>
+    format === 'jsonl' && typeof text === 'string' ? readJson(withoutHalves(text)) : text;
+  const instant = BigInt(Date.parse(changedAt)) * 1000n;
+  return [
+    ...columns.map(({ name, type }, index) => {
+      const value = values[index] ?? null;
+      if (value === null || (isDeleted && !key.includes(name))) return null;
+      if (type === 'integer') return BigInt(value);
+      if (type === 'number') return Number(value);
+      if (type === 'boolean') return Number(value) === 1;
+      return type === 'string' ? `>${value}` : json(value);
+    }),
+    isDeleted ? null : json(extra),
+    BigInt(seq),
+    instant,
+    run,
+    isDeleted,
+    isDeleted ? instant : null,
+  ];
+}
+
+/** The halves of pairs that `hostileRows` has. */
+function withoutHalves(json: string): string {
+  return json.replaceAll(/(?<!\\)\\u(d800|dc00|d83d(?!\\ude00)|dfff)/g, '\ufffd');
+}
+
+/** DuckDB writes JSON of JSON Lines in its own way, with the same values. */
+function readRow(
+  format: FileFormat,
+  { columns }: EntityTable,
+  row: readonly DuckDBValue[],
+): readonly unknown[] {
+  return row.map((value, index) => {
+    if (value instanceof DuckDBTimestampTZValue) return value.micros;
+    const type = index === columns.length ? 'any' : columns[index]?.type;
+    const isJson = format === 'jsonl' && (type === 'object' || type === 'array' || type === 'any');
+    return isJson && typeof value === 'string' ? readJson(value) : value;
+  });
+}
+
+const rows = isLong ? 45_000 : 400;
+const seeds = Array.from({ length: isLong ? 3 : 1 }, (_, index) => startSeed() + index);
+
+describe.each(formats)('%s files', (format) => {
+  it.for(seeds)(
+    'read back by DuckDB to the digit, seed %i',
+    { timeout: 300_000 },
+    async (seed, { folder }) => {
+      const records = hostileRows(rows, seed);
+      const options = { ...filesIn(folder, format, hostileTable), maxRows: rows / 2 };
+      const files = await writeRowFiles(options, records.slice(0, rows / 4), records.slice(rows / 4));
+      expect(files.map(({ rows: count }) => count)).toEqual([rows / 2, rows / 2]);
+      // Marked, because the client takes a byte order mark off a text.
+      const columns = hostileTable.columns.map(({ name, type }) =>
+        type === 'string' ? `'>' || ${identifier(name)}` : identifier(name),
+      );
+      const read = await duckdbLists(
+        `SELECT ${[...columns, ...ownColumns].join(', ')} FROM ${source(format, files, hostileTable)} ORDER BY _seq`,
+      );
+      expect(read.length).toBe(rows);
+      for (const [at, row] of read.entries()) {
+        expect(readRow(format, hostileTable, row)).toStrictEqual(
+          expectedRow(format, hostileTable, records[at] as StoredRecord),
+        );
+      }
+    },
+  );
+});
+
+describe('parquet files', () => {
+  let mounted: string | null = null;
+  afterEach(() => {
+    if (mounted !== null) execFileSync('umount', [mounted]);
+    mounted = null;
+  });
+
+  describe('a Parquet file', () => {
+    it('has a type for every column, and says which hold JSON', async ({ folder }) => {
+      const values = ['a', 1n, 0.5, 1, '{}'];
+      const [file] = await writeRowFiles(filesIn(folder, 'parquet'), [
+        thing(1, { values, extra: '{"x":1}' }),
+      ]);
+      const path = literal(file?.path ?? '');
+      const columns = await duckdb(`DESCRIBE SELECT * FROM ${path}`);
+      expect(
+        columns.map((column) => `${String(column['column_name'])} ${String(column['column_type'])}`),
+      ).toEqual([
+        'id VARCHAR',
+        'count BIGINT',
+        'share DOUBLE',
+        'is_on BOOLEAN',
+        'more VARCHAR',
+        '_extra VARCHAR',
+        '_seq BIGINT',
+        '_changed_at TIMESTAMP WITH TIME ZONE',
+        '_run_id VARCHAR',
+        '_deleted BOOLEAN',
+        '_deleted_at TIMESTAMP WITH TIME ZONE',
+      ]);
+      const schema = await duckdbLists(
+        `SELECT name FROM parquet_schema(${path}) WHERE repetition_type = 'REQUIRED' AND name <> 'row'`,
+      );
+      expect(schema.flat()).toEqual(['id', '_seq', '_changed_at', '_run_id', '_deleted']);
+      const notes = await duckdbLists(
+        `SELECT decode(key), decode(value) FROM parquet_kv_metadata(${path}) WHERE decode(key) LIKE 'connector-sync%'`,
+      );
+      expect(notes).toEqual([['connector-sync.json-columns', '["more","_extra"]']]);
+      const codecs = await duckdbLists(`SELECT DISTINCT compression FROM parquet_metadata(${path})`);
+      const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+      expect(codecs).toEqual([[major > 22 || (major === 22 && minor >= 15) ? 'ZSTD' : 'SNAPPY']]);
+    });
+
+    it('has a group for every 20,000 rows, with the numbers of its rows', async ({ folder }) => {
+      const rows = Array.from({ length: 20_001 }, (_, index) => thing(index + 5));
+      const [file] = await writeRowFiles(
+        filesIn(folder, 'parquet'),
+        rows.slice(0, 15_000),
+        rows.slice(15_000),
+      );
+      const groups = await duckdbLists(
+        `SELECT row_group_num_rows, stats_min_value, stats_max_value FROM parquet_metadata(${literal(file?.path ?? '')})
+       WHERE path_in_schema = '_seq' ORDER BY row_group_id`,
+      );
+      expect(groups).toEqual([
+        [20_000n, '5', '20004'],
+        [1n, '20005', '20005'],
+      ]);
+    });
+
+    it.for(isLong ? (['parquet', 'jsonl', 'csv'] as const) : (['parquet'] as const))(
+      'holds a text of 10 MB: %s',
+      async (format, { folder }) => {
+        const text = 'é\n"'.repeat(2_500_000);
+        const [file] = await writeRowFiles(filesIn(folder, format), [
+          thing(1, { values: [text, null, null, null, null] }),
+          thing(2),
+        ]);
+        const path = literal(file?.path ?? '');
+        const source = {
+          parquet: `read_parquet(${path})`,
+          // Looking for types in it would take seconds.
+          jsonl: `read_json(${path}, format = 'newline_delimited', columns = {id: 'VARCHAR'}, maximum_object_size = 33554432)`,
+          csv: `read_csv(${path}, all_varchar = true, quote = '"', escape = '"', header = true, new_line = '\\r\\n', max_line_size = 33554432)`,
+        }[format];
+        const read = await duckdbLists(
+          `SELECT length(id), md5(id) = md5(repeat('é' || chr(10) || '"', 2500000)) FROM ${source}`,
+        );
+        expect(read).toEqual([
+          [7_500_000n, true],
+          [2n, false],
+        ]);
+      },
+    );
+
+    const misfits: readonly (readonly [string, number, ColumnValue])[] = [
+      ['an integer beyond 64 bits', 1, 2n ** 63n],
+      ['a fraction as an integer', 1, 1.5],
+      ['a text as an integer', 1, '1'],
+      ['an integer that a double would round', 2, 2n ** 53n + 1n],
+      ['a boolean that is neither', 3, 2],
+      ['half a surrogate pair', 0, 'a\ud800'],
+      ['an absent key', 0, null],
+    ];
+    it('is not written where a value would change', async ({ folder }) => {
+      await using writers = openRowFileWriters();
+      for (const [what, index, value] of misfits) {
+        await using files = await writers.open(filesIn(folder, 'parquet'));
+        const values = thing(7).values.with(index, value);
+        const written = files.write([thing(7, { values })]).then(async () => await files.finish());
+        const column = things.columns[index]?.name;
+        await expect(written, what).rejects.toMatchObject({
+          code: 'TARGET_FAILED',
+          recovery: 'stop',
+          message: expect.stringContaining(`Column "${column}" of the row with _seq 7`) as string,
+        });
+      }
+      expect(readdirSync(folder)).toEqual([]);
+    });
+  });
+
+  describe('the process that writes Parquet', () => {
+    it('fails the file when it dies, and the next file has another one', async ({ folder }) => {
+      await using writers = openRowFileWriters();
+      {
+        await using files = await writers.open(filesIn(folder, 'parquet'));
+        await files.write([thing(1)]);
+        const [pid] = childrenOf(process.pid).slice(-1);
+        if (pid === undefined) throw new Error('no process');
+        expect(environmentOf(pid)).not.toContain('PATH=');
+        process.kill(pid, 'SIGKILL');
+        await expect(files.finish()).rejects.toMatchObject({
+          code: 'TARGET_FAILED',
+          recovery: 'retry',
+          context: { how: 'SIGKILL' },
+        });
+      }
+      expect(readdirSync(folder)).toEqual([]);
+      await using files = await writers.open(filesIn(folder, 'parquet'));
+      await files.write([thing(1)]);
+      expect(await files.finish()).toMatchObject([{ rows: 1 }]);
+    });
+
+    it('ends with its writers', async ({ folder }) => {
+      const before = childrenOf(process.pid);
+      const writers = openRowFileWriters();
+      const files = await writers.open(filesIn(folder, 'parquet'));
+      await files.write([thing(1)]);
+      expect(childrenOf(process.pid).length).toBe(before.length + 1);
+      await writers[Symbol.asyncDispose]();
+      expect(childrenOf(process.pid)).toEqual(before);
+      await files[Symbol.asyncDispose]();
+      expect(readdirSync(folder)).toEqual([]);
+    });
+
+    it.runIf(isLong)(
+      'stays below 500 MiB with long texts',
+      async ({ folder }) => {
+        await using writers = openRowFileWriters();
+        await using files = await writers.open(filesIn(folder, 'parquet'));
+        for (let seq = 0; seq < 100; seq += 1) {
+          await files.write([thing(seq, { values: [`Ж${seq}`.repeat(1_500_000), null, null, null, null] })]);
+        }
+        const [pid] = childrenOf(process.pid).slice(-1);
+        const peak = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+        await files.finish();
+        expect(Number(peak) / 1024).toBeLessThan(500);
+      },
+      300_000,
+    );
+
+    it('says that the disk is full', async ({ folder, skip }) => {
+      const disk = join(folder, 'disk');
+      mkdirSync(disk);
+      try {
+        execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16k', 'tmpfs', disk], { stdio: 'ignore' });
+        mounted = disk;
+      } catch {
+        // Mounting needs root and a kernel that allows it.
+        skip('a tmpfs cannot be mounted here');
+      }
+      const random = Array.from({ length: 5000 }, (_, index) =>
+        thing(index, { extra: `{"x":${Math.random()}}` }),
+      );
+      for (const format of ['parquet', 'jsonl'] as const) {
+        await expect(writeRowFiles(filesIn(disk, format), random), format).rejects.toMatchObject({
+          code: 'TARGET_FAILED',
+          recovery: 'retry',
+          context: { cause: 'ENOSPC' },
+        });
+        expect(readdirSync(disk)).toEqual([]);
+      }
+    });
+
+    it('ends when the program is killed that started it', async ({ folder }) => {
+      const holder = fork(testProgram('support/publish/row-file-holder.mjs'), [folder]);
+      await once(holder, 'message');
+      const pids = childrenOf(holder.pid ?? 0);
+      expect(pids).toHaveLength(1);
+      holder.kill('SIGKILL');
+      await vi.waitFor(() => expect(pids.filter(isAlive)).toEqual([]), { timeout: 15_000 });
+    });
+  });
+
+  function childrenOf(pid: number): readonly number[] {
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
+    return children === '' ? [] : children.split(' ').map(Number);
+  }
+
+  function environmentOf(pid: number): string {
+    return readFileSync(`/proc/${pid}/environ`, 'utf8');
+  }
+
+  function isAlive(pid: number): boolean {
+    try {
+      return process.kill(pid, 0);
+    } catch {
+      return false;
+    }
+  }
 });

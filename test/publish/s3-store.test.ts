@@ -1,13 +1,33 @@
+import { execFile, fork } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { stat, utimes, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { describe, expect, it } from 'vitest';
+import { inspect, promisify } from 'node:util';
+import { describe, expect, it, onTestFinished, vi, afterEach, beforeEach } from 'vitest';
+import { SyncError } from '../../src/core/errors.ts';
 import { removeOld, type ObjectStore } from '../../src/publish/object-store.ts';
-import { fakePlace, startFakeS3, type S3Fault, type S3Operation } from '../support/publish/fake-s3.ts';
+import type { Target } from '../../src/publish/target.ts';
+import { testProgram } from '../support/ensure-built.ts';
+import {
+  fakePlace,
+  startFakeS3,
+  type S3Fault,
+  type S3Operation,
+  fakeKey,
+  copyObjects,
+  type FakeS3,
+} from '../support/publish/fake-s3.ts';
 import { useOwnTemp } from '../support/publish/own-temp.ts';
+import { openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
+import { lakeManifests, readLake, seqsOf } from '../support/publish/read-lake.ts';
 import { openFakeStore, openStore, realPlace } from '../support/publish/s3-place.ts';
+import { seededRandom } from '../support/seeded-random.ts';
+import { isLong, hasMoreKills, repeats, startSeed } from '../support/trials.ts';
 
 const real = realPlace();
 
@@ -82,37 +102,6 @@ describe('a bucket', () => {
     expect(await namesOf(store, 'n/', 'n/4')).toEqual(names.slice(5));
   });
 
-  it('finds the sizes of many files by a few lists, however many others there are', async () => {
-    const { fake, store } = await openFakeStore();
-    fake.pageSize = 1_000;
-    const nameOf = (entity: string, number: number): string =>
-      `${entity}/${String(number).padStart(8, '0')}.csv`;
-    const modifiedAtMs = Date.now();
-    for (const entity of ['a', 'b', 'c']) {
-      for (let number = 1; number <= 4_000; number += 1) {
-        fake.objects.set(`raw/sync/${nameOf(entity, number)}`, { body: Buffer.alloc(number), modifiedAtMs });
-      }
-    }
-    const wanted = ['a', 'c'].flatMap((entity) =>
-      Array.from({ length: 50 }, (_none, index) => nameOf(entity, 2_000 + index)),
-    );
-    fake.objects.delete(`raw/sync/${nameOf('a', 2_010)}`);
-    const sizes = await store.sizes([...wanted, 'd/1']);
-    expect(sizes.size).toBe(99);
-    expect(sizes.get(nameOf('c', 2_049))).toBe(2_049);
-    expect(sizes.has(nameOf('a', 2_010))).toBe(false);
-    expect(fake.requests.map(({ operation }) => operation)).toEqual(Array(fake.requests.length).fill('list'));
-    expect(fake.requests.length).toBeLessThanOrEqual(5);
-  });
-
-  it('takes lists in the order of the bytes of their names, whatever others put there', async () => {
-    const { fake, store } = await openFakeStore();
-    fake.pageSize = 1;
-    for (const name of ['\u{1F600}.txt', '\uFF01 note.txt', 'a']) await store.replace(name, '');
-    expect(await namesOf(store, '')).toEqual(['a', '\uFF01 note.txt', '\u{1F600}.txt']);
-    expect(await namesOf(store, '', '\uFF01 note.txt')).toEqual(['\u{1F600}.txt']);
-  });
-
   it.each<[S3Operation, S3Fault]>([
     ['put', 'slow-down'],
     ['put', 'cut-before'],
@@ -159,16 +148,6 @@ describe('a bucket', () => {
     },
   );
 
-  it('asks once whether the server refuses to overwrite', async () => {
-    const { fake, store } = await openFakeStore();
-    await store.create('1', 'a');
-    await store.create('2', 'b');
-    expect(fake.requests.filter(({ key }) => key.endsWith('/_conditions'))).toHaveLength(2);
-    const later = await openStore(fakePlace(fake.endpoint));
-    await later.create('3', 'c');
-    expect(fake.requests.filter(({ key }) => key.endsWith('/_conditions'))).toHaveLength(3);
-  });
-
   it('gives up an upload that fails, and leaves no parts', async () => {
     const { fake, store } = await openFakeStore({ partBytes: 1000 });
     const staged = await stage(store, 5000);
@@ -199,18 +178,6 @@ describe('a bucket', () => {
     expect(existsSync(path.dirname(staged.path))).toBe(false);
   });
 
-  it('does not wait for the next attempt when it is aborted', async () => {
-    const ending = new AbortController();
-    const { fake, store } = await openFakeStore({ signal: ending.signal });
-    fake.fault = () => {
-      // The SDK waits now, and looks at no signal.
-      setImmediate(() => ending.abort(new Error('stop')));
-      return 'slow-down';
-    };
-    await expect(store.read('x')).rejects.toThrow('stop');
-    expect(fake.requests).toHaveLength(1);
-  });
-
   it('removes what a killed process has not ended, when it is old enough', async () => {
     useOwnTemp();
     const { fake, store } = await openFakeStore({ partBytes: 1000 });
@@ -236,30 +203,6 @@ describe('a bucket', () => {
     expect(await removeOld(await store.leftovers(), ages(nowMs))).toEqual({ removed: old, waiting: none });
     expect(fake.uploads.size).toBe(0);
     expect(existsSync(staged.path)).toBe(false);
-  });
-
-  it('goes by the clock of this machine where staged files of this machine are old', async () => {
-    useOwnTemp();
-    const { store } = await openFakeStore();
-    const staged = await stage(await openFakeStore().then((other) => other.store), 10);
-    expect(await removeOld(await store.leftovers(), ages(Date.now() + 2 * dayMs))).toMatchObject({
-      removed: { files: 0 },
-    });
-    expect(existsSync(staged.path)).toBe(true);
-  });
-
-  it('continues where another prune removes the same upload', async () => {
-    useOwnTemp();
-    const { fake, store } = await openFakeStore();
-    for (const id of ['1', '2', '3']) {
-      fake.uploads.set(id, { key: `raw/sync/${id}`, startedMs: 0, parts: new Map() });
-    }
-    fake.fault = ({ operation, key }) => {
-      if (operation === 'abort' && key.endsWith('1')) fake.uploads.delete('1');
-      return null;
-    };
-    expect((await removeOld(await store.leftovers(), ages(Date.now()))).removed.bytes).toBe(0);
-    expect(fake.uploads.size).toBe(0);
   });
 
   it('keeps files that wait for their upload to their owner', async () => {
@@ -293,3 +236,296 @@ async function stage(
 function hashOf(content: Buffer): string {
   return createHash('sha256').update(content).digest('hex');
 }
+
+const run = promisify(execFile);
+
+describe('what goes wrong with a bucket', () => {
+  it.each<[string, S3Fault, 'stop' | 'retry', RegExp]>([
+    ['no bucket', { status: 404, code: 'NoSuchBucket' }, 'stop', /there is no bucket "lake"/],
+    ['no right', { status: 403, code: 'AccessDenied' }, 'stop', /403 AccessDenied.* needs s3:ListBucket/],
+    ['another key', { status: 403, code: 'SignatureDoesNotMatch' }, 'stop', /Check the access key/],
+    ['a wrong clock', { status: 403, code: 'RequestTimeTooSkewed' }, 'stop', /clock of this machine/],
+    [
+      'another region',
+      { status: 301, code: 'PermanentRedirect', headers: { 'x-amz-bucket-region': 'eu-central-1' } },
+      'stop',
+      /in the region eu-central-1. Set `region` of the target to eu-central-1/,
+    ],
+    [
+      'a region that is not named',
+      { status: 301, code: 'PermanentRedirect' },
+      'stop',
+      /in another region. Set `region`/,
+    ],
+    ['what it cannot do', { status: 501, code: 'NotImplemented' }, 'stop', /501 NotImplemented/],
+    ['an upload that was cut', { status: 400, code: 'RequestTimeout' }, 'retry', /400 RequestTimeout/],
+  ])('is reported in words: %s', async (_name, fault, recovery, text) => {
+    const { fake, store } = await openFakeStore();
+    fake.fault = () => fault;
+    const error = await store.replace('x', 'text').catch((failure: unknown) => failure);
+    expect(error).toMatchObject({ code: 'TARGET_FAILED', recovery });
+    expect(String(error)).toMatch(text);
+    expect(String(error)).toMatch(
+      /^SyncError: Could not write s3:\/\/lake\/raw\/sync\/x at 127\.0\.0\.1:\d+: /,
+    );
+  });
+
+  it('is a folder for temporary files that does not exist: reported before anything is written', async () => {
+    const { fake, store } = await openFakeStore();
+    vi.stubEnv('TMPDIR', '/none');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const text = 'Expected a temporary folder that this user can write to, found none (/none)';
+    for (const work of [store.stage('x'), store.leftovers()]) {
+      await expect(work).rejects.toMatchObject({
+        code: 'TARGET_FAILED',
+        message: expect.stringContaining(text) as string,
+      });
+    }
+    expect(fake.requests).toEqual([]);
+  });
+
+  it('is reported after 5 attempts, of a server that always fails', { timeout: 30_000 }, async () => {
+    const { fake, store } = await openFakeStore();
+    fake.fault = () => 'cut-before';
+    await expect(store.read('x')).rejects.toMatchObject({
+      code: 'TARGET_FAILED',
+      recovery: 'retry',
+      message: expect.stringMatching(/gave no answer in 5 attempts \(ECONNRESET\)/),
+    });
+    expect(fake.requests).toHaveLength(5);
+  });
+
+  it('is reported of a server that stops responding', async () => {
+    const { fake, store } = await openFakeStore({ idleTimeoutMs: 40 });
+    fake.fault = () => 'silence';
+    await expect(store.read('x')).rejects.toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
+  });
+
+  it('is reported of an object that breaks off again and again', async () => {
+    const { fake, store } = await openFakeStore();
+    await store.replace('x', 'a');
+    fake.fault = () => 'cut-within';
+    await expect(store.read('x')).rejects.toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
+    expect(fake.requests.length).toBeLessThan(10);
+    // So does the answer that there is none.
+    await expect(store.read('absent')).rejects.toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
+  });
+
+  it('is reported of a server that does not speak S3', async () => {
+    const server = createServer((_request, response) => response.end('<html><body>Welcome</body></html>'));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const store = await openStore(fakePlace(`http://127.0.0.1:${port}`));
+    await expect(namesIn(store, '')).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
+  });
+
+  it.each([
+    ['more than the prefix', (name: string) => name.replace('raw/sync', 'raw/other')],
+    ['names in no order', (name: string) => name.replace('/y', '/b')],
+  ])('is reported of lists with %s', async (_what, rename) => {
+    const { fake, store } = await openFakeStore();
+    fake.pageSize = 1;
+    await store.replace('x', '');
+    await store.replace('y', '');
+    fake.listed = rename;
+    await expect(namesIn(store, '')).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE', recovery: 'stop' });
+  });
+
+  it.runIf(isLong)('names the command that adds the SDK where that is missing', async () => {
+    const hooks = `export async function resolve(name, context, next) {
+      if (name.startsWith('@aws-sdk/')) throw Object.assign(new Error('none'), { code: 'ERR_MODULE_NOT_FOUND' });
+      return await next(name, context);
+    }`;
+    const script = `
+      import { register } from 'node:module';
+      register('data:text/javascript,' + encodeURIComponent(${JSON.stringify(hooks)}));
+      const { openS3Store } = await import('./src/publish/s3-store.ts');
+      await openS3Store({}, {}).catch(({ code, message }) => console.log(code, message));`;
+    const { stdout } = await run(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script]);
+    expect(stdout).toMatch(/^PACKAGE_MISSING .*`npm install @aws-sdk\/client-s3`/);
+  });
+
+  // Proves promise 20.2
+  it('holds no secret, and no word of the server', async () => {
+    const { fake, store } = await openFakeStore();
+    fake.fault = () => ({ status: 403, code: `Denied <${fakeKey.secretAccessKey}>` });
+    const error = await store.replace('x', 'text').catch((failure: unknown) => failure);
+    expect(error).toBeInstanceOf(SyncError);
+    const all = inspect(error, { depth: null, showHidden: true });
+    expect(all).not.toContain(fakeKey.secretAccessKey);
+    expect(all).not.toContain('AWS4-HMAC');
+    expect(all).not.toContain(fakeKey.accessKeyId);
+  });
+});
+
+async function namesIn(store: ObjectStore, prefix: string): Promise<string[]> {
+  const names: string[] = [];
+  for await (const { name } of store.list(prefix)) names.push(name);
+  return names;
+}
+
+describe('s3 publications', () => {
+  const program = testProgram('support/publish/publisher-process.mjs');
+  const noSignal = new AbortController().signal;
+
+  let world: PublishWorld;
+  let fake: FakeS3;
+
+  beforeEach(async () => {
+    world = openPublishWorld();
+    fake = await startFakeS3();
+  });
+
+  afterEach(async () => {
+    await world[Symbol.asyncDispose]();
+    await fake[Symbol.asyncDispose]();
+  });
+
+  async function openTarget(idleTimeoutMs = 20_000): Promise<Target> {
+    const store = await openStore(fakePlace(fake.endpoint), { partBytes: 500, idleTimeoutMs });
+    return world.target('jsonl', (): ObjectStore => store);
+  }
+
+  /**
+   * What a reader of the newest publication has, from a copy of the bucket. Throws where a file is torn, or a change came
+   * twice.
+   */
+  async function seen(): Promise<{ readonly publication: number; readonly rows: object }> {
+    copyObjects(fake, world.lake);
+    const manifests = lakeManifests(world.lake);
+    const publication = manifests.at(-1)?.publication ?? 0;
+    return {
+      publication,
+      rows: publication === 0 ? {} : seqsOf(readLake(world.lake, manifests, publication)),
+    };
+  }
+
+  async function expectWhole(): Promise<void> {
+    expect((await seen()).rows).toEqual(seqsOf(await world.rows()));
+    await using target = await openTarget();
+    expect((await target.check(noSignal)).problems).toEqual([]);
+  }
+
+  let runs = 0;
+
+  /** Some members, at times so many that their file has parts. */
+  async function change(random: () => number): Promise<void> {
+    runs += 1;
+    const size = 1 + Math.floor(random() * 12);
+    const upserts = Array.from({ length: size }, (_, index) => [`${index}`, `Name ${runs}`] as const);
+    await world.run({ upserts, deletes: [`${size}`] });
+  }
+
+  const faults: readonly S3Fault[] = [
+    'slow-down',
+    'cut-before',
+    'cut-after',
+    'cut-within',
+    'silence',
+    'late',
+  ];
+
+  describe('publications in a bucket', () => {
+    // Proves promise 20.2
+    it(
+      'are whole whatever happens to requests, and every change is in one of them',
+      { timeout: 900_000 },
+      async () => {
+        const random = seededRandom(startSeed());
+        const states: object[] = [];
+        for (let round = 0; round < repeats('TRIALS', { share: 2, full: 150 }); round += 1) {
+          await change(random);
+          const sink = seqsOf(await world.rows());
+          states.push(sink);
+          // So many at times that all attempts of a request fail.
+          const share = isLong && random() < 0.3 ? 0.6 : 0.1;
+          fake.fault = () =>
+            random() < share ? (faults[Math.floor(random() * faults.length)] ?? null) : null;
+          const end = await world
+            .publish({ isSnapshotAsked: random() < 0.2 }, await openTarget(100))
+            .catch((error: unknown) => error);
+          fake.fault = () => null;
+          if (end instanceof Error) {
+            expect(end).toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
+          } else {
+            expect((await seen()).rows).toEqual(sink);
+          }
+          const { publication, rows } = await seen();
+          if (publication > 0) expect(states).toContainEqual(rows);
+        }
+        await world.publish({}, await openTarget());
+        await expectWhole();
+      },
+    );
+
+    // Proves promise 20.2
+    it('of two publishers at once follow one another without a gap', { timeout: 900_000 }, async () => {
+      const random = seededRandom(startSeed());
+      fake.delayMs = () => random() * 3;
+      let published = 0;
+      for (let round = 0; round < repeats('TRIALS', { share: 2, full: 200 }); round += 1) {
+        await change(random);
+        const ends = await Promise.all(
+          [await openTarget(), await openTarget()].map(async (target) => await world.publish({}, target)),
+        );
+        published += ends.filter(({ kind }) => kind === 'published').length;
+        expect((await seen()).publication).toBe(published);
+      }
+      await expectWhole();
+    });
+
+    // Proves promise 20.2
+    it.each(['overwrites', 'refuses the header'])(
+      'are refused by a server that %s, before any file is there',
+      async (how) => {
+        if (how === 'overwrites') {
+          fake.keepsConditions = false;
+        } else {
+          fake.fault = ({ headers }) =>
+            headers['if-none-match'] === undefined ? null : { status: 501, code: 'NotImplemented' };
+        }
+        await change(seededRandom(startSeed()));
+        const refused = {
+          code: 'TARGET_INCOMPATIBLE',
+          message: expect.stringContaining('If-None-Match') as string,
+        };
+        await expect(world.publish({}, await openTarget())).rejects.toMatchObject(refused);
+        await using target = await openTarget();
+        await expect(target.probe()).rejects.toMatchObject(refused);
+        expect([...fake.objects.keys()].filter((key) => !key.endsWith('/_conditions'))).toEqual([]);
+      },
+    );
+
+    // Proves promise 20.2
+    it.runIf(hasMoreKills)('continue after publishers that were killed', { timeout: 900_000 }, async () => {
+      const random = seededRandom(startSeed());
+      const path = world.sink.type === 'sqlite' ? world.sink.path : '';
+      for (let kill = 0; kill < repeats('KILLS', { share: 0, full: 60 }); kill += 1) {
+        await change(random);
+        const before = await seen();
+        const sink = seqsOf(await world.rows());
+        const child = fork(program, [path, fake.endpoint], {
+          env: { ...process.env, TMPDIR: world.folder },
+        });
+        await once(child, 'message');
+        const killAt = fake.requests.length + 1 + Math.floor(random() * 14);
+        fake.fault = () => {
+          if (fake.requests.length === killAt) child.kill('SIGKILL');
+          return null;
+        };
+        const ended = Promise.race([once(child, 'exit'), once(child, 'message')]);
+        child.send({ snapshot: random() < 0.3 });
+        await ended;
+        child.kill('SIGKILL');
+        fake.fault = () => null;
+        const { publication, rows } = await seen();
+        expect({ publication, rows }).toEqual(
+          publication === before.publication ? before : { publication: before.publication + 1, rows: sink },
+        );
+      }
+      await world.publish({}, await openTarget());
+      await expectWhole();
+    });
+  });
+});

@@ -1,233 +1,516 @@
-import { afterEach, describe, expect, it } from 'vitest';
-import { askForToken, credentials, serveApi, type ServedApi, text } from '../support/service/served-api.ts';
+import { afterEach, describe, expect, it, afterAll, beforeAll } from 'vitest';
+import { apiEndpoints } from '../../src/service/routes/api-endpoints.ts';
+import type { Access, Endpoint } from '../../src/service/routes/endpoint.ts';
+import { tokenFor, textIn, apiClient } from '../support/service/api-client.ts';
+import { expectDeclared } from '../support/service/declared-answers.ts';
+import {
+  askForToken,
+  credentials,
+  serveApi,
+  type ServedApi,
+  text,
+  answerOf,
+  mailing,
+  objects,
+  type Answer,
+  object,
+} from '../support/service/served-api.ts';
 
-const opened: ServedApi[] = [];
-const serve = async (options: Parameters<typeof serveApi>[0] = {}): Promise<ServedApi> => {
-  const api = await serveApi(options);
-  opened.push(api);
-  return api;
-};
-afterEach(async () => {
-  for (const api of opened.splice(0)) await api.service.close();
+describe('access', () => {
+  const opened: ServedApi[] = [];
+  const serve = async (options: Parameters<typeof serveApi>[0] = {}): Promise<ServedApi> => {
+    const api = await serveApi(options);
+    opened.push(api);
+    return api;
+  };
+  afterEach(async () => {
+    for (const api of opened.splice(0)) await api.service.close();
+  });
+
+  const definitionsPath = '/api/v1/integrations/definitions/sources';
+  const good = { client_id: credentials.clientId, client_secret: credentials.clientSecret };
+
+  function manualClock(): { now: () => number; sleep: () => Promise<void>; pass: (ms: number) => void } {
+    let time = Date.UTC(2024, 0, 1);
+    return {
+      now: () => time,
+      sleep: () => Promise.resolve(),
+      pass: (ms) => {
+        time += ms;
+      },
+    };
+  }
+
+  describe('tokens', () => {
+    // Proves specification 4.1.1, 4.1.2, 5.1, 5.6
+    it('answers the right credentials with a bearer token that works', async () => {
+      const api = await serve();
+      const { status, body, headers } = await askForToken(api.service.url, good);
+      expect(status).toBe(200);
+      expect(body).toEqual({
+        access_token: expect.stringMatching(/^[\w-]{40,}$/),
+        token_type: 'bearer',
+        expires_in: 900,
+        organization_id: api.service.organizationId,
+      });
+      expect(headers.get('cache-control')).toBe('no-store');
+      const authorization = `Bearer ${text(body['access_token'])}`;
+      expect((await api.call(definitionsPath, { headers: { authorization } })).status).toBe(200);
+    });
+
+    it.each([
+      { client_id: credentials.clientId, client_secret: 'guess-of-a-secret' },
+      { client_id: 'somebody', client_secret: credentials.clientSecret },
+    ])('answers wrong credentials with 401 and repeats none of them', async (wrong) => {
+      const api = await serve();
+      const { status, body } = await askForToken(api.service.url, wrong);
+      expect(status).toBe(401);
+      expect(JSON.stringify(body)).not.toContain(credentials.clientSecret);
+      expect(JSON.stringify(body)).not.toContain('guess-of-a-secret');
+    });
+
+    // Proves specification 4.1.1, 7.4
+    it('answers a body of another shape with 422 that names the field', async () => {
+      const api = await serve();
+      const { status, body } = await askForToken(api.service.url, { client_id: 'client-1' });
+      expect(status).toBe(422);
+      expect(body['errors']).toEqual([
+        expect.objectContaining({ field: 'body.client_secret', error_code: 'invalid_type' }),
+      ]);
+    });
+
+    // Proves specification 5.6
+    it('refuses a token after expires_in seconds and not before', async () => {
+      const clock = manualClock();
+      const api = await serve({ clock, tokenTtlSeconds: 900 });
+      clock.pass(899_999);
+      expect((await api.call(definitionsPath)).status).toBe(200);
+      clock.pass(1);
+      expect((await api.call(definitionsPath)).status).toBe(401);
+    });
+
+    // Proves specification 5.4
+    it('lets a scoped token live 20 minutes', async () => {
+      const clock = manualClock();
+      const api = await serve({ clock });
+      const { body } = await api.call('/api/v1/account/applications/scoped-token', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ workspace_name: 'default' }),
+      });
+      const headers = { authorization: `Bearer ${text(body['token'])}` };
+      clock.pass(20 * 60_000 - 1);
+      expect((await api.call(definitionsPath, { headers })).status).toBe(200);
+      clock.pass(1);
+      expect((await api.call(definitionsPath, { headers })).status).toBe(401);
+    });
+
+    it('takes a token no more whose application was deleted or has got another secret', async () => {
+      const api = await serve();
+      const { applications } = api.service.state;
+      const changed = { ...credentials, clientSecret: 'changed' };
+      applications.put({ organizationName: 'default', ...changed });
+      expect((await api.call(definitionsPath)).status).toBe(401);
+      expect((await askForToken(api.service.url, good)).status).toBe(401);
+      const { body } = await askForToken(api.service.url, { ...good, client_secret: 'changed' });
+      const headers = { authorization: `Bearer ${text(body['access_token'])}` };
+      expect((await api.call(definitionsPath, { headers })).status).toBe(200);
+      applications.delete(credentials.clientId);
+      expect((await api.call(definitionsPath, { headers })).status).toBe(401);
+    });
+
+    it('is of the organization that has its client id, and of no other', async () => {
+      const { applications } = (await serve()).service.state;
+      expect(() => applications.put({ organizationName: 'others', ...credentials })).toThrow(
+        /belongs to another organization/,
+      );
+    });
+  });
+
+  describe('authorization', () => {
+    // Proves specification 1.8, 5.3
+    it('accepts the header of its organization and refuses that of another with 403', async () => {
+      const api = await serve();
+      const send = (organization: string) =>
+        api.call(definitionsPath, { headers: { 'x-organization-id': organization } });
+      expect((await send(api.service.organizationId)).status).toBe(200);
+      expect((await send(api.service.organizationId.toUpperCase())).status).toBe(200);
+      expect((await send('6e00b415-b02e-4160-bf02-58176a0ae687')).status).toBe(403);
+    });
+  });
+
+  describe('the rate of requests', () => {
+    const ask = async (api: ServedApi, times: number, headers: Record<string, string> = {}) => {
+      const answers = [];
+      for (let asked = 0; asked < times; asked += 1) {
+        answers.push(await api.call(definitionsPath, { headers }));
+      }
+      return answers;
+    };
+
+    // Proves specification 8.6
+    it('of one token is held to its limit with 429 and a whole number of seconds to wait', async () => {
+      const clock = manualClock();
+      const api = await serve({ clock, limits: { requestsPerSecond: 5 } });
+      const answers = await ask(api, 7);
+      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 429, 429]);
+      expect(answers[5]?.headers.get('retry-after')).toBe('1');
+      expect(answers[5]?.body).toEqual({
+        message: 'Too many requests a second. Wait as long as Retry-After says.',
+        errors: [expect.objectContaining({ error_code: 'too_many_requests' })],
+      });
+      clock.pass(200);
+      expect((await ask(api, 2)).map(({ status }) => status)).toEqual([200, 429]);
+      clock.pass(600_000);
+      expect((await ask(api, 6)).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 429]);
+      clock.pass(-600_000);
+      expect((await ask(api, 1)).map(({ status }) => status)).toEqual([429]);
+      clock.pass(1000);
+      expect((await ask(api, 1)).map(({ status }) => status)).toEqual([200]);
+    });
+
+    // Proves specification 8.6
+    it('of one token is 1,000 a second by default', async () => {
+      const api = await serve({ clock: manualClock() });
+      const answers = (await Promise.all(Array.from({ length: 11 }, () => ask(api, 92)))).flat();
+      const counts = [200, 429].map((wanted) => answers.filter(({ status }) => status === wanted).length);
+      expect(counts).toEqual([1_000, 12]);
+    });
+
+    it('is limited for those without a known token too, all of an address together', async () => {
+      const clock = manualClock();
+      const api = await serve({ clock, limits: { requestsPerSecond: 4 } });
+      const guesses = [1, 2, 3].map((guess) => ask(api, 1, { authorization: `Bearer guess-${guess}` }));
+      // The token of the test was the first of the four.
+      expect((await Promise.all(guesses)).flat().map(({ status }) => status)).toEqual([401, 401, 401]);
+      expect((await askForToken(api.service.url, good)).status).toBe(429);
+      expect((await ask(api, 1))[0]?.status).toBe(200);
+      clock.pass(1000);
+      expect((await askForToken(api.service.url, good)).status).toBe(200);
+    });
+  });
 });
 
-const definitionsPath = '/api/v1/integrations/definitions/sources';
-const good = { client_id: credentials.clientId, client_secret: credentials.clientSecret };
+describe('endpoint access', () => {
+  const strangers = { clientId: 'client-2', clientSecret: 'a-secret-of-the-strangers' };
 
-function manualClock(): { now: () => number; sleep: () => Promise<void>; pass: (ms: number) => void } {
   let time = Date.UTC(2024, 0, 1);
-  return {
-    now: () => time,
-    sleep: () => Promise.resolve(),
-    pass: (ms) => {
-      time += ms;
-    },
-  };
-}
+  let api: ServedApi;
+  /** Ids that exist, in the workspace `default` of the organization `default`. */
+  let known: { readonly connector: string; readonly workspace: string };
 
-describe('tokens', () => {
-  // Proves specification 4.1.1, 4.1.2, 5.1, 5.6
-  it('answers the right credentials with a bearer token that works', async () => {
-    const api = await serve();
-    const { status, body, headers } = await askForToken(api.service.url, good);
-    expect(status).toBe(200);
-    expect(body).toEqual({
-      access_token: expect.stringMatching(/^[\w-]{40,}$/),
-      token_type: 'bearer',
-      expires_in: 900,
-      organization_id: api.service.organizationId,
+  beforeAll(async () => {
+    api = await serveApi({
+      limits: { tokensPerSecond: 1_000 },
+      clock: { now: () => time, sleep: () => Promise.resolve() },
     });
-    expect(headers.get('cache-control')).toBe('no-store');
-    const authorization = `Bearer ${text(body['access_token'])}`;
-    expect((await api.call(definitionsPath, { headers: { authorization } })).status).toBe(200);
+    api.service.state.applications.put({ organizationName: 'strangers', ...strangers });
+    const { body } = await api.call('/api/v1/workspaces');
+    known = { connector: mailing, workspace: textIn(objects(body['data'])[0] ?? {}, 'id') };
   });
+  afterAll(() => api.service.close());
 
-  it('gives a different token every time', async () => {
-    const api = await serve();
-    const first = await askForToken(api.service.url, good);
-    const second = await askForToken(api.service.url, good);
-    expect(first.body['access_token']).not.toBe(second.body['access_token']);
-  });
-
-  it.each([
-    { client_id: credentials.clientId, client_secret: 'guess-of-a-secret' },
-    { client_id: 'somebody', client_secret: credentials.clientSecret },
-  ])('answers wrong credentials with 401 and repeats none of them', async (wrong) => {
-    const api = await serve();
-    const { status, body } = await askForToken(api.service.url, wrong);
-    expect(status).toBe(401);
-    expect(JSON.stringify(body)).not.toContain(credentials.clientSecret);
-    expect(JSON.stringify(body)).not.toContain('guess-of-a-secret');
-  });
-
-  // Proves specification 4.1.1, 7.4
-  it('answers a body of another shape with 422 that names the field', async () => {
-    const api = await serve();
-    const { status, body } = await askForToken(api.service.url, { client_id: 'client-1' });
-    expect(status).toBe(422);
-    expect(body['errors']).toEqual([
-      expect.objectContaining({ field: 'body.client_secret', error_code: 'invalid_type' }),
-    ]);
-  });
-
-  // Proves specification 5.6
-  it('refuses a token after expires_in seconds and not before', async () => {
-    const clock = manualClock();
-    const api = await serve({ clock, tokenTtlSeconds: 900 });
-    clock.pass(899_999);
-    expect((await api.call(definitionsPath)).status).toBe(200);
-    clock.pass(1);
-    expect((await api.call(definitionsPath)).status).toBe(401);
-  });
-
-  // Proves specification 5.4
-  it('lets a scoped token live 20 minutes', async () => {
-    const clock = manualClock();
-    const api = await serve({ clock });
-    const { body } = await api.call('/api/v1/account/applications/scoped-token', {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ workspace_name: 'default' }),
-    });
-    const headers = { authorization: `Bearer ${text(body['token'])}` };
-    clock.pass(20 * 60_000 - 1);
-    expect((await api.call(definitionsPath, { headers })).status).toBe(200);
-    clock.pass(1);
-    expect((await api.call(definitionsPath, { headers })).status).toBe(401);
-  });
-
-  it('keeps no more tokens of an application than its bound, the newest ones', async () => {
-    const api = await serve({ limits: { maxTokens: 3 } });
-    const issued = [api.token];
-    for (let asked = 0; asked < 4; asked += 1) {
-      issued.push(text((await askForToken(api.service.url, good)).body['access_token']));
-    }
-    const statuses = await Promise.all(
-      issued.map(async (token) => {
-        const headers = { authorization: `Bearer ${token}` };
-        return (await api.call(definitionsPath, { headers })).status;
+  /** A request that the endpoint would answer, with ids that exist. */
+  async function ask(endpoint: Endpoint, token: string | null): Promise<Answer> {
+    const isWorkspace = endpoint.path.startsWith('/api/v1/workspaces');
+    const id = endpoint.path.includes('/definitions/')
+      ? 'b03a9f3e-22a5-11eb-adc1-0242ac120002'
+      : isWorkspace
+        ? known.workspace
+        : known.connector;
+    const query = new URLSearchParams(endpoint.example.query).toString();
+    const path = `${endpoint.path.replace('{id}', id)}${query === '' ? '' : `?${query}`}`;
+    const answer = await answerOf(
+      await fetch(`${api.service.url}${path}`, {
+        method: endpoint.method,
+        headers: {
+          ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+          ...(endpoint.request.body === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(endpoint.request.body === undefined ? {} : { body: JSON.stringify(endpoint.example.body) }),
       }),
     );
-    expect(statuses).toEqual([401, 401, 200, 200, 200]);
+    expectDeclared(endpoint.method, path, answer.status, answer.body);
+    return answer;
+  }
+
+  const guarded = apiEndpoints.filter(({ access }) => access !== 'public');
+  const named = (endpoints: readonly Endpoint[]): readonly (readonly [string, Endpoint])[] =>
+    endpoints.map((endpoint) => [`${endpoint.method} ${endpoint.path}`, endpoint]);
+
+  const withAccess = (access: Access): readonly Endpoint[] =>
+    apiEndpoints.filter((endpoint) => endpoint.access === access);
+  const withOwnedId = guarded.filter(({ path }) => path.includes('{id}') && !path.includes('/definitions/'));
+
+  describe('every guarded endpoint', () => {
+    // Proves promise 17; specification 4.4, 5.1, 7.5
+    it.each(named(guarded))(
+      '%s answers 401 without a token, with an unknown and with an expired one',
+      async (_name, endpoint) => {
+        const tokens = [null, 'unknown', await tokenFor(api.service.url, credentials)];
+        if (endpoint.access !== 'application') {
+          tokens.push(await tokenFor(api.service.url, credentials, 'default'));
+        }
+        time += 1_200_000;
+        for (const token of tokens) {
+          const { status, body, headers } = await ask(endpoint, token);
+          expect([status, headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
+          expect(Object.keys(body)).toEqual(['message', 'errors']);
+        }
+      },
+    );
+
+    it.each(named(withAccess('application')))(
+      '%s refuses a scoped token with 403',
+      async (_name, endpoint) => {
+        const { status, body } = await ask(endpoint, await tokenFor(api.service.url, credentials, 'default'));
+        expect([status, objects(body['errors'])[0]?.['error_code']]).toEqual([
+          403,
+          'application_token_required',
+        ]);
+      },
+    );
+
+    it.each(named(withAccess('scoped')))(
+      '%s refuses an application token with 403',
+      async (_name, endpoint) => {
+        const { status, body } = await ask(endpoint, await tokenFor(api.service.url, credentials));
+        expect([status, objects(body['errors'])[0]?.['error_code']]).toEqual([403, 'scoped_token_required']);
+      },
+    );
+
+    // Proves specification 5.2
+    it.each(named(withOwnedId))(
+      '%s finds nothing of another organization or workspace, in the words that an unknown id gets',
+      async (_name, endpoint) => {
+        const { path } = endpoint;
+        const unknown = await ask(
+          { ...endpoint, path: path.replace('{id}', '6e00b415-b02e-4160-bf02-58176a0ae687') },
+          await tokenFor(api.service.url, credentials),
+        );
+        expect(unknown.status).toBe(404);
+        const stranger = await ask(endpoint, await tokenFor(api.service.url, strangers));
+        expect([stranger.status, stranger.body]).toEqual([404, unknown.body]);
+        if (endpoint.access === 'workspace') {
+          const elsewhere = await ask(endpoint, await tokenFor(api.service.url, credentials, 'elsewhere'));
+          expect([elsewhere.status, elsewhere.body]).toEqual([404, unknown.body]);
+        }
+      },
+    );
+
+    it('has left everything as it was after each refusal', async () => {
+      const client = apiClient(api.service.url, await tokenFor(api.service.url, credentials));
+      expect((await client.get(`/api/v1/integrations/connectors/${known.connector}`)).body).toMatchObject({
+        name: 'Email marketing (default)',
+      });
+      expect((await client.get(`/api/v1/workspaces/${known.workspace}`)).body).toMatchObject({
+        name: 'default',
+        cache_enabled: true,
+      });
+    });
   });
 
-  it('takes a token no more whose application was deleted or has got another secret', async () => {
-    const api = await serve();
-    const { applications } = api.service.state;
-    const changed = { ...credentials, clientSecret: 'changed' };
-    applications.put({ organizationName: 'default', ...changed });
-    expect((await api.call(definitionsPath)).status).toBe(401);
-    expect((await askForToken(api.service.url, good)).status).toBe(401);
-    const { body } = await askForToken(api.service.url, { ...good, client_secret: 'changed' });
-    const headers = { authorization: `Bearer ${text(body['access_token'])}` };
-    expect((await api.call(definitionsPath, { headers })).status).toBe(200);
-    applications.delete(credentials.clientId);
-    expect((await api.call(definitionsPath, { headers })).status).toBe(401);
-  });
+  describe('every public endpoint', () => {
+    // Proves specification 4.4
+    it('asks for a token, or leads to the OpenAPI document', () => {
+      expect(
+        named(withAccess('public'))
+          .map(([name]) => name)
+          .toSorted(),
+      ).toEqual(['GET /', 'GET /openapi.json', 'POST /api/v1/account/applications/token']);
+    });
 
-  it('is of the organization that has its client id, and of no other', async () => {
-    const { applications } = (await serve()).service.state;
-    expect(() => applications.put({ organizationName: 'others', ...credentials })).toThrow(
-      /belongs to another organization/,
+    it.each(named(withAccess('public')))(
+      '%s asks for no token and takes no notice of a bad one',
+      async (_name, endpoint) => {
+        const path = `${api.service.url}${endpoint.path}`;
+        const body = JSON.stringify({
+          client_id: credentials.clientId,
+          client_secret: credentials.clientSecret,
+        });
+        for (const authorization of [undefined, 'Bearer unknown']) {
+          const headers = authorization === undefined ? undefined : { authorization };
+          const response = await fetch(path, {
+            method: endpoint.method,
+            headers: {
+              ...headers,
+              ...(endpoint.method === 'POST' ? { 'content-type': 'application/json' } : {}),
+            },
+            ...(endpoint.method === 'POST' ? { body } : {}),
+          });
+          expect([endpoint.path, response.status]).toEqual([endpoint.path, 200]);
+          await response.arrayBuffer();
+        }
+      },
     );
   });
-});
 
-describe('authorization', () => {
-  // Proves specification 7.5
-  it.each([
-    ['no header', undefined],
-    ['another scheme', 'Basic Y2xpZW50OnNlY3JldA=='],
-    ['an empty token', 'Bearer '],
-    ['an unknown token', 'Bearer not-a-token-of-this-service'],
-  ])('refuses %s with 401 on every endpoint, unknown ones included', async (_name, authorization) => {
-    const api = await serve();
-    const headers = {
-      'content-type': 'application/json',
-      ...(authorization === undefined ? {} : { authorization }),
-    };
-    for (const [method, path] of [
-      ['GET', definitionsPath],
-      ['GET', '/api/v1/integrations/connectors?workspace_name=default'],
-      ['GET', '/api/v1/integrations/connectors/mail-1'],
-      ['POST', '/api/v1/integrations/connectors/mail-1/execute'],
-      ['GET', '/nothing/here'],
-    ] as const) {
-      const response = await fetch(`${api.service.url}${path}`, {
-        method,
-        headers,
-        ...(method === 'POST' ? { body: '{}' } : {}),
-      });
-      expect([path, response.status]).toEqual([path, 401]);
-      expect(response.headers.get('www-authenticate')).toBe('Bearer');
-      expect(await response.text()).not.toContain('not-a-token-of-this-service');
-    }
-  });
-
-  // Proves specification 1.8, 5.3
-  it('accepts the header of its organization and refuses that of another with 403', async () => {
-    const api = await serve();
-    const send = (organization: string) =>
-      api.call(definitionsPath, { headers: { 'x-organization-id': organization } });
-    expect((await send(api.service.organizationId)).status).toBe(200);
-    expect((await send(api.service.organizationId.toUpperCase())).status).toBe(200);
-    expect((await send('6e00b415-b02e-4160-bf02-58176a0ae687')).status).toBe(403);
-  });
-});
-
-describe('the rate of requests', () => {
-  const ask = async (api: ServedApi, times: number, headers: Record<string, string> = {}) => {
-    const answers = [];
-    for (let asked = 0; asked < times; asked += 1) answers.push(await api.call(definitionsPath, { headers }));
-    return answers;
-  };
-
-  // Proves specification 8.6
-  it('of one token is held to its limit with 429 and a whole number of seconds to wait', async () => {
-    const clock = manualClock();
-    const api = await serve({ clock, limits: { requestsPerSecond: 5 } });
-    const answers = await ask(api, 7);
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 429, 429]);
-    expect(answers[5]?.headers.get('retry-after')).toBe('1');
-    expect(answers[5]?.body).toEqual({
-      message: 'Too many requests a second. Wait as long as Retry-After says.',
-      errors: [expect.objectContaining({ error_code: 'too_many_requests' })],
+  describe('what a token sees of lists', () => {
+    // Proves promise 17; specification 1.8, 5.2
+    it('shows another organization none of these workspaces, connectors and counts', async () => {
+      const { get } = apiClient(api.service.url, await tokenFor(api.service.url, strangers));
+      expect((await get('/api/v1/workspaces')).body).toEqual({ data: [], next: null });
+      expect((await get('/api/v1/workspaces/stats')).body).toMatchObject({ total_count: 0 });
+      expect((await get('/api/v1/integrations/connectors?workspace_name=default')).status).toBe(404);
+      expect((await get(`/api/v1/integrations/connectors?workspace_id=${known.workspace}`)).status).toBe(404);
     });
-    clock.pass(200);
-    expect((await ask(api, 2)).map(({ status }) => status)).toEqual([200, 429]);
-    clock.pass(600_000);
-    expect((await ask(api, 6)).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 429]);
-    clock.pass(-600_000);
-    expect((await ask(api, 1)).map(({ status }) => status)).toEqual([429]);
-    clock.pass(1000);
-    expect((await ask(api, 1)).map(({ status }) => status)).toEqual([200]);
+
+    it('gives two organizations a workspace of one name each', async () => {
+      const { get, post } = apiClient(api.service.url, await tokenFor(api.service.url, strangers));
+      await post('/api/v1/account/applications/scoped-token', { workspace_name: 'default' });
+      const { body } = await get('/api/v1/integrations/connectors?workspace_name=default');
+      expect(body).toEqual({ data: [] });
+    });
+
+    // Proves specification 5.4
+    it('shows a scoped token its own workspace by default, and no other one', async () => {
+      const { get, post } = apiClient(
+        api.service.url,
+        await tokenFor(api.service.url, credentials, 'default'),
+      );
+      const own = await get('/api/v1/integrations/connectors');
+      expect(objects(own.body['data']).map(({ id }) => id)).toContain(known.connector);
+      await tokenFor(api.service.url, credentials, 'elsewhere');
+      const elsewhere = await get('/api/v1/integrations/connectors?workspace_name=elsewhere');
+      const nowhere = await get('/api/v1/integrations/connectors?workspace_name=nowhere');
+      expect([elsewhere.status, elsewhere.body]).toEqual([404, nowhere.body]);
+      const connector = { connector_type: 'email-marketing', credentials: { api_key: 'k' } };
+      for (const path of ['/api/v1/integrations/connectors', '/api/v1/integrations/connectors/check']) {
+        for (const name of ['elsewhere', 'nowhere']) {
+          expect((await post(path, { ...connector, workspace_name: name })).status).toBe(404);
+        }
+      }
+    });
+
+    it('says what a scoped token is for', async () => {
+      const { get } = apiClient(api.service.url, await tokenFor(api.service.url, credentials, 'default'));
+      expect((await get('/api/v1/account/applications/scoped-token/info')).body).toEqual({
+        organization_id: api.service.organizationId,
+        workspace_id: known.workspace,
+        workspace_name: 'default',
+      });
+    });
+  });
+});
+
+describe('http methods', () => {
+  let api: ServedApi;
+  beforeAll(async () => {
+    api = await serveApi();
+  });
+  afterAll(() => api.service.close());
+
+  const workspaces = '/api/v1/workspaces';
+  const send = (path: string, method = 'GET'): Promise<Response> =>
+    fetch(`${api.service.url}${path}`, { method, headers: { authorization: `Bearer ${api.token}` } });
+
+  describe('HEAD', () => {
+    const paths = apiEndpoints
+      .filter(({ method, path }) => method === 'GET' && !path.includes('{'))
+      .map(({ path, example }) => `${path}?${new URLSearchParams(example.query).toString()}`);
+
+    it.each(paths)('answers %s as GET does, without the body', async (path) => {
+      const [get, head] = [await send(path), await send(path, 'HEAD')];
+      const body = await get.arrayBuffer();
+      expect([head.status, (await head.arrayBuffer()).byteLength]).toEqual([get.status, 0]);
+      expect(head.headers.get('content-type')).toBe(get.headers.get('content-type'));
+      expect(head.headers.get('content-length')).toBe(String(body.byteLength));
+    });
+
+    it('wants a token where GET does', async () => {
+      expect((await fetch(`${api.service.url}${workspaces}`, { method: 'HEAD' })).status).toBe(401);
+      expect((await fetch(`${api.service.url}/openapi.json`, { method: 'HEAD' })).status).toBe(200);
+    });
   });
 
-  // Proves specification 8.6
-  it('of one token is 1,000 a second by default', async () => {
-    const api = await serve({ clock: manualClock() });
-    const answers = (await Promise.all(Array.from({ length: 11 }, () => ask(api, 92)))).flat();
-    const counts = [200, 429].map((wanted) => answers.filter(({ status }) => status === wanted).length);
-    expect(counts).toEqual([1_000, 12]);
+  describe('a method that a path does not have', () => {
+    it.each([
+      ['POST', '/openapi.json', 'GET, HEAD'],
+      ['PATCH', workspaces, 'GET, HEAD'],
+      ['DELETE', '/api/v1/integrations/connectors', 'GET, HEAD, POST'],
+      ['GET', '/api/v1/integrations/connectors/mail-1/execute', 'POST'],
+      ['OPTIONS', `${workspaces}/0`, 'GET, HEAD, PUT, DELETE'],
+    ])('is refused with 405 and Allow: %s %s', async (method, path, allow) => {
+      const response = await send(path, method);
+      expect([response.status, response.headers.get('allow')]).toEqual([405, allow]);
+      expect(await response.json()).toMatchObject({
+        message: `This path does not take ${method}; it takes ${allow}.`,
+      });
+    });
+
+    it('is 404 where there is no such path, and 401 without a token', async () => {
+      expect((await send('/api/v1/nothing', 'PATCH')).status).toBe(404);
+      expect((await fetch(`${api.service.url}${workspaces}`, { method: 'PATCH' })).status).toBe(401);
+    });
   });
 
-  it('is counted for each token by itself', async () => {
-    const api = await serve({ clock: manualClock(), limits: { requestsPerSecond: 3 } });
-    const { body } = await askForToken(api.service.url, good);
-    expect((await ask(api, 4)).map(({ status }) => status)).toEqual([200, 200, 200, 429]);
-    const authorization = `Bearer ${text(body['access_token'])}`;
-    expect((await ask(api, 4, { authorization })).map(({ status }) => status)).toEqual([200, 200, 200, 429]);
+  describe('a check of a connector', () => {
+    it.each<[string, RequestInit]>([
+      ['no body', {}],
+      ['no body, but its type', { headers: { 'content-type': 'application/json' } }],
+      ['an empty object', { headers: { 'content-type': 'application/json' }, body: '{}' }],
+    ])('takes %s for its own credentials', async (_, init) => {
+      const answer = await api.call('/api/v1/integrations/connectors/mail-1/check', {
+        method: 'POST',
+        ...init,
+      });
+      expect([answer.status, answer.body['status']]).toEqual([200, 'succeeded']);
+    });
   });
 
-  it('is limited for those without a known token too, all of an address together', async () => {
-    const clock = manualClock();
-    const api = await serve({ clock, limits: { requestsPerSecond: 4 } });
-    const guesses = [1, 2, 3].map((guess) => ask(api, 1, { authorization: `Bearer guess-${guess}` }));
-    // The token of the test was the first of the four.
-    expect((await Promise.all(guesses)).flat().map(({ status }) => status)).toEqual([401, 401, 401]);
-    expect((await askForToken(api.service.url, good)).status).toBe(429);
-    expect((await ask(api, 1))[0]?.status).toBe(200);
-    clock.pass(1000);
-    expect((await askForToken(api.service.url, good)).status).toBe(200);
+  describe('the address of the next page', () => {
+    const next = async (served: ServedApi): Promise<string> => {
+      const answer = await served.call(`${workspaces}?limit=1`, {
+        headers: { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'evil.example' },
+      });
+      return text(answer.body['next']);
+    };
+
+    it('is HTTPS where a trusted proxy says so, and of the host that was asked', async () => {
+      for (const [trustedProxies, protocol] of [
+        [[], 'http:'],
+        [['10.1.2.3'], 'http:'],
+        [['127.0.0.0/8'], 'https:'],
+      ] as const) {
+        await using served = await serveApi({ trustedProxies });
+        await served.call('/api/v1/account/applications/scoped-token', {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ workspace_name: 'another' }),
+        });
+        const url = new URL(await next(served));
+        expect([url.protocol, url.host]).toEqual([protocol, new URL(served.service.url).host]);
+      }
+    });
+  });
+
+  describe('the limit of a list of workspaces', () => {
+    it.each(['0x10', '1e1', ' 5 ', '5.0', '+5', '', '0', '101', '9'.repeat(30)])(
+      'is no %j: the refusal names the range',
+      async (limit) => {
+        const { status, body } = await api.call(`${workspaces}?limit=${encodeURIComponent(limit)}`);
+        expect(status).toBe(422);
+        expect(object(objects(body['errors'])[0])).toMatchObject({
+          field: 'query.limit',
+          message: 'Expected a whole number from 1 to 100, in decimal digits.',
+        });
+      },
+    );
+  });
+
+  describe('the limit of a name', () => {
+    const named = async (name: string): Promise<number> =>
+      (
+        await api.call('/api/v1/account/applications/scoped-token', {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ workspace_name: name }),
+        })
+      ).status;
+
+    it('counts characters, of which an emoji is one', async () => {
+      expect([await named('😀'.repeat(255)), await named('😀'.repeat(256))]).toEqual([200, 422]);
+      expect([await named('n'.repeat(255)), await named('n'.repeat(256))]).toEqual([200, 422]);
+    });
   });
 });

@@ -1,331 +1,738 @@
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { once } from 'node:events';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { it } from '../support/it.ts';
+import { afterEach, beforeEach, describe, expect, afterAll, beforeAll, vi } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
-import { apiClient, textIn, type ApiClient } from '../support/service/api-client.ts';
-import { definitions, object, objects, serveApi, type ServedApi } from '../support/service/served-api.ts';
-import { searchable, statusWhen } from '../support/service/store-world.ts';
+import { ApiError } from '../../src/service/api-error.ts';
+import { askProvider, type Provider, type Providers } from '../../src/service/provider.ts';
+import { startService, type Service } from '../../src/service/start-service.ts';
+import { it } from '../support/it.ts';
+import { serveSamples } from '../support/serve-samples.ts';
+import { apiClient, textIn, type ApiClient, tokenFor } from '../support/service/api-client.ts';
+import {
+  definitions,
+  object,
+  objects,
+  serveApi,
+  type ServedApi,
+  credentials,
+  sampleAccounts,
+} from '../support/service/served-api.ts';
+import { searchable, statusWhen, definitionNamed, never } from '../support/service/store-world.ts';
 
-const connectors = '/api/v1/integrations/connectors';
-const secret = 'planted-secret-4711';
-const base = {
-  workspace_name: 'default',
-  connector_type: 'email-marketing',
-  credentials: { api_key: secret },
-};
-
-let api: ServedApi;
-let client: ApiClient;
-const failures: unknown[] = [];
-
-const open = async (options: Parameters<typeof serveApi>[0] = {}): Promise<void> => {
-  api = await serveApi({ onFailure: (error) => failures.push(error), ...options });
-  client = apiClient(api.service.url, api.token);
-};
-beforeEach(() => open());
-afterEach(async () => {
-  await api.service.close();
-  expect(failures.splice(0)).toEqual([]);
-});
-
-const errorsOf = (body: JsonObject): readonly unknown[] =>
-  objects(body['errors']).map(({ field, error_code }) => [field, error_code]);
-
-describe('creating a connector', () => {
-  // Proves specification 1.2, 2.4.2, 4.5.1
-  it('makes one that lists, shows, executes and is inspected like any other', async () => {
-    const made = await client.post(connectors, {
-      ...base,
-      name: 'Letters',
-      replication_config: { start: '2024' },
-    });
-    expect(made.status).toBe(200);
-    const id = textIn(made.body, 'id');
-    expect(made.body).toMatchObject({
-      name: 'Letters',
-      replication_config: { start: '2024' },
-      entities: null,
-    });
-    expect((await client.get(`${connectors}/${id}`)).body).toEqual(made.body);
-    const listed = objects((await client.get(`${connectors}?workspace_name=default`)).body['data']);
-    expect(listed.at(-1)).toMatchObject({ id, name: 'Letters' });
-    const { records } = await api.list(id, 'lists');
-    expect(records.length).toBeGreaterThan(0);
-    expect((await client.get(`${connectors}/${id}/inspect`)).body).toMatchObject({
-      connector_id: id,
-      source_definition_name: 'Email marketing',
-      context_store_readiness: { readiness: 'Loading' },
-    });
-  });
-
-  // Proves specification 4.5.1
-  it('takes the type by definition id, by either name in any case, or by template', async () => {
-    const { body } = await client.get(`${connectors}/mail-1`);
-    const template = textIn(object(body['source_template']), 'id');
-    const ids = [
-      { definition_id: definitions.get('email-marketing')?.id.toUpperCase() ?? '' },
-      { connector_type: 'EMAIL-marketing' },
-      { connector_type: 'Email Marketing' },
-      { source_template_id: template },
-      { source_template_id: template, connector_type: 'email-marketing' },
-    ];
-    for (const type of ids) {
-      const { credentials, workspace_name } = base;
-      const made = await client.post(connectors, { workspace_name, credentials, ...type });
-      expect([type, made.status]).toEqual([type, 200]);
-    }
-  });
-
-  it('refuses no type, two types and an unknown one', async () => {
-    const { connector_type: _type, ...untyped } = base;
-    const none = await client.post(connectors, untyped);
-    expect([none.status, none.body['message']]).toEqual([
-      422,
-      'One of connector_type, definition_id, or source_template_id must be provided.',
-    ]);
-    const notesId = definitions.get('workspace-notes')?.id ?? '';
-    expect((await client.post(connectors, { ...base, definition_id: notesId })).status).toBe(422);
-    const unknown = await client.post(connectors, { ...base, connector_type: 'nope' });
-    expect([unknown.status, errorsOf(unknown.body)]).toEqual([404, [['body.connector_type', 'not_found']]]);
-  });
-
-  it.each<[string, JsonObject | null, readonly unknown[]]>([
-    ['nothing', null, [['body.credentials', 'missing']]],
-    ['an empty object', {}, [['body.credentials.api_key', 'missing']]],
-    ['a number', { api_key: 4711 }, [['body.credentials.api_key', 'invalid_type']]],
-    ['an empty text', { api_key: '' }, [['body.credentials.api_key', 'invalid_type']]],
-    ['an object', { api_key: { deep: secret } }, [['body.credentials.api_key', 'invalid_type']]],
-    ['half a sign', { api_key: '\ud800' }, [['body.credentials.api_key', 'invalid_type']]],
-    ['an unknown field', { api_key: secret, [secret]: 'x' }, [['body.credentials', 'unknown_field']]],
-    [
-      'an inherited name',
-      { toString: secret },
-      [
-        ['body.credentials.api_key', 'missing'],
-        ['body.credentials', 'unknown_field'],
-      ],
-    ],
-  ])(
-    'names the fields of wrong credentials (%s) and repeats no value',
-    async (_name, credentials, errors) => {
-      for (const path of [connectors, `${connectors}/check`]) {
-        const { status, body } = await client.post(path, { ...base, credentials });
-        expect([status, errorsOf(body)]).toEqual([422, errors]);
-        expect(JSON.stringify(body)).not.toContain(secret);
-        expect(JSON.stringify(body)).not.toContain('4711');
-      }
-    },
-  );
-
-  // Proves specification 5.7
-  it('reports on the shape that was meant where a type has several', async () => {
-    const notes = { workspace_name: 'default', connector_type: 'workspace-notes' };
-    const credentials = { client_id: 'c', client_secret: secret };
-    const { status, body } = await client.post(connectors, { ...notes, credentials });
-    expect([status, errorsOf(body)]).toEqual([422, [['body.credentials.access_token', 'missing']]]);
-    expect((await client.post(connectors, { ...notes, credentials: { token: secret } })).status).toBe(200);
-  });
-
-  // Proves specification 4.5.2
-  it('makes the workspace that it names', async () => {
-    const made = await client.post(connectors, { ...base, workspace_name: 'new one' });
-    expect(made.status).toBe(200);
-    const found = await client.get(`${connectors}?workspace_name=new%20one`);
-    expect(objects(found.body['data']).map(({ id }) => id)).toEqual([made.body['id']]);
-  });
-
-  it.each(['', ' ', 'a\nb', 'a\u0000b', '\u202eb', 'x'.repeat(256), '\ud800'])(
-    'refuses the name %j of a workspace or a connector',
-    async (name) => {
-      expect((await client.post(connectors, { ...base, workspace_name: name })).status).toBe(422);
-      expect((await client.post(connectors, { ...base, name })).status).toBe(422);
-    },
-  );
-
-  it('keeps names as they are, however they look', async () => {
-    for (const name of [
-      `Robert'); DROP TABLE connectors;--`,
-      '<script>',
-      '%',
-      '../../x',
-      '__proto__',
-      '🦉',
-    ]) {
-      const made = await client.post(connectors, { ...base, workspace_name: name, name });
-      expect([made.status, made.body['name']]).toEqual([200, name]);
-      const found = await client.get(`${connectors}?workspace_name=${encodeURIComponent(name)}`);
-      expect(objects(found.body['data'])).toHaveLength(1);
-    }
-  });
-
-  it('refuses entities that the type does not have, writing, and a config without bounds', async () => {
-    const entities = async (one: JsonObject): Promise<number> =>
-      (await client.post(connectors, { ...base, entities: [one] })).status;
-    expect(await entities({ entity: 'lists', modes: ['read'] })).toBe(200);
-    expect(await entities({ entity: 'nope' })).toBe(422);
-    expect(await entities({ entity: 'lists', modes: ['write'] })).toBe(422);
-    const deep = JSON.parse('{"a":'.repeat(40) + '1' + '}'.repeat(40)) as JsonObject;
-    expect((await client.post(connectors, { ...base, replication_config: deep })).status).toBe(422);
-    const large = { text: 'x'.repeat(70_000) };
-    expect((await client.post(connectors, { ...base, environment: large })).status).toBe(422);
-  });
-
-  it('answers thousands of wrong values with a few entries', async () => {
-    const wrong = Array.from({ length: 50_000 }, () => 1);
-    const { status, body } = await client.post(`${connectors}/mail-1/execute`, {
-      entity: 'lists',
-      action: 'list',
-      select_fields: wrong,
-    });
-    expect(status).toBe(422);
-    expect(objects(body['errors']).length).toBeLessThan(50);
-    // So many that only their number is checked.
-    const tags = await client.post(connectors, { ...base, selected_connection_template_tags: wrong });
-    expect(objects(tags.body['errors'])).toMatchObject([{ error_code: 'too_big' }]);
-  });
-});
-
-describe('checking a connector', () => {
-  it('says what the third party says, and keeps nothing', async () => {
-    const taken = await client.post(`${connectors}/check`, base);
-    expect(taken.body).toMatchObject({ status: 'succeeded', error_message: null, failure_reason: null });
-    const refused = await client.post(`${connectors}/check`, {
-      ...base,
-      workspace_name: 'nowhere yet',
-      credentials: { api_key: `revoked-${secret}` },
-    });
-    expect([refused.status, refused.body['status']]).toEqual([200, 'failed']);
-    expect(refused.body['error_message']).toEqual(expect.any(String));
-    expect(JSON.stringify(refused.body)).not.toContain(secret);
-    expect((await client.get('/api/v1/workspaces/stats')).body['total_count']).toBe(1);
-  });
-
-  it('tries the credentials of the body or those that the connector has', async () => {
-    const { body } = await client.post(connectors, { ...base, credentials: { api_key: 'revoked' } });
-    const path = `${connectors}/${textIn(body, 'id')}`;
-    expect((await client.post(`${path}/check`, {})).body['status']).toBe('failed');
-    const other = await client.post(`${path}/check`, { credentials: { api_key: 'good' } });
-    expect(other.body['status']).toBe('succeeded');
-    expect((await client.post(`${path}/check`, {})).body['status']).toBe('failed');
-  });
-});
-
-describe('changing and deleting a connector', () => {
-  it('changes what is given, and new credentials count at once', async () => {
-    const made = await client.post(connectors, { ...base, replication_config: { a: 1 } });
-    const id = textIn(made.body, 'id');
-    const renamed = await client.put(`${connectors}/${id}`, { name: 'Other', replication_config: null });
-    expect(renamed.body).toMatchObject({ id, name: 'Other', replication_config: { a: 1 } });
-    const list = { entity: 'lists', action: 'list', params: {} };
-    expect((await api.execute(id, list)).status).toBe(200);
-    await client.put(`${connectors}/${id}`, { credentials: { api_key: 'revoked' } });
-    expect((await api.execute(id, list)).status).toBe(401);
-    expect((await client.put(`${connectors}/${id}`, { credentials: { api_key: 1 } })).status).toBe(422);
-  });
-
-  it('deletes it with 202 and a job id, once', async () => {
-    const { status, body } = await client.delete(`${connectors}/mail-1`);
-    expect([status, Object.keys(body)]).toEqual([202, ['job_id']]);
-    expect((await client.get(`${connectors}/mail-1`)).status).toBe(404);
-    expect((await client.delete(`${connectors}/mail-1`)).status).toBe(404);
-    expect((await api.execute('mail-1', { entity: 'lists', action: 'list' })).status).toBe(404);
-  });
-
-  it.each(['..%2Fmail-1', '%00', '__proto__', "mail-1'--", 'x'.repeat(90), '%F0%9F%A6%89'])(
-    'answers the id %s with 404 everywhere',
-    async (id) => {
-      const answers = [
-        await client.get(`${connectors}/${id}`),
-        await client.get(`${connectors}/${id}/inspect`),
-        await client.put(`${connectors}/${id}`, {}),
-        await client.delete(`${connectors}/${id}`),
-        await client.post(`${connectors}/${id}/check`, {}),
-        await client.post(`${connectors}/${id}/execute`, { entity: 'lists', action: 'list' }),
-        await client.get(`/api/v1/workspaces/${id}`),
-        await client.put(`/api/v1/workspaces/${id}`, {}),
-        await client.delete(`/api/v1/workspaces/${id}`),
-        await client.get(`/api/v1/integrations/definitions/sources/${id}`),
-      ];
-      expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 404));
-    },
-  );
-});
-
-describe('the indexed store of a connector', () => {
-  let data: string;
-  const notes = { workspace_name: 'default', connector_type: 'workspace-notes' };
-  const openWithStores = async (options: Parameters<typeof serveApi>[0] = {}): Promise<void> => {
-    await api.service.close();
-    await open({ data, accounts: [], ...options });
+describe('connectors', () => {
+  const connectors = '/api/v1/integrations/connectors';
+  const secret = 'planted-secret-4711';
+  const base = {
+    workspace_name: 'default',
+    connector_type: 'email-marketing',
+    credentials: { api_key: secret },
   };
-  it.beforeEach(({ folder }) => {
-    data = folder;
+
+  let api: ServedApi;
+  let client: ApiClient;
+  const failures: unknown[] = [];
+
+  const open = async (options: Parameters<typeof serveApi>[0] = {}): Promise<void> => {
+    api = await serveApi({ onFailure: (error) => failures.push(error), ...options });
+    client = apiClient(api.service.url, api.token);
+  };
+  beforeEach(() => open());
+  afterEach(async () => {
+    await api.service.close();
+    expect(failures.splice(0)).toEqual([]);
   });
 
-  it('fills at once with new credentials, where the old ones were refused', async () => {
-    // A clock by which nothing that waits for its time ever comes to it.
-    const sleep = (_ms: number, signal?: AbortSignal): Promise<never> =>
-      new Promise((_resolve, reject) => {
-        signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+  const errorsOf = (body: JsonObject): readonly unknown[] =>
+    objects(body['errors']).map(({ field, error_code }) => [field, error_code]);
+
+  describe('creating a connector', () => {
+    // Proves specification 1.2, 2.4.2, 4.5.1
+    it('makes one that lists, shows, executes and is inspected like any other', async () => {
+      const made = await client.post(connectors, {
+        ...base,
+        name: 'Letters',
+        replication_config: { start: '2024' },
       });
-    await openWithStores({ clock: { now: () => Date.now(), sleep } });
-    const made = await client.post(connectors, { ...notes, credentials: { token: 'revoked' } });
-    const id = textIn(made.body, 'id');
-    const { stores } = api.service;
-    await statusWhen(stores, id, ({ problem }) => problem?.includes('AUTH_FAILED') === true);
-    await client.put(`${connectors}/${id}`, { credentials: { token: secret } });
-    await searchable(stores, id);
-  });
+      expect(made.status).toBe(200);
+      const id = textIn(made.body, 'id');
+      expect(made.body).toMatchObject({
+        name: 'Letters',
+        replication_config: { start: '2024' },
+        entities: null,
+      });
+      expect((await client.get(`${connectors}/${id}`)).body).toEqual(made.body);
+      const listed = objects((await client.get(`${connectors}?workspace_name=default`)).body['data']);
+      expect(listed.at(-1)).toMatchObject({ id, name: 'Letters' });
+      const { records } = await api.list(id, 'lists');
+      expect(records.length).toBeGreaterThan(0);
+      expect((await client.get(`${connectors}/${id}/inspect`)).body).toMatchObject({
+        connector_id: id,
+        source_definition_name: 'Email marketing',
+        context_store_readiness: { readiness: 'Loading' },
+      });
+    });
 
-  it('is kept on where the connector could not be deleted', async () => {
-    await openWithStores();
-    const made = await client.post(connectors, { ...notes, credentials: { token: secret } });
-    const id = textIn(made.body, 'id');
-    const { stores } = api.service;
-    await searchable(stores, id);
-    const file = join(data, 'stores', `${id}.db`);
-    await rm(file);
-    await mkdir(file);
-    expect((await client.delete(`${connectors}/${id}`)).status).toBe(500);
-    expect(failures.splice(0)).toHaveLength(1);
-    await rm(file, { recursive: true });
-    await searchable(stores, id);
-    expect((await client.delete(`${connectors}/${id}`)).status).toBe(202);
-    expect(await readdir(join(data, 'stores'))).toEqual([]);
-  });
-});
+    // Proves specification 4.5.1
+    it('takes the type by definition id, by either name in any case, or by template', async () => {
+      const { body } = await client.get(`${connectors}/mail-1`);
+      const template = textIn(object(body['source_template']), 'id');
+      const ids = [
+        { definition_id: definitions.get('email-marketing')?.id.toUpperCase() ?? '' },
+        { connector_type: 'EMAIL-marketing' },
+        { connector_type: 'Email Marketing' },
+        { source_template_id: template },
+        { source_template_id: template, connector_type: 'email-marketing' },
+      ];
+      for (const type of ids) {
+        const { credentials, workspace_name } = base;
+        const made = await client.post(connectors, { workspace_name, credentials, ...type });
+        expect([type, made.status]).toEqual([type, 200]);
+      }
+    });
 
-describe('credentials', () => {
-  // Proves promise 17; specification 5.7
-  it('are in no answer, no failure and no file', async ({ folder: data }) => {
-    await api.service.close();
-    await open({ data, accounts: [] });
-    const texts: unknown[] = [];
-    const made = await client.post(connectors, base);
-    const path = `${connectors}/${textIn(made.body, 'id')}`;
-    texts.push(made.body, (await client.get(path)).body, (await client.get(`${path}/inspect`)).body);
-    texts.push((await client.get(`${connectors}?workspace_name=default`)).body);
-    texts.push(
-      (await client.put(path, { credentials: { api_key: `${secret}-2`, data_center: secret } })).body,
+    it.each<[string, JsonObject | null, readonly unknown[]]>([
+      ['nothing', null, [['body.credentials', 'missing']]],
+      ['an empty object', {}, [['body.credentials.api_key', 'missing']]],
+      ['a number', { api_key: 4711 }, [['body.credentials.api_key', 'invalid_type']]],
+      ['an empty text', { api_key: '' }, [['body.credentials.api_key', 'invalid_type']]],
+      ['an object', { api_key: { deep: secret } }, [['body.credentials.api_key', 'invalid_type']]],
+      ['half a sign', { api_key: '\ud800' }, [['body.credentials.api_key', 'invalid_type']]],
+      ['an unknown field', { api_key: secret, [secret]: 'x' }, [['body.credentials', 'unknown_field']]],
+      [
+        'an inherited name',
+        { toString: secret },
+        [
+          ['body.credentials.api_key', 'missing'],
+          ['body.credentials', 'unknown_field'],
+        ],
+      ],
+    ])(
+      'names the fields of wrong credentials (%s) and repeats no value',
+      async (_name, credentials, errors) => {
+        for (const path of [connectors, `${connectors}/check`]) {
+          const { status, body } = await client.post(path, { ...base, credentials });
+          expect([status, errorsOf(body)]).toEqual([422, errors]);
+          expect(JSON.stringify(body)).not.toContain(secret);
+          expect(JSON.stringify(body)).not.toContain('4711');
+        }
+      },
     );
-    texts.push((await client.post(`${path}/check`, {})).body);
-    await searchable(api.service.stores, textIn(made.body, 'id'));
-    expect(JSON.stringify(texts)).not.toContain(secret);
-    expect(await filesWith(data, secret)).toEqual([]);
-    await api.service.close();
-    expect(await filesWith(data, secret)).toEqual([]);
-    // The search for it would find it: what is stored in the open is there.
-    expect((await filesWith(data, 'Email marketing (default)')).length).toBeGreaterThan(0);
 
-    await open({ data, accounts: [] });
-    expect((await client.post(`${path}/check`, {})).body['status']).toBe('succeeded');
+    // Proves specification 5.7
+    it('reports on the shape that was meant where a type has several', async () => {
+      const notes = { workspace_name: 'default', connector_type: 'workspace-notes' };
+      const credentials = { client_id: 'c', client_secret: secret };
+      const { status, body } = await client.post(connectors, { ...notes, credentials });
+      expect([status, errorsOf(body)]).toEqual([422, [['body.credentials.access_token', 'missing']]]);
+      expect((await client.post(connectors, { ...notes, credentials: { token: secret } })).status).toBe(200);
+    });
+
+    // Proves specification 4.5.2
+    it('makes the workspace that it names', async () => {
+      const made = await client.post(connectors, { ...base, workspace_name: 'new one' });
+      expect(made.status).toBe(200);
+      const found = await client.get(`${connectors}?workspace_name=new%20one`);
+      expect(objects(found.body['data']).map(({ id }) => id)).toEqual([made.body['id']]);
+    });
+
+    it.each(['', ' ', 'a\nb', 'a\u0000b', '\u202eb', 'x'.repeat(256), '\ud800'])(
+      'refuses the name %j of a workspace or a connector',
+      async (name) => {
+        expect((await client.post(connectors, { ...base, workspace_name: name })).status).toBe(422);
+        expect((await client.post(connectors, { ...base, name })).status).toBe(422);
+      },
+    );
+
+    it('answers thousands of wrong values with a few entries', async () => {
+      const wrong = Array.from({ length: 50_000 }, () => 1);
+      const { status, body } = await client.post(`${connectors}/mail-1/execute`, {
+        entity: 'lists',
+        action: 'list',
+        select_fields: wrong,
+      });
+      expect(status).toBe(422);
+      expect(objects(body['errors']).length).toBeLessThan(50);
+      // So many that only their number is checked.
+      const tags = await client.post(connectors, { ...base, selected_connection_template_tags: wrong });
+      expect(objects(tags.body['errors'])).toMatchObject([{ error_code: 'too_big' }]);
+    });
+  });
+
+  describe('checking a connector', () => {
+    it('says what the third party says, and keeps nothing', async () => {
+      const taken = await client.post(`${connectors}/check`, base);
+      expect(taken.body).toMatchObject({ status: 'succeeded', error_message: null, failure_reason: null });
+      const refused = await client.post(`${connectors}/check`, {
+        ...base,
+        workspace_name: 'nowhere yet',
+        credentials: { api_key: `revoked-${secret}` },
+      });
+      expect([refused.status, refused.body['status']]).toEqual([200, 'failed']);
+      expect(refused.body['error_message']).toEqual(expect.any(String));
+      expect(JSON.stringify(refused.body)).not.toContain(secret);
+      expect((await client.get('/api/v1/workspaces/stats')).body['total_count']).toBe(1);
+    });
+
+    it('tries the credentials of the body or those that the connector has', async () => {
+      const { body } = await client.post(connectors, { ...base, credentials: { api_key: 'revoked' } });
+      const path = `${connectors}/${textIn(body, 'id')}`;
+      expect((await client.post(`${path}/check`, {})).body['status']).toBe('failed');
+      const other = await client.post(`${path}/check`, { credentials: { api_key: 'good' } });
+      expect(other.body['status']).toBe('succeeded');
+      expect((await client.post(`${path}/check`, {})).body['status']).toBe('failed');
+    });
+  });
+
+  describe('changing and deleting a connector', () => {
+    it('changes what is given, and new credentials count at once', async () => {
+      const made = await client.post(connectors, { ...base, replication_config: { a: 1 } });
+      const id = textIn(made.body, 'id');
+      const renamed = await client.put(`${connectors}/${id}`, { name: 'Other', replication_config: null });
+      expect(renamed.body).toMatchObject({ id, name: 'Other', replication_config: { a: 1 } });
+      const list = { entity: 'lists', action: 'list', params: {} };
+      expect((await api.execute(id, list)).status).toBe(200);
+      await client.put(`${connectors}/${id}`, { credentials: { api_key: 'revoked' } });
+      expect((await api.execute(id, list)).status).toBe(401);
+      expect((await client.put(`${connectors}/${id}`, { credentials: { api_key: 1 } })).status).toBe(422);
+    });
+
+    it('deletes it with 202 and a job id, once', async () => {
+      const { status, body } = await client.delete(`${connectors}/mail-1`);
+      expect([status, Object.keys(body)]).toEqual([202, ['job_id']]);
+      expect((await client.get(`${connectors}/mail-1`)).status).toBe(404);
+      expect((await client.delete(`${connectors}/mail-1`)).status).toBe(404);
+      expect((await api.execute('mail-1', { entity: 'lists', action: 'list' })).status).toBe(404);
+    });
+
+    it.each(['..%2Fmail-1', '%00', '__proto__', "mail-1'--", 'x'.repeat(90), '%F0%9F%A6%89'])(
+      'answers the id %s with 404 everywhere',
+      async (id) => {
+        const answers = [
+          await client.get(`${connectors}/${id}`),
+          await client.get(`${connectors}/${id}/inspect`),
+          await client.put(`${connectors}/${id}`, {}),
+          await client.delete(`${connectors}/${id}`),
+          await client.post(`${connectors}/${id}/check`, {}),
+          await client.post(`${connectors}/${id}/execute`, { entity: 'lists', action: 'list' }),
+          await client.get(`/api/v1/workspaces/${id}`),
+          await client.put(`/api/v1/workspaces/${id}`, {}),
+          await client.delete(`/api/v1/workspaces/${id}`),
+          await client.get(`/api/v1/integrations/definitions/sources/${id}`),
+        ];
+        expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 404));
+      },
+    );
+  });
+
+  describe('the indexed store of a connector', () => {
+    let data: string;
+    const notes = { workspace_name: 'default', connector_type: 'workspace-notes' };
+    const openWithStores = async (options: Parameters<typeof serveApi>[0] = {}): Promise<void> => {
+      await api.service.close();
+      await open({ data, accounts: [], ...options });
+    };
+    it.beforeEach(({ folder }) => {
+      data = folder;
+    });
+
+    it('fills at once with new credentials, where the old ones were refused', async () => {
+      // A clock by which nothing that waits for its time ever comes to it.
+      const sleep = (_ms: number, signal?: AbortSignal): Promise<never> =>
+        new Promise((_resolve, reject) => {
+          signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+        });
+      await openWithStores({ clock: { now: () => Date.now(), sleep } });
+      const made = await client.post(connectors, { ...notes, credentials: { token: 'revoked' } });
+      const id = textIn(made.body, 'id');
+      const { stores } = api.service;
+      await statusWhen(stores, id, ({ problem }) => problem?.includes('AUTH_FAILED') === true);
+      await client.put(`${connectors}/${id}`, { credentials: { token: secret } });
+      await searchable(stores, id);
+    });
+  });
+
+  describe('credentials', () => {
+    // Proves promise 17; specification 5.7
+    it('are in no answer, no failure and no file', async ({ folder: data }) => {
+      await api.service.close();
+      await open({ data, accounts: [] });
+      const texts: unknown[] = [];
+      const made = await client.post(connectors, base);
+      const path = `${connectors}/${textIn(made.body, 'id')}`;
+      texts.push(made.body, (await client.get(path)).body, (await client.get(`${path}/inspect`)).body);
+      texts.push((await client.get(`${connectors}?workspace_name=default`)).body);
+      texts.push(
+        (await client.put(path, { credentials: { api_key: `${secret}-2`, data_center: secret } })).body,
+      );
+      texts.push((await client.post(`${path}/check`, {})).body);
+      await searchable(api.service.stores, textIn(made.body, 'id'));
+      expect(JSON.stringify(texts)).not.toContain(secret);
+      expect(await filesWith(data, secret)).toEqual([]);
+      await api.service.close();
+      expect(await filesWith(data, secret)).toEqual([]);
+      // The search for it would find it: what is stored in the open is there.
+      expect((await filesWith(data, 'Email marketing (default)')).length).toBeGreaterThan(0);
+
+      await open({ data, accounts: [] });
+      expect((await client.post(`${path}/check`, {})).body['status']).toBe('succeeded');
+    });
+  });
+
+  async function filesWith(folder: string, text: string): Promise<readonly string[]> {
+    const names = await readdir(folder, { recursive: true, withFileTypes: true });
+    const files = names.filter((one) => one.isFile()).map((one) => join(one.parentPath, one.name));
+    const found = await Promise.all(files.map(async (file) => (await readFile(file)).includes(text)));
+    return files.filter((_file, index) => found[index]);
+  }
+});
+
+describe('workspaces', () => {
+  const workspaces = '/api/v1/workspaces';
+  const connectors = '/api/v1/integrations/connectors';
+
+  let api: ServedApi;
+  let client: ApiClient;
+
+  const open = async (options: Parameters<typeof serveApi>[0] = {}): Promise<void> => {
+    api = await serveApi(options);
+    client = apiClient(api.service.url, api.token);
+  };
+  beforeEach(() => open());
+  afterEach(() => api.service.close());
+
+  const make = async (...names: readonly string[]): Promise<void> => {
+    for (const workspace_name of names) {
+      await client.post('/api/v1/account/applications/scoped-token', { workspace_name });
+    }
+  };
+  const idOf = async (name: string): Promise<string> => {
+    const { body } = await client.get(`${workspaces}?name_contains=${encodeURIComponent(name)}`);
+    return textIn(objects(body['data'])[0] ?? {}, 'id');
+  };
+
+  describe('listing workspaces', () => {
+    // Proves specification 4.5.3
+    it('gives pages whose next is an address with a cursor in it, each workspace once', async () => {
+      await make('b', 'c', 'd', 'e');
+      const seen: unknown[] = [];
+      let path: string | null = `${workspaces}?limit=2`;
+      for (let pages = 0; path !== null && pages < 10; pages += 1) {
+        const { status, body }: Awaited<ReturnType<ApiClient['get']>> = await client.get(path);
+        expect(status).toBe(200);
+        seen.push(objects(body['data']).map(({ name }) => name));
+        const next: string | null = body['next'] === null ? null : textIn(body, 'next');
+        if (next !== null) {
+          expect(next).toMatch(new RegExp(`^${api.service.url}${workspaces}\\?limit=2&cursor=`));
+        }
+        path = next === null ? null : next.slice(api.service.url.length);
+      }
+      expect(seen).toEqual([['default', 'b'], ['c', 'd'], ['e']]);
+    });
+
+    it('continues after workspaces that were deleted meanwhile', async () => {
+      await make('b', 'c', 'd');
+      const first = await client.get(`${workspaces}?limit=2`);
+      for (const one of objects(first.body['data'])) {
+        await client.delete(`${workspaces}/${textIn(one, 'id')}`);
+      }
+      const { body } = await client.get(textIn(first.body, 'next').slice(api.service.url.length));
+      expect(objects(body['data']).map(({ name }) => name)).toEqual(['c', 'd']);
+    });
+
+    it('filters by a part of the name, taken as it is, and by status', async () => {
+      await make('Team %_', 'team b');
+      const names = async (query: string): Promise<readonly unknown[]> =>
+        objects((await client.get(`${workspaces}?${query}`)).body['data']).map(({ name }) => name);
+      expect(await names('name_contains=TEAM')).toEqual(['Team %_', 'team b']);
+      expect(await names('name_contains=%25_')).toEqual(['Team %_']);
+      await client.put(`${workspaces}/${await idOf('team b')}`, { status: 'inactive' });
+      expect(await names('status=inactive')).toEqual(['team b']);
+      expect(await names('name_contains=team&status=active&limit=1')).toEqual(['Team %_']);
+      expect((await client.get(`${workspaces}/stats`)).body).toEqual({
+        active_count: 2,
+        inactive_count: 1,
+        total_count: 3,
+      });
+    });
+
+    it.each(['x', '', 'bm8', 'NmUwMGI0MTUtYjAyZS00MTYwLWJmMDItNTgxNzZhMGFlNjg3'])(
+      'refuses the cursor "%s", which it never gave, with 400',
+      async (cursor) => {
+        expect((await client.get(`${workspaces}?cursor=${cursor}`)).status).toBe(400);
+      },
+    );
+  });
+
+  describe('changing a workspace', () => {
+    // Proves specification 4.5.3
+    it('changes what is given and refuses a name that is taken', async () => {
+      await make('b');
+      const id = await idOf('b');
+      const renamed = await client.put(`${workspaces}/${id}`, { name: 'c', status: null });
+      expect(renamed.body).toMatchObject({ id, name: 'c', status: 'active', cache_enabled: true });
+      expect((await client.get(`${workspaces}/${id}`)).body).toEqual(renamed.body);
+      expect((await client.put(`${workspaces}/${id}`, { name: 'default' })).status).toBe(409);
+      expect((await client.put(`${workspaces}/${id}`, { name: 'a\u0000' })).status).toBe(422);
+      expect((await client.put(`${workspaces}/${id}`, { status: 'paused' })).status).toBe(422);
+      expect((await client.put(`${workspaces}/${id}`, {})).body).toEqual(renamed.body);
+    });
+
+    it('disables the connectors of an inactive workspace, and enables them again', async () => {
+      const id = await idOf('default');
+      const list = { entity: 'lists', action: 'list' };
+      await client.put(`${workspaces}/${id}`, { status: 'inactive' });
+      const refused = await api.execute('mail-1', list);
+      expect([refused.status, objects(refused.body['errors'])[0]?.['error_code']]).toEqual([
+        403,
+        'workspace_inactive',
+      ]);
+      const inspected = await client.get(`${connectors}/mail-1/inspect`);
+      expect(inspected.body['warnings']).toContain('The workspace is inactive: its connectors are disabled.');
+      await client.put(`${workspaces}/${id}`, { status: 'active' });
+      expect((await api.execute('mail-1', list)).status).toBe(200);
+    });
+
+    it('drops the indexed stores without cache_enabled, and fills them again with it', async ({
+      folder: data,
+    }) => {
+      await api.service.close();
+      await open({ data, accounts: sampleAccounts('tiny').slice(0, 1) });
+      const search = { entity: 'lists', action: 'search', params: { query: {} } };
+      const readiness = async (): Promise<unknown> => {
+        const { body } = await client.get(`${connectors}/mail-1/inspect`);
+        return object(body['context_store_readiness'])['readiness'];
+      };
+      await searchable(api.service.stores, 'mail-1');
+      expect((await api.execute('mail-1', search)).status).toBe(200);
+      const id = await idOf('default');
+      for (const [off, on] of [
+        [{ cache_enabled: false }, { cache_enabled: true }],
+        [{ status: 'inactive' }, { status: 'active' }],
+      ] as const) {
+        await client.put(`${workspaces}/${id}`, off);
+        expect(await readiness()).toBe('Loading');
+        expect((await api.execute('mail-1', search)).status).toBe('status' in off ? 403 : 400);
+        await client.put(`${workspaces}/${id}`, on);
+        await searchable(api.service.stores, 'mail-1');
+        expect((await api.execute('mail-1', search)).status).toBe(200);
+      }
+    });
+  });
+
+  describe('deleting a workspace', () => {
+    // Proves specification 4.5.3
+    it('takes its connectors and its scoped tokens with it', async () => {
+      const scoped = apiClient(api.service.url, await tokenFor(api.service.url, credentials, 'default'));
+      const id = await idOf('default');
+      const { status, body } = await client.delete(`${workspaces}/${id}`);
+      expect([status, body]).toEqual([200, { id, deleted_at: expect.any(String) }]);
+      expect((await client.get(`${workspaces}/${id}`)).status).toBe(404);
+      expect((await client.delete(`${workspaces}/${id}`)).status).toBe(404);
+      expect((await client.get(`${connectors}/mail-1`)).status).toBe(404);
+      expect((await scoped.get('/api/v1/account/applications/scoped-token/info')).status).toBe(401);
+    });
   });
 });
 
-async function filesWith(folder: string, text: string): Promise<readonly string[]> {
-  const names = await readdir(folder, { recursive: true, withFileTypes: true });
-  const files = names.filter((one) => one.isFile()).map((one) => join(one.parentPath, one.name));
-  const found = await Promise.all(files.map(async (file) => (await readFile(file)).includes(text)));
-  return files.filter((_file, index) => found[index]);
-}
+describe('catalog', () => {
+  let api: ServedApi;
+  beforeAll(async () => {
+    api = await serveApi({
+      accounts: [
+        ...sampleAccounts('tiny'),
+        {
+          connectorId: 'mail-2',
+          workspace: 'team b',
+          definitionName: 'email-marketing',
+          seed: 8,
+          size: 'tiny',
+        },
+      ],
+    });
+  });
+  afterAll(() => api.service.close());
+
+  const sources = '/api/v1/integrations/definitions/sources';
+  const connectors = '/api/v1/integrations/connectors';
+  const mailingId = definitions.get('email-marketing')?.id ?? '';
+  const ids = async (query: string): Promise<readonly unknown[]> =>
+    objects((await api.call(`${connectors}?${query}`)).body['data']).map(({ id }) => id);
+
+  describe('definitions', () => {
+    // Proves specification 2.3.1, 2.3.2, 4.2.1
+    it('lists the catalog in the documented shape', async () => {
+      const { body } = await api.call(sources);
+      expect(Object.keys(body)).toEqual(['definitions']);
+      expect(objects(body['definitions']).map(({ name }) => name)).toEqual([
+        'Document library',
+        'Email marketing',
+        'Workspace notes',
+      ]);
+      expect(objects(body['definitions'])[1]).toEqual({
+        sourceDefinitionId: mailingId,
+        destinationDefinitionId: null,
+        name: 'Email marketing',
+        dockerRepository: null,
+        iconUrl: expect.stringMatching(/^https:/),
+        custom: false,
+        supportLevel: 'certified',
+      });
+    });
+
+    // Proves specification 4.2.3
+    it('lists the same catalog where there is no connector', async () => {
+      await using empty = await serveApi({ accounts: [] });
+      expect(objects((await empty.call(`${connectors}?workspace_name=default`)).body['data'] ?? [])).toEqual(
+        [],
+      );
+      expect((await empty.call(sources)).body).toEqual((await api.call(sources)).body);
+    });
+
+    // Proves specification 4.2.2
+    it.each([
+      ['Mailchimp', ['Email marketing']],
+      ['NOTION', ['Workspace notes']],
+      ['marketing email', ['Email marketing']],
+      ['document-lib', ['Document library']],
+      ['email notes', []],
+    ])('finds connector types by words of all their names: %s', async (name, expected) => {
+      const { body } = await api.call(`${sources}?name=${encodeURIComponent(name)}`);
+      expect(objects(body['definitions']).map((found) => found['name'])).toEqual(expected);
+    });
+  });
+
+  describe('connectors', () => {
+    // Proves specification 2.4.2, 4.3.3
+    it('lists those of a workspace in the documented shape', async () => {
+      const { body } = await api.call(`${connectors}?workspace_name=default`);
+      expect(Object.keys(body)).toEqual(['data']);
+      const [first] = objects(body['data']);
+      expect(first).toMatchObject({ id: 'mail-1', name: expect.any(String), created_at: expect.any(String) });
+      expect(object(first?.['summarized_source_template'])).toMatchObject({
+        id: expect.any(String),
+        name: 'Email marketing',
+        connector_name: 'email-marketing',
+        organization_id: api.service.organizationId,
+        actor_definition_id: mailingId,
+        tags: [],
+        mode: 'DIRECT',
+      });
+    });
+
+    // Proves specification 4.3.1
+    it('filters by definition and takes the deprecated names of the workspace', async () => {
+      expect(await ids('workspace_name=default')).toEqual(['mail-1', 'notes-1']);
+      expect(await ids(`workspace_name=default&definition_id=${mailingId}`)).toEqual(['mail-1']);
+      expect(await ids(`workspace_name=default&definition_id=${api.service.organizationId}`)).toEqual([]);
+      expect(await ids('customer_name=team+b')).toEqual(['mail-2']);
+      expect(await ids('external_user_id=team%20b')).toEqual(['mail-2']);
+    });
+
+    // Proves specification 4.3.2
+    it('answers an unknown workspace with 404 and a missing one with 422', async () => {
+      expect((await api.call(`${connectors}?workspace_name=nowhere`)).status).toBe(404);
+      expect((await api.call(connectors)).status).toBe(422);
+      expect((await api.call(`${connectors}?workspace_name=default&definition_id=x`)).status).toBe(422);
+      expect((await api.call(`${connectors}?workspace_name=a&workspace_name=b`)).status).toBe(422);
+    });
+
+    // Proves specification 2.4.1
+    it('shows one connector and answers an unknown one with 404', async () => {
+      const { status, body } = await api.call(`${connectors}/notes-1`);
+      expect([status, body['id']]).toEqual([200, 'notes-1']);
+      expect(object(body['source_template'])['connector_name']).toBe('workspace-notes');
+      for (const unknown of ['nobody', '..%2Fnotes-1', '__proto__']) {
+        expect((await api.call(`${connectors}/${unknown}`)).status).toBe(404);
+      }
+    });
+  });
+
+  describe('starting', () => {
+    it('refuses an account of a definition that it does not know, a size out of bounds, and an id given twice', async () => {
+      const start = (accounts: Parameters<typeof serveSamples>[0]['accounts']) =>
+        serveSamples({ port: 0, ...credentials, definitions, accounts });
+      const account = { connectorId: 'a', workspace: 'w', definitionName: 'email-marketing', seed: 1 };
+      await expect(start([{ ...account, definitionName: 'nope', size: 'tiny' }])).rejects.toMatchObject({
+        code: 'USAGE',
+      });
+      await expect(start([{ ...account, size: { members: 1_000_001 } }])).rejects.toMatchObject({
+        code: 'USAGE',
+      });
+      await expect(
+        start([
+          { ...account, size: 'tiny' },
+          { ...account, size: 'tiny' },
+        ]),
+      ).rejects.toMatchObject({ code: 'USAGE' });
+    });
+
+    it('says where it listens and which connectors it serves, counts requests, and closes more than once', async () => {
+      const own = await serveApi();
+      expect(own.service.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+      expect(own.service.connectors).toEqual(['mail-1', 'notes-1']);
+      const before = own.service.requestCount();
+      await own.call(sources);
+      await own.call('/nothing/here');
+      expect(own.service.requestCount() - before).toBe(2);
+      await Promise.all([own.service.close(), own.service.close()]);
+      await own.service.close();
+      await expect(fetch(own.service.url)).rejects.toThrow();
+    });
+  });
+});
+
+describe('provider', () => {
+  const definition = definitionNamed('workspace-notes');
+  const client = { client_id: 'local', client_secret: 'a secret of this test' };
+  const connectorId = 'notes';
+  const opened: Service[] = [];
+
+  afterEach(async () => {
+    vi.useRealTimers();
+    for (const service of opened.splice(0)) await service.close();
+  });
+
+  interface Served {
+    readonly service: Service;
+    readonly failures: readonly unknown[];
+    readonly disposed: () => number;
+    /** The status, the body and the headers of an answer to `list` of users, or to a check. */
+    readonly post: (
+      action: 'execute' | 'check',
+    ) => Promise<{ status: number; text: string; headers: Headers }>;
+  }
+
+  async function serve(
+    list: Provider['list'],
+    {
+      check = async () => ({ kind: 'sample', why: null }),
+      definitionName = definition.name,
+    }: Partial<Providers> & {
+      readonly definitionName?: string;
+    } = {},
+  ): Promise<Served> {
+    const failures: unknown[] = [];
+    let disposed = 0;
+    const provider: Provider = { list, get: async () => null, download: async () => null };
+    const providers: Providers = {
+      open: () => provider,
+      check,
+      [Symbol.asyncDispose]: async () => void (disposed += 1),
+    };
+    const starting = startService({
+      port: 0,
+      clientId: client.client_id,
+      clientSecret: client.client_secret,
+      definitions: new Map([[definition.name, definition]]),
+      connectors: [{ connectorId, definitionName, workspace: 'default' }],
+      providers,
+      onFailure: (error) => failures.push(error),
+    });
+    const service = await starting.catch((error: unknown) => {
+      throw new Error(`disposed ${disposed} times`, { cause: error });
+    });
+    opened.push(service);
+    const send = async (path: string, body: unknown, token = ''): Promise<Response> =>
+      await fetch(`${service.url}/api/v1/${path}`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          ...(token !== '' && { authorization: `Bearer ${token}` }),
+        },
+        body: JSON.stringify(body),
+      });
+    const { access_token: token } = (await (await send('account/applications/token', client)).json()) as {
+      access_token: string;
+    };
+    return {
+      service,
+      failures,
+      disposed: () => disposed,
+      post: async (action) => {
+        const body = action === 'execute' ? { entity: 'users', action: 'list' } : {};
+        const answer = await send(`integrations/connectors/${connectorId}/${action}`, body, token);
+        return { status: answer.status, text: await answer.text(), headers: answer.headers };
+      },
+    };
+  }
+
+  describe('a provider', () => {
+    it('that throws an ApiError gives the answer, with its status, body and headers', async () => {
+      const refuse = async (): Promise<never> => {
+        throw new ApiError(429, 'Slow down.', {
+          errorCode: 'upstream_busy',
+          headers: { 'retry-after': '7' },
+        });
+      };
+      const { post, failures } = await serve(refuse, { check: refuse });
+      for (const action of ['execute', 'check'] as const) {
+        const { status, text, headers } = await post(action);
+        expect([status, headers.get('retry-after')]).toEqual([429, '7']);
+        expect(JSON.parse(text)).toMatchObject({
+          message: 'Slow down.',
+          errors: [{ error_code: 'upstream_busy' }],
+        });
+      }
+      expect(failures).toEqual([]);
+    });
+
+    it('that throws anything else gives a 500 that says nothing of it, and onFailure hears of it', async () => {
+      const fault = new TypeError('sk-1 is not a function');
+      const { post, failures } = await serve(async () => {
+        throw fault;
+      });
+      const { status, text } = await post('execute');
+      expect([status, text.includes('sk-1')]).toEqual([500, false]);
+      expect(failures).toEqual([fault]);
+    });
+
+    it.each(['execute', 'check'] as const)(
+      'that hangs in %s holds up no end of the service',
+      async (action) => {
+        const asked = new EventTarget();
+        const signals: AbortSignal[] = [];
+        const hang = async (signal: AbortSignal): Promise<never> => {
+          signals.push(signal);
+          asked.dispatchEvent(new Event('asked'));
+          return await new Promise(() => undefined);
+        };
+        const served = await serve(({ signal }) => hang(signal), {
+          check: (_connector, signal) => hang(signal),
+        });
+        const begun = once(asked, 'asked');
+        const answer = served.post(action).catch(() => 'cut off');
+        await begun;
+        await served.service.close();
+        expect(await answer).toBe('cut off');
+        expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
+        expect(served.disposed()).toBe(1);
+      },
+    );
+
+    it('that hangs is given up after 300 seconds, with a 504 and an aborted signal', async () => {
+      vi.useFakeTimers();
+      const signals: AbortSignal[] = [];
+      const late = expect(
+        askProvider(never, async (signal) => {
+          signals.push(signal);
+          return await new Promise(() => undefined);
+        }),
+      ).rejects.toMatchObject({ status: 504, message: 'The third party did not answer in time.' });
+      await vi.advanceTimersByTimeAsync(299_999);
+      expect(signals.map(({ aborted }) => aborted)).toEqual([false]);
+      await vi.advanceTimersByTimeAsync(1);
+      await late;
+      expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
+    });
+
+    it('ends with the service, once, also with one that cannot start', async () => {
+      const { service, disposed } = await serve(async () => ({ records: [], metadata: null }));
+      await service.close();
+      await service.close();
+      expect(disposed()).toBe(1);
+      const unknown = serve(async () => ({ records: [], metadata: null }), { definitionName: 'unknown' });
+      await expect(unknown).rejects.toThrow('disposed 1 times');
+    });
+  });
+});

@@ -1,5 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
+import type { Entity } from '../../src/definitions/definition.ts';
+import type { SampleAccount } from '../../src/sample/sample-account.ts';
+import { createSampleAccount } from '../../src/sample/sample-service.ts';
+import { emailMarketing, workspaceNotes } from '../support/definitions/specification.ts';
+import { sampleTruth, type TruthRecord } from '../support/sample-truth.ts';
 import {
   mailing,
   notes,
@@ -8,401 +13,719 @@ import {
   serveApi,
   type ServedApi,
   text,
+  credentials,
+  definitions,
+  sampleAccounts,
+  type Answer,
 } from '../support/service/served-api.ts';
 
-let api: ServedApi;
-let listId = '';
-beforeAll(async () => {
-  api = await serveApi();
-  listId = text((await api.list(mailing, 'lists')).records[0]?.['id']);
-});
-afterAll(() => api.service.close());
-
-const refusal = async (
-  connectorId: string,
-  body: JsonObject,
-): Promise<readonly [number, JsonValue | undefined]> => {
-  const answer = await api.execute(connectorId, body);
-  expect(Object.keys(answer.body).sort()).toEqual(['errors', 'message']);
-  return [answer.status, answer.body['message']];
-};
-
-describe('the envelope', () => {
-  // Proves specification 1.3, 2.2.1, 2.2.2, 2.2.6, 2.2.7, 4.4.1
-  it('of a list carries records, metadata and whose they are', async () => {
-    const { status, body } = await api.execute(mailing, { entity: 'lists', action: 'list', params: {} });
-    expect(status).toBe(200);
-    expect(body).toEqual({
-      status: 'success',
-      result: [expect.objectContaining({ id: listId }), expect.any(Object)],
-      connector_metadata: { links: expect.arrayContaining([expect.objectContaining({ rel: 'self' })]) },
-      execution_metadata: {
-        connector_instance_id: 'source_id:mail-1',
-        execution_time_ms: expect.toSatisfy(Number.isInteger) as number,
-      },
-    });
+describe('execute', () => {
+  let api: ServedApi;
+  let listId = '';
+  beforeAll(async () => {
+    api = await serveApi();
+    listId = text((await api.list(mailing, 'lists')).records[0]?.['id']);
   });
+  afterAll(() => api.service.close());
 
-  // Proves specification 1.3, 2.2.2, 2.2.4
-  it('of a get carries one object and no metadata', async () => {
-    const { body } = await api.execute(mailing, {
-      entity: 'lists',
-      action: 'get',
-      params: { list_id: listId },
-    });
-    expect(object(body['result'])['id']).toBe(listId);
-    expect(body['connector_metadata']).toBeNull();
-  });
-
-  // Proves specification 2.7.2
-  it('of workspace notes says whether more follows', async () => {
-    const first = await api.list(notes, 'users', { page_size: 3 });
-    expect(first.metadata).toEqual({ next_cursor: expect.any(String), has_more: true });
-    const last = await api.list(notes, 'users', {
-      page_size: 3,
-      start_cursor: first.metadata['next_cursor'] ?? null,
-    });
-    expect(last.metadata).toEqual({ next_cursor: null, has_more: false });
-  });
-
-  // Proves specification 2.1.3
-  it('comes for absent and for null params alike', async () => {
-    expect((await api.execute(notes, { entity: 'users', action: 'list' })).status).toBe(200);
-    expect((await api.execute(notes, { entity: 'users', action: 'list', params: null })).status).toBe(200);
-  });
-});
-
-describe('a field that the third party calls otherwise', () => {
-  // Proves specification 2.5.6
-  it('comes in lists and by get, beside what it is filled from', async () => {
-    const likes = { recipient_likes: 0, unique_likes: 0, facebook_likes: 0 };
-    const { records } = await api.list(mailing, 'reports');
-    const campaign_id = text(records[0]?.['id']);
-    const got = await api.execute(mailing, { entity: 'reports', action: 'get', params: { campaign_id } });
-    expect(records.length).toBeGreaterThan(1);
-    for (const record of [...records, object(got.body['result'])]) {
-      expect(record).toMatchObject({ social_likes: likes, facebook_likes: likes });
-    }
-    const selected = { entity: 'reports', action: 'list', select_fields: ['social_likes.unique_likes'] };
-    expect(objects((await api.execute(mailing, selected)).body['result'])[0]).toEqual({
-      social_likes: { unique_likes: 0 },
-    });
-  });
-});
-
-describe('parameters', () => {
-  // Proves specification 4.4.2, 4.4.3, 4.7.5, 4.8.1, 7.2, 8.2, 8.3
-  it.each([
-    [
-      'an unknown entity',
-      mailing,
-      'nope',
-      'list',
-      {},
-      "Entity 'nope' not found in connector. Available entities: ['lists', ",
-    ],
-    [
-      'an unsupported action',
-      mailing,
-      'tags',
-      'get',
-      {},
-      "Action 'get' not supported for entity 'tags'. Supported actions: ['list']",
-    ],
-    [
-      'an action that only the service itself has',
-      notes,
-      'comments',
-      'get',
-      { comment_id: 'c' },
-      "Action 'get' not supported for entity 'comments'. Supported actions: ['list']",
-    ],
-    ['a name every object has', mailing, 'constructor', 'list', {}, "Entity 'constructor' not found"],
-    [
-      'a bad enum',
-      mailing,
-      'campaigns',
-      'list',
-      { sort_field: 'nope' },
-      "Invalid value 'nope' for parameter 'sort_field'; expected one of: ['create_time', 'send_time']",
-    ],
-    [
-      'a missing parent',
-      mailing,
-      'list_members',
-      'list',
-      { x: 1 },
-      "Missing required path parameter 'list_id' for path 'list_members/list'. Provided parameters: ['x']",
-    ],
-    [
-      'an empty parent',
-      mailing,
-      'list_members',
-      'list',
-      { list_id: '' },
-      "Path parameter 'list_id' cannot be None or empty string",
-    ],
-    [
-      'a parent of null',
-      mailing,
-      'list_members',
-      'list',
-      { list_id: null },
-      "Path parameter 'list_id' cannot be None or empty string",
-    ],
-    [
-      'a wrong type',
-      mailing,
-      'lists',
-      'list',
-      { count: 'ten' },
-      "Invalid value 'ten' for parameter 'count'; expected type: integer",
-    ],
-    [
-      'half a record',
-      mailing,
-      'lists',
-      'list',
-      { offset: 1.5 },
-      "parameter 'offset'; expected type: integer",
-    ],
-    ['a count below one', mailing, 'lists', 'list', { count: 0 }, "parameter 'count'; expected at least 1"],
-    [
-      'an offset below zero',
-      mailing,
-      'lists',
-      'list',
-      { offset: -1 },
-      "parameter 'offset'; expected at least 0",
-    ],
-    [
-      'a time that is none',
-      mailing,
-      'lists',
-      'list',
-      { since_date_created: 'yesterday' },
-      "parameter 'since_date_created'; expected an ISO 8601 time",
-    ],
-    [
-      'a text for a boolean',
-      mailing,
-      'list_members',
-      'list',
-      { list_id: 'x', vip_only: 'true' },
-      "parameter 'vip_only'; expected type: boolean",
-    ],
-    [
-      'a cursor where none is declared',
-      mailing,
-      'lists',
-      'list',
-      { cursor: 'abc' },
-      "Parameter 'cursor' is not supported for entity 'lists'",
-    ],
-    [
-      'a cursor of workspace notes',
-      notes,
-      'users',
-      'list',
-      { cursor: 'abc' },
-      "Parameter 'cursor' is not supported for entity 'users'",
-    ],
-    [
-      'a page_size above the limit',
-      notes,
-      'users',
-      'list',
-      { page_size: 101 },
-      "parameter 'page_size'; expected at most 100",
-    ],
-    [
-      'a page_size above the limit, of blocks',
-      notes,
-      'blocks',
-      'list',
-      { block_id: 'x', page_size: 101 },
-      "parameter 'page_size'; expected at most 100",
-    ],
-    [
-      'a page_size above the limit, of comments',
-      notes,
-      'comments',
-      'list',
-      { block_id: 'x', page_size: 101 },
-      "parameter 'page_size'; expected at most 100",
-    ],
-    [
-      'an unknown page token',
-      notes,
-      'users',
-      'list',
-      { start_cursor: 'abc' },
-      'start_cursor provided is invalid',
-    ],
-    [
-      'a filter on something else',
-      notes,
-      'pages',
-      'list',
-      { filter: { property: 'title', value: 'page' } },
-      "Invalid value 'title' for parameter 'filter.property'",
-    ],
-    ['comments of nothing', notes, 'comments', 'list', {}, "Missing required path parameter 'block_id'"],
-    [
-      'a search while the store is not ready',
-      mailing,
-      'lists',
-      'context_store_search',
-      { query: {} },
-      'The context store of this connector is not ready',
-    ],
-    [
-      'the old name of search',
-      mailing,
-      'lists',
-      'search',
-      { query: {} },
-      'The context store of this connector is not ready',
-    ],
-    [
-      'a search of an entity without one',
-      mailing,
-      'tags',
-      'context_store_search',
-      {},
-      "Action 'context_store_search' not supported",
-    ],
-  ] as const)('refuse %s with 400', async (_name, connector, entity, action, params, message) => {
-    const [status, text] = await refusal(connector, { entity, action, params });
-    expect(status).toBe(400);
-    expect(text).toContain(message);
-  });
-
-  // Proves specification 4.4.3
-  it('that are not declared are ignored, except cursor', async () => {
-    const page = await api.list(mailing, 'campaigns', { limit: 1, bogus: { a: [] }, toString: 'x' });
-    expect(page.records).toHaveLength(5);
-  });
-
-  // Proves specification 4.7.3
-  it('may name an id by its digits or its number', async () => {
-    const [segment] = (await api.list(mailing, 'segments', { list_id: listId })).records;
-    const id = segment?.['id'] ?? null;
-    const asNumber = await api.list(mailing, 'segment_members', { list_id: listId, segment_id: id });
-    const asText = await api.list(mailing, 'segment_members', {
-      list_id: listId,
-      segment_id: text(id),
-    });
-    expect(asNumber.records).toEqual(asText.records);
-  });
-
-  // Proves specification 2.1.1, 2.1.2, 2.1.4
-  it.each([
-    ['no entity', { action: 'list' }],
-    ['an entity that is no text', { entity: 7, action: 'list' }],
-    ['no action', { entity: 'lists' }],
-    ['an action that is no text', { entity: 'lists', action: 7 }],
-    ['params that are a list', { entity: 'lists', action: 'list', params: [] }],
-    ['select_fields that are a text', { entity: 'lists', action: 'list', select_fields: 'id' }],
-    ['a long intent', { entity: 'lists', action: 'list', intent: 'x'.repeat(513) }],
-  ])('answer a body with %s with 422', async (_name, body) => {
-    expect((await refusal(mailing, body))[0]).toBe(422);
-  });
-});
-
-describe('things that do not exist', () => {
-  // Proves specification 4.4.2, 7.4
-  it.each([
-    ['a connector', 'nobody', 'lists', 'list', {}],
-    ['a list', mailing, 'list_members', 'list', { list_id: 'nope' }],
-    ['the tags of a list', mailing, 'tags', 'list', { list_id: 'nope' }],
-    ['a record', mailing, 'lists', 'get', { list_id: 'nope' }],
-    ['a campaign', mailing, 'email_activity', 'list', { campaign_id: 'nope' }],
-    ['a report', mailing, 'reports', 'get', { campaign_id: 'nope' }],
-    ['a page', notes, 'pages', 'get', { page_id: '00000000-0000-4000-a000-000000000000' }],
-    ['the blocks of a page', notes, 'blocks', 'list', { block_id: 'nope' }],
-    ['the comments of a page', notes, 'comments', 'list', { block_id: 'nope' }],
-  ])('%s: 404', async (_name, connector, entity, action, params) => {
-    expect((await refusal(connector, { entity, action, params }))[0]).toBe(404);
-  });
-
-  // Proves specification 4.7.12
-  it('have drafts among them: no report and no activity, 404', async () => {
-    const { records } = await api.list(mailing, 'campaigns', { status: 'save' });
-    expect(records.length).toBeGreaterThan(0);
-    const campaign_id = records[0]?.['id'] ?? null;
-    for (const [entity, action] of [
-      ['reports', 'get'],
-      ['email_activity', 'list'],
-      ['unsubscribes', 'list'],
-    ] as const) {
-      expect((await refusal(mailing, { entity, action, params: { campaign_id } }))[0]).toBe(404);
-    }
-  });
-});
-
-describe('shaping a result', () => {
-  const marker = '... [truncated — use `get` action with the record id to retrieve the full value]';
-  const longTexts = (value: JsonValue): readonly string[] => {
-    if (typeof value === 'string') return Array.from(value).length > 200 ? [value] : [];
-    return typeof value === 'object' && value !== null ? Object.values(value).flatMap(longTexts) : [];
+  const refusal = async (
+    connectorId: string,
+    body: JsonObject,
+  ): Promise<readonly [number, JsonValue | undefined]> => {
+    const answer = await api.execute(connectorId, body);
+    expect(Object.keys(answer.body).sort()).toEqual(['errors', 'message']);
+    return [answer.status, answer.body['message']];
   };
-  const pageBlocks = async (extra: JsonObject): Promise<readonly JsonObject[]> => {
-    const pages = await api.list(notes, 'pages', { filter: { property: 'object', value: 'page' } });
-    const found: JsonObject[] = [];
-    for (const page of pages.records) {
-      const { body } = await api.execute(notes, {
-        entity: 'blocks',
-        action: 'list',
-        params: { block_id: page['id'] ?? null },
-        ...extra,
+
+  describe('the envelope', () => {
+    // Proves specification 1.3, 2.2.1, 2.2.2, 2.2.6, 2.2.7, 4.4.1
+    it('of a list carries records, metadata and whose they are', async () => {
+      const { status, body } = await api.execute(mailing, { entity: 'lists', action: 'list', params: {} });
+      expect(status).toBe(200);
+      expect(body).toEqual({
+        status: 'success',
+        result: [expect.objectContaining({ id: listId }), expect.any(Object)],
+        connector_metadata: { links: expect.arrayContaining([expect.objectContaining({ rel: 'self' })]) },
+        execution_metadata: {
+          connector_instance_id: 'source_id:mail-1',
+          execution_time_ms: expect.toSatisfy(Number.isInteger) as number,
+        },
       });
-      found.push(...objects(body['result']));
-    }
-    return found;
-  };
-
-  // Proves specification 2.1.4
-  it('leaves long texts whole unless skip_truncation is false, then cuts them at any depth', async () => {
-    const whole = await pageBlocks({});
-    expect(await pageBlocks({ skip_truncation: true })).toEqual(whole);
-    const full = longTexts([...whole]);
-    expect(full.length).toBeGreaterThan(0);
-    expect(full.some((text) => text.includes(marker))).toBe(false);
-    const cut = longTexts([...(await pageBlocks({ skip_truncation: false }))]);
-    expect(cut).toEqual(full.map((text) => Array.from(text).slice(0, 200).join('') + marker));
-  });
-
-  // Proves specification 2.1.4
-  it('never cuts what get returns', async () => {
-    const block = (await pageBlocks({})).find((record) => longTexts(record).length > 0);
-    const { body } = await api.execute(notes, {
-      entity: 'blocks',
-      action: 'get',
-      params: { block_id: block?.['id'] ?? null },
-      skip_truncation: false,
     });
-    expect(longTexts(body['result'] ?? null)).toEqual(longTexts(block ?? null));
-  });
 
-  // Proves specification 2.1.4
-  it('selects and excludes by dotted paths, and select wins', async () => {
-    const result = async (extra: JsonObject): Promise<JsonObject> => {
+    // Proves specification 1.3, 2.2.2, 2.2.4
+    it('of a get carries one object and no metadata', async () => {
       const { body } = await api.execute(mailing, {
         entity: 'lists',
-        action: 'list',
-        params: { count: 1 },
-        ...extra,
+        action: 'get',
+        params: { list_id: listId },
       });
-      return objects(body['result'])[0] ?? {};
-    };
-    expect(await result({ select_fields: ['id', 'stats.member_count'], exclude_fields: ['id'] })).toEqual({
-      id: listId,
-      stats: { member_count: expect.any(Number) },
+      expect(object(body['result'])['id']).toBe(listId);
+      expect(body['connector_metadata']).toBeNull();
     });
-    const rest = await result({ exclude_fields: ['_links', 'contact.city'], intent: 'test' });
-    expect(rest).not.toHaveProperty('_links');
-    expect(object(rest['contact'])).not.toHaveProperty('city');
-    expect(object(rest['contact'])).toHaveProperty('zip');
+
+    // Proves specification 2.7.2
+    it('of workspace notes says whether more follows', async () => {
+      const first = await api.list(notes, 'users', { page_size: 3 });
+      expect(first.metadata).toEqual({ next_cursor: expect.any(String), has_more: true });
+      const last = await api.list(notes, 'users', {
+        page_size: 3,
+        start_cursor: first.metadata['next_cursor'] ?? null,
+      });
+      expect(last.metadata).toEqual({ next_cursor: null, has_more: false });
+    });
+
+    // Proves specification 2.1.3
+    it('comes for absent and for null params alike', async () => {
+      expect((await api.execute(notes, { entity: 'users', action: 'list' })).status).toBe(200);
+      expect((await api.execute(notes, { entity: 'users', action: 'list', params: null })).status).toBe(200);
+    });
+  });
+
+  describe('a field that the third party calls otherwise', () => {
+    // Proves specification 2.5.6
+    it('comes in lists and by get, beside what it is filled from', async () => {
+      const likes = { recipient_likes: 0, unique_likes: 0, facebook_likes: 0 };
+      const { records } = await api.list(mailing, 'reports');
+      const campaign_id = text(records[0]?.['id']);
+      const got = await api.execute(mailing, { entity: 'reports', action: 'get', params: { campaign_id } });
+      expect(records.length).toBeGreaterThan(1);
+      for (const record of [...records, object(got.body['result'])]) {
+        expect(record).toMatchObject({ social_likes: likes, facebook_likes: likes });
+      }
+      const selected = { entity: 'reports', action: 'list', select_fields: ['social_likes.unique_likes'] };
+      expect(objects((await api.execute(mailing, selected)).body['result'])[0]).toEqual({
+        social_likes: { unique_likes: 0 },
+      });
+    });
+  });
+
+  describe('parameters', () => {
+    // Proves specification 4.4.2, 4.4.3, 4.7.5, 4.8.1, 7.2, 8.2, 8.3
+    it.each([
+      [
+        'an unknown entity',
+        mailing,
+        'nope',
+        'list',
+        {},
+        "Entity 'nope' not found in connector. Available entities: ['lists', ",
+      ],
+      [
+        'an unsupported action',
+        mailing,
+        'tags',
+        'get',
+        {},
+        "Action 'get' not supported for entity 'tags'. Supported actions: ['list']",
+      ],
+      ['a name every object has', mailing, 'constructor', 'list', {}, "Entity 'constructor' not found"],
+      [
+        'a bad enum',
+        mailing,
+        'campaigns',
+        'list',
+        { sort_field: 'nope' },
+        "Invalid value 'nope' for parameter 'sort_field'; expected one of: ['create_time', 'send_time']",
+      ],
+      [
+        'a missing parent',
+        mailing,
+        'list_members',
+        'list',
+        { x: 1 },
+        "Missing required path parameter 'list_id' for path 'list_members/list'. Provided parameters: ['x']",
+      ],
+      [
+        'an empty parent',
+        mailing,
+        'list_members',
+        'list',
+        { list_id: '' },
+        "Path parameter 'list_id' cannot be None or empty string",
+      ],
+      [
+        'a wrong type',
+        mailing,
+        'lists',
+        'list',
+        { count: 'ten' },
+        "Invalid value 'ten' for parameter 'count'; expected type: integer",
+      ],
+      ['a count below one', mailing, 'lists', 'list', { count: 0 }, "parameter 'count'; expected at least 1"],
+      [
+        'an offset below zero',
+        mailing,
+        'lists',
+        'list',
+        { offset: -1 },
+        "parameter 'offset'; expected at least 0",
+      ],
+      [
+        'a time that is none',
+        mailing,
+        'lists',
+        'list',
+        { since_date_created: 'yesterday' },
+        "parameter 'since_date_created'; expected an ISO 8601 time",
+      ],
+      [
+        'a cursor where none is declared',
+        mailing,
+        'lists',
+        'list',
+        { cursor: 'abc' },
+        "Parameter 'cursor' is not supported for entity 'lists'",
+      ],
+      [
+        'a page_size above the limit',
+        notes,
+        'users',
+        'list',
+        { page_size: 101 },
+        "parameter 'page_size'; expected at most 100",
+      ],
+      [
+        'an unknown page token',
+        notes,
+        'users',
+        'list',
+        { start_cursor: 'abc' },
+        'start_cursor provided is invalid',
+      ],
+      [
+        'a filter on something else',
+        notes,
+        'pages',
+        'list',
+        { filter: { property: 'title', value: 'page' } },
+        "Invalid value 'title' for parameter 'filter.property'",
+      ],
+      ['comments of nothing', notes, 'comments', 'list', {}, "Missing required path parameter 'block_id'"],
+      [
+        'a search while the store is not ready',
+        mailing,
+        'lists',
+        'context_store_search',
+        { query: {} },
+        'The context store of this connector is not ready',
+      ],
+      [
+        'the old name of search',
+        mailing,
+        'lists',
+        'search',
+        { query: {} },
+        'The context store of this connector is not ready',
+      ],
+      [
+        'a search of an entity without one',
+        mailing,
+        'tags',
+        'context_store_search',
+        {},
+        "Action 'context_store_search' not supported",
+      ],
+    ] as const)('refuse %s with 400', async (_name, connector, entity, action, params, message) => {
+      const [status, text] = await refusal(connector, { entity, action, params });
+      expect(status).toBe(400);
+      expect(text).toContain(message);
+    });
+
+    // Proves specification 4.4.3
+    it('that are not declared are ignored, except cursor', async () => {
+      const page = await api.list(mailing, 'campaigns', { limit: 1, bogus: { a: [] }, toString: 'x' });
+      expect(page.records).toHaveLength(5);
+    });
+
+    // Proves specification 4.7.3
+    it('may name an id by its digits or its number', async () => {
+      const [segment] = (await api.list(mailing, 'segments', { list_id: listId })).records;
+      const id = segment?.['id'] ?? null;
+      const asNumber = await api.list(mailing, 'segment_members', { list_id: listId, segment_id: id });
+      const asText = await api.list(mailing, 'segment_members', {
+        list_id: listId,
+        segment_id: text(id),
+      });
+      expect(asNumber.records).toEqual(asText.records);
+    });
+
+    // Proves specification 2.1.1, 2.1.2, 2.1.4
+    it.each([
+      ['no entity', { action: 'list' }],
+      ['an entity that is no text', { entity: 7, action: 'list' }],
+      ['no action', { entity: 'lists' }],
+      ['an action that is no text', { entity: 'lists', action: 7 }],
+      ['params that are a list', { entity: 'lists', action: 'list', params: [] }],
+      ['select_fields that are a text', { entity: 'lists', action: 'list', select_fields: 'id' }],
+      ['a long intent', { entity: 'lists', action: 'list', intent: 'x'.repeat(513) }],
+    ])('answer a body with %s with 422', async (_name, body) => {
+      expect((await refusal(mailing, body))[0]).toBe(422);
+    });
+  });
+
+  describe('things that do not exist', () => {
+    // Proves specification 4.4.2, 7.4
+    it.each([
+      ['a connector', 'nobody', 'lists', 'list', {}],
+      ['a list', mailing, 'list_members', 'list', { list_id: 'nope' }],
+      ['the tags of a list', mailing, 'tags', 'list', { list_id: 'nope' }],
+      ['a record', mailing, 'lists', 'get', { list_id: 'nope' }],
+      ['a campaign', mailing, 'email_activity', 'list', { campaign_id: 'nope' }],
+      ['a report', mailing, 'reports', 'get', { campaign_id: 'nope' }],
+      ['a page', notes, 'pages', 'get', { page_id: '00000000-0000-4000-a000-000000000000' }],
+      ['the blocks of a page', notes, 'blocks', 'list', { block_id: 'nope' }],
+      ['the comments of a page', notes, 'comments', 'list', { block_id: 'nope' }],
+    ])('%s: 404', async (_name, connector, entity, action, params) => {
+      expect((await refusal(connector, { entity, action, params }))[0]).toBe(404);
+    });
+
+    // Proves specification 4.7.12
+    it('have drafts among them: no report and no activity, 404', async () => {
+      const { records } = await api.list(mailing, 'campaigns', { status: 'save' });
+      expect(records.length).toBeGreaterThan(0);
+      const campaign_id = records[0]?.['id'] ?? null;
+      for (const [entity, action] of [
+        ['reports', 'get'],
+        ['email_activity', 'list'],
+        ['unsubscribes', 'list'],
+      ] as const) {
+        expect((await refusal(mailing, { entity, action, params: { campaign_id } }))[0]).toBe(404);
+      }
+    });
+  });
+
+  describe('shaping a result', () => {
+    const marker = '... [truncated — use `get` action with the record id to retrieve the full value]';
+    const longTexts = (value: JsonValue): readonly string[] => {
+      if (typeof value === 'string') return Array.from(value).length > 200 ? [value] : [];
+      return typeof value === 'object' && value !== null ? Object.values(value).flatMap(longTexts) : [];
+    };
+    const pageBlocks = async (extra: JsonObject): Promise<readonly JsonObject[]> => {
+      const pages = await api.list(notes, 'pages', { filter: { property: 'object', value: 'page' } });
+      const found: JsonObject[] = [];
+      for (const page of pages.records) {
+        const { body } = await api.execute(notes, {
+          entity: 'blocks',
+          action: 'list',
+          params: { block_id: page['id'] ?? null },
+          ...extra,
+        });
+        found.push(...objects(body['result']));
+      }
+      return found;
+    };
+
+    // Proves specification 2.1.4
+    it('leaves long texts whole unless skip_truncation is false, then cuts them at any depth', async () => {
+      const whole = await pageBlocks({});
+      expect(await pageBlocks({ skip_truncation: true })).toEqual(whole);
+      const full = longTexts([...whole]);
+      expect(full.length).toBeGreaterThan(0);
+      expect(full.some((text) => text.includes(marker))).toBe(false);
+      const cut = longTexts([...(await pageBlocks({ skip_truncation: false }))]);
+      expect(cut).toEqual(full.map((text) => Array.from(text).slice(0, 200).join('') + marker));
+    });
+
+    // Proves specification 2.1.4
+    it('never cuts what get returns', async () => {
+      const block = (await pageBlocks({})).find((record) => longTexts(record).length > 0);
+      const { body } = await api.execute(notes, {
+        entity: 'blocks',
+        action: 'get',
+        params: { block_id: block?.['id'] ?? null },
+        skip_truncation: false,
+      });
+      expect(longTexts(body['result'] ?? null)).toEqual(longTexts(block ?? null));
+    });
+
+    // Proves specification 2.1.4
+    it('selects and excludes by dotted paths, and select wins', async () => {
+      const result = async (extra: JsonObject): Promise<JsonObject> => {
+        const { body } = await api.execute(mailing, {
+          entity: 'lists',
+          action: 'list',
+          params: { count: 1 },
+          ...extra,
+        });
+        return objects(body['result'])[0] ?? {};
+      };
+      expect(await result({ select_fields: ['id', 'stats.member_count'], exclude_fields: ['id'] })).toEqual({
+        id: listId,
+        stats: { member_count: expect.any(Number) },
+      });
+      const rest = await result({ exclude_fields: ['_links', 'contact.city'], intent: 'test' });
+      expect(rest).not.toHaveProperty('_links');
+      expect(object(rest['contact'])).not.toHaveProperty('city');
+      expect(object(rest['contact'])).toHaveProperty('zip');
+    });
+  });
+});
+
+it('writes an integer that a double cannot hold with all its digits', async () => {
+  await using api = await serveApi({
+    ...credentials,
+    definitions,
+    accounts: sampleAccounts('tiny').map((account) => ({
+      ...account,
+      wrap: (inner) => ({
+        ...inner,
+        list: inner.list.bind(inner),
+        get: (entity, params) => ({ ...inner.get(entity, params), web_id: 9_007_199_254_740_993n }),
+      }),
+    })),
+  });
+  const response = await fetch(`${api.service.url}/api/v1/integrations/connectors/${mailing}/execute`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${api.token}` },
+    body: JSON.stringify({ entity: 'lists', action: 'get', params: { list_id: 'any' } }),
+  });
+  expect(response.status).toBe(200);
+  expect(await response.text()).toContain('"web_id":9007199254740993');
+});
+
+describe('specified answers', () => {
+  let api: ServedApi;
+  beforeAll(async () => {
+    api = await serveApi({
+      accounts: types.map((definitionName) => ({
+        connectorId: definitionName,
+        workspace: 'default',
+        definitionName,
+        seed: 7,
+        size: 'small' as const,
+      })),
+    });
+  });
+  afterAll(() => api.service.close());
+
+  const types = ['email-marketing', 'workspace-notes', 'document-library'] as const;
+  type ConnectorType = (typeof types)[number];
+
+  const accounts = new Map<string, SampleAccount>();
+
+  /** The first records that a complete walk of the entity finds, with the parameters that they are listed under. */
+  function someOf(type: string, entity: string, count: number): readonly TruthRecord[] {
+    const account =
+      accounts.get(type) ?? createSampleAccount({ definitionName: type, seed: 7, size: 'small' });
+    accounts.set(type, account);
+    const found: TruthRecord[] = [];
+    for (const one of sampleTruth(account, entity)) {
+      if (found.push(one) === count) break;
+    }
+    return found;
+  }
+
+  /** A block's place is no parameter. */
+  function listParams({ params }: TruthRecord): JsonObject {
+    const { page_id: _page, depth: _depth, position: _position, ...rest } = params;
+    return rest;
+  }
+
+  const entities = types.flatMap((type) =>
+    [...(definitions.get(type)?.entities.values() ?? [])].map(
+      (entity) => [type, entity.name, entity] as const,
+    ),
+  );
+
+  const link: JsonObject = {
+    rel: expect.any(String) as string,
+    href: expect.stringMatching(/^https:/) as string,
+    method: expect.any(String) as string,
+  };
+
+  /** The keys of the connector and no other ones, however long the list is. */
+  function expectPaging(type: ConnectorType, metadata: JsonObject): void {
+    switch (type) {
+      case 'email-marketing': {
+        expect(Object.keys(metadata)).toEqual(['links']);
+        const links = objects(metadata['links']);
+        expect(links.length).toBeGreaterThan(0);
+        for (const one of links) expect(one).toMatchObject(link);
+        return;
+      }
+      case 'workspace-notes':
+        expect(metadata).toEqual(
+          metadata['has_more'] === true
+            ? { has_more: true, next_cursor: expect.any(String) as string }
+            : { has_more: false, next_cursor: null },
+        );
+        return;
+      case 'document-library':
+        expect(metadata).toEqual(
+          metadata['has_next_page'] === true
+            ? { has_next_page: true, end_cursor: expect.any(String) as string }
+            : { has_next_page: false, end_cursor: null },
+        );
+    }
+  }
+
+  /** Pages of one record, most of which others follow, and as large as may be. */
+  function pageSizes({ pagination }: Entity): readonly JsonObject[] {
+    if (pagination.kind === 'single' || pagination.sizeParam === null) return [{}];
+    return [{ [pagination.sizeParam]: 1 }, { [pagination.sizeParam]: pagination.maxSize ?? 1_000 }];
+  }
+
+  describe('every list', () => {
+    // Proves specification 2.2.3, 2.2.5, 2.5.3, 2.7.2
+    it.each(entities)(
+      'of %s %s carries the paging keys of its connector and no others',
+      async (type, name, entity) => {
+        const [first] = someOf(type, name, 1);
+        expect(first).toBeDefined();
+        const params = first === undefined ? {} : listParams(first);
+        for (const page of pageSizes(entity)) {
+          const { records, metadata } = await api.list(type, name, { ...params, ...page });
+          expect(records.length).toBeGreaterThan(0);
+          expectPaging(type, metadata);
+        }
+      },
+    );
+  });
+
+  describe('get', () => {
+    const gettable = entities.filter(([, , { actions }]) => actions.get('get')?.isDirectOnly === false);
+
+    // Proves specification 4.7.1, 4.8.2
+    it.each(gettable)('of %s %s brings the record that the list shows', async (type, name, entity) => {
+      const records = someOf(type, name, 3);
+      expect(records.length).toBeGreaterThan(0);
+      for (const { record, params } of records) {
+        const asked = getParams(entity, { ...params, ...record });
+        const { status, body } = await api.execute(type, { entity: name, action: 'get', params: asked });
+        expect([asked, status]).toEqual([asked, 200]);
+        expect(object(body['result'])).toMatchObject(record);
+      }
+    });
+  });
+
+  function getParams(entity: Entity, record: JsonObject): JsonObject {
+    const key = entity.actions.get('get')?.key ?? new Map<string, string>();
+    return Object.fromEntries([...key].map(([param, field]) => [param, record[field] ?? null]));
+  }
+
+  describe('block_id of the blocks of workspace notes', () => {
+    const parentOf = ({ parent }: JsonObject): readonly unknown[] => {
+      const { type = null, page_id = null, block_id = null } = object(parent);
+      return [type, page_id ?? block_id];
+    };
+    const blocks = someOf('workspace-notes', 'blocks', 400).map(({ record }) => record);
+    const page = someOf('workspace-notes', 'pages', 1).map(({ record }) => record);
+    // A copy shows the children of another block, a database its pages as children of its own.
+    const others = new Set<unknown>(['synced_block', 'child_page', 'child_database']);
+    const above = blocks.filter(({ has_children, type }) => has_children === true && !others.has(type));
+
+    // Proves specification 4.8.3
+    it.each([
+      ['a page', 'page_id', page],
+      ['a block', 'block_id', above.slice(0, 5)],
+    ])('is %s, and lists what has it as its parent', async (_what, type, parents) => {
+      expect(parents.length).toBeGreaterThan(0);
+      for (const { id: block_id = null } of parents) {
+        const { records } = await api.list('workspace-notes', 'blocks', { block_id });
+        expect(records.length).toBeGreaterThan(0);
+        for (const record of records) expect(parentOf(record)).toEqual([type, block_id]);
+      }
+    });
+  });
+
+  describe('a rich text of workspace notes', () => {
+    const isA = (kind: string, value: JsonValue | undefined): boolean =>
+      typeof value === kind && !Array.isArray(value);
+
+    // Proves specification 2.7.3
+    it.each([
+      ['data_sources', 'title'],
+      ['data_sources', 'description'],
+      ['comments', 'rich_text'],
+    ])('is an array of what the specification names: %s %s', (entity, field) => {
+      const items = someOf('workspace-notes', entity, 200).flatMap(({ record }) => objects(record[field]));
+      expect(items.length).toBeGreaterThan(0);
+      for (const { type, text, annotations, plain_text, href } of items) {
+        // A piece that is no text (a mention, a formula) has its own member in place of `text`.
+        expect([type, isA('object', text ?? {}), type !== 'text' || text !== undefined]).toEqual([
+          expect.any(String),
+          true,
+          true,
+        ]);
+        expect([isA('object', annotations), isA('string', plain_text)]).toEqual([true, true]);
+        expect(href === null || isA('string', href)).toBe(true);
+      }
+    });
+  });
+});
+
+describe('specified params', () => {
+  let api: ServedApi;
+  beforeAll(async () => {
+    api = await serveApi();
+  });
+  afterAll(() => api.service.close());
+
+  interface Operation {
+    readonly connector: string;
+    readonly entity: string;
+    readonly action: string;
+    readonly params: readonly Param[];
+  }
+
+  interface Param {
+    readonly name: string;
+    readonly isRequired: boolean;
+    readonly type: string;
+    readonly values: readonly string[];
+  }
+
+  const paramPattern = /^(?<name>\w+)(?<required>!)?(?::(?<type>\w+))?(?:=(?<values>.+))?$/;
+
+  /** Every operation of the specification with its parameters, as `name!:type=value|value`. */
+  const operations: readonly Operation[] = [
+    { connector: mailing, entities: emailMarketing },
+    { connector: notes, entities: workspaceNotes },
+  ].flatMap(({ connector, entities }) =>
+    Object.entries(entities).flatMap(([entity, { actions }]) =>
+      Object.entries(actions).map(([action, params]) => ({
+        connector,
+        entity,
+        action,
+        params: params.split(' ').map((one) => {
+          const { name = '', required, type = 'string', values } = paramPattern.exec(one)?.groups ?? {};
+          return { name, isRequired: required !== undefined, type, values: values?.split('|') ?? [] };
+        }),
+      })),
+    ),
+  );
+
+  type NamedParam = readonly [
+    entity: string,
+    action: string,
+    name: string,
+    param: Param,
+    operation: Operation,
+  ];
+
+  function paramsWhere(isWanted: (param: Param) => boolean): readonly NamedParam[] {
+    return operations.flatMap((operation) =>
+      operation.params
+        .filter(isWanted)
+        .map((param) => [operation.entity, operation.action, param.name, param, operation] as const),
+    );
+  }
+
+  const account = createSampleAccount({ definitionName: 'email-marketing', seed: 7, size: 'tiny' });
+  const notesAccount = createSampleAccount({ definitionName: 'workspace-notes', seed: 7, size: 'tiny' });
+
+  /** Values that name something that is there, for every required parameter. */
+  const known: Readonly<Record<string, JsonValue>> = {
+    ...parentsOf('interests'),
+    ...parentsOf('segment_members'),
+    ...parentsOf('unsubscribes'),
+    ...idOf('interests', 'interest_id'),
+    ...idOf('list_members', 'subscriber_hash'),
+    ...idOf('users', 'user_id'),
+    ...idOf('pages', 'page_id'),
+    ...idOf('pages', 'block_id'),
+    ...idOf('data_sources', 'data_source_id'),
+    query: {},
+  };
+
+  function parentsOf(entity: string): JsonObject {
+    const [first] = sampleTruth(account, entity);
+    return first?.params ?? {};
+  }
+
+  function idOf(entity: string, param: string): JsonObject {
+    const [first] = sampleTruth(entity in workspaceNotes ? notesAccount : account, entity);
+    return { [param]: first?.record['id'] ?? null };
+  }
+
+  const ask = ({ connector, entity, action, params }: Operation, given: JsonObject): Promise<Answer> => {
+    const required = params.filter(({ isRequired }) => isRequired);
+    const whole = Object.fromEntries(required.map(({ name }) => [name, known[name] ?? null]));
+    return api.execute(connector, { entity, action, params: { ...whole, ...given } });
+  };
+
+  /** 400 with the parameter's name, and not because of another one. */
+  async function expectRefused(operation: Operation, name: string, value: JsonValue): Promise<void> {
+    const { status, body } = await ask(operation, { [name]: value });
+    expect([value, status, text(objects(body['errors'])[0]?.['field'])]).toEqual([
+      value,
+      400,
+      `params.${name}`,
+    ]);
+  }
+
+  describe('an operation of the specification', () => {
+    // Proves specification 2.1.3, 4.7.1, 4.8.1, 4.8.2
+    it.each(operations.map((operation) => [operation.entity, operation.action, operation] as const))(
+      '%s %s is answered when it is given what it requires',
+      async (_entity, action, operation) => {
+        const { status, body } = await ask(operation, {});
+        // No store is filled here: a valid search reports that.
+        expect([status, objects(body['errors'] ?? [])[0]?.['error_code']]).toEqual(
+          action === 'context_store_search' ? [400, 'context_store_not_ready'] : [200, undefined],
+        );
+      },
+    );
+
+    // Proves specification 2.1.2, 4.4.2, 4.6.2, 4.7.2
+    it.each(paramsWhere(({ isRequired }) => isRequired))(
+      '%s %s is refused without %s',
+      async (_entity, _action, name, _param, operation) => {
+        await expectRefused(operation, name, null);
+        const { connector, entity, action } = operation;
+        const others = operation.params.filter((other) => other.isRequired && other.name !== name);
+        const params = Object.fromEntries(others.map((other) => [other.name, known[other.name] ?? null]));
+        const { status, body } = await api.execute(connector, { entity, action, params });
+        expect([status, objects(body['errors'])[0]?.['field']]).toEqual([400, `params.${name}`]);
+      },
+    );
+
+    // Proves specification 3.4-6, 4.4.2, 4.7.4
+    it.each(paramsWhere(({ values }) => values.length > 0))(
+      '%s %s takes each specified value of %s and refuses every other one',
+      async (_entity, _action, name, { values }, operation) => {
+        for (const value of values) {
+          expect([value, (await ask(operation, { [name]: value })).status]).toEqual([value, 200]);
+        }
+        const [first = ''] = values;
+        const swapped = first === first.toUpperCase() ? first.toLowerCase() : first.toUpperCase();
+        for (const value of ['nope', '', swapped, `${first} `, `${first},${first}`]) {
+          await expectRefused(operation, name, value);
+        }
+      },
+    );
+
+    // Proves specification 4.4.2, 4.7.2
+    it.each(paramsWhere(({ type }) => type !== 'string'))(
+      '%s %s refuses %s of another type',
+      async (_entity, _action, name, { type }, operation) => {
+        const values = { integer: 7, boolean: true, object: {}, array: [] };
+        for (const [other, value] of Object.entries(values)) {
+          if (other !== type) await expectRefused(operation, name, value);
+        }
+        await expectRefused(operation, name, 'text');
+      },
+    );
+  });
+
+  /** What the hosted service offers of other connectors. */
+  const others = ['create', 'update', 'delete', 'api_search', 'authorize', 'context_store_sql_query', 'get'];
+
+  const entities = [
+    ...new Map(operations.map(({ connector, entity }) => [entity, [connector, entity] as const])).values(),
+  ];
+
+  // Proves specification 4.4.10, 4.7.16
+  it.each(entities)('%s %s has no other actions, so no writes', async (connector, entity) => {
+    const specified = operations.filter((one) => one.entity === entity).map(({ action }) => action);
+    for (const action of [...others, 'download'].filter((name) => !specified.includes(name))) {
+      const { status, body } = await api.execute(connector, { entity, action, params: known });
+      expect([action, status, objects(body['errors'])[0]?.['error_code']]).toEqual([
+        action,
+        400,
+        'unsupported_action',
+      ]);
+    }
   });
 });

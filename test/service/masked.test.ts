@@ -6,7 +6,6 @@ import { expect, it, onTestFinished } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { loadServedMasks } from '../../src/settings/load-served-masks.ts';
 import { startService, type RequestEntry } from '../../src/service/start-service.ts';
-import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import type { SampleSize } from '../../src/sample/sample-account.ts';
 import { contentsOf, openSearchFor } from '../support/masks/find-values.ts';
 import {
@@ -26,7 +25,6 @@ import {
   text,
   type ServedApi,
 } from '../support/service/served-api.ts';
-import { sampleTruth } from '../support/sample-truth.ts';
 import { searchable, statusWhen } from '../support/service/store-world.ts';
 import { isLong } from '../support/trials.ts';
 
@@ -257,23 +255,4 @@ it('seals the page tokens of masked entities, and takes none that it did not sea
     params: { start_cursor: clear.tokens[0] ?? '' },
   });
   expect(refused).toMatchObject({ status: 400, body: { errors: [{ error_code: 'upstream_stale_token' }] } });
-});
-
-it('gives files of masked entities no name', async () => {
-  const account = {
-    definitionName: 'document-library',
-    seed: 7,
-    size: 'small',
-    workspace: 'default',
-  } as const;
-  const types = '  document-library:\n    mask: { attachments: { fields: { file_name: drop } } }\n';
-  const accounts = [{ ...account, connectorId: 'library-1' }];
-  await using api = await serveApi({ accounts, masks: masksOf(folderOf(), types) });
-  const found = [...sampleTruth(createSampleAccount(account), 'attachments')][0]?.record['id'];
-  const response = await fetch(`${api.service.url}/api/v1/integrations/connectors/library-1/execute`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${api.token}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ entity: 'attachments', action: 'download', params: { attachment_id: found } }),
-  });
-  expect([response.status, response.headers.get('content-disposition')]).toEqual([200, 'attachment']);
 });

@@ -18,11 +18,6 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
 );
 
-interface Described {
-  readonly description: string;
-  readonly content: object;
-}
-
 describe('the OpenAPI document', () => {
   it('is served without a token', async () => {
     const response = await fetch(`${api.service.url}/openapi.json`);
@@ -71,36 +66,6 @@ describe('the OpenAPI document', () => {
     expect(others.toSorted()).toEqual(['/', '/openapi.json']);
   });
 
-  it('says what OpenAPI 3.1 wants of a document', () => {
-    expect(document.openapi).toMatch(/^3\.1\.\d+$/);
-    expect(Object.keys(document.components.securitySchemes)).toEqual(['bearer']);
-    const ids = operations.map(({ operation }) => operation.operationId);
-    expect(new Set(ids).size).toBe(ids.length);
-    const tags: readonly string[] = document.tags.map(({ name }) => name);
-    for (const { path, method, operation } of operations) {
-      expect(path).toMatch(/^\/[\w/.{}-]*$/);
-      expect(['get', 'post', 'put', 'delete']).toContain(method);
-      expect(operation.tags.every((tag) => tags.includes(tag))).toBe(true);
-      const places = operation.parameters.map(({ in: place, name }) => `${place} ${name}`);
-      expect(new Set(places).size).toBe(places.length);
-      const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name);
-      const declared = operation.parameters.filter(({ in: place }) => place === 'path');
-      expect(declared.map(({ name, required }) => [name, required])).toEqual(
-        inPath.map((name) => [name, true]),
-      );
-      expect(operation.requestBody === undefined || ['post', 'put'].includes(method)).toBe(true);
-      expect(Object.keys(operation.responses).filter((status) => status.startsWith('2'))).toHaveLength(1);
-      for (const [status, { description, content }] of Object.entries<Described>(operation.responses)) {
-        expect([path, status, description]).toEqual([
-          path,
-          expect.stringMatching(/^[2-5]\d\d$/),
-          expect.stringMatching(/\w/),
-        ]);
-        expect(Object.keys(content).length).toBeGreaterThan(0);
-      }
-    }
-  });
-
   it('passes the strict rules of Redocly’s linter, all of them', async () => {
     const config = await createConfig({ extends: ['recommended-strict'] });
     const problems = await lintFromString({
@@ -116,15 +81,6 @@ describe('the OpenAPI document', () => {
   it('names the license of the program', () => {
     const { license } = JSON.parse(readFileSync('package.json', 'utf8')) as { readonly license: string };
     expect(document.info.license.identifier).toBe(license);
-  });
-
-  it('refers to schemas that are there, to each of them, and nowhere else', () => {
-    const text = JSON.stringify(document);
-    const refs = [...text.matchAll(/"\$ref":"([^"]*)"/g)].map(([, ref = '']) => ref);
-    const known = Object.keys(document.components.schemas).map((name) => `#/components/schemas/${name}`);
-    expect([...new Set(refs)].toSorted()).toEqual(known.toSorted());
-    expect(text).not.toContain('$defs');
-    expect(text).not.toContain('$schema');
   });
 
   it('says which endpoints need a token and lists 401, 403 and 429 accordingly', () => {

@@ -1,0 +1,413 @@
+import { describe, expect, it } from 'vitest';
+import type { JsonObject, JsonValue } from '../../src/core/json.ts';
+import { textOf } from '../../src/sample/sample-values.ts';
+import { ApiError, notFound } from '../../src/service/api-error.ts';
+import type { Provider } from '../../src/service/provider.ts';
+import type { StoreStatus } from '../../src/service/store/open-context-stores.ts';
+import { searchableEntities, storeEntities } from '../../src/service/store/store-ledger.ts';
+import { expectedRows } from '../support/expected-rows.ts';
+import { instantClock } from '../support/instant-clock.ts';
+import { revisingAccount } from '../support/revising-account.ts';
+import { sameRow } from '../support/same-row.ts';
+import { sampleTruth } from '../support/sample-truth.ts';
+import { seededRandom } from '../support/seeded-random.ts';
+import { asTexts, expectedRecords } from '../support/service/expected-search.ts';
+import { object, objects } from '../support/service/served-api.ts';
+import {
+  execute,
+  heldProvider,
+  never,
+  openPromise,
+  providerOf,
+  sampleOf,
+  searchable,
+  statusWhen,
+  storeWorld,
+  definitionNamed,
+  searchAll,
+  syncProcesses,
+} from '../support/service/store-world.ts';
+import { sqliteRows } from '../support/stored-rows.ts';
+import { isLong, repeats } from '../support/trials.ts';
+
+const notes = 'workspace-notes';
+const mailing = 'email-marketing';
+
+describe('the readiness of a store', () => {
+  // Proves specification 1.4, 3.1-3, 7.1
+  it('goes from Loading over Building Preview to Ready, while list and get work and search is refused', async () => {
+    await using world = storeWorld();
+    const provider = providerOf(notes, sampleOf(notes));
+    const first = heldProvider(provider, () => true);
+    const second = heldProvider(first, (entity) => entity === 'blocks');
+    const connector = { connectorId: 'one', definition: notes, provider };
+    world.keep('one', notes, second);
+
+    await first.arrived;
+    expect(world.stores.status('one')).toMatchObject({ readiness: 'Loading', problem: null });
+    expect(namesOf(world.stores.status('one'), 'Initializing')).toEqual([
+      'users',
+      'pages',
+      'data_sources',
+      'blocks',
+    ]);
+    await expectRefused(world.stores.search('one', 'pages', { query: {} }, never));
+
+    first.open();
+    await second.arrived;
+    const building = await statusWhen(
+      world.stores,
+      'one',
+      ({ readiness }) => readiness === 'Building Preview',
+    );
+    expect(building.entities.map(({ isSearchable, records }) => [isSearchable, records])).toEqual(
+      Array.from({ length: 4 }, () => [false, null]),
+    );
+    await expectRefused(world.stores.search('one', 'pages', { query: {} }, never));
+    const users = await execute(world.stores, connector, { entity: 'users', action: 'list' });
+    expect(users).toHaveLength(sampleOf(notes).list('users', {}).slice(0, 1000).length);
+    const [user] = Array.isArray(users) ? users : [];
+    expect(
+      await execute(world.stores, connector, {
+        entity: 'users',
+        action: 'get',
+        params: { user_id: user?.id },
+      }),
+    ).toMatchObject({ id: user?.id });
+
+    second.open();
+    await searchable(world.stores, 'one');
+    const ready = world.stores.status('one');
+    expect(ready).toMatchObject({ readiness: 'Ready', problem: null });
+    expect(namesOf(ready, 'Ready')).toEqual(['users', 'pages', 'data_sources', 'blocks']);
+    const { data } = await world.stores.search('one', 'users', { query: {} }, never);
+    expect(data).toHaveLength(Array.isArray(users) ? users.length : -1);
+    expect(ready.entities[0]).toMatchObject({
+      isSearchable: true,
+      records: Array.isArray(users) ? users.length : 0,
+    });
+  });
+
+  // Proves specification 3.2, 3.3
+  it('is Preview and searched after a first sync that left something out, Ready after one that did not, and stays so', async () => {
+    await using world = storeWorld({ clock: instantClock() });
+    let isRefused = true;
+    const provider = providerOf(mailing, sampleOf(mailing));
+    const partly: Provider = {
+      ...provider,
+      list: async (request) => {
+        if (isRefused && request.entity.name === 'reports') {
+          throw notFound('No such resource, says a@example.test');
+        }
+        return await provider.list(request);
+      },
+    };
+    world.keep(
+      'one',
+      mailing,
+      heldProvider(partly, () => false),
+    );
+    const preview = await statusWhen(world.stores, 'one', ({ problem }) => problem !== null);
+    expect(preview.readiness).toBe('Preview');
+    expect(preview.problem).toBe('The last sync left something out: 1 listings of reports (NOT_FOUND).');
+    expect(preview.entities.find(({ entity }) => entity === 'reports')).toMatchObject({
+      isSearchable: true,
+      records: 0,
+    });
+    const { data } = await world.stores.search('one', 'lists', { query: {} }, never);
+    expect(data).toHaveLength(sampleOf(mailing).list('lists', {}).slice(0, 1_000).length);
+
+    isRefused = false;
+    await world.refresh('one');
+    expect(world.stores.status('one')).toMatchObject({ readiness: 'Ready', problem: null });
+
+    isRefused = true;
+    await world.refresh('one');
+    const later = world.stores.status('one');
+    expect(later.readiness).toBe('Ready');
+    expect(later.problem).toContain('left something out');
+  });
+
+  it('says Updating of what is refreshed, which is searched meanwhile', async () => {
+    await using world = storeWorld();
+    const provider = providerOf(notes, sampleOf(notes));
+    let held: Provider = provider;
+    world.keep('one', notes, { ...provider, list: (request) => held.list(request) });
+    await searchable(world.stores, 'one');
+    const gate = heldProvider(provider, () => true);
+    held = gate;
+    const refreshed = world.refresh('one');
+    await gate.arrived;
+    expect(namesOf(world.stores.status('one'), 'Updating')).toEqual([
+      'users',
+      'pages',
+      'data_sources',
+      'blocks',
+    ]);
+    expect((await world.stores.search('one', 'users', { query: {}, limit: 1 }, never)).data).toHaveLength(1);
+    gate.open();
+    await refreshed;
+    expect(namesOf(world.stores.status('one'), 'Updating')).toEqual([]);
+  });
+
+  it('stays Loading, and says why without their words, where the third party refuses', async () => {
+    await using world = storeWorld();
+    const refuse = async (): Promise<never> => {
+      throw new ApiError(401, 'key sk-12345-secret is withdrawn');
+    };
+    const refused = openPromise();
+    world.keep('one', mailing, {
+      list: async () => {
+        refused.resolve();
+        return await refuse();
+      },
+      get: refuse,
+      download: refuse,
+    });
+    await refused.promise;
+    const { readiness, problem } = await statusWhen(world.stores, 'one', (status) => status.problem !== null);
+    expect(readiness).toBe('Loading');
+    expect(problem).toBe(
+      'The last sync failed (AUTH_FAILED): the third party does not take the credentials.',
+    );
+  });
+});
+
+function namesOf({ entities }: StoreStatus, wanted: string): readonly string[] {
+  return entities.filter(({ status }) => status === wanted).map(({ entity }) => entity);
+}
+
+async function expectRefused(search: Promise<unknown>): Promise<void> {
+  await expect(search).rejects.toMatchObject({
+    status: 400,
+    body: { errors: [{ error_code: 'context_store_not_ready' }] },
+  });
+}
+
+describe('a refresh', () => {
+  // Proves specification 1.4, 4.4.4
+  it.each([mailing, 'workspace-notes'])(
+    'is what a search waits for, which asks the store of %s and never the account, as list and get do: it brings what was added, changed and deleted',
+    async (name) => {
+      await using world = storeWorld();
+      const account = revisingAccount({ definitionName: name, seed: 7, size: 'tiny' });
+      const provider = providerOf(name, account);
+      const connector = { connectorId: 'one', definition: name, provider };
+      world.keep('one', name, provider);
+      await searchable(world.stores, 'one');
+      const entities = searchableEntities(definitionNamed(name));
+      const before = entities.map((entity) => asTexts(expectedRecords(entity, account)));
+      account.moveTo(3);
+      for (const [place, { name: entity }] of entities.entries()) {
+        const found: JsonObject[] = [];
+        let cursor: JsonValue = null;
+        do {
+          const body = { entity, action: 'context_store_search', params: { query: {}, cursor } };
+          const { data = [], meta }: JsonObject = object(await execute(world.stores, connector, body));
+          found.push(...objects(data));
+          cursor = object(meta)['cursor'] ?? null;
+        } while (cursor !== null);
+        expect(asTexts(found), entity).toEqual(before[place]);
+      }
+      const [entity, param] = name === mailing ? ['lists', 'list_id'] : ['users', 'user_id'];
+      const [now] = account.list(entity, {}).slice(0, 1);
+      const listed = await execute(world.stores, connector, { entity, action: 'list' });
+      expect(Array.isArray(listed) ? listed[0] : null).toEqual(now);
+      const params = { [param]: now?.['id'] ?? null };
+      expect(await execute(world.stores, connector, { entity, action: 'get', params })).toMatchObject(
+        now ?? {},
+      );
+
+      await world.refresh('one');
+      let changed = 0;
+      for (const [place, searched] of entities.entries()) {
+        const found = await searchAll(world.stores, 'one', searched.name);
+        const expected = expectedRecords(searched, account);
+        // What was done with a campaign that is gone was done: an event stays.
+        const isGone = ({ campaign_id = null }: JsonObject): boolean =>
+          searched.deletes === 'never' && !expected.some((event) => event['campaign_id'] === campaign_id);
+        const there = found.filter((record) => !isGone(record));
+        expect(asTexts(there), searched.name).toEqual(asTexts(expected));
+        if (JSON.stringify(asTexts(expected)) !== JSON.stringify(before[place])) changed += 1;
+      }
+      expect(changed).toBeGreaterThanOrEqual(3);
+    },
+  );
+
+  // Proves promise 16
+  it('neither hides from a concurrent search what existed throughout, nor shows it twice', async () => {
+    await using world = storeWorld();
+    const lists = Array.from({ length: isLong ? 90 : 60 }, (_, number) => listRecord(number * 10));
+    const stayed = new Set(lists.filter((_, place) => place % 5 !== 0).map(({ id }) => id));
+    world.keep(
+      'one',
+      mailing,
+      listsProvider(() => lists),
+    );
+    await searchable(world.stores, 'one');
+    for (const sort of [undefined, [{ web_id: 'desc' }]]) {
+      const found: unknown[] = [];
+      let next = 1_000 + found.length;
+      for (let cursor: string | null = null; ;) {
+        const more: JsonObject = cursor === null ? {} : { cursor };
+        const params: JsonObject = {
+          query: sort === undefined ? {} : { sort },
+          limit: 35,
+          fields: ['id'],
+          ...more,
+        };
+        const { data, meta } = await world.stores.search('one', 'lists', params, never);
+        found.push(...data.map(({ id }) => id));
+        if (!meta.has_more) break;
+        ({ cursor } = meta);
+        // Behind the page and before it: one goes, one comes, one changes where it does not stand in the order.
+        const leaving = lists.findIndex(({ id }) => !stayed.has(id));
+        if (leaving !== -1) lists.splice(leaving, 1);
+        for (const number of [next, next % 7]) lists.push(listRecord(number + 0.5));
+        next += 1;
+        lists[3] = { ...lists[3], visibility: `seen ${next}` };
+        await world.refresh('one');
+      }
+      expect(new Set(found).size).toBe(found.length);
+      expect([...stayed].filter((id) => !found.includes(id))).toEqual([]);
+    }
+  });
+});
+
+function listRecord(number: number): JsonObject {
+  return {
+    id: `l${number}`,
+    web_id: Math.floor(number * 2),
+    name: `list ${String(number).padStart(8, '0')}`,
+    date_created: new Date(Date.UTC(2024, 0, 1) + number * 60_000).toISOString(),
+    visibility: 'pub',
+  };
+}
+
+/** An account that has lists and nothing else. */
+function listsProvider(lists: () => readonly JsonObject[]): Provider {
+  return {
+    list: async ({ entity, params }) => {
+      const sorted = [...(entity.name === 'lists' ? lists() : [])].sort((left, right) =>
+        textOf(left['date_created']) < textOf(right['date_created']) ? -1 : 1,
+      );
+      const offset = Number(params['offset'] ?? 0);
+      return { records: sorted.slice(offset, offset + Number(params['count'])), metadata: null };
+    },
+    get: async ({ params }) => lists().find(({ id }) => id === params['list_id']) ?? null,
+    download: async () => null,
+  };
+}
+
+describe('large store', () => {
+  const size = isLong ? 100_000 : 20_000;
+
+  it(`answers get between any two pages of a sync of ${size} records, which is found complete`, async () => {
+    await using world = storeWorld();
+    let pages = 0;
+    let answered = 0;
+    /** Of each page, how many gets had been answered when it was asked for. */
+    const answeredAtPage: number[] = [];
+    const provider: Provider = {
+      list: async ({ entity, params }) => {
+        if (entity.name !== 'lists') return { records: [], metadata: null };
+        pages += 1;
+        answeredAtPage.push(answered);
+        const offset = Number(params['offset'] ?? 0);
+        const count = Math.max(0, Math.min(Number(params['count']), size - offset));
+        return { records: Array.from({ length: count }, (_, at) => listRecord(offset + at)), metadata: null };
+      },
+      get: async ({ params }) => listRecord(Number(textOf(params['list_id']).slice(1))),
+      download: async () => null,
+    };
+    const connector = { connectorId: 'one', definition: mailing, provider };
+    world.keep('one', mailing, provider);
+    const ready = searchable(world.stores, 'one').then(() => 'ready');
+    for (let number = 0; ; number += 1) {
+      const list_id = `l${number % size}`;
+      const got = await execute(world.stores, connector, {
+        entity: 'lists',
+        action: 'get',
+        params: { list_id },
+      });
+      expect(got).toMatchObject({ id: list_id });
+      answered += 1;
+      // A breath: the process of the sync needs a processor too.
+      const next = new Promise((resolve) => setTimeout(() => resolve('on'), 1));
+      if ((await Promise.race([ready, next])) === 'ready') break;
+    }
+    expect(pages).toBeGreaterThan(size / 1_000);
+    const idle = answeredAtPage.filter((count, page) => page > 0 && count === answeredAtPage[page - 1]);
+    // The next page is asked for while this one is stored, so two may come together.
+    expect(idle.length).toBeLessThan(pages / 2);
+    expect(world.stores.status('one').entities.find(({ entity }) => entity === 'lists')?.records).toBe(size);
+    const query = { filter: { eq: { name: `list ${size - 1}` } } };
+    const { data } = await world.stores.search('one', 'lists', { query, fields: ['id'] }, never);
+    expect(data).toEqual([{ id: `l${size - 1}` }]);
+  }, 120_000);
+
+  function listRecord(number: number): JsonObject {
+    return {
+      id: `l${number}`,
+      web_id: number,
+      name: `list ${number}`,
+      date_created: new Date(Date.UTC(2020, 0, 1) + number * 1_000).toISOString(),
+    };
+  }
+});
+
+/** KILLS asks for more. */
+const kills = repeats('KILLS', { share: 2, full: 20 });
+
+it.each(['workspace-notes', ...(isLong ? ['email-marketing'] : [])])(
+  'has all of %s after its syncs were killed at any moment',
+  async (name) => {
+    await using world = storeWorld({ clock: instantClock() });
+    const account = sampleOf(name);
+    const random = seededRandom(kills);
+    const provider = providerOf(name, account);
+    const killed: number[] = [];
+    let callsLeft = 1;
+    const murderous: Provider = {
+      ...provider,
+      list: async (request) => {
+        callsLeft -= 1;
+        if (callsLeft === 0 && killed.length < kills) {
+          callsLeft = 1 + Math.floor(random() * 12);
+          const [pid] = syncProcesses();
+          // One that was killed still asks until the signal has reached it.
+          if (pid !== undefined && !killed.includes(pid)) {
+            killed.push(pid);
+            // Now, or while it stores what came before.
+            setTimeout(() => process.kill(pid, 'SIGKILL'), Math.floor(random() * 5));
+          }
+        }
+        return await provider.list(request);
+      },
+    };
+    world.keep('one', name, murderous);
+    await searchable(world.stores, 'one');
+    while (killed.length < kills) await world.refresh('one');
+    await world.refresh('one');
+
+    expect(new Set(killed).size).toBe(kills);
+    expect(world.stores.status('one')).toMatchObject({ readiness: 'Ready', problem: null });
+    const definition = definitionNamed(name);
+    for (const entityName of storeEntities(definition).keys()) {
+      const entity = definition.entities.get(entityName);
+      if (entity === undefined) throw new Error(entityName);
+      const { rows, exploded } = expectedRows(entity, sampleTruth(account, entityName));
+      const tables = [[entity.table, rows] as const];
+      if (entity.explodedTable !== null) tables.push([entity.explodedTable, exploded]);
+      for (const [table, expected] of tables) {
+        const stored = sqliteRows(world.file('one'), 'store', table);
+        expect([...stored.keys()].sort()).toEqual([...expected.keys()].sort());
+        const different = [...expected].filter(([key, row]) => {
+          const found = stored.get(key);
+          return found === undefined || !sameRow(found, row);
+        });
+        expect(different.map(([key]) => `${table.entity} ${key}`)).toEqual([]);
+      }
+    }
+  },
+);

@@ -1,0 +1,609 @@
+import type { Effect } from '../support/upstream/fake-server.ts';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import type { JsonObject } from '../../src/core/json.ts';
+import { text as replyText } from '../support/hostile/replies.ts';
+import { tokenFor, apiClient, textIn } from '../support/service/api-client.ts';
+import { type Answer, objects, object, text } from '../support/service/served-api.ts';
+import { testCredentials } from '../support/sync-once.ts';
+import {
+  bentBody,
+  onPath,
+  cutBody,
+  errorInside200,
+  gzipBomb,
+  edgePage,
+  instead,
+  redirectTo,
+} from '../support/upstream/faults.ts';
+import { mailchimpFaults } from '../support/upstream/mailchimp.ts';
+import {
+  connectorsPath,
+  firstCredentials,
+  opened,
+  refusalOf,
+  serveWorlds,
+  type ServedWorld,
+} from '../support/upstream/served-world.ts';
+import { deskWorld, mailchimpWorld, notionWorld } from '../support/upstream/upstream-world.ts';
+
+const list = { entity: 'lists', action: 'list' };
+
+async function connectorCount({ client }: ServedWorld): Promise<number> {
+  const { body } = await client.get(`${connectorsPath}?workspace_name=default`);
+  return Array.isArray(body['data']) ? body['data'].length : 0;
+}
+
+it('asks the third party once before a connector is stored, and pins the account that it names', async () => {
+  const world = await opened(mailchimpWorld());
+  const served = await serveWorlds([world]);
+  const { status, body } = await served.create(world, firstCredentials(world));
+  expect([status, body['account_id']]).toEqual([200, world.identity]);
+  expect(world.fake.takeRequests().map(({ path, credential }) => [path, credential])).toEqual([
+    ['/3.0/', 'right'],
+  ]);
+  const shown = await served.client.get(`${connectorsPath}/${textIn(body, 'id')}`);
+  expect(shown.body['account_id']).toBe(world.identity);
+  expect(JSON.stringify([body, shown.body])).not.toContain(world.fake.apiKey);
+});
+
+interface Refused {
+  readonly title: string;
+  readonly arrange?: (world: Awaited<ReturnType<typeof mailchimpWorld>>) => unknown;
+  readonly credentials?: JsonObject;
+  readonly status: number;
+  readonly code: string;
+  readonly text: RegExp;
+}
+
+const wrongKey = 'f'.repeat(32);
+const refused: readonly Refused[] = [
+  {
+    title: 'a wrong key',
+    credentials: { api_key: `${wrongKey}-us1` },
+    status: 422,
+    code: 'third_party_refused',
+    text: /does not take the credentials.*The API key is not valid/,
+  },
+  {
+    title: 'the wrong data center',
+    arrange: ({ fake }) => fake.script({ effect: mailchimpFaults.wrongDatacenter }),
+    status: 422,
+    code: 'third_party_refused',
+    text: /does not take the credentials.*another data center/,
+  },
+  {
+    title: 'a disabled user',
+    arrange: ({ fake }) => fake.script({ effect: mailchimpFaults.userDisabled }),
+    status: 422,
+    code: 'third_party_refused',
+    text: /does not take the credentials.*has been deactivated/,
+  },
+  {
+    title: 'a role that may not',
+    arrange: ({ fake }) => fake.script({ effect: mailchimpFaults.forbidden }),
+    status: 422,
+    code: 'third_party_refused',
+    text: /The role of this user does not allow it/,
+  },
+  {
+    title: 'a key that holds a line break',
+    credentials: { api_key: `${wrongKey}\nX-us1` },
+    status: 422,
+    code: 'third_party_refused',
+    text: /api_key holds a control character/,
+  },
+  {
+    title: 'an outage',
+    arrange: ({ fake }) => fake.script({ effect: mailchimpFaults.unavailable }),
+    status: 502,
+    code: 'upstream_unavailable',
+    text: /Try again later/,
+  },
+  {
+    title: 'a third party that takes too long',
+    arrange: ({ fake }) => fake.script({ effect: mailchimpFaults.gatewayTimeout }),
+    status: 504,
+    code: 'upstream_timeout',
+    text: /HTTP 504/,
+  },
+  {
+    title: 'too many calls',
+    arrange: ({ fake }) => fake.script({ effect: mailchimpFaults.tooManyRequestsRetryAfter('7') }),
+    status: 429,
+    code: 'upstream_throttled',
+    text: /Wait a moment/,
+  },
+  {
+    title: 'a network that cannot be reached',
+    arrange: ({ fake }) => fake[Symbol.asyncDispose](),
+    status: 502,
+    code: 'upstream_unavailable',
+    text: /cannot reach 127\.0\.0\.1.*connection refused/,
+  },
+];
+
+// Proves promise 17.1
+it.each(refused)('stores nothing for $title, and says so', async ({ arrange, credentials, ...expected }) => {
+  const world = await opened(mailchimpWorld());
+  const served = await serveWorlds([world]);
+  await arrange?.(world);
+  const given = credentials ?? firstCredentials(world);
+  const answer = await served.create(world, given);
+  const { status, code, text } = refusalOf(answer);
+  expect([status, code, text]).toEqual([
+    expected.status,
+    expected.code,
+    expect.stringMatching(expected.text),
+  ]);
+  expect(JSON.stringify(answer.body)).not.toMatch(new RegExp(`${wrongKey}|${world.fake.apiKey}`));
+  const { body } = await served.client.get('/api/v1/workspaces');
+  expect([await connectorCount(served), body['data']]).toEqual([0, []]);
+  expect(served.failures).toEqual([]);
+});
+
+it('refuses a third party at a private address unless its name is allowed', async () => {
+  const world = await opened(mailchimpWorld());
+  const served = await serveWorlds([world], { upstream: { allowHosts: [] } });
+  const answer = refusalOf(await served.create(world, firstCredentials(world)));
+  expect(answer).toMatchObject({ status: 502, code: 'upstream_unusable' });
+  expect(answer.text).toContain('--allow-upstream-host');
+  expect(world.fake.requests).toEqual([]);
+});
+
+it('asks the third party about the stored credentials when a connector is checked', async () => {
+  const world = await opened(mailchimpWorld());
+  const served = await serveWorlds([world]);
+  const id = await served.connect(world);
+  const check = async (): Promise<JsonObject> =>
+    (await served.client.post(`${connectorsPath}/${id}/check`, {})).body;
+  expect(await check()).toMatchObject({ status: 'succeeded' });
+  world.fake.script({ effect: mailchimpFaults.keyInvalid });
+  const failed = await check();
+  expect(failed).toMatchObject({ status: 'failed' });
+  expect(failed['error_message']).toContain('does not take the credentials of this connector');
+  world.fake.script({ effect: mailchimpFaults.unavailable });
+  const down = refusalOf(await served.client.post(`${connectorsPath}/${id}/check`, {}));
+  expect(down).toMatchObject({ status: 502, code: 'upstream_unavailable' });
+});
+
+// Proves promise 17.1
+it('takes new credentials of the same account, and refuses those of another one', async () => {
+  const world = await opened(deskWorld());
+  const served = await serveWorlds([world]);
+  const id = await served.connect(world, world.credentials.get('Key in a header'));
+  const put = async (title: string, name: string): Promise<Answer> => {
+    const credentials = world.credentials.get(title) ?? {};
+    return await served.client.put(`${connectorsPath}/${id}`, { credentials, name });
+  };
+  const same = await put('Token', 'Renamed');
+  expect([same.status, same.body['account_id'], same.body['name']]).toEqual([200, world.identity, 'Renamed']);
+
+  const account = bentBody(() => ({ ok: true, account: { id: 'another', name: 'Another' } }));
+  world.fake.script({ on: onPath('/api/account'), times: 3, effect: account });
+  expect(refusalOf(await put('Key in the query', 'Taken over'))).toMatchObject({
+    status: 409,
+    code: 'identity_changed',
+    text: expect.stringContaining('another account') as string,
+  });
+  const check = async (body: JsonObject): Promise<JsonObject> =>
+    (await served.client.post(`${connectorsPath}/${id}/check`, body)).body;
+  for (const body of [{}, { credentials: world.credentials.get('Key in the query') ?? {} }]) {
+    expect(await check(body)).toMatchObject({
+      status: 'failed',
+      error_message: expect.stringContaining('another account') as string,
+    });
+  }
+  // Nothing of it was stored: neither the name nor the credentials.
+  const { body } = await served.client.get(`${connectorsPath}/${id}`);
+  expect([body['name'], body['account_id']]).toEqual(['Renamed', world.identity]);
+  world.fake.takeRequests();
+  await served.execute(id, { entity: 'agents', action: 'list' });
+  expect(world.fake.takeRequests().map(({ query }) => 'apikey' in query)).toEqual([false]);
+});
+
+it('keeps what a connector has when its new credentials are refused', async () => {
+  const world = await opened(mailchimpWorld());
+  const served = await serveWorlds([world]);
+  const id = await served.connect(world);
+  const credentials = { api_key: `${wrongKey}-us1` };
+  const answer = await served.client.put(`${connectorsPath}/${id}`, { credentials });
+  expect(refusalOf(answer)).toMatchObject({ status: 422, code: 'third_party_refused' });
+  expect((await served.execute(id, list)).status).toBe(200);
+});
+
+it('lets no token of another workspace ask a third party', async () => {
+  const world = await opened(mailchimpWorld());
+  const served = await serveWorlds([world]);
+  await served.connect(world);
+  world.fake.takeRequests();
+  const scoped = apiClient(
+    served.service.url,
+    await tokenFor(served.service.url, testCredentials, 'default'),
+  );
+  const body = {
+    workspace_name: 'elsewhere',
+    connector_type: world.definition.name,
+    credentials: firstCredentials(world),
+  };
+  for (const path of [connectorsPath, `${connectorsPath}/check`]) {
+    expect((await scoped.post(path, body)).status).toBe(404);
+  }
+  expect(world.fake.requests).toHaveLength(1);
+});
+
+it.each<[string, JsonObject]>([
+  ['with a secret that begins with sample', { api_key: 'sample-key', data_center: 'us1' }],
+  ['whose secret stands behind other fields', { data_center: 'us1', api_key: 'sample-key' }],
+])('gives a connector %s a sample account', async (_title, given) => {
+  const world = await opened(mailchimpWorld());
+  const served = await serveWorlds([world]);
+  const { status, body } = await served.create(world, given);
+  expect([status, body['account_id']]).toEqual([200, null]);
+  const answer = await served.execute(textIn(body, 'id'), list);
+  expect([answer.status, objects(answer.body['result']).length > 0]).toEqual([200, true]);
+  const real = await served.client.put(`${connectorsPath}/${textIn(body, 'id')}`, {
+    credentials: firstCredentials(world),
+  });
+  expect(refusalOf(real)).toMatchObject({ status: 409, code: 'identity_changed' });
+  // The one question is whose the real credentials are.
+  expect(world.fake.requests.map(({ path }) => path)).toEqual(['/3.0/']);
+});
+
+// Proves promise 17.1
+it('asks no third party with --samples, and mixes no sample records into a real account', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'served-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const world = await opened(mailchimpWorld());
+  const real = await serveWorlds([world], { data: folder });
+  const id = await real.connect(world);
+  await real.service.close();
+  world.fake.takeRequests();
+
+  const served = await serveWorlds([world], { data: folder, upstream: null });
+  expect(refusalOf(await served.execute(id, list))).toMatchObject({ status: 400, code: 'samples_only' });
+  const sample = await served.create(world, firstCredentials(world));
+  expect([sample.status, sample.body['account_id']]).toEqual([200, null]);
+  expect((await served.execute(textIn(sample.body, 'id'), list)).status).toBe(200);
+  expect(world.fake.takeRequests()).toEqual([]);
+  await served.service.close();
+
+  // What was made as a sample stays one.
+  const again = await serveWorlds([world], { data: folder });
+  expect((await again.execute(textIn(sample.body, 'id'), list)).status).toBe(200);
+  expect(world.fake.takeRequests()).toEqual([]);
+  expect((await again.execute(id, list)).status).toBe(200);
+  expect(world.fake.takeRequests()).toHaveLength(1);
+});
+
+// Proves promise 17.1
+it('sends no credentials to another address than they were given for, until they are given again', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'served-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const [world, elsewhere] = [await opened(mailchimpWorld()), await opened(mailchimpWorld())];
+  const before = await serveWorlds([world], { data: folder });
+  const id = await before.connect(world);
+  await before.service.close();
+
+  const served = await serveWorlds([elsewhere], { data: folder, isIndexed: true });
+  const refused = await served.execute(id, list);
+  expect(refusalOf(refused)).toMatchObject({ status: 401, code: 'upstream_unauthorized' });
+  const [was, now] = [world, elsewhere].map(({ fake }) => fake.origin);
+  for (const origin of [was, now]) expect(JSON.stringify(refused.body)).toContain(origin);
+  const check = await served.client.post(`${connectorsPath}/${id}/check`, {});
+  expect(check.body).toMatchObject({ status: 'failed' });
+  expect(elsewhere.fake.takeRequests()).toEqual([]);
+
+  const credentials = firstCredentials(elsewhere);
+  expect((await served.client.put(`${connectorsPath}/${id}`, { credentials })).status).toBe(200);
+  expect((await served.execute(id, list)).status).toBe(200);
+});
+
+const users = { entity: 'users', action: 'list' };
+
+/** A workspace read with OAuth tokens by a service whose state is in a folder. */
+async function oauthWorld() {
+  const folder = mkdtempSync(path.join(tmpdir(), 'renewed-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const world = await opened(notionWorld());
+  const served = await serveWorlds([world], { data: folder });
+  const id = await served.connect(world, world.credentials.get('OAuth'));
+  return { folder, world, served, id, serveAgain: () => serveWorlds([world], { data: folder }) };
+}
+
+// Proves promise 17.1
+it('stores renewed tokens, of which the refresh token serves once, so that they outlive the service', async () => {
+  const { world, served, id, serveAgain } = await oauthWorld();
+  world.fake.oauth.expireAccessTokens();
+  expect((await served.execute(id, users)).status).toBe(200);
+  await served.service.close();
+
+  const again = await serveAgain();
+  expect((await again.execute(id, users)).status).toBe(200);
+  expect(world.fake.oauth.refreshes()).toBe(1);
+  world.fake.oauth.expireAccessTokens();
+  expect((await again.execute(id, users)).status).toBe(200);
+  expect(world.fake.oauth.refreshes()).toBe(2);
+  const shown = await again.client.get(`${connectorsPath}/${id}`);
+  expect(JSON.stringify(shown.body)).not.toMatch(/access-|refresh-/);
+});
+
+it('renews tokens once for many calls at a time', async () => {
+  const { world, served, id } = await oauthWorld();
+  world.fake.oauth.expireAccessTokens();
+  const answers = await Promise.all(Array.from({ length: 6 }, () => served.execute(id, users)));
+  expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
+  expect(world.fake.oauth.refreshes()).toBe(1);
+});
+
+// Proves promise 17.1
+it('stores tokens that come while the service ends', async () => {
+  const { world, served, id, serveAgain } = await oauthWorld();
+  world.fake.oauth.expireAccessTokens();
+  let answer = (): void => undefined;
+  const told = new Promise<void>((resolve) => (answer = resolve));
+  const asked = new Promise<void>((resolve) => {
+    world.fake.script({
+      on: onPath('/oauth/token'),
+      effect: async (right) => {
+        // The old refresh token is void from here on.
+        const renewed = right();
+        resolve();
+        await told;
+        return renewed;
+      },
+    });
+  });
+  const call = served.execute(id, users).catch((error: unknown) => error);
+  await asked;
+  const closing = served.service.close();
+  await call;
+  answer();
+  await closing;
+
+  const again = await serveAgain();
+  expect((await again.execute(id, users)).status).toBe(200);
+  expect(world.fake.oauth.refreshes()).toBe(1);
+});
+
+it('says that the credentials are no longer taken when the refresh token is not', async () => {
+  const { world, served, id } = await oauthWorld();
+  world.fake.oauth.expireAccessTokens();
+  const { clientId, clientSecret } = world.fake.oauth;
+  // Another program has used the refresh token.
+  const basic = Buffer.from(`${clientId}:${clientSecret}`).toString('base64');
+  await fetch(`${world.fake.baseUrl}/oauth/token`, {
+    method: 'POST',
+    headers: { authorization: `Basic ${basic}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      grant_type: 'refresh_token',
+      refresh_token: world.fake.oauth.tokens().refreshToken,
+    }),
+  });
+  const answer = await served.execute(id, users);
+  expect(refusalOf(answer)).toMatchObject({ status: 401, code: 'upstream_unauthorized' });
+  expect(JSON.stringify(answer.body)).not.toMatch(/access-|refresh-\d|app-1-secret/);
+});
+
+// Proves promise 17.1
+it('asks no more with a refresh token that has ended, until the credentials change', async () => {
+  const { world, served, id } = await oauthWorld();
+  world.fake.oauth.expireAccessTokens();
+  const given = world.credentials.get('OAuth') ?? {};
+  const { refreshToken } = world.fake.oauth.tokens();
+  await fetch(`${world.fake.baseUrl}/oauth/token`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ ...given, grant_type: 'refresh_token', refresh_token: refreshToken }),
+  });
+  world.fake.takeRequests();
+  const refused = { status: 401, code: 'upstream_unauthorized' };
+  expect(refusalOf(await served.execute(id, users))).toMatchObject(refused);
+  expect(world.fake.takeRequests().map(({ path: asked }) => asked)).toEqual(['/v1/users', '/v1/oauth/token']);
+  const answer = refusalOf(await served.execute(id, users));
+  expect(answer).toMatchObject(refused);
+  expect(answer.text).toContain('connect the account again and give the connector its new credentials');
+  expect(world.fake.takeRequests()).toEqual([]);
+
+  const { accessToken, refreshToken: renewed } = world.fake.oauth.tokens();
+  const credentials = { ...given, access_token: accessToken, refresh_token: renewed };
+  expect((await served.client.put(`${connectorsPath}/${id}`, { credentials })).status).toBe(200);
+  expect((await served.execute(id, users)).status).toBe(200);
+});
+
+it('refuses a new connector whose refresh token would serve once before it could be stored', async () => {
+  const world = await opened(notionWorld());
+  const served = await serveWorlds([world]);
+  const given = world.credentials.get('OAuth') ?? {};
+  world.fake.oauth.expireAccessTokens();
+  const answer = refusalOf(await served.create(world, given));
+  expect(answer).toMatchObject({ status: 422, code: 'third_party_refused' });
+  expect(answer.text).toContain('there is no place here to store the new refresh token');
+  expect(world.fake.oauth.refreshes()).toBe(0);
+});
+
+it('takes a token of any parameters only as it was given out, and for the listing that it belongs to', async () => {
+  const world = await opened(deskWorld());
+  const served = await serveWorlds([world]);
+  const id = await served.connect(world, { query_key: world.fake.key });
+  const other = await served.connect(world, { header_key: world.fake.key });
+  const list = async (connector: string, entity: string, params: JsonObject) =>
+    await served.execute(connector, { entity, action: 'list', params });
+  const first = await list(id, 'reviews', { limit: 20 });
+  const cursor = text(object(first.body['connector_metadata'])['next_cursor']);
+  expect(cursor).not.toContain(world.fake.key);
+  const second = await list(id, 'reviews', { limit: 20, cursor });
+  expect(objects(second.body['result'])).toEqual(world.fake.rows('reviews').slice(20, 40));
+
+  world.fake.takeRequests();
+  const changed = [
+    [id, 'reviews', `${cursor}&_method=DELETE`],
+    [id, 'reviews', '?_method=DELETE'],
+    [id, 'reviews', cursor.slice(0, 20)],
+    [id, 'parcels', cursor],
+    [other, 'reviews', cursor],
+  ] as const;
+  for (const [connector, entity, token] of changed) {
+    const refusal = refusalOf(await list(connector, entity, { cursor: token }));
+    expect(refusal).toMatchObject({ status: 400, code: 'upstream_stale_token' });
+  }
+  expect(world.fake.takeRequests()).toEqual([]);
+});
+
+/** Status, error code, words of the text, Retry-After. */
+type Row = readonly [title: string, Effect, number, string, RegExp, (string | null)?];
+
+const mailing: readonly Row[] = [
+  [
+    '400 Bad Request of the network',
+    mailchimpFaults.edgeMalformed,
+    429,
+    'upstream_throttled',
+    /network in front of/,
+    '60',
+  ],
+  [
+    '400 Invalid Resource',
+    mailchimpFaults.invalidResource,
+    400,
+    'upstream_refused',
+    /is no member of this list/,
+  ],
+  [
+    '401',
+    mailchimpFaults.keyInvalid,
+    401,
+    'upstream_unauthorized',
+    /does not take the credentials of this connector: The API key/,
+  ],
+  [
+    '403 Wrong Datacenter',
+    mailchimpFaults.wrongDatacenter,
+    401,
+    'upstream_unauthorized',
+    /another data center/,
+  ],
+  ['403 User Disabled', mailchimpFaults.userDisabled, 401, 'upstream_unauthorized', /deactivated/],
+  ['403 Forbidden', mailchimpFaults.forbidden, 403, 'upstream_forbidden', /role of this user.*billing would/],
+  [
+    '403 about connections',
+    mailchimpFaults.simultaneousConnections,
+    429,
+    'upstream_throttled',
+    /simultaneous connections/,
+  ],
+  [
+    '403 in HTML',
+    edgePage(403),
+    429,
+    'upstream_throttled',
+    /^refused by the network in front of 127.0.0.1:\d+ \(HTTP 403\)$/,
+    '60',
+  ],
+  ['404', mailchimpFaults.notFound, 404, 'upstream_not_found', /could not be found/],
+  ['405', mailchimpFaults.methodNotAllowed, 400, 'upstream_refused', /cannot be read/],
+  ['414', mailchimpFaults.nestingTooDeep, 400, 'upstream_refused', /too many levels/],
+  ['422', mailchimpFaults.requestedFieldsInvalid, 400, 'upstream_refused', /No such field/],
+  ['426', mailchimpFaults.upgradeRequired, 400, 'upstream_refused', /newer TLS/],
+  ['429 without Retry-After', mailchimpFaults.tooManyRequests, 429, 'upstream_throttled', /10 simultaneous/],
+  [
+    '429 with Retry-After',
+    mailchimpFaults.tooManyRequestsRetryAfter('1.2'),
+    429,
+    'upstream_throttled',
+    /Wait/,
+    '2',
+  ],
+  [
+    '429 for a day',
+    mailchimpFaults.tooManyRequestsRetryAfter('86400'),
+    429,
+    'upstream_throttled',
+    /Wait/,
+    '3600',
+  ],
+  ['429 in bare text', mailchimpFaults.tooManyRequestsText, 429, 'upstream_throttled', /HTTP 429/],
+  ['500', mailchimpFaults.internalError, 502, 'upstream_unavailable', /Something went wrong/],
+  [
+    '503 Compliance Related',
+    mailchimpFaults.compliance,
+    403,
+    'upstream_forbidden',
+    /switched off for the account/,
+  ],
+  ['503', mailchimpFaults.unavailable, 502, 'upstream_unavailable', /Try again later/],
+  ['503 in HTML', edgePage(503), 429, 'upstream_throttled', /network in front of/, '60'],
+  ['504', mailchimpFaults.gatewayTimeout, 504, 'upstream_timeout', /HTTP 504/],
+  [
+    'a redirect',
+    redirectTo('http://127.0.0.2/elsewhere'),
+    502,
+    'upstream_unusable',
+    /redirects to another address/,
+  ],
+  [
+    'an answer that is no JSON',
+    instead(replyText(200, '<html>secret-of-the-page</html>')),
+    502,
+    'upstream_unavailable',
+    /JSON/,
+  ],
+  ['a cut body', cutBody('length'), 502, 'upstream_unavailable', /without a complete answer/],
+  ['a body without end', gzipBomb(80_000_000), 502, 'upstream_too_large', /expected/],
+  [
+    'no array of records',
+    errorInside200('invalid_token'),
+    502,
+    'upstream_unavailable',
+    /expected an array of records/,
+  ],
+];
+
+// Proves promise 17.1
+it('answers for each failure of a mailing service with its own status, code and text, and no secret', async () => {
+  const world = await opened(mailchimpWorld());
+  const differences: unknown[] = [];
+  for (const [title, effect, ...expected] of mailing) {
+    // One service for each: what one failure slows down does not hold up the next.
+    const served = await serveWorlds([world]);
+    const id = await served.connect(world);
+    world.fake.takeRequests();
+    world.fake.script({ effect, times: 9 });
+    const answer = await served.execute(id, { entity: 'lists', action: 'list', params: { count: 5 } });
+    world.fake.heal();
+    differences.push(...differenceOf(title, refusalOf(answer), expected));
+    // The client tries again, and no layer below; but for a connection that breaks, once.
+    expect([title, world.fake.takeRequests().length]).toEqual([title, title === 'a cut body' ? 2 : 1]);
+    const shown = JSON.stringify([answer.body, [...answer.headers]]);
+    expect([title, shown]).toEqual([
+      title,
+      expect.not.stringMatching(
+        `${world.fake.apiKey}|secret-of-the-page|member@example|b79e1a05afb8|127.0.0.2`,
+      ),
+    ]);
+    expect(served.failures).toEqual([]);
+    await served.service.close();
+  }
+  expect(differences).toEqual([]);
+});
+
+it('answers 404 to a get of what is not there', async () => {
+  const world = await opened(notionWorld());
+  const served = await serveWorlds([world]);
+  const id = await served.connect(world);
+  const user_id = '11111111-2222-4333-8444-555555555555';
+  const answer = await served.execute(id, { entity: 'users', action: 'get', params: { user_id } });
+  expect(refusalOf(answer)).toMatchObject({ status: 404, code: 'not_found' });
+});
+
+function differenceOf(
+  title: string,
+  answer: ReturnType<typeof refusalOf>,
+  [status, code, words, wait = null]: readonly [number, string, RegExp, (string | null)?],
+): readonly unknown[] {
+  const isSame =
+    answer.status === status && answer.code === code && words.test(answer.text) && answer.retryAfter === wait;
+  return isSame ? [] : [{ title, ...answer }];
+}
