@@ -14,9 +14,9 @@ const tests = [
   'test/sinks/sqlite.test.ts',
   'test/e2e/kills.test.ts',
   // Node.js has zstd since 22.15: DuckDB reads what is compressed by it.
-  'test/publish/parquet-files.test.ts',
-  'test/publish/publications-doc.test.ts',
-  'test/publish/row-files-in-duckdb.test.ts',
+  'test/publish/row-files.test.ts',
+  'test/publish/publish-once.test.ts',
+  'test/publish/row-files.test.ts',
 ];
 /** Installs from the registry too, which takes a minute: with one major, the latest that has long-term support. */
 const installing = { major: '24', test: 'test/install.test.ts' };

@@ -1,12 +1,19 @@
-import { describe, expect, it } from 'vitest';
+import { readFileSync, writeFileSync, mkdirSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect } from 'vitest';
+import * as z from 'zod';
 import type { JsonObject } from '../../src/core/json.ts';
+import type { FieldType } from '../../src/core/records.ts';
+import { definitionFile } from '../../src/definitions/definition-file.ts';
 import {
   servedDefinition,
   type Definition,
   type Entity,
   type Param,
 } from '../../src/definitions/definition.ts';
+import { dataDictionary } from '../../src/definitions/describe-tables.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import { upstreamFile } from '../../src/definitions/upstream/upstream-file.ts';
 import { compilePrepare } from '../../src/engine/prepare/prepare-record.ts';
 import {
   emailMarketing,
@@ -14,6 +21,7 @@ import {
   workspaceNotes,
   type SpecifiedEntity,
 } from '../support/definitions/specification.ts';
+import { it } from '../support/it.ts';
 
 const definitions = loadDefinitions([builtInDefinitionsFolder]);
 
@@ -118,15 +126,6 @@ describe('the email-marketing definition', () => {
     const before = hashOf({ stats: { member_count: 1, open_rate: 0.5 } });
     expect(hashOf({ stats: { member_count: 2, open_rate: 0.25 } })).toBe(before);
     expect(hashOf({ stats: { member_count: 1, open_rate: 0.5 }, name: 'Old news' })).not.toBe(before);
-  });
-
-  it('asks only for campaigns that were sent', () => {
-    for (const name of ['email_activity', 'unsubscribes']) {
-      expect(entityOf(definition('email-marketing'), name).parents[0]?.when).toEqual([
-        { kind: 'in', field: 'status', values: ['sent', 'sending'] },
-        { kind: 'present', field: 'send_time' },
-      ]);
-    }
   });
 
   it('gives activity events a table of their own and takes the array out of the parent row', () => {
@@ -325,3 +324,206 @@ function sorted(entity: SpecifiedEntity): SpecifiedEntity {
     ...(entity.searchable === undefined ? {} : { searchable: sortWords(entity.searchable) }),
   };
 }
+
+/** Records as the live service sent them, names and addresses replaced. */
+const recorded = readFileSync(new URL('../fixtures/recorded-shapes.jsonl', import.meta.url), 'utf8')
+  .trim()
+  .split('\n')
+  .map((line) => recordedLine().parse(JSON.parse(line)));
+
+/** Fields that the service sends and the specification does not name: they go to `_extra`. */
+const undeclared: Readonly<Record<string, readonly string[]>> = {
+  reports: ['facebook_likes'],
+};
+
+describe('recorded records', () => {
+  // No account had an automation to record, and the document library is not a live service.
+  it('exist for every entity of a live service but automations', () => {
+    const names = new Set(recorded.map(({ entity }) => entity));
+    const missing = [...definitions.values()]
+      .filter(({ name }) => name !== 'document-library')
+      .flatMap((definition) => [...definition.entities.keys()].filter((entity) => !names.has(entity)));
+    expect(missing).toEqual(['automations']);
+  });
+
+  it.each(recorded)('fit the declared types of $definition $entity', ({ definition, entity, record }) => {
+    const fields = fieldsOf(definition, entity).fields;
+    const misfits = Object.entries(record).flatMap(([name, value]) => {
+      const type = fields.get(name);
+      return type === undefined || fits(type, value) ? [] : [`${name}: ${type}, got ${typeof value}`];
+    });
+    expect(misfits).toEqual([]);
+  });
+
+  it.each(recorded)('hold nothing unknown in $definition $entity', ({ definition, entity, record }) => {
+    const { fields, ignored } = fieldsOf(definition, entity);
+    const unknown = Object.keys(record).filter((name) => !fields.has(name) && !ignored.has(name));
+    expect(unknown).toEqual(undeclared[entity] ?? []);
+  });
+
+  it.each(recorded)('carry every part of the key that is not injected in $definition $entity', (line) => {
+    const { key, parents } = fieldsOf(line.definition, line.entity);
+    const injected = new Set(parents.flatMap((parent) => [...parent.inject.keys()]));
+    const missing = key.filter((part) => !injected.has(part) && !Object.hasOwn(line.record, part));
+    expect(missing).toEqual([]);
+  });
+});
+
+function recordedLine() {
+  return z.object({
+    definition: z.string(),
+    entity: z.string(),
+    record: z.record(z.string(), z.unknown()),
+  });
+}
+
+function fieldsOf(definition: string, entity: string) {
+  for (const [name, found] of definitions.get(definition)?.entities ?? []) {
+    if (name === entity) return found;
+  }
+  throw new Error(`no entity ${entity} in ${definition}`);
+}
+
+function fits(type: FieldType, value: unknown): boolean {
+  if (value === null || type === 'any') return true;
+  if (type === 'integer') return Number.isInteger(value);
+  if (type === 'array') return Array.isArray(value);
+  return typeof value === type && !Array.isArray(value);
+}
+
+describe('data dictionary', () => {
+  const definitions = [...loadDefinitions([builtInDefinitionsFolder]).values()];
+
+  describe.each(definitions.map((definition) => [definition.name, definition] as const))(
+    'docs/data-dictionary/%s.md',
+    (name, definition) => {
+      const file = `docs/data-dictionary/${name}.md`;
+      const text = dataDictionary(definition, `connector-sync definitions --dictionary ${name}`);
+
+      it('is what the command prints', () => {
+        if (process.env['UPDATE_DICTIONARIES'] === '1') writeFileSync(file, text);
+        expect(readFileSync(file, 'utf8')).toBe(text);
+      });
+
+      it('says what every column means', () => {
+        expect(text.split('\n').filter((line) => /^\| .*\|\s*\|$/.test(line))).toEqual([]);
+      });
+
+      it('describes every entity, in one line', () => {
+        expect([...definition.entities.values()].filter(({ description }) => description === null)).toEqual(
+          [],
+        );
+        expect(text.split('\n').filter((line) => line.startsWith('## '))).toHaveLength(
+          [...definition.entities.values()].flatMap(({ explodedTable }) =>
+            explodedTable === null ? [1] : [1, 2],
+          ).length,
+        );
+      });
+    },
+  );
+});
+
+const format = readFileSync(new URL('../../docs/definition-format.md', import.meta.url), 'utf8');
+const inCode = new Set(format.match(/```[^]*?```|`[^`]+`/g)?.flatMap((code) => code.match(/[\w-]+/g) ?? []));
+
+/** Keys at every depth of the schemas, the words that stand for a choice, and what is used where a key is absent. */
+const found = { keys: new Set<string>(), words: new Set<string>(), defaults: new Set<string>() };
+for (const schema of [definitionFile(), upstreamFile()]) {
+  walk(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }));
+}
+
+function walk(part: unknown): void {
+  if (Array.isArray(part)) for (const one of part) walk(one);
+  if (typeof part !== 'object' || part === null || Array.isArray(part)) return;
+  for (const [name, inner] of Object.entries(part)) {
+    if (name === 'properties') walkProperties(inner as object);
+    else if (name === 'enum' || name === 'const') addWords(inner);
+    else if (name !== 'default' && name !== 'required') walk(inner);
+  }
+}
+
+function walkProperties(properties: object): void {
+  for (const [key, schema] of Object.entries(properties) as [string, { readonly default?: unknown }][]) {
+    found.keys.add(key);
+    if (['string', 'number', 'boolean'].includes(typeof schema.default)) {
+      found.defaults.add(`${key} (${String(schema.default)})`);
+    }
+    walk(schema);
+  }
+}
+
+function addWords(values: unknown): void {
+  for (const value of [values].flat()) if (typeof value === 'string') found.words.add(value);
+}
+
+describe('docs/definition-format.md', () => {
+  it('names every key of the schema', () => {
+    expect(found.keys.size).toBeGreaterThan(150);
+    expect([...found.keys].filter((key) => !inCode.has(key))).toEqual([]);
+  });
+
+  it('names every value that a key may have', () => {
+    expect(found.words.size).toBeGreaterThan(60);
+    expect([...found.words].filter((word) => !inCode.has(word))).toEqual([]);
+  });
+
+  it('names what is used where a key is absent', () => {
+    const plain = format.replaceAll('`', '').replaceAll(/\s+/g, ' ');
+    const isNamed = (one: string): boolean => {
+      const [, key = '', value = ''] = /^(.*) \((.*)\)$/.exec(one) ?? [];
+      const escaped = value.replaceAll(/[^\w]/g, '.');
+      return new RegExp(String.raw`\b${key}\b[^.;(]{0,120}\((?:[^)]*\b)?${escaped}`).test(plain);
+    };
+    expect(found.defaults.size).toBeGreaterThan(10);
+    expect([...found.defaults].filter((one) => !isNamed(one))).toEqual([]);
+  });
+});
+
+describe('documented connector', () => {
+  const document = readFileSync(new URL('../../docs/adding-a-connector.md', import.meta.url), 'utf8');
+  const fixture = readFileSync(
+    new URL('../fixtures/definitions/issue-tracker.yaml', import.meta.url),
+    'utf8',
+  );
+  const [, example = ''] = /```yaml\n(# An issue tracker[^]*?)```/.exec(document) ?? [];
+
+  let folder: string;
+  it.beforeEach(({ folder: made }) => {
+    folder = made;
+    mkdirSync(path.join(folder, 'my-definitions'));
+  });
+
+  describe('docs/adding-a-connector.md', () => {
+    it('shows the definition that the tests run with', () => {
+      expect(example).toBe(fixture);
+    });
+
+    it('shows a definition that loads', () => {
+      write(example);
+      expect([...loadDefinitions([path.join(folder, 'my-definitions')]).keys()]).toEqual(['issue-tracker']);
+    });
+
+    it('shows a definition that says how the service is asked', () => {
+      const helpDesk = readFileSync('docs/examples/help-desk.yaml', 'utf8');
+      const [, shown] = /```yaml\n(upstream:[^]*?)```/.exec(document) ?? [];
+      expect(helpDesk.endsWith(`\n${shown}`)).toBe(true);
+      write(helpDesk);
+      const upstream = loadDefinitions([path.join(folder, 'my-definitions')]).get('help-desk')?.upstream;
+      expect(upstream?.host.get('company')?.pattern).toBe('[a-z0-9][a-z0-9-]{0,62}');
+      const [tickets] = [...(upstream?.entities.values() ?? [])];
+      expect(tickets?.list.paging).toEqual({
+        kind: 'nextUrl',
+        url: ['links', 'next'],
+        keep: ['page[after]'],
+        isAlone: false,
+      });
+      expect(tickets?.list.params.get('cursor')).toEqual({ kind: 'paging' });
+      expect(tickets?.list.params.get('limit')).toMatchObject({ kind: 'query', name: 'page[size]' });
+      expect(tickets?.get?.params.get('ticket_id')).toEqual({ kind: 'path' });
+    });
+  });
+
+  function write(text: string): void {
+    writeFileSync(path.join(folder, 'my-definitions', 'issue-tracker.yaml'), text);
+  }
+});

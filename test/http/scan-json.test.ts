@@ -1,7 +1,11 @@
+import { isUtf8 } from 'node:buffer';
 import { describe, expect, it } from 'vitest';
 import { scanPage, textOf, valueOf, type ScannedPage, memberWidth } from '../../src/http/scan-json.ts';
-import { differenceOf } from '../support/check-scan.ts';
+import { differenceOf, arraysAt, type Paths } from '../support/check-scan.ts';
+import { JsonSpellings } from '../support/json-spellings.ts';
 import { recorded } from '../support/recorded-records.ts';
+import { seededRandom } from '../support/seeded-random.ts';
+import { repeats, startSeed } from '../support/trials.ts';
 
 const paths = [['result'], ['result', 'data']];
 const scan = (text: string | Buffer, maxDepth = 100) => scanPage(Buffer.from(text), paths, maxDepth);
@@ -158,5 +162,213 @@ describe('what is known of a value', () => {
       expect(page?.hasLongNumbers).toBe(hasLongNumbers);
       expect(page === null ? 'refused' : differenceOf(page, paths)).toBeUndefined();
     }
+  });
+});
+
+describe('an answer that is no JSON', () => {
+  it.each([
+    '',
+    ' ',
+    '{',
+    '[',
+    '{"result":[',
+    '{"result":[]',
+    '{"result":[{}]}}',
+    '{"result":[]}{}',
+    '{"result":[1,]}',
+    '{"result":[1 2]}',
+    '{"result":[{]}',
+    '{"result" []}',
+    "{'result':[]}",
+    '{"result":[],}',
+    '{,"result":[]}',
+    '{"result":[]"a":1}',
+    '{"result":[{"a":1 "b":2}]}',
+    '{"result":[{1:1}]}',
+    '/**/{"result":[]}',
+    '{"result":[]}//',
+    '{"result":[/**/]}',
+    '\0{"result":[]}',
+    '﻿{"result":[]}',
+    '\xA0{"result":[]}',
+    '{"result":[\u2028]}',
+    '\v{"result":[]}',
+    '{"result":\f[]}',
+  ])('gives no page: %j', (text) => {
+    expect(() => JSON.parse(text)).toThrow(SyntaxError);
+    expect(scan(text)).toBeNull();
+  });
+
+  const numbers =
+    '01 -01 00 1. .5 -.5 +1 1e 1e+ 1E- - --1 1..2 1.e1 0x10 1_000 1e1.5 1n NaN Infinity -Infinity';
+  const words = 'undefined True nul nulll tru fals falsy trueish';
+  const strings = String.raw`" "a "\" "\ 'a' "\x" "\a" "\u" "\u12" "\u123g" "\U0041" "a"b" "a""b"`;
+  const containers = String.raw`[ ] [1,] [,] [1 [1} {] {"b":1 {"b"} {"b":1,} {"b":1] {b:1} {"b":1;} [1:2] {"b",1} [[] []] {}} {"b":{} {"\q":1}`;
+  const values = [
+    ...[numbers, words, strings, containers].flatMap((texts) => texts.split(' ')),
+    '',
+    '- 1',
+    '[1 2]',
+    '"\\u 123"',
+    '"\\\n"',
+    '"\0"',
+    '"\x1f"',
+    '"a\nb"',
+    '"a\tb"',
+  ];
+  it.each(values)('gives no page, whatever holds the value: %j', (value) => {
+    for (const text of [
+      withMember(value),
+      `{"result":[${value}]}`,
+      `{"result":[{"a":[${value}]}]}`,
+      `{"result":[{"a":{"b":${value}}}]}`,
+      `{"result":[],"a":${value}}`,
+      `{"a":{"b":${value}},"result":[]}`,
+    ]) {
+      let isJson = true;
+      try {
+        JSON.parse(text);
+      } catch {
+        // As the value alone.
+        isJson = false;
+      }
+      // An empty value leaves an empty array, which is one.
+      if (value !== '') expect(isJson, text).toBe(false);
+      expect(scan(text) !== null, text).toBe(isJson);
+    }
+  });
+
+  it.each([
+    ['a byte that begins nothing', [0xff]],
+    ['a continuation alone', [0x80]],
+    ['a cut letter', [0xc5]],
+    ['a cut letter of four bytes', [0xf0, 0x9f, 0x98]],
+    ['an overlong quote', [0xc0, 0xa2]],
+    ['an overlong NUL', [0xc0, 0x80]],
+    ['an overlong slash of three bytes', [0xe0, 0x80, 0xaf]],
+    ['a surrogate', [0xed, 0xa0, 0x80]],
+    ['a pair of surrogates', [0xed, 0xa0, 0xbd, 0xed, 0xb8, 0x80]],
+    ['a letter beyond Unicode', [0xf4, 0x90, 0x80, 0x80]],
+    ['ISO 8859-1', [0x62, 0xfc, 0x63]],
+  ])('gives no page when a string has %s', (_, bytes) => {
+    const around = (text: string) =>
+      Buffer.concat([Buffer.from(text), Buffer.from(bytes), Buffer.from('"}]}')]);
+    expect(scan(around('{"result":[{"a":"'))).toBeNull();
+    expect(scan(around('{"a":"x').subarray(0, 7 + bytes.length))).toBeNull();
+  });
+
+  it.each(['utf16le', 'latin1'] as const)('gives no page in the encoding %s', (encoding) => {
+    expect(scan(Buffer.from('{"result":[{"a":"é"}]}', encoding))).toBeNull();
+  });
+
+  it('gives no page wherever it was cut', () => {
+    const text = ' {"a":[{}],"result":[{"a":"\\u00e9","b":[true,{"c":-1.5e3}]},null],"z":{}}';
+    expect(scan(text)?.count).toBe(2);
+    for (let length = 0; length < text.length; length += 1) expect(scan(text.slice(0, length))).toBeNull();
+  });
+});
+
+const seed = startSeed();
+const trials = repeats('TRIALS', { share: 1_500, full: 200_000 });
+
+interface Answer {
+  readonly text: string;
+  readonly paths: Paths;
+}
+
+/** An answer with its records in one of the places that services have them in. */
+function answerOf(spellings: JsonSpellings): Answer {
+  const records = spellings.array(spellings.below(6), 4);
+  const other = () => spellings.member(spellings.oneOf(['"more"', '"n\\u0065xt"', '"data"', '"é"']), 2);
+  const others = () => Array.from({ length: spellings.below(3) }, other);
+  const object = (name: string, value: string) =>
+    `{${[...others(), spellings.member(name, 0, value), ...others()].join(',')}}`;
+  const result = spellings.oneOf(['"result"', '"r\\u0065sult"']);
+  const inSpace = (text: string) => spellings.space() + text + spellings.space();
+  switch (spellings.below(4)) {
+    case 0:
+      return { text: inSpace(records), paths: [[]] };
+    case 1:
+      return {
+        text: inSpace(object('"_embedded"', `{"members":${records}}`)),
+        paths: [['_embedded', 'members']],
+      };
+    case 2:
+      return { text: inSpace(object(result, records)), paths: [['result'], ['result', 'rows']] };
+    default:
+      return {
+        text: inSpace(object(result, object('"rows"', records))),
+        paths: [['result'], ['result', 'rows']],
+      };
+  }
+}
+
+/** Removes, adds or changes a few bytes. */
+function edited(bytes: Buffer, spellings: JsonSpellings): Buffer {
+  let result = bytes;
+  for (let edits = 1 + spellings.below(2); edits > 0; edits -= 1) {
+    const at = spellings.below(result.length + 1);
+    const added = spellings.oneOf([
+      ...Array.from('{}[],:"\\ 019.eE+-tu/\0'),
+      '\u007f',
+      '\t',
+      'é',
+      '\u00a0',
+      '"a":1,',
+      '1,',
+    ]);
+    const [before, behind] = [result.subarray(0, at), result.subarray(at + spellings.below(3))];
+    result = spellings.oneOf([
+      () => Buffer.concat([before, behind]),
+      () => Buffer.concat([before, Buffer.from(added), result.subarray(at)]),
+      () => Buffer.concat([before, Buffer.from(added), behind]),
+      () => Buffer.concat([before, Buffer.of(spellings.below(256)), behind]),
+      () => before,
+    ])();
+  }
+  return result;
+}
+
+function isJson(bytes: Buffer): boolean {
+  try {
+    JSON.parse(bytes.toString());
+    return isUtf8(bytes);
+  } catch {
+    // It is none.
+    return false;
+  }
+}
+
+/** Why an answer that is JSON may be refused all the same; an edit may also change names and numbers. */
+function mayBeRefused(text: string, paths: Paths): boolean {
+  const isRepeated = paths.flat().some((name) => text.split(`"${name}"`).length > 2);
+  return isRepeated || /\\u|\d[eE]\+?\d{3}/.test(text) || arraysAt(JSON.parse(text), paths).length !== 1;
+}
+
+describe('a page that is scanned', () => {
+  it(`has the values that JSON.parse reads, however they are spelled (seed ${seed})`, () => {
+    const spellings = new JsonSpellings(seededRandom(seed));
+    for (let trial = 0; trial < trials; trial += 1) {
+      const { text, paths } = answerOf(spellings);
+      const page = scanPage(Buffer.from(text), paths, 100);
+      expect(page === null ? 'refused' : differenceOf(page, paths), text).toBeUndefined();
+    }
+  });
+
+  it(`is none when some bytes were changed so that it is no JSON (seed ${seed})`, () => {
+    const spellings = new JsonSpellings(seededRandom(seed + 1));
+    const counts = { refused: 0, read: 0 };
+    for (let trial = 0; trial < trials; trial += 1) {
+      const { text, paths } = answerOf(spellings);
+      for (let edits = 0; edits < 5; edits += 1) {
+        const bytes = edited(Buffer.from(text), spellings);
+        const page = scanPage(bytes, paths, 100);
+        if (!isJson(bytes)) expect(page, bytes.toString()).toBeNull();
+        else if (page !== null) expect(differenceOf(page, paths), bytes.toString()).toBeUndefined();
+        else expect(mayBeRefused(bytes.toString(), paths), bytes.toString()).toBe(true);
+        counts[page === null ? 'refused' : 'read'] += 1;
+      }
+    }
+    expect(Math.min(counts.refused, counts.read)).toBeGreaterThan(trials / 2);
   });
 });

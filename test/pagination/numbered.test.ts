@@ -1,4 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { offsetStyle } from '../../src/pagination/offset.ts';
+import type { PageLengths } from '../../src/pagination/pagination.ts';
+import type { PageLength, Proof } from '../../src/sinks/partition.ts';
 import {
   hasCounted,
   saysComplete,
@@ -7,7 +10,7 @@ import {
   type MadeUpPaging,
 } from '../support/pagination/made-up-paging.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import { isLong, repeats, startSeed } from '../support/trials.ts';
+import { repeats, startSeed } from '../support/trials.ts';
 
 const truly = (rows: number): number => rows;
 const nothing = (): null => null;
@@ -58,15 +61,6 @@ describe('a walk through numbered pages', () => {
     },
   );
 
-  it.each([60, 111, 230, 249, 999])(
-    'proves an ordered listing of %i rows with one page more than it has',
-    (count) => {
-      const { calls, proof } = walkMadeUp(numbered(count), service, declared);
-      expect(calls).toBe(Math.ceil(count / 50) + 1);
-      expect(proof).toMatchObject({ kind: 'seam', isOrdered: true });
-    },
-  );
-
   it('counts an unordered listing in one page more than it has', () => {
     const { calls, proof } = walkMadeUp(numbered(230), service, { ...declared, isOrdered: false });
     expect({ calls, proof }).toEqual({
@@ -79,17 +73,6 @@ describe('a walk through numbered pages', () => {
     const walked = walkMadeUp(numbered(230), { ...service, totalOf: nothing }, declared);
     expect(walked.calls).toBe(9);
     expect(saysComplete(walked)).toBe(true);
-  });
-
-  it('shows with a third call that two records are all', () => {
-    const uncounted = { ...service, totalOf: nothing };
-    const { calls, proof } = walkMadeUp(numbered(2), uncounted, declared);
-    expect({ calls, proof }).toEqual({ calls: 3, proof: { kind: 'single', isOrdered: true } });
-    const rows = numbered(3);
-    const walked = walkMadeUp(rows, { ...uncounted, cap: 2 }, declared, (call) => {
-      if (call === 2) rows.shift();
-    });
-    expect({ seen: walked.seen.size, complete: saysComplete(walked) }).toEqual({ seen: 3, complete: false });
   });
 
   it('ends a listing that has another order in every call, with nearly as many calls as it has pages', () => {
@@ -249,28 +232,355 @@ describe('made-up services', () => {
     }
     expect(proven).toBeGreaterThan(trials / 2);
   });
+});
 
-  it(`let rows leave without a second look, and without a doubt (seed ${seed})`, () => {
-    for (const rate of [0.03, 0.2, 0.5]) {
-      let [again, partMissing] = [0, 0];
-      const walks = isLong ? 1_000 : 100;
-      for (let trial = 0; trial < walks; trial += 1) {
-        const random = seededRandom(seed * 3_000_017 + trial);
-        const rows = numbered(60 + Math.floor(random() * 900));
-        const pages = Math.ceil(rows.length / 50);
-        const walked = walkMadeUp(rows, service, declared, () => {
-          if (random() < rate) rows.splice(Math.floor(random() * rows.length), 1);
-        });
-        // The first page is asked for at both ends of the walk; what moved to the end is looked for there.
-        const inFront = walked.asked.map(({ offset, limit }) => Number(offset) / Number(limit));
-        const middle = inFront.filter((page) => page > 0 && page < pages - 4);
-        if (new Set(middle).size < middle.length) again += 1;
-        if (!saysComplete(walked)) partMissing += 1;
+/* What the pages of one listing tell about those of another: several listings of one entity, in one run. */
+
+const rules = {
+  kind: 'offset',
+  offsetParam: 'offset',
+  sizeParam: 'count',
+  maxSize: 100,
+  totalKeys: [],
+} as const;
+
+interface Walked {
+  readonly calls: number;
+  readonly isAll: boolean;
+  readonly proof: Proof;
+  readonly lastPage: PageLength | null;
+}
+
+interface Service {
+  /** Records that a page has at most, whatever is asked for. */
+  readonly cap?: number;
+  readonly honoursSize?: true;
+  readonly numbered?: { readonly isFixed: boolean; readonly endsByRepeat: boolean; readonly endStatus: null };
+  readonly bytesOf?: (row: number) => number;
+  /** Bytes after which a page is cut, once it has a record. */
+  readonly maxBytes?: number;
+}
+
+/** Walks listings of one entity one after the other. */
+function openEntity({ cap = Infinity, bytesOf = () => 100, maxBytes = Infinity, ...more }: Service) {
+  const pageLengths: PageLengths = new Map();
+  const followed: PageLength[] = [];
+  const pageOf = (rows: number, offset: number, count: number): readonly number[] => {
+    const page: number[] = [];
+    let bytes = 0;
+    for (let row = offset; row < Math.min(rows, offset + Math.min(count, cap)); row += 1) {
+      bytes += bytesOf(row);
+      if (page.length > 0 && bytes > maxBytes) break;
+      page.push(row);
+    }
+    return page;
+  };
+  const walk = (rows: number): Walked => {
+    const pagination = offsetStyle({ ...rules, ...more }).walk({
+      isOrdered: true,
+      growsOnly: false,
+      pageLengths,
+      storedRows: 0,
+      trustsTotal: true,
+    });
+    const seen = new Set<number>();
+    let position = pagination.begin();
+    for (let calls = 1; calls < 1_000; calls += 1) {
+      const { offset, count } = pagination.request(position) as { offset: number; count: number };
+      const page = pageOf(rows, offset, count);
+      for (const row of page) seen.add(row);
+      const advance = pagination.advance(position, {
+        marks: page.map((row) => `${rows}-${row}`),
+        changes: [],
+        capMs: 0,
+        bytes: page.reduce((sum, row) => sum + bytesOf(row), 0),
+        next: null,
+        nowMs: 0,
+      });
+      if ('followed' in advance && advance.followed !== undefined) followed.push(advance.followed);
+      if (advance.kind === 'end') {
+        const { proof, lastPage = null } = advance;
+        return { calls, isAll: seen.size === rows, proof, lastPage };
       }
-      expect({ rate, partMissing, isSeldom: again <= walks / 100 }).toEqual({
-        rate,
-        partMissing: 0,
-        isSeldom: true,
+      if (advance.kind !== 'continue') throw new Error(advance.why);
+      position = advance.position;
+    }
+    throw new Error('the walk does not end');
+  };
+  /** The ledger makes such a walk again. */
+  const isTakenBack = ({ lastPage }: Walked): boolean =>
+    lastPage !== null &&
+    followed.some(({ size, records }) => size === lastPage.size && records <= lastPage.records);
+  return { walk, isTakenBack };
+}
+
+const honoursSize = true;
+
+describe.each([
+  ['offset', {}],
+  ['page numbers', { numbered: { isFixed: false, endsByRepeat: false, endStatus: null } }],
+] as const)('by %s, where the service documents that it honours the size', (_name, style) => {
+  it('confirms the end of a page once for each length that is the largest so far', () => {
+    const { walk } = openEntity({ honoursSize, ...style });
+    expect([3, 3, 3, 2, 1, 5, 4, 3, 5].map((rows) => walk(rows).calls)).toEqual([2, 1, 1, 1, 1, 2, 1, 1, 1]);
+  });
+
+  it('does so for bytes, by which a service may cut silently', () => {
+    let size = 100;
+    const { walk } = openEntity({ honoursSize, ...style, bytesOf: () => size });
+    walk(5);
+    expect(walk(5).calls).toBe(1);
+    size = 101;
+    expect(walk(5).calls).toBe(2);
+    expect(walk(5).calls).toBe(1);
+    size = 50;
+    expect(walk(6).calls, 'more records in fewer bytes').toBe(2);
+  });
+
+  it('confirms a full page', () => {
+    const { walk } = openEntity({ honoursSize, ...style });
+    expect(walk(250).isAll).toBe(true);
+    expect(walk(100)).toMatchObject({ isAll: true });
+    expect(walk(100).calls).toBeGreaterThan(1);
+    expect(walk(99).calls).toBe(1);
+  });
+
+  it('ends no walk by a length that more came after, and takes back those that it has ended', () => {
+    let size = 100;
+    const { walk, isTakenBack } = openEntity({ honoursSize, ...style, cap: 20, bytesOf: () => size });
+    expect(walk(20).calls, 'it is whole, by chance as long as pages get here').toBeGreaterThan(1);
+    const cut = walk(50);
+    expect(cut).toMatchObject({ isAll: false, calls: 1, lastPage: { size: 100, records: 20 } });
+    expect(isTakenBack(cut)).toBe(false);
+    size = 101;
+    expect(walk(50), 'its first page is the largest so far').toMatchObject({ isAll: true });
+    expect(isTakenBack(cut)).toBe(true);
+    size = 100;
+    expect(walk(50)).toMatchObject({ isAll: true });
+  });
+});
+
+const trials = repeats('TRIALS', { share: 25, full: 2000 });
+// Proves promise 3
+it(`claims no proof of a listing that it has not read whole, where pages are cut by records or bytes (seed ${seed})`, () => {
+  const random = seededRandom(seed);
+  const int = (below: number): number => Math.floor(random() * below);
+  for (let trial = 0; trial < trials; trial += 1) {
+    const cap = 2 + int(random() < 0.5 ? 20 : 150);
+    const maxBytes = random() < 0.3 ? 1_000 + int(5_000) : Infinity;
+    const { walk, isTakenBack } = openEntity({
+      cap,
+      maxBytes,
+      ...(cap >= rules.maxSize && maxBytes === Infinity ? { honoursSize } : {}),
+      bytesOf: (row) => 100 + ((row * 37) % 50),
+    });
+    const walks = Array.from({ length: 40 }, () => walk(int(random() < 0.7 ? 30 : 300)));
+    const missed = walks.filter((one) => !one.isAll && !isTakenBack(one));
+    expect({ trial, cap, missed }).toEqual({ trial, cap, missed: [] });
+  }
+}, 600_000);
+
+describe('gaps', () => {
+  /* Services that leave records out of a page after they have cut it, by permission say. */
+
+  const rows = (count: number): string[] => Array.from({ length: count }, (_, index) => `row-${index}`);
+  const block = (from: number, count: number): ReadonlySet<string> =>
+    new Set(Array.from({ length: count }, (_, index) => `row-${from + index}`));
+  const truly = (count: number): number => count;
+  const declared: Declared = {
+    maxSize: 50,
+    isFixed: false,
+    end: null,
+    isOrdered: true,
+    growsOnly: false,
+    isOwn: true,
+  };
+
+  const styles = [
+    ['offset', { kind: 'offset' }, {}],
+    ['pages', { kind: 'page' }, {}],
+    ['pages of their own size', { kind: 'page', size: 'ignored' }, { isFixed: true }],
+    ['pages behind offsets', { kind: 'page' }, { isOwn: false }],
+  ] as const;
+  const afters = ['empty', 'refused', 'repeat', 'wrap'] as const;
+
+  describe.each(styles)('by %s', (_name, service, said) => {
+    const made = (hidden: ReadonlySet<string>, more: Partial<MadeUpPaging> = {}): MadeUpPaging => ({
+      cap: 50,
+      size: 'heard',
+      after: 'empty',
+      totalOf: () => null,
+      ...service,
+      hidden,
+      ...more,
+    });
+    const shown = (count: number, hidden: ReadonlySet<string>): number =>
+      rows(count).filter((row) => !hidden.has(row)).length;
+
+    // Proves promise 3
+    it.each([
+      ['an empty page', block(300, 50)],
+      ['two empty pages', block(300, 100)],
+      ['a short page', block(310, 30)],
+      ['a page with one record', block(301, 49)],
+      ['short pages everywhere', new Set(rows(600).filter((_, index) => index % 3 === 0))],
+    ])('reads on behind %s', (_what, hidden) => {
+      for (const isOrdered of [true, false]) {
+        for (const totalOf of [() => null, truly, (count: number) => count - hidden.size]) {
+          const walked = walkMadeUp(rows(600), made(hidden, { totalOf }), {
+            ...declared,
+            ...said,
+            isOrdered,
+          });
+          const came = { isOrdered, total: totalOf(600), seen: walked.seen.size, why: walked.why };
+          expect(came).toEqual({ ...came, seen: shown(600, hidden), why: null });
+        }
+      }
+    });
+
+    // Proves promise 3
+    it('reads on behind two empty pages, however little the last page overlaps them', () => {
+      for (const cap of [5, 7]) {
+        for (let from = cap; from < 5 * cap; from += 1) {
+          const hidden = block(from, 2 * cap);
+          const walked = walkMadeUp(rows(12 * cap), made(hidden, { cap }), {
+            ...declared,
+            ...said,
+            maxSize: cap,
+          });
+          const came = { cap, from, seen: walked.seen.size };
+          expect(came).toEqual({ ...came, seen: 10 * cap });
+        }
+      }
+    });
+
+    // Proves promise 3
+    it('reads on behind a gap where records leave while it looks there', () => {
+      for (let call = 1; call < 24; call += 1) {
+        const all = rows(150);
+        const hidden = block(82, 28);
+        const walked = walkMadeUp(
+          all,
+          made(hidden, { cap: 14 }),
+          { ...declared, ...said, maxSize: 14 },
+          (at) => {
+            if (at === call) all.splice(0, 2);
+          },
+        );
+        const missed = all.filter((row) => !hidden.has(row) && !walked.seen.has(row));
+        const isFound = missed.length <= 2 && !(saysComplete(walked) && missed.length > 0);
+        expect({ call, missed, isFound }).toEqual({ call, missed, isFound: true });
+      }
+    });
+
+    it.each(afters)(
+      'takes nothing new on three pages in a row for the end, as what comes there: %s',
+      (after) => {
+        for (const hidden of [block(300, 50), new Set<string>()]) {
+          const walked = walkMadeUp(rows(590), made(hidden, { after }), {
+            ...declared,
+            ...said,
+            end: after === 'refused' ? 'refused' : 'repeats',
+          });
+          expect({
+            hidden: hidden.size,
+            seen: walked.seen.size,
+            doubt: walked.doubt,
+            why: walked.why,
+          }).toEqual({
+            hidden: hidden.size,
+            seen: shown(590, hidden),
+            doubt: null,
+            why: null,
+          });
+        }
+      },
+    );
+
+    it('does not call a listing proven that it has read across a gap', () => {
+      const { proof } = walkMadeUp(rows(600), made(block(300, 50)), { ...declared, ...said });
+      expect(proof?.isOrdered).toBe(false);
+    });
+
+    it('looks as far as rows are known to have been', () => {
+      const hidden = block(300, 250);
+      const lost = walkMadeUp(rows(600), made(hidden), { ...declared, ...said });
+      expect(lost.seen.size).toBe(300);
+      const storedRows = 600;
+      const walked = walkMadeUp(rows(600), made(hidden), { ...declared, ...said, storedRows });
+      expect(walked.seen.size).toBe(350);
+      const one = walkMadeUp(rows(1), made(new Set(), { after: 'repeat' }), {
+        ...declared,
+        ...said,
+        end: 'repeats',
+        storedRows: 45,
+      });
+      expect({ isSoon: one.calls <= 8, isProven: one.proof?.isOrdered }).toEqual({
+        isSoon: true,
+        isProven: true,
+      });
+      const gone = walkMadeUp(rows(300), made(new Set()), { ...declared, ...said, storedRows });
+      expect({ seen: gone.seen.size, doubt: gone.doubt }).toEqual({ seen: 300, doubt: null });
+    });
+
+    it('saves the calls where the definition says that there are no gaps, until one contradicts it', () => {
+      const calls = (more: Partial<Declared>, hidden = new Set<string>() as ReadonlySet<string>) =>
+        walkMadeUp(rows(230), made(hidden), { ...declared, ...said, ...more });
+      expect(calls({}).calls - calls({ gaps: 'never' }).calls).toBe(2);
+      expect(calls({ gaps: 'never', storedRows: 230 }, block(50, 50)).seen.size).toBe(180);
+    });
+  });
+
+  const trials = repeats('TRIALS', { share: 40, full: 4_000 });
+  // Proves promise 3
+  it(`reads services with any short gaps whole, whatever they hide (seed ${seed})`, () => {
+    for (let trial = 0; trial < trials; trial += 1) {
+      const random = seededRandom(seed * 5_000_011 + trial);
+      const int = (below: number): number => Math.floor(random() * below);
+      const pick = <T>(...values: readonly T[]): T => values[int(values.length)] as T;
+      const cap = 5 + int(60);
+      const count = cap * 2 + int(600);
+      const share = pick(0, 0.05, 0.3, 0.6);
+      const all = rows(count);
+      const hidden = new Set(all.filter(() => random() < share));
+      for (let blocks = int(3); blocks > 0; blocks -= 1) {
+        for (const row of block(cap + int(count), 1 + int(2 * cap))) hidden.add(row);
+      }
+      // A first page that is short, and three pages in a row without a record, are the patterns that are not found.
+      for (const row of block(0, cap)) hidden.delete(row);
+      let run = 0;
+      for (const row of all) {
+        run = hidden.has(row) && run < 2 * cap ? run + 1 : 0;
+        if (run === 0) hidden.delete(row);
+      }
+      const made: MadeUpPaging = {
+        kind: pick('page', 'offset'),
+        cap,
+        size: 'heard',
+        after: pick('empty', 'refused', 'wrap', 'repeat'),
+        totalOf: pick<MadeUpPaging['totalOf']>(
+          truly,
+          () => null,
+          (found) => found - hidden.size,
+        ),
+        hidden,
+      };
+      const said: Declared = {
+        maxSize: cap,
+        isFixed: false,
+        end: made.after === 'refused' ? 'refused' : 'repeats',
+        isOrdered: random() < 0.7,
+        growsOnly: false,
+        isOwn: true,
+      };
+      const walked = walkMadeUp(all, made, said);
+      const missed = all.filter((row) => !hidden.has(row) && !walked.seen.has(row)).length;
+      const came = { trial, seed, made: { ...made, hidden: hidden.size }, said, missed, why: walked.why };
+      expect({ ...came, isComplete: saysComplete(walked) && missed > 0 }).toEqual({
+        ...came,
+        missed: 0,
+        why: null,
+        isComplete: false,
       });
     }
   });

@@ -1,6 +1,19 @@
 import { describe, expect, it } from 'vitest';
-import type { Advance, NextPage } from '../../src/pagination/pagination.ts';
+import type { JsonValue } from '../../src/core/json.ts';
+import { readTotal } from '../../src/definitions/pagination-file.ts';
+import { readFlag, readToken } from '../../src/pagination/answer-keys.ts';
 import { pageTokenPagination } from '../../src/pagination/page-token.ts';
+import type { Advance, NextPage } from '../../src/pagination/pagination.ts';
+import {
+  hasCounted,
+  saysComplete,
+  walkMadeUp,
+  type Declared,
+  type MadeUpPaging,
+} from '../support/pagination/made-up-paging.ts';
+import type { TokenFault, TokenKind } from '../support/pagination/made-up-tokens.ts';
+import { seededRandom } from '../support/seeded-random.ts';
+import { repeats, startSeed } from '../support/trials.ts';
 
 const rules = {
   kind: 'pageToken',
@@ -156,5 +169,185 @@ describe('page token pagination', () => {
       position = pagination.halve(position);
     }
     expect(sizes).toEqual([100, 50, 25, 12, 6, 3, 1]);
+  });
+});
+
+const seed = startSeed();
+const trials = repeats('TRIALS', { share: 50, full: 5_000 });
+const kinds: readonly (readonly [TokenKind, boolean])[] = [
+  ['cursor', false],
+  ['lastRecord', false],
+  ['lastRecord', true],
+  ['nextUrl', false],
+  ['linkHeader', false],
+  ['anyOfUrl', false],
+  ['anyOfLink', false],
+];
+
+// Proves promise 3
+it.each(kinds)(
+  `reads a service by %s (its own pagination: %s) whole where it says so, whatever its pages repeat, skip and count (seed ${seed})`,
+  (kind, isOwn) => {
+    const found = { complete: 0, doubted: 0, failed: 0 };
+    for (let trial = 0; trial < trials; trial += 1) {
+      const random = seededRandom(seed * 4_000_037 + trial);
+      const int = (below: number): number => Math.floor(random() * below);
+      const pick = <T>(...values: readonly T[]): T => values[int(values.length)] as T;
+      const count = pick(int(5), int(60), int(400));
+      const shift = pick(1, -1, int(200), -int(200));
+      const faults = ['repeats', 'leadsBack', 'skips', 'endsEarly', 'empty'] as const;
+      const fault = random() < 0.4 ? undefined : pick<TokenFault>(...faults);
+      const made: MadeUpPaging = {
+        kind,
+        cap: 1 + pick(int(10), int(60), int(120)),
+        size: pick('heard', 'ignored', 'renamed'),
+        after: 'empty',
+        totalOf: pick<MadeUpPaging['totalOf']>(
+          (rows) => rows,
+          () => null,
+          (rows) => Math.max(0, rows + shift),
+        ),
+        ...(fault === undefined ? {} : { fault }),
+      };
+      const isNewestFirst = random() < 0.3 && !isOwn;
+      const fromRow = int(count);
+      const declared: Declared = {
+        maxSize: pick(1 + int(100), 20, 50),
+        isFixed: false,
+        end: null,
+        isOrdered: random() < 0.5,
+        growsOnly: false,
+        isOwn,
+        ...(isNewestFirst ? { incremental: { kind: 'newestFirst', fromRow } } : {}),
+      };
+      const ascending = Array.from({ length: count }, (_, index) => `row-${index}`);
+      const rows = isNewestFirst ? ascending.toReversed() : ascending;
+      const walked = walkMadeUp(rows, made, declared);
+      if (walked.doubt !== null) found.doubted += 1;
+      if (walked.why !== null) found.failed += 1;
+      if (!saysComplete(walked)) continue;
+      found.complete += 1;
+      const due = isNewestFirst ? ascending.slice(fromRow) : ascending;
+      // What ends a listing is the service's word, unless its own total says more.
+      const isItsWord = fault === 'endsEarly' || fault === 'skips';
+      const counted = made.totalOf(count) ?? 0;
+      const missed = isItsWord && counted < count ? 0 : due.filter((row) => !walked.seen.has(row)).length;
+      const shown = { trial, seed, made, declared, missed, hasCounted: hasCounted(walked) };
+      expect(shown).toEqual({ ...shown, missed: 0, hasCounted: true });
+    }
+    for (const number of Object.values(found)) expect(number).toBeGreaterThan(trials / 20);
+  },
+);
+
+const tokenAt = (tokenKeys: Parameters<typeof readToken>[0]['tokenKeys'], metadata: JsonValue) =>
+  readToken({ flagKeys: ['more'], tokenKeys }, { metadata, result: [] });
+const address = { key: 'links.next', param: 'page[cursor]' };
+
+describe('a key of an answer', () => {
+  it.each<[string, Parameters<typeof tokenAt>[0], JsonValue, string | null]>([
+    ['names joined by dots', ['page.next'], { page: { next: 'n' } }, 'n'],
+    ['either spelling of each', ['next_page.end_cursor'], { nextPage: { endCursor: 'n' } }, 'n'],
+    [
+      'a name that has the dots itself',
+      ['@odata.next'],
+      { '@odata.next': 'n', '@odata': { next: 'm' } },
+      'n',
+    ],
+    ['an object that is null', ['page.next'], { page: null }, null],
+    ['an object without the last name', ['page.next'], { page: { size: 5 } }, null],
+    ['the first that is there', ['a.b', 'c'], { c: 'n' }, 'n'],
+    [
+      'a parameter of an address',
+      [address],
+      { links: { next: 'https://x.example/y?page%5Bcursor%5D=a%26b' } },
+      'a&b',
+    ],
+    ['a parameter of a relative address', [address], { links: { next: '?page[cursor]=n' } }, 'n'],
+    ['no address', [address], { links: { next: null } }, null],
+    ['a number', ['page'], { page: 5 }, '5'],
+    ['a number with all its digits', ['page'], { page: 12345678901234567890n }, '12345678901234567890'],
+    ['0, which is the place of no later page', ['page'], { page: 0 }, null],
+  ])('leads to the token by %s', (_what, keys, metadata, token) => {
+    expect(tokenAt(keys, metadata)).toEqual({ hasMore: null, token });
+  });
+
+  it.each<[string, Parameters<typeof tokenAt>[0], JsonValue, string]>([
+    [
+      'an object',
+      ['page'],
+      { page: { offset: 'n' } },
+      'got an object: name its member that is the token, such as page.offset',
+    ],
+    [
+      'a fraction',
+      ['page'],
+      { page: 5.5 },
+      'expected a text, a whole number or null as page token page, got a number',
+    ],
+    [
+      'an address without the parameter',
+      [address],
+      { links: { next: '/x?page=2' } },
+      'the parameter page[cursor] at links.next',
+    ],
+    [
+      'what is no address',
+      [address],
+      { links: { next: 'https://' } },
+      'the parameter page[cursor] at links.next',
+    ],
+    ['nothing', ['page.next'], { total: 5 }, 'expected one of more, page.next'],
+    ['a text in place of the object', ['page.next'], { page: 'n' }, 'expected one of more, page.next'],
+  ])('that leads to %s is an error', (_what, keys, metadata, fault) => {
+    expect(tokenAt(keys, metadata)).toMatchObject({ fault: expect.stringContaining(fault) as string });
+  });
+
+  it.each<[JsonValue, boolean | null]>([
+    [{ next: true }, true],
+    [{ next: false }, false],
+    [{ next: null }, false],
+    [{ next: '' }, false],
+    [{ next: 3 }, true],
+    [{ next: '/x?page=3' }, true],
+    [{ next: 'false' }, false],
+    [{ next: 'True' }, true],
+    [{ next: 0 }, false],
+    [{ next: '0' }, false],
+    [{ next: 1 }, true],
+    [{}, null],
+  ])('says by the next page in %j whether it exists', (metadata, hasMore) => {
+    expect(readFlag(['next'], { metadata, result: [] })).toEqual({ hasMore, token: null });
+  });
+
+  it.each<[JsonValue, boolean | null]>([
+    [true, true],
+    ['true', true],
+    [1, true],
+    ['1', true],
+    [false, false],
+    ['False', false],
+    [0, false],
+    ['0', false],
+    [null, null],
+    ['', null],
+  ])('says by a flag of %j beside a token whether more follows', (more, hasMore) => {
+    expect(tokenAt(['next'], { more, next: 'n' })).toEqual({ hasMore, token: 'n' });
+  });
+
+  it('that leads to another flag beside a token is an error, which names the line to change', () => {
+    const fault =
+      'expected true or false at more, got a string; if it is no flag, take it out of the flagKeys';
+    expect(tokenAt(['next'], { more: 'maybe', next: 'n' })).toEqual({
+      fault: expect.stringContaining(fault) as string,
+    });
+  });
+
+  it('that leads to an object is no flag', () => {
+    expect(readFlag(['next'], { metadata: { next: {} }, result: [] })).toHaveProperty('fault');
+  });
+
+  it('leads to a total', () => {
+    expect(readTotal(['meta.count'], { meta: { count: 8 } })).toBe(8);
+    expect(readTotal(['meta.count'], { meta: null })).toBe(null);
   });
 });

@@ -340,8 +340,9 @@ describe('duckdb rows', () => {
       const model = emptyModel();
       const entity = addEntity(model, 'pages', columns);
       // Three bytes each; and escapes, every one of which is replaced.
-      for (let id = 0; id < 3; id += 1)
-        {store(model, entity, { id: `p${id}`, body: '\u20ac'.repeat(largest) });}
+      for (let id = 0; id < 3; id += 1) {
+        store(model, entity, { id: `p${id}`, body: '\u20ac'.repeat(largest) });
+      }
       const escapes = `"${String.raw`\ud800`.repeat(largest / 6)}"`;
       for (let id = 3; id < 6; id += 1) store(model, entity, { id: `p${id}`, more: escapes });
       await publishModel(target, model);
@@ -419,7 +420,6 @@ describe('duckdb rows', () => {
       },
       300_000,
     );
-
   });
 
   describe('a failure of DuckDB', () => {

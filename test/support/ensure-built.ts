@@ -25,7 +25,6 @@ const programs = [
   'test/sinks/sqlite/opening-process.ts',
   'test/sinks/postgres/host-process.ts',
   'test/sinks/postgres/migrating-process.ts',
-  'test/sql/sqlite/writing-process.ts',
   'test/support/power-loss/recorded-syncs.ts',
   'test/support/publish/publisher-process.ts',
   'test/support/publish/row-file-holder.ts',

@@ -1,7 +1,10 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Authentication } from '../../src/definitions/upstream/authentication.ts';
+import { awaitRedirect } from '../../src/upstream/authorization.ts';
 import {
   failureOf,
   never,
@@ -70,24 +73,6 @@ describe('the credentials', () => {
     expect(failure).toMatchObject({ class: 'unauthorized', reason: 'credentials' });
     expect(failure.text).not.toMatch(/key-ü|evil/);
     expect(server.requests).toHaveLength(0);
-  });
-
-  it('are opened for each call', async () => {
-    const server = await startThirdParty(() => empty);
-    let opened = 0;
-    const account = openTestAccount({
-      baseUrl: server.origin,
-      credentials: () => {
-        opened += 1;
-        return Promise.resolve({ token: `key-${opened}` });
-      },
-    });
-    await account.list(list, never);
-    await account.list(list, never);
-    expect(server.requests.map(({ headers }) => headers.authorization)).toEqual([
-      'Bearer key-1',
-      'Bearer key-2',
-    ]);
   });
 
   it.each(['basic', 'query'])('are in no failure, account or text of %s authentication', async (kind) => {
@@ -396,4 +381,23 @@ describe('an access token that ended', () => {
     });
     expect(tokenCalls()).toHaveLength(0);
   });
+});
+
+it('takes the code of the browser while half-open connections fill the listener', async () => {
+  await using waiting = await awaitRedirect(new URL('http://127.0.0.1/callback'));
+  const code = waiting.code((query) => query.get('code'), new AbortController().signal);
+  const sockets = await Promise.all(
+    Array.from({ length: 25 }, async () => {
+      const socket = connect(Number(new URL(waiting.redirect).port), '127.0.0.1').on(
+        'error',
+        () => undefined,
+      );
+      await once(socket, 'connect');
+      socket.write('GET /callback HTTP/1.1\r\n');
+      return socket;
+    }),
+  );
+  expect((await fetch(`${waiting.redirect}?code=27182818`)).status).toBe(200);
+  expect(await code).toBe('27182818');
+  for (const socket of sockets) socket.destroy();
 });

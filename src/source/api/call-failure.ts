@@ -206,7 +206,7 @@ const asksForToken = /\bbearer\b|\bauthorization\b.{0,20}\bheader\b|\bheader\b.{
 const connectorWords = /^(?!.*\broute\b).*\bconnector\b/is;
 
 /**
- * What an answer that is not 2xx means: the first case that fits. `test/source/api/failure-table.test.ts` has them as a
+ * What an answer that is not 2xx means: the first case that fits. `test/source/failures.test.ts` has them as a
  * table.
  */
 export function classifyAnswer(

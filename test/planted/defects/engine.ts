@@ -1,7 +1,7 @@
 import type { Defect } from '../defect.ts';
 
 const room = 'engine';
-const nextStep = 'test/engine/next-step.test.ts';
+const nextStep = 'test/engine/walks.test.ts';
 
 /** Of runs, and of the pagination that walks follow. */
 export const engineDefects: readonly Defect[] = [
@@ -60,7 +60,7 @@ export const engineDefects: readonly Defect[] = [
     find: 'next.filter(({ id }) => !asked.has(id)).slice(0, free)',
     replace: 'next.filter(({ id }) => !asked.has(id))',
     because: 'More listings are read at once than the config allows.',
-    foundBy: 'test/engine/work-pool.test.ts',
+    foundBy: 'test/engine/walks.test.ts',
   },
   {
     id: 'guard-counts-from-one',
@@ -69,7 +69,7 @@ export const engineDefects: readonly Defect[] = [
     find: '> guards.maxDeleteShare && going > guards.minDeleteRows',
     replace: '> guards.maxDeleteShare || going > guards.minDeleteRows',
     because: 'The guard withholds every larger delete, whatever share it is.',
-    foundBy: 'test/engine/sweep/sweep-run.test.ts',
+    foundBy: 'test/engine/sweep.test.ts',
   },
   {
     id: 'oldest-differences-kept',
@@ -78,7 +78,7 @@ export const engineDefects: readonly Defect[] = [
     find: '[...recent, own].slice(-keptWalks)',
     replace: '[...recent, own].slice(0, keptWalks)',
     because: 'A clock difference that has grown is never noticed: changes are missed.',
-    foundBy: 'test/engine/clock-difference.test.ts',
+    foundBy: 'test/engine/walks.test.ts',
   },
   {
     id: 'oldest-window-first',
@@ -87,7 +87,7 @@ export const engineDefects: readonly Defect[] = [
     find: 'return windows.toReversed();',
     replace: 'return windows;',
     because: 'A backfill brings the oldest records first, and the newest at its end.',
-    foundBy: 'test/engine/plan-backfill.test.ts',
+    foundBy: 'test/engine/runs.test.ts',
   },
   {
     id: 'deletes-after-a-short-look',
@@ -107,7 +107,7 @@ export const engineDefects: readonly Defect[] = [
     find: 'begun.restarts > maxRestarts',
     replace: 'begun.restarts > 100 * maxRestarts',
     because: 'A listing that moves too fast is read from its beginning hundreds of times.',
-    foundBy: 'test/engine/walk-partition.test.ts',
+    foundBy: 'test/engine/walks.test.ts',
     titled: 'is begun again three times, and then set aside',
   },
 ];

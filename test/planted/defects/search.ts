@@ -1,7 +1,7 @@
 import type { Defect } from '../defect.ts';
 
 const room = 'search';
-const values = 'test/search/every-value.test.ts';
+const values = 'test/search/matches.test.ts';
 const paging = 'test/search/paging.test.ts';
 
 /** Of searches: what a query finds, in which order, and what it may not. */
@@ -32,7 +32,7 @@ export const searchDefects: readonly Defect[] = [
     find: "const digits = time.fraction.replace(/0+$/, '');",
     replace: 'const digits = time.fraction;',
     because: 'The same time written with more digits is not found.',
-    foundBy: 'test/search/times.test.ts',
+    foundBy: 'test/search/matches.test.ts',
   },
   {
     id: 'cursor-of-another-order',
@@ -78,7 +78,7 @@ export const searchDefects: readonly Defect[] = [
     find: '`${remove} ${insert}`',
     replace: 'remove',
     because: 'A word search misses records that have changed since the index was made.',
-    foundBy: 'test/search/sqlite-index.test.ts',
+    foundBy: 'test/search/indexes.test.ts',
   },
   {
     id: 'depth-not-counted',
@@ -97,6 +97,6 @@ export const searchDefects: readonly Defect[] = [
     find: 'isSwapped ? (before[column - 1] ?? 0) + 1 : replaced',
     replace: 'isSwapped ? (before[column - 1] ?? 0) + 2 : replaced',
     because: 'A word with two letters swapped is not found.',
-    foundBy: 'test/search/words.test.ts',
+    foundBy: 'test/search/matches.test.ts',
   },
 ];

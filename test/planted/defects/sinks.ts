@@ -13,7 +13,7 @@ export const sinkDefects: readonly Defect[] = [
     find: 'if (isDifferent || isEdited || deletedAt !== null)',
     replace: 'if (isDifferent || isEdited || (deletedAt !== null && hash !== record.hash))',
     because: 'A record that returns with the same content stays deleted.',
-    foundBy: 'test/sinks/decisions/meet-record.test.ts',
+    foundBy: 'test/sinks/decisions.test.ts',
   },
   {
     id: 'half-a-walk-sweeps',
@@ -22,7 +22,7 @@ export const sinkDefects: readonly Defect[] = [
     find: 'const isSwept = isFull && !walk.isMidway && absence !== null;',
     replace: 'const isSwept = isFull && absence !== null;',
     because: 'A walk that began midway takes rows of its unread first half for deleted.',
-    foundBy: 'test/sinks/decisions/conclude-walk.test.ts',
+    foundBy: 'test/sinks/decisions.test.ts',
   },
   {
     id: 'row-of-the-future-is-there',
@@ -51,7 +51,7 @@ export const sinkDefects: readonly Defect[] = [
     find: 'newest.canContinue && wasCutShort && isYoung && isFullEnough',
     replace: 'newest.canContinue && wasCutShort && (isYoung || isFullEnough)',
     because: 'A chain that stored nothing for days is resumed: its first half is stale beside its second.',
-    foundBy: 'test/sinks/decisions/resume-run.test.ts',
+    foundBy: 'test/sinks/decisions.test.ts',
   },
   {
     id: 'other-scope-counts',
@@ -61,7 +61,7 @@ export const sinkDefects: readonly Defect[] = [
     replace: 'return !reading.isFull && isYoung && sealedScope !== null && reading.scope !== null;',
     because:
       'After a change of the definition only changed records are read: the others keep their old shape.',
-    foundBy: 'test/sinks/decisions/becoming-due.test.ts',
+    foundBy: 'test/sinks/decisions.test.ts',
   },
   {
     id: 'reach-taken-back',
@@ -71,7 +71,7 @@ export const sinkDefects: readonly Defect[] = [
     replace: 'const kept = isKnown ? reach : (reach ?? 0);',
     because:
       'A walk in doubt forgets how far an earlier one reached: the next short listing passes for complete.',
-    foundBy: 'test/sinks/decisions/seal-proof.test.ts',
+    foundBy: 'test/sinks/decisions.test.ts',
   },
   {
     id: 'uncounted-entity-agrees',
@@ -80,7 +80,7 @@ export const sinkDefects: readonly Defect[] = [
     find: '[...new Set([...ledger.keys(), ...report.keys()])]',
     replace: '[...report.keys()]',
     because: 'A report that leaves out a stored entity passes for right.',
-    foundBy: 'test/sinks/decisions/add-up.test.ts',
+    foundBy: 'test/sinks/decisions.test.ts',
   },
   {
     id: 'key-becomes-text',
@@ -90,7 +90,7 @@ export const sinkDefects: readonly Defect[] = [
     replace: "type === 'string'",
     because:
       'The type of a key column changes in place: stored rows are no longer found and every record comes twice.',
-    foundBy: 'test/sinks/decisions/stored-table.test.ts',
+    foundBy: 'test/sinks/decisions.test.ts',
   },
   {
     id: 'one-drift-field-more',
@@ -99,7 +99,7 @@ export const sinkDefects: readonly Defect[] = [
     find: 'fields.has(met.field) || fields.size < maxFields',
     replace: 'fields.has(met.field) || fields.size <= maxFields',
     because: 'The number of undeclared fields that a service can have noted is not kept.',
-    foundBy: 'test/sinks/decisions/drift-columns.test.ts',
+    foundBy: 'test/sinks/decisions.test.ts',
   },
   {
     id: 'last-page-counts-alone',
@@ -250,7 +250,7 @@ export const sinkDefects: readonly Defect[] = [
     find: "{ code: 'SINK_FULL', recovery: 'retry',",
     replace: "{ code: 'SINK_FULL', recovery: 'stop',",
     because: 'A worker gives up a connector for good when the disk was full once.',
-    foundBy: 'test/sinks/sqlite/sink-error.test.ts',
+    foundBy: 'test/sinks/sqlite/database.test.ts',
   },
   {
     id: 'fence-lets-older-epochs-in',
@@ -298,7 +298,7 @@ export const sinkDefects: readonly Defect[] = [
     find: 'WHERE _seq > :after ORDER BY _seq',
     replace: 'WHERE _seq >= :after ORDER BY _seq',
     because: 'Each publication repeats the last change of the one before.',
-    foundBy: 'test/sinks/read-records.test.ts',
+    foundBy: 'test/sinks/records.test.ts',
   },
   {
     id: 'unpublished-delete-forgotten',
@@ -328,7 +328,7 @@ export const sinkDefects: readonly Defect[] = [
     find: 'if (isOtherAlive(Number(pid)) && !(await isOld(file, nowMs))) continue;',
     replace: 'if (!isOtherAlive(Number(pid)) && !(await isOld(file, nowMs))) continue;',
     because: 'A download that another process is writing is removed under it.',
-    foundBy: 'test/sinks/files/open-file-folder.test.ts',
+    foundBy: 'test/sinks/file-folder.test.ts',
   },
   {
     id: 'file-named-before-its-commit',
@@ -367,7 +367,7 @@ export const sinkDefects: readonly Defect[] = [
     find: "options.durability === 'full' ? 'FULL' : 'NORMAL'",
     replace: "options.durability === 'full' ? 'NORMAL' : 'NORMAL'",
     because: 'After a power loss the last commits are gone, and the API is not asked for them again.',
-    foundBy: 'test/sinks/sqlite/open-database.test.ts',
+    foundBy: 'test/sinks/sqlite/database.test.ts',
     titled: 'durability full sets synchronous to 2',
   },
   {
@@ -377,7 +377,7 @@ export const sinkDefects: readonly Defect[] = [
     find: 'if (stored.rows === read.rows && stored.digest === read.digest) return;',
     replace: 'if (stored.rows === read.rows) return;',
     because: 'A copy is completed though a table of it holds other values than were read.',
-    foundBy: 'test/sinks/copies/copies.test.ts',
+    foundBy: 'test/sinks/copies.test.ts',
     titled: 'is not finished where the target does not hold what was read',
   },
   {
@@ -387,7 +387,7 @@ export const sinkDefects: readonly Defect[] = [
     find: 'await reading.read(async () => Promise.resolve());',
     replace: '',
     because: 'A copy is completed though another process has taken the source and may have changed it.',
-    foundBy: 'test/sinks/copies/copies.test.ts',
+    foundBy: 'test/sinks/copies.test.ts',
     titled: 'is not finished where the target does not hold what was read',
   },
   {
@@ -397,8 +397,8 @@ export const sinkDefects: readonly Defect[] = [
     find: 'if (whole === null) return await clearTable(tx, table, connector);',
     replace: 'if (whole === null) return;',
     because: 'A copy that was killed within a table of versions can never be completed.',
-    foundBy: contract,
-    titled: 'copies the versions of rows, and resumes in the middle of them',
+    foundBy: 'test/sinks/copies.test.ts',
+    titled: 'resumes wherever it was broken off',
   },
   {
     id: 'resumed-copy-keeps-expired-versions',
@@ -407,7 +407,7 @@ export const sinkDefects: readonly Defect[] = [
     find: 'parts.push([entity, await countVersions(tx, ledger.records, { connector, entity })]);',
     replace: '',
     because: 'Versions that the source has removed since stay in the target of a resumed copy.',
-    foundBy: 'test/sinks/copies/broken-off-copies.test.ts',
+    foundBy: 'test/sinks/copies.test.ts',
     titled: 'starts from the beginning where versions have expired since',
   },
   {

@@ -1,0 +1,647 @@
+import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import type { RunEvent } from '../../src/core/events.ts';
+import type { JsonValue } from '../../src/core/json.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { policyRate, retryAfterMs, type SeenExchange } from '../../src/http/exchange.ts';
+import { JsonTextError, parseJsonText } from '../../src/http/lossless-json.ts';
+import { redactMessage } from '../../src/http/redact-message.ts';
+import { textOf } from '../../src/sample/sample-values.ts';
+import { classifyThrown, readUpstreamMessage, type CallFacts } from '../../src/source/api/call-failure.ts';
+import { searchCall } from '../../src/source/api/open-api-source.ts';
+import { openDirectClient, openDirectSource } from '../../src/source/direct/open-direct-source.ts';
+import { drip, resetBeforeHeaders } from '../support/hostile/broken-replies.ts';
+import type { Reply } from '../support/hostile/exchange.ts';
+import { apiError, html, json, success, successText, text, throttled } from '../support/hostile/replies.ts';
+import { instantClock } from '../support/instant-clock.ts';
+import {
+  failureOf,
+  never,
+  openTestSource,
+  type TestSource,
+  type TestSourceOptions,
+  connectorId,
+} from '../support/source/open-test-source.ts';
+import { entityName, testDefinition } from '../support/source/test-definition.ts';
+import { jsonAnswer } from '../support/upstream/fake-server.ts';
+import { instead, onPath } from '../support/upstream/faults.ts';
+import { deskWorld } from '../support/upstream/upstream-world.ts';
+
+const members = entityName('members');
+const notes = entityName('notes');
+let open: TestSource;
+
+async function sourceWith(reply: Reply, options: TestSourceOptions = {}): Promise<TestSource> {
+  open = await openTestSource({ respond: () => reply, ...options });
+  return open;
+}
+
+const list = (entity = members, params = {}) => {
+  return open.source.list({ entity, params, isRoot: false }, never);
+};
+
+describe('a list', () => {
+  // Proves specification 2.2.9
+  it('brings the records as they came, the server time and the sizes', async () => {
+    const { server, source } = await sourceWith(success([{ id: 'a' }, 7, null, { id: 'b', deep: [{}] }]));
+    const page = await list(members, { list_id: 'l', count: 1000, offset: 0 });
+    expect([...page.records]).toEqual([{ id: 'a' }, 7, null, { id: 'b', deep: [{}] }]);
+    expect(page.records.length).toBe(4);
+    expect(page.next).toBeNull();
+    expect(page.serverTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    expect(page.bytes).toBeGreaterThan(50);
+    expect(server.calls[0]?.body).toEqual({
+      entity: 'members',
+      action: 'list',
+      params: { list_id: 'l', count: 1000, offset: 0 },
+      skip_truncation: true,
+    });
+    expect(source.stats()).toMatchObject({ calls: 1, retries: 0 });
+    expect(source.stats().bytes).toBeGreaterThan(50);
+  });
+
+  it.each<[string, unknown, unknown, JsonValue]>([
+    ['snake case', { has_more: true, next_cursor: 't1' }, [], { hasMore: true, token: 't1' }],
+    ['camel case', { hasMore: false, nextCursor: null }, [], { hasMore: false, token: null }],
+    ['a null flag', { has_more: null, next_cursor: 't1' }, [], { hasMore: null, token: 't1' }],
+    ['only a token', { next_cursor: 't1' }, [], { hasMore: null, token: 't1' }],
+    ['an empty token', { has_more: false, next_cursor: '' }, [], { hasMore: false, token: null }],
+    ['a flag without token', { has_more: true }, [], { hasMore: true, token: null }],
+    [
+      'meta beside data',
+      null,
+      { data: [], meta: { has_more: true, cursor: 'm' } },
+      { hasMore: true, token: 'm' },
+    ],
+    ['hits', null, { hits: [], next_cursor: 'h' }, { hasMore: null, token: 'h' }],
+  ])('reads what the response says about more pages: %s', async (_title, metadata, result, next) => {
+    await sourceWith(success(result, metadata));
+    expect((await list(notes)).next).toEqual(next);
+  });
+
+  it('takes records out of {data} and {hits}', async () => {
+    open = await openTestSource({
+      respond: ({ index }) =>
+        success(
+          index === 0
+            ? { data: [{ id: 'a' }], meta: {} }
+            : { hits: [{ id: 'x', score: 1, data: { id: 'b' } }] },
+        ),
+    });
+    expect([...(await list()).records]).toEqual([{ id: 'a' }]);
+    expect([...(await list()).records]).toEqual([{ id: 'b' }]);
+  });
+
+  it('keeps integers that a double cannot hold', async () => {
+    await sourceWith(successText('[{"web_id":9007199254740993,"n":-12345678901234567890,"ok":5,"f":0.5}]'));
+    expect([...(await list()).records]).toEqual([
+      { web_id: 9007199254740993n, n: -12345678901234567890n, ok: 5, f: 0.5 },
+    ]);
+  });
+
+  it('hands on a record nested 100,000 deep without a crash', async () => {
+    await sourceWith(successText(`[${'['.repeat(100_000)}${']'.repeat(100_000)},{"id":"good"}]`));
+    const page = await list();
+    expect(page.records.length).toBe(2);
+    expect(page.records.value(1)).toEqual({ id: 'good' });
+  });
+
+  it('asks for a smaller page when depth and big integers meet in one body', async () => {
+    const { server } = await sourceWith(
+      successText(`[${'['.repeat(100_000)}${']'.repeat(100_000)},{"id":9007199254740993}]`),
+    );
+    expect(await failureOf(list())).toMatchObject({ code: 'BODY_INVALID', recovery: 'smaller-page' });
+    expect(server.calls).toHaveLength(1);
+  });
+
+  it('keeps a __proto__ member a plain member', async () => {
+    await sourceWith(successText('[{"__proto__":{"polluted":true},"id":9007199254740993}]'));
+    const [record] = (await list()).records;
+    expect(Object.keys(record as object)).toEqual(['__proto__', 'id']);
+    expect((record as { polluted?: unknown }).polluted).toBeUndefined();
+    expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
+  });
+
+  // Proves specification 2.2.9
+  it.each<[string, Reply]>([
+    ['HTML', html(200)],
+    ['JSON that is cut', text(200, '{"status":"success","result":[')],
+    [
+      'bytes that are not UTF-8',
+      text(200, Buffer.from('{"status":"success","result":["caf\u00e9"]}', 'latin1')),
+    ],
+    ['an empty body', text(200, '')],
+    ['another status', json(200, { status: 'error', result: [] })],
+    ['no envelope', json(200, [1, 2])],
+    ['an object as result', success({ id: 'a' })],
+    ['no result', json(200, { status: 'success' })],
+    ['text as result', success('rows')],
+    [
+      'another connector',
+      json(200, {
+        status: 'success',
+        result: [],
+        execution_metadata: { connector_instance_id: 'source_id:xc1' },
+      }),
+    ],
+    ['an encoding that was not asked for', text(200, '{}', { 'content-encoding': 'br' })],
+    ['a page of a proxy', html(200)],
+    ['damaged gzip', text(200, '{}', { 'content-encoding': 'gzip' })],
+    ['an endless number', successText('[{"n":1e999999}]')],
+  ])('refuses a 200 with %s, after as many attempts as for a failure', async (_title, reply) => {
+    const { server, source } = await sourceWith(reply, { limits: { retries: 2 } });
+    expect(await failureOf(list())).toMatchObject({ code: 'BODY_INVALID' });
+    expect(server.calls).toHaveLength(3);
+    expect(source.stats()).toMatchObject({ calls: 3, retries: 2 });
+  });
+
+  it('names a page that answers in place of the API', async () => {
+    await sourceWith(html(200), { limits: { retries: 0 } });
+    const { message } = await failureOf(list());
+    expect(message).toContain('expected JSON, got a page (HTML or XML) of the type text/html');
+  });
+
+  it.each([
+    ['no metadata', null],
+    ['metadata without the keys', { links: [] }],
+    ['a flag that is text', { has_more: 'yes' }],
+    ['a token that is a fraction', { has_more: true, next_cursor: 5.5 }],
+  ])('refuses %s where pages are found by token', async (_title, metadata) => {
+    await sourceWith(success([], metadata), { limits: { retries: 0 } });
+    expect(await failureOf(list(notes))).toMatchObject({ code: 'BODY_INVALID', recovery: 'retry' });
+  });
+
+  it.each<[string, unknown, unknown, object]>([
+    ['null', null, null, { wasNull: true }],
+    ['null in the place of data', { data: null }, null, { wasNull: true }],
+    ['null in the place of hits', { hits: null }, null, { wasNull: true }],
+    ['null that a total of 0 agrees with', null, { total_items: 0 }, { total: 0 }],
+    ['no data, where a total of 0 agrees', { meta: {} }, { total_items: 0 }, { total: 0 }],
+  ])('takes %s for an empty page', async (_what, result, metadata, expected) => {
+    await sourceWith(success(result, metadata), { limits: { retries: 0 } });
+    const page = await list(entityName('tags'), { list_id: 'a' });
+    expect(page).toMatchObject({ records: { length: 0 }, ...expected });
+    expect('wasNull' in page).toBe('wasNull' in expected);
+  });
+
+  it('takes an answer without content for an empty page, and for the last one by token', async () => {
+    await sourceWith(text(204, ''), { limits: { retries: 0 } });
+    expect(await list(notes)).toMatchObject({
+      records: { length: 0 },
+      next: { hasMore: false, token: null },
+    });
+  });
+
+  it.each([
+    ['an object without members', {}],
+    ['false', false],
+    ['an empty text in the place of data', { data: '' }],
+    ['null beside a total of 5', null, { total_items: 5 }],
+  ])('refuses %s as a result, for this listing alone', async (_what, result, metadata: unknown = null) => {
+    await sourceWith(success(result, metadata), { limits: { retries: 0 } });
+    expect(await failureOf(list(entityName('tags'), { list_id: 'a' }))).toMatchObject({
+      code: 'BODY_INVALID',
+      recovery: 'skip-partition',
+    });
+  });
+
+  it.each(['deep inside … [truncated — use `get` action]', 'x... [truncated — use'])(
+    'refuses a page that holds a shortened value',
+    async (value) => {
+      const { server } = await sourceWith(success([{ id: 'a', nested: [{ note: value }] }]));
+      expect(await failureOf(list())).toMatchObject({ code: 'TRUNCATED_VALUE', recovery: 'skip-partition' });
+      expect(server.calls).toHaveLength(1);
+    },
+  );
+
+  it('finds the truncation marker when it is written with an escape', async () => {
+    await sourceWith(successText(String.raw`[{"a":"cut [truncated \u2014 use get"}]`));
+    expect(await failureOf(list())).toMatchObject({ code: 'TRUNCATED_VALUE' });
+  });
+
+  it('recovers when the next answer is good', async () => {
+    open = await openTestSource({ respond: ({ index }) => (index === 0 ? html(200) : success([1])) });
+    expect((await list()).records.length).toBe(1);
+    expect(open.events.filter(({ kind }) => kind !== 'call-ended')).toEqual([
+      expect.objectContaining({ kind: 'call-retried', entity: 'members', code: 'BODY_INVALID', attempt: 1 }),
+    ]);
+  });
+
+  it.each([
+    ['an undeclared parameter', members, { cursor: 'x' }],
+    ['an unknown entity', entityName('nowhere'), {}],
+  ])('sends nothing for %s', async (_title, entity, params) => {
+    const { server } = await sourceWith(success([]));
+    expect(await failureOf(list(entity, params))).toMatchObject({ code: 'USAGE', recovery: 'stop' });
+    expect(server.requests).toEqual([]);
+  });
+
+  it('rejects with the reason of the signal, promptly, and frees its place', async () => {
+    open = await openTestSource({
+      respond: ({ index }) => (index === 0 ? drip(20) : success([])),
+      concurrency: 1,
+    });
+    const controller = new AbortController();
+    const stuck = open.source.list({ entity: members, params: {}, isRoot: true }, controller.signal);
+    const queued = open.source.list({ entity: members, params: {}, isRoot: true }, controller.signal);
+    await open.server.arrived(1);
+    const reason = new Error('stopped by test');
+    controller.abort(reason);
+    await expect(stuck).rejects.toBe(reason);
+    await expect(queued).rejects.toBe(reason);
+    expect((await list()).records.length).toBe(0);
+    expect(open.server.calls).toHaveLength(2);
+  });
+});
+
+describe('a get', () => {
+  const get = (params = { member_id: 'm' }) => {
+    return open.source.get({ entity: members, params }, never);
+  };
+
+  it('brings one record', async () => {
+    await sourceWith(success({ id: 'm' }));
+    expect(await get()).toEqual({ id: 'm' });
+  });
+
+  it('is null when the record does not exist', async () => {
+    await sourceWith(apiError(404, 'Member not found'));
+    expect(await get()).toBeNull();
+  });
+
+  it('does not call a record deleted when its connector no longer exists', async () => {
+    await sourceWith(apiError(404, 'Not found'), { connectors: [] });
+    expect(await failureOf(get())).toMatchObject({ code: 'CONNECTOR_UNKNOWN', recovery: 'stop' });
+  });
+
+  it('asks after the connector when it has not answered for a minute, and only then', async () => {
+    const clock = instantClock();
+    const { server } = await sourceWith(apiError(404, 'Not found'), { clock });
+    await get();
+    await get();
+    expect(server.requests.filter((line) => line.startsWith('GET'))).toHaveLength(1);
+    clock.advance(61_000);
+    await get();
+    expect(server.requests.filter((line) => line.startsWith('GET'))).toHaveLength(2);
+  });
+
+  it('refuses an array', async () => {
+    await sourceWith(success([{ id: 'm' }]), { limits: { retries: 0 } });
+    expect(await failureOf(get())).toMatchObject({ code: 'BODY_INVALID' });
+  });
+
+  it('tries a 504 again, because there is no page to make smaller', async () => {
+    open = await openTestSource({
+      respond: ({ index }) => (index === 0 ? apiError(504, 'slow') : success({ id: 'm' })),
+    });
+    expect(await get()).toEqual({ id: 'm' });
+  });
+});
+
+const definition = testDefinition();
+const search = async (result: unknown) => {
+  open = await openTestSource({ respond: () => success(result) });
+  const entity = definition.entities.get(entityName('members'));
+  if (entity === undefined) throw new Error('no entity');
+  const params = { query: {}, limit: 5 };
+  const call = searchCall({ connector: connectorId('c1'), definition, entity, params });
+  const budget = open.client.openBudget({ concurrency: 1, requestsPerSecond: 1000 });
+  return open.client.call(call, budget, () => undefined, never);
+};
+
+it.each<[string, unknown, object]>([
+  ['an array', [1], { records: [1], hasMore: false, cursor: null, tookMs: null }],
+  [
+    'data and meta',
+    { data: [1], meta: { has_more: true, cursor: 'n', took_ms: 4 } },
+    { records: [1], hasMore: true, cursor: 'n', tookMs: 4 },
+  ],
+  [
+    'a last page that has a cursor all the same',
+    { data: [1], meta: { has_more: false, cursor: 'n' } },
+    { hasMore: false },
+  ],
+  [
+    'a flag without a cursor',
+    { data: [1], meta: { has_more: true, cursor: '' } },
+    { hasMore: false, cursor: null },
+  ],
+  [
+    'hits',
+    { hits: [{ id: 'x', score: 1, data: 1 }], next_cursor: 'n', took_ms: 4 },
+    { records: [1], hasMore: true, cursor: 'n', tookMs: 4 },
+  ],
+  ['null', null, { records: [], hasMore: false }],
+  ['null in place of data', { data: null, meta: null }, { records: [], hasMore: false }],
+  ['data and a null meta', { data: [], meta: null }, { records: [], hasMore: false }],
+])('reads %s', async (_title, result, expected) => {
+  expect(await search(result)).toMatchObject(expected);
+  expect(open.server.calls[0]?.body).toMatchObject({
+    action: 'context_store_search',
+    skip_truncation: true,
+  });
+});
+
+it.each([['text'], [{ rows: [] }], [{ hits: [{ id: 'x' }] }]])('refuses %j as a result', async (result) => {
+  expect(await failureOf(search(result))).toMatchObject({ code: 'BODY_INVALID' });
+});
+
+const request = { entity: entityName('members'), params: {}, isRoot: false };
+
+type CallEnded = Extract<RunEvent, { readonly kind: 'call-ended' }>;
+const callsOf = (events: readonly RunEvent[]): readonly CallEnded[] =>
+  events.filter((event) => event.kind === 'call-ended');
+const answersOf = (events: readonly RunEvent[], entity: string | null): readonly string[] =>
+  callsOf(events)
+    .filter((call) => call.entity === entity)
+    .map(({ answer }) => answer);
+
+it.each<[string, readonly Reply[], readonly string[]]>([
+  ['a good answer', [], ['ok']],
+  ['a failure that passes', [apiError(503, 'down'), resetBeforeHeaders], ['retry', 'retry', 'ok']],
+  ['a throttle', [throttled({ seconds: 1 })], ['throttle', 'ok']],
+  ['a body that cannot be used', [html(200)], ['retry', 'ok']],
+  ['a partition that is refused', [apiError(404, 'no such list')], ['skip-partition']],
+  ['a page that is too large', [apiError(504, 'slow')], ['smaller-page']],
+  ['an account without a plan', [apiError(402, 'no plan')], ['stop']],
+])('reports one end for each attempt: %s', async (_title, replies, answers) => {
+  const { source, events, server } = await openTestSource({
+    respond: ({ index }) => replies[index] ?? success([]),
+  });
+  await source.list(request, never).catch(() => undefined);
+  expect(answersOf(events, 'members')).toEqual(answers);
+  expect(server.calls).toHaveLength(answers.length);
+});
+
+it('tells a refused token from refused credentials', async () => {
+  const { source, events, server } = await openTestSource({});
+  await source.list(request, never);
+  server.expireTokens();
+  await source.list(request, never);
+  expect(answersOf(events, 'members')).toEqual(['ok', 'refresh-auth', 'ok']);
+  server.refuseAllTokens();
+  await source.list(request, never).catch(() => undefined);
+  expect(answersOf(events, 'members').slice(3)).toEqual(['refresh-auth', 'stop']);
+});
+
+it('reports calls about tokens and the catalog without an entity', async () => {
+  const { source, client, events } = await openTestSource({
+    respondToken: (index) => (index === 0 ? json(503, {}) : null),
+  });
+  await source.list(request, never);
+  expect(answersOf(events, null)).toEqual(['retry', 'ok']);
+  await client.connector(connectorId('c1'), never);
+  expect(answersOf(events, null)).toEqual(['retry', 'ok', 'ok']);
+});
+
+it('says how long a call waited for its turn, apart from how long it took', async () => {
+  const clock = instantClock();
+  const { source, events } = await openTestSource({
+    clock,
+    requestsPerSecond: 0.5,
+    respond: () => async (exchange) => {
+      clock.advance(300);
+      await success([])(exchange);
+    },
+  });
+  await source.list(request, never);
+  await source.list(request, never);
+  const calls = callsOf(events).filter(({ entity }) => entity !== null);
+  expect(calls.map(({ waitedMs, pacedMs, ms }) => ({ waitedMs, pacedMs, ms }))).toEqual([
+    { waitedMs: 0, pacedMs: 0, ms: 300 },
+    { waitedMs: 1_700, pacedMs: 1_700, ms: 300 },
+  ]);
+});
+
+it('reports no end of a call that its caller aborted', async () => {
+  const { source, events, server } = await openTestSource({ respond: () => drip(20) });
+  const controller = new AbortController();
+  const stuck = source.list(request, controller.signal);
+  await server.arrived(1);
+  controller.abort(new Error('stopped by test'));
+  await expect(stuck).rejects.toThrow('stopped by test');
+  expect(answersOf(events, 'members')).toEqual([]);
+});
+
+describe('JSON text', () => {
+  it.each([
+    '{"a":[1,-0,0.1,1e5,"x\\u00e9\\ud83d\\ude00",null,true]}',
+    '{"a":1,"a":2}',
+    '[1234567890123456, "1234567890123456789"]',
+    '  [ 5 ]  ',
+    '{"id":"1234567890123456"}',
+  ])('reads as JSON.parse does: %s', (text) => {
+    expect(parseJsonText(text)).toEqual(JSON.parse(text));
+    expect(parseJsonText(`[${text},9007199254740993]`)).toEqual([JSON.parse(text), 9007199254740993n]);
+  });
+
+  it.each<[string, unknown]>([
+    ['9007199254740991', 9007199254740991],
+    ['9007199254740993', 9007199254740993n],
+    ['-9007199254740993', -9007199254740993n],
+    ['[ 123456789012345678901234567890 ]', [123456789012345678901234567890n]],
+    ['{"a": 1e400}', { a: 10n ** 400n }],
+    ['[-1.5e309]', [-15n * 10n ** 308n]],
+    ['[1e-400]', [0]],
+    ['[12345678901234567.5]', [Number('12345678901234567.5')]],
+  ])('keeps the number in %s', (text, value) => {
+    expect(parseJsonText(text)).toEqual(value);
+  });
+
+  it.each(['', '{', '[1,]', 'nope', '[9007199254740993', '[1e9999999]', '{"a":9007199254740993}x'])(
+    'is refused without being quoted: %j',
+    (text) => {
+      expect(() => parseJsonText(text)).toThrow(JsonTextError);
+    },
+  );
+});
+
+describe('a redacted message', () => {
+  it.each<[string, string]>([
+    ['mail to ann.b+c@example.co.uk now', 'mail to [e-mail] now'],
+    ['Authorization: Bearer abc.def.ghi', 'Authorization: Bearer [redacted]'],
+    ['api_key=short1 and password: "hunter2"', 'api_key=[redacted] and password: "[redacted]"'],
+    ['hash d41d8cd98f00b204e9800998ecf8427e', 'hash [redacted]'],
+    ['page 39a69b4e-7cc2-4f7a-a656-dd128f3ce855 gone', 'page 39a69b4e-7cc2-4f7a-a656-dd128f3ce855 gone'],
+    ['a\u0000b\u001b[31mc\u202ed\ufeffe', 'a b [31mc d e'],
+    ['an_ordinary_name_of_a_parameter_that_is_long', 'an_ordinary_name_of_a_parameter_that_is_long'],
+    ['the s3cret word', 'the [secret] word'],
+  ])('%j', (text, clean) => {
+    expect(redactMessage(text, ['s3cret', ''])).toBe(clean);
+  });
+
+  it('has at most 300 characters', () => {
+    expect(redactMessage('word '.repeat(500), []).length).toBe(300);
+  });
+});
+
+describe('Retry-After', () => {
+  const now = Date.parse('2026-01-01T00:00:00Z');
+  it.each<[string | null, string | null, number | null]>([
+    [null, null, null],
+    ['5', null, 5_000],
+    ['0', null, 0],
+    ['1.5', null, 1_500],
+    ['86400', null, 3_600_000],
+    ['-5', null, null],
+    ['soon', null, null],
+    ['Thu, 01 Jan 2026 00:00:30 GMT', null, 30_000],
+    ['Wed, 31 Dec 2025 00:00:30 GMT', null, 0],
+    // The server's clock is an hour ahead: only the difference counts.
+    ['Thu, 01 Jan 2026 01:00:30 GMT', 'Thu, 01 Jan 2026 01:00:00 GMT', 30_000],
+  ])('%j (Date %j) is %j ms', (header, date, ms) => {
+    expect(retryAfterMs(header, date, now)).toBe(ms);
+  });
+});
+
+describe('RateLimit-Policy', () => {
+  it.each<[string | null, number | null]>([
+    [null, null],
+    ['"token";q=1000;w=1', 1000],
+    ['"burst"; q=100; w=60', 100 / 60],
+    ['100;w=60', 100 / 60],
+    ['"hour";q=1000;w=3600, "second";q=10;w=1', 1000 / 3600],
+    ['"bytes";q=10;qu="content-bytes"', null],
+    ['"token";q=0;w=1', null],
+    ['"token";q=5;w=0', null],
+    ['soon', null],
+  ])('%j is %j calls a second', (header, rate) => {
+    expect(policyRate(header)).toBe(rate);
+  });
+});
+
+describe("a failure's body", () => {
+  it.each<[string, string, boolean]>([
+    ['{"message":"m","errors":[{"field":"f","message":"e"}]}', 'm; e', true],
+    ['{"detail":"Not Found"}', 'Not Found', true],
+    ['{"detail":[{"loc":["body"],"msg":"field required"}]}', 'field required', true],
+    ['{"error":{"message":"x"}}', 'x', true],
+    ['{"message":null,"errors":[]}', '{"message":null,"errors":[]}', true],
+    ['<html>', '<html>', false],
+    ['', '', false],
+    ['"text"', '"text"', false],
+  ])('%s says %j', (body, text, isJson) => {
+    expect(readUpstreamMessage(body)).toMatchObject({ text, isJson });
+  });
+});
+
+describe('a failure without an answer', () => {
+  const facts: CallFacts = {
+    purpose: 'execute',
+    label: 'list members',
+    entity: null,
+    isRoot: false,
+    canShrink: false,
+    hasPageToken: false,
+    patterns: [],
+  };
+  const of = (code: string) => classifyThrown(Object.assign(new Error('raw text'), { code }), facts);
+
+  it.each([
+    ['ENOTFOUND', 'NETWORK', 'retry', 1],
+    ['ECONNREFUSED', 'NETWORK', 'retry', Infinity],
+    ['EAI_AGAIN', 'NETWORK', 'retry', Infinity],
+    ['EPIPE', 'NETWORK', 'retry', Infinity],
+    ['UND_ERR_CONNECT_TIMEOUT', 'TIMEOUT', 'retry', Infinity],
+    ['ETIMEDOUT', 'TIMEOUT', 'retry', Infinity],
+    ['UND_ERR_RES_EXCEEDED_MAX_SIZE', 'BODY_TOO_LARGE', 'skip-partition', null],
+    ['ERR_ADDRESS_REFUSED', 'CONFIG_INVALID', 'stop', null],
+    ['DEPTH_ZERO_SELF_SIGNED_CERT', 'NETWORK', 'stop', null],
+    ['CERT_HAS_EXPIRED', 'NETWORK', 'stop', null],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', 'NETWORK', 'stop', null],
+  ])('%s', (code, expected, recovery, most) => {
+    const failure = of(code);
+    expect(failure?.error).toMatchObject({ code: expected, recovery });
+    expect(failure?.retry?.most ?? null).toBe(most);
+  });
+
+  it('is none of the call when the program is wrong', () => {
+    expect(classifyThrown(new TypeError('x is not a function'), facts)).toBeNull();
+    expect(of('UND_ERR_INVALID_ARG')).toBeNull();
+  });
+});
+
+it('says once what a service says in several members', () => {
+  const body = {
+    message: 'List not found',
+    detail: 'List not found ',
+    errors: [{ message: 'List not found', details: 'List not found: a1' }, { message: 'Try another' }],
+  };
+  expect(readUpstreamMessage(JSON.stringify(body))).toMatchObject({
+    text: 'List not found: a1; Try another',
+    isJson: true,
+  });
+});
+
+describe('exchanges', () => {
+  const never = new AbortController().signal;
+  const tickets = { entity: entityName('tickets'), params: {}, isRoot: true };
+
+  it.each(['Key in a header', 'Key in the query', 'Agent', 'Token'])(
+    'a direct source tells of its requests without the credentials of "%s"',
+    async (signIn) => {
+      await using world = await deskWorld();
+      const { seen, source, client } = await openDesk(world, signIn);
+      await using _client = client;
+      await using _source = source;
+      await source.connect(never);
+      await source.list(tickets, never);
+      world.fake.script({ on: onPath('/api/tickets'), effect: instead(jsonAnswer(404, { ok: false })) });
+      await expect(source.list(tickets, never)).rejects.toThrow('404');
+      expect(seen).toMatchObject([
+        { method: 'GET', body: null, status: 200, keys: ['ok', 'account'] },
+        { method: 'GET', status: 200, keys: ['object', 'data', 'has_more'] },
+        { method: 'GET', status: 404, keys: null },
+      ]);
+      expect(seen[1]?.wireBytes).toBeGreaterThan(100);
+      const query = signIn === 'Key in the query' ? '?apikey=[secret]' : '';
+      expect(seen[1]?.url).toBe(`${world.fake.baseUrl}/tickets${query}`);
+      const told = JSON.stringify(seen);
+      for (const value of Object.values(world.credentials.get(signIn) ?? {})) {
+        expect(told).not.toContain(textOf(value));
+      }
+    },
+  );
+
+  it('tells of a request that got no answer', async () => {
+    await using world = await deskWorld();
+    const { seen, source, client } = await openDesk(world, 'Token');
+    await using _client = client;
+    await using _source = source;
+    const reset = ({ request }: { readonly request: { readonly socket: { destroy(): void } } }): void =>
+      request.socket.destroy();
+    world.fake.script({ on: onPath('/api/tickets'), times: 100, effect: instead(reset) });
+    await expect(source.list(tickets, never)).rejects.toThrow();
+    expect(seen[0]).toMatchObject({ status: null, wireBytes: 0, keys: null });
+  });
+
+  it('a source of an API tells of each attempt, with the address below its base URL and no token', async () => {
+    const seen: SeenExchange[] = [];
+    const { source } = await openTestSource({
+      onExchange: (exchange) => void seen.push(exchange),
+      respond: () => (seen.length === 0 ? apiError(503, 'down') : success([])),
+    });
+    await source.connect(never);
+    await source.list({ entity: entityName('members'), params: {}, isRoot: false }, never);
+    const url = '/api/v1/integrations/connectors/c1/execute';
+    expect(seen).toMatchObject([
+      { method: 'POST', url, status: 503 },
+      { method: 'POST', url, status: 200, body: expect.stringContaining('"entity":"members"') as string },
+    ]);
+    expect(JSON.stringify(seen)).not.toMatch(/bearer|token|planted/i);
+  });
+
+  type Desk = Awaited<ReturnType<typeof deskWorld>>;
+
+  function openDesk({ definition, allowHosts, credentials: all }: Desk, signIn: string) {
+    const seen: SeenExchange[] = [];
+    const onExchange = (exchange: SeenExchange): void => void seen.push(exchange);
+    const given = Object.entries(all.get(signIn) ?? {});
+    const credentials = new Map(given.map(([name, value]) => [name, new Secret(textOf(value))]));
+    const client = openDirectClient({ allowHosts, clock: systemClock, maxThrottleWaitMs: 1_000 });
+    const account = client.account({ name: 'desk', definition, credentials, onExchange });
+    const how = { definition, address: '', concurrency: 1, requestsPerSecond: 1_000, maxCalls: 5 };
+    const source = openDirectSource(account, { ...how, limits: { backOffMs: 1, retries: 1 } });
+    return Promise.resolve({ seen, source, client });
+  }
+});
