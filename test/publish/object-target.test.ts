@@ -462,7 +462,6 @@ describe('check', () => {
       }
       expect(calls.count).toBeGreaterThan(15);
     });
-
   });
 });
 

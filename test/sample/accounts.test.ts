@@ -146,7 +146,6 @@ describe('the workspace', () => {
     expect(account.get('pages', { page_id: bare })).toMatchObject({ id });
     expect(listed(bare)).toEqual(listed(id));
   });
-
 });
 
 describe('the accounts of the demo', () => {
@@ -165,7 +164,6 @@ describe('the accounts of the demo', () => {
     }
     for (const entity of ['users', 'pages']) expect(picture).toContain(`>${shown(wiki, entity)}</text>`);
   });
-
 });
 
 describe('sample shapes', () => {
@@ -253,8 +251,9 @@ describe('sample shapes', () => {
       };
       const wrong = [...entity.fields].flatMap(([field, type]) => {
         const met = kinds.get(`.${field}`);
-        if (met === undefined)
-          {return filledIn.has(field) || absent.has(field) ? [] : [`${field} never comes`];}
+        if (met === undefined) {
+          return filledIn.has(field) || absent.has(field) ? [] : [`${field} never comes`];
+        }
         const odd = [...met].filter((kind) => type !== 'any' && kind !== 'null' && kind !== kindByType[type]);
         return odd.map((kind) => `${field} comes as ${kind}`);
       });

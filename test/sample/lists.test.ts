@@ -251,7 +251,6 @@ describe('mailing filters', () => {
       });
       expect(answer.body['result']).toEqual(shouting);
     });
-
   });
 });
 

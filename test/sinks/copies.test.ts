@@ -27,7 +27,15 @@ import { History } from '../support/histories/history.ts';
 import { storedState } from '../support/histories/stored-state.ts';
 import { tables } from '../support/histories/world.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import { beginAnother, copyNews, copyWays, fillWithNews, stoppingSink, tableIds, useBenches } from '../support/sinks/copying.ts';
+import {
+  beginAnother,
+  copyNews,
+  copyWays,
+  fillWithNews,
+  stoppingSink,
+  tableIds,
+  useBenches,
+} from '../support/sinks/copying.ts';
 import { isLong, repeats, startSeed } from '../support/trials.ts';
 
 const postgres = await postgresSinkKind();

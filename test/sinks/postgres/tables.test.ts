@@ -338,7 +338,6 @@ describe('the name of an entity in PostgreSQL', () => {
   });
 });
 
-
 const listCount = 150;
 const membersOfList = 5;
 const plan = { tables: [listsTable, membersTable], entities: [lists, members], roots: [rootOf(lists)] };
@@ -472,8 +471,9 @@ describe('odd settings', async () => {
   async function scoresOf({ kind: { options }, folder }: Bench): Promise<readonly unknown[]> {
     await using reader = await openExistingRecords(options(folder));
     const table = await reader?.table(news, members);
-    if (reader === null || table === null || table === undefined)
-      {throw new Error('the table should be there');}
+    if (reader === null || table === null || table === undefined) {
+      throw new Error('the table should be there');
+    }
     const at = table.columns.findIndex(({ name }) => name === 'score');
     const scores: unknown[] = [];
     for await (const batch of reader.changes(news, table, 0)) {
