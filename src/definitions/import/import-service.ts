@@ -5,24 +5,10 @@ import { authorizationCodeWays, signInWays, type SignIn } from './sign-in.ts';
 import { serverOf, type ServiceFile } from './service-file.ts';
 import { writeDefinition } from './write-definition.ts';
 
-/** What an import makes of a file in one mode. */
-export interface Imported {
-  readonly mode: ModeName;
-  /** Every entity with a listing. */
-  readonly outcomes: ReadonlyMap<string, Outcome>;
-  /** Null where no entity is converted. */
-  readonly definition: ReturnType<typeof writeDefinition> | null;
-  readonly ways: readonly SignIn[];
-  /** Where calls go, with the credentials; null: an API, or not known. */
-  readonly baseUrl: string | null;
-}
+export type Imported = ReturnType<typeof importService>;
 
-/** `only`: entities to convert, with the parents that they need; null: all. */
-export function importService(
-  service: ServiceFile,
-  mode: ModeName,
-  only: readonly string[] | null,
-): Imported {
+/** Makes a definition of a file for one mode. `only`: entities to convert, with the parents that they need; null: all. */
+export function importService(service: ServiceFile, mode: ModeName, only: readonly string[] | null) {
   const ways = signInWays(service);
   const sources = sourcesOf(service, ways);
   const judged = judgeEntities(mode, sources);
@@ -32,6 +18,7 @@ export function importService(
   const read = [...chosen].flatMap(([entity, { kind }]) => (kind === 'converted' ? [entity] : []));
   const all = mode === 'hosted' ? ways : [...ways, ...authorizationCodeWays(service, ways, server, read)];
   const write = (plans: readonly EntityPlan[]) => writeDefinition(service, mode, plans, all, server);
+  /** Where calls go, with the credentials; null: an API, or not known. */
   const baseUrl = mode === 'direct' && server.kind === 'found' ? server.baseUrl : null;
   return { mode, ways: all, baseUrl, ...passing(chosen, write) };
 }
@@ -43,10 +30,11 @@ export function importService(
 function passing(
   outcomes: ReadonlyMap<string, Outcome>,
   write: (plans: readonly EntityPlan[]) => ReturnType<typeof writeDefinition>,
-): Pick<Imported, 'outcomes' | 'definition'> {
+) {
   const current = new Map(outcomes);
   for (;;) {
     const plans = [...current.values()].flatMap((one) => (one.kind === 'converted' ? [one.plan] : []));
+    // Every entity with a listing has an outcome.
     if (plans.length === 0) return { outcomes: current, definition: null };
     const definition = write(plans);
     const { problems } = parseDefinition(`${definition.name}.yaml`, definition.text);
