@@ -1,12 +1,13 @@
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { ConnectorName } from '../core/names.ts';
+import type { ConnectorName, RunId } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/worker-context.ts';
 import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import { withParts } from '../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
+import type { Pause } from '../sinks/lease.ts';
 import type { EntityStatus } from '../sinks/ledger-reader.ts';
 import { accessSink, openSink, storedStatus } from '../sinks/registry.ts';
 import type { ResetCounts, ResetScope } from '../sinks/repair.ts';
@@ -25,7 +26,12 @@ import {
  * Called with each thing that was done, for a person and for a program; without a document it is a remark about the
  * whole.
  */
-export type Tell = (line: string, document?: object) => void;
+export type Tell = (line: string, document?: Done) => void;
+
+type Done =
+  | { readonly connector: ConnectorName; readonly paused: Pause; readonly running: RunId | null }
+  | { readonly connector: ConnectorName; readonly wasPaused: boolean }
+  | ({ readonly connector: ConnectorName } & Awaited<ReturnType<Queues['enqueue']>>);
 
 interface How extends Pick<OpenHow, 'clock' | 'signal' | 'who'> {
   readonly program: string;
@@ -118,17 +124,18 @@ export async function runNow(
   await using reached = await openRunQueues(settings, connectors, program);
   for (const some of inParts(connectors)) {
     const jobs = await Promise.all(
-      some.map(async ({ name, sink }) =>
-        reached.queues.enqueue(reached.idBySink.get(sink) ?? '', name, 'manual', asked),
-      ),
+      some.map(async ({ name, sink }) => ({
+        connector: name,
+        ...(await reached.queues.enqueue(reached.idBySink.get(sink) ?? '', name, 'manual', asked)),
+      })),
     );
-    for (const [index, job] of jobs.entries()) {
-      const connector = some[index]?.name;
+    for (const job of jobs) {
+      const { connector } = job;
       const text = queuedText(job);
       if (asked.allowDeletes === true && !job.isNew) {
         throw usage(`${connector} is ${text}, without allowing deletes. Ask again when that run has ended.`);
       }
-      tell(`${connector}: ${text}`, { connector, ...job });
+      tell(`${connector}: ${text}`, job);
     }
   }
 }
