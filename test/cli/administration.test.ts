@@ -133,13 +133,6 @@ describe('administration', () => {
       );
     });
 
-    it('fails for a named workspace that does not exist', async () => {
-      await serve({ respondGet: () => apiError(404, 'No such workspace') });
-      const listed = await cli(['connectors', 'list', '--workspace', 'nowhere']);
-      expect(listed.code).toBe(1);
-      expect(listed.stderr).toContain('the workspace is not known to the service');
-    });
-
     it('narrows to a type, and refuses one that is no type before any call', async () => {
       const queries: string[] = [];
       await serve({
@@ -266,13 +259,6 @@ Nothing was changed. To do it: npx --no-install connector-sync connectors delete
 `,
       );
       expect(changes).toEqual([]);
-    });
-
-    it('deletes with --yes', async () => {
-      await serve();
-      const result = await cli(['connectors', 'delete', 'c-9', '--yes', '--json']);
-      expect(jsonLines(result)).toEqual([{ id: 'c-9', using: [], isDone: true, job: 'job-1' }]);
-      expect(changes).toMatchObject([{ method: 'DELETE', path: '/api/v1/integrations/connectors/c-9' }]);
     });
 
     it.each(['..', 'a/b', '%2e%2e', ''])('refuses %j as an id before any call', async (id) => {

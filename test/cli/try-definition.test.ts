@@ -250,17 +250,6 @@ describe('what is tried', () => {
     expect(readdirSync(world.folder)).toEqual(['sync.yaml']);
   });
 
-  it('needs a connector of its type behind the API; without one, credentials are asked for', async ({
-    folder,
-  }) => {
-    await using world = await openCliWorld();
-    writeFileSync(join(folder, 'desk.yaml'), readFileSync('docs/examples/help-desk.yaml', 'utf8'));
-    const { code, stderr } = await world.cli('definitions', 'try', join(folder, 'desk.yaml'), 'tickets');
-    expect(code).toBe(1);
-    expect(stderr).toContain(`workspace "default" has no help-desk connector`);
-    expect(stderr).toContain('CONNECTOR_SYNC_CREDENTIAL_SUBDOMAIN and CONNECTOR_SYNC_CREDENTIAL_EMAIL and');
-  });
-
   it('is read by the API of the environment, without a config', async ({ folder }) => {
     await using world = await openCliWorld();
     const config = readFileSync(world.config, 'utf8');

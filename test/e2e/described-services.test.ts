@@ -334,34 +334,6 @@ describe('a listing without a key', () => {
     expect((await service.cli('status')).stdout).toContain(text);
     expect((await service.cli('check')).stdout).toContain(text);
   });
-
-  it('keeps a field of that name that the service sends, and equal records once', async () => {
-    const service = await describedService({
-      definition:
-        definition.slice(0, definition.indexOf('  sites')) +
-        `  visits:
-    fields: { count: integer }
-    key: none
-    actions: { list: {} }
-    pagination: { kind: single }
-    deletes: never
-`,
-      respond: hostedAnswers(() => ({
-        result: [{ count: 1, record_hash: 'mine' }, { count: 2 }, { count: 2 }, {}, 'x'],
-      })),
-    });
-    await service.cli('sync');
-    const stored = [...service.rows('visits').values()];
-    expect(stored.map(({ columns, extra }) => [columns['count'], extra])).toEqual(
-      expect.arrayContaining([
-        [1, { record_hash: 'mine' }],
-        [2, null],
-        [null, null],
-      ]),
-    );
-    expect(stored).toHaveLength(3);
-    expect((await service.cli('status')).stdout).toContain('1 record in quarantine');
-  });
 });
 
 function countsOf(report: Record<string, unknown>): object {

@@ -265,25 +265,6 @@ describe('a budget that is disposed', () => {
   });
 });
 
-describe('budgets that are disposed', () => {
-  it('close the connection, and report no error for a command in flight', async () => {
-    const budget = await open({ concurrency: 1 });
-    await budget.enter(never);
-    const controller = new AbortController();
-    const waiting = budget.enter(controller.signal);
-    const ended = waiting.catch((error: unknown) => error);
-    controller.abort('stopped by test');
-    for (const budgets of opened.splice(0)) await budgets[Symbol.asyncDispose]();
-    expect(await ended).toBe('stopped by test');
-    const others = async (): Promise<number> =>
-      String(await inspector.client('LIST'))
-        .trim()
-        .split('\n').length;
-    while ((await others()) > 1) await systemClock.sleep(10);
-    expect(errors).toEqual([]);
-  });
-});
-
 describe('a Redis outage', () => {
   // Proves promise 12
   it('does not block calls, is reported, and the limits apply again when it ends', async () => {
