@@ -1,11 +1,10 @@
 import type { Command } from 'commander';
 import type { Clock } from '../core/clock.ts';
-import { SyncError } from '../core/errors.ts';
 import { usage } from '../core/usage-error.ts';
 import type { PartName, SettingsWith } from '../settings/settings.ts';
 import { allowedHost, durationExamples, formatDuration, parseDuration } from '../settings/texts.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
-import { type ExitCode, exitCodes } from './output/exit-codes.ts';
+import type { ExitCode } from './output/exit-codes.ts';
 import type { Terminal } from './output/terminal.ts';
 
 /** What every command gets: the world it runs in. */
@@ -211,29 +210,6 @@ async function collect(input: Input, maxBytes: number): Promise<string> {
   } catch {
     throw usage('Standard input: expected a text in UTF-8, got other bytes.');
   }
-}
-
-const signals = ['SIGINT', 'SIGTERM'] as const;
-
-/**
- * The first Ctrl-C or SIGTERM asks the command to end in order; the second ends the process at once, because a person
- * who interrupts twice means it. What was committed stays.
- */
-export function watchInterrupts(onFirst: () => void) {
-  const interrupted = new AbortController();
-  const onSignal = (name: string): void => {
-    if (interrupted.signal.aborted) process.exit(exitCodes.interrupted);
-    onFirst();
-    interrupted.abort(new SyncError(`interrupted by ${name}`, { code: 'INTERRUPTED', recovery: 'stop' }));
-  };
-  for (const name of signals) process.on(name, onSignal);
-  return {
-    /** Aborted by the first interrupt. */
-    signal: interrupted.signal,
-    [Symbol.dispose]: () => {
-      for (const name of signals) process.off(name, onSignal);
-    },
-  };
 }
 
 /** Resolves when the signal is aborted. */

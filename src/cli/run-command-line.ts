@@ -3,8 +3,9 @@ import { setImmediate } from 'node:timers/promises';
 import { Command, CommanderError } from 'commander';
 import { programVersion } from '../app/program-version.ts';
 import { systemClock } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
 import { createScrubber } from '../telemetry/scrubber.ts';
-import { type CommandContext, type Enter, type Input, watchInterrupts } from './command.ts';
+import type { CommandContext, Enter, Input } from './command.ts';
 import { commands } from './commands.ts';
 import { stderrLog, withDotEnv, programName } from './environment.ts';
 import {
@@ -170,4 +171,27 @@ function newProgram(world: ProcessWorld, scrub: (text: string) => string): Comma
     .exitOverride()
     .addHelpText('after', examples);
   return program;
+}
+
+const signals = ['SIGINT', 'SIGTERM'] as const;
+
+/**
+ * The first Ctrl-C or SIGTERM asks the command to end in order; the second ends the process at once, because a person
+ * who interrupts twice means it. What was committed stays.
+ */
+export function watchInterrupts(onFirst: () => void) {
+  const interrupted = new AbortController();
+  const onSignal = (name: string): void => {
+    if (interrupted.signal.aborted) process.exit(exitCodes.interrupted);
+    onFirst();
+    interrupted.abort(new SyncError(`interrupted by ${name}`, { code: 'INTERRUPTED', recovery: 'stop' }));
+  };
+  for (const name of signals) process.on(name, onSignal);
+  return {
+    /** Aborted by the first interrupt. */
+    signal: interrupted.signal,
+    [Symbol.dispose]: () => {
+      for (const name of signals) process.off(name, onSignal);
+    },
+  };
 }

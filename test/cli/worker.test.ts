@@ -211,7 +211,7 @@ describe('worker', () => {
   });
 });
 
-const module = fileURLToPath(new URL('../../src/cli/command.ts', import.meta.url));
+const module = fileURLToPath(new URL('../../src/cli/run-command-line.ts', import.meta.url));
 
 // A program that pays no attention to its signal: only the second interrupt can end it.
 const program = `
