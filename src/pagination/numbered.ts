@@ -284,8 +284,8 @@ function placeWindow(row: number, length: number) {
 }
 
 /**
- * The page of at most `length` records that shows the most behind row `row` and begins at row `from` or before it. Null:
- * no page does both, as happens for some rows where pages are tiny.
+ * The page of at most `length` records that shows the most behind row `row` and begins at row `from` or before it.
+ * Null: no page does both, as happens for some rows where pages are tiny.
  */
 function placeFrom(from: number, row: number, length: number) {
   let best: { readonly page: number; readonly size: number } | null = null;

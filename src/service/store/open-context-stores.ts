@@ -142,9 +142,9 @@ export type StoreProcessEnd = StoreSyncEnd | { readonly kind: 'died'; readonly h
 const maxHeapMiB = 1_024;
 
 /**
- * Runs one sync of a store in a child process, which is killed when the signal is aborted. Resolves when the process has
- * exited, for whatever reason; never rejects. `answer` never rejects either; its signal is aborted when the process has
- * ended.
+ * Runs one sync of a store in a child process, which is killed when the signal is aborted. Resolves when the process
+ * has exited, for whatever reason; never rejects. `answer` never rejects either; its signal is aborted when the process
+ * has ended.
  */
 async function runStoreProcess(
   job: StoreJob,
@@ -258,7 +258,7 @@ type KeptStore = ReturnType<typeof keepStore>;
 
 /**
  * The store of one connector: its syncs, one after the other, and what is known of it: read from its file once, then
- * told by its syncs. Disposed, it leaves no process. Throws `SyncError` USAGE for a connector id that makes no file
+ * updated by its syncs. Disposed, it leaves no process. Throws `SyncError` USAGE for a connector id that makes no file
  * name.
  */
 function keepStore(options: KeepStoreOptions) {
