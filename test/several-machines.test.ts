@@ -262,7 +262,7 @@ describe('docs/several-machines.md', () => {
   const document = readFileSync('docs/several-machines.md', 'utf8');
 
   it('says of leases what the program does', () => {
-    const leases = readFileSync('src/sinks/postgres/lease/leases.ts', 'utf8');
+    const leases = readFileSync('src/sinks/postgres/postgres-sink.ts', 'utf8');
     const seconds = (name: string): number =>
       Number(new RegExp(`const ${name} = ([\\d_]+);`).exec(leases)?.[1]?.replaceAll('_', '')) / 1000;
     const [, lasting] =

@@ -4,7 +4,7 @@ import type { ConnectorName, EntityName } from '../core/names.ts';
 import { type EntityTable, keyTextOf } from '../core/records.ts';
 import type { RecordShape } from '../engine/prepare/prepare-record.ts';
 import { explodedShape, recordShape } from '../engine/prepare/prepare-record.ts';
-import { makeTemporaryFolder } from '../files/temporary-folder.ts';
+import { makeTemporaryFolder } from '../files/private-file.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { compareKeys, type KeyAndDigest, type KeyDifferences } from '../sinks/compare-keys.ts';

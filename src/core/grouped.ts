@@ -1,5 +1,3 @@
-import { knownOrMade } from './known-or-made.ts';
-
 /** The members of a list by what they have in common, in their order. */
 export function grouped<One, Key>(
   list: readonly One[],
@@ -9,4 +7,19 @@ export function grouped<One, Key>(
   const begin = (): One[] => [];
   for (const one of list) knownOrMade(groups, keyOf(one), begin).push(one);
   return groups;
+}
+
+/** The value that is known under a key; the first time it is made, and kept. */
+export function knownOrMade<Key, Value>(known: Known<Key, Value>, key: Key, make: () => Value): Value {
+  const found = known.get(key);
+  if (found !== undefined) return found;
+  const made = make();
+  known.set(key, made);
+  return made;
+}
+
+/** A `Map` or a `WeakMap`. */
+interface Known<Key, Value> {
+  get(key: Key): Value | undefined;
+  set(key: Key, value: Value): unknown;
 }

@@ -15,7 +15,7 @@ import {
   type Scalar,
   type YAMLSeq,
 } from 'yaml';
-import { knownOrMade } from '../core/known-or-made.ts';
+import { knownOrMade } from '../core/grouped.ts';
 import type { Problem } from '../core/problems.ts';
 
 /** A config of 100,000 connectors fits. */

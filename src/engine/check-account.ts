@@ -7,7 +7,7 @@ import type { StoredAccount, StoredKey } from '../sinks/stored-keys.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 import type { Run } from './run.ts';
 import { findGetParams } from './complete-page.ts';
-import { knownOrMade } from '../core/known-or-made.ts';
+import { knownOrMade } from '../core/grouped.ts';
 
 /** Of an entity with no more rows a page with other keys is a reason to ask, and says nothing by itself. */
 const tellingRows = 1_000;

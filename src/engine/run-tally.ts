@@ -6,7 +6,7 @@ import type { Partition, Proof, Seal, WalkFailure } from '../sinks/partition.ts'
 import type { EntityReport, FailureReport, FileReport, RunReport } from '../sinks/run-report.ts';
 import type { CommittedPage, EarlierCounts } from '../sinks/sink.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
-import { knownOrMade } from '../core/known-or-made.ts';
+import { knownOrMade } from '../core/grouped.ts';
 import type { FileFailure, FileFolder, LeftFiles } from '../sinks/files.ts';
 import type { FileSource } from '../source/source.ts';
 

@@ -2,8 +2,7 @@ import { instant } from '../core/clock.ts';
 import { SyncError, type ErrorCode, type Recovery } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Definition } from '../definitions/definition.ts';
-import { completenessOf, type Completeness } from '../sinks/completeness.ts';
-import { withoutKey, type EntityReport, type RunOutcome, type RunReport } from '../sinks/run-report.ts';
+import { completenessOf, type Completeness, withoutKey, type EntityReport, type RunOutcome, type RunReport } from '../sinks/run-report.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
 import { evolvingTables } from './prepare/schema-policy.ts';
 import { newRunId } from './plan-run.ts';
@@ -15,7 +14,7 @@ import { openAccountCheck } from './check-account.ts';
 import { groupCommits, walkContext, walkPartition, type WalkContext } from './walk.ts';
 import type { RememberedRows } from './prepare/prepare-page.ts';
 import { newWake, workPool } from './work-pool.ts';
-import { knownOrMade } from '../core/known-or-made.ts';
+import { knownOrMade } from '../core/grouped.ts';
 import type { FileFailure, WantedFile } from '../sinks/files.ts';
 
 /**

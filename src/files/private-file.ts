@@ -9,9 +9,13 @@ import {
   openSync,
   statSync,
   type Stats,
+  statfsSync,
+  accessSync,
 } from 'node:fs';
-import { dirname } from 'node:path';
-import { SyncError } from '../core/errors.ts';
+import { dirname, join } from 'node:path';
+import { SyncError, type ErrorCode } from '../core/errors.ts';
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | constants.O_NOFOLLOW;
 
@@ -139,4 +143,62 @@ function syncOpened(descriptor: number): void {
   } finally {
     closeSync(descriptor);
   }
+}
+
+const fullCodes: ReadonlySet<string> = new Set(['SQLITE_FULL', 'ENOSPC', 'EDQUOT']);
+
+/** Of SQLite or of a system call. */
+export function saysFull(code: string): boolean {
+  return fullCodes.has(code);
+}
+
+/**
+ * `No space is left for /data/sync.db (ENOSPC; 12.0 KiB free on its disk)`: a quota, or a place for temporary files,
+ * may be full where the disk is not.
+ */
+export function noSpaceText(path: string, code: string): string {
+  return `No space is left for ${path} (${code}; ${freeText(path)} on its disk)`;
+}
+
+function freeText(path: string): string {
+  try {
+    const { bavail, bsize, files, ffree } = statfsSync(path);
+    if (files > 0 && ffree === 0) return 'no inodes free';
+    return `${sizeText(bavail * bsize)} free`;
+  } catch {
+    // A file that could not be made: what its folder says is the same.
+    const folder = dirname(path);
+    return folder === path ? 'unknown how much is free' : freeText(folder);
+  }
+}
+
+function sizeText(bytes: number): string {
+  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let size = bytes;
+  let unit = 0;
+  for (; size >= 1024 && unit < units.length - 1; unit += 1) size /= 1024;
+  return `${unit === 0 ? size : size.toFixed(1)} ${units[unit]}`;
+}
+
+/** Makes a folder for temporary files that only this user can look into. Throws as `checkTemporaryFolder`. */
+export async function makeTemporaryFolder(prefix: string, code?: ErrorCode): Promise<string> {
+  checkTemporaryFolder([tmpdir()], code);
+  return await mkdtemp(join(tmpdir(), prefix));
+}
+
+/** Throws `SyncError` where none of the folders can be written to. */
+export function checkTemporaryFolder(folders: readonly string[], code: ErrorCode = 'SINK_FAILED'): void {
+  const isUsable = (folder: string): boolean => {
+    try {
+      accessSync(folder, constants.W_OK | constants.X_OK);
+      return statSync(folder).isDirectory();
+    } catch {
+      return false; // The next one may be usable.
+    }
+  };
+  if (folders.some(isUsable)) return;
+  throw new SyncError(
+    `Expected a temporary folder that this user can write to, found none (${folders.join(', ')}). Mount one at /tmp (docker run --tmpfs /tmp), or name one in TMPDIR.`,
+    { code, recovery: 'stop', context: { folders: folders.join(', ') } },
+  );
 }

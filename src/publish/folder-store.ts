@@ -3,8 +3,7 @@ import { constants, type Dirent, type Stats } from 'node:fs';
 import { type FileHandle, link, lstat, mkdir, open, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { SyncError } from '../core/errors.ts';
-import { noSpaceText, saysFull } from '../files/full-disk.ts';
-import { createNamedDirectory, hasCode } from '../files/private-file.ts';
+import { noSpaceText, saysFull, createNamedDirectory, hasCode } from '../files/private-file.ts';
 import type { Leftover, ListedObject, ObjectStore } from './object-store.ts';
 
 /** A file that is being written: no glob over the files of a kind finds it. */

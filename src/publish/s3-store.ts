@@ -12,7 +12,7 @@ import type * as Sdk from '@aws-sdk/client-s3';
 import type { CompletedPart, GetObjectCommandOutput, ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
 import { eachOf } from '../core/each-of.ts';
 import { type Recovery, SyncError } from '../core/errors.ts';
-import { checkTemporaryFolder, makeTemporaryFolder } from '../files/temporary-folder.ts';
+import { checkTemporaryFolder, makeTemporaryFolder } from '../files/private-file.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import { hasProxies, proxyFor } from '../http/proxies.ts';
 import type { PublishPlace } from '../settings/settings.ts';

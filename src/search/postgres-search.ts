@@ -1,6 +1,6 @@
 import { usage } from '../core/usage-error.ts';
 import { openToRead, type PostgresPlace } from '../sinks/postgres/open-ledger.ts';
-import { tableName } from '../sinks/postgres/records/names.ts';
+import { tableName } from '../sinks/postgres/column-types.ts';
 import type { Tx } from '../sql/database.ts';
 import { hasEscape } from '../sql/postgres/text.ts';
 import { quoted } from '../sql/quoted.ts';

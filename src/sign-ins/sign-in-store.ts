@@ -7,7 +7,7 @@ import { SyncError } from '../core/errors.ts';
 import { createPrivateFile } from '../files/private-file.ts';
 import { createSealer } from '../files/sealer.ts';
 import type { SinkPlace } from '../sinks/sink-access.ts';
-import { toSinkError } from '../sinks/sqlite/sink-error.ts';
+import { toSinkError } from '../sinks/sqlite/open-database.ts';
 import { write, cellOf, type Database, type Tx } from '../sql/database.ts';
 import type { Server } from '../sql/postgres/server.ts';
 import { takeLock } from '../sql/sqlite/lock.ts';
@@ -359,7 +359,7 @@ function postgresSignIns(place: Extract<SinkPlace, { readonly type: 'postgres' }
 /** The client library is loaded here. */
 async function openServerOf(place: Parameters<typeof postgresSignIns>[0]): Promise<Server> {
   const { openServer } = await import('../sql/postgres/server.ts');
-  const { toSinkError } = await import('../sinks/postgres/sink-error.ts');
+  const { toSinkError } = await import('../sinks/postgres/open-ledger.ts');
   return openServer({ ...place, connections: 2, explain: toSinkError, durability: 'full' });
 }
 

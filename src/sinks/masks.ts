@@ -2,7 +2,7 @@ import type { Instant } from '../core/clock.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Column, RecordFile } from '../core/records.ts';
-import type { RowFacts } from './row-facts.ts';
+import type { RowFacts } from './record-reader.ts';
 import type { LeftStep, PurgeRequest } from './purges.ts';
 
 /** By which mask the records of an entity are stored. */

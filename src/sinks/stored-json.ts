@@ -3,7 +3,7 @@ import { type Column, type Params, derivedKinds, derivedType, type DescribedTabl
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { SyncError } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
-import { completenessWords } from './completeness.ts';
+import { completenessWords, type RunReport } from './run-report.ts';
 import type { FileFailure } from './files.ts';
 import {
   proofKinds,
@@ -13,7 +13,6 @@ import {
   type StoredProof,
   type WalkFailure,
 } from './partition.ts';
-import type { RunReport } from './run-report.ts';
 import type { CopiedAway } from './copies.ts';
 import type { Holder } from './lease.ts';
 import { readJson, writeJson } from '../core/json-text.ts';

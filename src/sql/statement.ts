@@ -1,4 +1,4 @@
-import { knownOrMade } from '../core/known-or-made.ts';
+import { knownOrMade } from '../core/grouped.ts';
 
 /**
  * Statements are written in the SQL that SQLite and PostgreSQL share, with these words where they differ:

@@ -4,7 +4,7 @@ import path from 'node:path';
 import PQueue from 'p-queue';
 import { systemClock, type Clock } from '../core/clock.ts';
 import { ThrottledError } from '../core/errors.ts';
-import { knownOrMade } from '../core/known-or-made.ts';
+import { knownOrMade } from '../core/grouped.ts';
 import type { Secret } from '../core/secret.ts';
 import type { SharedBudget, SharedTurn } from '../core/shared-budget.ts';
 import { openCallPace } from '../http/call-pace.ts';

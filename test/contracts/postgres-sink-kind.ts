@@ -3,7 +3,7 @@ import PQueue from 'p-queue';
 import pg from 'pg';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
-import { tableName } from '../../src/sinks/postgres/records/names.ts';
+import { tableName } from '../../src/sinks/postgres/column-types.ts';
 import { quoted } from '../../src/sql/quoted.ts';
 import { readJson } from '../../src/core/json-text.ts';
 import { readText } from '../../src/sql/postgres/text.ts';

@@ -203,18 +203,26 @@ async function openNewsletter() {
     world,
     mask: () => edit((config) => config.replace('  wiki:\n', `${mask}  wiki:\n`)),
     unmask: () => edit((config) => config.replace(mask, '')),
+    hashAs: (before: string, after: string) =>
+      edit((config) =>
+        config.replace(`segment_members: { fields: { id: ${before} `, `segment_members: { fields: { id: ${after} `),
+      ),
     otherKey: () => edit((config) => config.replace(/^mask: .*\n/m, keyOf())),
     [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),
   };
 }
 
 // Proves promise 10.8
-it('a sync refuses keys that are hashes of another key or of a mask that is gone, until they are dropped', async () => {
+it('a sync refuses keys that are hashes of another key, another rule or a mask that is gone, until they are dropped', async () => {
   await using newsletter = await openNewsletter();
   const { world } = newsletter;
   newsletter.mask();
   await world.json('sync', 'newsletter');
   const refused = (why: string) => ({ code: 2, stderr: expect.stringContaining(why) as string });
+  newsletter.hashAs('hash', '{ hash: { as: email } }');
+  expect(await world.cli('sync', 'newsletter')).toMatchObject(refused('another rule'));
+  newsletter.hashAs('{ hash: { as: email } }', 'hash');
+  await world.json('sync', 'newsletter');
   newsletter.otherKey();
   expect(await world.cli('sync', 'newsletter')).toMatchObject(refused('as hashes of another mask.key'));
   newsletter.unmask();

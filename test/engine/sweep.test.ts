@@ -12,7 +12,7 @@ import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
 import { findGetParams } from '../../src/engine/complete-page.ts';
 import { judgeDeletes } from '../../src/engine/sweep/sweep-run.ts';
 import { wholeEntities } from '../../src/engine/sync-connector.ts';
-import { completenessOf } from '../../src/sinks/completeness.ts';
+import { completenessOf } from '../../src/sinks/run-report.ts';
 import type { EntityMissing } from '../../src/sinks/deletes.ts';
 import type { RowsOf } from '../../src/sinks/run-report.ts';
 import { builtInDefinition } from '../support/sample-service.ts';

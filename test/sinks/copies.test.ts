@@ -1,7 +1,6 @@
 import { describe, expect, it, afterEach } from 'vitest';
 import { instant } from '../../src/core/clock.ts';
 import type { Partition } from '../../src/sinks/partition.ts';
-import { readRows, rowsTable } from '../../src/sinks/records/whole-rows.ts';
 import { sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
 import {
@@ -290,34 +289,6 @@ async function metRows(bench: Bench): Promise<readonly string[]> {
 function withoutSequences(contents: readonly string[]): readonly string[] {
   return contents.filter((text) => !/^(sqlite_sequence|_sync_actions: |_sync_commits: )/.test(text));
 }
-
-it('whole rows are read as many at a time as 4 MB hold, also where small rows are followed by large ones', async () => {
-  for (const kind of [sqliteKind, postgres]) {
-    const bench = begin(kind);
-    const { sink, commit } = await bench.walking();
-    const small = Array.from({ length: 120 }, (_, index) => member(`small ${index}`));
-    // Lengths count, not what a server has compressed them to.
-    const large = Array.from({ length: 12 }, (_, index) =>
-      member(`large ${index}`, index % 2 === 0 ? 'x'.repeat(1_000_000) : 'Ada', {
-        extra: index % 2 === 0 ? null : JSON.stringify({ wide: 'y'.repeat(1_000_000) }),
-      }),
-    );
-    await commit([...small, ...large, member('last')]);
-    const { records, db } = sink.copies.ledger;
-    const of = { ...membersTable, stored: membersTable.columns, hasVersions: false };
-    const table = rowsTable(records, news, of);
-    const pages: number[] = [];
-    for (let after = 0; ;) {
-      const span = { after, limit: 500 };
-      const rows = await db.read(async (tx) => await readRows(tx, table, span));
-      const last = rows.at(-1);
-      if (last === undefined) break;
-      pages.push(rows.length);
-      after = last.number;
-    }
-    expect(pages).toEqual([124, 4, 4, 1]);
-  }
-});
 
 const cut = new Error('cut');
 

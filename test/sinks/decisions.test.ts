@@ -21,7 +21,7 @@ import {
   weakestAbsence,
   type EndedWalk,
   type WalkProof,
-} from '../../src/sinks/decisions/conclude-walk.ts';
+} from '../../src/sinks/decisions/becoming-due.ts';
 import {
   chooseColumns,
   mergeDrift,
@@ -54,8 +54,8 @@ import {
   scopeOf,
   wasKeptWaiting,
   type EarlierRun,
-} from '../../src/sinks/decisions/resume-run.ts';
-import { standing } from '../../src/sinks/decisions/standing.ts';
+} from '../../src/sinks/ledger/runs/runs.ts';
+import { standing } from '../../src/sinks/decisions/becoming-due.ts';
 import { declareTable, tableName, withAdded } from '../../src/sinks/decisions/stored-table.ts';
 import type { TombstoneChoice } from '../../src/sinks/deletes.ts';
 import { firstHourOfDay, hourOf } from '../../src/sinks/ledger/days.ts';
@@ -67,7 +67,7 @@ import {
   orphansGone,
   readyRows,
 } from '../../src/sinks/ledger/deletes/noted-rows.ts';
-import { endProof, sealProof } from '../../src/sinks/ledger/partitions/end-walk.ts';
+import { endProof, sealProof } from '../../src/sinks/ledger/commit.ts';
 import { agreesWithStored, keptSince, readWhole } from '../../src/sinks/ledger/runs/ledger-runs.ts';
 import type { Doubt, Seal, StoredProof } from '../../src/sinks/partition.ts';
 import type { EntityReport } from '../../src/sinks/run-report.ts';

@@ -13,7 +13,7 @@ const besideTheLedger: Readonly<Record<string, { tables: readonly string[]; why:
     tables: ['_sync_counters', '_sync_leases'],
     why: 'rows of leases and counters',
   },
-  'src/sinks/postgres/lease/leases.ts': { tables: ['_sync_counters', '_sync_meta'], why: 'the fence' },
+  'src/sinks/postgres/postgres-sink.ts': { tables: ['_sync_counters', '_sync_meta'], why: 'the fence' },
   'src/sinks/sqlite/open-database.ts': {
     tables: ['_sync_commits', '_sync_meta'],
     why: 'whose file it is; the change counter; the newest commits',

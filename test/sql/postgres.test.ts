@@ -16,7 +16,7 @@ import { expect, onTestFinished, describe, afterAll, beforeAll } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import { toSinkError } from '../../src/sinks/postgres/sink-error.ts';
+import { toSinkError } from '../../src/sinks/postgres/open-ledger.ts';
 import { openSink, accessSink } from '../../src/sinks/registry.ts';
 import type { SinkPlace } from '../../src/sinks/sink-access.ts';
 import { openConnections } from '../../src/sql/postgres/connections.ts';

@@ -5,7 +5,7 @@ import { describe, expect, afterEach, beforeEach, vi } from 'vitest';
 import type { Database } from '../../src/sql/database.ts';
 import type { SqliteDatabase } from '../../src/sql/sqlite/open-sqlite-database.ts';
 import { openSqlite, type Connection } from '../../src/sql/sqlite/open-sqlite.ts';
-import { readSqlite, watchSqlite, type WatchedSqlite } from '../../src/sql/sqlite/read-sqlite.ts';
+import { readSqlite, watchSqlite, type WatchedSqlite } from '../../src/sql/sqlite/open-sqlite-database.ts';
 import { mountDisk } from '../contracts/file-sink/full-disk.ts';
 import { it } from '../support/it.ts';
 import { openTestSqlite, writerOf } from '../support/sql/databases.ts';

@@ -1,5 +1,5 @@
 import { isJsonArray, isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { knownOrMade } from '../../core/known-or-made.ts';
+import { knownOrMade } from '../../core/grouped.ts';
 import { isDeclaredName, systemColumns } from '../../core/names.ts';
 import type { Problem } from '../../core/problems.ts';
 import type { EntityFile } from '../definition-file.ts';

@@ -13,7 +13,7 @@ import { isOfKind, isPartial, compilePrepare, recordShape } from '../prepare/pre
 import { acceptEverything, refusing } from '../prepare/schema-policy.ts';
 import { eachOf } from '../../core/each-of.ts';
 import { findGetParams, meaningOfGet } from '../complete-page.ts';
-import { knownOrMade } from '../../core/known-or-made.ts';
+import { knownOrMade } from '../../core/grouped.ts';
 
 type JudgedEntity = ReturnType<typeof judgeDeletes>[number];
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { startChild } from '../../child/start-child.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
-import { makeTemporaryFolder } from '../../files/temporary-folder.ts';
+import { makeTemporaryFolder } from '../../files/private-file.ts';
 import { orAborted, startDeadline } from '../../http/or-aborted.ts';
 import { connectorsOf, type ShownEntities, shownEntities } from '../shown-entities.ts';
 import { sinksOf } from '../../settings/choices.ts';

@@ -16,8 +16,7 @@ import type { EntityName, GivenShape, TablePlan, TargetTables } from '../tables/
 import { nothingChecked } from '../target.ts';
 import type { OpenPublication, PlannedEntity, PrunedTarget, Target } from '../target.ts';
 import type { PublishPlace } from '../../settings/settings.ts';
-import { binaryType, sqlType } from '../../sinks/postgres/column-types.ts';
-import { tableName } from '../../sinks/postgres/records/names.ts';
+import { binaryType, sqlType, tableName } from '../../sinks/postgres/column-types.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
 import { keepalives } from '../../sql/postgres/connections.ts';
 import { type BinaryType, type BinaryValue, encodeRows } from '../../sql/postgres/encode-binary.ts';

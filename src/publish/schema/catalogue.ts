@@ -7,7 +7,7 @@ import { nextSlots } from '../../settings/cron.ts';
 import { defaultLayout } from '../../settings/publish-file.ts';
 import type { ConnectorSettings, PublishPlace, Schedule } from '../../settings/settings.ts';
 import { historyTable } from '../../sinks/decisions/stored-table.ts';
-import { tableName } from '../../sinks/postgres/records/names.ts';
+import { tableName } from '../../sinks/postgres/column-types.ts';
 
 /** What generated text is about: the tables of one target, or those that the definitions would give. */
 export type Catalogue = Readonly<ReturnType<typeof catalogueOf>>;

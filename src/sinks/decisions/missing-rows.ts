@@ -2,8 +2,8 @@ import type { Instant } from '../../core/clock.ts';
 import type { EntityMissing } from '../deletes.ts';
 import type { Absence } from '../partition.ts';
 import type { RowsOf } from '../run-report.ts';
-import { weakestAbsence } from './conclude-walk.ts';
-import type { RunInChain } from './resume-run.ts';
+import { weakestAbsence } from './becoming-due.ts';
+import type { RunInChain } from '../ledger/runs/runs.ts';
 
 /**
  * How far the sweep of a partition has come, in the one number that is stored (`swept_to`). 0 or more: the last of its

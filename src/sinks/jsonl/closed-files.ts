@@ -2,7 +2,7 @@ import type { ConnectorName } from '../../core/names.ts';
 import { explained } from '../../sql/explained.ts';
 import type { CheckedFiles, ClosedFiles, ComparedContents, DamagedFile } from '../closed-files.ts';
 import { openToRead } from '../sqlite/readers.ts';
-import { toSinkError } from '../sqlite/sink-error.ts';
+import { toSinkError } from '../sqlite/open-database.ts';
 import { entityDirectory, findOtherContent, findWrongLength, jsonlFormat, listedFiles } from './manifest.ts';
 import type { ListedFile } from './manifest.ts';
 

@@ -4,15 +4,12 @@ import { ledgerSink } from '../ledger/ledger-sink.ts';
 import { openLedgerFile } from '../sqlite/open-ledger.ts';
 import { sqliteTables } from '../sqlite/records/record-tables.ts';
 import {
-  dropFiles,
   jsonlFormat,
   closedName,
   damageOf,
-  dropFile,
   entityDirectory,
   findOtherContent,
   findWrongLength,
-  forgetDropped,
   knownFiles,
   listedFiles,
   listFile,
@@ -37,8 +34,8 @@ import { openTurns } from '../../sql/turns.ts';
 import { damageAdvice, damageText, type DamagedFile } from '../closed-files.ts';
 import { writeWholeFile } from '../files/write-whole-file.ts';
 import { outsideRun, type Ledger } from '../ledger/ledger.ts';
-import { knownEntities, knownTables } from '../ledger/tables.ts';
-import { toSinkError } from '../sqlite/sink-error.ts';
+import { wholeTables } from '../ledger/tables.ts';
+import { toSinkError } from '../sqlite/open-database.ts';
 import type { Instant } from '../../core/clock.ts';
 import { firstRows, rowsOf } from '../../sql/batch-size.ts';
 import { quoted } from '../../sql/quoted.ts';
@@ -63,7 +60,8 @@ const jsonlTables: RecordTables = {
   renewViews: async () => undefined,
   drop: async (tx, connector, entities) => {
     await sqliteTables.drop(tx, connector, entities);
-    await dropFiles(tx, connector, entities);
+    const sql = `UPDATE _sync_files SET is_dropped = 1 WHERE connector = :connector AND entity IN {entities text}`;
+    await tx.run(sql, { connector, entities });
   },
 };
 
@@ -104,23 +102,21 @@ function lineFiles(
   const settle = async (tx: Tx, connector: ConnectorName, purged: Purged): Promise<void> => {
     const files = await knownFiles(tx, connector);
     const home = join(directory, connector);
-    const failures: unknown[] = [];
+    let failure: unknown;
     for (const entity of namesIn(home)) {
       const own = files.filter((file) => file.entity === entity);
       const isPurged = purged === null || purged.some((one) => one === entity);
       try {
-        settleFolder(join(home, entity), {
-          files: new Map(own.map((file) => [closedName(file), file])),
-          isPurged,
-          sync: syncLedger,
-        });
+        settleFolder(join(home, entity), own, isPurged, syncLedger);
       } catch (error) {
-        failures.push(error);
+        failure ??= error;
       }
     }
-    if (failures.length > 0) throw failures[0];
+    if (failure !== undefined) throw failure;
     removeEmpty(home);
-    if (files.some(({ isDropped }) => isDropped)) forgetDropped(tx, connector);
+    if (files.some(({ isDropped }) => isDropped)) {
+      tx.put(`DELETE FROM _sync_files WHERE connector = :connector AND is_dropped = 1`, { connector });
+    }
   };
 
   const tidy = async (taken: Taken, purged: Purged): Promise<void> =>
@@ -140,13 +136,8 @@ function lineFiles(
     const temporary = `${name}${temporaryEndings.partial}`;
     // Of a writer that was killed.
     rmSync(join(folder, temporary), { force: true });
-    const written = await writeWholeFile({
-      folder,
-      name: `${name}${temporaryEndings.whole}`,
-      temporary,
-      bytes,
-      explain,
-    });
+    const whole = `${name}${temporaryEndings.whole}`;
+    const written = await writeWholeFile({ folder, name: whole, temporary, bytes, explain });
     return { length: written.bytes, hash: written.sha256 };
   };
 
@@ -169,8 +160,12 @@ function lineFiles(
   };
 
   /** `tidy` removes it. */
-  const drop = async (taken: Taken, file: ListedFile): Promise<void> =>
-    await outsideRun(taken, async (tx) => Promise.resolve(dropFile(tx, taken.connector, file)));
+  const drop = async (taken: Taken, { entity, firstSeq }: ListedFile): Promise<void> => {
+    const sql = `UPDATE _sync_files SET is_dropped = 1
+      WHERE connector = :connector AND entity = :entity AND first_seq = :firstSeq`;
+    const of = { connector: taken.connector, entity, firstSeq };
+    await outsideRun(taken, async (tx) => void (await tx.run(sql, of)));
+  };
 
   /** The lines of changes after `after`, up to `through`, in one file; null where there are none. */
   const writeNext = async (
@@ -179,7 +174,7 @@ function lineFiles(
     range: Omit<ChangeRange, 'limit'> & { readonly firstSeq?: number },
   ): Promise<ListedFile | null> => {
     const { connector } = taken;
-    const linesIn = async (next: ChangeRange): Promise<StoredLines | null> =>
+    const linesIn = async (next: ChangeRange) =>
       await taken.read(async (tx) => await storedLines(tx, connector, table, next));
     const first = await linesIn(range);
     if (first === null) return null;
@@ -296,11 +291,8 @@ function lineFiles(
 
 /** Tables of the connector with all columns that they have had. */
 async function tablesOf({ connector, read }: Taken): Promise<readonly EntityTable[]> {
-  return await read(async (tx) => {
-    const entities = await knownEntities(tx, connector);
-    const tables = await knownTables(tx, { connector, entities });
-    return [...tables].map(([entity, { stored, key }]) => ({ entity, columns: stored, key }));
-  });
+  const tables = await read(async (tx) => await wholeTables(tx, connector));
+  return tables.map(({ entity, stored, key }) => ({ entity, columns: stored, key }));
 }
 
 function damagedError(connector: ConnectorName, first: DamagedFile, others = 0): SyncError {
@@ -315,18 +307,17 @@ function damagedError(connector: ConnectorName, first: DamagedFile, others = 0):
 /** Entities of which nothing is to stay that the manifest does not list; null: all of the connector. */
 type Purged = readonly EntityName[] | null;
 
-interface Settling {
-  readonly files: ReadonlyMap<string, KnownFile>;
-  readonly isPurged: boolean;
-  /** Called before the first change. */
-  readonly sync: () => void;
-}
-
 /**
  * Gives listed files their names, and removes dropped and unfinished ones. A file that no row knows has changes which
- * will be written again under their numbers: it loses its ending.
+ * will be written again under their numbers: it loses its ending. `sync` is called before the first change.
  */
-function settleFolder(folder: string, { files, isPurged, sync }: Settling): void {
+function settleFolder(
+  folder: string,
+  known: readonly KnownFile[],
+  isPurged: boolean,
+  sync: () => void,
+): void {
+  const files = new Map(known.map((file) => [closedName(file), file]));
   const changes = namesIn(folder).flatMap((name): (() => void)[] => {
     const read = readFileName(name);
     if (read === null) return [];
@@ -373,13 +364,7 @@ async function* yielded(chunks: readonly Uint8Array[]) {
   }
 }
 
-interface StoredLines {
-  readonly bytes: Buffer;
-  readonly firstSeq: number;
-  readonly lastSeq: number;
-  /** How many rows to ask for next: rows may be large. */
-  readonly nextLimit: number;
-}
+type StoredLines = NonNullable<Awaited<ReturnType<typeof storedLines>>>;
 
 interface ChangeRange {
   readonly after: number;
@@ -394,7 +379,7 @@ async function storedLines(
   connector: ConnectorName,
   table: EntityTable,
   { after, through = Number.MAX_SAFE_INTEGER, limit = firstRows }: ChangeRange,
-): Promise<StoredLines | null> {
+) {
   const { columns, key } = table;
   const lines = lineWriters(table);
   const keyIndexes = key.map((name) => columns.findIndex((column) => column.name === name));
@@ -408,43 +393,24 @@ async function storedLines(
     { isRaw: true, isWide: true },
   );
   const rows = statement.all(after, through, limit) as readonly StoredCells[];
-  const text = growingText();
-  for (const [seq, now, run, deletedAt, extra, ...values] of rows) {
+  const encoded = rows.map(([seq, now, run, deletedAt, extra, ...values]) => {
     const by = { now, run };
     const keyText = (): string => keyTextOf(keyIndexes.map((index) => values[index] ?? null));
-    text.add(
+    return Buffer.from(
       deletedAt === null
         ? lines.upsert({ values, extra }, Number(seq), by)
         : lines.deletion(keyText(), Number(seq), by),
     );
-  }
+  });
   const [first] = rows;
   if (first === undefined) return null;
-  const bytes = text.bytes();
+  const bytes = Buffer.concat(encoded);
   return {
     bytes,
     firstSeq: Number(first[0]),
     lastSeq: Number(rows.at(-1)?.[0]),
+    /** How many rows to ask for next: rows may be large. */
     nextLimit: rowsOf(rows.length, bytes.length),
-  };
-}
-
-/** UTF-8 takes no more for a UTF-16 code unit. */
-const mostBytesOfUnit = 3;
-
-/** Lines as UTF-8. Each is encoded when it is added: as one text, their pieces cost twice as much. */
-function growingText() {
-  let buffer = Buffer.allocUnsafe(64 * 1024);
-  let used = 0;
-  return {
-    add: (line: string): void => {
-      const needed = used + mostBytesOfUnit * line.length;
-      if (needed > buffer.length) {
-        buffer = Buffer.concat([buffer.subarray(0, used)], Math.max(needed, 2 * buffer.length));
-      }
-      used += buffer.write(line, used);
-    },
-    bytes: () => buffer.subarray(0, used),
   };
 }
 
@@ -473,8 +439,9 @@ async function rewrittenLines(
   const keyTextIn = keyReader(table);
   const kept: Buffer[] = [];
   let changed = 0;
-  for (const some of batchesOf(bytes)) {
-    const parsed = some.map((was) => {
+  const all = linesOf(bytes);
+  for (let at = 0; at < all.length; at += linesAtOnce) {
+    const parsed = all.slice(at, at + linesAtOnce).map((was) => {
       const value = readJson(was.toString('utf8', 0, was.length - 1));
       if (!isJsonObject(value)) return { was, value: null, after: null };
       const after = line(value, { keyText: keyTextIn(value), seq: Number(value['_seq']) });
@@ -492,17 +459,14 @@ async function rewrittenLines(
   return { kept, changed };
 }
 
-function* batchesOf(bytes: Buffer): Generator<readonly Buffer[]> {
-  let some: Buffer[] = [];
+function linesOf(bytes: Buffer): readonly Buffer[] {
+  const lines: Buffer[] = [];
   let start = 0;
   for (let end = bytes.indexOf(newline); end >= 0; end = bytes.indexOf(newline, start)) {
-    some.push(bytes.subarray(start, end + 1));
+    lines.push(bytes.subarray(start, end + 1));
     start = end + 1;
-    if (some.length < linesAtOnce) continue;
-    yield some;
-    some = [];
   }
-  if (some.length > 0) yield some;
+  return lines;
 }
 
 function keyReader({ key, columns }: EntityTable): (line: JsonObject) => string {

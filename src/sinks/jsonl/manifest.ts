@@ -96,32 +96,6 @@ export function listFile(tx: Tx, connector: ConnectorName, file: ListedFile): vo
   );
 }
 
-/** The file is no part of the sink from now on; the holder of the connector removes it after the commit. */
-export function dropFile(tx: Tx, connector: ConnectorName, { entity, firstSeq }: ListedFile): void {
-  tx.put(
-    `UPDATE _sync_files SET is_dropped = 1
-     WHERE connector = :connector AND entity = :entity AND first_seq = :firstSeq`,
-    { connector, entity, firstSeq },
-  );
-}
-
-/** The same of all files of these entities. */
-export async function dropFiles(
-  tx: Tx,
-  connector: ConnectorName,
-  entities: readonly EntityName[],
-): Promise<void> {
-  await tx.run(
-    `UPDATE _sync_files SET is_dropped = 1 WHERE connector = :connector AND entity IN {entities text}`,
-    { connector, entities },
-  );
-}
-
-/** Once they are removed. */
-export function forgetDropped(tx: Tx, connector: ConnectorName): void {
-  tx.put(`DELETE FROM _sync_files WHERE connector = :connector AND is_dropped = 1`, { connector });
-}
-
 /* A file against what the manifest says of it. */
 
 const chunkBytes = 1024 * 1024;

@@ -1,16 +1,31 @@
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import { sumsByEntity } from '../../core/records.ts';
 import { countPage, countPartial } from '../decisions/add-up.ts';
-import type { Tx } from '../../sql/database.ts';
+import { type Tx, ask } from '../../sql/database.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
 import { addCounts, keepQuarantined } from './counts.ts';
 import { noteDrift } from './drift/note-drift.ts';
 import type { Commit } from './ledger.ts';
 import { findPartitions, meetFound, type Finding } from './partitions/due-partitions.ts';
-import { moveOn } from './partitions/end-walk.ts';
 import { withoutPurged, type WithheldPage } from './purges/purge-notes.ts';
-import { partitionsBelow, partitionsById, type PartitionRow } from './partitions/read-partitions.ts';
+import { partitionsBelow, partitionsById, type PartitionRow, dueById } from './partitions/read-partitions.ts';
 import { readStored, storeRows, type KnownRows } from './store-rows.ts';
+import type { Instant } from '../../core/clock.ts';
+import { writeJson } from '../../core/json-text.ts';
+import { learnPageLength, concludeWalk, weakestAbsence, type EndedWalk, standing } from '../decisions/becoming-due.ts';
+import type {
+  Absence,
+  Doubt,
+  PageLength,
+  Position,
+  Seal,
+  StoredDoubt,
+  StoredProof,
+  UnsealedWalk,
+  WalkMode,
+} from '../partition.ts';
+import { parseDoubt, parseProof, writePosition } from '../stored-json.ts';
+import { transitions } from './partitions/transitions.ts';
 
 interface PlacedPage {
   readonly page: WithheldPage;
@@ -130,4 +145,217 @@ async function withKnownBelowPartial(
 function findingOf({ held, current, stamp }: Commit): Finding {
   const { window, origin, reading } = current;
   return { connector: held.connector, window, origin, now: stamp.now, reading };
+}
+
+type Moved = Pick<PageCommit, 'position' | 'seal' | 'followed'>;
+
+/**
+ * Notes positions and ends of the walks of a commit's pages, in their order; for each page, which walks are due again
+ * because of it. A listing that this chain has already read to its end stays as it is when a page of it is repeated.
+ */
+export async function moveOn(
+  commit: Commit,
+  pages: readonly { readonly page: Moved; readonly partition: PartitionRow }[],
+): Promise<readonly EarlyEnds[]> {
+  const open = new Set(
+    pages.flatMap(({ partition }) => (partition.isDue && !partition.isListed ? [partition.id] : [])),
+  );
+  const positions = new Map<number, Position>();
+  const ended: EndedListing[] = [];
+  const learned: EarlyEnds[] = [];
+  const writeEnds = async (): Promise<void> => {
+    const inOrder = [...positions].toSorted(([left], [right]) => left - right);
+    const walked = inOrder.map(([id, position]) => ({ id, position: writePosition(position) }));
+    if (walked.length > 0) transitions.advance(commit.tx, { walked });
+    await sealWalks(commit, ended);
+    positions.clear();
+    ended.length = 0;
+  };
+  for (const { page, partition } of pages) {
+    if (open.has(partition.id)) {
+      if (page.seal === null) {
+        positions.set(partition.id, page.position);
+      } else {
+        positions.delete(partition.id);
+        ended.push({ partition, seal: page.seal });
+        open.delete(partition.id);
+      }
+    }
+    const length = learnPageLength(commit.current.followed, partition.entity, page);
+    if (length === null) {
+      learned.push({ ids: [], ofRun: [] });
+      continue;
+    }
+    // It is about all walks that ended before it, including those of this commit.
+    await writeEnds();
+    const early = await unsealEarlyEnds(commit, partition.entity, length);
+    for (const id of early.ids) open.add(id);
+    learned.push(early);
+  }
+  await writeEnds();
+  return learned;
+}
+
+interface EndedListing {
+  readonly partition: PartitionRow;
+  readonly seal: Seal;
+}
+
+/**
+ * Ends walks, in the order given. A listing with inner listings counts as sealed only when all of them are read too;
+ * they are ledger rows until then, and go in the same transaction. A partition without inner listings is a tree of one.
+ */
+async function sealWalks(commit: Commit, ended: readonly EndedListing[]): Promise<void> {
+  if (ended.length === 0) return;
+  const { current, stamp, tx } = commit;
+  const { run, chainStartedAt } = current;
+  const { now } = stamp;
+  transitions.endListing(tx, {
+    ended: ended.map(({ partition, seal }) => ({
+      id: partition.id,
+      proof: writeJson(endProof(seal, partition.proof === null ? null : parseProof(partition.proof))),
+      absence: seal.absence,
+      size: seal.lastPage?.size ?? null,
+      records: seal.lastPage?.records ?? null,
+    })),
+  });
+  const inner = ended.filter(({ partition }) => partition.tree !== null).map(({ partition }) => partition.id);
+  if (inner.length > 0) transitions.sealInner(tx, { ids: inner, now, run });
+  // If several listings of a tree end in one transaction, the last one's seal counts.
+  const byTree = new Map(ended.map((one) => [one.partition.tree ?? one.partition.id, one]));
+  const read = await readWholeTrees(tx, { ids: [...byTree.keys()] });
+  if (read.length === 0) return;
+  const sealed = read.flatMap(({ id, innerAbsences, innerDoubt, ...tree }) => {
+    const last = byTree.get(id);
+    if (last === undefined) return [];
+    const absence = weakestAbsence([tree.absence, ...absencesOf(innerAbsences)]);
+    const watermark = last.partition.tree === null ? last.seal.watermark : null;
+    const collision = current.collisions.doubts.get(id);
+    const inner = innerDoubt === null ? collision : parseDoubt(innerDoubt);
+    const ended = { ...parseProof(tree.proof), ...(collision === undefined ? {} : { readAt: null }) };
+    const doubted = inner === undefined ? {} : { innerDoubt: inner };
+    const proof = sealProof(ended, { mode: tree.mode, now, ...doubted });
+    const isDoubted = proof.doubt !== undefined;
+    const conclusion = concludeWalk(tree, { isDoubted, absence, watermark, chainStartedAt });
+    const scope = current.reading.get(last.partition.entity)?.scope ?? null;
+    return [{ id, scope, proof: writeJson(proof), absence, ...conclusion }];
+  });
+  transitions.seal(tx, { run, now, sealed });
+  transitions.dropInner(tx, { trees: sealed.map(({ id }) => id) });
+}
+
+interface WholeTree extends EndedWalk {
+  readonly id: number;
+  readonly proof: string;
+  readonly absence: Absence;
+  /** Each once; null where the tree has no inner listings. */
+  readonly innerAbsences: string | null;
+  /** Of several, the same one in each run: their listings are found again, under other ids. */
+  readonly innerDoubt: string | null;
+}
+
+/** Those of the partitions whose own listing is read, and every listing inside their trees. */
+const readWholeTrees = ask<
+  { ids: readonly number[] },
+  WholeTree
+>(`SELECT one.id, one.mode, one.midway = 1 AS is_midway, one.origin, one.watermark, one.found_marker, one.full_at, one.full_origin,
+       one.parent_key IS NOT NULL AS is_below_record, one.absence, one.proof,
+       (SELECT string_agg(inside.absence, ' ') FROM (
+          SELECT DISTINCT coalesce(p.absence, 'null') AS absence FROM _sync_partitions AS p WHERE p.tree = one.id
+        ) AS inside) AS inner_absences,
+       (SELECT {json inside.proof doubt} FROM _sync_partitions AS inside
+        WHERE inside.tree = one.id AND inside.proof LIKE '%"doubt":%' ORDER BY inside.params LIMIT 1) AS inner_doubt
+     FROM _sync_partitions AS one
+     WHERE one.id IN {ids bigint} AND one.listed = 1 AND ${dueById}
+       AND (SELECT count(inside.due_since) FROM _sync_partitions AS inside WHERE inside.tree = one.id) = 0`);
+
+function absencesOf(texts: string | null): readonly Absence[] {
+  if (texts === null) return [];
+  return texts.split(' ').map((text) => (text === 'null' ? null : (text as Absence)));
+}
+
+/** Walks that are due again because of what a page's length has taught. */
+interface EarlyEnds {
+  readonly ids: readonly number[];
+  /** Those of this run. */
+  readonly ofRun: readonly UnsealedWalk[];
+}
+
+/**
+ * Walks that a short page ended, although more comes after pages of that length: makes those that this chain has sealed
+ * due again, as if they had never been read: in full, and neither a watermark nor what they did not meet counts.
+ */
+async function unsealEarlyEnds(
+  { held: { connector }, current, stamp: { now }, tx }: Commit,
+  entity: EntityName,
+  followed: PageLength,
+): Promise<EarlyEnds> {
+  const { run, origin, window } = current;
+  const { size, records } = followed;
+  const early = await readEarlyEnds(tx, { connector, entity, window, origin, size, records });
+  const ids = early.map(({ id }) => id);
+  if (ids.length > 0) await transitions.unseal(tx, { ids, now, origin });
+  const ofRun = early.filter(({ sealedRun }) => sealedRun === run);
+  return { ids, ofRun: ofRun.map(({ mode, proof }) => ({ mode, proof: parseProof(proof) })) };
+}
+
+/** Walks of the chain that ended with a page of this size and at least so many records. */
+const readEarlyEnds = ask<
+  { connector: string; entity: string; window: string; origin: number; size: number; records: number },
+  { readonly id: number; readonly mode: WalkMode; readonly proof: string; readonly sealedRun: string }
+>(`SELECT one.id, one.mode, one.proof, one.sealed_run FROM _sync_partitions AS one
+     WHERE one.connector = :connector AND one.entity = :entity AND one.backfill = :window AND one.origin = :origin
+       AND one.gone = ${standing.live} AND (one.due_since IS NULL OR one.listed = 1)
+       AND one.last_page_size = :size AND one.last_page_records >= :records
+       AND (one.listed = 1 OR EXISTS (SELECT 1 FROM _sync_runs AS run WHERE run.run = one.sealed_run AND run.origin = :origin))
+     ORDER BY one.id`);
+
+/**
+ * What is stored when a partition's own listing has been read to its end; which of it counts is known only when its
+ * whole tree is read. `before`: of the walk before.
+ */
+export function endProof(
+  { proof, doubt, absence: _absence, watermark: _watermark, reach, ...shown }: Seal,
+  before: StoredProof | null,
+): StoredProof {
+  // A walk that proves nothing does not take back how far an earlier one has reached.
+  const isKnown = doubt === undefined && reach !== undefined;
+  const kept = isKnown ? reach : Math.max(reach ?? 0, before?.reach ?? 0);
+  const doubtBefore = before?.doubt;
+  return {
+    ...proof,
+    ...shown,
+    ...(kept === 0 ? {} : { reach: kept }),
+    ...(doubt === undefined ? {} : { doubt: { ...doubt, runs: 1 } }),
+    ...(doubtBefore === undefined ? {} : { doubtBefore }),
+    readAt: before?.readAt ?? null,
+  };
+}
+
+export interface SealedTree {
+  readonly mode: WalkMode | null;
+  /** Of a listing inside the tree. */
+  readonly innerDoubt?: Doubt;
+  readonly now: Instant;
+}
+
+/**
+ * What is stored when every listing of the tree has been read: with a doubt of one of them, the last complete read
+ * remains as it was.
+ */
+export function sealProof(
+  { doubt: own, doubtBefore, ...ended }: StoredProof,
+  { mode, innerDoubt, now }: SealedTree,
+): StoredProof {
+  const doubt = own ?? innerDoubt;
+  if (doubt !== undefined) return { ...ended, doubt: { ...doubt, runs: runsWith(doubt, doubtBefore) } };
+  return mode === 'full' ? { ...ended, readAt: now } : ended;
+}
+
+function runsWith(doubt: Doubt, before: StoredDoubt | undefined): number {
+  return before !== undefined && numbersOf(before) === numbersOf(doubt) ? before.runs + 1 : 1;
+}
+
+function numbersOf(doubt: Doubt): string {
+  return doubt.kind === 'total' ? `${doubt.total} ${doubt.shown}` : doubt.kind;
 }

@@ -3,7 +3,7 @@ import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable, FieldType } from '../../core/records.ts';
 import type { Cells, Database, TransactHow, Tx } from '../../sql/database.ts';
 import type { Holder } from '../lease.ts';
-import type { RowFacts } from '../row-facts.ts';
+import type { RowFacts } from '../record-reader.ts';
 import type { RecordTable, TablePlace, Stamp } from './record-table.ts';
 
 /** Tables whose rows get numbers that are never given twice, each in its column. */

@@ -1,32 +1,28 @@
 import { createHash } from 'node:crypto';
 import { instant, type Instant } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
 import { isJsonArray, isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { readJson, readJsonIfWhole, writeJson } from '../../core/json-text.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { hiddenWords, type RecordFile } from '../../core/records.ts';
 import { usage } from '../../core/usage-error.ts';
-import { cellOf, type Tx } from '../../sql/database.ts';
+import { cellOf, type Cells, type Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { safeFileName } from '../files/safe-file-name.ts';
-import type { EntityMasking, MaskEnd, MaskRequest, RewrittenOf } from '../masks.ts';
-import { readRows, replaceRows, rowsTable, versionsTable, type ReplacedRow } from '../records/whole-rows.ts';
-import type { RunPlan } from '../sink.ts';
+import type { EntityMasking, MaskEnd, MaskRequest, RemovedOf, RewrittenOf } from '../masks.ts';
+import { columnValue } from '../records/mark-rows.ts';
+import { rowsTable, selectCells, versionsTable, type RowsTable } from '../records/own-names.ts';
 import { holdingFor } from './acquire.ts';
 import { noteAction } from './actions.ts';
 import { storedIdentity } from './connectors.ts';
 import { numbered, type Taken } from './driver.ts';
 import { outsideRun, type Ledger } from './ledger.ts';
-import { readMasks } from './masks.ts';
+import { readMasks, refusePurged, withOtherKeys } from './masks.ts';
 import { isClearPosition, transitions } from './partitions/transitions.ts';
 import { completeSteps, noteSteps, ownSteps } from './purges/complete-steps.ts';
 import { emptyRaw } from './raw-rows.ts';
 import { resetEntity } from './repair/resets.ts';
 import { renewTable, wholeTables, type WholeTable } from './tables.ts';
 import { countVersions } from './versions/versions.ts';
-
-/** Rows of a transaction. */
-const rowsAtOnce = 500;
 
 /** Brings what is stored from before a mask under it, wherever that is and whether a read reaches it or not. */
 export function ledgerMasking(ledger: Ledger) {
@@ -59,34 +55,29 @@ interface Masking {
 async function maskAll(of: Masking): Promise<Omit<MaskEnd, 'left'>> {
   const { ledger, connector, taken, asked } = of;
   const { masks, maskings, targets } = asked;
-  const { tables, stored, removed } = await read(of, async (tx) => {
+  const { tables, stored, removed } = await (taken ?? ledger.db).read(async (tx) => {
     if ((await storedIdentity(tx, connector)) === undefined) {
       throw usage(`The sink at ${ledger.db.place} holds nothing of connector "${connector}".`);
     }
     const whole = await wholeTables(tx, connector);
-    const keyed = await withOtherKeys(tx, ledger, connector, whole, maskings);
-    const of = new Set(keyed.flatMap(({ masking }) => (masking === undefined ? [] : [masking.of])));
-    const entities = new Set(maskings.flatMap((one) => (of.has(one.of) ? [one.entity] : [])));
-    const going = whole.filter(({ entity }) => entities.has(entity));
-    for (const { entity } of going) await refusePurged(tx, connector, entity);
-    const counts = going.map(async ({ entity, rows, deleted, hasVersions }) => ({
-      entity,
-      rows,
-      deleted,
-      versions: hasVersions ? await countVersions(tx, ledger.records, { connector, entity }) : 0,
-    }));
-    return { tables: whole, stored: await readMasks(tx, connector), removed: await Promise.all(counts) };
+    return {
+      tables: whole,
+      stored: await readMasks(tx, connector),
+      removed: await countRemoved(tx, of, whole),
+    };
   });
   if (removed.length > 0) {
-    if (taken !== null) {
-      const entities = removed.map(({ entity }) => entity);
-      await removeEntities(of, taken, entities);
-    }
+    const entities = removed.map(({ entity }) => entity);
+    if (taken !== null) await removeEntities(of, taken, entities);
     return { removed, entities: [], texts: 0 };
   }
   const known = new Map(stored.map((one) => [one.entity, one]));
   const unused = masks.find(({ entity, mask }) => known.get(entity)?.mask !== mask);
-  if (unused !== undefined) throw notInUse(connector, unused.entity);
+  if (unused !== undefined) {
+    throw usage(
+      `The mask of ${connector}/${unused.entity} is not in use yet: the next sync begins to use it and gives its columns their types. Sync first: connector-sync sync ${connector}`,
+    );
+  }
   const older = maskings.flatMap((masking): readonly Masked[] => {
     const since = known.get(masking.of)?.since ?? null;
     const table = tables.find(({ entity }) => entity === masking.entity);
@@ -94,17 +85,15 @@ async function maskAll(of: Masking): Promise<Omit<MaskEnd, 'left'>> {
   });
   const rewritten: RewrittenOf[] = [];
   for (const one of older) rewritten.push(await maskEntity(of, one));
-  const since =
-    older
-      .map((one) => one.since)
-      .toSorted()
-      .at(-1) ?? '';
-  const hiding = { connector, entities: older.map(({ masking }) => masking.entity), since };
-  const hiddenTexts = await step(
+  const entities = older.map(({ masking }) => masking.entity);
+  const [since = ''] = older
+    .map((one) => one.since)
+    .toSorted()
+    .toReversed();
+  const texts = await step(
     of,
-    hiding.entities,
-    async (tx) => ({ count: await hideTexts(tx, hiding, true) }),
-    async (tx) => void (await hideTexts(tx, hiding)),
+    entities,
+    async (tx, writes) => await hideTexts(tx, { connector, entities, since }, writes),
   );
   if (taken !== null) {
     await outsideRun(taken, async (tx) => {
@@ -118,130 +107,41 @@ async function maskAll(of: Masking): Promise<Omit<MaskEnd, 'left'>> {
       // Also where nothing was rewritten: what was published may be from before.
       await noteSteps(tx, ledger, { connector, entities: masks.map(({ entity }) => entity), targets });
       // What reads under the masks have written over is in freed space.
-      await noteSteps(tx, ledger, { connector, entities: hiding.entities, targets: [] }, ['space']);
+      await noteSteps(tx, ledger, { connector, entities, targets: [] }, ['space']);
     });
   }
-  return { removed: [], entities: rewritten, texts: hiddenTexts.count };
+  return { removed: [], entities: rewritten, texts };
 }
 
-async function read<Result>({ ledger, taken }: Masking, work: (tx: Tx) => Promise<Result>): Promise<Result> {
-  return await (taken ?? ledger.db).read(work);
-}
-
-/** One transaction: finds what is to be rewritten, then, unless this is a look, rewrites it. */
-async function step<Found extends { readonly count: number }>(
-  of: Masking,
+/** One transaction, which writes unless this is a look; gives how much it found to write. */
+async function step(
+  { ledger, connector, taken, asked }: Masking,
   entities: readonly EntityName[],
-  find: (tx: Tx) => Promise<Found>,
-  write: (tx: Tx, found: Found) => Promise<void>,
-): Promise<Found> {
-  const { ledger, connector, taken, asked } = of;
-  if (taken === null) return await read(of, find);
+  work: (tx: Tx, writes: boolean) => Promise<number>,
+): Promise<number> {
+  if (taken === null) return await ledger.db.read(async (tx) => await work(tx, false));
   return await outsideRun(taken, async (tx) => {
-    const found = await find(tx);
-    if (found.count === 0) return found;
-    await write(tx, found);
-    await noteSteps(tx, ledger, { connector, entities, targets: asked.targets }, ['space']);
-    return found;
+    const count = await work(tx, true);
+    if (count > 0) await noteSteps(tx, ledger, { connector, entities, targets: asked.targets }, ['space']);
+    return count;
   });
 }
 
-/**
- * Throws `SyncError` SINK_INCOMPATIBLE where rows have keys that a read under these masks would not meet: each record
- * would have two rows, and the first of them look deleted.
- */
-export async function checkKeys(
+/** Tables of entities of which one has other keys than the masks make. */
+async function countRemoved(
   tx: Tx,
-  ledger: Ledger,
-  connector: ConnectorName,
-  { tables, maskings = [] }: Pick<RunPlan, 'tables' | 'maskings'>,
-  changed: ReadonlySet<EntityName>,
-): Promise<void> {
-  if (changed.size === 0) return;
-  const planned = new Set(tables.map(({ entity }) => entity));
-  const asked = (await wholeTables(tx, connector)).filter(({ entity }) => {
-    const masking = maskings.find((one) => one.entity === entity);
-    // The entity whose elements a table had is not known once its mask is gone.
-    return planned.has(entity) && (masking === undefined || changed.has(masking.of));
-  });
-  const [found] = await withOtherKeys(tx, ledger, connector, asked, maskings);
-  if (found === undefined) return;
-  const { entity, name, masking } = found;
-  if (masking !== undefined) await refusePurged(tx, connector, entity);
-  throw keysDiffer(
-    connector,
-    entity,
-    masking === undefined
-      ? `${name} is stored as hashes that this config does not make: their mask is gone. Put the mask back, or drop what is stored and sync again: connector-sync reset ${connector}/${entity} --data --yes`
-      : `${name} is stored in clear, or as hashes of another mask.key, and a key cannot be changed in place. To see what would be removed, and what of it no read brings back: connector-sync purge ${connector} --unmasked. Add --yes to remove it, then sync: what the API still has is read again`,
-  );
-}
-
-interface OtherKeys {
-  readonly entity: EntityName;
-  /** The part of the key. */
-  readonly name: string;
-  /** Undefined: the table has no mask, and the key is hashed. */
-  readonly masking: EntityMasking | undefined;
-}
-
-const probe = 'connector-sync key probe';
-const hexDigits = 64;
-/** In LIKE, where each _ stands for one character. */
-const hashPattern = `hmac-${'_'.repeat(8)}-${'_'.repeat(hexDigits)}`;
-
-/** Tables of which any row has a key that the masks do not make. An empty text stays as it is. */
-async function withOtherKeys(
-  tx: Tx,
-  { records }: Pick<Ledger, 'records'>,
-  connector: ConnectorName,
+  { ledger: { records }, connector, asked: { maskings } }: Masking,
   tables: readonly WholeTable[],
-  maskings: readonly EntityMasking[],
-): Promise<readonly OtherKeys[]> {
-  const found: OtherKeys[] = [];
-  for (const { entity, key, stored } of tables.filter((one) => one.rows > 0)) {
-    const masking = maskings.find((one) => one.entity === entity);
-    for (const name of key) {
-      const after = masking?.row({ [name]: probe })[name];
-      const own = typeof after === 'string' && after !== probe ? after.slice(0, -hexDigits) : null;
-      const isText = stored.some((column) => column.name === name && column.type === 'string');
-      if (!isText && own === null) continue;
-      const column = quoted(name);
-      const isOther = own === null ? `${column} LIKE :hash` : `${column} NOT LIKE :hash AND ${column} <> ''`;
-      const sql = `SELECT 1 FROM ${quoted(records.tableName(connector, entity))} WHERE ${isOther} LIMIT 1`;
-      const values = { hash: own === null ? hashPattern : `${own}%` };
-      if (isText && (await cellOf<number>(tx, sql, values)) === undefined) continue;
-      found.push({ entity, name, masking });
-      break;
-    }
+): Promise<readonly RemovedOf[]> {
+  const owners = new Set(withOtherKeys(tables, maskings).map(({ masking }) => masking?.of));
+  const going = new Set(maskings.filter((one) => owners.has(one.of)).map(({ entity }) => entity));
+  const removed: RemovedOf[] = [];
+  for (const { entity, rows, deleted, hasVersions } of tables.filter((one) => going.has(one.entity))) {
+    await refusePurged(tx, connector, entity);
+    const versions = hasVersions ? await countVersions(tx, records, { connector, entity }) : 0;
+    removed.push({ entity, rows, deleted, versions });
   }
-  return found;
-}
-
-async function refusePurged(tx: Tx, connector: ConnectorName, entity: EntityName): Promise<void> {
-  const sql = `SELECT count(*) FROM _sync_purged
-    WHERE connector = :connector AND entity = :entity AND can_return = 0`;
-  const count = (await cellOf<number>(tx, sql, { connector, entity })) ?? 0;
-  if (count === 0) return;
-  throw keysDiffer(
-    connector,
-    entity,
-    `${count} of its records were purged, and notes of their keys keep them away. Under a mask of the key they would be stored again. Leave the key as it was stored`,
-  );
-}
-
-function keysDiffer(connector: ConnectorName, entity: EntityName, found: string): SyncError {
-  return new SyncError(`The mask of ${connector}/${entity} does not fit what is stored: ${found}`, {
-    code: 'SINK_INCOMPATIBLE',
-    recovery: 'stop',
-    context: { connector, entity },
-  });
-}
-
-function notInUse(connector: ConnectorName, entity: EntityName) {
-  return usage(
-    `The mask of ${connector}/${entity} is not in use yet: the next sync begins to use it and gives its columns their types. Sync first: connector-sync sync ${connector}`,
-  );
+  return removed;
 }
 
 /** Removes all that is stored of these entities, as a reset with data does, and their files. */
@@ -267,7 +167,7 @@ async function removeEntities(
     const now = instant(ledger.clock.now());
     const what = { withData: true, now };
     const { rows } = await resetEntity({ tx, records: ledger.records, connector, what }, entities);
-    await hideTexts(tx, { connector, entities, since: now });
+    await hideTexts(tx, { connector, entities, since: now }, true);
     noteAction(tx, ledger, { action: 'purge', connector, detail: { isUnmasked: true, rows } });
     await noteSteps(tx, ledger, { connector, entities, targets: asked.targets }, ownSteps(ledger));
   });
@@ -282,62 +182,68 @@ interface Masked {
 }
 
 async function maskEntity(of: Masking, masked: Masked): Promise<RewrittenOf> {
-  const { ledger, connector } = of;
+  const { ledger, connector, taken, asked } = of;
   const { masking, table } = masked;
-  const { entity } = table;
-  const { records } = ledger;
+  const { entity, stored, key, hasVersions } = table;
+  const lines = {
+    connector,
+    table: { entity, columns: stored, key },
+    signal: asked.signal,
+    line: (line: JsonObject) => maskedLine(line, masking),
+  };
   return {
     entity,
-    rows: await maskTable(of, masked, rowsTable(records, connector, table)),
-    versions: table.hasVersions ? await maskTable(of, masked, versionsTable(records, connector, table)) : 0,
+    rows: await maskTable(of, masked, rowsTable(ledger.records, connector, table)),
+    versions: hasVersions ? await maskTable(of, masked, versionsTable(ledger.records, connector, table)) : 0,
     quarantined: await maskQuarantined(of, masked),
     files: await maskFiles(of, masked),
-    lines:
-      (await ledger.lines?.rewrite(
-        {
-          connector,
-          table: { entity, columns: table.stored, key: table.key },
-          signal: of.asked.signal,
-          line: (line) => maskedLine(line, masking),
-        },
-        of.taken,
-      )) ?? 0,
+    lines: (await ledger.lines?.rewrite(lines, taken)) ?? 0,
   };
 }
 
-/** Gives how many rows change. */
+/** Gives how many rows change. Nothing else about them does, and no line is written. */
 async function maskTable(
   of: Masking,
-  { masking, table: { entity, stored } }: Masked,
-  rows: ReturnType<typeof rowsTable>,
+  { masking, table: { entity } }: Masked,
+  rows: RowsTable,
 ): Promise<number> {
   const { ledger, connector, asked } = of;
   let count = 0;
-  for (let after: number | undefined = 0; after !== undefined;) {
+  await using snapshot = await ledger.db.openSnapshot(asked.signal);
+  for await (const batch of snapshot.batches(selectCells(rows))) {
     asked.signal.throwIfAborted();
-    const span = { after, limit: rowsAtOnce };
-    const found = await step(
-      of,
-      [entity],
-      async (tx) => {
-        const page = await readRows(tx, rows, span);
-        const changed = page.flatMap((was): readonly ReplacedRow[] => {
-          const now = masking.cells(stored, was);
-          return now === null ? [] : [{ was, now }];
-        });
-        return { changed, count: changed.length, last: page.at(-1)?.number };
-      },
-      async (tx, { changed }) => {
-        await replaceRows(tx, ledger.records, rows, changed);
-        const numbers = changed.map(({ was }) => was.number);
-        if (rows.number === '_row') await emptyRaw(tx, { connector, entity }, numbers);
-        await renewTable(tx, { connector, entity });
-      },
-    );
-    count += found.count;
-    after = found.last;
+    const changed = batch.flatMap((cells) => maskedRow(rows, masking, cells) ?? []);
+    if (changed.length === 0) continue;
+    count += await step(of, [entity], async (tx, writes) => {
+      if (!writes) return changed.length;
+      const numbers = changed.map(({ number }) => number);
+      await tx.run(`DELETE FROM ${quoted(rows.name)} WHERE ${rows.number} IN {numbers bigint}`, { numbers });
+      const cells = changed.map((row) => row.cells);
+      await ledger.records.insertRows(tx, rows, cells);
+      if (rows.number === '_row') await emptyRaw(tx, { connector, entity }, numbers);
+      await renewTable(tx, { connector, entity });
+      return changed.length;
+    });
   }
   return count;
+}
+
+/** Null: it stays as it is. */
+function maskedRow({ columns, stored, number }: RowsTable, masking: EntityMasking, row: Cells) {
+  const cells = row.map(columnValue);
+  const at = (name: string): number => columns.findIndex((column) => column.name === name);
+  const own = columns.slice(0, columns.length - stored.length);
+  // `as`: the column of this name holds texts.
+  const extra = cells[at('_extra')] as string | null;
+  const after = masking.cells(stored, { values: cells.slice(own.length), extra });
+  if (after === null) return null;
+  const changed = new Map([
+    ['_extra', after.extra],
+    ['_hash', after.hash],
+    ['_volatile_hash', null],
+  ]);
+  const owned = own.map(({ name }, index) => (changed.has(name) ? changed.get(name) : cells[index]));
+  return { number: Number(cells[at(number)]), cells: [...owned, ...after.values] };
 }
 
 interface QuarantinedRow {
@@ -349,30 +255,24 @@ interface QuarantinedRow {
 /** Refused records from before the mask, which are kept whole. One that was cut cannot be read, and goes. */
 async function maskQuarantined(of: Masking, { masking, table: { entity }, since }: Masked): Promise<number> {
   const { connector } = of;
-  const { count } = await step(
-    of,
-    [entity],
-    async (tx) => {
-      const rows = await tx.rows<QuarantinedRow>(
-        `SELECT id, reason, record FROM _sync_quarantine
-         WHERE connector = :connector AND entity = :entity AND last_seen_at < :since ORDER BY id`,
-        { connector, entity, since },
-      );
-      const changed = rows.flatMap(({ id, reason, record }) => {
-        const value = readJsonIfWhole(record);
-        const after = value === undefined ? null : writeJson(masking.record(value));
-        return value !== undefined && after === writeJson(value) ? [] : [{ id, reason, after }];
-      });
-      return { changed, count: changed.length };
-    },
-    async (tx, { changed }) => {
-      for (const { id, reason, after } of changed) {
-        const isKept = after !== null && (await rewriteQuarantined(tx, { id, reason, record: after }));
-        if (!isKept) await tx.run('DELETE FROM _sync_quarantine WHERE id = :id', { id });
-      }
-    },
-  );
-  return count;
+  return await step(of, [entity], async (tx, writes) => {
+    const rows = await tx.rows<QuarantinedRow>(
+      `SELECT id, reason, record FROM _sync_quarantine
+       WHERE connector = :connector AND entity = :entity AND last_seen_at < :since ORDER BY id`,
+      { connector, entity, since },
+    );
+    let count = 0;
+    for (const { id, reason, record } of rows) {
+      const value = readJsonIfWhole(record);
+      const after = value === undefined ? null : writeJson(masking.record(value));
+      if (value !== undefined && after === writeJson(value)) continue;
+      count += 1;
+      if (!writes) continue;
+      const isKept = after !== null && (await rewriteQuarantined(tx, { id, reason, record: after }));
+      if (!isKept) await tx.run('DELETE FROM _sync_quarantine WHERE id = :id', { id });
+    }
+    return count;
+  });
 }
 
 /** False where another one says the same by now. */
@@ -407,9 +307,8 @@ const noVersion = '0'.repeat(32);
 
 /** Names of files, in the ledger and in their folder; gives how many change. */
 async function maskFiles(of: Masking, { masking, table: { entity } }: Masked): Promise<number> {
-  const { connector, taken, asked } = of;
-  const rows = await read(
-    of,
+  const { ledger, connector, taken, asked } = of;
+  const rows = await (taken ?? ledger.db).read(
     async (tx) =>
       await tx.rows<FileRow>(
         `SELECT id, key, name, content_type, version, file, replaced FROM _sync_downloads
@@ -431,22 +330,17 @@ async function maskFiles(of: Masking, { masking, table: { entity } }: Masked): P
       await asked.renameFile(entity, was.file, file);
     }
   }
-  await step(
-    of,
-    [entity],
-    () => Promise.resolve({ count: changed.length }),
-    async (tx) => {
-      for (const { was, said, file, version } of changed) {
-        await tx.run(
-          `UPDATE _sync_downloads SET name = :name, content_type = :contentType, file = :file, replaced = NULL,
-             stored_version = CASE WHEN stored_version = version THEN :version ELSE stored_version END, version = :version
-           WHERE connector = :connector AND id = :id`,
-          { connector, id: was.id, ...said, file, version },
-        );
-      }
-    },
-  );
-  return changed.length;
+  return await step(of, [entity], async (tx, writes) => {
+    for (const { was, said, file, version } of writes ? changed : []) {
+      await tx.run(
+        `UPDATE _sync_downloads SET name = :name, content_type = :contentType, file = :file, replaced = NULL,
+           stored_version = CASE WHEN stored_version = version THEN :version ELSE stored_version END, version = :version
+         WHERE connector = :connector AND id = :id`,
+        { connector, id: was.id, ...said, file, version },
+      );
+    }
+    return changed.length;
+  });
 }
 
 /** A line of a JSONL sink; itself where nothing changes. Names with `_` in front are of the sink. */
@@ -464,25 +358,23 @@ function maskedLine(line: JsonObject, { row, record }: EntityMasking): JsonObjec
   return isSame ? line : Object.fromEntries(after);
 }
 
+const ofEntities = 'entity IN {entities text}';
+
 /** Texts as JSON that may quote a value: of an entity, or, in reports and notifications, of any. */
 const texts = [
-  { table: '_sync_partitions', column: 'failure', id: 'id', at: 'failed_at', which: ofEntities() },
-  { table: '_sync_downloads', column: 'failure', id: 'id', at: 'failed_at', which: ofEntities() },
+  { table: '_sync_partitions', column: 'failure', id: 'id', at: 'failed_at', which: ofEntities },
+  { table: '_sync_downloads', column: 'failure', id: 'id', at: 'failed_at', which: ofEntities },
   {
     table: '_sync_actions',
     column: 'detail',
     id: 'id',
     at: 'at',
-    which: `${ofEntities()} AND action = 'refetch'`,
+    which: `${ofEntities} AND action = 'refetch'`,
   },
   { table: '_sync_runs', column: 'report', id: 'run', at: 'started_at', which: 'true' },
   { table: '_sync_conditions', column: 'detail', id: 'subject', at: 'since', which: `kind = 'failed'` },
   { table: '_sync_outbox', column: 'payload', id: 'id', at: 'at', which: `kind = 'failed'` },
 ] as const;
-
-function ofEntities() {
-  return 'entity IN {entities text}' as const;
-}
 
 interface Hiding {
   readonly connector: ConnectorName;
@@ -491,23 +383,23 @@ interface Hiding {
 }
 
 /** Discards positions of walks and hides words of the service from before a mask; gives how many change. */
-async function hideTexts(tx: Tx, { connector, entities, since }: Hiding, isLook = false): Promise<number> {
+async function hideTexts(tx: Tx, { connector, entities, since }: Hiding, writes: boolean): Promise<number> {
   const clear = `SELECT count(*) FROM _sync_partitions
-    WHERE connector = :connector AND entity IN {entities text} AND ${isClearPosition}`;
+    WHERE connector = :connector AND ${ofEntities} AND ${isClearPosition}`;
   let count = (await cellOf<number>(tx, clear, { connector, entities })) ?? 0;
-  if (!isLook) await transitions.forgetClear(tx, { connector, entities });
+  if (writes) await transitions.forgetClear(tx, { connector, entities });
   for (const { table, column, id, at, which } of texts) {
-    const where = `connector = :connector AND ${at} < :since AND ${which}`;
     const found = await tx.rows<{ readonly id: string | number; readonly text: string | null }>(
-      `SELECT ${id} AS id, ${column} AS text FROM ${table} WHERE ${where}`,
-      { connector, since, ...(which.startsWith(ofEntities()) ? { entities } : {}) },
+      `SELECT ${id} AS id, ${column} AS text FROM ${table}
+       WHERE connector = :connector AND ${at} < :since AND ${which}`,
+      { connector, since, ...(which.startsWith(ofEntities) ? { entities } : {}) },
     );
     for (const one of found) {
       const value = readJson(one.text ?? 'null');
       const text = writeJson(hidden(value));
       if (text === writeJson(value)) continue;
       count += 1;
-      if (isLook) continue;
+      if (!writes) continue;
       if (table === numbered.partitions.table) {
         await transitions.hideFailure(tx, { id: Number(one.id), failure: text });
       } else {

@@ -1,10 +1,10 @@
 import type { Instant } from '../../core/clock.ts';
-import { knownOrMade } from '../../core/known-or-made.ts';
+import { knownOrMade } from '../../core/grouped.ts';
 import type { ConnectorName, EntityName, OfEntity } from '../../core/names.ts';
 import type { PreparedRecord } from '../../core/records.ts';
 import { ask, put, type Tx } from '../../sql/database.ts';
 import type { RawRecord, SameRow } from '../stored-keys.ts';
-import type { PlannedTable } from './planned-table.ts';
+import type { PlannedTable } from './record-table.ts';
 
 /** 1 MiB of blocks stays in memory between transactions: rows of 65,536 neighbours. */
 const keptBlocks = 512;

@@ -7,8 +7,7 @@ import { historyColumns, historyTable, otherKeyError } from '../decisions/stored
 import type { KeyAndHash, StoredRecord } from '../record-reader.ts';
 import type { LedgerDriver, RecordTables } from './driver.ts';
 import { ledgerReader } from './history/history.ts';
-import { beganAt, beganWith } from '../records/close-versions.ts';
-import { columnValue } from '../records/mark-rows.ts';
+import { beganAt, beganWith, columnValue } from '../records/mark-rows.ts';
 import { versionsName } from '../records/own-names.ts';
 import { storedTable } from './tables.ts';
 import { versionedEntities } from './versions/versions.ts';

@@ -1,6 +1,6 @@
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { ask, put, type Tx } from '../../sql/database.ts';
-import { knownOrMade } from '../../core/known-or-made.ts';
+import { knownOrMade } from '../../core/grouped.ts';
 
 /** A chunk's first half says which rows were met, the second which of them in their owner. */
 const chunkBytes = 1_024;

@@ -1,5 +1,5 @@
 import type { Instant } from '../../core/clock.ts';
-import { knownOrMade } from '../../core/known-or-made.ts';
+import { knownOrMade } from '../../core/grouped.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { PreparedRecord, Quarantined } from '../../core/records.ts';
 import { columnOf } from '../../sql/database.ts';

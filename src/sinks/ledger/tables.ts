@@ -24,6 +24,8 @@ export interface WholeTable extends WholeColumns {
   readonly entity: EntityName;
   readonly rows: number;
   readonly deleted: number;
+  /** By which mask its rows have their keys, as `noteKeys` writes it. */
+  readonly keyMask: string;
   /** Its rows have versions, or had some. */
   readonly hasVersions: boolean;
 }
@@ -75,7 +77,7 @@ export async function knownTables(tx: Tx, of: OfEntities): Promise<ReadonlyMap<E
 /** The connector's tables, by entity. */
 export async function wholeTables(tx: Tx, connector: ConnectorName): Promise<readonly WholeTable[]> {
   const rows = await tx.rows<Omit<WholeTable, keyof WholeColumns> & Record<keyof WholeColumns, string>>(
-    `SELECT entity, key, stored, rows, deleted FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
+    `SELECT entity, key, stored, rows, deleted, key_mask FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
     { connector },
   );
   const versioned = await versionedEntities(tx, connector);

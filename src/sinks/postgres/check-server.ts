@@ -1,9 +1,8 @@
 import type { OpenHow, SinkFinding } from '../sink-access.ts';
 import { openConnections, type Client } from '../../sql/postgres/connections.ts';
-import type { PostgresPlace } from './open-ledger.ts';
+import { type PostgresPlace, toSinkError } from './open-ledger.ts';
 import { cellOf } from '../../sql/database.ts';
 import { placeOf, type PostgresConnection } from '../../sql/postgres/place.ts';
-import { toSinkError } from './sink-error.ts';
 import { txOn, type PostgresTx as Tx } from '../../sql/postgres/session.ts';
 
 /** Besides its pool a process has a connection for its locks, and one on which it watches its runs. */

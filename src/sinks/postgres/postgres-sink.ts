@@ -1,15 +1,34 @@
-import { cellOf } from '../../sql/database.ts';
-import { vacuumTables } from '../../sql/postgres/vacuum-tables.ts';
+import { cellOf, type TransactHow } from '../../sql/database.ts';
 import type { OpenHow, Sink } from '../sink-access.ts';
 import { processUser } from '../actions.ts';
-import { numbered, valuedTables } from '../ledger/driver.ts';
+import { numbered, valuedTables, type Taken } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
-import { newestSeq, raiseSeq } from './lease/lease-rows.ts';
-import { openLeases } from './lease/leases.ts';
-import { openLedger, type OpenedSchema, type PostgresPlace, findSink } from './open-ledger.ts';
+import {
+  newestSeq,
+  raiseSeq,
+  endLease,
+  keepNewest,
+  overtakeIfLost,
+  renewLeases,
+  takeLease,
+  type LastTokens,
+  newToken,
+} from './lease/lease-rows.ts';
+import { openLedger, type OpenedSchema, type PostgresPlace, findSink, timelineSql, toSinkError } from './open-ledger.ts';
 import { postgresTables } from './records/record-tables.ts';
-import { toSinkError } from './sink-error.ts';
+import { systemClock, instant, type Clock } from '../../core/clock.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import type { SyncError } from '../../core/errors.ts';
+import { ConnectorBusyError, lostCommitsError, overtakenError, releasedError } from '../acquire-errors.ts';
+import type { Holder } from '../lease.ts';
+import { writeJson } from '../../core/json-text.ts';
+import { vacuumTables, type Server, type WriteTx } from '../../sql/postgres/server.ts';
+import { openTurns } from '../../sql/turns.ts';
+import { lostConnection, failingOf } from '../../sql/postgres/postgres-error.ts';
+import { keepalives } from '../../sql/postgres/connections.ts';
+import { settingSql, txOn, type PostgresTx as Tx } from '../../sql/postgres/session.ts';
+import { readSettingsIn } from '../../sql/postgres/transaction-settings.ts';
 
 /** A sink in a schema of a PostgreSQL server. */
 export async function openPostgresSink(place: PostgresPlace, how: OpenHow): Promise<Sink> {
@@ -66,4 +85,409 @@ export function postgresLedger(opened: OpenedSchema, who = processUser()): Ledge
       await server[Symbol.asyncDispose]();
     },
   };
+}
+
+const renewMs = 8_000;
+const retryMs = 1_000;
+/** Short of the time after which another may take it. */
+const believedMs = 20_000;
+/** The server notices within some milliseconds that a process was killed. */
+const lockTries = 10;
+const lockPauseMs = 50;
+
+/**
+ * The leases that this process has in the sink. Each is a row with its end, by the server's clock, and a lock of the
+ * session. The row alone counts where the lock is unavailable; the lock shows at once that its holder was killed.
+ */
+export function openLeases({ server, schema, sinkId, clock }: OpenedSchema) {
+  const own = new Map<ConnectorName, OwnLease>();
+  const session = keepLeaseSession(server, schema, () => renewals.soon());
+  const renewals = openRenewals(own, session.current);
+  const releases = new Set<() => Promise<void>>();
+  server.afterLoss(async (found) => await overtakeLost(own, found));
+
+  const drop = (lease: OwnLease): void => {
+    own.delete(lease.connector);
+    if (own.size === 0) renewals.end();
+  };
+  const held = (lease: OwnLease, epoch: number): Taken => {
+    const { connector, tokens } = lease;
+    const inTurn = openTurns().take;
+    const release = async (): Promise<void> => {
+      if (lease.isReleased) return;
+      lease.isReleased = true;
+      releases.delete(release);
+      await inTurn(async () => {
+        // The lock first: a process that takes the connector in between should get both.
+        await unlock(lease);
+        try {
+          await endLease(await session.current(), { connector, epoch });
+        } catch {
+          // Unreachable: the lease expires by itself.
+        }
+        drop(lease);
+      });
+    };
+    releases.add(release);
+    const fence: Fence = {
+      server,
+      clock,
+      connector,
+      epoch,
+      tokens,
+      checkLease: async () => await checkLease(lease, server),
+      overtaken: () => overtakenOf(lease),
+    };
+    return { connector, epoch, inTurn, transact: fencedTransact(fence), read: fencedRead(fence), release };
+  };
+
+  return {
+    /** `LedgerDriver.take`. */
+    take: async (
+      connector: ConnectorName,
+      holder: Holder,
+      work: (tx: WriteTx, epoch: number) => Promise<void>,
+    ): Promise<Taken> => {
+      const known = own.get(connector);
+      if (known !== undefined) throw new ConnectorBusyError(connector, known.holder);
+      const lease = newLease(connector, holder, sinkId);
+      own.set(connector, lease);
+      try {
+        await server.whileAway(async () => await lock(lease, await session.current(), lockTries));
+        const epoch = await server.transact(
+          async (tx) => {
+            const taken = await takeIn(tx, lease, await session.current());
+            await work(tx, taken);
+            return taken;
+          },
+          { isDurable: true },
+        );
+        keepNewest(lease.tokens);
+        lease.epoch = epoch;
+        renewals.begin();
+        return held(lease, epoch);
+      } catch (error) {
+        await unlock(lease);
+        drop(lease);
+        throw toSinkError(error, server.place);
+      }
+    },
+    [Symbol.asyncDispose]: async (): Promise<void> => {
+      await Promise.all([...releases].map(async (release) => await release()));
+      await session.end();
+    },
+  };
+}
+
+/** What this process knows of a lease that it has. */
+interface OwnLease {
+  readonly connector: ConnectorName;
+  readonly holder: Holder;
+  readonly lockName: string;
+  /** Null while it is being taken. */
+  epoch: number | null;
+  lockedIn: LeaseSession | null;
+  /** By the clock of this process: a time at which the lease had its full length. */
+  renewedMs: number;
+  readonly tokens: LastTokens;
+  isOvertaken: boolean;
+  /** The server has lost commits of this holder. */
+  hasLost: boolean;
+  isReleased: boolean;
+}
+
+function newLease(connector: ConnectorName, holder: Holder, sinkId: string): OwnLease {
+  const lockName = `connector-sync ${sinkId} ${connector}`;
+  const flags = { isOvertaken: false, hasLost: false, isReleased: false };
+  return {
+    connector,
+    holder,
+    lockName,
+    epoch: null,
+    lockedIn: null,
+    renewedMs: 0,
+    tokens: new Set(),
+    ...flags,
+  };
+}
+
+async function lock(lease: OwnLease, session: LeaseSession, tries: number): Promise<void> {
+  for (let tried = 1; ; tried += 1) {
+    const isLocked = await session.tryLock(lease.lockName);
+    lease.lockedIn = isLocked ? session : null;
+    if (isLocked || session.pid === null || tried >= tries) return;
+    await systemClock.sleep(lockPauseMs);
+  }
+}
+
+async function unlock(lease: OwnLease): Promise<void> {
+  const { lockedIn, lockName } = lease;
+  lease.lockedIn = null;
+  await lockedIn?.unlock(lockName).catch(() => undefined);
+}
+
+/** Writes the lease's row; gives its epoch. */
+async function takeIn(tx: WriteTx, lease: OwnLease, session: LeaseSession): Promise<number> {
+  // The lock of a session that was lost since proves nothing to others.
+  if (lease.lockedIn !== session) await lock(lease, session, 1);
+  lease.renewedMs = performance.now();
+  const { connector, tokens, lockedIn } = lease;
+  const pids = { pid: lockedIn?.pid ?? null, sessionPid: session.pid };
+  return await takeLease(tx, { connector, holder: writeJson(lease.holder), tokens, ...pids });
+}
+
+type OwnLeases = ReadonlyMap<ConnectorName, OwnLease>;
+
+/** From `begin` to `end` leases are renewed in time, and with `soon` at once. */
+function openRenewals(own: OwnLeases, currentSession: () => Promise<LeaseSession>) {
+  let renewal: Promise<void> | null = null;
+  let timer: NodeJS.Timeout | undefined;
+  /** A failure is noticed in time: a lease that is not renewed does not count. */
+  const soon = (): void => {
+    if (own.size === 0) return;
+    renewal ??= renew(own, currentSession)
+      .catch(() => void setTimeout(soon, retryMs).unref())
+      .finally(() => (renewal = null));
+  };
+  return {
+    soon,
+    begin: (): void => void (timer ??= setInterval(soon, renewMs).unref()),
+    end: (): void => {
+      clearInterval(timer);
+      timer = undefined;
+    },
+  };
+}
+
+/** Locks of a lost session are taken again, except those that others have taken. */
+async function renew(own: OwnLeases, currentSession: () => Promise<LeaseSession>): Promise<void> {
+  const session = await currentSession();
+  const leases = [...own.values()].filter(({ epoch, isReleased }) => epoch !== null && !isReleased);
+  for (const lease of leases) if (lease.lockedIn !== session) await lock(lease, session, 1);
+  const askedMs = performance.now();
+  const renewed = await renewLeases(session, leases.map(rowOf));
+  for (const lease of leases) {
+    if (renewed.has(lease.connector)) lease.renewedMs = askedMs;
+    else lease.isOvertaken = true;
+  }
+}
+
+function rowOf({ connector, epoch, lockedIn }: OwnLease): Parameters<typeof renewLeases>[1][number] {
+  return { connector, epoch: epoch ?? 0, pid: lockedIn?.pid ?? null };
+}
+
+/** `Fence.checkLease`. */
+async function checkLease(lease: OwnLease, server: Server): Promise<void> {
+  if (!lease.isReleased && !lease.isOvertaken && performance.now() - lease.renewedMs > believedMs) {
+    const askedMs = performance.now();
+    const renewed = await server.transact(async (tx) => {
+      // Renewed again it is the same.
+      tx.proveBy(async () => await Promise.resolve(false));
+      return await renewLeases(tx, [rowOf(lease)]);
+    });
+    lease.isOvertaken = !renewed.has(lease.connector);
+    lease.renewedMs = askedMs;
+  }
+  if (lease.isReleased) throw releasedError(lease.connector);
+  if (lease.isOvertaken || lease.hasLost) throw overtakenOf(lease);
+}
+
+/** After a lost connection: `found` may have lost commits of these holders. */
+async function overtakeLost(own: OwnLeases, found: Pick<Server, 'transact'>): Promise<void> {
+  for (const lease of own.values()) {
+    const { connector, epoch, tokens } = lease;
+    if (epoch === null) continue;
+    const hasLost = await found.transact(
+      async (tx) => await overtakeIfLost(tx, { connector, epoch, tokens }),
+      { isDurable: true },
+    );
+    lease.hasLost ||= hasLost;
+  }
+}
+
+function overtakenOf({ connector, epoch, hasLost }: OwnLease): SyncError {
+  return hasLost ? lostCommitsError(connector) : overtakenError({ connector, epoch: epoch ?? 0 });
+}
+
+/** A lease, as its holder's transactions need it. */
+interface Fence {
+  readonly server: Server;
+  readonly clock: Clock;
+  readonly connector: ConnectorName;
+  readonly epoch: number;
+  /** Of its commits; changed only in its turn. */
+  readonly tokens: LastTokens;
+  /**
+   * Throws `SyncError` FENCED once the lease has been given back or overtaken. One that another process may have taken,
+   * because its renewal failed for too long, is renewed first.
+   */
+  readonly checkLease: () => Promise<void>;
+  /** Why it may no longer write. */
+  readonly overtaken: () => SyncError;
+}
+
+/**
+ * One transaction of the lease's holder. The counter's row is the fence: a takeover raises the epoch there and waits
+ * for a transaction that has locked it; the old holder then finds no row.
+ */
+export function fencedTransact(fence: Fence): Taken['transact'] {
+  const { server, clock, connector, epoch, tokens } = fence;
+  return async (run, work, how: TransactHow = {}) => {
+    await fence.checkLease();
+    const done = await server.transact(async (tx) => {
+      const token = newToken(tx, connector, tokens);
+      const lock = async (): Promise<number> => {
+        const found = await tx.first<{ seq: number; isSame: boolean; isWhole: boolean | null }>(
+          `SELECT seq, ${timelineSql} = (SELECT timeline FROM _sync_meta WHERE one = 1) AS is_same,
+             last_commit = ANY(:tokens::uuid[]) AS is_whole
+           FROM _sync_counters WHERE connector = :connector AND epoch = :epoch FOR NO KEY UPDATE`,
+          { connector, epoch, tokens: [...tokens] },
+        );
+        if (found === undefined) throw fence.overtaken();
+        // Behind a pooler no connection breaks when its server gives way to a standby, or is killed.
+        if (!found.isSame || found.isWhole !== true) throw lostConnection('the server is another one');
+        return found.seq;
+      };
+      let locked: Promise<number> | null = null;
+      let taken = 0;
+      const takeSeqs = async (count: number): Promise<number> => {
+        locked ??= lock();
+        const seq = await locked;
+        const first = seq + taken + 1;
+        taken += count;
+        return first;
+      };
+      const result = await work(tx, { run, now: instant(clock.now()), takeSeqs });
+      await takeSeqs(0);
+      tx.put(
+        `UPDATE _sync_counters SET seq = seq + :taken, last_commit = :token::uuid WHERE connector = :connector`,
+        { connector, taken, token },
+      );
+      return result;
+    }, how);
+    keepNewest(tokens);
+    return done;
+  };
+}
+
+/** One snapshot of what the lease's holder may see. `work` runs again as in `transact`. */
+function fencedRead(fence: Fence): Taken['read'] {
+  const { server, connector, epoch } = fence;
+  return async (work) => {
+    await fence.checkLease();
+    return await server.whileAway(
+      async () =>
+        await server.read(async (tx) => {
+          const found = await tx.first(
+            `SELECT 1 AS one FROM _sync_counters WHERE connector = :connector AND epoch = :epoch`,
+            { connector, epoch },
+          );
+          if (found === undefined) throw fence.overtaken();
+          return await work(tx);
+        }),
+    );
+  };
+}
+
+const ofSession = { ...keepalives, idle_session_timeout: '0' };
+const deadlineMs = 10_000;
+const keyOf = 'hashtextextended(:name, 0)';
+
+/**
+ * The connection that holds the locks of this process's leases. It ends with the process, and its locks are free at
+ * once, long before the leases expire.
+ */
+type LeaseSession = Awaited<ReturnType<typeof openLeaseSession>>;
+
+/** The session of a process's leases: opened for the first use, and again for the first one after `onLost`. */
+function keepLeaseSession(server: Server, schema: string, onLost: () => void) {
+  let session: Promise<LeaseSession> | null = null;
+  return {
+    current: async (): Promise<LeaseSession> => {
+      const opening = (session ??= openLeaseSession(server, schema, () => {
+        session = null;
+        onLost();
+      }));
+      try {
+        return await opening;
+      } catch (error) {
+        if (session === opening) session = null;
+        throw error;
+      }
+    },
+    end: async (): Promise<void> => {
+      const opened = session;
+      session = null;
+      await (await opened?.catch(() => null))?.end();
+    },
+  };
+}
+
+/** `onLost` is called once, when the connection is lost or hangs, and not after `end`. */
+async function openLeaseSession(server: Server, schema: string, onLost: () => void) {
+  const client = await server.connect();
+  let isOver = false;
+  const end = async (): Promise<void> => {
+    isOver = true;
+    await client.end().catch(() => undefined);
+  };
+  const lose = (): void => {
+    if (isOver) return;
+    void end();
+    onLost();
+  };
+  client.on('error', lose);
+  client.on('end', lose);
+  const tx = txOn(client);
+  const ask: Tx['rows'] = async (sql, values) => {
+    const timer = setTimeout(lose, deadlineMs);
+    try {
+      // A packet is a transaction, also without BEGIN.
+      tx.put(readSettingsIn(schema));
+      return await tx.rows(sql, values);
+    } catch (error) {
+      // Also where its server has become a standby: the next session is with another one.
+      if (failingOf(error) === 'connection') lose();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+  // Leases are taken, renewed and given back at the same time, but the client runs one statement after the other.
+  const inOrder = openTurns().take;
+  const rows: Tx['rows'] = async (sql, values) => await inOrder(async () => await ask(sql, values));
+  try {
+    const [own] = await rows<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+    // A pooler reports other numbers to its clients.
+    const pid = own !== undefined && 'processID' in client && client.processID === own.pid ? own.pid : null;
+    // The lock of a lost host is free again as soon as the server notices the loss.
+    if (pid !== null) await client.query(settingSql(ofSession, 'session'));
+    return {
+      /** Each statement runs in a separate transaction. One that takes ten seconds ends the session. */
+      rows,
+      /**
+       * The server's process for this connection; null where a pooler is between: its locks would be those of the next
+       * client.
+       */
+      pid,
+      /**
+       * Never waits; false where another session has the lock, or a pooler is between. Locks that this one has it would
+       * get again.
+       */
+      tryLock: async (name: string): Promise<boolean> => {
+        if (pid === null) return false;
+        const [found] = await rows<{ isLocked: boolean }>(
+          `SELECT pg_try_advisory_lock(${keyOf}) AS is_locked`,
+          { name },
+        );
+        return found?.isLocked === true;
+      },
+      unlock: async (name: string): Promise<void> =>
+        void (await rows(`SELECT pg_advisory_unlock(${keyOf})`, { name })),
+      end,
+    };
+  } catch (error) {
+    await end();
+    throw error;
+  }
 }

@@ -13,9 +13,8 @@ import {
   type OfferedView,
   type OnViews,
 } from '../records/offered-views.ts';
-import { openToRead, type PostgresPlace } from './open-ledger.ts';
-import { tableName } from './records/names.ts';
-import { toSinkError } from './sink-error.ts';
+import { openToRead, type PostgresPlace, toSinkError } from './open-ledger.ts';
+import { tableName } from './column-types.ts';
 import type { CopiedView } from '../../sql/sqlite/query-copy.ts';
 
 /** Who asks. */

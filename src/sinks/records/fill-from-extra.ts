@@ -1,70 +1,72 @@
 import { readJson, widenedText, writeJson } from '../../core/json-text.ts';
 import type { Column, ColumnValue } from '../../core/records.ts';
-import type { Tx } from '../../sql/database.ts';
+import type { Cells, Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
+import type { RecordTables } from '../ledger/driver.ts';
 import type { Stamp, TablePlace } from '../ledger/record-table.ts';
-import { closeVersionsOf } from './close-versions.ts';
-import { versionsName } from './own-names.ts';
-import { isJsonColumn } from '../decisions/stored-table.ts';
-import { columnValue } from './mark-rows.ts';
+import { closeVersionsOf, columnValue } from './mark-rows.ts';
+import { rowsTable, selectCells, versionsName } from './own-names.ts';
+import { columnsMissingIn, isJsonColumn } from '../decisions/stored-table.ts';
 
 /** Rows held at once. */
-const batchRows = 1_000;
-
-/** A row with values that have left its `_extra`. */
-export interface MovedRow {
-  readonly row: number;
-  /** In the order of the columns; undefined: the column keeps its value. */
-  readonly values: readonly (ColumnValue | undefined)[];
-  readonly extra: string | null;
-  /** Its new change number; null: the row is tombstoned and keeps its stamp. */
-  readonly seq: number | null;
-}
+const batchRows = 250;
 
 /**
  * Moves values of these columns out of `_extra`, each row as one change; those that do not fit stay. Outside of the
  * database: PostgreSQL's functions refuse whole documents for one odd text in them. A tombstoned row keeps the number,
- * time and run of its deletion, by which it can be taken back. `plain`: the name of the table; `write` stores moved
- * rows, whose versions have ended by then.
+ * time and run of its deletion, by which it can be taken back.
  */
 export async function fillFromExtra(
   tx: Tx,
-  plain: string,
+  records: Pick<RecordTables, 'tableName' | 'insertRows'>,
   place: TablePlace,
   columns: readonly Column[],
-  stamp: Stamp,
-  write: (
-    tx: Tx,
-    name: string,
-    columns: readonly Column[],
-    moved: readonly MovedRow[],
-    stamp: Stamp,
-  ) => Promise<void>,
+  { now, run, takeSeqs }: Stamp,
 ): Promise<void> {
-  const name = quoted(plain);
-  const close = closeVersionsOf(name, quoted(versionsName(plain)), place);
+  const { connector, table, stored, versions } = place;
+  const rowsOf = rowsTable(records, connector, {
+    ...table,
+    stored: [...stored, ...columnsMissingIn(table.columns, stored)],
+    hasVersions: versions !== undefined,
+  });
+  const name = quoted(rowsOf.name);
+  const close = closeVersionsOf(name, quoted(versionsName(rowsOf.name)), place);
   for await (const rows of rowsWithExtra(tx, name, columns)) {
-    const moved = rows.flatMap((row) => {
-      const left = new Map(row.members);
-      const values = columns.map((column) => takeFitting(left, column));
-      return left.size === row.members.size ? [] : [{ ...row, values, extra: jsonObject(left) }];
+    const moved = rows.flatMap(({ row, members, isLive }) => {
+      const left = new Map(members);
+      const values = columns.map((column) => [column.name, takeFitting(left, column)] as const);
+      if (left.size === members.size) return [];
+      const fitting = values.flatMap(([column, value]) =>
+        value === undefined ? [] : [[column, value] as const],
+      );
+      return [
+        { row, isLive, changed: new Map<string, ColumnValue>([...fitting, ['_extra', jsonObject(left)]]) },
+      ];
     });
-    const live = moved.filter(({ isLive }) => isLive);
-    const first = live.length === 0 ? 0 : await stamp.takeSeqs(live.length);
-    const seqs = new Map(live.map(({ row }, index) => [row, first + index]));
     if (moved.length === 0) continue;
-    close(
-      tx,
-      [...seqs].map(([row, seq]) => ({ row, seq, hash: null })),
-      stamp.now,
-    );
-    const numbered = moved.map(({ row, values, extra }) => ({
-      row,
-      values,
-      extra,
-      seq: seqs.get(row) ?? null,
-    }));
-    await write(tx, name, columns, numbered, stamp);
+    const live = moved.filter(({ isLive }) => isLive);
+    const first = live.length === 0 ? 0 : await takeSeqs(live.length);
+    const seqs = live.map(({ row }, index) => ({ row, seq: first + index, hash: null }));
+    close(tx, seqs, now);
+    for (const [index, { changed }] of live.entries()) {
+      changed
+        .set('_seq', first + index)
+        .set('_changed_at', now)
+        .set('_run_id', run);
+    }
+    const numbers = moved.map(({ row }) => row);
+    const found = await tx.rows(selectCells(rowsOf, '_row IN {numbers bigint}'), { numbers });
+    await tx.run(`DELETE FROM ${name} WHERE _row IN {numbers bigint}`, { numbers });
+    const changedOf = new Map(moved.map(({ row, changed }) => [row, changed]));
+    const filled = found.map((cells): Cells => {
+      const values = Object.values(cells).map(columnValue);
+      const changed = changedOf.get(Number(values[0]));
+      return rowsOf.columns.map((column, index) => {
+        const value = changed?.get(column.name);
+        return value === undefined ? values[index] : value;
+      });
+    });
+    await records.insertRows(tx, rowsOf, filled);
   }
 }
 

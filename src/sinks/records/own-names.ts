@@ -1,4 +1,7 @@
-import type { CellColumn } from '../ledger/driver.ts';
+import type { CellColumn, CellTable, RecordTables } from '../ledger/driver.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import type { Column, EntityTable } from '../../core/records.ts';
+import { quoted } from '../../sql/quoted.ts';
 
 /* Beside the table of an entity. No entity has two underscores in its name; no index of a table has a longer suffix. */
 
@@ -58,3 +61,34 @@ export const versionOwn: readonly OwnColumn[] = [
   { name: '_hash', type: 'string', isRequired: true },
   { name: '_extra', type: 'any' },
 ];
+
+/** A table of an entity's rows, or of their closed versions: the sink's own columns, then those of records. */
+export interface RowsTable extends CellTable {
+  readonly stored: readonly Column[];
+  /** The column that numbers its rows. */
+  readonly number: '_row' | '_seq_to';
+}
+
+type Names = Pick<RecordTables, 'tableName'>;
+interface OfTable extends Pick<EntityTable, 'entity' | 'key'> {
+  readonly stored: readonly Column[];
+  readonly hasVersions: boolean;
+}
+
+export function rowsTable(records: Names, connector: ConnectorName, table: OfTable): RowsTable {
+  const { entity, key, stored, hasVersions } = table;
+  const columns = [...rowOwn, ...(hasVersions ? versionedOwn : []), ...stored];
+  return { name: records.tableName(connector, entity), key, columns, stored, number: '_row' };
+}
+
+export function versionsTable(records: Names, connector: ConnectorName, table: OfTable): RowsTable {
+  const { entity, stored } = table;
+  const name = versionsName(records.tableName(connector, entity));
+  return { name, key: null, columns: [...versionOwn, ...stored], stored, number: '_seq_to' };
+}
+
+/** The rows by their numbers, cells in the order of the columns. */
+export function selectCells({ name, columns, number }: RowsTable, where = 'true'): string {
+  const cells = columns.map((column, index) => `${quoted(column.name)} AS c${index}`);
+  return `SELECT ${cells.join(', ')} FROM ${quoted(name)} WHERE ${where} ORDER BY ${number}`;
+}

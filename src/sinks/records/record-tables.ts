@@ -4,9 +4,16 @@ import { quoted } from '../../sql/quoted.ts';
 import { columnsMissingIn, isJsonColumn } from '../decisions/stored-table.ts';
 import type { CellType, RecordTables } from '../ledger/driver.ts';
 import type { RecordTable, Stamp, TablePlace } from '../ledger/record-table.ts';
-import { closeVersionsOf, historySelect } from './close-versions.ts';
-import { fillFromExtra, fittingColumns, type MovedRow, retypeColumns } from './fill-from-extra.ts';
-import { markRows, newestRows, rowFactsSql, type Marks, type NewestRow } from './mark-rows.ts';
+import {
+  closeVersionsOf,
+  historySelect,
+  markRows,
+  newestRows,
+  rowFactsSql,
+  type Marks,
+  type NewestRow,
+} from './mark-rows.ts';
+import { fillFromExtra, fittingColumns, retypeColumns } from './fill-from-extra.ts';
 import {
   historyName,
   indexSuffixes,
@@ -44,14 +51,6 @@ export interface TableDialect extends Views, Pick<RecordTables, 'insertRows' | '
   readonly addColumns: (tx: Tx, quotedName: string, definitions: readonly string[]) => void;
   /** The condition for the row of a key; null for a text that is no key of the table. */
   readonly atKey: (table: EntityTable, keyText: string) => AtKey | null;
-  /** Stores moved rows, whose versions have ended by then. */
-  readonly writeMoved: (
-    tx: Tx,
-    quotedName: string,
-    columns: readonly Column[],
-    moved: readonly MovedRow[],
-    stamp: Stamp,
-  ) => Promise<void>;
   /** The limits of a table; absent: there are none that count. */
   readonly room?: {
     /** Throws `SyncError` SINK_INCOMPATIBLE where these columns have no room. */
@@ -156,8 +155,7 @@ export function recordTables(dialect: TableDialect): RecordTables {
       const added = new Set(await room.fitting(tx, place, name, missing));
       return fitting.filter((column) => added.has(column) || !missing.includes(column));
     },
-    fill: async (tx, place, columns, stamp) =>
-      await fillFromExtra(tx, nameOf(place), place, columns, stamp, dialect.writeMoved),
+    fill: async (tx, place, columns, stamp) => await fillFromExtra(tx, dialect, place, columns, stamp),
     renewViews: async (tx, connector) => await renewCurrentViews(tx, dialect, connector),
     drop: async (tx, connector, entities) => {
       const names = entities.map((entity) => dialect.tableName(connector, entity)).toSorted();

@@ -9,7 +9,7 @@ import {
   queryRows,
   type QueryRows,
 } from '../../sql/sqlite/query-copy.ts';
-import { readerOn } from '../../sql/sqlite/read-sqlite.ts';
+import { readerOn } from '../../sql/sqlite/open-sqlite-database.ts';
 import { isSqliteError, storageFailure } from '../../sql/sqlite/sqlite-error.ts';
 import { ledgerReader } from '../ledger/history/history.ts';
 import {
@@ -19,10 +19,9 @@ import {
   type OfferedView,
   type OnViews,
 } from '../records/offered-views.ts';
-import { openReadonlyDatabase } from './open-database.ts';
+import { openReadonlyDatabase, toSinkError } from './open-database.ts';
 import { sqliteTables } from './records/record-tables.ts';
 import { sqliteFormat } from './schema.ts';
-import { toSinkError } from './sink-error.ts';
 
 interface ViewQuery {
   /** Of the sink. */

@@ -7,21 +7,12 @@ import {
   type ReadableSqlite,
   watchSqlite,
   type WatchedSqlite,
-} from '../../sql/sqlite/read-sqlite.ts';
+} from '../../sql/sqlite/open-sqlite-database.ts';
 import { servedLedger } from '../ledger/served-ledger.ts';
 import type { OpenedToRead, ServedLedger } from '../sink-access.ts';
-import {
-  lastCommits,
-  newestSeq,
-  storedId,
-  isSinkThere,
-  openDatabase,
-  openReadonlyDatabase,
-  type LedgerFormat,
-} from './open-database.ts';
+import { lastCommits, newestSeq, storedId, isSinkThere, openDatabase, openReadonlyDatabase, type LedgerFormat, fileAt, movedError, toSinkError } from './open-database.ts';
 import { sqliteTables } from './records/record-tables.ts';
 import { sqliteFormat } from './schema.ts';
-import { fileAt, movedError, toSinkError } from './sink-error.ts';
 
 /* What only reads a sink. Each throws `SyncError` SINK_FAILED where there is none. */
 

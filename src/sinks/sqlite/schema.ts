@@ -1,5 +1,4 @@
-import { sqliteCatalogSql } from '../ledger/catalog-sql.ts';
-import { ledgerSql, migrations } from '../ledger/schema.ts';
+import { sqliteCatalogSql, ledgerSql, migrations } from '../ledger/schema.ts';
 import { metaSql, type LedgerFormat } from './open-database.ts';
 
 /**

@@ -6,7 +6,7 @@ import { SyncError, ThrottledError } from '../../core/errors.ts';
 import type { OnRunEvent, RunEvent } from '../../core/events.ts';
 import { type CallFacts, CallFailure, onceOnly, type RetryRule, stopError } from './call-failure.ts';
 import { orAborted } from '../../http/or-aborted.ts';
-import { knownOrMade } from '../../core/known-or-made.ts';
+import { knownOrMade } from '../../core/grouped.ts';
 import PQueue from 'p-queue';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import { openCallPace } from '../../http/call-pace.ts';

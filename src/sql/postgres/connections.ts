@@ -3,7 +3,7 @@ import type { PostgresConnection, PostgresHost } from './place.ts';
 import { failingOf } from './postgres-error.ts';
 import type { Settings } from './session.ts';
 import { tlsOptions } from './tls.ts';
-import { knownOrMade } from '../../core/known-or-made.ts';
+import { knownOrMade } from '../../core/grouped.ts';
 
 export interface ConnectionsOptions {
   readonly connection: PostgresConnection;

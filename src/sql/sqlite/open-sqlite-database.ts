@@ -1,9 +1,11 @@
-import type { Database, TransactHow } from '../database.ts';
+import type { Database, TransactHow, ReadableDatabase, Cells, Snapshot } from '../database.ts';
 import { openTurns } from '../turns.ts';
-import { inTx, statementsOn, type SqliteTx } from './sqlite-tx.ts';
+import { inTx, statementsOn, type SqliteTx, sqliteDialect, type Statements } from './sqlite-tx.ts';
 import type { Connection } from './open-sqlite.ts';
-import { readSqlite, type ReadableSqlite, type ReadSqliteOptions } from './read-sqlite.ts';
 import { busyError, whenUnlocked, type LockWait } from './sqlite-error.ts';
+import PQueue from 'p-queue';
+import { firstRows, lengthOf, nextRows, wantedLength } from '../batch-size.ts';
+import { explained } from '../explained.ts';
 
 export interface SqliteOptions extends ReadSqliteOptions, LockWait {
   /** The connection that writes. This database closes it. */
@@ -92,4 +94,219 @@ export function openSqliteDatabase(options: SqliteOptions): SqliteDatabase {
 function emptyLog(writer: Connection): void {
   const [found] = writer.pragma('wal_checkpoint(TRUNCATE)') as readonly { readonly busy: number }[];
   if (found?.busy === 1) throw busyError('a reader uses the log');
+}
+
+export interface ReadSqliteOptions {
+  readonly file: string;
+  /**
+   * Opens a connection that only reads, with the version of the file checked. Called when one is first needed, and
+   * again when those that were idle are closed.
+   */
+  readonly openReader: () => Connection;
+  /** What an error of SQLite means to the caller; others come back as they are. */
+  readonly explain: (error: unknown) => unknown;
+  /**
+   * Of the memory for what was read, at most, for all readers together; by default what `openReader` has set.
+   */
+  readonly cacheKiB?: number | undefined;
+  /** For tests: resolves in front of each statement. */
+  readonly delay?: (() => Promise<void>) | undefined;
+}
+
+/** What SQLite's readers have beyond the port. */
+export interface ReadableSqlite extends ReadableDatabase {
+  read<Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result>;
+}
+
+/** A SQLite file that is read. Nothing is opened before something is asked. */
+export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
+  const { file, openReader, explain, cacheKiB, delay } = options;
+  const closedError = (): Error => new TypeError(`${file} was closed`);
+  const shareKiB = cacheKiB === undefined ? undefined : Math.ceil(cacheKiB / mostReaders);
+  const readers = openReaders(() => readerOn(openReader(), shareKiB), closedError);
+
+  return {
+    dialect: sqliteDialect,
+    place: file,
+    read: async (work) =>
+      await explained(
+        explain,
+        async () => await readers.use(async (reader) => await inOneState(reader, work, delay)),
+      ),
+    openSnapshot: async (signal) =>
+      await explained(explain, async () => {
+        signal?.throwIfAborted();
+        return openSqliteSnapshot(options, signal);
+      }),
+    [Symbol.asyncDispose]: readers.close,
+  };
+}
+
+/** Runs `work` in one state of the file, on a connection that nothing else uses meanwhile. */
+async function inOneState<Result>(
+  { db, statements }: Reader,
+  work: (tx: SqliteTx) => Promise<Result>,
+  delay?: () => Promise<void>,
+): Promise<Result> {
+  db.exec('BEGIN');
+  try {
+    return await inTx(statements, work, delay);
+  } finally {
+    db.exec('ROLLBACK');
+  }
+}
+
+/** Readers that nothing was asked of for so long are closed. */
+const idleMs = 5_000;
+/** Open at once, at most; further reads wait. */
+const mostReaders = 4;
+
+interface Reader {
+  readonly db: Connection;
+  readonly statements: Statements;
+}
+
+/** Connections that read, opened when they are first needed. Each read has one to itself. */
+function openReaders(open: () => Reader, closedError: () => Error) {
+  const reads = new PQueue({ concurrency: mostReaders });
+  const idle: Reader[] = [];
+  let isClosed = false;
+  let timer: NodeJS.Timeout | null = null;
+
+  const closeIdle = (): void => {
+    for (const { db } of idle.splice(0)) db.close();
+  };
+  const giveBack = (reader: Reader): void => {
+    idle.push(reader);
+    if (timer !== null) clearTimeout(timer);
+    timer = setTimeout(closeIdle, idleMs).unref();
+  };
+  return {
+    use: async <Result>(work: (reader: Reader) => Promise<Result>): Promise<Result> => {
+      if (isClosed) throw closedError();
+      return await reads.add(async () => {
+        const reader = idle.pop() ?? open();
+        try {
+          return await work(reader);
+        } finally {
+          giveBack(reader);
+        }
+      });
+    },
+    /** Refuses reads from now on; resolves when those that have begun are over and every connection is closed. */
+    close: async (): Promise<void> => {
+      isClosed = true;
+      await reads.onIdle();
+      if (timer !== null) clearTimeout(timer);
+      closeIdle();
+    },
+  };
+}
+
+/** `cacheKiB`: of the memory for what was read; by default what the connection has. */
+export function readerOn(db: Connection, cacheKiB?: number): Reader {
+  if (cacheKiB !== undefined) db.pragma(`cache_size = -${cacheKiB}`);
+  return { db, statements: statementsOn(db) };
+}
+
+/** The state that the file has now. Writers continue, but cannot fold their log into the file until it is disposed. */
+function openSqliteSnapshot(
+  { openReader, explain, delay }: ReadSqliteOptions,
+  signal: AbortSignal | undefined,
+): Snapshot {
+  const db = openReader();
+  const statements = statementsOn(db);
+  /** Statements that are being stepped through: SQLite closes no connection below them. */
+  const open = new Set<Iterator<Cells>>();
+  const ask = async <Result>(work: () => Promise<Result>): Promise<Result> =>
+    await explained(explain, async () => {
+      signal?.throwIfAborted();
+      return await work();
+    });
+  try {
+    db.exec('BEGIN');
+    // The state is that of the first reading.
+    db.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').all();
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+  return {
+    read: async (work) => await ask(async () => await inTx(statements, work, delay)),
+    batches: async function* (sql, values = {}) {
+      const rows = await ask(async () => statements.iterate(sql, values));
+      open.add(rows);
+      try {
+        for (let count = firstRows; ;) {
+          const most = count;
+          const batch = await ask(async () => {
+            await delay?.();
+            return nextBatch(rows, most);
+          });
+          if (batch.length === 0) return;
+          yield batch;
+          count = nextRows(batch);
+        }
+      } finally {
+        open.delete(rows);
+        rows.return?.();
+      }
+    },
+    [Symbol.asyncDispose]: async () => {
+      for (const rows of open) rows.return?.();
+      db.close();
+    },
+  };
+}
+
+/** A batch ends with the row that reaches its length. Empty behind the last row. */
+function nextBatch(rows: Iterator<Cells>, most: number): readonly Cells[] {
+  const batch: Cells[] = [];
+  for (let length = 0; batch.length < most && length < wantedLength;) {
+    const { value, done } = rows.next();
+    if (done === true) break;
+    batch.push(value);
+    length += lengthOf(value);
+  }
+  return batch;
+}
+
+export type WatchedSqlite = ReturnType<typeof watchSqlite>;
+
+/**
+ * A SQLite file that is read for days on one connection, which stays open. One connection serves both, one call after
+ * the other: a worker watches many files, and each connection costs descriptors and pages in memory. Numbers of two
+ * connections have nothing to do with each other, so it is never replaced. Nothing is opened before something is asked.
+ */
+export function watchSqlite(options: ReadSqliteOptions) {
+  const { file, openReader, explain, cacheKiB, delay } = options;
+  const turns = openTurns();
+  let opened: Reader | null = null;
+  let isClosed = false;
+
+  const use = async <Result>(work: (reader: Reader) => Promise<Result>): Promise<Result> =>
+    await turns.take(
+      async () =>
+        await explained(explain, async () => {
+          if (isClosed) throw new TypeError(`${file} was closed`);
+          opened ??= readerOn(openReader(), cacheKiB);
+          return await work(opened);
+        }),
+    );
+
+  return {
+    read: async <Result>(work: (tx: SqliteTx) => Promise<Result>) =>
+      await use(async (reader) => await inOneState(reader, work, delay)),
+    /**
+     * Another number whenever something was committed to the file, by this process or another. Asked for in front of a
+     * read, it shows later whether that read is still current.
+     */
+    mark: async () => await use(async ({ db }) => Number(db.pragma('data_version', { simple: true }))),
+    [Symbol.asyncDispose]: async () =>
+      await turns.take(async () => {
+        isClosed = true;
+        opened?.db.close();
+        opened = null;
+      }),
+  };
 }

@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3';
 import type { Clock } from '../../core/clock.ts';
-import { saysFull } from '../../files/full-disk.ts';
+import { saysFull } from '../../files/private-file.ts';
 
 export interface StorageFailure {
   /** Of SQLite, or of the system call. */

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vit
 import { instant } from '../../../src/core/clock.ts';
 import type { RunId } from '../../../src/core/names.ts';
 import type { Stamp } from '../../../src/sinks/ledger/record-table.ts';
-import { fencedTransact } from '../../../src/sinks/postgres/lease/leases.ts';
+import { fencedTransact } from '../../../src/sinks/postgres/postgres-sink.ts';
 import { openLedger, type PostgresPlace } from '../../../src/sinks/postgres/open-ledger.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';

@@ -8,7 +8,7 @@ import { expect, onTestFinished, describe } from 'vitest';
 import { SyncError } from '../../../src/core/errors.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import { type EntityTable, noCounts } from '../../../src/core/records.ts';
-import { tableName } from '../../../src/sinks/postgres/records/names.ts';
+import { tableName } from '../../../src/sinks/postgres/column-types.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import { quoted } from '../../../src/sql/quoted.ts';

@@ -5,7 +5,7 @@ import Database from 'better-sqlite3';
 import { expect, afterEach, describe, beforeEach } from 'vitest';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import { SyncError } from '../../../src/core/errors.ts';
-import { checkTemporaryFolder } from '../../../src/files/temporary-folder.ts';
+import { checkTemporaryFolder } from '../../../src/files/private-file.ts';
 import { ledgerSink } from '../../../src/sinks/ledger/ledger-sink.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
@@ -13,7 +13,7 @@ import { openDatabase, openReadonlyDatabase } from '../../../src/sinks/sqlite/op
 import { openLedgerFile } from '../../../src/sinks/sqlite/open-ledger.ts';
 import { sqliteTables } from '../../../src/sinks/sqlite/records/record-tables.ts';
 import { sqliteFormat } from '../../../src/sinks/sqlite/schema.ts';
-import { toSinkError } from '../../../src/sinks/sqlite/sink-error.ts';
+import { toSinkError } from '../../../src/sinks/sqlite/open-database.ts';
 import { jsonlKind, sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import { identity, member, news, onlyPartition, page, sealed } from '../../contracts/sink/fixture.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';

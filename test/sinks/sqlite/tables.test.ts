@@ -182,7 +182,7 @@ describe('a SQLite table that gets a column for an undeclared field', () => {
     ]);
     const before = rows();
     const db = new Database(sqliteKind.ledgerFile(bench().folder));
-    db.exec(`CREATE TRIGGER refusing BEFORE UPDATE ON news__members WHEN NEW.id = '2'
+    db.exec(`CREATE TRIGGER refusing BEFORE INSERT ON news__members WHEN NEW.id = '2'
              BEGIN SELECT RAISE(ABORT, 'refused'); END`);
     await expect(sink.drift.evolve(started.lease, started.run, members)).rejects.toMatchObject({
       code: 'SINK_FAILED',

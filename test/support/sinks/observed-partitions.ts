@@ -4,7 +4,7 @@ import {
   type PartitionState,
   type Transition,
 } from '../../../src/sinks/ledger/partitions/transitions.ts';
-import { standing } from '../../../src/sinks/decisions/standing.ts';
+import { standing } from '../../../src/sinks/decisions/becoming-due.ts';
 
 type Run = ((tx: Tx, values: object) => unknown) & Transition;
 type Row = { readonly id: number } & Readonly<Record<string, unknown>>;

@@ -3,7 +3,7 @@ import type { EntityName } from '../../../core/names.ts';
 import { ask, columnOf } from '../../../sql/database.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import type { OtherPlace } from '../../decisions/missing-rows.ts';
-import { standing } from '../../decisions/standing.ts';
+import { standing } from '../../decisions/becoming-due.ts';
 import type { Candidate, EndedPartition, TombstoneChoice } from '../../deletes.ts';
 import type { RowsOf } from '../../run-report.ts';
 import { noteInDay, noteInDays } from '../days.ts';

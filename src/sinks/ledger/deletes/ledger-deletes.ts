@@ -1,12 +1,11 @@
 import type { Instant } from '../../../core/clock.ts';
-import { grouped } from '../../../core/grouped.ts';
-import { knownOrMade } from '../../../core/known-or-made.ts';
+import { grouped, knownOrMade } from '../../../core/grouped.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
 import { noCounts, type PageCounts } from '../../../core/records.ts';
 import { ask } from '../../../sql/database.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import { weighRows } from '../../decisions/add-up.ts';
-import { believedUntil } from '../../decisions/becoming-due.ts';
+import { believedUntil, standing } from '../../decisions/becoming-due.ts';
 import {
   areOwnRowsSwept,
   countMissing,
@@ -17,7 +16,6 @@ import {
   type Needs,
   type OtherPlace,
 } from '../../decisions/missing-rows.ts';
-import { standing } from '../../decisions/standing.ts';
 import type { Candidate, EndedPartition, EntityMissing, Judgement } from '../../deletes.ts';
 import { parseParams } from '../../stored-json.ts';
 import { addCounts } from '../counts.ts';

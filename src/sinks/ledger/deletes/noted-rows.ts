@@ -2,7 +2,7 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/names.ts';
 import { ask, columnOf, put, write, type Tx } from '../../../sql/database.ts';
 import type { AlikeRows, Needs } from '../../decisions/missing-rows.ts';
-import { standing } from '../../decisions/standing.ts';
+import { standing } from '../../decisions/becoming-due.ts';
 import type { TombstoneChoice } from '../../deletes.ts';
 import type { RowsOf } from '../../run-report.ts';
 import type { RowAt } from './places.ts';

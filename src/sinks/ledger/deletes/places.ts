@@ -1,7 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { OfEntity } from '../../../core/names.ts';
 import type { OtherPlace } from '../../decisions/missing-rows.ts';
-import { standing } from '../../decisions/standing.ts';
+import { standing } from '../../decisions/becoming-due.ts';
 import { grouped } from '../../../core/grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 

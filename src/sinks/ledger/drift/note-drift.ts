@@ -1,5 +1,4 @@
-import { grouped } from '../../../core/grouped.ts';
-import { knownOrMade } from '../../../core/known-or-made.ts';
+import { grouped, knownOrMade } from '../../../core/grouped.ts';
 import type { ConnectorName, EntityName, OfEntities, OfEntity } from '../../../core/names.ts';
 import type { Column, FieldDrift } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';

@@ -3,18 +3,17 @@ import { grouped } from '../../../core/grouped.ts';
 import { keyPartsOf } from '../../../core/json-text.ts';
 import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/names.ts';
 import type { Column, EntityTable } from '../../../core/records.ts';
-import { cellOf, columnOf, type Tx, type Values } from '../../../sql/database.ts';
+import { cellOf, columnOf, type Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
-import { completenessOf, type Completeness } from '../../completeness.ts';
+import { completenessOf, type Completeness, type DoubtedListings, type ListingsOf } from '../../run-report.ts';
 import { heldBy, mergeDrift, type SeenDrift } from '../../decisions/drift-columns.ts';
-import { standing } from '../../decisions/standing.ts';
+import { standing } from '../../decisions/becoming-due.ts';
 import type { DriftRow } from '../../drift.ts';
 import type { StoredIdentity } from '../../lease.ts';
 import type { ConnectorStatus, EntityStatus, FileStatus, QuarantineRow } from '../../ledger-reader.ts';
 import type { Doubt } from '../../partition.ts';
 import { historyName } from '../../records/own-names.ts';
 import type { MissingRow, PartitionHistory, RowHistory, RowVersion } from '../../row-history.ts';
-import type { DoubtedListings, ListingsOf } from '../../run-report.ts';
 import {
   parseFailure,
   parseFileFailure,
@@ -36,6 +35,7 @@ import { hasBegun } from '../runs/runs.ts';
 import { knownTables, openStoredTable, storedTable } from '../tables.ts';
 import { versionedEntities } from '../versions/versions.ts';
 import {
+  among,
   newestRunsSql,
   readDoubts,
   readFreshness,
@@ -312,11 +312,10 @@ export async function readConnectors(
   only?: readonly ConnectorName[],
   records?: RecordTables,
 ): Promise<readonly ConnectorStatus[]> {
-  const named: Values = only === undefined ? {} : { only };
-  const which = (column: string): string => (only === undefined ? '1 = 1' : `${column} IN {only text}`);
+  const named = { only: only ?? [] };
   const known = await tx.rows<ConnectorRow>(
     `SELECT connector, definition, connector_id, base_url, holder FROM _sync_connectors
-     WHERE ${which('connector')} AND ${hasIdentity} ORDER BY connector`,
+     WHERE ${among(only)} AND ${hasIdentity} ORDER BY connector`,
     named,
   );
   const entities = new Map<ConnectorName, EntityFacts[]>(known.map(({ connector }) => [connector, []]));
@@ -324,7 +323,7 @@ export async function readConnectors(
     `${found.connector}/${found.entity}`;
   const doubted = new Map((await readDoubted(tx, { only, records })).map((found) => [placeOf(found), found]));
   const unconfirmed = new Set((await readUnconfirmed(tx, { only })).map(placeOf));
-  for (const row of await tx.rows<EntityRow>(entityStatusSql(which), named)) {
+  for (const row of await tx.rows<EntityRow>(entityStatusSql(only), named)) {
     const { stored, bytes, wanted, failed } = row;
     const files = row.hasFiles ? { stored, bytes, wanted, failed } : null;
     entities.get(row.connector)?.push({
@@ -335,7 +334,7 @@ export async function readConnectors(
       isUnordered: unconfirmed.has(placeOf(row)),
     });
   }
-  const lastRunsSql = `${newestRunsSql(`${runColumns}, report`, `AND ${hasBegun}`)} WHERE ${which('known.connector')}`;
+  const lastRunsSql = `${newestRunsSql(`${runColumns}, report`, `AND ${hasBegun}`)} WHERE ${among(only, 'known.connector')}`;
   const newest = await tx.rows<RunRow>(lastRunsSql, named);
   const lastRuns = new Map(newest.map((run) => [run.connector, runSummary(run)]));
   return known.map(({ holder, ...row }): ConnectorStatus => ({
@@ -363,7 +362,7 @@ interface EntityRow
  * counted, nor is what lies below deleted records. Missing rows are counted without those that `get` has vouched for
  * since they were missed, and those that go with their parent.
  */
-function entityStatusSql(which: (column: string) => string): string {
+function entityStatusSql(only: readonly ConnectorName[] | undefined): string {
   return `
 WITH walked AS (
   SELECT connector, entity, CAST(sum(partitions) AS bigint) AS partitions, CAST(sum(due) AS bigint) AS due,
@@ -375,26 +374,26 @@ WITH walked AS (
     FROM (
       SELECT connector, entity, due_since, sealed_at, parent_entity, {json proof readAt} AS read_at
       FROM _sync_partitions
-      WHERE ${which('connector')} AND tree IS NULL AND backfill = '' AND gone = ${standing.live}
+      WHERE ${among(only)} AND tree IS NULL AND backfill = '' AND gone = ${standing.live}
     ) AS one
     GROUP BY connector, entity, parent_entity
   ) AS of_parent
   GROUP BY connector, entity
 ), refused AS (
   SELECT connector, entity, count(*) AS quarantined FROM _sync_quarantine
-  WHERE ${which('connector')} GROUP BY connector, entity
+  WHERE ${among(only)} GROUP BY connector, entity
 ), missed AS (
   SELECT m.connector, m.entity, count(*) AS missing
   FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
-  WHERE ${which('m.connector')} AND m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied})
+  WHERE ${among(only, 'm.connector')} AND m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied})
   GROUP BY m.connector, m.entity
 ), kept AS (
   SELECT connector, entity, count(file) AS stored, CAST(coalesce(sum(bytes), 0) AS bigint) AS bytes, CAST(sum(is_wanted) AS bigint) AS wanted,
     count(*) FILTER (WHERE is_wanted = 1 AND failure IS NOT NULL) AS failed
-  FROM _sync_downloads WHERE ${which('connector')} GROUP BY connector, entity
+  FROM _sync_downloads WHERE ${among(only)} GROUP BY connector, entity
 ), known AS (
   SELECT connector, entity FROM walked UNION SELECT connector, entity FROM refused
-  UNION SELECT connector, entity FROM _sync_tables WHERE ${which('connector')}
+  UNION SELECT connector, entity FROM _sync_tables WHERE ${among(only)}
 )
 SELECT connector, entity, coalesce(t.rows - t.deleted, 0) AS rows, coalesce(t.deleted, 0) AS deleted,
   coalesce(missing, 0) AS missing, coalesce(partitions, 0) AS partitions, coalesce(due, 0) AS due,
@@ -522,7 +521,7 @@ export async function readDoubted(tx: Tx, of: OfListings): Promise<Of<DoubtedLis
          AND proof LIKE '%"doubt":%') AS doubted
        WINDOW of_entity AS (PARTITION BY connector, entity)
      ) AS placed WHERE place = 1 ORDER BY connector, entity`,
-    valuesOf(of),
+    { window: of.window ?? '', only: of.only ?? [] },
   );
   const { records } = of;
   return await Promise.all(
@@ -561,22 +560,18 @@ export async function readUnconfirmed(tx: Tx, of: OfListings): Promise<Of<Listin
     `SELECT connector, entity, count(*) AS listings ${fromListings(of)}
        AND proof LIKE '%"isOrdered":false%' AND proof NOT LIKE '%"isCounted":true%' AND proof NOT LIKE '%"doubt":%'
      GROUP BY connector, entity ORDER BY connector, entity`,
-    valuesOf(of),
+    { window: of.window ?? '', only: of.only ?? [] },
   );
 }
 
 /** Without roots of other settings, which nothing leads to now. */
 function fromListings({ only }: OfListings): string {
   return `FROM _sync_partitions AS one
-    WHERE ${only === undefined ? '' : 'connector IN {only text} AND'} backfill = :window AND tree IS NULL
+    WHERE ${among(only)} AND backfill = :window AND tree IS NULL
       AND gone = ${standing.live}
       AND (parent_key IS NOT NULL OR NOT EXISTS (SELECT 1 FROM _sync_partitions AS root
         WHERE root.connector = one.connector AND root.entity = one.entity AND root.backfill = one.backfill
           AND root.tree IS NULL AND root.parent_key IS NULL AND root.origin > one.origin))`;
-}
-
-function valuesOf({ only, window = '' }: OfListings) {
-  return { window, ...(only === undefined ? {} : { only }) };
 }
 
 /** Deletes of the entity up to this change number may have been removed; 0: none was. */

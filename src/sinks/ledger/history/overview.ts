@@ -1,6 +1,5 @@
 import { instant, type Instant } from '../../../core/clock.ts';
-import { grouped } from '../../../core/grouped.ts';
-import { knownOrMade } from '../../../core/known-or-made.ts';
+import { grouped, knownOrMade } from '../../../core/grouped.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
 import type { JsonType } from '../../../core/records.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
@@ -53,11 +52,9 @@ export async function readOverview(
   tx: Tx,
   only?: readonly ConnectorName[],
 ): Promise<readonly ConnectorOverview[]> {
-  const which = only === undefined ? '' : 'WHERE connector IN {only text}';
-  const of = only === undefined ? {} : { only };
   const identities = await tx.rows<StoredIdentity & Of>(
-    `SELECT connector, definition, connector_id, base_url FROM _sync_connectors ${which}`,
-    of,
+    `SELECT connector, definition, connector_id, base_url FROM _sync_connectors WHERE ${among(only)}`,
+    { only: only ?? [] },
   );
   const identityOf = byConnector(
     identities.map(({ connector, ...identity }) => ({
@@ -69,8 +66,9 @@ export async function readOverview(
   const { lastRuns, ended } = await readNewestRuns(tx, only);
   const tables = grouped(
     await tx.rows<EntityFreshness & Of & { readonly rows: number }>(
-      `SELECT connector, entity, as_of, rows - deleted AS rows FROM _sync_tables ${which} ORDER BY connector, entity`,
-      of,
+      `SELECT connector, entity, as_of, rows - deleted AS rows FROM _sync_tables
+       WHERE ${among(only)} ORDER BY connector, entity`,
+      { only: only ?? [] },
     ),
     ({ connector }) => connector,
   );
@@ -119,9 +117,8 @@ async function newSince(tx: Tx): Promise<Instant> {
 /** Most connectors are not running: their newest run is the newest that ended. */
 async function readNewestRuns(tx: Tx, asked: readonly ConnectorName[] | undefined) {
   const newest = await tx.rows<RunFacts & { readonly hasReport: boolean }>(
-    `${newestRunsSql(`${runColumns}, run.report IS NOT NULL AS has_report`)}
-     ${asked === undefined ? '' : 'WHERE known.connector IN {asked text}'}`,
-    asked === undefined ? {} : { asked },
+    `${newestRunsSql(`${runColumns}, run.report IS NOT NULL AS has_report`)} WHERE ${among(asked, 'known.connector')}`,
+    { only: asked ?? [] },
   );
   const lastRuns = byConnector(newest.map(({ hasReport: _hasReport, ...run }): RunFacts => run));
   const ended = new Map(
@@ -149,13 +146,12 @@ async function readReports(
   tx: Tx,
   only: readonly ConnectorName[] | undefined,
 ): Promise<ReadonlyMap<ConnectorName, Reported>> {
-  const which = only === undefined ? '' : 'AND known.connector IN {only text}';
-  const of = only === undefined ? {} : { only };
   const reported = new Map<ConnectorName, Reported>();
-  const newest = (among: string, where: string) =>
+  const newest = (begun: string, where: string) =>
     tx.rows<Of & { readonly report: string }>(
-      `${newestRunsSql('run.connector, run.report', `AND one.report IS NOT NULL ${among}`)} WHERE ${where} ${which}`,
-      of,
+      `${newestRunsSql('run.connector, run.report', `AND one.report IS NOT NULL ${begun}`)}
+       WHERE ${where} AND ${among(only, 'known.connector')}`,
+      { only: only ?? [] },
     );
   for (const { connector, report } of await newest(`AND ${hasBegun}`, isWorthReading)) {
     reported.set(connector, reportedIn(parseReport(report)));
@@ -187,22 +183,24 @@ export async function readPauses(
   tx: Tx,
   only?: readonly ConnectorName[],
 ): Promise<readonly PausedConnector[]> {
-  const which = only === undefined ? '' : 'WHERE connector IN {only text}';
-  return await tx.rows(
-    `SELECT connector, since, reason FROM _sync_pauses ${which} ORDER BY connector`,
-    only === undefined ? {} : { only },
-  );
+  const sql = `SELECT connector, since, reason FROM _sync_pauses WHERE ${among(only)} ORDER BY connector`;
+  return await tx.rows(sql, { only: only ?? [] });
 }
 
 export async function readPause(tx: Tx, connector: ConnectorName): Promise<PausedConnector | null> {
-  const sql = `SELECT connector, since, reason FROM _sync_pauses WHERE connector = :connector`;
-  return (await tx.first<PausedConnector>(sql, { connector })) ?? null;
+  const [pause = null] = await readPauses(tx, [connector]);
+  return pause;
 }
 
 /** How old each entity's records are at most; entities that were never begun are left out. */
 export async function readFreshness(tx: Tx, connector: ConnectorName): Promise<readonly EntityFreshness[]> {
   const sql = `SELECT entity, as_of FROM _sync_tables WHERE connector = :connector ORDER BY entity`;
   return await tx.rows(sql, { connector });
+}
+
+/** A condition for these connectors, which are `:only`, or for all of them. */
+export function among(only: readonly ConnectorName[] | undefined, column = 'connector'): string {
+  return only === undefined ? 'true' : `${column} IN {only text}`;
 }
 
 export function byConnector<Row extends Of>(rows: readonly Row[]): ReadonlyMap<ConnectorName, Row> {
@@ -417,14 +415,14 @@ export async function readFieldNews(
     `SELECT d.connector, d.entity, d.field, d.kind, min(d.first_seen_at) AS since, string_agg(d.type, ' ') AS types, t.declared, t.evolved
      FROM _sync_drift AS d JOIN _sync_runs AS run ON run.run = d.first_run
        JOIN _sync_tables AS t ON t.connector = d.connector AND t.entity = d.entity
-     WHERE d.first_seen_at >= :since ${only === undefined ? '' : 'AND d.connector IN {only text}'}
+     WHERE d.first_seen_at >= :since AND ${among(only, 'd.connector')}
        AND (t.first_origin IS NULL OR t.first_origin <> run.origin)
        AND NOT EXISTS (SELECT 1 FROM _sync_drift AS old
          WHERE old.connector = d.connector AND old.entity = d.entity AND old.field = d.field AND old.kind = d.kind
            AND old.first_seen_at < :since)
      GROUP BY d.connector, d.entity, d.field, d.kind, t.declared, t.evolved
      ORDER BY d.connector, d.entity, d.field, d.kind`,
-    { since, ...(only === undefined ? {} : { only }) },
+    { since, only: only ?? [] },
   );
   return found.flatMap(({ declared, evolved, types, ...news }) => {
     const columns = parseColumns(evolved);
@@ -460,8 +458,8 @@ async function readWithheld(
 ): Promise<ReadonlyMap<ConnectorName, readonly WithheldOf[]>> {
   const found = await tx.rows<WithheldOf & { readonly connector: ConnectorName }>(
     `SELECT connector, entity, withheld FROM _sync_retained
-     WHERE withheld > 0 ${only === undefined ? '' : 'AND connector IN {only text}'} ORDER BY connector, entity`,
-    only === undefined ? {} : { only },
+     WHERE withheld > 0 AND ${among(only)} ORDER BY connector, entity`,
+    { only: only ?? [] },
   );
   return new Map(
     [...grouped(found, ({ connector }) => connector)].map(([connector, all]) => [

@@ -1,8 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import { noPartitionError } from '../../acquire-errors.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import type { KnownWalks } from '../../decisions/becoming-due.ts';
-import { standing } from '../../decisions/standing.ts';
+import { type KnownWalks, standing } from '../../decisions/becoming-due.ts';
 import type { FoundPartition } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
 import type { ChainPartitions } from '../../sink.ts';

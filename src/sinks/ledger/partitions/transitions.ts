@@ -1,8 +1,7 @@
-import type { Conclusion } from '../../decisions/conclude-walk.ts';
+import { type Conclusion, standing } from '../../decisions/becoming-due.ts';
 import type { Instant } from '../../../core/clock.ts';
 import type { OfEntities, OfEntity } from '../../../core/names.ts';
 import { ask, put, write } from '../../../sql/database.ts';
-import { standing } from '../../decisions/standing.ts';
 import type { Absence, FoundPartition, WalkMode } from '../../partition.ts';
 import { dueById, inScope, type Scope } from './read-partitions.ts';
 

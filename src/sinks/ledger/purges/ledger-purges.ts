@@ -1,8 +1,7 @@
 import { instant } from '../../../core/clock.ts';
-import { grouped } from '../../../core/grouped.ts';
+import { grouped, knownOrMade } from '../../../core/grouped.ts';
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../../core/json.ts';
 import { keyPartsOf, readJsonIfWhole, writeJson } from '../../../core/json-text.ts';
-import { knownOrMade } from '../../../core/known-or-made.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { ColumnValue, EntityTable } from '../../../core/records.ts';
 import { usage } from '../../../core/usage-error.ts';
@@ -28,9 +27,8 @@ import { outsideRun, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import type { KeyedRow, RowOwner } from '../record-table.ts';
 import { renewTable, storedTable } from '../tables.ts';
-import { completeSteps, dropWork, noteSteps, ownSteps, readSteps } from './complete-steps.ts';
+import { completeSteps, dropWork, noteSteps, ownSteps, readSteps, filesOf, forgetFiles, removeForGood, type PurgingTx } from './complete-steps.ts';
 import { ensureMac, readJoinsBelow, writeNotes, type JoinBelow, type RecordMac } from './purge-notes.ts';
-import { filesOf, forgetFiles, removeForGood, type PurgingTx } from './removed-rows.ts';
 import { countExpired, expireRows } from './retention.ts';
 
 /** Records that a transaction removes, without those below them. */

@@ -14,8 +14,7 @@ import {
   deleteEndedVersions,
   versionedEntities,
 } from '../versions/versions.ts';
-import { noteSteps, removeNotedLines } from './complete-steps.ts';
-import { filesOf, forgetFiles, removeForGood } from './removed-rows.ts';
+import { noteSteps, removeNotedLines, filesOf, forgetFiles, removeForGood } from './complete-steps.ts';
 
 const rowsAtOnce = 500;
 const versionsAtOnce = 2_000;

@@ -5,15 +5,8 @@ import type { EntityName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { accountingError } from '../../decisions/add-up.ts';
 import { openCollisions } from '../../decisions/meet-record.ts';
-import {
-  chainReadings,
-  mayResume,
-  scopeOf,
-  wasKeptWaiting,
-  type EarlierRun,
-  type NewRun,
-} from '../../decisions/resume-run.ts';
-import { standing } from '../../decisions/standing.ts';
+import { chainReadings, mayResume, scopeOf, wasKeptWaiting, type EarlierRun, type NewRun, chainStartedAt, endRun, forbidContinuing, hasBegun, insertRun, interruptRunning, newestRun } from './runs.ts';
+import { standing } from '../../decisions/becoming-due.ts';
 import { withoutKey, type EntityReport, type RunReport } from '../../run-report.ts';
 import type { RunPlan, StartedRun } from '../../sink.ts';
 import { noteAction, pruneActions } from '../actions.ts';
@@ -22,27 +15,17 @@ import { countsOfChain, countsOfRun, runsThatWrote } from '../counts.ts';
 import { pruneDay, pruneDays } from '../days.ts';
 import { dropShared } from '../deletes/places.ts';
 import type { Commit, CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
-import { checkKeys } from '../masking.ts';
-import { noteMasks } from '../masks.ts';
+import { checkKeys, noteKeys, noteMasks } from '../masks.ts';
 import { findPartitions, meetFound } from '../partitions/due-partitions.ts';
 import { countReady, isLeft, partitionsOfChain, type Scope } from '../partitions/read-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';
-import { plannedTable, type PlannedTable } from '../planned-table.ts';
+import { plannedTable, type PlannedTable } from '../record-table.ts';
 import { readWithholding } from '../purges/purge-notes.ts';
 import { openRawRows } from '../raw-rows.ts';
 import { dropSeen, openSeenRows } from '../seen-rows.ts';
 import { agreed, wasRead } from '../stored-rows.ts';
 import { declareTables, describeTables } from '../tables.ts';
 import { switchVersions } from '../versions/versions.ts';
-import {
-  chainStartedAt,
-  endRun,
-  forbidContinuing,
-  hasBegun,
-  insertRun,
-  interruptRunning,
-  newestRun,
-} from './runs.ts';
 
 /**
  * Creates missing tables and columns, then begins the run: resumes the newest run of its window where that was left
@@ -71,8 +54,9 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
   const scope: Scope = { connector, window: plan.window, entities: plan.entities };
   await interruptRunning(tx, connector);
   const otherMasks = await noteMasks(tx, connector, plan, stamp.now);
-  await checkKeys(tx, ledger, connector, plan, otherMasks);
+  if (otherMasks.size > 0) await checkKeys(tx, connector, plan);
   const tables = await ensureTables(starting);
+  noteKeys(tx, connector, plan);
   await describeTables(tx, connector, plan.described ?? []);
   await ledger.records.renewViews(tx, connector);
   const earlier = await unfinishedRun(starting, scope);

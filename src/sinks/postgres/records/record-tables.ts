@@ -18,7 +18,6 @@ import { quoted } from '../../../sql/quoted.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import type { RecordTables, CellColumn, CellTable, CellType } from '../../ledger/driver.ts';
 import type { FoundBy, OwnedRow, RecordTable, Stamp, TablePlace } from '../../ledger/record-table.ts';
-import type { MovedRow } from '../../records/fill-from-extra.ts';
 import { asOfName, historyName, rowOwn } from '../../records/own-names.ts';
 import {
   recordTables,
@@ -27,8 +26,7 @@ import {
   type ShownView,
   type Views,
 } from '../../records/record-tables.ts';
-import { binaryType, canonicalKey, sqlType } from '../column-types.ts';
-import { tableName } from './names.ts';
+import { binaryType, canonicalKey, sqlType, tableName } from '../column-types.ts';
 import { SyncError } from '../../../core/errors.ts';
 import type { Instant } from '../../../core/clock.ts';
 import { postgresTx } from '../../../sql/postgres/session.ts';
@@ -50,7 +48,7 @@ export function postgresTables(schema: string): RecordTables {
   return recordTables({
     tableName,
     findViews,
-    putView: putView(schema),
+    putView: (tx, view, found) => putView(tx, schema, view, found),
     types: { ...sqlType, time: 'timestamptz', flag: 'integer', bytes: 'bytea' },
     tableEnding: '',
     // The hash of the key's text.
@@ -84,39 +82,7 @@ export function postgresTables(schema: string): RecordTables {
     // Dropping takes no time, whatever is in a table.
     clear: async () => Promise.resolve(0),
     insertRows,
-    writeMoved,
   });
-}
-
-async function writeMoved(
-  tx: Tx,
-  name: string,
-  columns: readonly Column[],
-  moved: readonly MovedRow[],
-  { now, run }: Stamp,
-): Promise<void> {
-  const cell = (type: BinaryType, of: (row: MovedRow) => BinaryValue) => ({ type, of });
-  const arrays = fromArrays([
-    cell('bigint', ({ row }) => row),
-    cell('bigint', ({ seq }) => seq),
-    cell('json', ({ extra }) => extra),
-    ...columns.flatMap(({ type }, index) => [
-      cell('boolean', ({ values }) => Number(values[index] !== undefined)),
-      cell(binaryType[type], ({ values }) => values[index] ?? null),
-    ]),
-  ]);
-  const sets = columns.map(({ name: plain }, index) => {
-    const column = quoted(plain);
-    const at = 3 + 2 * index;
-    return `${column} = CASE WHEN v.c${at} THEN v.c${at + 1} ELSE t.${column} END`;
-  });
-  await tx.run(
-    `UPDATE ${name} AS t SET ${sets.join(', ')}, _extra = v.c2, _seq = coalesce(v.c1, t._seq),
-       _changed_at = CASE WHEN v.c1 IS NULL THEN t._changed_at ELSE :now::timestamptz END,
-       _run_id = CASE WHEN v.c1 IS NULL THEN t._run_id ELSE :run END
-     FROM ${arrays.sql} WHERE t._row = v.c0`,
-    { ...arrays.valuesOf(moved), now, run },
-  );
 }
 
 /* What a table of PostgreSQL holds at most, in pages of 8 KiB: https://www.postgresql.org/docs/current/limits.html */
@@ -309,7 +275,11 @@ function* cellsOf(
 
 /** Key columns are not set: their values are the same. Undeclared columns lose their old value. */
 function updateOf(name: string, { table, stored }: TablePlace): Writing {
-  const columns: readonly (ArrayOf<NewestRow> & { readonly name: string })[] = [
+  const columns: readonly {
+    readonly name: string;
+    readonly type: BinaryType;
+    readonly of: (row: NewestRow) => BinaryValue;
+  }[] = [
     { name: '_row', type: 'bigint', of: ({ row }) => row },
     { name: '_extra', type: 'json', of: ({ record }) => record.extra },
     { name: '_seq', type: 'bigint', of: ({ seq }) => seq },
@@ -331,28 +301,14 @@ function updateOf(name: string, { table, stored }: TablePlace): Writing {
     ...columns.flatMap((column, index) => (index === 0 ? [] : [`${column.name} = v.c${index}`])),
     ...columnsMissingIn(stored, table.columns).map((column) => `${quoted(column.name)} = NULL`),
   ];
-  const arrays = fromArrays(columns);
+  const arrays = columns.map(({ type }, n) => `:c${n}::${type}[]`);
   const sql = `UPDATE ${name} AS t
     SET ${sets.join(', ')}, _changed_at = :now::timestamptz, _run_id = :run, _deleted_at = NULL
-    FROM ${arrays.sql} WHERE t._row = v.c0`;
+    FROM unnest(${arrays.join(', ')}) AS v(${columns.map((_, n) => `c${n}`).join(', ')}) WHERE t._row = v.c0`;
   return (tx, rows, { now, run }) => {
-    if (rows.length > 0) tx.put(sql, { ...arrays.valuesOf(rows), now, run });
-  };
-}
-
-/** A column of rows that a statement is given as an array. */
-interface ArrayOf<Row> {
-  readonly type: BinaryType;
-  readonly of: (row: Row) => BinaryValue;
-}
-
-/** Rows as the table `v`, whose columns are `c0`, `c1` and so on. */
-function fromArrays<Row>(columns: readonly ArrayOf<Row>[]) {
-  const [arrays, names] = [columns.map(({ type }, n) => `:c${n}::${type}[]`), columns.map((_, n) => `c${n}`)];
-  return {
-    sql: `unnest(${arrays.join(', ')}) AS v(${names.join(', ')})`,
-    valuesOf: (rows: readonly Row[]): Readonly<Record<string, Buffer>> =>
-      Object.fromEntries(columns.map(({ type, of }, n) => [`c${n}`, encodeArray(type, rows.map(of))])),
+    if (rows.length === 0) return;
+    const values = columns.map(({ type, of }, n) => [`c${n}`, encodeArray(type, rows.map(of))] as const);
+    tx.put(sql, { ...Object.fromEntries(values), now, run });
   };
 }
 
@@ -378,17 +334,10 @@ function rowsInto(
 }
 
 /** `RecordTables.insertRows`. */
-export async function insertRows(
-  tx: Tx,
-  { name, columns, key }: CellTable,
-  given: readonly Cells[],
-): Promise<void> {
+async function insertRows(tx: Tx, { name, columns, key }: CellTable, given: readonly Cells[]): Promise<void> {
   // `as`: as the columns say.
   const rows = given as readonly (readonly BinaryValue[])[];
-  if (key === null) {
-    rowsInto(quoted(name), columns)(tx, rows);
-    return;
-  }
+  if (key === null) return rowsInto(quoted(name), columns)(tx, rows);
   const indexes = key.map((part) => columns.findIndex((column) => column.name === part));
   const keyOf = (cells: Cells): Buffer =>
     textHash(keyTextOf(indexes.map((index) => (cells[index] ?? null) as ColumnValue)));
@@ -404,11 +353,7 @@ const made = 'Made by connector-sync: ';
  * A view keeps its columns in their order, because PostgreSQL replaces no other one, and drops none that others are
  * made of.
  */
-export function putView(schema: string): Views['putView'] {
-  return (tx, view, found) => put(tx, schema, view, found);
-}
-
-function put(
+function putView(
   tx: Tx,
   schema: string,
   { name, connector, entity, columns, derived }: ShownView,

@@ -1,5 +1,4 @@
 import type {
-  Column,
   ColumnValue,
   EntityTable,
   FieldType,
@@ -17,7 +16,6 @@ import type {
   RecordTable,
   TablePlace,
 } from '../../ledger/record-table.ts';
-import type { MovedRow } from '../../records/fill-from-extra.ts';
 import { asOfName, historyName, versionsName, indexSuffixes } from '../../records/own-names.ts';
 import { recordTables, type TableDialect, sourceOf, type ShownView } from '../../records/record-tables.ts';
 import { keyPartsOf } from '../../../core/json-text.ts';
@@ -109,32 +107,10 @@ export const sqliteTableDialect: TableDialect = {
     );
     for (const cells of rows) statement.run(cells);
   },
-  writeMoved,
 };
 
 /** Tables of records in the file that has the ledger. */
 export const sqliteTables = recordTables(sqliteTableDialect);
-
-async function writeMoved(
-  tx: Tx,
-  name: string,
-  columns: readonly Column[],
-  moved: readonly MovedRow[],
-  { now, run }: Stamp,
-): Promise<void> {
-  const sets = columns.map(({ name: column }) => `${quoted(column)} = iif(?, ?, ${quoted(column)})`);
-  const fill = await sqliteTx(tx).prepared(
-    `UPDATE ${name} SET ${sets.join(', ')}, _extra = ? WHERE _row = ?`,
-  );
-  const note = await sqliteTx(tx).prepared(
-    `UPDATE ${name} SET _changed_at = ?, _run_id = ?, _seq = ? WHERE _row = ?`,
-  );
-  for (const { row, values, extra, seq } of moved) {
-    const cells = values.flatMap((value) => [Number(value !== undefined), value ?? null]);
-    fill.run(cells, extra, row);
-    if (seq !== null) note.run(now, run, seq, row);
-  }
-}
 
 /** The cost of every record of a page: a search for its key, and a write where it is new or changed. */
 function findAndPut({ table, stored }: TablePlace, plain: string) {
