@@ -2,7 +2,14 @@ import { instant } from '../core/clock.ts';
 import { SyncError, type ErrorCode, type Recovery } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Definition } from '../definitions/definition.ts';
-import { completenessOf, type Completeness, withoutKey, type EntityReport, type RunOutcome, type RunReport } from '../sinks/run-report.ts';
+import {
+  completenessOf,
+  type Completeness,
+  withoutKey,
+  type EntityReport,
+  type RunOutcome,
+  type RunReport,
+} from '../sinks/run-report.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
 import { evolvingTables } from './prepare/schema-policy.ts';
 import { newRunId } from './plan-run.ts';

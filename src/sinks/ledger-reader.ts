@@ -6,7 +6,14 @@ import type { FileFailure } from './files.ts';
 import type { FieldNews } from './drift.ts';
 import type { WalkFailure } from './partition.ts';
 import type { PurgeWork, WithheldOf } from './purges.ts';
-import type { Completeness, DoubtedListings, ListingsOf, RunKind, RunOutcome, RunReport } from './run-report.ts';
+import type {
+  Completeness,
+  DoubtedListings,
+  ListingsOf,
+  RunKind,
+  RunOutcome,
+  RunReport,
+} from './run-report.ts';
 import type { Holder, Pause, StoredIdentity } from './lease.ts';
 
 /** Runs to be listed: of every connector, kind and state unless one is named. */

@@ -205,7 +205,10 @@ async function openNewsletter() {
     unmask: () => edit((config) => config.replace(mask, '')),
     hashAs: (before: string, after: string) =>
       edit((config) =>
-        config.replace(`segment_members: { fields: { id: ${before} `, `segment_members: { fields: { id: ${after} `),
+        config.replace(
+          `segment_members: { fields: { id: ${before} `,
+          `segment_members: { fields: { id: ${after} `,
+        ),
       ),
     otherKey: () => edit((config) => config.replace(/^mask: .*\n/m, keyOf())),
     [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),

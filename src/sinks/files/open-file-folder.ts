@@ -4,7 +4,14 @@ import { join } from 'node:path';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import { noSpaceText, saysFull, createNamedDirectory, createPrivateDirectory, hasCode, syncDirectory } from '../../files/private-file.ts';
+import {
+  noSpaceText,
+  saysFull,
+  createNamedDirectory,
+  createPrivateDirectory,
+  hasCode,
+  syncDirectory,
+} from '../../files/private-file.ts';
 import { explained } from '../../sql/explained.ts';
 import { digitsOf, keyDigits, safeFileName } from './safe-file-name.ts';
 import { removeLeftovers, temporaryName, writeWholeFile } from './write-whole-file.ts';

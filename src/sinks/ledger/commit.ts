@@ -12,7 +12,13 @@ import { partitionsBelow, partitionsById, type PartitionRow, dueById } from './p
 import { readStored, storeRows, type KnownRows } from './store-rows.ts';
 import type { Instant } from '../../core/clock.ts';
 import { writeJson } from '../../core/json-text.ts';
-import { learnPageLength, concludeWalk, weakestAbsence, type EndedWalk, standing } from '../decisions/becoming-due.ts';
+import {
+  learnPageLength,
+  concludeWalk,
+  weakestAbsence,
+  type EndedWalk,
+  standing,
+} from '../decisions/becoming-due.ts';
 import type {
   Absence,
   Doubt,

@@ -15,7 +15,14 @@ import {
   type LastTokens,
   newToken,
 } from './lease/lease-rows.ts';
-import { openLedger, type OpenedSchema, type PostgresPlace, findSink, timelineSql, toSinkError } from './open-ledger.ts';
+import {
+  openLedger,
+  type OpenedSchema,
+  type PostgresPlace,
+  findSink,
+  timelineSql,
+  toSinkError,
+} from './open-ledger.ts';
 import { postgresTables } from './records/record-tables.ts';
 import { systemClock, instant, type Clock } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';

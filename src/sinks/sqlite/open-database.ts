@@ -3,7 +3,12 @@ import { tmpdir } from 'node:os';
 import { SyncError } from '../../core/errors.ts';
 import { NoSinkYetError } from '../acquire-errors.ts';
 import type { Instant } from '../../core/clock.ts';
-import { createPrivateFile, isPrivateFileThere, checkTemporaryFolder, noSpaceText } from '../../files/private-file.ts';
+import {
+  createPrivateFile,
+  isPrivateFileThere,
+  checkTemporaryFolder,
+  noSpaceText,
+} from '../../files/private-file.ts';
 import { openSqlite, type Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { checkMigrated, checkVersion, unusableSink } from '../unusable-sink.ts';
 import {

@@ -4,7 +4,20 @@ import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { openSqliteDatabase, type SqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
 import { blockingMs, isBusy, storageFailure, whenUnlocked } from '../../sql/sqlite/sqlite-error.ts';
 import { explained } from '../../sql/explained.ts';
-import { defaultLockTimeoutMs, rememberPlace, toSinkError, mostCacheKiB, openDatabase, openReadonlyDatabase, type LedgerFormat, newestSeq, raiseSeq, storedId, noteCommit, takeSeqsOf } from './open-database.ts';
+import {
+  defaultLockTimeoutMs,
+  rememberPlace,
+  toSinkError,
+  mostCacheKiB,
+  openDatabase,
+  openReadonlyDatabase,
+  type LedgerFormat,
+  newestSeq,
+  raiseSeq,
+  storedId,
+  noteCommit,
+  takeSeqsOf,
+} from './open-database.ts';
 import { processUser } from '../actions.ts';
 import { numbered, type RecordTables, type LedgerDriver, type Taken } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';

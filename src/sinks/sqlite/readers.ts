@@ -10,7 +10,18 @@ import {
 } from '../../sql/sqlite/open-sqlite-database.ts';
 import { servedLedger } from '../ledger/served-ledger.ts';
 import type { OpenedToRead, ServedLedger } from '../sink-access.ts';
-import { lastCommits, newestSeq, storedId, isSinkThere, openDatabase, openReadonlyDatabase, type LedgerFormat, fileAt, movedError, toSinkError } from './open-database.ts';
+import {
+  lastCommits,
+  newestSeq,
+  storedId,
+  isSinkThere,
+  openDatabase,
+  openReadonlyDatabase,
+  type LedgerFormat,
+  fileAt,
+  movedError,
+  toSinkError,
+} from './open-database.ts';
 import { sqliteTables } from './records/record-tables.ts';
 import { sqliteFormat } from './schema.ts';
 

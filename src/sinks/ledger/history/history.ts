@@ -5,7 +5,12 @@ import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/n
 import type { Column, EntityTable } from '../../../core/records.ts';
 import { cellOf, columnOf, type Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
-import { completenessOf, type Completeness, type DoubtedListings, type ListingsOf } from '../../run-report.ts';
+import {
+  completenessOf,
+  type Completeness,
+  type DoubtedListings,
+  type ListingsOf,
+} from '../../run-report.ts';
 import { heldBy, mergeDrift, type SeenDrift } from '../../decisions/drift-columns.ts';
 import { standing } from '../../decisions/becoming-due.ts';
 import type { DriftRow } from '../../drift.ts';

@@ -4,7 +4,15 @@ import { writeJson } from '../../../core/json-text.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { ask, type Tx } from '../../../sql/database.ts';
 import { textHash } from '../../../sql/text-hash.ts';
-import { decideMode, isUnchanged, neverWalked, standingOfParent, type ChainReading, type ParentStanding, standing } from '../../decisions/becoming-due.ts';
+import {
+  decideMode,
+  isUnchanged,
+  neverWalked,
+  standingOfParent,
+  type ChainReading,
+  type ParentStanding,
+  standing,
+} from '../../decisions/becoming-due.ts';
 import type { Doubt, FoundPartition, Partition, WalkFailure } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
 import { parseParams, parsePosition, parseProof } from '../../stored-json.ts';

@@ -27,7 +27,17 @@ import { outsideRun, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import type { KeyedRow, RowOwner } from '../record-table.ts';
 import { renewTable, storedTable } from '../tables.ts';
-import { completeSteps, dropWork, noteSteps, ownSteps, readSteps, filesOf, forgetFiles, removeForGood, type PurgingTx } from './complete-steps.ts';
+import {
+  completeSteps,
+  dropWork,
+  noteSteps,
+  ownSteps,
+  readSteps,
+  filesOf,
+  forgetFiles,
+  removeForGood,
+  type PurgingTx,
+} from './complete-steps.ts';
 import { ensureMac, readJoinsBelow, writeNotes, type JoinBelow, type RecordMac } from './purge-notes.ts';
 import { countExpired, expireRows } from './retention.ts';
 

@@ -5,7 +5,21 @@ import type { EntityName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { accountingError } from '../../decisions/add-up.ts';
 import { openCollisions } from '../../decisions/meet-record.ts';
-import { chainReadings, mayResume, scopeOf, wasKeptWaiting, type EarlierRun, type NewRun, chainStartedAt, endRun, forbidContinuing, hasBegun, insertRun, interruptRunning, newestRun } from './runs.ts';
+import {
+  chainReadings,
+  mayResume,
+  scopeOf,
+  wasKeptWaiting,
+  type EarlierRun,
+  type NewRun,
+  chainStartedAt,
+  endRun,
+  forbidContinuing,
+  hasBegun,
+  insertRun,
+  interruptRunning,
+  newestRun,
+} from './runs.ts';
 import { standing } from '../../decisions/becoming-due.ts';
 import { withoutKey, type EntityReport, type RunReport } from '../../run-report.ts';
 import type { RunPlan, StartedRun } from '../../sink.ts';
