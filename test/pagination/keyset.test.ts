@@ -312,8 +312,8 @@ describe('full walks', () => {
   });
 
   /**
-   * Walks listings in full while rows move at every page boundary, with kills and small pages; gives how many walks ended
-   * with an ordered proof. Each of those has met every row that was there throughout.
+   * Walks listings in full while rows move at every page boundary, with kills and small pages; gives how many
+   * walks ended with an ordered proof. Each of those has met every row that was there throughout.
    */
   async function tryFullWalks(name: SimulatedEntity, moves: readonly Move[]): Promise<number> {
     let proven = 0;

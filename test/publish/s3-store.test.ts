@@ -388,8 +388,8 @@ describe('s3 publications', () => {
   }
 
   /**
-   * What a reader of the newest publication has, from a copy of the bucket. Throws where a file is torn, or a change came
-   * twice.
+   * What a reader of the newest publication has, from a copy of the bucket. Throws where a file is torn, or a
+   * change came twice.
    */
   async function seen(): Promise<{ readonly publication: number; readonly rows: object }> {
     copyObjects(fake, world.lake);

@@ -22,8 +22,8 @@ import {
 describe('hostile searches', () => {
   const rows = 20_000;
   /**
-   * Of a statement; what it costs to notice and to say so comes on top. Measured as time of the processor: others may use
-   * it too.
+   * Of a statement; what it costs to notice and to say so comes on top. Measured as time of the processor: others
+   * may use it too.
    */
   const deadlineMs = 150;
   const mostMs = 200;

@@ -475,8 +475,8 @@ async function caughtUp(primary: string, standby: string): Promise<void> {
 
 describe('pgbouncer', async () => {
   /*
-   * A pooler that gives a connection of the server to the client that has a transaction: nothing of a session stays, and
-   * any client may get its locks.
+   * A pooler that gives a connection of the server to the client that has a transaction: nothing of a session
+   * stays, and any client may get its locks.
    */
 
   const program = findPgbouncer();
