@@ -146,29 +146,47 @@ export function partNamePattern(layout: string): LinearPattern {
 /** No person would read more. */
 const mostProblems = 100;
 
+/** Each time it was overtaken by a prune, which comes once a day. */
+const mostTries = 5;
+
 /**
  * Reads every manifest and every file that one names. The oldest manifest that remains may follow one that was pruned;
  * from it on there is no gap, every manifest has the hash that the next one names, and every entity continues where it
- * ended. A publication that is pruned while it is read is no damage.
+ * ended. What goes while it is read is no damage: it begins again then.
  */
-async function checkObjects(store: ObjectStore, signal: AbortSignal): Promise<TargetCheck> {
+export async function checkObjects(store: ObjectStore, signal: AbortSignal): Promise<TargetCheck> {
+  for (let tried = 1; tried <= mostTries; tried += 1) {
+    const check = await checkOnce(store, signal);
+    if (check !== null) return check;
+  }
+  throw new SyncError(
+    'Publications of the target were removed again and again while they were read. Check it again when nothing removes them.',
+    { code: 'TARGET_FAILED', recovery: 'retry' },
+  );
+}
+
+/** Null where a publication was pruned meanwhile: then those before it were too, because the oldest go first. */
+async function checkOnce(store: ObjectStore, signal: AbortSignal): Promise<TargetCheck | null> {
   const counts = { publications: 0, files: 0, rows: 0, bytes: 0 };
   const problems: string[] = [];
+  const isFull = (): boolean => problems.length >= mostProblems;
   let before: StoredManifest | null = null;
   let oldest: number | null = null;
   for await (const stored of readManifests(store, 1)) {
     const { publication } = stored.manifest;
     oldest ??= publication;
     counts.publications += 1;
-    const gaps = gapsBetween(before, stored);
-    if (gaps.length > 0 && (before === null || (await isKept(store, before)))) problems.push(...gaps);
+    const gaps = isFull() ? [] : gapsBetween(before, stored);
+    if (gaps.length > 0 && before !== null && !(await isKept(store, before))) return null;
+    problems.push(...gaps);
     for (const file of filesOf(stored.manifest)) {
       signal.throwIfAborted();
       counts.files += 1;
       counts.rows += file.rows;
       counts.bytes += file.bytes;
       const problem = await fileProblem(store, file);
-      if (problem === null || problems.length >= mostProblems || !(await isKept(store, stored))) continue;
+      if (problem === null || isFull()) continue;
+      if (!(await isKept(store, stored))) return null;
       problems.push(`publication ${publication}: ${problem}`);
     }
     before = stored;

@@ -409,6 +409,45 @@ describe('a target in PostgreSQL that another program has changed', () => {
     }
   });
 
+  it('keeps no row of an earlier generation because of a trigger: nothing is published', async ({
+    folder,
+  }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    people(model);
+    await publishModel(target, model);
+    await ask(
+      `CREATE FUNCTION ${schema}.no_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+       CREATE TRIGGER kept BEFORE DELETE ON ${schema}.news__people FOR EACH ROW EXECUTE FUNCTION ${schema}.no_row()`,
+    );
+    people(model, 1);
+    await expect(publishModel(target, model)).rejects.toMatchObject({
+      code: 'TARGET_INCOMPATIBLE',
+      message: expect.stringMatching(/news__people kept rows that were deleted\. Remove the trigger/),
+    });
+    await ask(`DROP TRIGGER kept ON ${schema}.news__people`);
+    await publishModel(target, model);
+    expect(await ask(`SELECT id FROM ${schema}.news__people`)).toEqual([{ id: 'p1' }]);
+  });
+
+  it('lets no index of others make one row out of two', async ({ folder }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    const entity = people(model, 1);
+    await publishModel(target, model);
+    await ask(
+      `CREATE COLLATION ${schema}.ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+       CREATE UNIQUE INDEX ON ${schema}.news__people (id COLLATE ${schema}.ci)`,
+    );
+    store(model, entity, { id: 'P1', name: 'Bob' });
+    await expect(publishModel(target, model)).rejects.toMatchObject({
+      message: expect.stringMatching(/23505.*If a constraint or an index was added.* drop it/),
+    });
+    expect(await ask(`SELECT id, name FROM ${schema}.news__people`)).toEqual([{ id: 'p1', name: 'Ada' }]);
+  });
+
   // Proves promise 20.5
   it.for(['mark', 'remove'] as const)(
     'publishes nothing where a trigger keeps rows out of its table (%s)',
@@ -440,6 +479,8 @@ describe('a target in PostgreSQL that another program has changed', () => {
     },
   );
 });
+
+const longKey = 'k'.repeat(5_000);
 
 /** What another program does to a published table, and what a check reports of it. */
 const damages = [
@@ -529,6 +570,29 @@ describe('a table in PostgreSQL that is not as it was made', () => {
       expect((await target.check(untilEnd)).problems).toEqual([]);
     },
   );
+
+  it.for([
+    ['dropped the index of long keys', null],
+    [
+      'replaced the index of long keys by one on other hashes',
+      "encode(sha256(decode(replace(id, E'\\\\', E'\\\\\\\\'), 'escape')), 'hex')",
+    ],
+  ] as const)('is recreated after another program %s', async ([, expression], { folder }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    const entity = people(model);
+    store(model, entity, { id: longKey });
+    await publishModel(target, model);
+    expect((await target.check(untilEnd)).problems).toEqual([]);
+    await ask(`DROP INDEX ${schema}.news__people_sha256_idx`);
+    if (expression !== null) await ask(`CREATE UNIQUE INDEX ON ${schema}.news__people (${expression})`);
+    const says = 'has lost the unique index on its key';
+    expect((await target.check(untilEnd)).problems).toEqual([`table news__people ${says}`]);
+    const again = (): void => store(model, people(model, 1), { id: longKey });
+    await expectHealed(target, model, { says, again });
+    expect(await ask(`SELECT id FROM ${schema}.news__people`)).toHaveLength(2);
+  });
 
   it('says what to do where a view stands in its place, or a constraint keeps rows out', async ({
     folder,

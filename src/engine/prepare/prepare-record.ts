@@ -58,13 +58,14 @@ export type Prepared = { readonly drift: readonly FieldDrift[] } & (
  */
 export function compilePrepare(shape: RecordShape) {
   const compiled = compileShape(shape);
-  const injectedOf = rememberInjected(compiled);
+  /** The values that the partition fills in, worked out once for all records in a row that share it. */
+  let injected = injectedValues(compiled, {});
 
   return (raw: JsonValue, inject: Partition['inject']): Prepared => {
     if (!isJsonObject(raw)) {
       return refuse(compiled, raw, 'not-an-object', `expected an object, got ${kindOf(raw)}`);
     }
-    const injected = injectedOf(inject);
+    if (inject !== injected.from) injected = injectedValues(compiled, inject);
     try {
       return withKey(compiled, injected, raw, prepare(compiled, injected, raw));
     } catch (error) {
@@ -264,11 +265,11 @@ export function compileKeyOf(shape: RecordShape) {
   const { keySlots, filledFrom, table } = compiled;
   const isCopied = keySlots.some(({ name }) => filledFrom.has(name));
   const nothing = table.columns.map((): ColumnValue => null);
-  const injectedOf = rememberInjected(compiled);
+  let injected = injectedValues(compiled, {});
 
   return (raw: JsonObject, inject: Partition['inject']) => {
     if (isCopied) return null;
-    const injected = injectedOf(inject);
+    if (inject !== injected.from) injected = injectedValues(compiled, inject);
     const values = [...nothing];
     for (const slot of keySlots) {
       const { name, index } = slot;
@@ -437,12 +438,6 @@ export function slotOf(
 }
 
 type InjectedValues = ReturnType<typeof injectedValues>;
-
-/** Gives the values that the partition fills in, worked out once for all records in a row that share it. */
-function rememberInjected(shape: CompiledShape): (inject: Partition['inject']) => InjectedValues {
-  let injected = injectedValues(shape, {});
-  return (inject) => (inject === injected.from ? injected : (injected = injectedValues(shape, inject)));
-}
 
 function injectedValues({ slots, table }: CompiledShape, inject: Partition['inject']) {
   const values = table.columns.map((): ColumnValue => null);

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { access, constants, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import path from 'node:path';
@@ -51,7 +51,7 @@ export async function openBuild({ file, isErasing, duckdb, end, clock, signal }:
   try {
     createNamedDirectory(path.dirname(file));
     old = await openOld(file);
-    staging = `${file}.new-${randomBytes(4).toString('hex')}`;
+    staging = `${file}.new-${await baseOf(old)}${randomBytes(4).toString('hex')}`;
     await checkNoLog(file);
     await duckdb.ask('build', { from: old === null ? null : file, to: staging, isErasing });
   } catch (error) {
@@ -98,18 +98,22 @@ async function openOld(file: string): Promise<FileHandle | null> {
 /** Whether no other process has put another file there, or written to it, since it was opened. */
 async function isSame(file: string, old: FileHandle | null): Promise<boolean> {
   await using now = await openOld(file);
-  return (await stateOf(now)) === (await stateOf(old));
+  return (await baseOf(now)) === (await baseOf(old));
 }
 
 /** A text that is another one for each file that takes the target's place, and after each writing to it. */
-async function stateOf(file: FileHandle | null): Promise<string> {
-  if (file === null) return 'none';
+async function baseOf(file: FileHandle | null): Promise<string> {
+  if (file === null) return noBase;
   const { dev, ino, mtimeNs } = await file.stat({ bigint: true });
-  return `${dev} ${ino} ${mtimeNs}`;
+  return createHash('sha256').update(`${dev} ${ino} ${mtimeNs}`).digest('hex').slice(0, noBase.length);
 }
 
-/** Files of builds that were killed, or are under way. */
+const noBase = '0'.repeat(24);
+
+/** Files of builds that were killed, or are under way. `isOver`: of another base than the file has now. */
 export async function leftBuilds(file: string): Promise<readonly Leftover[]> {
+  await using now = await openOld(file);
+  const base = await baseOf(now);
   const folder = path.dirname(file);
   const begin = `${path.basename(file)}.new-`;
   const found: Leftover[] = [];
@@ -118,13 +122,15 @@ export async function leftBuilds(file: string): Promise<readonly Leftover[]> {
     throw toFileError(error, folder);
   });
   for (const name of names) {
-    if (!name.startsWith(begin) || !/^[0-9a-f]{8}(\.wal|\.tmp)?$/.test(name.slice(begin.length))) continue;
+    const rest = name.startsWith(begin) ? name.slice(begin.length) : '';
+    if (!/^[0-9a-f]{32}(\.wal|\.tmp)?$/.test(rest)) continue;
     const at = path.join(folder, name);
     // Null: its builder has just removed it.
     const stats = await stat(at).catch(() => null);
     if (stats === null) continue;
     const remove = async (): Promise<void> => await rm(at, { recursive: true, force: true });
-    found.push({ files: 1, bytes: stats.size, modifiedAtMs: stats.mtimeMs, remove });
+    const facts = { files: 1, bytes: stats.size, modifiedAtMs: stats.mtimeMs };
+    found.push({ ...facts, isOver: !rest.startsWith(base), remove });
   }
   return found;
 }
@@ -280,6 +286,7 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
           }
         }
       }
+      // Last: copies of the file that was replaced just now are over, too.
       const ages = { ageMs: dayMs, now: () => Promise.resolve(clock.now()), isDryRun };
       const { removed, waiting } = await removeOld(await leftBuilds(at), ages);
       return { publications, ...removed, waiting };

@@ -96,9 +96,6 @@ function adviceOf(code: string): string {
   if (code.startsWith('23')) {
     return 'If a constraint or an index was added to a table of the target, drop it, and publish again.';
   }
-  if (code === '54000') {
-    return 'A key is longer than an index of PostgreSQL can hold (some 2,700 bytes): leave the entity out, or publish it to a target of type files, s3 or duckdb.';
-  }
   if (code.startsWith('42')) {
     return 'If tables of the target were changed, undo that, or publish with --new-generation.';
   }
@@ -189,7 +186,9 @@ export function postgresTables(db: Tx, at: string, place: string): PostgresTable
     sqlName,
     typesThere: async (entity) => await typesThere(db, sqlName(entity)),
     keyProblem: async (entity, given) =>
-      (await hasKeyIndex(db, sqlName(entity), given)) ? null : 'has lost the unique index on its key',
+      (await uniqueIndexes(db, sqlName(entity))).some((index) => isOnKey(index, given))
+        ? null
+        : 'has lost the unique index on its key',
     lostWith: async ({ viewName = null }) => {
       if (viewName === null) return [];
       const view = `${at}${quoted(viewName)}`;
@@ -226,19 +225,34 @@ async function typesThere(tx: Tx, table: string): Promise<ReadonlyMap<string, st
   );
 }
 
+interface UniqueIndex {
+  /** Those that it is on as they are. */
+  readonly columns: readonly string[];
+  /** The columns and expressions that it is on, as the server writes them. */
+  readonly parts: readonly string[];
+}
+
 /** Others than these cannot tell where a row conflicts. */
-async function hasKeyIndex(tx: Tx, table: string, { key }: GivenShape): Promise<boolean> {
-  const indexes = await tx.rows<{ readonly columns: readonly string[]; readonly parts: number }>(
-    `SELECT i.indnkeyatts::int AS parts, array(SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
-         WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:(i.indnkeyatts - 1)])) AS columns
+async function uniqueIndexes(tx: Tx, table: string): Promise<readonly UniqueIndex[]> {
+  return await tx.rows<UniqueIndex>(
+    `SELECT array(SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
+         WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:(i.indnkeyatts - 1)])) AS columns,
+       array(SELECT pg_get_indexdef(i.indexrelid, part, false) FROM generate_series(1, i.indnkeyatts) AS part) AS parts
      FROM pg_catalog.pg_index AS i WHERE i.indrelid = to_regclass(:table)
        AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL`,
     { table },
   );
-  return indexes.some(
-    ({ columns, parts }) =>
-      parts === key.length && columns.length === parts && columns.every((name) => key.includes(name)),
-  );
+}
+
+/**
+ * Of a text in a key that may be long. An upsert would not find its conflicts by another expression.
+ */
+const hashOfText = /^sha256\(decode\(replace\(.+, E?'\\+'::text, E?'\\+'::text\), 'escape'::text\)\)$/;
+
+function isOnKey({ columns, parts }: UniqueIndex, { key, hasLongKeys }: GivenShape): boolean {
+  if (parts.length !== key.length || !columns.every((name) => key.includes(name))) return false;
+  const hashed = parts.filter((part) => hashOfText.test(part)).length;
+  return hasLongKeys ? hashed > 0 && columns.length + hashed === key.length : columns.length === key.length;
 }
 
 /** The changes of an entity, in a table of the transaction. */
@@ -249,6 +263,9 @@ export interface Staged {
   readonly stage: string;
   readonly rows: number;
 }
+
+/** An entry of an index has room for a third of a page; longer texts of keys are compared by their hashes. */
+const mostKeyBytes = 2_000;
 
 /**
  * Brings staged changes into the table of their entity, which has its columns already: the newest `_seq` of each key
@@ -261,19 +278,24 @@ export async function mergeRows(
 ): Promise<void> {
   const table = sqlName(entity);
   const { connector, entity: name } = entity;
+  const isFresh = plan.kind === 'make' || plan.kind === 'replace';
   await keepNewest(tx, stage, entity.key);
-  const key = entity.key.map(quoted);
-  if (plan.kind === 'make' || plan.kind === 'replace') {
-    tx.put(`ALTER TABLE ${table} ADD PRIMARY KEY (${key.join(', ')})`);
+  const hasLongKeys = plan.hasLongKeys || (await isAnyKeyLong(tx, stage, entity));
+  const texts = textKeys(entity);
+  const ofText = hasLongKeys ? hashedText : plainText;
+  const unique = entity.key.map((one) => (texts.includes(one) ? ofText(quoted(one)) : quoted(one)));
+  if (!isFresh && hasLongKeys && !plan.hasLongKeys) await dropPrimaryKey(tx, table);
+  if (isFresh || (hasLongKeys && !plan.hasLongKeys)) {
+    tx.put(
+      hasLongKeys
+        ? `CREATE UNIQUE INDEX ON ${table} (${unique.map((part) => `(${part})`).join(', ')})`
+        : `ALTER TABLE ${table} ADD PRIMARY KEY (${entity.key.map(quoted).join(', ')})`,
+    );
   }
   const same = sameKey(entity.key);
   const change = await countChange(tx, `${stage} AS s LEFT JOIN ${table} AS t ON ${same}`);
-  // With the collation of the primary key: an index that was added by hand, for which more keys are equal, then reports
-  // another conflict.
-  const conflict = entity.columns
-    .filter((column) => entity.key.includes(column.name))
-    .map((column) => `${quoted(column.name)}${column.type === 'string' ? ' COLLATE "C"' : ''}`)
-    .join(', ');
+  const key = entity.key.map(quoted);
+  const conflict = unique.map((part) => (part.startsWith('"') ? part : `(${part})`)).join(', ');
   /** Gives how many rows the table took. */
   const upsert = async (columns: readonly string[], which: string): Promise<number> => {
     const set = columns.filter((column) => !key.includes(column));
@@ -297,15 +319,51 @@ export async function mergeRows(
     );
   }
   await tx.run(
-    `UPDATE ${at}_published_tables SET live_rows = live_rows + :live,
+    `UPDATE ${at}_published_tables SET has_long_keys = :hasLongKeys, live_rows = live_rows + :live,
        deleted_rows = deleted_rows + :deleted WHERE connector = :connector AND entity = :name`,
     {
       connector,
       name,
+      hasLongKeys,
       live: change.upserts - change.liveBefore,
       deleted: (deletes === 'mark' ? change.deletes : 0) - change.deletedBefore,
     },
   );
+}
+
+async function isAnyKeyLong(tx: Tx, stage: string, entity: PlannedEntity): Promise<boolean> {
+  const texts = textKeys(entity);
+  if (texts.length === 0) return false;
+  const bytes = texts.map((name) => `octet_length(${quoted(name)})`).join(' + ');
+  return (await tx.rows(`SELECT 1 FROM ${stage} WHERE ${bytes} > ${mostKeyBytes} LIMIT 1`)).length > 0;
+}
+
+function textKeys({ columns, key }: PlannedEntity): readonly string[] {
+  return key.filter((name) => columns.some((column) => column.name === name && column.type === 'string'));
+}
+
+/**
+ * With the collation of the primary key: an index that was added by hand, for which more keys are equal, then reports
+ * another conflict.
+ */
+function plainText(name: string): string {
+  return `${name} COLLATE "C"`;
+}
+
+/**
+ * An index wants functions that depend on nothing: `convert_to` would not do. A conflict is found by the same
+ * expressions.
+ */
+function hashedText(name: string): string {
+  return `sha256(decode(replace(${name}, E'\\\\', E'\\\\\\\\'), 'escape'))`;
+}
+
+async function dropPrimaryKey(tx: Tx, table: string): Promise<void> {
+  const found = await tx.first<{ readonly name: string }>(
+    `SELECT conname::text AS name FROM pg_catalog.pg_constraint WHERE conrelid = to_regclass(:table) AND contype = 'p'`,
+    { table },
+  );
+  if (found !== undefined) tx.put(`ALTER TABLE ${table} DROP CONSTRAINT ${quoted(found.name)}`);
 }
 
 interface Change {
@@ -382,10 +440,10 @@ async function alterTable(
 async function note(tx: Tx, at: string, plan: TablePlan, entity: PlannedEntity): Promise<void> {
   await tx.run(
     `INSERT INTO ${at}_published_tables AS t
-       (connector, entity, table_name, generation, key, columns, live_rows, deleted_rows)
-     VALUES (:connector, :entity, :table, :generation, :key, :columns, 0, 0)
+       (connector, entity, table_name, generation, key, columns, has_long_keys, live_rows, deleted_rows)
+     VALUES (:connector, :entity, :table, :generation, :key, :columns, :hasLongKeys, 0, 0)
      ON CONFLICT (connector, entity) DO UPDATE SET generation = excluded.generation, key = excluded.key, columns = excluded.columns,
-       live_rows = CASE WHEN :isKept THEN t.live_rows ELSE 0 END,
+       has_long_keys = excluded.has_long_keys, live_rows = CASE WHEN :isKept THEN t.live_rows ELSE 0 END,
        deleted_rows = CASE WHEN :isKept THEN t.deleted_rows ELSE 0 END`,
     {
       connector: entity.connector,
@@ -394,6 +452,7 @@ async function note(tx: Tx, at: string, plan: TablePlan, entity: PlannedEntity):
       generation: entity.generation,
       key: JSON.stringify(entity.key),
       columns: JSON.stringify(plan.columns),
+      hasLongKeys: plan.hasLongKeys,
       isKept: plan.kind === 'keep',
     },
   );
@@ -620,6 +679,7 @@ function schemaSql(at: string): readonly string[] {
        generation bigint NOT NULL,
        key json NOT NULL,
        columns json NOT NULL,
+       has_long_keys boolean NOT NULL,
        live_rows bigint NOT NULL,
        deleted_rows bigint NOT NULL,
        PRIMARY KEY (connector, entity))`,

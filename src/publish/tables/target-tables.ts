@@ -51,6 +51,7 @@ export interface KnownTable extends EntityName {
   /** How many rows the table should have; where deletes are marked, also how many deleted ones. */
   readonly liveRows: number;
   readonly deletedRows?: number;
+  readonly hasLongKeys?: boolean;
   readonly viewName?: string | null;
 }
 
@@ -58,9 +59,16 @@ type Column = Pick<PublishedColumn, 'name' | 'type'>;
 
 export type GivenShape = ReturnType<typeof givenShape>;
 
-/** A table is made with these, besides the columns that all have. */
-function givenShape({ key, columns }: KnownTable) {
-  return { key: JSON.parse(key) as readonly string[], columns: JSON.parse(columns) as readonly Column[] };
+/**
+ * A table is made with these, besides the columns that all have. `hasLongKeys`: its unique index is on hashes of the
+ * key's texts.
+ */
+function givenShape({ key, columns, hasLongKeys = false }: KnownTable) {
+  return {
+    key: JSON.parse(key) as readonly string[],
+    columns: JSON.parse(columns) as readonly Column[],
+    hasLongKeys,
+  };
 }
 
 /** Of one entity, or of all. */
@@ -211,6 +219,8 @@ export interface TablePlan {
   readonly added: readonly Column[];
   /** All that it has in the end: also those that are no longer published, which stay null. */
   readonly columns: readonly Column[];
+  /** Its unique index is on hashes of the key's texts. */
+  readonly hasLongKeys: boolean;
 }
 
 type Wanted = EntityName & Pick<PlannedEntity, 'key' | 'columns' | 'isNewGeneration'>;
@@ -225,7 +235,7 @@ export async function planTable(tables: TargetTables, wanted: Wanted): Promise<T
   const name = tables.nameOf(wanted);
   const [known] = await knownTables(tables, wanted);
   const there = await tables.typesThere(wanted);
-  const fresh = { name, dropped: [], added: [], columns: typed(wanted.columns) };
+  const fresh = { name, dropped: [], added: [], columns: typed(wanted.columns), hasLongKeys: false };
   if (known === undefined) {
     const isThere = there !== null && !(await tables.isOwnView(name));
     if (isNewGeneration && !isThere) return { kind: 'make', ...fresh };
@@ -248,7 +258,8 @@ export async function planTable(tables: TargetTables, wanted: Wanted): Promise<T
           : `has a column ${foreign.name} that was added by hand, and needs that name for a column of the source`));
   if (problem === null) {
     const kind = isNewGeneration ? 'empty' : 'keep';
-    return { kind, name, dropped, added, columns: [...kept, ...typed(added)] };
+    const { hasLongKeys } = had;
+    return { kind, name, dropped, added, columns: [...kept, ...typed(added)], hasLongKeys };
   }
   if (isNewGeneration) return { kind: 'replace', ...fresh };
   throw tables.incompatible(`its table ${name} ${problem}`, 'Undo that, or publish with --new-generation.');
