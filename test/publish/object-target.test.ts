@@ -135,6 +135,19 @@ describe('object target', () => {
       await expect(problems()).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
     });
 
+    it('refuses a manifest that has the name of another publication', async () => {
+      await publishRuns(2);
+      writeFileSync(manifestOf(2), readFileSync(manifestOf(1)));
+      const refused = {
+        code: 'TARGET_INCOMPATIBLE',
+        message: expect.stringMatching(
+          /0002\.json is not a manifest that this version reads: it says that it is publication 1/,
+        ) as string,
+      };
+      await expect(problems()).rejects.toMatchObject(refused);
+      await expect(world.publish()).rejects.toMatchObject(refused);
+    });
+
     // Proves promise 1.7
     it('refuses a manifest of another version, and says what is missing in it', async () => {
       await publishRuns(1);
@@ -472,7 +485,10 @@ describe('check', () => {
       await publishSix();
       const lost = filesOf('00000002')[0] ?? '';
       const removed = [
-        { remove: async () => rmSync(join(world.lake, manifestName(3))), problems: ['publication 3 is missing'] },
+        {
+          remove: async () => rmSync(join(world.lake, manifestName(3))),
+          problems: ['publication 3 is missing'],
+        },
         {
           remove: async () => rmSync(join(world.lake, lost)),
           problems: [`publication 2: ${lost} is missing`, 'publication 3 is missing'],
@@ -485,6 +501,21 @@ describe('check', () => {
       }
     });
 
+    it('finds what is lost of the publications that a prune leaves while it reads', async () => {
+      await publishSix();
+      const prune = async (): Promise<void> => {
+        await using pruner = world.target();
+        await pruner.prune(world.clock.now(), false);
+        rmSync(join(world.lake, manifestName(4)));
+      };
+      // The first publication is being read.
+      await using target = world.target('jsonl', interrupted(2, prune, { count: 0 }));
+      const { problems } = await target.check(noSignal);
+      expect(problems).toContain(
+        'news/members is read from publication 4 on, and 5 is the oldest that remains',
+      );
+    });
+
     it('gives up where publications are removed again and again, instead of restarting for ever', async () => {
       await publishSix();
       let reads = 0;
@@ -495,7 +526,10 @@ describe('check', () => {
           name.startsWith('_publications/') && reads++ % 2 === 1 ? null : await store.read(name),
       });
       await using target = world.target('jsonl', vanishing);
-      await expect(target.check(noSignal)).rejects.toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
+      await expect(target.check(noSignal)).rejects.toMatchObject({
+        code: 'TARGET_FAILED',
+        recovery: 'retry',
+      });
       expect(reads).toBeLessThan(100);
     });
   });

@@ -171,7 +171,7 @@ describe('hostile searches', () => {
   }
 });
 
-const odd = { entry: pathToFileURL(join(import.meta.dirname, 'odd-process.mjs')) };
+const odd = { entry: pathToFileURL(join(import.meta.dirname, 'process', 'odd-process.mjs')) };
 
 /** Number of the process that answered. */
 async function ask(processes: SearchProcesses, act: string, signal = never): Promise<number> {

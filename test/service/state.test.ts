@@ -118,6 +118,14 @@ describe('credentials', () => {
       expect(state.connectors.credentials(organizationId, id)).toEqual({ api_key: secret });
     });
 
+    it('are sealed differently each time', () => {
+      using state = openTestState({ folder });
+      const { organizationId, id } = addConnector(state, { api_key: secret });
+      const first = readSealed(folder, id);
+      state.connectors.update(organizationId, id, { credentials: { api_key: secret } });
+      expect(readSealed(folder, id).subarray(9, 21)).not.toEqual(first.subarray(9, 21));
+    });
+
     it('do not open when they were moved to another connector or another organization', () => {
       using state = openTestState({ folder });
       const { organizationId, id } = addConnector(state, { api_key: secret });
@@ -230,6 +238,14 @@ describe('tokens', () => {
       expect(state.tokens.find(token)).not.toBeNull();
       clock.pass(1);
       expect(state.tokens.find(token)).toBeNull();
+    });
+
+    it('are found by the whole token only', () => {
+      const state = kept(openTestState());
+      const { token } = state.tokens.issueApplication(addApplication(state, 'acme'));
+      for (const other of ['', token.slice(1), `${token}a`, token.toUpperCase(), "' OR 1=1 --", '\u0000']) {
+        expect(state.tokens.find(other)).toBeNull();
+      }
     });
 
     it('are bounded in number for each application, the oldest ones go, and those of others stay', ({
