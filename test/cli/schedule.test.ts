@@ -249,6 +249,13 @@ describe('schedule pause and resume', () => {
     expect(await listed()).toMatchObject({ wiki: { paused: null } });
   });
 
+  it('does not pause if only Redis knows where the sink is, and does not answer', async () => {
+    await redisIsDown();
+    const { code, stderr } = await cli('schedule', 'pause', 'wiki');
+    expect(code).toBe(2);
+    expect(stderr).toContain('Redis, which knows where it is, does not answer');
+  });
+
   it.each([
     [['pause', 'wikis'], 'Unknown connector "wikis"; did you mean "wiki"?'],
     [['pause', 'wiki', '--reason', ' '], 'xpected a few words as the reason'],

@@ -60,6 +60,26 @@ describe('a person with a token that may act', () => {
     expect(await anna.read('/targets/lake')).toContain('href="../act/publish-now?target=lake"');
   });
 
+  it('marks new fields as known, so that they need no person', async () => {
+    const address = '/act/acknowledge-fields?connector=leads';
+    expect(await anna.read('/')).toContain(`href=".${address}"`);
+    expect(await anna.read('/connectors/leads')).toContain(`href="..${address}"`);
+    const asked = await anna.ask(address);
+    expect(asked.text).toContain('Mark new fields of leads as known?');
+    expect(asked.text).toMatch(/: automations\.segment &lt;script .*: undeclared\. Nothing changes/);
+    expect((await anna.confirm(asked)).text).toContain('leads: 1 field marked as known.');
+    expect(await noted()).toMatchObject([{ who: 'anna', action: 'acknowledge-fields', connector: 'leads' }]);
+    for (const path of ['/', '/connectors/leads', '/?state=attention']) {
+      expect(await anna.read(path)).not.toContain('as the definition declares');
+    }
+    expect(await anna.read('/connectors/leads')).toContain('Fields that are not declared');
+    const again = await anna.ask(address);
+    expect([again.status, again.text.includes('leads has no new fields to acknowledge.')]).toEqual([
+      409,
+      true,
+    ]);
+  });
+
   it('pauses a connector once it is confirmed, with a reason, under the own name', async () => {
     const before = await noted();
     const asked = await anna.ask('/act/pause?connector=newsletter');
@@ -100,6 +120,19 @@ describe('a person with a token that may act', () => {
     );
     expect((await anna.ask('/act/resume?connector=leads')).text).toContain('leads is not paused.');
     expect((await anna.ask('/act/resume?q=nothing-like-it')).text).toContain('No connector matches.');
+  });
+
+  it('undoes a run', async () => {
+    const { stdout } = await world.cli('sync', 'members', '--allow-deletes', '--full');
+    expect(stdout).toMatch(/^ {2}list_members +0 /m);
+    const [run = ''] = await world.runsOf('members');
+    expect(await anna.read(`/runs/${run}`)).toContain(`href="../act/undo?run=${run}"`);
+    const asked = await anna.ask(`/act/undo?run=${run}`);
+    expect(asked.text).toContain('list_members (0 inserted, 0 updated, 23 deleted)');
+    expect((await anna.confirm(asked)).text).toContain('list_members: 23 deletes taken back.');
+    expect(await noted()).toEqual([{ who: 'anna', action: 'undo', connector: 'members', detail: { run } }]);
+    const again = await anna.confirm(await anna.ask(`/act/undo?run=${run}`));
+    expect(again.text).toContain('is left to undo');
   });
 
   it('cancels a run in progress', async () => {

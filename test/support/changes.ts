@@ -1,10 +1,10 @@
 /**
- * Rows for `it.each`: what is said of a text in which `from → to` was changed, as `[change, from, to, said]`. Not for
+ * Rows for `it.each`: the message for a text in which `from → to` was changed, as `[change, from, to, message]`. Not for
  * texts that hold an arrow themselves.
  */
-export function changes(saidOf: Readonly<Record<string, string>>) {
-  return Object.entries(saidOf).map(([change, said]) => {
+export function changes(messages: Readonly<Record<string, string>>) {
+  return Object.entries(messages).map(([change, message]) => {
     const [from = '', to = ''] = change.split(' → ');
-    return [change, from, to, said] as const;
+    return [change, from, to, message] as const;
   });
 }

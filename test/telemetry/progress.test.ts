@@ -378,6 +378,18 @@ describe('the display', () => {
       'calls are answered again after 800 ms',
     ]);
   });
+
+  it('does not write a line for each call of a service that fails every other one', () => {
+    const clock = instantClock();
+    const lines: string[] = [];
+    const tell = tellOutage((line) => lines.push(line), clock);
+    for (let call = 0; call < 200; call += 1) {
+      clock.advance(100);
+      tell(retried(1, 50));
+      tell(answered());
+    }
+    expect(lines).toHaveLength(4);
+  });
 });
 
 describe('text for people', () => {
