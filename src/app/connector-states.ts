@@ -134,12 +134,8 @@ export async function readSignIns(connectors: readonly ConnectorSettings[], cloc
       for (const name of names) states.set(name, stateOf(facts.get(name) ?? {}, clock.now()));
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
-      const state = {
-        ...stateOf({}, 0),
-        state: 'unreadable',
-        why: error.message,
-        needsPerson: false,
-      } as const;
+      const unknown = { ...stateOf({}, 0), why: error.message, needsPerson: false };
+      const state: SignInState = { ...unknown, state: 'unreadable' };
       for (const name of names) states.set(name, state);
     }
   }
@@ -147,33 +143,34 @@ export async function readSignIns(connectors: readonly ConnectorSettings[], cloc
 }
 
 /** How a connector stands that a person signs in. */
-export type SignInState = Readonly<ReturnType<typeof stateOf>>;
+export interface SignInState {
+  /**
+   * `ended`: the service refused to renew it, or its time is over. `signed-out`: no person has signed in. `unreadable`:
+   * where it is stored cannot be read.
+   */
+  readonly state: 'signed-in' | 'ended' | 'signed-out' | 'unreadable';
+  /** When the person signed in. */
+  readonly since: Instant | null;
+  readonly renewedAt: Instant | null;
+  /** When a renewal began whose end is unknown. */
+  readonly renewalBegunAt: Instant | null;
+  /** As the service names it. */
+  readonly account: string | null;
+  /** When the access token ends, and when a person has to sign in again; null: the service did not say. */
+  readonly accessUntil: Instant | null;
+  readonly endsAt: Instant | null;
+  /** Why it has ended or cannot be read. */
+  readonly why: string | null;
+  /** Only a person can change it, by `login`. */
+  readonly needsPerson: boolean;
+}
 
-function stateOf(facts: Partial<SignInFacts>, nowMs: number) {
+function stateOf(facts: Partial<SignInFacts>, nowMs: number): SignInState {
   const { signedInAt: since = null, begunAt: renewalBegunAt = null, refusal = null, endsAt = null } = facts;
   const { renewedAt = null, account = null, accessUntil = null } = facts;
   const isOver = endsAt !== null && Date.parse(endsAt) <= nowMs;
   const why = refusal ?? (isOver ? `it was good until ${endsAt}` : null);
   const state = since === null ? 'signed-out' : why === null ? 'signed-in' : 'ended';
-  return {
-    /**
-     * `ended`: the service refused to renew it, or its time is over. `signed-out`: no person has signed in.
-     * `unreadable`: where it is stored cannot be read.
-     */
-    state: state as 'signed-in' | 'ended' | 'signed-out' | 'unreadable',
-    /** When the person signed in. */
-    since,
-    renewedAt,
-    /** As the service names it. */
-    account,
-    /** When the access token ends, and when a person has to sign in again; null: the service did not say. */
-    accessUntil,
-    endsAt,
-    /** When a renewal began whose end is unknown. */
-    renewalBegunAt,
-    /** Why it has ended or cannot be read. */
-    why,
-    /** Only a person can change it, by `login`. */
-    needsPerson: state !== 'signed-in',
-  };
+  const needsPerson = state !== 'signed-in';
+  return { state, since, renewedAt, renewalBegunAt, account, accessUntil, endsAt, why, needsPerson };
 }

@@ -111,8 +111,10 @@ export function workerRunEnd(metrics: Metrics, log: Log): OnRunEnd {
 /** When the connector's schedule comes next, before its jitter; null: it has none. */
 function nextRunMs({ schedule }: ConnectorSettings, { startedAt, finishedAt }: RunReport): number | null {
   if (schedule === null) return null;
-  if (schedule.kind === 'every') return Date.parse(startedAt) + schedule.everyMs;
-  return nextSlots(schedule, Date.parse(finishedAt), 1)[0] ?? null;
+  const [startedMs, finishedMs] = [Date.parse(startedAt), Date.parse(finishedAt)];
+  if (schedule.kind === 'cron') return nextSlots(schedule, finishedMs, 1)[0] ?? null;
+  // A run may take longer than the interval.
+  return startedMs + (Math.floor((finishedMs - startedMs) / schedule.everyMs) + 1) * schedule.everyMs;
 }
 
 function endFields(connector: ConnectorSettings, report: RunReport): object {
