@@ -237,7 +237,7 @@ describe('the page of a connector', () => {
       textOf(String(progressSection({ run, counts, progress: known, isLost: false }, data)));
     expect(shown(progress)).toMatch(/40 records a second, about 3m left\. .* 3,200 ~12,000 3,200 /);
     expect(shown(progress && { ...progress, left: null })).not.toContain('left');
-    expect(shown(null)).toMatch(/UTC\. .* 3,200 3,200 /);
+    expect(shown(null)).toMatch(/UTC \. .* 3,200 3,200 /);
     expect(readShownProgress('{"entities":"of a later version"}')).toBeNull();
   });
 

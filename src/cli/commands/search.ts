@@ -119,7 +119,7 @@ Examples:
       : openLocalSearcher(context, target);
     if (flags.all) return await writeAllPages(context, searcher, params);
     const page = await searcher.search(params);
-    await show(context, page, format, firstColumns(target.entity, flags));
+    await show(context, page, format, firstColumns(target.entity, flags, params.query));
     const { records, hasMore, cursor, tookMs } = page;
     const took = tookMs === null ? '' : ` in ${duration(tookMs)}`;
     const more =
@@ -247,9 +247,9 @@ function formatOf({ format, all }: SearchFlags, { terminal }: CommandContext): F
   return chosen;
 }
 
-/** The fields that were asked for, in that order; else the key. */
-function firstColumns({ key, explode }: Entity, { fields }: SearchFlags): readonly string[] {
-  if (fields === undefined) return explode?.key ?? key;
+/** The fields of `--fields`, in that order; else the key, and the fields that the query sorts and chooses by. */
+function firstColumns({ key, explode }: Entity, { fields }: SearchFlags, query: JsonValue) {
+  if (fields === undefined) return [...(explode?.key ?? key), ...askedFields(query)];
   return fields.split(',').flatMap((path) => [path.trim(), path.trim().split('.')[0] ?? '']);
 }
 
@@ -267,6 +267,25 @@ async function show({ terminal }: CommandContext, page: FoundPage, format: Forma
     const left = `no room for: ${omitted.map(printable).join(', ')}, see --fields or --format jsonl`;
     if (omitted.length > 0) terminal.note(...wrapped(left, terminal.columns()));
   }
+}
+
+/** The fields that a query sorts and chooses by: each by its whole name, and by the first name of its path. */
+function askedFields(query: JsonValue): readonly string[] {
+  if (!isJsonObject(query)) return [];
+  const { sort = null, filter = null } = query;
+  const sorted = Array.isArray(sort)
+    ? sort.flatMap((one) => (isJsonObject(one) ? Object.keys(one) : []))
+    : [];
+  return [...sorted, ...fieldsOf(filter)].flatMap((path) => [path, path.split('.')[0] ?? path]);
+}
+
+function fieldsOf(filter: JsonValue): readonly string[] {
+  if (!isJsonObject(filter)) return [];
+  return Object.entries(filter).flatMap(([operator, operand]) => {
+    if (Array.isArray(operand)) return operand.flatMap(fieldsOf);
+    if (operator === 'not') return fieldsOf(operand);
+    return isJsonObject(operand) ? Object.keys(operand) : [];
+  });
 }
 
 /**
