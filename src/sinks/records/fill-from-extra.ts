@@ -26,7 +26,8 @@ export async function fillFromExtra(
   const { connector, table, stored, versions } = place;
   const rowsOf = rowsTable(records, connector, {
     ...table,
-    stored: [...stored, ...columnsMissingIn(table.columns, stored)],
+    // A column that has just got another type is stored with its old one.
+    stored: [...table.columns, ...columnsMissingIn(stored, table.columns)],
     hasVersions: versions !== undefined,
   });
   const name = quoted(rowsOf.name);

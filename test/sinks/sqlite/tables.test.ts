@@ -1,5 +1,6 @@
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
+import { instant } from '../../../src/core/clock.ts';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { Column, EntityTable } from '../../../src/core/records.ts';
 import { compilePrepare } from '../../../src/engine/prepare/prepare-record.ts';
@@ -145,6 +146,36 @@ describe('a SQLite table that gets a column for an undeclared field', () => {
     db.close();
     return found;
   }
+
+  it('has the values moved into it, each as a change of its row, and everything else is as it was', async () => {
+    const sink = await bench().open();
+    const versions = new Set([members]);
+    const started = await bench().begin(sink, 'r1', { tables: [membersTable], versions });
+    const raws = [
+      { id: '1', path: String.raw`C:\udata`, left: true },
+      { id: '2', path: null },
+      { id: '3' },
+      { id: '4', path: 'a\u0000b', left: 1 },
+    ];
+    await commit(sink, started, raws);
+    const before = rows();
+    bench().clock.advance(1_000);
+    await sink.drift.evolve(started.lease, started.run, members);
+    const changedAt = instant(bench().clock.now());
+    const moved = (index: number, path: string | null, extra: string | null, seq: number) => ({
+      ...before[index],
+      path,
+      _extra: extra,
+      _seq: seq,
+      _changed_at: changedAt,
+    });
+    expect(rows()).toEqual([
+      moved(0, String.raw`C:\udata`, '{"left":true}', 5),
+      moved(1, null, null, 6),
+      { ...before[2], path: null },
+      moved(3, 'a\u0000b', '{"left":1}', 7),
+    ]);
+  });
 
   it('takes numbers of both kinds, but none that it would round', async () => {
     const sink = await bench().open();

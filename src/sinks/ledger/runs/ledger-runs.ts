@@ -68,7 +68,7 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
   const scope: Scope = { connector, window: plan.window, entities: plan.entities };
   await interruptRunning(tx, connector);
   const otherMasks = await noteMasks(tx, connector, plan, stamp.now);
-  if (otherMasks.size > 0) await checkKeys(tx, connector, plan);
+  if (otherMasks.size > 0 || (plan.maskings ?? []).length > 0) await checkKeys(tx, connector, plan);
   const tables = await ensureTables(starting);
   noteKeys(tx, connector, plan);
   await describeTables(tx, connector, plan.described ?? []);
