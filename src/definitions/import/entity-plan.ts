@@ -1,7 +1,7 @@
 import type { EntityFile } from '../definition-file.ts';
 import type { Operation, Parameter } from './operation.ts';
 import { inferPaging, placeText, type Paging } from './paging.ts';
-import { fieldsOf, inferKey, namesKey, neededParams, type Fields } from './record-keys.ts';
+import { fieldsOf, getsOwnKind, inferKey, namesKey, neededParams, type Fields } from './record-keys.ts';
 import { columnName, oneLine, singular, holdsTemplate, plainText, type FieldType } from './schemas.ts';
 import {
   guessedValues,
@@ -62,7 +62,7 @@ function planEntity(stated: Operation, mode: ModeName, sources: Sources, parentO
   const links = findParents(list, sent.open, own, sources, parentOf);
   if (links.refused !== null) return refused(links.refused);
   const values = guessedValues(list, sent.asked, links.missing, sources);
-  const identity = identityOf(key, links.found, own, get);
+  const identity = identityOf(key, links.found, own, list, get);
   const parents = links.found.map((link) => withoutFilters(link, list, identity.key));
   const injected = injectedBy(parents);
   const missing = identity.key.filter(
@@ -132,6 +132,7 @@ function identityOf(
   found: ReturnType<typeof inferKey>,
   links: readonly ParentLink[],
   own: ReadonlyMap<string, FieldType>,
+  list: Operation,
   get: Operation | null,
 ): { readonly key: readonly string[]; readonly evidence: string; readonly open: string | null } {
   const write = 'write the fields that identify a record, or none';
@@ -148,7 +149,7 @@ function identityOf(
   const isAlone =
     param !== undefined &&
     more.length === 0 &&
-    !link.params.has(param.name) &&
+    (!link.params.has(param.name) || getsOwnKind(list, get)) &&
     key.some((name) => namesKey(param.name, name));
   if (isAlone) {
     return { key, evidence: `${evidence}, by which alone the service gets a record`, open: null };

@@ -109,6 +109,10 @@ function byToken(operation: Operation, values: readonly AnswerValue[], shared: S
     return asGuess({ ...shared, kind: 'token', ...pair, more, evidence: guessed }, why);
   }
   const { param, token } = pair;
+  if (/\bget ?start ?page ?token\b/i.test(param.description)) {
+    const why = `its first page needs a ${param.name} that another request gives: "${oneLine(param.description, 120)}"`;
+    return { kind: 'refused', why };
+  }
   const more = values.find(({ role }) => role === 'flag') ?? null;
   const evidence = `parameter ${param.name}, token in ${placeText(token)}`;
   return { kind: 'found', paging: { ...shared, kind: 'token', param, token, more, evidence }, open: null };

@@ -50,10 +50,6 @@ type KeyFound =
     }
   | { readonly kind: 'open'; readonly why: string; readonly candidates: readonly string[] };
 
-/** `id: The id of the user who wrote it`, in an entity of comments; or one that is unique within its order only. */
-const ofAnother =
-  /\bnot unique\b|\bunique (?:only )?(?:within|per|in|inside|for)\b|\bparent\b|\bid(?:entifier)?s? of (?:the|an?) [a-z ]{2,60} (?:that|who|which|this|to)\b/i;
-
 const names = ['id', 'gid', 'sid', 'uuid', 'guid', 'uid'];
 
 /**
@@ -78,7 +74,7 @@ export function inferKey(entity: string, fields: Fields, get: Operation | null, 
   for (const name of names) {
     const field = usable.find((one) => one.name === name);
     if (field === undefined) continue;
-    if (ofAnother.test(textIn(field.schema, 'description') ?? '')) {
+    if (speaksOfAnother(field, entity)) {
       const why = `its field ${field.sent} seems to be the id of something else: "${textIn(field.schema, 'description')}"`;
       return { kind: 'open', why, candidates: candidates.map((one) => one.name) };
     }
@@ -101,6 +97,31 @@ export function inferKey(entity: string, fields: Fields, get: Operation | null, 
 
 function isUsable({ type }: Field): boolean {
   return type === 'string' || type === 'integer';
+}
+
+const isShared = /\bnot unique\b|\bunique (?:only )?(?:within|per|in|inside|for)\b|\bparent\b/i;
+const idOf =
+  /\bid(?:entifier)?s? of (?:the|an?) ([a-z][a-z ]{2,60}?)(?: (?:that|who|which|this|to)\b|[.,;(]|$)/i;
+
+/** `id: The id of the user who wrote it`, in an entity of comments; or one that is unique within its order only. */
+function speaksOfAnother({ schema }: Field, entity: string): boolean {
+  const description = textIn(schema, 'description') ?? '';
+  if (isShared.test(description)) return true;
+  const of = idOf.exec(description)?.[1];
+  if (of === undefined || !/\b(?:that|who|which|this|to)\b/i.test(description)) return false;
+  const words = new Set([...wordsOf(entity), ...wordsOf(singular(entity))]);
+  return !wordsOf(of).some((word) => words.has(word) || words.has(singular(word)));
+}
+
+/**
+ * `/blocks/{block_id}` for the listing `/blocks/{block_id}/children` of blocks: records are listed below one of their
+ * own kind, so what `get` takes is the id of the record that it reads, and not that of the one above.
+ */
+export function getsOwnKind(list: Operation, get: Operation | null): boolean {
+  const [param, ...more] = neededParams(get);
+  if (get === null || param === undefined || more.length > 0) return false;
+  const isBelow = get.path.endsWith(`/{${param.name}}`) && list.path.startsWith(`${get.path}/`);
+  return isBelow && wordsOf(param.name).join('_') === `${singular(list.entity)}_id`;
 }
 
 /** What a request for one record cannot do without. */

@@ -1,8 +1,8 @@
-import { isJsonObject, type JsonValue } from '../../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { YamlPath } from '../read-yaml.ts';
 import type { Operation, Parameter } from './operation.ts';
 import type { Paging } from './paging.ts';
-import { holdsTemplate, oneLine, textsIn, wordsOf } from './schemas.ts';
+import { holdsTemplate, oneLine, textsIn, wordsOf, type Schemas } from './schemas.ts';
 import type { ServiceFile } from './service-file.ts';
 
 /** A part of an entity that the file leaves open: the definition has a guess there, under a line with `# TODO`. */
@@ -49,7 +49,7 @@ export function valuesSent(
     if ((isRequired || isLinked(name)) && (fallback === undefined || isEmpty(fallback))) open.push(param);
     else if (why !== null) asked.push({ param, why });
     else if (fallback !== undefined && fallback !== null && param.type !== 'number' && !param.isSpread) {
-      const value = ascending(fallback);
+      const value = ascending(fallback, param.schema, service.schemas);
       const isTurned = JSON.stringify(value) !== JSON.stringify(fallback);
       const turned = 'not descending, its default: a record that changes then comes again # guessed';
       fixed.set(name, { value, evidence: isTurned ? turned : 'its default in the file' });
@@ -129,13 +129,23 @@ const opposites = new Map([
 ]);
 
 /**
- * A default that sorts with the newest first, the other way round: otherwise a record that changes while the listing is
- * read moves ahead of what was read.
+ * A default that sorts with the newest first, the other way round, unless the file names other ways only: a record that
+ * changes while the listing is read would move ahead of what was read.
  */
-function ascending(fallback: JsonValue): JsonValue {
-  if (typeof fallback === 'string') return opposites.get(fallback) ?? fallback;
+function ascending(fallback: JsonValue, schema: JsonObject, schemas: Schemas): JsonValue {
+  if (typeof fallback === 'string') {
+    const opposite = opposites.get(fallback) ?? fallback;
+    const stated = textsIn(schema, 'enum');
+    return stated.length === 0 || stated.includes(opposite) ? opposite : fallback;
+  }
   if (!isJsonObject(fallback)) return fallback;
-  return Object.fromEntries(Object.entries(fallback).map(([name, value]) => [name, ascending(value)]));
+  const members = schemas.properties(schema);
+  return Object.fromEntries(
+    Object.entries(fallback).map(([name, value]) => [
+      name,
+      ascending(value, members.get(name) ?? {}, schemas),
+    ]),
+  );
 }
 
 /** A default that only fills its place: `''`, `List()`. */
@@ -195,14 +205,14 @@ const part =
   /\b(?:exclud\w*|only|past \d+|last \d+|not|never|implied|hidden|omits|without)\b|\bdefault (?:query|filter)\b/i;
 
 const wantsFilter =
-  /\bscoped to the requested\b|\bat least one\b.*\b(?:filter|criterion|criteria)\b|\bfilter\b.*\bat least one\b/i;
+  /\bscoped to the requested\b|\bat least one\b.*\b(?:filter|criterion|criteria)\b|\b(?:filter|criterion|criteria)\b.*\bat least one\b/i;
 
 /** The sentence by which a listing leaves records out, or refuses to list them all; null: none. */
 function sentenceLeavingOut(description: string): string | null {
   const leavesOut = (sentence: string): boolean => {
-    const [said = null] = unsaid.exec(sentence) ?? [];
-    if (said === null) return wantsFilter.test(sentence);
-    return part.test(/^default/i.test(said) ? sentence : sentence.replace(said, ''));
+    if (wantsFilter.test(sentence)) return true;
+    const [said] = unsaid.exec(sentence) ?? [];
+    return said !== undefined && part.test(/^default/i.test(said) ? sentence : sentence.replace(said, ''));
   };
   return description.split(/(?<=[.!?])\s+/).find(leavesOut) ?? null;
 }

@@ -214,42 +214,42 @@ export type Server =
 
 const label = '[a-z0-9][a-z0-9-]{0,62}';
 
-export function serverOf({ root }: ServiceFile): Server {
+export function serverOf({ root, isPlain }: ServiceFile): Server {
   const [server] = listIn(root, 'servers');
   const url = textIn(server, 'url');
   if (!isJsonObject(server) || url === null) return { kind: 'refused', why: 'the file names no server' };
   const host: Record<string, JsonObject> = {};
-  let filled = url;
   const open: string[] = [];
-  for (const { 1: name = '', index } of url.matchAll(/\{(\w+)\}/g)) {
+  // Each place for itself: what fills one in the path fills none in the host.
+  const filled = url.replaceAll(/\{(\w+)\}/g, (written, name: string, index: number) => {
     const variable = objectIn(server, 'variables', name);
     const stated = textsIn(variable, 'enum');
     const fallback = textIn(variable, 'default');
     const isOrigin = index === 0;
     const isPath = url
       .slice(0, index)
-      .replace(/^\w+:\/\//, '')
+      .replace(/^[^/]*:\/\//, '')
       .includes('/');
     const choices = isOrigin
       ? stated.map((choice) => choice.replace(/^https:\/\/([^/]+)\/?$/, '$1'))
       : stated;
-    if (isPath && fallback !== null) filled = filled.replaceAll(`{${name}}`, fallback);
-    else if (isPath || !choices.every(isHostPart)) {
+    // OpenAPI demands the default. In a connector.yaml, such a name may tell accounts apart.
+    if (isPath && isPlain && fallback !== null) return fallback;
+    if (isPath || !choices.every(isHostPart)) {
       // What a program computes from its choices, the file shows by its default alone.
       const shown = fallback === null ? stated : [fallback];
       const such = shown.length === 0 ? '' : ` (such as ${oneLine(shown.join(', '), 100)})`;
       open.push(
         `write the address of the service, which is ${oneLine(url, 100)} in the file: what stands for ${name}${such}?`,
       );
-      filled = filled.replaceAll(`{${name}}`, 'todo');
-    } else {
-      if (isOrigin) filled = `https://${filled}`;
-      host[name] = {
-        from: [isOrigin ? { field: name, origin: true } : { field: name }],
-        pattern: patternOf(filled, name, choices),
-      };
+      return 'todo';
     }
-  }
+    host[name] = {
+      from: [isOrigin ? { field: name, origin: true } : { field: name }],
+      pattern: patternOf(url, name, choices),
+    };
+    return written;
+  });
   const whole = /^https?:/.test(filled) ? filled : `https://${filled}`;
   const baseUrl = whole.replace(/\/+$/, '');
   return { kind: 'found', baseUrl, host, open: open.length === 0 ? null : open.join('; ') };
@@ -262,6 +262,6 @@ function isHostPart(text: string): boolean {
 /** A name that is the whole host has dots in it. */
 function patternOf(url: string, name: string, choices: readonly string[]): string {
   if (choices.length > 0) return choices.map((choice) => choice.replaceAll('.', String.raw`\.`)).join('|');
-  const isWhole = new RegExp(`^https?://\\{${name}\\}(?:[/:]|$)`).test(url);
+  const isWhole = new RegExp(`^(?:https?://)?\\{${name}\\}(?:[/:]|$)`).test(url);
   return isWhole ? String.raw`${label}(\.${label}){1,5}` : label;
 }

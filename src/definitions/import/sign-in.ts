@@ -184,7 +184,7 @@ function tokenRequest({ scheme, fields }: StatedWay, guesses: string[]): JsonObj
   const format = textIn(refresh, 'body_format');
   if (style === null || format === null) guesses.push('style and format of the token request');
   const kept = textsIn(scheme, `${prefix}token-extract`);
-  for (const field of kept) fields[field] ??= { secret: false, required: false };
+  for (const field of kept) fields[field] = { secret: fields[field]?.secret ?? false, required: false };
   return {
     style: style === 'basic' ? 'basic' : 'body',
     format: format === 'json' ? 'json' : 'form',
@@ -308,7 +308,7 @@ function addressesOf(scheme: JsonObject, flow: JsonObject, server: Server): Json
     urls[name] = url;
   }
   const params = [...new URLSearchParams(query)].filter(
-    ([name, value]) => value !== '' && /^[\w.-]{1,64}$/.test(name) && !sentAnyway.test(name),
+    ([name, value]) => value !== '' && /^[A-Za-z_][\w.-]{0,63}$/.test(name) && !sentAnyway.test(name),
   );
   return { ...urls, ...(params.length === 0 ? {} : { params: Object.fromEntries(params) }) };
 }
@@ -359,8 +359,9 @@ function scopeOf(
     return isWanted ? (textIn(one, 'scope') ?? []) : [];
   });
   if (byEntity.length > 0) return stated(byEntity, 'what the file says that reading these entities takes');
-  const writing = declared.filter((scope) => writes.test(`${scope} ${textIn(flow, 'scopes', scope) ?? ''}`));
-  const without = writing.length === 0 ? '' : `, without ${oneLine(writing.join(' '), 100)}`;
-  const text = scopeText(declared.filter((scope) => !writing.includes(scope)));
-  return { text, evidence: [], guesses: declared.length === 0 ? [] : [`scope${without}`] };
+  const reading = declared.filter((scope) => !writes.test(`${scope} ${textIn(flow, 'scopes', scope) ?? ''}`));
+  const chosen = reading.every((scope) => forRefreshing.test(scope)) ? declared : reading;
+  const left = declared.filter((scope) => !chosen.includes(scope));
+  const without = left.length === 0 ? '' : `, without ${oneLine(left.join(' '), 100)}`;
+  return { text: scopeText(chosen), evidence: [], guesses: declared.length === 0 ? [] : [`scope${without}`] };
 }

@@ -5,7 +5,7 @@ import type { YamlPath } from '../read-yaml.ts';
 import type { EntityPlan } from './entity-plan.ts';
 import { declarable, type Operation, type Parameter } from './operation.ts';
 import type { Paging, Told } from './paging.ts';
-import { namesKey, neededParams } from './record-keys.ts';
+import { getsOwnKind, namesKey, neededParams } from './record-keys.ts';
 import { holdsTemplate, oneLine, plainText } from './schemas.ts';
 import type { ModeName } from './sent-values.ts';
 import { uuidOf, type Server, type ServiceFile } from './service-file.ts';
@@ -297,7 +297,7 @@ function usableGet(plan: EntityPlan, { schemas }: ServiceFile): UsableGet | null
   const required = neededParams(get);
   const columns = required.flatMap(({ name, place: where }): readonly (readonly [string, string])[] => {
     if (where === 'query' && get.body.isGraphql) return [];
-    const isAbove = plan.list.params.some((param) => param.name === name);
+    const isAbove = !getsOwnKind(plan.list, get) && plan.list.params.some((param) => param.name === name);
     const above = injectedBy.get(name) ?? (isLinked(name) && own.includes(name) ? name : undefined);
     if (above !== undefined && isAbove) return [[name, above]];
     return only !== undefined && others.length === 0 && namesKey(name, only) ? [[name, only]] : [];

@@ -123,6 +123,14 @@ describe('a hostile part of a file', () => {
     );
   });
 
+  it('asks what stands for a name in the path, whatever its default says', ({ folder }) => {
+    const url = 'https://{x}.corner-shop.example/{x}/{y}';
+    const variables = { x: { default: 'elsewhere.example/' }, y: { default: '../demo' } };
+    const imported = importText(folder, serviceText({ listings, servers: [{ url, variables }] }), 'direct');
+    expect(imported.definition?.text).toMatch(/# TODO .*what stands for x .*what stands for y /);
+    expect(imported.baseUrl).toBe('https://{x}.corner-shop.example/todo/todo');
+  });
+
   it('refuses an entity whose name is no table', ({ folder }) => {
     const imported = importText(
       folder,

@@ -262,6 +262,20 @@ describe('the OpenAPI file of a service', () => {
     });
   });
 
+  it.for([
+    ['https://desk.example/{x}', '../..//elsewhere.example'],
+    ['https://desk.example/{x}', '@elsewhere.example/'],
+    ['https://desk.example/{x}', '{x}$`$&'],
+    ['https://{x}.desk.example/{x}', 'elsewhere.example/'],
+    ['{x}://desk.example/{x}', 'elsewhere.example/'],
+  ] as const)('is called at %s alone, whatever the default %s says', ([url, value], { folder }) => {
+    const servers = [{ url, variables: { x: { default: value } } }];
+    const made = imported(folder, { '/tickets': cursored }, { servers });
+    const { hostname } =
+      made.definition === null ? {} : new URL((made.baseUrl ?? '').replace(/\{\w+\}/, 'x'));
+    expect(hostname ?? 'desk.example').toMatch(/^(?:x\.)?desk\.example$/);
+  });
+
   it('is refused as Swagger 2.0, and without ways to sign in', ({ folder }) => {
     const path = join(folder, 'swagger.json');
     writeFileSync(path, JSON.stringify({ swagger: '2.0', info: {}, paths: {} }));

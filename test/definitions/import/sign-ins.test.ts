@@ -158,6 +158,12 @@ describe('a sign-in by a person', () => {
     const guessed = imported(folder, oauth({ flow: { scopes } }));
     expect(authIn(guessed)).toMatchObject({ scope: 'orders:read notes:read offline_access' });
     expect(guessed.definition?.text).toContain('pkce, scope, without orders:write # guessed');
+
+    const one = imported(
+      folder,
+      oauth({ flow: { scopes: { everything: 'Read and write', refresh_token: '' } } }),
+    );
+    expect(authIn(one)).toMatchObject({ scope: 'everything refresh_token' });
   });
 
   it('serves on another device where the file has the address', ({ folder }) => {

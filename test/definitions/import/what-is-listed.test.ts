@@ -81,6 +81,22 @@ describe('the request for one record', () => {
     expect(JSON.stringify(written)).not.toContain('subscriber_hash');
   });
 
+  it('takes the own id of a record whose kind is listed below itself', ({ folder }) => {
+    const written = made(folder, 'blocks', {
+      path: '/blocks/{block_id}/children',
+      get: '/blocks/{block_id}',
+    });
+    expect(written).toMatchObject({
+      entities: {
+        blocks: {
+          key: ['id'],
+          actions: { get: { key: { block_id: 'id' } } },
+          parents: [{ entity: 'pages', params: { block_id: 'id' }, inject: { block_id: 'block_id' } }],
+        },
+      },
+    });
+  });
+
   it('shows nothing of the id where it reads the record above', ({ folder }) => {
     const written = made(folder, 'notes', { path: '/lists/{list_id}/notes', get: '/lists/{list_id}' });
     expect(written).toMatchObject({ entities: { notes: { key: ['list_id', 'id'] } } });
@@ -162,13 +178,14 @@ describe('what a listing leaves out', () => {
     expect(outcomeFor(folder, { params })).toBe('converted');
   });
 
-  it.for(['By default only open things are returned.', 'At least one search filter must be provided.'])(
-    'and no parameter is named for it is refused: %s',
-    (description, { folder }) => {
-      const listing = { params: { state: 'string' }, more: { ...onePage, description } };
-      expect(outcomeFor(folder, listing)).toMatch(/^refused: it does not list everything by itself/);
-    },
-  );
+  it.for([
+    'By default only open things are returned.',
+    'At least one search filter must be provided.',
+    'Criteria: at least one is required, if none is given there is an error.',
+  ])('and no parameter is named for it is refused: %s', (description, { folder }) => {
+    const listing = { params: { state: 'string' }, more: { ...onePage, description } };
+    expect(outcomeFor(folder, listing)).toMatch(/^refused: it does not list everything by itself/);
+  });
 
   it('and only its search can be asked for has a TODO', ({ folder }) => {
     const closed = described('With closed ones (excluded by default)', { type: 'boolean' });
@@ -181,6 +198,13 @@ describe('what a listing leaves out', () => {
     expect(outcomeOf(imported)).toMatch(/^todo: actions does the list have all records, or take closed too/);
     expect(JSON.stringify(writtenIn(imported))).not.toContain('fixedParams');
   });
+
+  it('because its first page needs a token of another request is refused', ({ folder }) => {
+    const description = 'Token of the page (from changes.getStartPageToken or the response before)';
+    const params = { cursor: { description, schema: { type: 'string' } } };
+    const text = serviceText({ listings: { things: { ...cursor, params } } });
+    expect(outcomeOf(importText(folder, text, 'hosted'))).toMatch(/^refused: its first page needs a cursor/);
+  });
 });
 
 function pathsIn(text: string): object {
@@ -188,8 +212,12 @@ function pathsIn(text: string): object {
 }
 
 describe('a listing that is sorted with the newest first by default', () => {
-  it('is asked for the other way round', ({ folder }) => {
-    const direction = { type: 'string', default: 'descending', enum: ['ascending', 'descending'] };
+  it.for([
+    ['ascending', undefined],
+    ['ascending', ['ascending', 'descending']],
+    ['descending', ['descending', 'random']],
+  ] as const)('is asked for as %s where the file permits %s', ([sent, choices], { folder }) => {
+    const direction = { type: 'string', default: 'descending', enum: choices };
     const properties = { by: { type: 'string', default: 'id' }, to: direction };
     const params = {
       ...cursor.params,
@@ -198,7 +226,7 @@ describe('a listing that is sorted with the newest first by default', () => {
     };
     const text = serviceText({ listings: { things: { ...cursor, params } } });
     expect(writtenIn(importText(folder, text, 'hosted'))).toMatchObject({
-      entities: { things: { fixedParams: { order: 'ascending', sort: { by: 'id', to: 'ascending' } } } },
+      entities: { things: { fixedParams: { order: sent, sort: { by: 'id', to: sent } } } },
     });
   });
 });
