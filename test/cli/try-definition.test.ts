@@ -1,6 +1,7 @@
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
+import { displayWidth } from '../../src/cli/output/text-table.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { textOf } from '../../src/sample/sample-values.ts';
 import { openCliWorld } from '../support/cli-world.ts';
@@ -106,6 +107,32 @@ The listing was read to its end.
     expect(refused).toMatchObject({ code: 4, stderr: expect.stringContaining('401') as string });
     expect(refused.stderr).toContain('from the environment: CONNECTOR_SYNC_CREDENTIAL_QUERY_KEY');
     expect(refused.stdout).toMatch(/^ {2}GET +http:.*\/account\?apikey=\[secret\]\n {2}answer +401, /m);
+  });
+
+  it('shows hostile records safely, cut and within the screen', async ({ folder }) => {
+    await using world = await deskWorld();
+    const hostile = {
+      id: 'x1',
+      title: `\u001b[2J\u202eevil\nline`,
+      email: 'y'.repeat(1_000_000),
+      state: 7,
+      changed_at: '宽'.repeat(100),
+      'na\u001b[31mme': { deep: ['z'.repeat(1_000_000)] },
+    };
+    const records = [hostile, { title: 'no key' }, { id: 5 }];
+    world.fake.script({
+      on: onPath('/api/articles/query'),
+      ...bent(() => ({ '\u001b[0m': 1, result: { articles: records }, page: { next: 'c'.repeat(5_000) } })),
+    });
+    const { code, stdout } = await tryDesk(world, folder)(['articles', '--max-calls', '1']);
+    // Two of the records have no key that could be stored.
+    expect(code).toBe(3);
+    // eslint-disable-next-line no-control-regex
+    expect(stdout).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+    expect(stdout.length).toBeLessThan(5_000);
+    expect(stdout.split('\n').filter((line) => displayWidth(line) > 80)).toEqual([]);
+    expect(stdout).toMatch(/refused +key-type: id must be string, got number 5$/m);
+    expect(stdout).toContain('na�[31mme');
   });
 
   it('never shows a credential', async ({ folder }) => {

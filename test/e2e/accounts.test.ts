@@ -368,4 +368,17 @@ ${requests}`;
     expect((await world.cli('sync', '--full')).code).toBe(0);
     expect(atNewHost(world.provider)).toContain('/token');
   });
+
+  it('keeps the tokens from another address when a person signs out', async () => {
+    const world = await signInWorld();
+    expect((await world.signIn()).code).toBe(0);
+    expect((await world.cli('sync')).code).toBe(0);
+    move(world.folder, definitionFile, 'tokenUrl');
+    const before = world.provider.requests.length;
+    expect(await world.cli('logout', 'crm')).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('origin') as string,
+    });
+    expect(world.provider.requests).toHaveLength(before);
+  });
 });

@@ -59,6 +59,19 @@ describe('headers made of credentials', () => {
     }
     expect(failed.stdout + failed.stderr).toContain('the service says');
   });
+
+  it('hide the part of a secret that they are made of', async () => {
+    const service = await describedService({
+      definition,
+      credentials: { api_key: 'k', zone: 'abc-planted-part-93238462' },
+      respond: (request) =>
+        isCheck(request) ? { body: { id: 'a' } } : { status: 400, body: { error: echo(request) } },
+    });
+    const { stdout, stderr } = await service.cli('sync');
+    expect(service.requests[0]?.headers['x-zone']).toBe('93238462');
+    expect(stdout + stderr).toContain('the service says');
+    expect(stdout + stderr).not.toContain('93238462');
+  });
 });
 
 function echo({ headers }: ReceivedRequest): string {

@@ -2,12 +2,17 @@ import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { openApp } from '../../src/app/open-app.ts';
+import { systemClock } from '../../src/core/clock.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
 import type { PageCounts } from '../../src/core/records.ts';
+import { readSettings, withParts } from '../../src/settings/load-settings.ts';
+import type { Row } from '../support/expected-rows.ts';
 import { jsonLines } from '../support/run-cli.ts';
 import { differencesFrom, noDifferences } from '../support/sample-sinks.ts';
 import { serveSamples } from '../support/serve-samples.ts';
 import { testCredentials as application } from '../support/sync-once.ts';
+import { repeats } from '../support/trials.ts';
 import { jsonAnswer } from '../support/upstream/fake-server.ts';
 import { openDirectWorld, worldRows, type DirectWorld } from '../support/upstream/direct-world.ts';
 import { bentBody, edgePage, instead, onPath } from '../support/upstream/faults.ts';
@@ -62,6 +67,59 @@ function noSecretIn({ folder, config, env }: DirectWorld, texts: readonly string
   for (const secret of Object.values(env)) {
     expect(written.some((text) => text.includes(secret))).toBe(false);
   }
+}
+
+const revisions = repeats('RUNS', { share: 2, full: 10 });
+const hourMs = 60 * 60 * 1000;
+
+it(`equals the account after each of ${revisions} full reads of one that changes`, async () => {
+  await using world = await mailchimpWorld({ as: 'my-mail' });
+  await using direct = openDirectWorld(world, { more: 'guards: { maxDeleteShare: 1 }\n' });
+  const settings = withParts(readSettings({ file: direct.config, env: direct.env }), 'access');
+  const [mine] = settings.connectors.values();
+  if (mine === undefined) throw new Error('expected a connector');
+  let laterMs = 0;
+  const clock = { ...systemClock, now: () => Date.now() + laterMs };
+  await using app = await openApp({ settings, clock, command: 'a test' });
+  const asked = { globs: { select: [], exclude: [] }, onEvent: () => undefined, run: { isFull: true } };
+  const kept = new Map<string, Map<string, Row>>();
+  for (let revision = 0; revision <= revisions; revision += 1) {
+    world.moveTo(revision);
+    const report = await app.sync(mine, { ...asked, signal: new AbortController().signal });
+    expect({ revision, outcome: report.outcome, failures: report.failures }).toEqual({
+      revision,
+      outcome: 'ok',
+      failures: [],
+    });
+    const truth = truthUntilNow(world, kept);
+    const found = differencesFrom(truth, world.definition, (table) => direct.stored(table));
+    expect({ revision, ...found }).toEqual({ revision, ...noDifferences });
+    // Fields that change all the time are stored again after a day.
+    laterMs += 25 * hourMs;
+  }
+});
+
+/** What happened once stays in the sink, also where the service no longer lists it. */
+function truthUntilNow(
+  world: Parameters<typeof worldRows>[0],
+  kept: Map<string, Map<string, Row>>,
+): ReturnType<typeof worldRows> {
+  const lasting = [...world.definition.entities.values()].filter(({ deletes }) => deletes === 'never');
+  const names = new Set<string>(
+    lasting.flatMap(({ table, explodedTable }) => [
+      table.entity,
+      ...(explodedTable === null ? [] : [explodedTable.entity]),
+    ]),
+  );
+  return new Map(
+    [...worldRows(world)].map(([table, rows]) => {
+      if (!names.has(table)) return [table, rows];
+      const all = kept.get(table) ?? new Map<string, Row>();
+      for (const [key, row] of rows) all.set(key, row);
+      kept.set(table, all);
+      return [table, all];
+    }),
+  );
 }
 
 const members = onPath('/lists/{list_id}/members');

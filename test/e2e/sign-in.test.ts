@@ -197,6 +197,17 @@ describe('a connector that a person signs in', () => {
 });
 
 describe('a sign-in beside another sink', () => {
+  it('is in the folder of a JSONL sink, and sealed where there is a key', async () => {
+    const signIns = `{ key: ${randomBytes(32).toString('base64')} }`;
+    const { cli, signIn, files } = await signInWorld({ sink: '{ type: jsonl, directory: ./lake }', signIns });
+    await signIn();
+    expect((await cli('sync')).code).toBe(0);
+    expect((await cli('check')).code).toBe(0);
+    const names = [...files().keys()];
+    expect(names).toContain('lake/_sign-ins/crm.db');
+    for (const { text } of files().values()) expect(text).not.toContain('16180339');
+  });
+
   it('is sealed in a schema of PostgreSQL, and asks for a key', async () => {
     const { url } = await sharedPostgres();
     const schema = `sign_in_${randomBytes(4).toString('hex')}`;

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { setTimeout as later } from 'node:timers/promises';
+import { Queue } from 'bullmq';
 import { Redis } from 'ioredis';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import { startHostileServer, type HostileServer } from '../support/hostile-server.ts';
@@ -11,7 +13,8 @@ import { held, success } from '../support/hostile/replies.ts';
 import { eventually } from '../support/jobs/worker-bench.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { noDifferences, sampleSinks, type SampleSinkType } from '../support/sample-sinks.ts';
-import { isLong, repeats } from '../support/trials.ts';
+import { seededRandom } from '../support/seeded-random.ts';
+import { isLong, repeats, startSeed } from '../support/trials.ts';
 import { useWorkers, type Workers } from '../support/use-workers.ts';
 import { isRunFinished, isRunStarted, type LogLine, type WorkerProcess } from '../support/worker-process.ts';
 
@@ -50,6 +53,98 @@ it('is not overtaken while it hangs, and leaves its run to another worker when i
   for (const { ended } of started) expect(await ended).toEqual({ code: 0, signal: null });
   expect(world.differences('news')).toEqual(noDifferences);
 }, 120_000);
+
+const trials = repeats('TRIALS', { share: 1, full: 50 });
+const seed = startSeed();
+const exitWithinMs = 5000;
+
+// Proves promise 12
+it(`ends within 5 s of SIGTERM with 0, uses no attempt, and the next worker resumes (${trials} trials, seed ${seed})`, async () => {
+  const world = await useWorkers({
+    connectors: [
+      // Once a year: one job, handed from worker to worker. Not so small that a worker ends it before it has to stop.
+      {
+        name: 'news',
+        definition: 'email-marketing',
+        size: isLong ? 'small' : { members: 800 },
+        schedule: '{ cron: "0 0 1 1 *" }',
+      },
+    ],
+    latencyMs: isLong ? 25 : 100,
+    concurrency: 2,
+  });
+  const random = seededRandom(seed);
+  const redis = new Redis(world.redis.url, { maxRetriesPerRequest: null });
+  onTestFinished(() => redis.disconnect());
+  let queue: Queue | null = null;
+  let before: unknown = null;
+  for (let trial = 0; trial < trials; trial += 1) {
+    const worker = world.start();
+    if (queue === null) {
+      const { queues } = await worker.until((line) => line.msg === 'worker started');
+      const name = (queues as readonly string[]).find((one) => one.startsWith('syncs-')) ?? 'no such queue';
+      queue = new Queue(name, { connection: redis, prefix: 'connector-sync' });
+      await queue.add('sync', { connector: 'news', kind: 'sync', reason: 'manual', due: null });
+    }
+    const line = await worker.until(isRunStarted);
+    expect({ trial, seed, continues: line['continues'] }).toEqual({ trial, seed, continues: before });
+    before = line['run'];
+    // At which moment of a page the signal comes is the experiment, not a wait for something.
+    await later(random() * 150);
+    const asked = Date.now();
+    worker.child.kill('SIGTERM');
+    const { code } = await worker.ended;
+    expect({ trial, seed, code }).toEqual({ trial, seed, code: 0 });
+    expect(Date.now() - asked).toBeLessThan(exitWithinMs);
+    const [job] = await queue.getJobs(['waiting', 'prioritized', 'delayed', 'active', 'failed', 'completed']);
+    expect({ attempts: job?.attemptsMade, state: await job?.getState() }).toEqual({
+      attempts: 0,
+      state: 'waiting',
+    });
+  }
+  await queue?.close();
+  const last = world.start();
+  expect(await last.until(isRunFinished)).toMatchObject({ outcome: 'ok' });
+  last.child.kill('SIGTERM');
+  await last.ended;
+  expect(world.differences('news')).toEqual(noDifferences);
+}, 300_000);
+
+// Proves promise 12
+it('runs what is scheduled with the documented rights in Redis, and waits quietly when they are taken away', async () => {
+  const world = await useWorkers({
+    connectors: [{ name: 'wiki', definition: 'workspace-notes', size: 'tiny', schedule: '{ every: 1h }' }],
+  });
+  const install = readFileSync('docs/operations/install.md', 'utf8');
+  const rights = /ACL SETUSER connector-sync on >\S+ (?<rights>.+)$/m.exec(install)?.groups?.['rights'] ?? '';
+  const admin = new Redis(world.redis.url);
+  onTestFinished(() => admin.disconnect());
+  await admin.call('ACL', 'SETUSER', 'w', 'on', '>pw', ...rights.split(' '));
+  world.env.TEST_REDIS = world.redis.url.replace(/\/\/[^@]*@/, '//w:pw@');
+  const worker = world.start();
+  await worker.until(isRunFinished);
+  await worker.until(({ msg }) => msg === 'job ended');
+  expect(worker.lines.filter(({ level }) => level === 'error')).toEqual([]);
+
+  await admin.call('ACL', 'SETUSER', 'w', '-@all');
+  await admin.call('CLIENT', 'KILL', 'TYPE', 'NORMAL', 'USER', 'w');
+  const from = worker.lines.length;
+  await worker.until(({ level }) => level === 'error', from);
+  const refusals = async (): Promise<number> =>
+    [...(await admin.info('commandstats')).matchAll(/rejected_calls=(\d+)/g)].reduce(
+      (sum, [, count]) => sum + Number(count),
+      0,
+    );
+  // It asks again after a rest: not one time after the other, tens of thousands of times.
+  const before = await refusals();
+  await vi.waitUntil(async () => (await refusals()) > before, { timeout: 20_000, interval: 100 });
+  expect(await refusals()).toBeLessThan(200);
+  expect(worker.lines.length - from).toBeLessThan(20);
+  expect(JSON.stringify(worker.lines.slice(from))).not.toContain('"stack"');
+  expect(worker.stray).toEqual([]);
+  worker.child.kill('SIGTERM');
+  expect(await worker.ended).toEqual({ code: 0, signal: null });
+}, 60_000);
 
 /** What a worker does for its other connectors while some of the services behind them are slow. */
 const definition = 'email-marketing';
@@ -157,6 +252,19 @@ describe('a SQLite sink under a running worker', () => {
     expect(worker.lines.filter(isLost)).toHaveLength(1);
     await stop();
     expect(world.differences('news')).toMatchObject({ lost: 0, superfluous: 0, different: 0 });
+  });
+
+  // Proves promise 12
+  it('does not read the write-ahead log of a sink into a file that was put beside it', async () => {
+    await start(5);
+    await worker.until((line) => isRunFinished(line) && isOf('news')(line));
+    const place = placeOf();
+    const other = path.join(world.folder, 'other-one');
+    await makeSink(other);
+    renameSync(place, path.join(world.folder, 'away'));
+    renameSync(path.join(other, 'test.db'), place);
+    const { found } = await worker.until(isLost);
+    expect(found).toBe(`another file is at ${place}, and ${place}-wal is still that of the sink`);
   });
 
   // Proves promise 12

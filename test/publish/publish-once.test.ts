@@ -272,6 +272,64 @@ describe('publish once', () => {
       },
     );
 
+    /** Publishes a run, and restores a backup from its middle. */
+    async function restoreMiddleOfRun(published: 'at its end' | 'before its end'): Promise<void> {
+      await world.run({ upserts: [['1', 'Ada']] });
+      let backup = null as ReturnType<PublishWorld['backup']> | null;
+      const onStored = (): void => {
+        backup = world.backup();
+      };
+      const onEnding = async (): Promise<void> => {
+        if (published === 'before its end') await world.publish();
+      };
+      await world.run({ upserts: [['2', 'Bob']], onStored, more: [['3', 'Cy']], onEnding });
+      if (published === 'at its end') await world.publish();
+      await backup?.restore();
+    }
+
+    // Proves promise 20.4
+    it('begins with a backup from the middle of the run that was published', async () => {
+      await restoreMiddleOfRun('at its end');
+      const end = await world.publish();
+      expect(end).toMatchObject({ newGenerations: [{ entity: members }, { entity: 'member_opens' }] });
+      expect(end.kind === 'published' ? end.newGenerations[0]?.reason : null).toMatch(
+        /^the sink was restored from a backup: it does not know the end of run \S+ of news, which was published$/,
+      );
+      await expectPublished();
+      await world.run({ upserts: [['4', 'Dan']] });
+      expect(await world.publish()).toMatchObject({ newGenerations: [] });
+      await expectPublished();
+    });
+
+    // Proves promise 20.4
+    it('begins only when it is asked for, where the published run had not ended', async () => {
+      await restoreMiddleOfRun('before its end');
+      await expect(world.publish()).rejects.toMatchObject({ code: 'TARGET_AHEAD' });
+      expect(lakeManifests(world.lake)).toHaveLength(1);
+      await world.publish({ isNewGenerationAsked: true });
+      await expectPublished();
+    });
+
+    // Proves promise 20.4
+    it('begins with such a backup by itself, once a later run has given the published numbers again', async () => {
+      await restoreMiddleOfRun('before its end');
+      await world.run({
+        upserts: [
+          ['4', 'Dee'],
+          ['5', 'Eve'],
+          ['6', 'Fay'],
+        ],
+      });
+      // More runs than are read first.
+      for (let more = 0; more < 25; more += 1) await world.run({ upserts: [] });
+      const end = await world.publish();
+      expect(end).toMatchObject({ newGenerations: [{ entity: members }, { entity: 'member_opens' }] });
+      await expectPublished();
+      await world.run({ upserts: [['4', 'Dan']] });
+      expect(await world.publish()).toMatchObject({ newGenerations: [] });
+      await expectPublished();
+    });
+
     // Proves promise 20.4
     it("begins with another sink only when it is asked for: the place may be another project's", async () => {
       await publishTwoRuns();

@@ -60,6 +60,14 @@ describe('credentials', () => {
       expect(state.connectors.byId(organizationId, id)?.name).toBe('renamed');
     });
 
+    it('are sealed differently each time', () => {
+      using state = openTestState({ folder });
+      const { organizationId, id } = addConnector(state, { api_key: secret });
+      const first = readSealed(folder, id);
+      state.connectors.update(organizationId, id, { credentials: { api_key: secret } });
+      expect(readSealed(folder, id).subarray(9, 21)).not.toEqual(first.subarray(9, 21));
+    });
+
     it('do not open for another organization', () => {
       using state = openTestState({ folder });
       const { id } = addConnector(state, { api_key: secret });

@@ -23,6 +23,7 @@ import { openSink, accessSink } from '../../src/sinks/registry.ts';
 import type { Sink } from '../../src/sinks/sink-access.ts';
 import type { RunPlan, CommittedPage } from '../../src/sinks/sink.ts';
 import { jsonlKind as kind } from '../contracts/file-sink/file-sink-kind.ts';
+import { fullDisk } from '../contracts/file-sink/full-disk.ts';
 import {
   dayMs,
   entityReport,
@@ -43,8 +44,16 @@ import {
   sealed,
   type Started,
 } from '../contracts/sink/fixture.ts';
+import { purging, resetting } from '../contracts/sink/removals.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
 import { it } from '../support/it.ts';
+
+/** The contract is that of SQLite, which has the ledger: here is what becomes of the lines. */
+describe('JSONL sink', () => {
+  describe('resetting', () => resetting(kind));
+  describe('purging', () => purging(kind));
+  describe('on a full disk', () => fullDisk(kind));
+});
 
 describe('JSONL files', () => {
   const bench = useBench(kind);

@@ -108,6 +108,29 @@ describe('a download', () => {
     expect([storage.connections(), listed.connections(), server.requests.length]).toEqual([0, 0, 2]);
   });
 
+  it('takes no credentials in the query along either', async () => {
+    const server = await startThirdParty(({ path: asked }) =>
+      asked === '/file' ? { body: 'bytes' } : { status: 307, headers: { location: '/file' } },
+    );
+    const auth = { kind: 'query', name: 'key', value: { kind: 'field', field: 'token' } } as const;
+    await textOf(await download(openTestAccount({ baseUrl: server.origin, download: direct, auth })));
+    expect(server.requests.map(({ query }) => query.has('key'))).toEqual([true, false]);
+  });
+
+  it('does not follow to a name that leads to a private address', async () => {
+    const server = await startThirdParty(() => ({
+      status: 302,
+      headers: { location: 'https://files.example/f' },
+    }));
+    const account = openTestAccount({
+      baseUrl: server.origin,
+      download: direct,
+      allowHosts: ['127.0.0.1', 'files.example'],
+      resolve: (_name, done) => done(null, [{ address: '127.0.0.1', family: 4 }]),
+    });
+    expect(await failureOf(account.download(call, never))).toMatchObject({ reason: 'otherOrigin' });
+  });
+
   it('follows to a public address by https, whichever host it has', async () => {
     const server = await startThirdParty(() => ({
       status: 302,

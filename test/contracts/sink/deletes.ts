@@ -469,6 +469,32 @@ export function deleting(kind: SinkKind): void {
     await hand.finish();
   });
 
+  it('keeps a returned record of another key out of the row that was asked for', async () => {
+    const { asked, judge, hand } = await fourMissing('get');
+    const [second] = await asked(1);
+    const record = member('9', 'Other');
+    const counted = await judge([{ row: second?.row ?? 0, verdict: 'there', record, isUnlisted: false }]);
+    expect(counted).toEqual(noCounts);
+    expect(await ids()).toEqual(all);
+    await hand.finish();
+  });
+
+  it('refuses all of it for a run that the lease is not in', async () => {
+    const { sink, lease } = await fourMissing('nothing');
+    const stray = 'r1' as Parameters<typeof sink.deletes.sweep>[1];
+    for (const call of [
+      () => sink.deletes.sweep(lease, stray, 1),
+      () => sink.deletes.missing(lease, stray),
+      () => sink.deletes.allow(lease, stray, members),
+      () => sink.deletes.toConfirm(lease, stray, members, 1),
+      () => sink.deletes.judge(lease, stray, members, []),
+      () => sink.deletes.tombstone(lease, stray, members, 'all', 1),
+      () => sink.deletes.tombstoneBelow(lease, stray, 1),
+    ]) {
+      await expect(call()).rejects.toMatchObject({ code: 'FENCED' });
+    }
+  });
+
   it.each<[string, { readonly isUnlisted: boolean }, boolean]>([
     ['takes back the proof of a walk that missed what get returns', { isUnlisted: false }, true],
     ['lets the proof stand where listings leave the record out', { isUnlisted: true }, false],
@@ -708,6 +734,22 @@ export function orphans(kind: SinkKind): void {
       expect(await last.missing(blocks)).toMatchObject({ missing: 1, orphans: 0 });
     },
   );
+
+  it('resumes after a kill with the remaining rows below a vanished record', async () => {
+    const { sink, lease, sweep, begin } = await useRuns(bench(), wholePlan);
+    await (await sweep('r1', showing(full))).finish();
+    const hand = await sweep('r2', showing(without(full, 'p1')));
+    expect(await sink.deletes.tombstone(lease, hand.started.run, pages, 'all', 9)).toBe(1);
+    expect(await sink.deletes.tombstoneBelow(lease, hand.started.run, 1)).toEqual([
+      { entity: blocks, rows: 1 },
+    ]);
+    const next = await begin('r3');
+    await next.walk(showing(without(full, 'p1')));
+    await next.sweep();
+    expect(await next.missing(blocks), 'what is being deleted is neither missing nor live').toBeUndefined();
+    await next.tombstone([]);
+    expect(await ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
+  });
 
   // Proves promise 4
   it('leaves a row alone that this chain has met, though get does not find it once its record is back', async () => {

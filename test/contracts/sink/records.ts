@@ -132,6 +132,18 @@ export function classifying(kind: SinkKind): void {
     ]);
   });
 
+  it('counts a stored record as unchanged once a run, and as updated also where the run has met it before', async () => {
+    await runOf(bench(), 'r1', [[member('1'), member('2')]]);
+    const [again] = await runOf(bench(), 'r2', [
+      [member('1'), member('1'), member('2'), member('2', 'Grace')],
+    ]);
+    expect(again).toEqual(counts({ fetched: 4, unchanged: 2, duplicate: 1, updated: 1 }));
+    expect(await bench().rows()).toMatchObject([
+      { id: '1', _seq: 1 },
+      { id: '2', name: 'Grace', _seq: 3 },
+    ]);
+  });
+
   it('revives a tombstoned row as updated though its content is the same', async () => {
     await runOf(bench(), 'r1', [[member('1')]]);
     await using sink = await bench().open();
@@ -669,6 +681,30 @@ export function sameBytes(kind: SinkKind): void {
     const lease = await sink.acquire(identity());
     await sink.startRun(lease, bench().plan('r3'));
     expect(await sameIds(sink, lease, [came('1', 'a')])).toEqual([]);
+  });
+
+  it('remembers rows of many blocks, each met on its own', async () => {
+    const { sink, lease } = await bench().hold();
+    const all = Array.from({ length: 1_000 }, (_, index) => came(String(index), 'a'));
+    await walk(bench(), sink, lease, 'r1', all);
+    const some = all.filter((_, index) => index % 99 === 0);
+    await walk(
+      bench(),
+      sink,
+      lease,
+      'r2',
+      some.map((_, index) => came(String(index * 99), 'b', 'Bea')),
+    );
+    await sink.startRun(lease, bench().plan('r3'));
+    expect(await sameIds(sink, lease, all)).toHaveLength(all.length - some.length);
+    expect(
+      await sameIds(
+        sink,
+        lease,
+        some.map((_, index) => came(String(index * 99), 'b', 'Bea')),
+      ),
+    ).toHaveLength(some.length);
+    expect(await bench().count('_sync_raw')).toBe(8);
   });
 
   it('notes the bytes of rows that it meets as they are, and writes no row for it', async () => {

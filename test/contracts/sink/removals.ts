@@ -730,6 +730,19 @@ export function resetting(kind: SinkKind): void {
     expect(await contents([])).toEqual(before);
   });
 
+  it('forgets a connector whose identity has changed, but not one that a process holds', async () => {
+    const sink = await filled();
+    const changedIdentity = identity({ connectorId: 'c-2' as ReturnType<typeof identity>['connectorId'] });
+    await expect(sink.acquire(changedIdentity)).rejects.toMatchObject({ code: 'IDENTITY_CHANGED' });
+    const lease = await sink.acquire(identity());
+    await expect(sink.repair.reset(news, scope({ withData: true }))).rejects.toMatchObject({
+      code: 'CONNECTOR_BUSY',
+    });
+    await lease[Symbol.asyncDispose]();
+    await sink.repair.reset(news, scope({ withData: true }));
+    await expect(sink.acquire(changedIdentity)).resolves.toMatchObject({ connector: news });
+  });
+
   it('does not read again what lies below a vanished record', async () => {
     const { sink, lease, sweep } = await useRuns(bench(), planOfAll);
     await (await sweep('r1', showingOpens(['1']))).finish();

@@ -504,6 +504,24 @@ export function finishing(kind: SinkKind): void {
     ]);
   });
 
+  it('keeps the 10,000 newest quarantined records of a connector', async () => {
+    const { sink, started } = await runWithOneRecord(bench());
+    const rows = Array.from({ length: 10_003 }, (_, index) => {
+      const lastSeenAt = instant(start + (index + 1) * 1000);
+      return `('news', 'members', 'hash ${index + 1}', 'key-missing', 'no id', '{}', '${instant(start)}', '${lastSeenAt}', 'r1')`;
+    });
+    const columns =
+      'connector, entity, content_hash, reason, detail, record, first_seen_at, last_seen_at, last_run';
+    await bench().ledger(
+      `INSERT INTO _sync_quarantine (${columns}) VALUES ${rows.join(', ')}, ${(rows[0] ?? '').replace('news', 'other')}`,
+    );
+    await emptyRun(sink, started, 'r2');
+    expect(await count('_sync_quarantine', "connector = 'news'")).toBe(10_000);
+    expect(await count('_sync_quarantine', "content_hash = 'hash 3'")).toBe(0);
+    expect(await count('_sync_quarantine', "content_hash = 'hash 4'")).toBe(1);
+    expect(await count('_sync_quarantine')).toBe(10_001);
+  });
+
   it('keeps the newest thousand runs', async () => {
     const { sink, lease } = await bench().hold();
     const rows = Array.from(
