@@ -35,8 +35,8 @@ export type Recursive = NonNullable<Entity['recursive']>;
 type Explode = Frozen<ReturnType<typeof buildExplode>>;
 
 /**
- * The definition that a checked file describes, read-only with everything in it. `contentHash`: of that file, where it is
- * known.
+ * The definition that a checked file describes, read-only with everything in it. `contentHash`: of that file, where it
+ * is known.
  */
 export function buildDefinition(
   file: DefinitionFile,

@@ -241,8 +241,8 @@ export async function awaitRedirect(wanted: URL) {
     /** What the service is asked to send the browser back to, with the port. */
     redirect: `http://${host}${wanted.pathname}`,
     /**
-     * The first code that `codeIn` finds in a request to that address; what it throws, this rejects with. Other requests
-     * change nothing.
+     * The first code that `codeIn` finds in a request to that address; what it throws, this rejects with. Other
+     * requests change nothing.
      */
     code: async (codeIn: (query: URLSearchParams) => string | null, signal: AbortSignal): Promise<string> => {
       const found = new Promise<string>((resolve, reject) => {

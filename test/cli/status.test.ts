@@ -13,7 +13,7 @@ import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
 describe('many connectors', () => {
   const env = { SECRET: cliSecret };
-  /** Of 250: every 50th has failed, every 100th of the others is degraded; of the first ones one is paused, one late. */
+  /** Every 50th of 250 has failed, every 100th of the others is degraded; of the first one is paused, one late. */
   const names = Array.from({ length: 250 }, (_, index) => `shop-${String(index).padStart(3, '0')}`);
   const ended = (index: number): RunOutcome =>
     index % 50 === 7 ? 'failed' : index % 100 === 9 ? 'degraded' : 'ok';

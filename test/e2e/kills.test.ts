@@ -113,8 +113,8 @@ describe('crashes', () => {
             expect({ where, outcome: report.outcome }).toEqual({ where, outcome: 'ok' });
             const differences = differencesFrom(truth, definition, (table) => sink.rows(home, name, table));
             expect({ where, ...differences }).toEqual({ where, ...noDifferences });
-            // Stopped with nothing left to read, the next run is a run of its own. Of each of three walks, five pages may
-            // be in flight.
+            // Stopped with nothing left to read, the next run is a run of its own. Of each of three walks, five pages
+            // may be in flight.
             const allowed = (report.continues === null ? 2 : 1.1) * undisturbedCalls + 15;
             expect({ where, tooMany: Math.max(0, calls - allowed) }).toEqual({ where, tooMany: 0 });
             rmSync(home, { recursive: true, force: true });

@@ -434,7 +434,8 @@ describe('page caps', () => {
   }
 
   /**
-   * One long list, many that are longer than the lower cap and shorter than half of the higher one, and another long one.
+   * One long list, many that are longer than the lower cap and shorter than half of the higher one, and another long
+   * one.
    */
   const sizes = [300, ...Array.from({ length: 8 }, (_, index) => 41 + index), 220, 45, 12];
   const all = sizes.reduce((sum, size) => sum + size, 0);

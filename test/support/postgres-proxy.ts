@@ -61,8 +61,8 @@ export async function startPostgresProxy(port: number) {
       cutAll();
     },
     /**
-     * Nothing passes from now on, but for what a rule that calls it still lets pass, and no end is notified: connections
-     * stay open.
+     * Nothing passes from now on, but for what a rule that calls it still lets pass, and no end is notified:
+     * connections stay open.
      */
     vanish: () => void (isDark = true),
     /** What was open is cut, and new connections pass. */

@@ -236,7 +236,10 @@ function requestText(list: Operation): string {
 /** What became of another entity; a text says why it cannot be a parent. */
 type ParentOf = (entity: string) => KnownParent | string;
 
-/** The ways to find the listings of an entity whose required parameters are `open`; `missing`: no entity has values of them. */
+/**
+ * The ways to find the listings of an entity whose required parameters are `open`; `missing`: no entity has values of
+ * them.
+ */
 function findParents(
   list: Operation,
   open: readonly Parameter[],

@@ -7,7 +7,7 @@ import { writeDefinition } from './write-definition.ts';
 
 export type Imported = ReturnType<typeof importService>;
 
-/** Makes a definition of a file for one mode. `only`: entities to convert, with the parents that they need; null: all. */
+/** Makes a definition of a file for one mode. `only`: entities to convert, with the parents they need; null: all. */
 export function importService(service: ServiceFile, mode: ModeName, only: readonly string[] | null) {
   const ways = signInWays(service);
   const sources = sourcesOf(service, ways);

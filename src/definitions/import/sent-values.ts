@@ -61,7 +61,10 @@ export function valuesSent(
   return { fixed, open, asked, refused };
 }
 
-/** Guesses for values that nothing in the file fills, and for defaults that may leave records out, each with its question. */
+/**
+ * Guesses for values that nothing in the file fills, and for defaults that may leave records out, each with its
+ * question.
+ */
 export function guessedValues(
   list: Operation,
   asked: readonly Asked[],

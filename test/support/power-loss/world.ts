@@ -89,8 +89,8 @@ export async function openPowerLossWorld() {
 
   return {
     /**
-     * Runs the steps on a folder that holds `before`. Throws where the recording does not make the folder that they have
-     * left.
+     * Runs the steps on a folder that holds `before`. Throws where the recording does not make the folder that they
+     * have left.
      */
     record: async (
       { type, durability }: SinkCase,

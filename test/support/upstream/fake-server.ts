@@ -258,8 +258,8 @@ export function matchPath(template: string, path: string): Readonly<Record<strin
 }
 
 /**
- * OAuth 2.0's token endpoint for refresh tokens (RFC 6749, section 6), whose refresh tokens serve once. `more`: what its
- * answer says besides.
+ * OAuth 2.0's token endpoint for refresh tokens (RFC 6749, section 6), whose refresh tokens serve once. `more`: what
+ * its answer says besides.
  */
 export function openOAuthServer(more: JsonObject = {}) {
   const clientId = 'app-1';

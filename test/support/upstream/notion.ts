@@ -25,7 +25,7 @@ const knownVersions = ['2022-06-28', notionVersion, '2026-03-11'];
 
 /** Records to cut a page out of. */
 interface NotionListing {
-  /** Tells one listing from all others, whatever its pages' size: a cursor is good for the listing that it was given in. */
+  /** Tells one listing from all others, whatever its pages' size: a cursor is good for its listing alone. */
   readonly name: string;
   readonly records: readonly JsonObject[];
   /** A listing in the order of this field; null: in the owner's order. */

@@ -111,7 +111,7 @@ function worldOf<Fake extends FakeServer>(fake: Fake & { readonly baseUrl: strin
   if (definition === undefined) throw new Error('the definition was not read');
   return {
     fake: fake as Fake,
-    /** The connector type, with the address of the made-up service in place of the real one, and without its low rates. */
+    /** The connector type, with the address of the made-up service in place of the real one, without its low rates. */
     definition,
     /** A folder that holds this definition alone: for the `definitions` of a config. */
     definitionsFolder,

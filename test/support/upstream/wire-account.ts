@@ -2,7 +2,7 @@ import type { JsonObject } from '../../../src/core/json.ts';
 import type { Params } from '../../../src/core/records.ts';
 import type { Listing, SampleAccount } from '../../../src/sample/sample-account.ts';
 
-/** The same account, its records as the service writes them: what a client sees, and so what a test holds it against. */
+/** The same account, its records as the service writes them: what a client sees, so what a test compares it with. */
 export function wireAccount(
   account: SampleAccount,
   toWire: (entity: string, record: JsonObject, params: Params) => JsonObject,
