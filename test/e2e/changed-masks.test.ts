@@ -172,8 +172,9 @@ it.each(triedSinks)(
     for (const [entity, { live }] of Object.entries(before)) {
       const now = after[entity];
       expect(now, entity).toMatchObject({ deleted: 0, hashed: now?.live });
-      // The service refuses one of the campaigns.
-      if (entity !== 'email_activity') expect(now?.live, entity).toBe(live);
+      // The service refuses one of the campaigns, and has another no longer: what no read brings is not stored again.
+      if (entity === 'segment_members') expect(now?.live).toBe(live);
+      else expect(now?.live, entity).toSatisfy((rows: number) => rows > 0 && rows < live);
     }
     const status = await world.cli('status', 'newsletter');
     expect(status.stdout).not.toContain('look deleted');
