@@ -329,7 +329,7 @@ export function openDeskCursors() {
   const find = (rows: readonly JsonObject[], id: string | null): number =>
     id === null ? -1 : rows.findIndex((row) => row['id'] === id);
 
-  /** The position after the row with this id; of a row that is gone, after its former place. Null: there was no such one. */
+  /** The position after the row with this id; of a row that is gone, after its former place. Null: there was none. */
   const positionAfter = (rows: readonly JsonObject[], id: string): number | null => {
     const own = find(rows, id);
     if (own !== -1) return own + 1;
