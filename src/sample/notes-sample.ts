@@ -456,21 +456,24 @@ function reviseNotes(notes: Things): void {
   addBlocks(notes, page, everydayLines(notes.dice(page, 1), 4, 1), firstAdded + revision * 10);
   reviseBlocks(notes, pageInTurn(notes, 1));
   reviseComments(notes, pageInTurn(notes, 0));
-  const agenda = notes.of('blocks').find(({ text }) => text === agendaTitle);
+  const agenda = notes.of('blocks').find(({ index }) => index === agendaIndex);
   const nextPage = notes.turn('pages', 3, ({ index }) => index % 5 < 2 && index > 0);
   if (agenda !== undefined) notes.move(agenda, nextPage);
   else if (nextPage !== undefined) {
-    addBlocks(notes, nextPage, [`toggle ${agendaTitle}`, ' to_do Order the badges'], 90_000);
+    addBlocks(notes, nextPage, ['toggle For the next meeting', ' to_do Order the badges'], agendaIndex);
   }
 }
 
-const agendaTitle = 'For the next meeting';
+/** The list that goes from page to page: nothing else happens to it, so that it is there once. */
+const agendaIndex = 90_000;
 
 function reviseBlocks(notes: Things, page: Thing | undefined): void {
   if (page === undefined) return;
   const { revision } = notes;
   notes.edit(page, `${page.text.split(' – ')[0]} – ${dayOf(revision)}`);
-  const texts = notes.of('blocks', page).filter(({ type = '' }) => textTypes.includes(type));
+  const texts = notes
+    .of('blocks', page)
+    .filter(({ type = '', index }) => textTypes.includes(type) && index !== agendaIndex);
   const [edited, moved, deleted] = [0, 1, 2].map((place) => texts[(revision + place) % texts.length]);
   if (texts.length > 2) {
     notes.move(moved, page);
