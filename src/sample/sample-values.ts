@@ -104,15 +104,15 @@ type Make = (values: Values, dice: Dice) => JsonValue | undefined;
 /**
  * Makes records from templates, which are written as YAML, by their names. In a template `$name` is a value that is
  * given, alone or within a text, `<90` a number from 0 to 89, `rate` one from 0 to 1, `hex10` so many hex digits,
- * `maybe` true or false, and `a | b` one of several texts; a field `name?` is in a quarter of the records. A name
- * without a template makes an empty record.
+ * `maybe` true or false, and `a | b` one of several texts; a field `name?` is in a quarter of the records. `other` is
+ * the template for names that have none; without it their records are empty.
  */
 export function templatesOf(yaml: string) {
   const { data, problems } = parseYaml('templates', yaml);
   if (problems.length > 0) throw new Error(problems.map(({ message }) => message).join());
   const makes = new Map(Object.entries(data as JsonObject).map(([name, one]) => [name, makerOf(one)]));
   return (name: string, values: Values, dice: Dice): JsonObject => {
-    const record = makes.get(name)?.(values, dice);
+    const record = (makes.get(name) ?? makes.get('other'))?.(values, dice);
     return isJsonObject(record) ? record : {};
   };
 }
