@@ -18,6 +18,7 @@ const besideTheLedger: Readonly<Record<string, { tables: readonly string[]; why:
     tables: ['_sync_commits', '_sync_meta'],
     why: 'whose file it is; the change counter; the newest commits',
   },
+  'src/sinks/jsonl/jsonl-sink.ts': { tables: ['_sync_files'], why: 'which files are closed' },
   'src/sinks/jsonl/manifest.ts': { tables: ['_sync_files'], why: 'the files of lines' },
   'src/publish/postgres/postgres-target.ts': {
     tables: ['_sync_meta'],
