@@ -96,7 +96,7 @@ export async function resumeConnectors(
   try {
     await writeSchedules(settings, queues, served);
   } catch (error) {
-    // What counts is in the sinks already.
+    // The sinks already hold everything that counts.
     if (!(error instanceof SyncError)) throw error;
     how.tell(unreachedText(error.message));
   }
@@ -239,7 +239,7 @@ interface ResetTarget {
   readonly scope: Pick<ResetScope, 'entity' | 'tables'>;
 }
 
-/** What a reset would discard; empty where nothing is stored. */
+/** Lists data that a reset would discard; empty where nothing is stored. */
 export async function wouldReset({ connector, scope }: ResetTarget): Promise<readonly EntityStatus[]> {
   const stored = await storedStatus(connector);
   const names = new Set(scope.tables.map(({ entity }) => entity));

@@ -117,7 +117,7 @@ export function checkRunning({ run, connector, state, finishedAt }: RunSummary):
   });
 }
 
-/** What a sync of several connectors has in common with others, according to their ledgers. */
+/** Resources that syncs of several connectors share, according to their ledgers. */
 export type SharedWork = Awaited<ReturnType<typeof shareWork>>;
 
 export type DoneRun = NonNullable<Awaited<ReturnType<SharedWork['done']>>>;

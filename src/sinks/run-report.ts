@@ -191,7 +191,7 @@ export interface ListingFacts {
 }
 
 /**
- * The one word for an entity, which every reader shows: the worst that holds of its own listings or, by `leading`, of
+ * The completeness of an entity as readers show it: the worst that holds of its own listings or, by `leading`, of
  * those that lead to them, as no listing below an unseen record was read.
  */
 export function completenessOf(facts: ListingFacts, leading: readonly Completeness[]): Completeness {

@@ -445,7 +445,7 @@ const longestText = 400;
 const mostNamed = 20;
 const mostRefused = 5;
 const widestCell = 24;
-/** Of a key: it is what other commands ask for. */
+/** Marks a field of the key, which other commands ask for. */
 const widestKey = 36;
 
 interface Shown extends Pick<Trial, 'entity' | 'rows'> {
@@ -532,7 +532,7 @@ function commitText({ page }: SeenCall, commit: Commit, shown: Shown): readonly 
       .slice(0, mostRefused)
       .flatMap(({ reason, detail }) => fact('refused', `${reason}: ${printableWithin(detail, 200)}`, width)),
     ...driftText(commit.drift, shown),
-    // What a sync would read because of these records.
+    // Listings that a sync would read because of these records.
     ...(below.length === 0 ? [] : fact('leads to', below.join(', '), width)),
   ];
 }
