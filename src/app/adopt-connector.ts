@@ -1,7 +1,6 @@
 import { type Clock, instant } from '../core/clock.ts';
-import { hasCode } from '../core/errors.ts';
+import { hasCode, usage } from '../core/errors.ts';
 import { type EntityName, isConnectorId } from '../core/names.ts';
-import { usage } from '../core/usage-error.ts';
 import type { ConnectorSettings, SettingsWith } from '../settings/settings.ts';
 import {
   IdentityChangedError,

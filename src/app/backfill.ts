@@ -1,4 +1,4 @@
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import { selectEntities } from '../engine/chosen-entities.ts';
 import {
   type BackfillPlan,

@@ -1,7 +1,6 @@
-import type { ErrorCode, Failure } from '../core/errors.ts';
+import { type ErrorCode, type Failure, usage } from '../core/errors.ts';
 import { type Health, healthWords } from '../core/health.ts';
 import type { EntityName } from '../core/names.ts';
-import { usage } from '../core/usage-error.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { type FieldNews, newForMs, newsName } from '../sinks/drift.ts';
 import type { Pause } from '../sinks/lease.ts';

@@ -1,7 +1,6 @@
 import { instant } from '../core/clock.ts';
-import { SyncError } from '../core/errors.ts';
+import { SyncError, usage } from '../core/errors.ts';
 import type { ConnectorName, RunId } from '../core/names.ts';
-import { usage } from '../core/usage-error.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/worker-context.ts';
 import { connectorsBySink, sinksOf } from '../settings/choices.ts';

@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { CopyProgress, SinkCopies } from '../sinks/copies.ts';
 import type { Holder } from '../sinks/lease.ts';

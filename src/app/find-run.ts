@@ -1,9 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Clock, instant } from '../core/clock.ts';
-import { SyncError } from '../core/errors.ts';
+import { SyncError, usage } from '../core/errors.ts';
 import { isRunId } from '../core/names.ts';
-import { usage } from '../core/usage-error.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { NotedAction } from '../sinks/actions.ts';
 import type { Holder, HolderWork } from '../sinks/lease.ts';

@@ -1,6 +1,5 @@
 import { hostname } from 'node:os';
-import { hasCode, SyncError } from '../core/errors.ts';
-import { usage } from '../core/usage-error.ts';
+import { hasCode, SyncError, usage } from '../core/errors.ts';
 import type { RunPublication } from '../jobs/worker-context.ts';
 import type { Notifier } from '../notify/open-notifier.ts';
 import type { OpenTarget } from '../publish/open-target.ts';

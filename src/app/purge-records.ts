@@ -1,10 +1,9 @@
 import type { Clock } from '../core/clock.ts';
-import { SyncError } from '../core/errors.ts';
+import { SyncError, usage } from '../core/errors.ts';
 import { readJsonIfWhole } from '../core/json-text.ts';
 import { isJsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import { keyTextOf } from '../core/records.ts';
-import { usage } from '../core/usage-error.ts';
 import { entityMaskings } from '../engine/prepare/mask-row.ts';
 import { rowMatcher } from '../search/match-rows.ts';
 import type { EntityTarget } from '../settings/choices.ts';

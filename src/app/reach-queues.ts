@@ -1,7 +1,6 @@
 import type { Clock } from '../core/clock.ts';
-import { hasCode, SyncError } from '../core/errors.ts';
+import { hasCode, SyncError, usage } from '../core/errors.ts';
 import { ProblemsError } from '../core/problems.ts';
-import { usage } from '../core/usage-error.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/worker-context.ts';
 import { connectorsBySink } from '../settings/choices.ts';

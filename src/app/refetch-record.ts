@@ -1,4 +1,4 @@
-import { SyncError } from '../core/errors.ts';
+import { SyncError, usage } from '../core/errors.ts';
 import { readJson, widenedText, writeJson } from '../core/json-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { RunId } from '../core/names.ts';
@@ -9,7 +9,6 @@ import {
   type PageCounts,
   type PreparedRecord,
 } from '../core/records.ts';
-import { usage } from '../core/usage-error.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { canonicalJson, canonicalJsonWithout, shortHash } from '../engine/prepare/canonical-json.ts';
 import { slotOf } from '../engine/prepare/prepare-record.ts';

@@ -2,7 +2,7 @@ import { lstatSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ConnectorName } from '../core/names.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openExistingHistory, openSink, statusOf } from '../sinks/registry.ts';

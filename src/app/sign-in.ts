@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { readKey } from '../core/read-key.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import { isSharedSink } from '../settings/build-sinks.ts';
 import type { ConnectorSettings, DirectAddress, LocalSettings } from '../settings/settings.ts';
 import { openSignIn } from '../sign-ins/sign-in-store.ts';

@@ -2,7 +2,7 @@ import { readJson } from '../core/json-text.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import { type ColumnValue, type EntityTable, type FieldType, keyTextOf } from '../core/records.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import { toColumnValue } from '../engine/prepare/prepare-record.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import { isJsonColumn } from '../sinks/decisions/stored-table.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import { openSearchProcesses } from '../search/process/open-search-processes.ts';
 import type { StatedAnswer } from '../search/search-target.ts';
 import type { EntityTarget } from '../settings/choices.ts';

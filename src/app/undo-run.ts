@@ -1,6 +1,6 @@
 import { isConnectorId, type EntityName, type RunId } from '../core/names.ts';
 import { noCounts, type EntityTable } from '../core/records.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import { knownSchema } from '../engine/prepare/schema-policy.ts';
 import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';

@@ -1,6 +1,5 @@
-import { SyncError } from '../core/errors.ts';
+import { SyncError, usage } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
-import { usage } from '../core/usage-error.ts';
 import type { Notifier } from '../notify/open-notifier.ts';
 import { isLoopback } from '../settings/texts.ts';
 import type { DirectAddress, LocalSettings, ReadConnector } from '../settings/settings.ts';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { Clock } from '../core/clock.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import type { PartName, SettingsWith } from '../settings/settings.ts';
 import { allowedHost, durationExamples, formatDuration, parseDuration } from '../settings/texts.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';

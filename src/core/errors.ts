@@ -130,3 +130,8 @@ export class ThrottledError extends SyncError {
     this.because = because;
   }
 }
+
+/** What a person asked for cannot be done as it was asked: exit code 2. */
+export function usage(message: string): SyncError {
+  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
+}

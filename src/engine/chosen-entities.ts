@@ -2,7 +2,7 @@ import { isLikeGlob } from '../core/glob.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 
 /** How one entity is read: a walk per variant of its parameters, and the parents that lead to it. */
 export interface ChosenEntity {

@@ -1,4 +1,4 @@
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
 import type { RecordReader } from '../sinks/sink-access.ts';

@@ -15,7 +15,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import { hasCode, syncDirectory } from './private-file.ts';
 
 interface ReplacedText {

@@ -4,7 +4,7 @@ import { Readable, type Writable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { openSearches, type Searches } from '../app/stored-search.ts';
 import type { Clock } from '../core/clock.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
 import { isLoopback, openHttpServer } from '../monitor/open-http-server.ts';

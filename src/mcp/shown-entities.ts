@@ -1,7 +1,6 @@
-import { SyncError } from '../core/errors.ts';
+import { SyncError, usage } from '../core/errors.ts';
 import { isLikeGlob } from '../core/glob.ts';
 import type { Column, EntityTable } from '../core/records.ts';
-import { usage } from '../core/usage-error.ts';
 import { describeTables } from '../definitions/describe-tables.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import type { Exclusion } from '../settings/mcp-settings.ts';

@@ -8,7 +8,7 @@ import type { Clock } from '../core/clock.ts';
 import { readJson } from '../core/json-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityTable } from '../core/records.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import { strictObject } from '../definitions/schema-problems.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import { checkSince } from '../export/open-changes.ts';

@@ -1,7 +1,6 @@
 import { hostname } from 'node:os';
 import { instant, otherTurn, slept } from '../core/clock.ts';
-import { isPutOff, SyncError } from '../core/errors.ts';
-import { usage } from '../core/usage-error.ts';
+import { isPutOff, SyncError, usage } from '../core/errors.ts';
 import { connectorsBySink } from '../settings/choices.ts';
 import type {
   ConnectorSettings,

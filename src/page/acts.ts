@@ -14,7 +14,7 @@ import { checkPublishable, publishNow } from '../app/publish-target.ts';
 import { connectorOfRun, hasWritten, undoneTexts, undoRun } from '../app/undo-run.ts';
 import type { WatchedSinks } from '../app/watch-sinks.ts';
 import type { Clock } from '../core/clock.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { connectorNamed, targetNamed } from '../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';

@@ -1,7 +1,7 @@
 import { createHmac, hash, randomBytes } from 'node:crypto';
 import type { JsonObject } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import { keyOfToken } from '../definitions/pagination-file.ts';
 import { ApiError } from '../service/api-error.ts';

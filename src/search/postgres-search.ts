@@ -1,4 +1,4 @@
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import { openToRead, type PostgresPlace } from '../sinks/postgres/open-ledger.ts';
 import { tableName } from '../sinks/postgres/column-types.ts';
 import type { Tx } from '../sql/database.ts';

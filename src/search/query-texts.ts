@@ -1,5 +1,5 @@
 import type { JsonValue } from '../core/json.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import type { Entity } from '../definitions/definition.ts';
 
 /* Parts of a query as people write them. `called`: what messages call the text. */

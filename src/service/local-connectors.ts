@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { JsonObject } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import { placesOfCredentials } from '../upstream/address-of.ts';
 import { unusable } from '../upstream/credentials.ts';

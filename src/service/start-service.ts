@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { type Clock, systemClock } from '../core/clock.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import { type Definition, servedDefinition } from '../definitions/definition.ts';
 import { maskedDefinition, type Masks } from '../definitions/mask/masks.ts';
 import { derivedKey } from '../files/sealer.ts';

@@ -1,6 +1,6 @@
 import { isLikeGlob } from '../core/glob.ts';
 import { isConnectorName, isDeclaredName } from '../core/names.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import { firstNames, suggestName } from '../definitions/suggest-name.ts';
 import { publishCommands } from './publish-settings.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings, PublishSettings } from './settings.ts';

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import { withoutYamlEntry, withYamlEntry } from '../definitions/edit-yaml.ts';
 import { readText } from '../definitions/read-yaml.ts';
 import { firstNames } from '../definitions/suggest-name.ts';

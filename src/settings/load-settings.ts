@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { ProblemsError, type Problem } from '../core/problems.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import type { Note } from '../definitions/check-names.ts';
 import { frozen } from '../definitions/frozen.ts';
 import type { Definition } from '../definitions/definition.ts';

@@ -4,7 +4,7 @@ import type { EntityName } from '../core/names.ts';
 import { readKey } from '../core/read-key.ts';
 import type { RecordMask } from '../core/records.ts';
 import type { Secret } from '../core/secret.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import type { Note } from '../definitions/check-names.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import {

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Clock } from '../core/clock.ts';
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
-import { usage } from '../core/usage-error.ts';
+import { usage } from '../core/errors.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { limitConnections } from '../http/connection-limit.ts';
 import { isSuccess, type WireAnswer } from '../http/exchange.ts';

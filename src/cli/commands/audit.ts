@@ -7,7 +7,7 @@ import {
 } from '../../app/adopt-connector.ts';
 import { type Audit, auditEntity } from '../../app/audit-entity.ts';
 import { openApp, openSharingApp } from '../../app/open-app.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { connectorNamed, entityTarget } from '../../settings/choices.ts';
 import type { IdentityDifference } from '../../sinks/acquire-errors.ts';
 import type { KeyDifferences, KeyGroup } from '../../sinks/compare-keys.ts';

@@ -12,7 +12,7 @@ import { checkNotPaused, openQueuesOf, sinkIdOf } from '../../app/reach-queues.t
 import { instant, type Clock } from '../../core/clock.ts';
 import { addCounts, noCounts } from '../../core/records.ts';
 import { timeMs } from '../../core/times.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { type BackfillPlan, windowText } from '../../engine/plan-run.ts';
 import { connectorNamed } from '../../settings/choices.ts';
 import { withParts } from '../../settings/load-settings.ts';

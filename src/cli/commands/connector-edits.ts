@@ -12,7 +12,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.t
 import { type ConnectorId, type ConnectorName, isConnectorName } from '../../core/names.ts';
 import { ProblemsError } from '../../core/problems.ts';
 import { Secret } from '../../core/secret.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { namePattern } from '../../definitions/check-names.ts';
 import { credentialProblems, shapeText } from '../../definitions/params.ts';
 import type { Definition } from '../../definitions/definition.ts';

@@ -2,7 +2,7 @@ import type { App } from '../../app/app.ts';
 import { readSignIns } from '../../app/connector-states.ts';
 import type { Clock } from '../../core/clock.ts';
 import { type ConnectorId, isConnectorId, isConnectorName } from '../../core/names.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import type { Action, Definition, Entity, Parent } from '../../definitions/definition.ts';
 import { connectorNamed } from '../../settings/choices.ts';
 import { openAdministration } from '../../source/api/open-api-client.ts';

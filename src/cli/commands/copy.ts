@@ -5,7 +5,7 @@ import {
   type CopyEnd,
   type CopyRequest,
 } from '../../app/copy-connector.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { chosenConnectors, sinkNamed } from '../../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../../settings/settings.ts';
 import { count, counted, duration } from '../../telemetry/format.ts';

@@ -1,4 +1,4 @@
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { dataDictionary } from '../../definitions/describe-tables.ts';
 import { command, type CommandContext } from '../command.ts';
 import { definitionWithId } from '../find-in-workspaces.ts';

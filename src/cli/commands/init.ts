@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { shapeText } from '../../definitions/params.ts';
 import type { CredentialShape, Definition } from '../../definitions/definition.ts';
 import {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { nameAccount, signIn, signOut, type SignedOut } from '../../app/sign-in.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { checkRedirect } from '../../settings/texts.ts';
 import { connectorNamed } from '../../settings/choices.ts';
 import type { IssuedTokens } from '../../sign-ins/sign-in.ts';

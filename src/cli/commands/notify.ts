@@ -1,5 +1,5 @@
 import { fromEverySink } from '../../app/find-run.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { firstNames } from '../../definitions/suggest-name.ts';
 import { openNotifier } from '../../notify/open-notifier.ts';
 import { shownPlace } from '../../settings/config-view.ts';

@@ -17,7 +17,7 @@ import {
 } from '../output/exit-codes.ts';
 import { picked } from '../output/json-text.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { firstNames } from '../../definitions/suggest-name.ts';
 import { heldBackTexts, type PublishEnd } from '../../publish/publication.ts';
 import { catalogueOf, readPublished } from '../../publish/schema/catalogue.ts';

@@ -8,7 +8,7 @@ import {
 } from '../../app/purge-records.ts';
 import { cleanedText, cleanTargets } from '../../app/publish-target.ts';
 import { parseRecordKey } from '../../app/stored-fields.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import {
   connectorNamed,
   targetsOfConnector,

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
-import { SyncError } from '../../core/errors.ts';
+import { SyncError, usage } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { isDeclaredName } from '../../core/names.ts';
 import { hiddenWords, type Params } from '../../core/records.ts';
-import { usage } from '../../core/usage-error.ts';
 import { checkParams } from '../../definitions/params.ts';
 import { convertParams, missingParams, fixedParamsAt } from '../../definitions/params.ts';
 import { type ActionName, type Entity, pagingParams } from '../../definitions/definition.ts';

@@ -2,7 +2,7 @@ import { dirname, resolve } from 'node:path';
 import { explainRow } from '../../app/explain-row.ts';
 import { parseRecordKey } from '../../app/stored-fields.ts';
 import type { EntityTable } from '../../core/records.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { csvFormat, jsonlFormat, type RecordFormat } from '../../export/record-format.ts';
 import { checkSince, openChanges, type EntityChanges, type ExportEnd } from '../../export/open-changes.ts';
 import { createPrivateDirectory } from '../../files/private-file.ts';

@@ -1,5 +1,5 @@
 import { resetConnector, wouldReset } from '../../app/control-connectors.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { connectorNamed, entityTarget } from '../../settings/choices.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import { count, counted } from '../../telemetry/format.ts';

@@ -3,7 +3,7 @@ import { recordsRead, rowsWritten } from '../../app/run-totals.ts';
 import { rowsUndone, undoneTexts, undoRun } from '../../app/undo-run.ts';
 import { slept } from '../../core/clock.ts';
 import { isRunId, type RunId } from '../../core/names.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { chosenConnectors, connectorNamed } from '../../settings/choices.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';

@@ -8,8 +8,7 @@ import {
   writeSchedules,
 } from '../../app/control-connectors.ts';
 import { locateSink, servedSink, openQueuesOf, reachQueues } from '../../app/reach-queues.ts';
-import { hasCode } from '../../core/errors.ts';
-import { usage } from '../../core/usage-error.ts';
+import { hasCode, usage } from '../../core/errors.ts';
 import { firstNames } from '../../definitions/suggest-name.ts';
 import type { Queues } from '../../jobs/open-queues.ts';
 import type { ServedSink } from '../../jobs/worker-context.ts';

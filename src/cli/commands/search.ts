@@ -1,9 +1,8 @@
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { openSearches } from '../../app/stored-search.ts';
-import { SyncError } from '../../core/errors.ts';
+import { SyncError, usage } from '../../core/errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { usage } from '../../core/usage-error.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { parseJsonText } from '../../http/lossless-json.ts';
 import { listOf, pathOf, readSort } from '../../search/query-texts.ts';

@@ -13,8 +13,7 @@ import {
 } from '../command.ts';
 import { shellWord, stderrLog } from '../environment.ts';
 import type { Clock } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
-import { usage } from '../../core/usage-error.ts';
+import { SyncError, usage } from '../../core/errors.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
 import type { Masks } from '../../definitions/mask/masks.ts';
 import { firstNames } from '../../definitions/suggest-name.ts';

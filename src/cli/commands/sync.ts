@@ -3,10 +3,9 @@ import { overviewOf, readOverview, type SinkOverview } from '../../app/connector
 import { openSharingApp, planSync } from '../../app/open-app.ts';
 import { type DoneRun, type SharedWork, shareWork } from '../../app/find-run.ts';
 import { type Clock, instant } from '../../core/clock.ts';
-import { hasCode, ThrottledError } from '../../core/errors.ts';
+import { hasCode, ThrottledError, usage } from '../../core/errors.ts';
 import type { OnRunEvent, RunEvent } from '../../core/events.ts';
 import type { ConnectorName } from '../../core/names.ts';
-import { usage } from '../../core/usage-error.ts';
 import { selectEntities } from '../../engine/chosen-entities.ts';
 import type { CallEstimate } from '../../engine/estimate-calls.ts';
 import { chosenConnectors, sinksOf, targetsAfterSync } from '../../settings/choices.ts';

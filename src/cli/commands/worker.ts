@@ -1,7 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import type { WorkerConfig } from '../../app/start-scheduled-runs.ts';
-import { type ErrorCode, SyncError } from '../../core/errors.ts';
-import { usage } from '../../core/usage-error.ts';
+import { type ErrorCode, SyncError, usage } from '../../core/errors.ts';
 import { type ListenAddress, parseListenAddress } from '../../monitor/listen-address.ts';
 import { connectorsMatching } from '../../settings/choices.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';

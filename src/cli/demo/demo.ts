@@ -5,7 +5,7 @@ import { firstReports } from '../../app/find-run.ts';
 import { openApp } from '../../app/open-app.ts';
 import { ordinaryPublication, publishTarget } from '../../app/publish-target.ts';
 import { recordsRead, rowsWritten } from '../../app/run-totals.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
 import { maxSampleRevision } from '../../sample/sample-values.ts';
 import type { Service } from '../../service/start-service.ts';

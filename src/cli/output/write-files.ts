@@ -1,8 +1,7 @@
 import { lstatSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import { SyncError } from '../../core/errors.ts';
-import { usage } from '../../core/usage-error.ts';
+import { SyncError, usage } from '../../core/errors.ts';
 import { createPrivateDirectory } from '../../files/private-file.ts';
 import { keyDigits } from '../../sinks/files/safe-file-name.ts';
 import { temporaryName, writeWholeFile } from '../../sinks/files/write-whole-file.ts';

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { suggestName } from '../suggest-name.ts';
 import { answerSchema, recordPlaces } from './operation.ts';
 import {

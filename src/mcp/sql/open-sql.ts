@@ -1,8 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startChild } from '../../child/start-child.ts';
-import { SyncError } from '../../core/errors.ts';
-import { usage } from '../../core/usage-error.ts';
+import { SyncError, usage } from '../../core/errors.ts';
 import { makeTemporaryFolder } from '../../files/private-file.ts';
 import { orAborted, startDeadline } from '../../http/or-aborted.ts';
 import { connectorsOf, type ShownEntities, shownEntities } from '../shown-entities.ts';

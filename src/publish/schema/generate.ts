@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { stringify } from 'yaml';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { FileFormat } from '../row-files.ts';
 import { columnsOf, ownColumns } from './catalogue.ts';

@@ -1,8 +1,7 @@
 import { createHash, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
 import { hasAtMostCharacters } from '../../core/characters.ts';
 import { type Clock, type Instant, instant } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
-import { usage } from '../../core/usage-error.ts';
+import { SyncError, usage } from '../../core/errors.ts';
 import { ApiError, notFound } from '../api-error.ts';
 import { scopedTokenSeconds } from '../server-limits.ts';
 import { isPlainName, plainNameRule, type StateFile } from './open-state-file.ts';

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { type Clock, type Instant, instant } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
+import { SyncError, usage } from '../../core/errors.ts';
 import { readJson, writeJson } from '../../core/json-text.ts';
 import { isJsonObject, type JsonObject } from '../../core/json.ts';
 import { isConnectorId } from '../../core/names.ts';
-import { usage } from '../../core/usage-error.ts';
 import { ApiError, notFound } from '../api-error.ts';
 import { checkPlainName, type StateFile } from './open-state-file.ts';
 import type { Workspace } from './workspaces.ts';

@@ -12,9 +12,8 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import type { SyncError } from '../../core/errors.ts';
+import { type SyncError, usage } from '../../core/errors.ts';
 import { expectedKey, keyBytes, readKey } from '../../core/read-key.ts';
-import { usage } from '../../core/usage-error.ts';
 import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
 import { createPrivateDirectory, hasCode, openPrivateFile, syncDirectory } from '../../files/private-file.ts';
 import { createSealer, type Sealer } from '../../files/sealer.ts';

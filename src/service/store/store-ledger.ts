@@ -1,10 +1,9 @@
 import { hash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type ErrorCode, SyncError } from '../../core/errors.ts';
+import { type ErrorCode, SyncError, usage } from '../../core/errors.ts';
 import { isConnectorId, isConnectorName } from '../../core/names.ts';
 import type { ConnectorId, ConnectorName, EntityName } from '../../core/names.ts';
-import { usage } from '../../core/usage-error.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
 import type { ChosenEntities } from '../../engine/chosen-entities.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';

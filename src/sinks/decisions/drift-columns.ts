@@ -1,5 +1,5 @@
 import { isDeclaredName, systemColumns, type EntityName, type OfEntity } from '../../core/names.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import type { Column, EntityTable, FieldDrift, FieldType, JsonType } from '../../core/records.ts';
 import type { DriftRow, KnownDrift } from '../drift.ts';
 import { columnsMissingIn, isSameInStore, type TableColumns } from './stored-table.ts';

@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto';
 import { instant } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
+import { SyncError, usage } from '../../core/errors.ts';
 import { writeJson } from '../../core/json-text.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import { usage } from '../../core/usage-error.ts';
 import { cellOf, type Cells, type Snapshot, type Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { alreadyHeldError, sharedTablesError } from '../acquire-errors.ts';

@@ -4,7 +4,7 @@ import { isJsonArray, isJsonObject, memberOf, type JsonObject, type JsonValue } 
 import { readJson, readJsonIfWhole, writeJson } from '../../core/json-text.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { hiddenWords, type RecordFile } from '../../core/records.ts';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import { cellOf, type Cells, type Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { safeFileName } from '../files/safe-file-name.ts';

@@ -1,5 +1,4 @@
-import type { SyncError } from '../../core/errors.ts';
-import { usage } from '../../core/usage-error.ts';
+import { type SyncError, usage } from '../../core/errors.ts';
 import { columnOf, type Tx } from '../../sql/database.ts';
 import { inTx } from '../../sql/sqlite/sqlite-tx.ts';
 import {

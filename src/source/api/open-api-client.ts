@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { systemClock, type Clock, instant, type Instant } from '../../core/clock.ts';
-import { hasCode, SyncError } from '../../core/errors.ts';
+import { hasCode, SyncError, usage } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import { type ConnectorId, isConnectorId } from '../../core/names.ts';
 import {
@@ -23,7 +23,6 @@ import type { Definition } from '../../definitions/definition.ts';
 import * as z from 'zod';
 import type { JsonObject } from '../../core/json.ts';
 import { stringifyParams, tryJsonText } from '../../http/lossless-json.ts';
-import { usage } from '../../core/usage-error.ts';
 import { textOfBody } from '../../http/exchange.ts';
 
 /** How to reach an account of the service, as the settings say it. */

@@ -1,4 +1,4 @@
-import { hasCode, SyncError, ThrottledError } from '../../core/errors.ts';
+import { hasCode, SyncError, ThrottledError, usage } from '../../core/errors.ts';
 import type { ConnectorId, EntityName } from '../../core/names.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import { pagingParams, type Definition, type Entity } from '../../definitions/definition.ts';
@@ -48,7 +48,6 @@ import type { PageAnswer } from '../../pagination/pagination.ts';
 import { type WireAnswer, type WireStream, textOfBody, dispositionName } from '../../http/exchange.ts';
 import { JsonTextError, parseJsonText, stringifyParams, tryJsonText } from '../../http/lossless-json.ts';
 import { scanPage } from '../../http/scan-json.ts';
-import { usage } from '../../core/usage-error.ts';
 
 export interface ApiSourceOptions extends SourceOptions {
   readonly connectorId: ConnectorId;

@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import { usage } from '../../core/usage-error.ts';
+import { usage } from '../../core/errors.ts';
 import type { Connections } from './connections.ts';
 import { settingSql } from './session.ts';
 import { readSettingsIn } from './transaction-settings.ts';

@@ -1,7 +1,7 @@
 import { marks } from '../../output/text-table.ts';
 import { readdirSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { usage } from '../../../core/usage-error.ts';
+import { usage } from '../../../core/errors.ts';
 import { asRead, formatWithColumn } from '../../../core/problems.ts';
 import { checkOwnDefinitions } from '../../../definitions/load-definitions.ts';
 import { counted } from '../../../telemetry/format.ts';

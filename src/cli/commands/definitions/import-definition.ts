@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, join, resolve, relative } from 'node:path';
-import { usage } from '../../../core/usage-error.ts';
+import { usage } from '../../../core/errors.ts';
 import type { Definition } from '../../../definitions/definition.ts';
 import { furtherListings, unlistedEntities, type ModeName } from '../../../definitions/import/sent-values.ts';
 import { importService, type Imported } from '../../../definitions/import/import-service.ts';

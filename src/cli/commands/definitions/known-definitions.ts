@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { usage } from '../../../core/usage-error.ts';
+import { usage } from '../../../core/errors.ts';
 import type { Definition } from '../../../definitions/definition.ts';
 import {
   builtInDefinitionsFolder,

@@ -2,7 +2,7 @@ import { shapeText } from '../../../definitions/params.ts';
 import { pagingParams, type Definition, type Entity, type Parent } from '../../../definitions/definition.ts';
 import { suggestName } from '../../../definitions/suggest-name.ts';
 import { isDeclaredName } from '../../../core/names.ts';
-import { usage } from '../../../core/usage-error.ts';
+import { usage } from '../../../core/errors.ts';
 import { formatDuration } from '../../../settings/texts.ts';
 import { count, counted } from '../../../telemetry/format.ts';
 import { command } from '../../command.ts';

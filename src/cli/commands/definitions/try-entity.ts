@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import type { App } from '../../../app/app.ts';
 import { fieldValue } from '../../../app/stored-fields.ts';
-import { hasCode, SyncError, type ErrorCode } from '../../../core/errors.ts';
+import { hasCode, SyncError, type ErrorCode, usage } from '../../../core/errors.ts';
 import { readJson } from '../../../core/json-text.ts';
 import { isJsonObject, type JsonValue } from '../../../core/json.ts';
 import { isConnectorId, isConnectorName } from '../../../core/names.ts';
@@ -14,7 +14,6 @@ import type {
   PreparedRecord,
 } from '../../../core/records.ts';
 import { Secret } from '../../../core/secret.ts';
-import { usage } from '../../../core/usage-error.ts';
 import { servedDefinition, type Entity, type Definition } from '../../../definitions/definition.ts';
 import { maskedDefinition, type Masks } from '../../../definitions/mask/masks.ts';
 import { checkParams, convertParams, missingParams } from '../../../definitions/params.ts';

@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
-import { usage } from '../../../core/usage-error.ts';
+import { usage } from '../../../core/errors.ts';
 import type { GeneratedFile } from '../../../publish/schema/generate.ts';
 import { unwritable } from '../../output/write-files.ts';
 

@@ -4,7 +4,7 @@ import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../.
 import { keyPartsOf, readJsonIfWhole, writeJson } from '../../../core/json-text.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { ColumnValue, EntityTable } from '../../../core/records.ts';
-import { usage } from '../../../core/usage-error.ts';
+import { usage } from '../../../core/errors.ts';
 import type { Values } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { textHash } from '../../../sql/text-hash.ts';

@@ -1,9 +1,8 @@
 import { instant, type Instant } from '../../../core/clock.ts';
-import type { SyncError } from '../../../core/errors.ts';
+import { type SyncError, usage } from '../../../core/errors.ts';
 import { grouped } from '../../../core/grouped.ts';
 import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/names.ts';
 import { noCounts, type PageCounts, type PreparedRecord } from '../../../core/records.ts';
-import { usage } from '../../../core/usage-error.ts';
 import { cellOf, columnOf, type Tx } from '../../../sql/database.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import { checkCounts } from '../../decisions/add-up.ts';

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { readJson } from '../../../core/json-text.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import { usage } from '../../../core/usage-error.ts';
+import { usage } from '../../../core/errors.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 import { IdentityChangedError } from '../../acquire-errors.ts';
 import type { AdoptedIdentity, ResetCounts, ResetScope } from '../../repair.ts';
