@@ -13,8 +13,7 @@ import {
 import { apiError, json } from '../support/hostile/replies.ts';
 import { it } from '../support/it.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
-import { textIn } from '../support/service/api-client.ts';
-import { object } from '../support/service/served-api.ts';
+import { object, textIn } from '../support/service/served-api.ts';
 import { testCredentials } from '../support/sync-once.ts';
 import { mailchimpFaults } from '../support/upstream/mailchimp.ts';
 import { opened, serveWorlds } from '../support/upstream/served-world.ts';

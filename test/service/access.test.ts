@@ -1,50 +1,33 @@
-import { afterEach, describe, expect, it, afterAll, beforeAll } from 'vitest';
+import { describe, expect, it, afterAll, beforeAll } from 'vitest';
 import { apiEndpoints } from '../../src/service/routes/api-endpoints.ts';
 import type { Access, Endpoint } from '../../src/service/routes/endpoint.ts';
-import { tokenFor, textIn, apiClient } from '../support/service/api-client.ts';
-import { expectDeclared } from '../support/service/declared-answers.ts';
+import { manualClock } from '../support/service/open-test-state.ts';
 import {
   askForToken,
   credentials,
   serveApi,
+  serveHere,
   type ServedApi,
   text,
-  answerOf,
+  tokenFor,
+  textIn,
+  apiClient,
+  jsonRequest,
   mailing,
   objects,
   type Answer,
   object,
 } from '../support/service/served-api.ts';
 
+const good = { client_id: credentials.clientId, client_secret: credentials.clientSecret };
+
 describe('access', () => {
-  const opened: ServedApi[] = [];
-  const serve = async (options: Parameters<typeof serveApi>[0] = {}): Promise<ServedApi> => {
-    const api = await serveApi(options);
-    opened.push(api);
-    return api;
-  };
-  afterEach(async () => {
-    for (const api of opened.splice(0)) await api.service.close();
-  });
-
   const definitionsPath = '/api/v1/integrations/definitions/sources';
-  const good = { client_id: credentials.clientId, client_secret: credentials.clientSecret };
-
-  function manualClock(): { now: () => number; sleep: () => Promise<void>; pass: (ms: number) => void } {
-    let time = Date.UTC(2024, 0, 1);
-    return {
-      now: () => time,
-      sleep: () => Promise.resolve(),
-      pass: (ms) => {
-        time += ms;
-      },
-    };
-  }
 
   describe('tokens', () => {
     // Proves specification 4.1.1, 4.1.2, 5.1, 5.6
     it('answers the right credentials with a bearer token that works', async () => {
-      const api = await serve();
+      const api = await serveHere();
       const { status, body, headers } = await askForToken(api.service.url, good);
       expect(status).toBe(200);
       expect(body).toEqual({
@@ -62,7 +45,7 @@ describe('access', () => {
       { client_id: credentials.clientId, client_secret: 'guess-of-a-secret' },
       { client_id: 'somebody', client_secret: credentials.clientSecret },
     ])('answers wrong credentials with 401 and repeats none of them', async (wrong) => {
-      const api = await serve();
+      const api = await serveHere();
       const { status, body } = await askForToken(api.service.url, wrong);
       expect(status).toBe(401);
       expect(JSON.stringify(body)).not.toContain(credentials.clientSecret);
@@ -71,7 +54,7 @@ describe('access', () => {
 
     // Proves specification 4.1.1, 7.4
     it('answers a body of another shape with 422 that names the field', async () => {
-      const api = await serve();
+      const api = await serveHere();
       const { status, body } = await askForToken(api.service.url, { client_id: 'client-1' });
       expect(status).toBe(422);
       expect(body['errors']).toEqual([
@@ -79,34 +62,25 @@ describe('access', () => {
       ]);
     });
 
-    // Proves specification 5.6
-    it('refuses a token after expires_in seconds and not before', async () => {
+    // Proves specification 5.4, 5.6
+    it('refuses a token after expires_in seconds and not before, and a scoped one after 20 minutes', async () => {
       const clock = manualClock();
-      const api = await serve({ clock, tokenTtlSeconds: 900 });
-      clock.pass(899_999);
-      expect((await api.call(definitionsPath)).status).toBe(200);
-      clock.pass(1);
-      expect((await api.call(definitionsPath)).status).toBe(401);
-    });
-
-    // Proves specification 5.4
-    it('lets a scoped token live 20 minutes', async () => {
-      const clock = manualClock();
-      const api = await serve({ clock });
-      const { body } = await api.call('/api/v1/account/applications/scoped-token', {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ workspace_name: 'default' }),
-      });
-      const headers = { authorization: `Bearer ${text(body['token'])}` };
-      clock.pass(20 * 60_000 - 1);
-      expect((await api.call(definitionsPath, { headers })).status).toBe(200);
-      clock.pass(1);
-      expect((await api.call(definitionsPath, { headers })).status).toBe(401);
+      const { service, token } = await serveHere({ clock, tokenTtlSeconds: 900 });
+      const scoped = await tokenFor(service.url, credentials, 'default');
+      for (const [one, ms] of [
+        [token, 900_000],
+        [scoped, 300_000],
+      ] as const) {
+        const { get } = apiClient(service.url, one);
+        clock.pass(ms - 1);
+        expect((await get(definitionsPath)).status).toBe(200);
+        clock.pass(1);
+        expect((await get(definitionsPath)).status).toBe(401);
+      }
     });
 
     it('takes a token no more whose application was deleted or has got another secret', async () => {
-      const api = await serve();
+      const api = await serveHere();
       const { applications } = api.service.state;
       const changed = { ...credentials, clientSecret: 'changed' };
       applications.put({ organizationName: 'default', ...changed });
@@ -120,7 +94,7 @@ describe('access', () => {
     });
 
     it('is of the organization that has its client id, and of no other', async () => {
-      const { applications } = (await serve()).service.state;
+      const { applications } = (await serveHere()).service.state;
       expect(() => applications.put({ organizationName: 'others', ...credentials })).toThrow(
         /belongs to another organization/,
       );
@@ -130,7 +104,7 @@ describe('access', () => {
   describe('authorization', () => {
     // Proves specification 1.8, 5.3
     it('accepts the header of its organization and refuses that of another with 403', async () => {
-      const api = await serve();
+      const api = await serveHere();
       const send = (organization: string) =>
         api.call(definitionsPath, { headers: { 'x-organization-id': organization } });
       expect((await send(api.service.organizationId)).status).toBe(200);
@@ -151,7 +125,7 @@ describe('access', () => {
     // Proves specification 8.6
     it('of one token is held to its limit with 429 and a whole number of seconds to wait', async () => {
       const clock = manualClock();
-      const api = await serve({ clock, limits: { requestsPerSecond: 5 } });
+      const api = await serveHere({ clock, limits: { requestsPerSecond: 5 } });
       const answers = await ask(api, 7);
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 429, 429]);
       expect(answers[5]?.headers.get('retry-after')).toBe('1');
@@ -171,7 +145,7 @@ describe('access', () => {
 
     // Proves specification 8.6
     it('of one token is 1,000 a second by default', async () => {
-      const api = await serve({ clock: manualClock() });
+      const api = await serveHere({ clock: manualClock() });
       const answers = (await Promise.all(Array.from({ length: 11 }, () => ask(api, 92)))).flat();
       const counts = [200, 429].map((wanted) => answers.filter(({ status }) => status === wanted).length);
       expect(counts).toEqual([1_000, 12]);
@@ -179,7 +153,7 @@ describe('access', () => {
 
     it('is limited for those without a known token too, all of an address together', async () => {
       const clock = manualClock();
-      const api = await serve({ clock, limits: { requestsPerSecond: 4 } });
+      const api = await serveHere({ clock, limits: { requestsPerSecond: 4 } });
       const guesses = [1, 2, 3].map((guess) => ask(api, 1, { authorization: `Bearer guess-${guess}` }));
       // The token of the test was the first of the four.
       expect((await Promise.all(guesses)).flat().map(({ status }) => status)).toEqual([401, 401, 401]);
@@ -220,18 +194,8 @@ describe('endpoint access', () => {
         : known.connector;
     const query = new URLSearchParams(endpoint.example.query).toString();
     const path = `${endpoint.path.replace('{id}', id)}${query === '' ? '' : `?${query}`}`;
-    const answer = await answerOf(
-      await fetch(`${api.service.url}${path}`, {
-        method: endpoint.method,
-        headers: {
-          ...(token === null ? {} : { authorization: `Bearer ${token}` }),
-          ...(endpoint.request.body === undefined ? {} : { 'content-type': 'application/json' }),
-        },
-        ...(endpoint.request.body === undefined ? {} : { body: JSON.stringify(endpoint.example.body) }),
-      }),
-    );
-    expectDeclared(endpoint.method, path, answer.status, answer.body);
-    return answer;
+    const { method, example } = endpoint;
+    return await apiClient(api.service.url, token).call(path, jsonRequest(method, token, example.body));
   }
 
   const guarded = apiEndpoints.filter(({ access }) => access !== 'public');
@@ -260,22 +224,15 @@ describe('endpoint access', () => {
       },
     );
 
-    it.each(named(withAccess('application')))(
-      '%s refuses a scoped token with 403',
+    it.each([...named(withAccess('application')), ...named(withAccess('scoped'))])(
+      '%s refuses a token of the other kind with 403',
       async (_name, endpoint) => {
-        const { status, body } = await ask(endpoint, await tokenFor(api.service.url, credentials, 'default'));
+        const workspace = endpoint.access === 'application' ? 'default' : undefined;
+        const { status, body } = await ask(endpoint, await tokenFor(api.service.url, credentials, workspace));
         expect([status, objects(body['errors'])[0]?.['error_code']]).toEqual([
           403,
-          'application_token_required',
+          `${endpoint.access}_token_required`,
         ]);
-      },
-    );
-
-    it.each(named(withAccess('scoped')))(
-      '%s refuses an application token with 403',
-      async (_name, endpoint) => {
-        const { status, body } = await ask(endpoint, await tokenFor(api.service.url, credentials));
-        expect([status, objects(body['errors'])[0]?.['error_code']]).toEqual([403, 'scoped_token_required']);
       },
     );
 
@@ -323,21 +280,10 @@ describe('endpoint access', () => {
     it.each(named(withAccess('public')))(
       '%s asks for no token and takes no notice of a bad one',
       async (_name, endpoint) => {
-        const path = `${api.service.url}${endpoint.path}`;
-        const body = JSON.stringify({
-          client_id: credentials.clientId,
-          client_secret: credentials.clientSecret,
-        });
-        for (const authorization of [undefined, 'Bearer unknown']) {
-          const headers = authorization === undefined ? undefined : { authorization };
-          const response = await fetch(path, {
-            method: endpoint.method,
-            headers: {
-              ...headers,
-              ...(endpoint.method === 'POST' ? { 'content-type': 'application/json' } : {}),
-            },
-            ...(endpoint.method === 'POST' ? { body } : {}),
-          });
+        const body = endpoint.method === 'POST' ? good : undefined;
+        for (const token of [null, 'unknown']) {
+          const path = `${api.service.url}${endpoint.path}`;
+          const response = await fetch(path, jsonRequest(endpoint.method, token, body));
           expect([endpoint.path, response.status]).toEqual([endpoint.path, 200]);
           await response.arrayBuffer();
         }
@@ -401,6 +347,7 @@ describe('http methods', () => {
   afterAll(() => api.service.close());
 
   const workspaces = '/api/v1/workspaces';
+  const scopedToken = '/api/v1/account/applications/scoped-token';
   const send = (path: string, method = 'GET'): Promise<Response> =>
     fetch(`${api.service.url}${path}`, { method, headers: { authorization: `Bearer ${api.token}` } });
 
@@ -473,11 +420,7 @@ describe('http methods', () => {
         [['127.0.0.0/8'], 'https:'],
       ] as const) {
         await using served = await serveApi({ trustedProxies });
-        await served.call('/api/v1/account/applications/scoped-token', {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify({ workspace_name: 'another' }),
-        });
+        await served.client.post(scopedToken, { workspace_name: 'another' });
         const url = new URL(await next(served));
         expect([url.protocol, url.host]).toEqual([protocol, new URL(served.service.url).host]);
       }
@@ -500,13 +443,7 @@ describe('http methods', () => {
 
   describe('the limit of a name', () => {
     const named = async (name: string): Promise<number> =>
-      (
-        await api.call('/api/v1/account/applications/scoped-token', {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify({ workspace_name: name }),
-        })
-      ).status;
+      (await api.client.post(scopedToken, { workspace_name: name })).status;
 
     it('counts characters, of which an emoji is one', async () => {
       expect([await named('😀'.repeat(255)), await named('😀'.repeat(256))]).toEqual([200, 422]);

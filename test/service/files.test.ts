@@ -13,6 +13,7 @@ import { sendFile, contentDisposition } from '../../src/service/execution.ts';
 import type { ProviderFile } from '../../src/service/provider.ts';
 import { trackCalls } from '../../src/service/routes/api-endpoints.ts';
 import { safeBase } from '../../src/sinks/files/safe-file-name.ts';
+import { openPromise } from '../support/open-promise.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import { serveApi, text, type ServedApi } from '../support/service/served-api.ts';
 
@@ -30,13 +31,8 @@ describe('served files', () => {
     ({ record }) => record,
   );
 
-  function download(params: JsonObject): Promise<Response> {
-    return fetch(`${api.service.url}/api/v1/integrations/connectors/${library}/execute`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${api.token}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ entity: 'attachments', action: 'download', params }),
-    });
-  }
+  const download = (params: JsonObject): Promise<Response> =>
+    api.send(library, { entity: 'attachments', action: 'download', params });
 
   /** The name as RFC 6266 has it: the extended one where there is one. */
   function nameIn(disposition: string | null): string {
@@ -223,19 +219,6 @@ describe('send file', () => {
     };
   }
 
-  interface Deferred<Value> {
-    readonly promise: Promise<Value>;
-    readonly resolve: (value: Value) => void;
-  }
-
-  function deferred<Value>(): Deferred<Value> {
-    let resolve: (value: Value) => void = () => undefined;
-    const promise = new Promise<Value>((settle) => {
-      resolve = settle;
-    });
-    return { promise, resolve };
-  }
-
   /** A client that has asked and reads nothing. */
   async function ask(): Promise<Socket> {
     const socket = connect(port, '127.0.0.1');
@@ -320,7 +303,7 @@ describe('send file', () => {
 
     it('is cut off when it takes nothing for too long', async () => {
       stalledMs = 40;
-      const ended = deferred<unknown>();
+      const ended = openPromise<unknown>();
       file = fileOf(async function* read(signal) {
         signal.addEventListener('abort', () => ended.resolve(signal.reason));
         for (;;) yield Buffer.alloc(chunkSize);
@@ -333,8 +316,8 @@ describe('send file', () => {
 
   describe('a client that leaves', () => {
     it.each(['before the first byte', 'midway'])('aborts the signal %s', async (when) => {
-      const waiting = deferred<void>();
-      const ended = deferred<unknown>();
+      const waiting = openPromise();
+      const ended = openPromise<unknown>();
       let isReturned = false;
       file = fileOf(async function* read(signal) {
         try {
@@ -419,7 +402,7 @@ describe('send file', () => {
     it.each(['before the first byte', 'midway'])(
       'does not wait for a provider that does not listen, %s',
       async (when) => {
-        const waiting = deferred<void>();
+        const waiting = openPromise();
         file = fileOf(async function* read() {
           if (when === 'midway') for (let count = 0; count < 3; count += 1) yield Buffer.alloc(chunkSize);
           waiting.resolve();

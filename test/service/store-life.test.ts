@@ -27,11 +27,11 @@ import { emptyLedger } from '../../src/service/store/store-ledger.ts';
 import { takeLock, type Lock } from '../../src/sql/sqlite/lock.ts';
 import { testProgram } from '../support/ensure-built.ts';
 import { instantClock } from '../support/instant-clock.ts';
+import { openPromise } from '../support/open-promise.ts';
 import { it } from '../support/it.ts';
 import {
   heldProvider,
   never,
-  openPromise,
   providerOf,
   sampleOf,
   searchable,

@@ -7,6 +7,7 @@ import type { StoreStatus } from '../../src/service/store/open-context-stores.ts
 import { searchableEntities, storeEntities } from '../../src/service/store/store-ledger.ts';
 import { expectedRows } from '../support/expected-rows.ts';
 import { instantClock } from '../support/instant-clock.ts';
+import { openPromise } from '../support/open-promise.ts';
 import { revisingAccount } from '../support/revising-account.ts';
 import { sameRow } from '../support/same-row.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
@@ -17,7 +18,6 @@ import {
   execute,
   heldProvider,
   never,
-  openPromise,
   providerOf,
   sampleOf,
   searchable,

@@ -10,7 +10,7 @@ import { type Row, expectedRows } from '../support/expected-rows.ts';
 import { it } from '../support/it.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { asTexts, expectedRecords } from '../support/service/expected-search.ts';
-import { object, objects, text } from '../support/service/served-api.ts';
+import { jsonRequest, object, objects, text } from '../support/service/served-api.ts';
 import { searchable } from '../support/service/store-world.ts';
 import { syncOnce } from '../support/sync-once.ts';
 import { isLong } from '../support/trials.ts';
@@ -104,15 +104,9 @@ it('downloads files, and follows to them without the credentials', async () => {
   const served = await serveWorlds([world]);
   const id = await served.connect(world);
   for (const { record } of world.truth('attachments')) {
-    const response = await fetch(`${served.service.url}${connectorsPath}/${id}/execute`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${served.token}`, 'content-type': 'application/json' },
-      body: JSON.stringify({
-        entity: 'attachments',
-        action: 'download',
-        params: { attachment_id: record['id'] },
-      }),
-    });
+    const params = { attachment_id: record['id'] ?? null };
+    const asked = jsonRequest('POST', served.token, { entity: 'attachments', action: 'download', params });
+    const response = await fetch(`${served.service.url}${connectorsPath}/${id}/execute`, asked);
     const bytes = Buffer.from(await response.arrayBuffer());
     expect(bytes.equals(Buffer.from(world.fake.fileOf(textOf(record['id'])) ?? 'none'))).toBe(true);
   }

@@ -11,6 +11,7 @@ import { type HostileChange, startHostileServer, type HostileServer } from '../s
 import type { Reply } from '../support/hostile/exchange.ts';
 import { apiError, html, json, text, throttled, success, held } from '../support/hostile/replies.ts';
 import { instantClock } from '../support/instant-clock.ts';
+import { openPromise } from '../support/open-promise.ts';
 import {
   connectorId,
   failureOf,
@@ -345,22 +346,16 @@ describe('look ups', () => {
     });
 
     it('continues for the other callers when the first one aborts', async () => {
-      const answer = deferred();
+      const answer = openPromise();
       const { client, asked } = await serve(() => held(answer.promise, found));
       const leaving = new AbortController();
       const first = client.connector(id, leaving.signal);
       const second = client.connector(id, never);
       leaving.abort(new Error('left'));
       await expect(first).rejects.toThrow('left');
-      answer.resolve(undefined);
+      answer.resolve();
       expect(await second).toMatchObject({ id: 'c1' });
       expect(asked()).toBe(1);
     });
   });
-
-  function deferred(): { readonly promise: Promise<undefined>; resolve(value: undefined): void } {
-    let resolve: (value: undefined) => void = () => undefined;
-    const promise = new Promise<undefined>((settle) => (resolve = settle));
-    return { promise, resolve };
-  }
 });

@@ -5,6 +5,7 @@ import type { SharedBudget } from '../../src/core/shared-budget.ts';
 import type { Reply } from '../support/hostile/exchange.ts';
 import { apiError, envelope, html, json, success, throttled, held } from '../support/hostile/replies.ts';
 import { instantClock } from '../support/instant-clock.ts';
+import { openPromise } from '../support/open-promise.ts';
 import { failureOf, never, openTestSource, connectorId } from '../support/source/open-test-source.ts';
 import { entityName } from '../support/source/test-definition.ts';
 
@@ -178,23 +179,20 @@ describe('the budget', () => {
   it('never has more calls in flight than its concurrency', async () => {
     let running = 0;
     let most = 0;
-    let release = (): void => undefined;
-    const gate = new Promise<void>((resolve) => {
-      release = resolve;
-    });
+    const gate = openPromise();
     const { source, server } = await openTestSource({
       concurrency: 3,
       respond: () => async (exchange) => {
         running += 1;
         most = Math.max(most, running);
-        await gate;
+        await gate.promise;
         running -= 1;
         await success([])(exchange);
       },
     });
     const calls = Promise.all(Array.from({ length: 20 }, () => source.list(request, never)));
     await server.arrived(3);
-    release();
+    gate.resolve();
     expect(await calls).toHaveLength(20);
     expect(most).toBe(3);
   });
@@ -242,20 +240,19 @@ describe('a budget shared with other processes', () => {
     const budget = budgetInProcess({ places: 2 });
     let running = 0;
     let most = 0;
-    let answer = (): void => undefined;
-    const answered = new Promise<void>((resolve) => (answer = resolve));
+    const answered = openPromise();
     const { source, server } = await openTestSource({
       budget,
       respond: () => async (exchange) => {
         most = Math.max(most, ++running);
-        await answered;
+        await answered.promise;
         running -= 1;
         await success([])(exchange);
       },
     });
     const calls = Promise.all(Array.from({ length: 20 }, () => source.list(request, never)));
     await server.arrived(2);
-    answer();
+    answered.resolve();
     await calls;
     expect(most).toBe(2);
   });
@@ -313,22 +310,19 @@ describe('a budget shared with other processes', () => {
 
   it('is not entered before there is a token: turns would pile up behind it', async () => {
     const budget = budgetInProcess();
-    let hasAsked = (): void => undefined;
-    const asked = new Promise<void>((resolve) => (hasAsked = resolve));
-    let answer = (): void => undefined;
-    const answered = new Promise<void>((resolve) => (answer = resolve));
+    const [asked, answered] = [openPromise(), openPromise()];
     const { source } = await openTestSource({
       budget,
       respondToken: () => {
-        hasAsked();
-        return held(answered, json(503, {}));
+        asked.resolve();
+        return held(answered.promise, json(503, {}));
       },
       limits: { retries: 0 },
     });
     const calls = [1, 2, 3].map(() => failureOf(source.list(request, never)));
-    await asked;
+    await asked.promise;
     expect(budget.seen.entered).toBe(0);
-    answer();
+    answered.resolve();
     for (const error of await Promise.all(calls)) expect(error).toMatchObject({ code: 'UPSTREAM' });
     expect(budget.seen.entered).toBe(0);
   });

@@ -20,6 +20,7 @@ import {
   held,
 } from '../support/hostile/replies.ts';
 import { instantClock } from '../support/instant-clock.ts';
+import { openPromise } from '../support/open-promise.ts';
 import {
   clientSecret,
   connectorId,
@@ -376,16 +377,13 @@ const twenty = (source: TestSource['source']) =>
 
 describe('the application token', () => {
   it('is asked for once, however many callers wait for it', async () => {
-    let release = (): void => undefined;
-    const slow = new Promise<void>((resolve) => {
-      release = resolve;
-    });
+    const slow = openPromise();
     const { source, server } = await openTestSource({
-      respondToken: () => held(slow, json(200, { access_token: 'slow-token', expires_in: 900 })),
+      respondToken: () => held(slow.promise, json(200, { access_token: 'slow-token', expires_in: 900 })),
       respond: () => success([]),
     });
     const calls = twenty(source).map((call) => failureOf(call));
-    release();
+    slow.resolve();
     // The server does not know this token, so the calls fail after the one renewal.
     for (const error of await Promise.all(calls)) expect(error).toMatchObject({ code: 'AUTH_FAILED' });
     expect(server.requests.filter((line) => line.endsWith('/token'))).toHaveLength(2);
@@ -469,12 +467,9 @@ describe('the application token', () => {
   });
 
   it('is not waited for after an abort, and still serves the others', async () => {
-    let release = (): void => undefined;
-    const slow = new Promise<void>((resolve) => {
-      release = resolve;
-    });
+    const slow = openPromise();
     const { source } = await openTestSource({
-      respondToken: (index) => (index === 0 ? held(slow, apiError(500, 'oops')) : null),
+      respondToken: (index) => (index === 0 ? held(slow.promise, apiError(500, 'oops')) : null),
     });
     const controller = new AbortController();
     const left = source.list(request, controller.signal);
@@ -482,7 +477,7 @@ describe('the application token', () => {
     const reason = new Error('stopped by test');
     controller.abort(reason);
     await expect(left).rejects.toBe(reason);
-    release();
+    slow.resolve();
     expect((await stays).records.length).toBe(0);
   });
 });

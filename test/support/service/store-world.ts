@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { openPromise } from '../open-promise.ts';
 import { definitions } from './served-api.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
@@ -182,13 +183,6 @@ function fileOf(name: string): string {
     // It has gone.
     return '';
   }
-}
-
-/** A promise and what resolves it. */
-export function openPromise(): { readonly promise: Promise<void>; readonly resolve: () => void } {
-  let resolve = (): void => undefined;
-  const promise = new Promise<void>((settle) => (resolve = settle));
-  return { promise, resolve: () => resolve() };
 }
 
 /** A provider whose calls wait at a gate that the test opens. */

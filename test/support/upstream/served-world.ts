@@ -1,8 +1,7 @@
 import { onTestFinished } from 'vitest';
 import { type SampleServiceOptions, serveSamples } from '../../../src/sample/sample-service.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
-import { apiClient, textIn, tokenFor } from '../service/api-client.ts';
-import { type Answer, object } from '../service/served-api.ts';
+import { type Answer, apiClient, object, textIn, tokenFor } from '../service/served-api.ts';
 import { testCredentials } from '../sync-once.ts';
 import type { UpstreamWorld } from './upstream-world.ts';
 
