@@ -14,7 +14,7 @@ import { accessSink, openHistory, storedStatus } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { RecordReader } from '../sinks/sink-access.ts';
 import type { App, SyncRequest } from './app.ts';
-import { compileDigest, widenedIn } from './refetch-record.ts';
+import { compileDigest } from './refetch-record.ts';
 
 export type Audit = Awaited<ReturnType<typeof auditEntity>>;
 
@@ -79,9 +79,8 @@ export async function compareAside<T>(
   const purged = await history.purged(name);
   return await work(report, async (table, limit, shape = null) => {
     const scratchFile = join(folder.path, `${table.entity}.compared.db`);
-    const widened = widenedIn(await rows.table(name, table.entity));
     const digestsOf = (from: RecordReader, of: RecordShape) =>
-      readDigests(from, name, table.entity, (columns) => compileDigest(of, columns, widened));
+      readDigests(from, name, table.entity, (columns) => compileDigest(of, columns));
     const digests =
       shape === null ? null : { first: digestsOf(readRows, shape), second: digestsOf(rows, shape) };
     return await compareKeys(

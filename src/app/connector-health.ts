@@ -6,7 +6,7 @@ import { type FieldNews, newForMs, newsName } from '../sinks/drift.ts';
 import type { Pause } from '../sinks/lease.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { PurgeWork } from '../sinks/purges.ts';
-import { accessSink, openSink } from '../sinks/registry.ts';
+import { openSink } from '../sinks/registry.ts';
 import type { OpenHow } from '../sinks/sink-access.ts';
 import {
   freshnessOf,
@@ -231,16 +231,4 @@ export async function acknowledgeFields(
   await using sink = await openSink(place, how);
   const detail = { fields: fields.map(newsName) };
   await sink.noteAction({ action: 'acknowledge-fields', connector: name, detail });
-}
-
-/** Lets an added column become one of texts. Throws as `widen` of the sink, and USAGE where nothing is stored. */
-export async function widenColumn(
-  { name: connector, sink: place }: Pick<ConnectorSettings, 'name' | 'sink'>,
-  entity: EntityName,
-  field: string,
-  how: Pick<OpenHow, 'clock' | 'signal'>,
-): Promise<void> {
-  if (!(await accessSink(place).isThere())) throw usage(`Sink ${place.name} has no data of ${connector}.`);
-  await using sink = await openSink(place, how);
-  await sink.drift.widen({ connector, entity }, field);
 }

@@ -43,8 +43,8 @@ export async function checkWritable(sink: SinkSettings, how: How) {
 }
 
 /** What the sink depends on besides files, one check each; none for a sink in files. */
-export async function sinkFindings(sink: SinkSettings, clock: Clock): Promise<readonly SinkFinding[]> {
-  return await accessSink(sink).check({ clock, durability: sink.durability });
+export async function sinkFindings(sink: SinkSettings): Promise<readonly SinkFinding[]> {
+  return await accessSink(sink).check(sink.durability);
 }
 
 /** What is free where the sink stores; null where that is not known. */

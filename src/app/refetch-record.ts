@@ -1,5 +1,5 @@
 import { SyncError, usage } from '../core/errors.ts';
-import { readJson, widenedText, writeJson } from '../core/json-text.ts';
+import { readJson, writeJson } from '../core/json-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { RunId } from '../core/names.ts';
 import {
@@ -226,8 +226,7 @@ async function editedRows({ connector, entity }: EntityTarget, evolved: Entity, 
     const fresh = isOwn ? evolved.table : evolved.explodedTable;
     const table = (await reader?.table(connector.name, name)) ?? null;
     if (reader === null || table === null || shape === null || fresh === null) continue;
-    const digestIn = (of: EntityTable) => compileDigest(shape, of, widenedIn(fresh));
-    const [digestOf, digestOfStored] = [digestIn(fresh), digestIn(table)];
+    const [digestOf, digestOfStored] = [compileDigest(shape, fresh), compileDigest(shape, table)];
     for (const record of records) {
       const stored = await reader.record(connector.name, table, record.keyText);
       if (stored === null || stored.isDeleted) continue;
@@ -241,13 +240,11 @@ async function editedRows({ connector, entity }: EntityTarget, evolved: Entity, 
  * Compiles a digest that shows whether two rows hold the same values, in any sink and columns. As in a record's hash,
  * volatile paths and copies of other fields do not count, and an address that the service has moved counts as the old
  * one. A hash is stored beside a row's values, so it does not show that these were edited. `table`: the columns that
- * the rows have, which may be others than those that the definition declares. `widened`: names of columns that hold
- * numbers as texts, in this table or in one that it is compared with.
+ * the rows have, which may be others than those that the definition declares.
  */
 export function compileDigest(
   { table: declared, volatile, moved, filledFrom = new Map<string, string>() }: RecordShape,
   table: EntityTable,
-  widened: ReadonlySet<string> = new Set(),
 ): (row: Pick<PreparedRecord, 'values' | 'extra'>) => string {
   const slots = new Map(
     declared.columns.map((column, index) => [column.name, slotOf(declared, volatile, column, index)]),
@@ -265,10 +262,6 @@ export function compileDigest(
       if (slots.has(name)) fields.set(name, value);
       else if (value !== null) undeclared[name] = value;
     }
-    for (const name of widened) {
-      const value = undeclared[name] ?? null;
-      if (value !== null) undeclared[name] = widenedText(value) ?? value;
-    }
     for (const [name, source] of filledFrom) {
       const of = fields.get(source) ?? undeclared[source] ?? null;
       const own = fields.get(name) ?? null;
@@ -283,10 +276,6 @@ export function compileDigest(
     });
     return shortHash(JSON.stringify([...parts, withoutSigns(canonicalJsonWithout(undeclared, volatile))]));
   };
-}
-
-export function widenedIn(table: EntityTable | null): ReadonlySet<string> {
-  return new Set(table?.columns.flatMap(({ name, isWidened }) => (isWidened === true ? [name] : [])));
 }
 
 function extraFields(extra: string | null): JsonObject {

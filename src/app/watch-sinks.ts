@@ -140,7 +140,6 @@ export async function readConnectorHistory(
     progress: newest?.state === 'running' ? ((await history?.progress(newest.run)) ?? null) : null,
     counts: newest === undefined ? [] : ((await history?.counts(newest.run)) ?? []),
     actions: (await history?.actions({ connector: name, limit })) ?? [],
-    scopeChanges: (await history?.scopeChanges(name, limit)) ?? [],
     drift: (await history?.drift(name)) ?? [],
     changes: (await history?.days({ since, only: [name] })) ?? [],
     /** The days that `changes` is of, oldest first. */

@@ -29,13 +29,6 @@ export function writeNumber(value: number): string {
   return isLongInteger ? BigInt(value).toString() : JSON.stringify(value);
 }
 
-/** A value as a widened column holds it; undefined for an object, an array, null and a text with a lone surrogate. */
-export function widenedText(value: JsonValue): string | undefined {
-  if (value === null || typeof value === 'object') return undefined;
-  const text = typeof value === 'string' ? value : writeJson(value);
-  return text.isWellFormed() ? text : undefined;
-}
-
 const longDigits = /\d{16}/;
 // Digits behind a point or an exponent are no integer.
 const textOrLongInteger = /"(?:[^"\\]+|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;

@@ -14,8 +14,6 @@ export interface Column {
    * as if it still lay in `_extra`.
    */
   readonly isEvolved?: true;
-  /** An added column that a person has made one of texts: it holds numbers and booleans too, as `widenedText`. */
-  readonly isWidened?: true;
 }
 
 /**

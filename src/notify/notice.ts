@@ -6,7 +6,7 @@ import { type ErrorCode, SyncError } from '../core/errors.ts';
 import { isLikeGlob } from '../core/glob.ts';
 import type { Health } from '../core/health.ts';
 import type { ConnectorSettings, LocalSettings, NoticeKind, NotifySettings } from '../settings/settings.ts';
-import { type FieldNews, newsName, widenCommand } from '../sinks/drift.ts';
+import { type FieldNews, newsName } from '../sinks/drift.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { Condition, FoundState, NewMessage, NoticeChanges } from '../sinks/notices.ts';
 import { counted, printableWithin, roughly } from '../telemetry/format.ts';
@@ -422,13 +422,10 @@ function withheldText(entity: string, rows: number): string {
   return `${counted(rows, 'row')} of ${entity} ${rows === 1 ? 'looks' : 'look'} deleted and ${rows === 1 ? 'is' : 'are'} kept.`;
 }
 
-function fieldText(news: FieldNews): string {
-  const { entity, field, kind, canWiden } = news;
-  if (kind === 'undeclared') {
-    return `${entity} has a new field that the definition does not declare: ${field}.`;
-  }
-  const widening = ` To make it a text column, run: connector-sync ${widenCommand(news)}`;
-  return `${entity} has values that do not fit the column ${field}.${canWiden ? widening : ''}`;
+function fieldText({ entity, field, kind }: FieldNews): string {
+  return kind === 'undeclared'
+    ? `${entity} has a new field that the definition does not declare: ${field}.`
+    : `${entity} has values that do not fit the column ${field}.`;
 }
 
 /** A condition that concerns no connector alone: `detail` says from the stored one whether it holds. */

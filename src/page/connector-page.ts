@@ -15,7 +15,7 @@ import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import type { NotedAction } from '../sinks/actions.ts';
 import { damageAdvice, damageText } from '../sinks/closed-files.ts';
 import type { DriftRow } from '../sinks/drift.ts';
-import type { EntityStatus, RunSummary, ScopeChange } from '../sinks/ledger-reader.ts';
+import type { EntityStatus, RunSummary } from '../sinks/ledger-reader.ts';
 import { expectedText, pacedText } from '../telemetry/progress.ts';
 import { count, counted, duration, printable, roughly } from '../telemetry/format.ts';
 import { actionDetail, keylessText, signInText } from '../wording/connector-text.ts';
@@ -393,16 +393,13 @@ const timelineColumns = ['when', 'what', 'who', ...numbers('took', 'read', 'writ
 export const leastShown = 50;
 export const mostShown = 1000;
 
-/** What happened to a connector, newest first: its runs, what people did, and what changed in settings and schema. */
+/** What happened to a connector, newest first: its runs, what people did, and fields that were new. */
 export function timeline({ past, shown }: Pick<ConnectorData, 'past' | 'shown'>, nowMs: number): SafeHtml {
-  const { runs, actions, scopeChanges, drift } = past;
-  const all = [
-    ...runs.map(runEntry),
-    ...actions.map(actionEntry),
-    ...scopeChanges.map(scopeEntry),
-    ...driftEntries(drift),
-  ].sort((left, right) => (left.at < right.at ? 1 : left.at > right.at ? -1 : 0));
-  const isMore = all.length > shown || [runs, actions, scopeChanges].some((list) => list.length === shown);
+  const { runs, actions, drift } = past;
+  const all = [...runs.map(runEntry), ...actions.map(actionEntry), ...driftEntries(drift)].sort(
+    (left, right) => (left.at < right.at ? 1 : left.at > right.at ? -1 : 0),
+  );
+  const isMore = all.length > shown || [runs, actions].some((list) => list.length === shown);
   const rows = all.slice(0, shown).map(({ at, cells }) => [ago(at, nowMs), ...cells]);
   return html`${wideTable('Timeline', timelineColumns, rows)}
   ${
@@ -439,16 +436,6 @@ function actionEntry(action: NotedAction): Entry {
   const said = [entity ?? '', actionDetail(action)].filter((text) => text !== '').join(', ');
   const details = html`${printable(said)} ${run === null ? '' : html`<a href="../runs/${run}">run</a>`}`;
   return entry(at, action.action, printable(who), details);
-}
-
-function scopeEntry({ at, isOtherDefinition, added, removed }: ScopeChange): Entry {
-  const said = [
-    ...(isOtherDefinition ? ['uses another version of the definition'] : []),
-    ...(added.length === 0 ? [] : [`also reads ${added.join(', ')}`]),
-    ...(removed.length === 0 ? [] : [`does not read ${removed.join(', ')}`]),
-  ];
-  const what = said.length === 0 ? 'reads with other variants, parents or filters' : said.join('; ');
-  return entry(at, 'settings', '', `unlike the sync before, this one ${what}`);
 }
 
 /** Fields that came for the first time in one run. */

@@ -19,7 +19,6 @@ export type ActionName =
   | 'run-now'
   | 'publish-now'
   | 'acknowledge-fields'
-  | 'widen-column'
   | 'copy-from'
   | 'copy-to'
   | 'copy-discarded'

@@ -17,16 +17,6 @@ export interface FieldNews extends Pick<DriftRow, 'connector' | 'entity' | 'fiel
   readonly since: Instant;
   /** It has been given a column. */
   readonly hasColumn: boolean;
-  readonly canWiden: boolean;
-}
-
-/** The arguments of the command that makes the column of a field one of texts. */
-export function widenCommand({
-  connector,
-  entity,
-  field,
-}: Pick<FieldNews, 'connector' | 'entity' | 'field'>) {
-  return `schema widen ${connector}/${entity} ${field}`;
 }
 
 /** `members.nickname: undeclared`: one of a connector's news and no other. */
@@ -49,6 +39,4 @@ export interface DriftRow {
   readonly firstSeenAt: Instant;
   readonly firstRun: RunId;
   readonly place: 'extra' | 'column' | 'quarantine';
-  /** Its column was added and holds numbers or booleans: made one of texts, it would hold these values too. */
-  readonly canWiden: boolean;
 }

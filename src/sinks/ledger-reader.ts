@@ -39,17 +39,6 @@ export interface StoredOrigin extends StoredIdentity {
   readonly connector: ConnectorName;
 }
 
-/** Where only variants, parents or filters are others, nothing is named. */
-export interface ScopeChange {
-  readonly run: RunId;
-  /** When it started. */
-  readonly at: Instant;
-  readonly isOtherDefinition: boolean;
-  /** Entities that it read, and the sync before did not. */
-  readonly added: readonly EntityName[];
-  readonly removed: readonly EntityName[];
-}
-
 export interface DayOfEntity {
   readonly connector: ConnectorName;
   readonly entity: EntityName;

@@ -147,9 +147,9 @@ function postgresAccess(at: Extract<SinkPlace, { readonly type: 'postgres' }>): 
     openWatched: async () => await (await load()).openWatchedPostgres(at),
     openClosedFiles: async () => null,
     freeBytes: async () => null,
-    check: async (how) => {
+    check: async (durability) => {
       const { checkServer } = await import('./postgres/check-server.ts');
-      return await checkServer(at, how);
+      return await checkServer(at, durability);
     },
   };
 }

@@ -53,7 +53,7 @@ export interface SinkAccess {
   /** What is free where the sink stores; null where the sink cannot tell. */
   freeBytes(): Promise<number | null>;
   /** For `check`: what the sink depends on besides files, point by point. Rejects where it is out of reach. */
-  check(how: Pick<OpenHow, 'clock' | 'durability'>): Promise<readonly SinkFinding[]>;
+  check(durability: OpenHow['durability']): Promise<readonly SinkFinding[]>;
 }
 
 export interface SinkFinding {

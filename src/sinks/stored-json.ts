@@ -2,7 +2,6 @@ import * as z from 'zod';
 import { type Column, type Params, derivedKinds, derivedType, type DescribedTable } from '../core/records.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { SyncError } from '../core/errors.ts';
-import type { EntityName } from '../core/names.ts';
 import { completenessWords, type RunReport } from './run-report.ts';
 import type { FileFailure } from './files.ts';
 import {
@@ -54,7 +53,7 @@ export function parseReportedDoubt(text: string): { readonly doubt: Doubt; reado
 }
 
 export function writeColumns(columns: readonly Column[]): string {
-  return JSON.stringify(columns.map(({ name, type, isWidened }) => ({ name, type, isWidened })));
+  return JSON.stringify(columns.map(({ name, type }) => ({ name, type })));
 }
 
 /** What a definition says of a table, without its name. */
@@ -99,7 +98,6 @@ const columnList = z.array(
   z.object({
     name: z.string(),
     type: z.enum(['string', 'integer', 'number', 'boolean', 'object', 'array', 'any']),
-    isWidened: z.literal(true).exactOptional(),
   }),
 );
 const holder = z.object({
@@ -151,13 +149,6 @@ function parserOf<Value>(schema: z.ZodType<Value>, expected: string): (text: str
   };
 }
 
-/** What a run read: `scopeOf` writes it. */
-const scope = z.object({
-  definition: z.string(),
-  entities: z.array(z.custom<EntityName>((name) => typeof name === 'string')),
-});
-
-export const parseScope = parserOf(scope, 'what a run reads');
 export const parseHolder = parserOf<Holder>(holder, 'who held a connector');
 export const parseCopiedTo = parserOf<Omit<CopiedAway, 'connector'>>(
   copiedTo,

@@ -9,8 +9,7 @@ import { knownOrMade } from '../core/grouped.ts';
  *   `found`, whose members are named in camel case (`paramsHash`); `n` counts them from 1. Its alias is `found`;
  * - `{index name}` behind a table's name has SQLite use that index; PostgreSQL decides by itself;
  * - `{json column key}` is a member of a JSON object that is stored as text;
- * - `{next at}` is the first time behind the one in the column or expression `at`: a millisecond later;
- * - `{own ids}` behind the columns of an INSERT: it gives numbers that the table would give by itself.
+ * - `{next at}` is the first time behind the one in the column or expression `at`: a millisecond later.
  */
 export interface Dialect {
   readonly name: 'sqlite' | 'postgres';
@@ -25,7 +24,6 @@ export interface Dialect {
   index(name: string): string;
   json(column: string, key: string): string;
   next(at: string): string;
-  readonly ownIds: string;
 }
 
 export type SetType = 'text' | 'bigint' | 'integer' | 'bytea';
@@ -67,7 +65,6 @@ export function compileStatement(sql: string, dialect: Dialect): CompiledStateme
     const [one, key] = rest;
     if (kind === 'index' && one !== undefined) return dialect.index(one);
     if (kind === 'next') return dialect.next(rest.join(' '));
-    if (kind === 'own' && one === 'ids') return dialect.ownIds;
     if (kind === 'json' && one !== undefined && key !== undefined) return dialect.json(one, key);
     throw new TypeError(`A statement has the word {${word}}, which no database knows`);
   };

@@ -10,7 +10,7 @@ import { wholeJson } from '../engine/prepare/canonical-json.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { NotedAction } from '../sinks/actions.ts';
-import { type FieldNews, widenCommand } from '../sinks/drift.ts';
+import type { FieldNews } from '../sinks/drift.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import type { StoredMask } from '../sinks/masks.ts';
 import { type LeftStep, type PurgeWork, targetNames } from '../sinks/purges.ts';
@@ -65,11 +65,7 @@ function textOf(
       return `The records have fields that the definition does not declare. ${command(`schema diff ${connector}`)} lists them.`;
     case 'fields': {
       const { fields, untilMs } = trouble;
-      const widening = fields.filter(({ canWiden }) => canWiden).slice(0, mostFields);
-      const widen = widening.map(
-        (one) => ` To make a text column of ${one.field}: ${command(widenCommand(one))}`,
-      );
-      return `${counted(fields.length, 'field')} ${fields.length === 1 ? 'is' : 'are'} not as the definition declares: ${printable(fieldNames(fields))}. Nothing is lost. ${command(`schema diff ${connector}`)} has lines to declare what is new; ${command(`schema acknowledge ${connector}`)} marks it as known. Without either, it stands here until ${toTheMinute(instant(untilMs))}.${widen.join('')}`;
+      return `${counted(fields.length, 'field')} ${fields.length === 1 ? 'is' : 'are'} not as the definition declares: ${printable(fieldNames(fields))}. Nothing is lost. ${command(`schema diff ${connector}`)} has lines to declare what is new; ${command(`schema acknowledge ${connector}`)} marks it as known. Without either, it stands here until ${toTheMinute(instant(untilMs))}.`;
     }
     case 'withheld-by-age':
       return `${withheldItemsText(trouble.entities, trouble.items)} Check "retention" and "history" of the config; if all of it is to go: ${command(`prune ${connector} --allow-deletes`)}`;

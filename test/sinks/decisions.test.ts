@@ -370,7 +370,7 @@ describe('drift columns', () => {
       firstSeenAt: 't1',
       firstRun: 'r1' as RunId,
     };
-    const one = { ...seen, ...of('nick', 'string'), isEvolved: false, canWiden: false };
+    const one = { ...seen, ...of('nick', 'string'), isEvolved: false };
     const rows = (...all: readonly (typeof one)[]) =>
       mergeDrift(all).map(({ types, place }) => ({ types, place }));
     expect(rows(one, { ...one, type: 'null', firstSeenAt: 't2' })).toEqual([

@@ -365,7 +365,7 @@ describe('tls', () => {
   }
 
   async function encryptionOf(at: ReturnType<typeof place>): Promise<string> {
-    const found = await accessSink(at).check({ clock: systemClock, durability: 'full' });
+    const found = await accessSink(at).check('full');
     const { state, detail } = found.find(({ what }) => what === 'encryption') ?? {};
     return `${state}: ${detail}`;
   }

@@ -150,7 +150,7 @@ async function checkSinks(context: CheckContext, settings: LocalSettings, isDeep
       return `${place} can be written (${counted(connectors, 'connector')} in it)`;
     });
     sinks.push(opened);
-    servers.push(...(await checkUnderneath(sink, context, opened.state === 'ok')));
+    servers.push(...(await checkUnderneath(sink, opened.state === 'ok')));
     const what = `disk of ${sink.name}`;
     if (opened.state !== 'ok') {
       disks.push(skipped(what, 'the sink could not be opened'));
@@ -173,9 +173,9 @@ async function checkSinks(context: CheckContext, settings: LocalSettings, isDeep
 }
 
 /** A sink that could not be opened because of what it rests on: that is shown too, where it can be asked. */
-async function checkUnderneath(sink: SinkSettings, { clock }: CheckContext, isOpen: boolean) {
+async function checkUnderneath(sink: SinkSettings, isOpen: boolean) {
   try {
-    const findings = await sinkFindings(sink, clock);
+    const findings = await sinkFindings(sink);
     return findings
       .filter(({ state }) => isOpen || state !== 'ok')
       .map((finding) => found({ ...finding, what: `${finding.what} of ${sink.name}` }));

@@ -1,11 +1,11 @@
-import { acknowledgeFields, fieldsToAcknowledge, widenColumn } from '../../app/connector-health.ts';
+import { acknowledgeFields, fieldsToAcknowledge } from '../../app/connector-health.ts';
 import { overviewOf, readOverviews } from '../../app/connector-states.ts';
 import { readDrift } from '../../app/read-statuses.ts';
 import { isDeclaredName, systemColumns } from '../../core/names.ts';
 import { isReservedName } from '../../definitions/read-yaml.ts';
-import { chosenConnectors, entityTarget } from '../../settings/choices.ts';
+import { chosenConnectors } from '../../settings/choices.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
-import { newsName, widenCommand, type DriftRow } from '../../sinks/drift.ts';
+import { newsName, type DriftRow } from '../../sinks/drift.ts';
 import { counted, printable, toTheMinute } from '../../telemetry/format.ts';
 import { command } from '../command.ts';
 import { indentedTable, leftColumns } from '../output/text-table.ts';
@@ -23,7 +23,7 @@ definition has come to declare are no longer shown.
 Example:
   $ connector-sync schema diff newsletter`,
       run: async (context, _flags, name) => {
-        const { terminal, program } = context;
+        const { terminal } = context;
         const connectors = chosenConnectors(await context.settings(), name === undefined ? [] : [name]);
         const found = await Promise.all(
           connectors.map(async (connector) => ({ connector, drift: await readDrift(connector) })),
@@ -33,18 +33,11 @@ Example:
             connector: connector.name,
             definition: connector.definition.name,
             isSynced: drift !== null,
-            drift: (drift ?? []).map((row) => ({
-              ...row,
-              line: declarationOf(row),
-              command: row.canWiden ? `${program} ${widenCommand(row)}` : null,
-            })),
+            drift: (drift ?? []).map((row) => ({ ...row, line: declarationOf(row) })),
           })),
         });
         for (const { connector, drift } of found) {
           terminal.print(...driftText(connector, drift, terminal.columns()));
-          for (const row of (drift ?? []).filter(({ canWiden }) => canWiden)) {
-            terminal.print(`  To make a text column of ${row.field}: ${program} ${widenCommand(row)}`);
-          }
         }
       },
     }),
@@ -71,28 +64,6 @@ Example:
           terminal.print(`${connector.name}: ${counted(fields.length, 'field')} marked as known`);
           for (const one of fields) terminal.print(`  ${printable(newsName(one))}`);
         }
-      },
-    }),
-    widen: command({
-      description:
-        'Make a text column of an added column of numbers or booleans, in the sink and in targets.',
-      argument: ['<connector/entity>', 'such as newsletter/list_members'],
-      second: ['<field>', 'a field that onSchemaChange: evolve has given a column'],
-      help: `
-For a field whose values are numbers, and then also texts, which are kept in _extra. The next run of the entity changes the
-column when it begins: numbers and booleans stand in it as JSON writes them, and targets load all rows again. There is no
-way back.
-
-Example:
-  $ connector-sync schema widen newsletter/list_members rating`,
-      run: async (context, _flags, name, field) => {
-        const { terminal, program } = context;
-        const { connector, entity, table } = entityTarget(await context.settings(), name);
-        await widenColumn(connector, table.entity, field, context);
-        terminal.printJson({ connector: connector.name, entity: table.entity, field });
-        terminal.print(
-          `${name}: ${field} becomes a text column when the next run begins: ${program} sync ${connector.name} --select ${entity.name}`,
-        );
       },
     }),
   },

@@ -33,7 +33,6 @@ import {
 import type { Entity, Action, MovedAddress } from '../../definitions/definition.ts';
 import type { Partition } from '../../sinks/partition.ts';
 import type { PageRecords } from '../../source/source.ts';
-import { widenedText } from '../../core/json-text.ts';
 import { missingParams, convertValue } from '../../definitions/params.ts';
 import type { EntityName } from '../../core/names.ts';
 
@@ -362,11 +361,10 @@ const maxInt64 = 2n ** 63n - 1n;
 
 /** The value as its column holds it, or undefined where it does not fit without loss. Null fits everywhere. */
 export function toColumnValue(
-  { type, isWidened = false }: { readonly type: FieldType; readonly isWidened?: boolean },
+  { type }: { readonly type: FieldType },
   value: JsonValue,
 ): ColumnValue | undefined {
   if (value === null) return null;
-  if (isWidened) return widenedText(value);
   switch (type) {
     case 'string':
       // A lone surrogate has no UTF-8 form: SQLite would hand back something else.
@@ -418,7 +416,7 @@ export type Slot = ReturnType<typeof slotOf>;
 export function slotOf(
   table: EntityTable,
   volatilePaths: readonly (readonly string[])[],
-  { name, type, isEvolved, isWidened }: Column,
+  { name, type, isEvolved }: Column,
   index: number,
 ) {
   const volatile = volatilePaths
@@ -428,7 +426,6 @@ export function slotOf(
     name,
     index,
     type,
-    isWidened: isWidened === true,
     isKey: table.key.includes(name),
     /** Added for an undeclared field: it is hashed as if it lay in `extra`. */
     isEvolved: isEvolved === true,

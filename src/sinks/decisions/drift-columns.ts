@@ -1,5 +1,4 @@
-import { isDeclaredName, systemColumns, type EntityName, type OfEntity } from '../../core/names.ts';
-import { usage } from '../../core/errors.ts';
+import { isDeclaredName, systemColumns, type EntityName } from '../../core/names.ts';
 import type { Column, EntityTable, FieldDrift, FieldType, JsonType } from '../../core/records.ts';
 import type { DriftRow, KnownDrift } from '../drift.ts';
 import { columnsMissingIn, isSameInStore, type TableColumns } from './stored-table.ts';
@@ -89,40 +88,14 @@ export function chooseColumns(drift: readonly NotedDrift[], table: TableColumns)
   });
 }
 
-/** Whether an added column holds what has come, and whether it would as one of texts. */
-export function heldBy(evolved: readonly Column[], { field, kind, type }: Omit<NotedDrift, 'isRefused'>) {
+/** Whether an added column holds what has come. */
+export function isHeldBy(
+  evolved: readonly Column[],
+  { field, kind, type }: Omit<NotedDrift, 'isRefused'>,
+): boolean {
   const column = evolved.find(({ name }) => name === field);
-  const isScalar = type !== 'object' && type !== 'array';
-  const isEvolved =
-    column !== undefined &&
-    (kind === 'undeclared' ||
-      (type === 'number' && column.type === 'number') ||
-      (isScalar && column.isWidened === true));
-  return { isEvolved, canWiden: column !== undefined && !isEvolved && isScalar && widening.has(column.type) };
-}
-
-const widening: ReadonlySet<FieldType> = new Set<FieldType>(['integer', 'number', 'boolean']);
-
-/** The added columns, one of which becomes a text column. Throws USAGE where it cannot. */
-export function withWidened(
-  { connector, entity }: OfEntity,
-  field: string,
-  table: TableColumns | undefined,
-): readonly Column[] {
-  const target = `${connector}/${entity}`;
-  if (table === undefined) throw usage(`Nothing of ${target} is stored, so no column can be widened.`);
-  const { declared, evolved } = table;
-  const column = evolved.find(({ name }) => name === field);
-  if (column === undefined && declared.some(({ name }) => name === field)) {
-    throw usage(`${target} has ${field} from its definition. Declare it there as "string".`);
-  }
-  if (column === undefined || !widening.has(column.type)) {
-    const names = evolved.filter(({ type }) => widening.has(type)).map(({ name }) => name);
-    throw usage(
-      `Expected an added column of numbers or booleans of ${target} (${names.join(', ') || 'there is none'}), got ${column === undefined ? `"${field}"` : `${field}, which holds ${column.type} values`}.`,
-    );
-  }
-  return evolved.map((one) => (one === column ? { name: field, type: 'string', isWidened: true } : one));
+  if (column === undefined) return false;
+  return kind === 'undeclared' || (type === 'number' && column.type === 'number');
 }
 
 /** Added columns of integers that other numbers came for: numbers take both, as far as doubles are exact. */
@@ -150,9 +123,9 @@ export function widerTable(entity: EntityName, { key, declared, evolved }: Table
   return { entity, key, columns: [...columnsMissingIn(declared, evolved), ...evolved] };
 }
 
-/** One row of what is noted, for people, with what `heldBy` says of it. */
+/** One row of what is noted, for people, with what `isHeldBy` says of it. */
 export interface SeenDrift
-  extends NotedDrift, Pick<DriftRow, 'connector' | 'entity' | 'firstSeenAt' | 'firstRun' | 'canWiden'> {
+  extends NotedDrift, Pick<DriftRow, 'connector' | 'entity' | 'firstSeenAt' | 'firstRun'> {
   readonly isEvolved: boolean;
 }
 
@@ -168,8 +141,7 @@ export function mergeDrift(seen: readonly SeenDrift[]): readonly DriftRow[] {
     if (first === undefined) return [];
     const { connector, entity, field, kind, firstSeenAt, firstRun } = first;
     const types = all.map(({ type }) => type);
-    const canWiden = all.some((one) => one.canWiden);
-    return [{ connector, entity, field, types, kind, firstSeenAt, firstRun, place: placeOf(all), canWiden }];
+    return [{ connector, entity, field, types, kind, firstSeenAt, firstRun, place: placeOf(all) }];
   });
 }
 

@@ -155,12 +155,6 @@ export async function addEvolved(
   return after;
 }
 
-/** Notes added columns as the next plan is to have them: `declareTables` makes texts of them then. */
-export async function noteWidened(tx: Tx, of: OfEntity, evolved: readonly Column[]): Promise<void> {
-  const sql = `UPDATE _sync_tables SET evolved = :evolved WHERE connector = :connector AND entity = :entity`;
-  await tx.run(sql, { ...of, evolved: writeColumns(evolved) });
-}
-
 /** What the definition says of tables that are there. */
 export async function describeTables(
   tx: Tx,

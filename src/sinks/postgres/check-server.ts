@@ -5,19 +5,15 @@ import { cellOf } from '../../sql/database.ts';
 import { placeOf, type PostgresConnection } from '../../sql/postgres/place.ts';
 import { txOn, type PostgresTx as Tx } from '../../sql/postgres/session.ts';
 
-/** Besides its pool a process has a connection for its locks, and one on which it watches its runs. */
-const besidePool = 2;
-const mostClockDifferenceMs = 5_000;
-
 /**
  * What a sink there depends on, for a person: each point is checked by itself, so that a failed one hides none. Throws
  * `SyncError` SINK_FAILED where the server cannot be asked. The schema need not be there yet.
  */
 export async function checkServer(
   place: PostgresPlace,
-  { clock, durability }: Pick<OpenHow, 'clock' | 'durability'>,
+  durability: OpenHow['durability'],
 ): Promise<readonly SinkFinding[]> {
-  const { connection, direct, schema, connections } = place;
+  const { connection, direct, schema } = place;
   const at = placeOf(connection, schema);
   const opened = openConnections({
     ...place,
@@ -33,8 +29,6 @@ export async function checkServer(
         rights: await checkRights(tx, schema),
         encryption: await checkEncryption(tx, connection),
         commits: await checkCommits(tx, durability),
-        connections: await checkFree(tx, connections + besidePool),
-        clock: await checkClock(tx, () => clock.now()),
       };
     });
     const isUrlPooled = await opened.withClient(isPooled);
@@ -130,56 +124,6 @@ async function checkCommits(tx: Tx, durability: OpenHow['durability']): Promise<
   if (durability === 'normal') return ok('not waited for (durability: normal)');
   const isSet = found?.commits === 'off' ? ', and set to on for the commits of this program' : '';
   return ok(`synchronous_commit is ${found?.commits}${isSet}`);
-}
-
-interface Free {
-  readonly server: number;
-  readonly role: number | null;
-  readonly database: number | null;
-}
-
-/** A superuser may use more connections than others; nothing should depend on that. */
-async function checkFree(tx: Tx, needed: number): Promise<Finding> {
-  const found = await tx.first<Free>(
-    `WITH taken AS (SELECT datid, usesysid FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid())
-     SELECT (SELECT sum(setting::bigint * CASE name WHEN 'max_connections' THEN 1 ELSE -1 END) FROM pg_catalog.pg_settings
-         WHERE name IN ('max_connections', 'superuser_reserved_connections', 'reserved_connections'))::bigint
-         - (SELECT count(*) FROM taken) AS server,
-       (SELECT CASE WHEN rolconnlimit >= 0 THEN rolconnlimit - (SELECT count(*) FROM taken WHERE usesysid = r.oid) END
-         FROM pg_catalog.pg_roles AS r WHERE rolname = current_user) AS role,
-       (SELECT CASE WHEN datconnlimit >= 0 THEN datconnlimit - (SELECT count(*) FROM taken WHERE datid = d.oid) END
-         FROM pg_catalog.pg_database AS d WHERE datname = current_database()) AS database`,
-  );
-  const { server = 0, role = null, database = null } = found ?? {};
-  const free = Math.max(0, Math.min(server, role ?? server, database ?? server));
-  const text = `${free} free, a process opens up to ${needed}`;
-  return free >= needed
-    ? ok(text)
-    : warning(
-        `${text}, and each worker as many: raise ${limitOf(free, { server, role, database })}, or lower connections in the config`,
-      );
-}
-
-function limitOf(free: number, { server, role, database }: Free): string {
-  if (server <= free) return 'max_connections of the server';
-  return role !== null && role <= free
-    ? "the user's limit (ALTER ROLE ... CONNECTION LIMIT)"
-    : `the database's limit (ALTER DATABASE ... CONNECTION LIMIT, ${database} left)`;
-}
-
-/** Leases use the server's clock alone; rows and reports have times of this machine's clock. */
-async function checkClock(tx: Tx, now: () => number): Promise<Finding> {
-  const before = now();
-  const theirs = Number(await cellOf(tx, 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8'));
-  const after = now();
-  // It was read at some time in between: nothing more exact is known.
-  const difference = Math.round(theirs < before ? theirs - before : Math.max(0, theirs - after));
-  const seconds = (Math.abs(difference) / 1000).toFixed(1);
-  return Math.abs(difference) <= mostClockDifferenceMs
-    ? ok(`within ${seconds} s of this machine's`)
-    : warning(
-        `the server's is ${seconds} s ${difference > 0 ? 'ahead of' : 'behind'} this machine's: times in the sink are this machine's, so set both by NTP`,
-      );
 }
 
 /** A pooler reports numbers to its clients that no process of the server has. */

@@ -1,4 +1,4 @@
-import { readJson, widenedText, writeJson } from '../../core/json-text.ts';
+import { readJson, writeJson } from '../../core/json-text.ts';
 import type { Column, ColumnValue } from '../../core/records.ts';
 import type { Cells, Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
@@ -136,9 +136,8 @@ const most = 2n ** 63n - 1n;
  * undeclared field takes null too: then what a record says of it leaves `_extra` whole, as it does when the record
  * comes again. For a declared one the next sync does that, since its hash counts the column.
  */
-function fittedValue({ type, isEvolved, isWidened }: Column, text: string): ColumnValue | undefined {
+function fittedValue({ type, isEvolved }: Column, text: string): ColumnValue | undefined {
   if (text === 'null' && isEvolved === true) return null;
-  if (isWidened === true) return widenedText(readJson(text));
   switch (type) {
     case 'string':
       return text.startsWith('"') ? wellFormed(JSON.parse(text) as string) : undefined;

@@ -143,7 +143,6 @@ export const postgresDialect: Dialect = {
   index: () => '',
   json: (column, key) => `(${column}::json ->> '${key}')`,
   next: (at) => `${at} + interval '1 millisecond'`,
-  ownIds: 'OVERRIDING SYSTEM VALUE',
 };
 
 const compile = statementsOf(postgresDialect);

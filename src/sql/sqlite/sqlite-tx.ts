@@ -60,7 +60,6 @@ export const sqliteDialect: Dialect = {
   index: (name) => `INDEXED BY ${name}`,
   json: (column, key) => `(${column} ->> '${key}')`,
   next: (at) => `strftime('%Y-%m-%dT%H:%M:%fZ', ${at}, '+0.001 seconds')`,
-  ownIds: '',
 };
 
 const compile = statementsOf(sqliteDialect);

@@ -23,7 +23,6 @@ import {
   type SinkKind,
   type Started,
   walkFailure,
-  lists,
   start,
 } from './fixture.ts';
 import { rulesOf, useBench } from './use-bench.ts';
@@ -349,27 +348,6 @@ export function noting(kind: SinkKind): void {
       { ...act, who: 'anna', action: 'pause', connector: wiki, detail: { reason: 'moving house' } },
     ]);
     expect(await sink.history.actions({ limit: 1, connector: wiki })).toMatchObject([{ action: 'resume' }]);
-  });
-
-  it('says which syncs read something else than the one before', async () => {
-    const sink = await bench().open();
-    for (const [run, change] of [
-      ['r1', {}],
-      ['r2', {}],
-      ['r3', { choices: 'archived' }],
-      ['r4', { choices: 'archived', entities: [members, lists], roots: [] }],
-      ['r5', { choices: 'archived', entities: [lists], roots: [] }],
-    ] as const) {
-      const { lease } = await bench().begin(sink, run, change);
-      await lease[Symbol.asyncDispose]();
-    }
-    const same = { at: instant(start), isOtherDefinition: false, added: [], removed: [] };
-    expect(await sink.history.scopeChanges(news, 9)).toEqual([
-      { ...same, run: 'r5', removed: [members] },
-      { ...same, run: 'r4', added: [lists] },
-      { ...same, run: 'r3' },
-    ]);
-    expect(await sink.history.scopeChanges(news, 1)).toMatchObject([{ run: 'r5' }]);
   });
 
   it('keeps what people did when a connector is reset with its data, and forgets its days', async () => {

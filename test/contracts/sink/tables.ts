@@ -30,7 +30,6 @@ import {
   type Started,
   type Bench,
   counts,
-  identity,
   record,
 } from './fixture.ts';
 import { rulesOf, useBench } from './use-bench.ts';
@@ -204,7 +203,7 @@ export function drifting(kind: SinkKind): void {
 export function evolving(kind: SinkKind): void {
   const bench = useBench(kind);
   const it = rulesOf(kind);
-  const { knownDrift, sync, readAndEvolve } = driftOf(bench);
+  const { knownDrift, sync } = driftOf(bench);
 
   // Proves promise 7.2
   everywhere(
@@ -321,85 +320,6 @@ export function evolving(kind: SinkKind): void {
       expect((await rows())[0]).toEqual([0.5, big, 2 ** 53 - 1, null]);
     },
   );
-
-  // Proves promise 7.2
-  everywhere('makes a text column of an added one when a person asks for it, and never before', async () => {
-    const sink = await bench().open();
-    const read = async (run: string, raws: readonly JsonObject[]) => {
-      await using lease = await sink.acquire(identity());
-      const plan = { versions: new Set([members]) };
-      return await readAndEvolve(sink, lease, run, raws, { isEvolving: true, plan });
-    };
-    const big = 2n ** 63n - 1n;
-    const all = ['rate', 'big', 'open'];
-    const first = { id: '1', rate: 0.5, big, open: true };
-    const fourth = { id: '4', rate: 1, big: 2, open: true };
-    await read('r1', [first, { id: '2', rate: 1e21, big: 1, open: false }, { id: '3', rate: -0 }, fourth]);
-    const raws = [
-      first,
-      { id: '2', rate: 'n/a', big: 'many', open: 'perhaps' },
-      { id: '3', rate: -0, big: null, open: { is: 'odd' } },
-      { ...fourth, open: 7 },
-    ];
-    await read('r2', raws);
-    const tableId = async () =>
-      await bench().ledger(`SELECT table_id FROM _sync_tables WHERE entity = 'members'`);
-    const places = async () =>
-      (await sink.history.drift(news))
-        .filter(({ kind: what }) => what === 'misfit')
-        .map(({ field, place, canWiden }) => [field, place, canWiden]);
-    await read('r3', raws);
-    expect(await places()).toEqual(all.toSorted().map((field) => [field, 'extra', true]));
-    const before = await tableId();
-    for (const field of all) await sink.drift.widen({ connector: news, entity: members }, field);
-
-    expect((await read('r4', raws)).counts).toEqual(counts({ fetched: 4, unchanged: 4 }));
-    expect(await tableId()).not.toEqual(before);
-    expect(await places()).toEqual([
-      ['big', 'column', false],
-      ['open', 'extra', false],
-      ['rate', 'column', false],
-    ]);
-    const stored = async (table: string) =>
-      (
-        await bench().ledger(
-          `SELECT rate, big, open, CAST(_extra AS TEXT) AS _extra FROM ${table} ORDER BY _row, _seq`,
-        )
-      ).map((row) => Object.values(row));
-    const texts = ['n/a', 'many', 'perhaps', null];
-    const numbers = ['0.5', String(big), 'true', null];
-    const number = ['1', '2', '7', null];
-    const rows = [numbers, texts, ['0', null, null, '{"open":{"is":"odd"}}'], number];
-    expect(await stored('news__members')).toEqual(rows);
-    expect(await stored('news__members__history')).toEqual(
-      expect.arrayContaining([['1e+21', '1', 'false', null]]),
-    );
-    expect((await read('r5', raws)).counts).toEqual(counts({ fetched: 4, unchanged: 4 }));
-    expect(await stored('news__members')).toEqual(rows);
-
-    const next = [{ ...first, rate: 'all', big: big - 1n, open: false }, ...raws.slice(1)];
-    expect((await read('r6', next)).counts).toMatchObject({ updated: 1, unchanged: 3 });
-    expect((await stored('news__members'))[0]).toEqual(['all', String(big - 1n), 'false', null]);
-  });
-
-  everywhere('refuses to make a text column of any other, or while another holds the connector', async () => {
-    const sink = await bench().open();
-    const widen = async (field: string) =>
-      await sink.drift.widen({ connector: news, entity: members }, field);
-    await expect(widen('rate')).rejects.toThrow('Nothing of news/members is stored');
-    const lease = await sink.acquire(identity());
-    await sync(sink, lease, 'r1', [{ id: '1', rate: 1, city: 'Kyiv' }]);
-    await expect(widen('rate')).rejects.toMatchObject({ code: 'CONNECTOR_BUSY' });
-    await lease[Symbol.asyncDispose]();
-    await expect(widen('visits')).rejects.toThrow('Declare it there as "string"');
-    await expect(widen('city')).rejects.toThrow('(rate), got city, which holds string values');
-    await expect(widen('none')).rejects.toThrow('(rate), got "none"');
-    await widen('rate');
-    await expect(widen('rate')).rejects.toThrow('(there is none), got rate, which holds string values');
-    expect(await sink.history.actions({ limit: 9 })).toMatchObject([
-      { action: 'widen-column', connector: news, entity: members, detail: { field: 'rate' } },
-    ]);
-  });
 
   it('stores without the column in a run whose plan lacks it, and fills it in the next run that has it', async () => {
     const { sink, lease } = await bench().hold();

@@ -1,5 +1,5 @@
 import { grouped, knownOrMade } from '../../../core/grouped.ts';
-import type { ConnectorName, EntityName, OfEntities, OfEntity } from '../../../core/names.ts';
+import type { ConnectorName, EntityName, OfEntities } from '../../../core/names.ts';
 import type { Column, FieldDrift } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
@@ -10,18 +10,15 @@ import {
   newsOf,
   rememberDrift,
   widerTable,
-  withWidened,
   type DriftMemory,
   type NotedDrift,
 } from '../../decisions/drift-columns.ts';
 import type { KnownDrift } from '../../drift.ts';
 import { versionsName } from '../../records/own-names.ts';
-import { holdingFor } from '../acquire.ts';
-import { noteAction } from '../actions.ts';
 import type { RecordTables } from '../driver.ts';
-import { outsideRun, type Commit, type CurrentRun, type InLease, type Ledger } from '../ledger.ts';
+import { type Commit, type CurrentRun, type InLease, type Ledger } from '../ledger.ts';
 import type { TablePlace } from '../record-table.ts';
-import { addEvolved, knownTable, knownTables, noteWidened, renewTable } from '../tables.ts';
+import { addEvolved, knownTable, knownTables, renewTable } from '../tables.ts';
 import { keptVersions } from '../versions/versions.ts';
 
 /** What is noted of these entities, by field, kind and first meeting. Entities without drift are left out. */
@@ -88,8 +85,7 @@ function newest(added: readonly EntityDrift[]): readonly EntityDrift[] {
 }
 
 /** Fields that the definition does not declare, values that do not fit the column it declares, and columns for them. */
-export function ledgerDrift(ledger: Ledger, inLease: InLease) {
-  const { db } = ledger;
+export function ledgerDrift({ db }: Pick<Ledger, 'db'>, inLease: InLease) {
   return {
     /**
      * What is known of the undeclared fields of these entities, each of which is in the answer, and the columns that
@@ -110,17 +106,6 @@ export function ledgerDrift(ledger: Ledger, inLease: InLease) {
         );
       }),
     evolve: inLease(evolve, { isLong: true }),
-    /**
-     * Lets an added column of numbers or booleans hold texts: the next run that has the entity makes it one of texts
-     * when it begins. Takes the lock. Throws `ConnectorBusyError`, and USAGE for any other column.
-     */
-    widen: async (of: OfEntity, field: string) =>
-      await holdingFor('repair', ledger, of.connector, async (taken) => {
-        await outsideRun(taken, async (tx) => {
-          await noteWidened(tx, of, withWidened(of, field, await knownTable(tx, of)));
-          noteAction(tx, ledger, { action: 'widen-column', ...of, detail: { field } });
-        });
-      }),
   };
 }
 

@@ -11,7 +11,7 @@ import {
   type DoubtedListings,
   type ListingsOf,
 } from '../../run-report.ts';
-import { heldBy, mergeDrift, type SeenDrift } from '../../decisions/drift-columns.ts';
+import { isHeldBy, mergeDrift, type SeenDrift } from '../../decisions/drift-columns.ts';
 import { standing } from '../../decisions/becoming-due.ts';
 import type { DriftRow } from '../../drift.ts';
 import type { StoredIdentity } from '../../lease.ts';
@@ -50,7 +50,6 @@ import {
   readRecentRuns,
   readRun,
   readRuns,
-  readScopeChanges,
   runColumns,
   runSummary,
   type RunRow,
@@ -72,7 +71,6 @@ export function ledgerReader(
     runs: asked(readRuns),
     run: asked(readRun),
     recentRuns: asked(readRecentRuns),
-    scopeChanges: asked(readScopeChanges),
     counts: asked(countsOfRun),
     /** How far a run in progress is, as its process has written it for people; null: it has written nothing. */
     progress: asked(async (tx, run: RunId) => {
@@ -160,7 +158,7 @@ async function readQuarantine(
  * Undeclared and misfitting fields, by entity and name. A definition that has come to declare a field ends its drift.
  */
 async function readDrift(tx: Tx, connector: ConnectorName): Promise<readonly DriftRow[]> {
-  const seen = await tx.rows<Omit<SeenDrift, 'connector' | 'isEvolved' | 'canWiden'>>(
+  const seen = await tx.rows<Omit<SeenDrift, 'connector' | 'isEvolved'>>(
     `SELECT entity, field, kind, type, first_seen_at, first_run, is_refused FROM _sync_drift
      WHERE connector = :connector ORDER BY entity, field, kind DESC, first_seen_at, type`,
     { connector },
@@ -169,9 +167,9 @@ async function readDrift(tx: Tx, connector: ConnectorName): Promise<readonly Dri
   const tables = await knownTables(tx, { connector, entities });
   const drift = seen.flatMap((one): readonly SeenDrift[] => {
     const { evolved = [], declared = [] } = tables.get(one.entity) ?? {};
-    const held = heldBy(evolved, one);
+    const isEvolved = isHeldBy(evolved, one);
     const isDeclared = declared.some(({ name }) => name === one.field);
-    return one.kind === 'undeclared' && isDeclared && !held.isEvolved ? [] : [{ ...one, connector, ...held }];
+    return one.kind === 'undeclared' && isDeclared && !isEvolved ? [] : [{ ...one, connector, isEvolved }];
   });
   return mergeDrift(drift);
 }

@@ -3,7 +3,7 @@ import { grouped, knownOrMade } from '../../../core/grouped.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
 import type { JsonType } from '../../../core/records.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
-import { heldBy } from '../../decisions/drift-columns.ts';
+import { isHeldBy } from '../../decisions/drift-columns.ts';
 import { newForMs, newsName, type FieldNews } from '../../drift.ts';
 import type { Pause, StoredIdentity } from '../../lease.ts';
 import type {
@@ -15,11 +15,10 @@ import type {
   RunFacts,
   RunFilter,
   RunSummary,
-  ScopeChange,
 } from '../../ledger-reader.ts';
 import type { WithheldOf } from '../../purges.ts';
 import type { RunReport } from '../../run-report.ts';
-import { parseColumns, parseReport, parseScope } from '../../stored-json.ts';
+import { parseColumns, parseReport } from '../../stored-json.ts';
 import { actionsOf } from '../actions.ts';
 import { hasWritten } from '../counts.ts';
 import { readPurgeWork } from '../purges/complete-steps.ts';
@@ -327,31 +326,6 @@ export async function readRun(tx: Tx, run: RunId): Promise<RunSummary | null> {
   return found === undefined ? null : runSummary(found);
 }
 
-/** The newest syncs that read something else than the sync before, newest first. */
-export async function readScopeChanges(
-  tx: Tx,
-  connector: ConnectorName,
-  limit: number,
-): Promise<readonly ScopeChange[]> {
-  const changes = await tx.rows<{ run: RunId; startedAt: Instant; scope: string; before: string }>(
-    `SELECT run, started_at, scope, before FROM (
-       SELECT run, started_at, scope, number, lag(scope) OVER (ORDER BY number) AS before
-       FROM _sync_runs WHERE connector = :connector AND kind = 'sync' AND ${hasBegun}
-     ) AS run WHERE scope <> before ORDER BY number DESC LIMIT :limit`,
-    { connector, limit },
-  );
-  return changes.map(({ run, startedAt, scope, before }) => {
-    const [now, then] = [parseScope(scope), parseScope(before)];
-    return {
-      run,
-      at: startedAt,
-      isOtherDefinition: now.definition !== then.definition,
-      added: now.entities.filter((entity) => !then.entities.includes(entity)),
-      removed: then.entities.filter((entity) => !now.entities.includes(entity)),
-    };
-  });
-}
-
 /** Runs that seem to have read another account, newest first, until that is settled. */
 export async function readDoubts(
   tx: Tx,
@@ -410,7 +384,7 @@ export async function readFieldNews(
   only?: readonly ConnectorName[],
 ): Promise<readonly FieldNews[]> {
   const found = await tx.rows<
-    Omit<FieldNews, 'hasColumn' | 'canWiden'> & Readonly<Record<'declared' | 'evolved' | 'types', string>>
+    Omit<FieldNews, 'hasColumn'> & Readonly<Record<'declared' | 'evolved' | 'types', string>>
   >(
     `SELECT d.connector, d.entity, d.field, d.kind, min(d.first_seen_at) AS since, string_agg(d.type, ' ') AS types, t.declared, t.evolved
      FROM _sync_drift AS d JOIN _sync_runs AS run ON run.run = d.first_run
@@ -427,13 +401,10 @@ export async function readFieldNews(
   return found.flatMap(({ declared, evolved, types, ...news }) => {
     const columns = parseColumns(evolved);
     // `as`: they are what `noteDrift` has written.
-    const held = types.split(' ').map((type) => heldBy(columns, { ...news, type: type as JsonType }));
-    const hasColumn = held.every(({ isEvolved }) => isEvolved);
-    const canWiden = held.some((one) => one.canWiden);
+    const met = types.split(' ') as readonly JsonType[];
+    const hasColumn = met.every((type) => isHeldBy(columns, { ...news, type }));
     const isIn = (text: string): boolean => parseColumns(text).some(({ name }) => name === news.field);
-    return news.kind === 'undeclared' && !hasColumn && isIn(declared)
-      ? []
-      : [{ ...news, hasColumn, canWiden }];
+    return news.kind === 'undeclared' && !hasColumn && isIn(declared) ? [] : [{ ...news, hasColumn }];
   });
 }
 
