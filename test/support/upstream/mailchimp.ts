@@ -56,7 +56,7 @@ export async function startFakeMailchimp(sample: SampleAccount, accountName = 'E
   };
 
   const bodyOf = (path: string, query: URLSearchParams): JsonObject => {
-    if (path === '' || path === '/') return rootOf(accountId, accountName);
+    if (path === '' || path === '/') return { account_id: accountId, account_name: accountName };
     if (path === '/ping') return { health_status: "Everything's Chimpy!" };
     for (const route of mailchimpRoutes) {
       const parents = matchPath(route.list, path);
@@ -74,31 +74,6 @@ export async function startFakeMailchimp(sample: SampleAccount, accountName = 'E
   });
   /** `http://127.0.0.1:PORT/3.0`, and the account as the service writes it. */
   return Object.assign(server, { baseUrl: `${server.origin}/3.0`, apiKey, accountId, account });
-}
-
-function rootOf(accountId: string, accountName: string): JsonObject {
-  return {
-    account_id: accountId,
-    login_id: '1001',
-    account_name: accountName,
-    email: 'owner@example.test',
-    first_name: 'Ada',
-    last_name: 'Example',
-    username: 'ada',
-    avatar_url: '',
-    role: 'owner',
-    member_since: '2022-12-27T07:56:47+00:00',
-    pricing_plan_type: 'monthly',
-    first_payment: '',
-    account_timezone: 'Europe/Berlin',
-    account_industry: '',
-    contact: { company: 'Example', addr1: '1 Main St', addr2: '', city: 'Kyiv', zip: '04200', country: 'UA' },
-    pro_enabled: false,
-    last_login: '2023-11-06T20:18:01+00:00',
-    total_subscribers: 47,
-    industry_stats: { open_rate: 0.2129, bounce_rate: 0.0098, click_rate: 0.0245 },
-    _links: [{ rel: 'self', href: 'https://us1.api.example.test/3.0/', method: 'GET' }],
-  };
 }
 
 // --- Routes

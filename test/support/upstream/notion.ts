@@ -7,7 +7,6 @@ import {
   type Answer,
   AnswerInstead,
   type CredentialState,
-  type Effect,
   type FakeRequest,
   jsonAnswer,
   matchPath,
@@ -15,13 +14,11 @@ import {
   startFakeServer,
   tokenOf,
 } from './fake-server.ts';
-import { edgePage, instead } from './faults.ts';
 import { allOf, wireAccount } from './wire-account.ts';
 
 export type FakeNotion = Awaited<ReturnType<typeof startFakeNotion>>;
 
 export const notionVersion = '2025-09-03';
-const knownVersions = ['2022-06-28', notionVersion, '2026-03-11'];
 
 /** Records to cut a page out of. */
 interface NotionListing {
@@ -63,25 +60,19 @@ export async function startFakeNotion(sample: SampleAccount, workspaceName = 'Ex
     if (request.path === '/v1/oauth/token') return oauth.answer(request);
     if (credentialOf(request) !== 'right') return unauthorized();
     const version = request.headers['notion-version'];
-    if (version === undefined) {
-      const message = 'Notion-Version header should be defined, instead was `undefined`.';
-      return notionError(400, 'missing_version', message);
+    if (version !== notionVersion) {
+      throw invalid(`Notion-Version header should be "${notionVersion}", instead was "${version}".`);
     }
-    if (!knownVersions.includes(version)) {
-      throw invalid(`Notion-Version header should be one of the known versions, instead was "${version}".`);
-    }
-    const body = bodyOf(request, version);
+    const body = bodyOf(request);
     const request_id = randomUUID();
     return jsonAnswer(200, { ...body, request_id }, { 'x-notion-request-id': request_id });
   };
 
-  const bodyOf = ({ method, path, query, body }: FakeRequest, version: string): JsonObject => {
+  const bodyOf = ({ method, path, query, body }: FakeRequest): JsonObject => {
     const below = path.replace(/^\/v1/, '');
     const at = (template: string): string | undefined => Object.values(matchPath(template, below) ?? {})[0];
-    // The first version with data sources is 2025-09-03.
-    const isKnown = version !== '2022-06-28' || !below.startsWith('/data_sources');
     if (method === 'POST' && below === '/search') return search(body);
-    if (method !== 'GET' || !path.startsWith('/v1/') || !isKnown) throw invalidUrl();
+    if (method !== 'GET' || !path.startsWith('/v1/')) throw invalidUrl();
     if (below === '/users') return paged('user', query, whole('users', account.list('users', {})));
     if (below === '/users/me') return ownUser();
     if (below === '/comments') {
@@ -339,41 +330,3 @@ function objectNotFound(what: string, id: string): AnswerInstead {
   const additional_data = { integration_id: '5c2f6f8e-4d43-4be0-9c3c-0d9f3c2a7b11' };
   return new AnswerInstead(notionError(404, 'object_not_found', message, { additional_data }));
 }
-
-const refused = (status: number, code: string, message: string): Effect =>
-  instead(notionError(status, code, message));
-
-/** Faults of this service, each as its documentation or its users describe it. */
-export const notionFaults = {
-  /** Null: without Retry-After. */
-  rateLimited: (retryAfter: string | null): Effect => {
-    const message = 'You have been rate limited. Please try again later.';
-    const additional_data = { rate_limit_reason: 'integration' };
-    const answer = notionError(429, 'rate_limited', message, { additional_data });
-    const more = retryAfter === null ? {} : { 'retry-after': retryAfter };
-    return instead({ ...answer, headers: { ...answer.headers, ...more } });
-  },
-  serviceOverload: refused(529, 'service_overload', 'The service is overloaded.'),
-  internalError: refused(500, 'internal_server_error', 'Something went wrong.'),
-  badGateway: refused(502, 'bad_gateway', 'The answer could not be completed.'),
-  unavailable: refused(503, 'service_unavailable', 'Notion is unavailable.'),
-  databaseUnavailable: refused(503, 'database_connection_unavailable', 'The database cannot be reached.'),
-  gatewayTimeout: refused(504, 'gateway_timeout', 'The query took too long.'),
-  conflict: refused(
-    409,
-    'conflict_error',
-    'Conflict occurred while saving: a data collision. Please try again.',
-  ),
-  unauthorized: instead(unauthorized()),
-  /** The integration lacks the capability as a whole. */
-  restricted: refused(403, 'restricted_resource', 'Insufficient permissions for this endpoint.'),
-  /** A rule of the network in front: HTML, and no id of the service. */
-  edge: edgePage(403, { 'cf-ray': '8c1f00d5e0a1b2c3-FRA' }),
-  staleCursor: instead(staleCursor().answer),
-  aiBlock: refused(400, 'validation_error', 'Block type ai_block is not supported via the API.'),
-  unsupportedBlock: refused(400, 'validation_error', 'Block type unsupported is not supported via the API.'),
-  archivedBlock: refused(400, 'validation_error', 'The block is archived. Unarchive it first.'),
-  notShared: instead(objectNotFound('block', '1c6e9a52-7c8e-4d52-9a0f-3f3a5a6f0d11').answer),
-  invalidJson: refused(400, 'invalid_json', 'Error parsing JSON body.'),
-  invalidRequest: refused(400, 'invalid_request', 'This request is not supported.'),
-} as const;
