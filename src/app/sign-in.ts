@@ -9,7 +9,6 @@ import type { IssuedTokens, SignIn } from '../sign-ins/sign-in.ts';
 import { IdentityChangedError } from '../sinks/acquire-errors.ts';
 import { callFacts } from '../source/api/call-failure.ts';
 import { classifyUpstream } from '../source/direct/open-direct-source.ts';
-import { openCallGate } from '../upstream/call-gate.ts';
 import { UpstreamFailure } from '../upstream/upstream-failure.ts';
 import { openUpstreamTransport } from '../upstream/upstream-transport.ts';
 import { checkAddress } from './connector-address.ts';
@@ -78,7 +77,6 @@ function openFor({ settings, connector, clock }: LoginOptions) {
     throw usage(`${name} is read through an API, which has its credentials: there is nothing to sign in to.`);
   }
   const transport = openUpstreamTransport({ allowHosts: settings.allowUpstreamHosts });
-  const gate = openCallGate({ clock });
   const credentials = Object.fromEntries(
     [...address.credentials].map(([field, secret]) => [field, secret.reveal()]),
   );
@@ -87,7 +85,6 @@ function openFor({ settings, connector, clock }: LoginOptions) {
     credentials,
     connector: name,
     transport,
-    gate,
     clock,
   });
   const stored = signInAt(address, clock);
@@ -97,7 +94,6 @@ function openFor({ settings, connector, clock }: LoginOptions) {
     stored,
     [Symbol.asyncDispose]: async () => {
       await stored[Symbol.asyncDispose]();
-      await gate[Symbol.asyncDispose]();
       await transport[Symbol.asyncDispose]();
     },
   };

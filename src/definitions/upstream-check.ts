@@ -8,9 +8,7 @@ import {
   isIssued,
   type Authentication,
   type CredentialValue,
-  type HostSource,
   type IssuedAuthentication,
-  type PlainAuthentication,
 } from './upstream/authentication.ts';
 import { recordsPlace } from './upstream/records-file.ts';
 import { pathText, header, headerValue, queryName } from './upstream/sent-texts.ts';
@@ -163,9 +161,7 @@ const ownParams: Readonly<Record<'clientCredentials' | 'authorizationCode', read
 };
 
 /** The parts of an authentication that are values, by their key. */
-function valuesOf(
-  auth: Authentication | PlainAuthentication,
-): readonly (readonly [string, CredentialValue])[] {
+function valuesOf(auth: Authentication): readonly (readonly [string, CredentialValue])[] {
   return Object.entries(auth).flatMap(([place, part]) =>
     valuePlaces.has(place) ? [[place, part as CredentialValue] as const] : [],
   );
@@ -202,9 +198,6 @@ function checkHost({ file, upstream: { host, auth, baseUrl } }: Checked, place: 
       const here = place.at('auth', title, key);
       const names = namesIn(template);
       checkNames(names, here);
-      // What a lookup asks with is the very token that is asked for here.
-      const looked = names.find((name) => host[name]?.from.some(({ kind }) => kind === 'lookup'));
-      if (looked !== undefined) here.note(`expected no host variable with a lookup, ${looked} has one`);
       const kept = names.find((name) =>
         host[name]?.from.some((source) => 'field' in source && Object.hasOwn(one.keeps, source.field)),
       );
@@ -214,7 +207,7 @@ function checkHost({ file, upstream: { host, auth, baseUrl } }: Checked, place: 
   for (const [name, { from }] of Object.entries(host)) {
     const here = place.at('host', name);
     if (!used.has(name)) here.note('is in no address: use it in baseUrl or leave it out');
-    const shapes = from.map((source, index) => checkSource(source, file, here.at('from', index)));
+    const shapes = from.map((source, index) => shapesWith(source, file, here.at('from', index)));
     const without = file.credentials.find((shape) => !shapes.some((known) => known.includes(shape)));
     if (without !== undefined && shapes.every((known) => known.length > 0)) {
       here.note(`expected a source that the credentials ${JSON.stringify(without.title)} have`, 'from');
@@ -231,21 +224,16 @@ function addressesOf(auth: IssuedAuthentication): readonly (readonly [string, Te
   );
 }
 
-/** The credentials that a source of a host variable can have a value for. */
-function checkSource(source: HostSource, { credentials }: DefinitionFile, place: Place): readonly Shape[] {
-  const having = (value: CredentialValue, here: Place): readonly Shape[] => {
-    if (value.kind === 'text') return credentials;
-    const { field } = value;
-    const found = credentials.filter(({ fields }) => Object.hasOwn(fields, field));
-    if (found.length === 0) {
-      const known = credentials.flatMap(({ fields }) => Object.keys(fields));
-      here.note(noSuch('field of the credentials', field, known), 'field');
-    }
-    return found;
-  };
-  if (source.kind !== 'lookup') return having(source, place);
-  const found = valuesOf(source.auth).map(([part, one]) => having(one, place.at('lookup', 'auth', part)));
-  return credentials.filter((shape) => found.every((shapes) => shapes.includes(shape)));
+/** The credentials that have a value for a host variable. */
+function shapesWith(value: CredentialValue, { credentials }: DefinitionFile, place: Place): readonly Shape[] {
+  if (value.kind === 'text') return credentials;
+  const { field } = value;
+  const found = credentials.filter(({ fields }) => Object.hasOwn(fields, field));
+  if (found.length === 0) {
+    const known = credentials.flatMap(({ fields }) => Object.keys(fields));
+    place.note(noSuch('field of the credentials', field, known), 'field');
+  }
+  return found;
 }
 
 /** One entity's requests: as many as it has actions that ask the service, and their parameters where they can go. */

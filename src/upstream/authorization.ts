@@ -11,9 +11,15 @@ import { orAborted } from '../http/or-aborted.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import type { SignInTokens, IssuedTokens } from '../sign-ins/sign-in.ts';
 import { control } from './call-address.ts';
-import { addressOf, type HostFacts } from './address-of.ts';
-import { askBeside, clientForm, RefusedGrantError, requestTokens, type Grant } from './request-tokens.ts';
-import type { CallGate } from './call-gate.ts';
+import { addressOf } from './address-of.ts';
+import {
+  askBeside,
+  clientForm,
+  RefusedGrantError,
+  requestTokens,
+  type BesideFacts,
+  type Grant,
+} from './request-tokens.ts';
 import { readCredentials, credentialValue } from './credentials.ts';
 import { readJsonAnswer } from './answers.ts';
 import { isOfApp, tokensOf, type AppCredentials } from './session.ts';
@@ -25,7 +31,6 @@ interface AuthorizationOptions {
   /** Of the connector: the app's. */
   readonly credentials: JsonObject;
   readonly connector: string;
-  readonly gate: CallGate;
   readonly transport: UpstreamTransport;
   readonly clock: Clock;
 }
@@ -37,24 +42,23 @@ export type Authorization = ReturnType<typeof openAuthorization>;
  * for a connector that needs no person; its calls reject with `UpstreamFailure`, and with the signal's reason.
  */
 export function openAuthorization(options: AuthorizationOptions) {
-  const { definition, connector, gate, transport, clock } = options;
+  const { definition, connector, transport, clock } = options;
   const { upstream, title } = definition;
   const credentials = upstream && readCredentials(definition, upstream, options.credentials, connector);
   if (upstream === null || credentials === null || !isOfApp(credentials)) {
     throw usage(`${connector} (${title}) needs no sign-in: its credentials are all that it is read with.`);
   }
-  const lane = gate.lane(credentials.account, upstream.limits);
-  const facts: AppFacts = { upstream, credentials, lane, transport, clock };
+  const facts: AppFacts = { upstream, credentials, transport, clock };
   const { auth } = credentials;
 
   return {
     /** Null: the service has no such way. */
     device: auth.deviceUrl === undefined ? null : (signal: AbortSignal) => beginDevice(facts, signal),
-    code: async (redirect: string, signal: AbortSignal) => await beginCode(facts, redirect, signal),
+    code: (redirect: string) => beginCode(facts, redirect),
     /** Gives tokens back; false where the service has no address for that. */
     revoke: async ({ refreshToken, accessToken }: SignInTokens, signal: AbortSignal): Promise<boolean> => {
       if (auth.revokeUrl === undefined) return false;
-      const url = await addressOf(auth.revokeUrl, facts, signal);
+      const url = addressOf(auth.revokeUrl, facts);
       const token = refreshToken ?? accessToken;
       const { headers, body, secrets } = clientForm(auth, { token }, credentials);
       const request = { url, method: 'POST', headers, body, timeoutMs: 30_000 } as const;
@@ -65,7 +69,7 @@ export function openAuthorization(options: AuthorizationOptions) {
 }
 
 /** What every way to sign in knows. */
-type AppFacts = HostFacts & { readonly credentials: AppCredentials };
+type AppFacts = BesideFacts & { readonly credentials: AppCredentials };
 
 const maxCodeLength = 4_096;
 
@@ -73,9 +77,9 @@ const maxCodeLength = 4_096;
  * One attempt of a person to sign in (RFC 6749, section 4.1; RFC 7636). `redirect`: the address that the browser is
  * sent back to, as the app is registered with it.
  */
-async function beginCode(facts: AppFacts, redirect: string, signal: AbortSignal) {
+function beginCode(facts: AppFacts, redirect: string) {
   const { auth, values, secrets } = facts.credentials;
-  const url = await addressOf(auth.authorizeUrl, facts, signal);
+  const url = addressOf(auth.authorizeUrl, facts);
   const state = randomBytes(32).toString('base64url');
   const verifier = randomBytes(32).toString('base64url');
   const challenge = { code_challenge: hash('sha256', verifier, 'base64url'), code_challenge_method: 'S256' };
@@ -109,10 +113,10 @@ async function beginCode(facts: AppFacts, redirect: string, signal: AbortSignal)
         reason: 'brokenBody',
       });
     },
-    finish: async (code: string, within: AbortSignal): Promise<IssuedTokens> => {
+    finish: async (code: string): Promise<IssuedTokens> => {
       const verified = auth.pkce ? { code_verifier: verifier } : {};
       const grant = { grant_type: 'authorization_code', code, redirect_uri: redirect, ...verified };
-      return await trade(facts, grant, within);
+      return await trade(facts, grant);
     },
   };
 }
@@ -130,7 +134,7 @@ const slowerMs = 5_000;
 async function beginDevice(facts: AppFacts, signal: AbortSignal) {
   const { clock, credentials } = facts;
   const { auth } = credentials;
-  const address = await addressOf(auth.deviceUrl ?? [], facts, signal);
+  const address = addressOf(auth.deviceUrl ?? [], facts);
   const scope: Record<string, string> = auth.scope === undefined ? {} : { scope: auth.scope };
   const { headers, body, secrets } = clientForm(auth, scope, credentials);
   const request = { url: address, method: 'POST', headers, body, timeoutMs: 30_000 } as const;
@@ -151,7 +155,7 @@ async function beginDevice(facts: AppFacts, signal: AbortSignal) {
             grant_type: 'urn:ietf:params:oauth:grant-type:device_code',
             device_code: deviceCode,
           };
-          return await trade(facts, grant, within);
+          return await trade(facts, grant);
         } catch (error) {
           if (!isPending(error)) throw error;
           if (!(error instanceof RefusedGrantError) || error.error === 'slow_down') pauseMs += slowerMs;
@@ -283,8 +287,8 @@ function answerTo(
 }
 
 /** Trades what a service has given to a person for tokens. */
-async function trade(facts: AppFacts, grant: Grant, signal: AbortSignal): Promise<IssuedTokens> {
+async function trade(facts: AppFacts, grant: Grant): Promise<IssuedTokens> {
   const { credentials } = facts;
-  const url = await addressOf(credentials.auth.tokenUrl, facts, signal);
+  const url = addressOf(credentials.auth.tokenUrl, facts);
   return tokensOf(credentials, await requestTokens(url, credentials.auth, grant, facts), null);
 }

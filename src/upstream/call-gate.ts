@@ -141,7 +141,6 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
         usedAt = clock.now();
       }
     },
-    remembered: openMemory(clock),
     /** What a token endpoint has issued to this account and nothing stores, by the fields of its credentials. */
     issued: new Map<string, Secret>(),
     /**
@@ -182,18 +181,6 @@ async function takeTurn(
     slot.release();
     throw error instanceof ThrottledError ? longPause(error.retryAfterMs) : error;
   }
-}
-
-/** Gives a function that keeps what `read` brought for ten minutes; a failure is not kept. */
-function openMemory(clock: Clock) {
-  const memory = new Map<string, { readonly value: string; readonly untilMs: number }>();
-  return async (name: string, read: () => Promise<string>): Promise<string> => {
-    const known = memory.get(name);
-    if (known !== undefined && known.untilMs > clock.now()) return known.value;
-    const value = await read();
-    memory.set(name, { value, untilMs: clock.now() + keepMs });
-    return value;
-  };
 }
 
 function longPause(waitMs: number): UpstreamFailure {

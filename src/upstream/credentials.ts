@@ -98,14 +98,11 @@ export function credentialValue(value: CredentialValue, values: ReadonlyMap<stri
     case 'suffix':
       return `${field}${value.suffix}`;
     case 'afterLast':
-      return afterLast(field, value.separator);
+      // Without the separator, or with nothing behind it, there is no value.
+      return field.includes(value.separator)
+        ? field.slice(field.lastIndexOf(value.separator) + value.separator.length) || null
+        : null;
   }
-}
-
-/** Null where the text has no separator, or nothing behind it. */
-export function afterLast(text: string, separator: string): string | null {
-  const at = text.lastIndexOf(separator);
-  return at === -1 ? null : text.slice(at + separator.length) || null;
 }
 
 export function unusable(why: string): UpstreamFailure {

@@ -14,7 +14,7 @@ import {
 import type { Upstream } from '../definitions/upstream/upstream.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import type { SignIn, IssuedTokens, SignInTokens, StoredSignIn } from '../sign-ins/sign-in.ts';
-import { addressOf, type HostFacts } from './address-of.ts';
+import { addressOf } from './address-of.ts';
 import type { CallGate, CallLane } from './call-gate.ts';
 import {
   accessTokenField,
@@ -29,6 +29,7 @@ import {
   renewalGrant,
   requestTokens,
   refreshGrant,
+  type BesideFacts,
   type NewTokens,
 } from './request-tokens.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
@@ -62,6 +63,10 @@ export interface OpenedCall {
   readonly base: URL;
 }
 
+export interface AccountFacts extends BesideFacts {
+  readonly lane: CallLane;
+}
+
 export type Session = ReturnType<typeof openSession>;
 
 /**
@@ -77,7 +82,7 @@ export function openSession(options: UpstreamOptions) {
   const renewals = new PQueue();
   /** Ends the waits for renewals of other processes. */
   const waits = new AbortController();
-  const factsOf = (credentials: OpenCredentials): HostFacts => ({
+  const factsOf = (credentials: OpenCredentials): AccountFacts => ({
     upstream,
     credentials,
     lane: laneOf(credentials),
@@ -85,10 +90,9 @@ export function openSession(options: UpstreamOptions) {
     clock,
   });
 
-  const opened = async (credentials: OpenCredentials, signal: AbortSignal): Promise<OpenedCall> => {
+  const opened = (credentials: OpenCredentials): OpenedCall => {
     const facts = factsOf(credentials);
-    const base = await addressOf(upstream.baseUrl, facts, signal);
-    return { credentials, lane: facts.lane, base };
+    return { credentials, lane: facts.lane, base: addressOf(upstream.baseUrl, facts) };
   };
 
   /** Runs alone for the account, and is not aborted: a new refresh token that nothing stores is lost for good. */
@@ -121,7 +125,7 @@ export function openSession(options: UpstreamOptions) {
     // The caller gets it below, while it waits.
     renewal.catch(() => undefined);
     const renewed = await orAborted(renewal, signal);
-    return renewed === null ? null : await opened(renewed, signal);
+    return renewed === null ? null : opened(renewed);
   };
 
   return {
@@ -134,7 +138,7 @@ export function openSession(options: UpstreamOptions) {
       const { credentials } = await orAborted(stored.read(), signal);
       throwIfRefused(factsOf(credentials));
       const { auth, values } = credentials;
-      if (!isIssued(auth) || !lacksToken(auth, values)) return await opened(credentials, signal);
+      if (!isIssued(auth) || !lacksToken(auth, values)) return opened(credentials);
       const renewed = await renew(credentials, undefined, signal);
       if (renewed !== null) return renewed;
       throw unusable(`${missingOf(auth, values).join(' and ')} has no value, nor is there a refresh token`);
@@ -223,7 +227,7 @@ function openStored(
 }
 
 /** A refresh token that has ended is not sent again, nor the access token that ended before it. */
-function throwIfRefused({ lane, credentials }: HostFacts): void {
+function throwIfRefused({ lane, credentials }: AccountFacts): void {
   const refusal = lane.refusalOf(hashOf(credentials));
   if (refusal !== null) throw refusal;
 }
@@ -231,10 +235,10 @@ function throwIfRefused({ lane, credentials }: HostFacts): void {
 /** By the fields of the credentials that have them. */
 async function newTokens(
   auth: Parameters<typeof renewalGrant>[0],
-  facts: HostFacts,
+  facts: AccountFacts,
 ): Promise<Readonly<Record<string, string>>> {
   const grant = renewalGrant(auth, facts.credentials.values);
-  const url = await addressOf(auth.tokenUrl, facts, new AbortController().signal);
+  const url = addressOf(auth.tokenUrl, facts);
   const tokens = await requestTokens(url, auth, grant, facts).catch((error: unknown) => {
     if (error instanceof RefusedGrantError && error.isEnded) {
       facts.lane.keepRefusal(hashOf(facts.credentials), error);
@@ -291,12 +295,12 @@ function openSignedIn(connector: string, signIn: SignIn | null) {
     /** Other tokens than those that `open` gave last; `signal` ends the wait for another process. */
     renew: async (
       credentials: AppCredentials,
-      facts: HostFacts,
+      facts: BesideFacts,
       signal: AbortSignal,
     ): Promise<OpenCredentials> => {
       const was = known;
       if (was === null) return usable(credentials, await storedOf(signIn).read());
-      const url = await addressOf(credentials.auth.tokenUrl, facts, signal);
+      const url = addressOf(credentials.auth.tokenUrl, facts);
       const renewed = await storedOf(signIn).renew(
         was.revision,
         async ({ tokens, begunAt }) => {

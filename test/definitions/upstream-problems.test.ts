@@ -36,12 +36,12 @@ const addresses = {
   '{ field: shop_name } → { field: shop_name, text: x }':
     'host.shop.from.0: expected field or text, one of the two',
   '{ text: eu } → { field: region }': 'host.zone.from: expected a source that the credentials "Token" have',
-  "path: data.host → path: 'data..host'": 'host.shop.from.2.lookup.path: expected names joined by dots',
-  'url: https://login.shop.example/me → url: https://{zone}.shop.example/me':
-    'lookup.url: expected no names in this address',
 };
 
 const credentials = {
+  "scheme: OAuth → scheme: 'OA th'": 'auth.OAuth.scheme: expected a word',
+  'tokenUrl: https://login.shop.example/token → tokenUrl: https://{shop}.shop.example/token':
+    'auth.OAuth.tokenUrl: expected no host variable that comes with the token, shop does',
   '    Key: { kind: basic →     Keys: { kind: basic':
     'auth.Keys: no such title among the credentials: "Keys"; did you mean "Key"?',
   'password: { field: api_key } → password: { field: api_kee }':
@@ -68,8 +68,6 @@ const credentials = {
     'auth.Key.kind: expected kind: basic, bearer, header, query, refresh, clientCredentials or authorizationCode',
   'https://{zone}.people.example/agree → https://{zne}.people.example/agree':
     'auth.Person.authorizeUrl: no such host variable: "zne"; did you mean "zone"?',
-  'https://{zone}.people.example/agree → https://{shop}.people.example/agree':
-    'auth.Person.authorizeUrl: expected no host variable with a lookup, shop has one',
   'clientId: { field: app } → clientId: { field: ap }':
     'auth.Person.clientId.field: no such field of the credentials "Person": "ap"; did you mean "app"?',
   'style: body\n      format: form\n      params: { access_type → style: basic\n      format: form\n      params: { access_type':
@@ -78,11 +76,8 @@ const credentials = {
     'auth.Person.params.redirect_uri: redirect_uri is sent anyway: leave it out here',
   'name: X-Api-Key → name: Host': 'auth.Header.name: Host is set by the program',
   "name: access_key → name: 'access key'": 'auth.Query.name: expected a letter',
-  "scheme: OAuth → scheme: 'OA th'": 'lookup.auth.scheme: expected a word',
   'accessToken: access_token → accessToken: refresh_token':
     'auth.OAuth.refreshToken: expected another field than accessToken',
-  'tokenUrl: https://login.shop.example/token → tokenUrl: https://{shop}.shop.example/token':
-    'auth.OAuth.tokenUrl: expected no host variable with a lookup',
   'style: basic → style: basicly':
     'auth.OAuth.style: expected one of basic, body, got "basicly"; did you mean "basic"?',
 };

@@ -20,7 +20,6 @@ import { openReceivers } from '../../src/notify/channels.ts';
 import { testNotice, type MessageChannel } from '../../src/notify/notice.ts';
 import { openS3Client } from '../../src/publish/s3-store.ts';
 import { openAuthorization } from '../../src/upstream/authorization.ts';
-import { openCallGate } from '../../src/upstream/call-gate.ts';
 import { openUpstreamTransport } from '../../src/upstream/upstream-transport.ts';
 import { fakeBucket, fakePlace, startFakeS3 } from '../support/publish/fake-s3.ts';
 import { failureOf, openTestClient } from '../support/source/open-test-source.ts';
@@ -237,13 +236,11 @@ describe('proxies', () => {
       const folder = new URL('../fixtures/definitions/upstream', import.meta.url).pathname;
       const [definition] = loadDefinitions([folder]).values();
       if (definition === undefined) throw new Error('expected a definition');
-      await using gate = openCallGate();
       await using transport = openUpstreamTransport({ allowHosts: [] });
       const { device } = openAuthorization({
         definition,
         credentials: { app: 'my-app', app_secret: 'hush', shop_name: 'shop' },
         connector: 'mine',
-        gate,
         transport,
         clock: systemClock,
       });

@@ -1,7 +1,8 @@
 import type { LookupAddress } from 'node:dns';
 import { describe, expect, it } from 'vitest';
 import type { Pagination } from '../../src/definitions/definition.ts';
-import type { CredentialValue, HostVariable } from '../../src/definitions/upstream/authentication.ts';
+import type { CredentialValue } from '../../src/definitions/upstream/authentication.ts';
+import type { Upstream } from '../../src/definitions/upstream/upstream.ts';
 import { buildAddress, buildPath } from '../../src/upstream/call-address.ts';
 import {
   failureOf,
@@ -142,6 +143,8 @@ describe('the host', () => {
     expect(server.requests).toHaveLength(1);
   });
 });
+
+type HostVariable = Upstream['host'] extends ReadonlyMap<string, infer Value> ? Value : never;
 
 const dataCentre: HostVariable = {
   from: [

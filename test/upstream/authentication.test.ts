@@ -100,48 +100,6 @@ describe('the credentials', () => {
     const account = openTestAccount({ baseUrl: server.origin, auth, credentials: { token: 'monday' } });
     expect((await failureOf(account.list(list, never))).text).toBe('refused: /items?[secret]&a=1');
   });
-
-  it('find the host by a separate call, whose answer meets the same pattern', async () => {
-    const answers: unknown[] = [{ api: 'dc-us5' }, { error: 'invalid_token' }, { api: 'dc-evil.example/' }];
-    const metadata = await startThirdParty((_request, index) => ({ body: answers[index] }));
-    const lookup = {
-      kind: 'lookup',
-      url: `${metadata.origin}/metadata`,
-      path: ['api'],
-      separator: '-',
-    } as const;
-    const asked: string[] = [];
-    const open = (key: string): ReturnType<typeof openTestAccount> =>
-      openTestAccount({
-        baseUrl: 'https://{dc}.service.example',
-        allowHosts: [new URL(metadata.origin).host],
-        upstream: {
-          host: new Map([
-            [
-              'dc',
-              {
-                from: [{ ...lookup, auth: { kind: 'bearer' as const, token, scheme: 'OAuth' } }],
-                pattern: 'us\\d',
-              },
-            ],
-          ]),
-        },
-        credentials: { token: key },
-        resolve: (name, done) => {
-          asked.push(name);
-          done(null, []);
-        },
-      });
-    const account = open('one');
-    await failureOf(account.list(list, never));
-    await failureOf(account.list(list, never));
-    expect(asked).toEqual(['us5.service.example', 'us5.service.example']);
-    expect(metadata.requests.map(({ headers }) => headers.authorization)).toEqual(['OAuth one']);
-    for (const key of ['two', 'three']) {
-      expect(await failureOf(open(key).list(list, never))).toMatchObject({ class: 'unauthorized' });
-    }
-    expect(asked).toHaveLength(2);
-  });
 });
 
 interface Renewing {

@@ -95,12 +95,12 @@ async function byBrowser(
     }
     throw error;
   });
-  const attempt = await authorization.code(awaited.redirect, signal);
+  const attempt = authorization.code(awaited.redirect);
   terminal.noteAddress('Open this address in a browser of this machine, and agree:', attempt.url.href);
   terminal.note('Waiting for the browser. On a machine without one, use --no-browser.');
   if (terminal.columns() !== null) openBrowser(attempt.url, env);
   const code = await awaited.code(attempt.codeIn, signal);
-  return await attempt.finish(code, signal);
+  return await attempt.finish(code);
 }
 
 async function byPasting(
@@ -109,7 +109,7 @@ async function byPasting(
   redirect: string,
   signal: AbortSignal,
 ): Promise<IssuedTokens> {
-  const attempt = await authorization.code(redirect, signal);
+  const attempt = authorization.code(redirect);
   context.terminal.noteAddress('Open this address in any browser, and agree:', attempt.url.href);
   context.terminal.note(
     `The browser is then sent to ${redirect}, a page that need not load. Paste its whole address here:`,
@@ -117,7 +117,7 @@ async function byPasting(
   const text = await readLine(context, signal);
   const query = URL.canParse(text) ? new URL(text).searchParams : null;
   const code = query === null ? null : attempt.codeIn(query);
-  if (code !== null) return await attempt.finish(code, signal);
+  if (code !== null) return await attempt.finish(code);
   throw usage(
     'Expected the whole address that the browser was sent to by this sign-in, with code and state in it, got another text. Start the sign-in again.',
   );

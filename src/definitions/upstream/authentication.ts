@@ -6,9 +6,7 @@ import { answerPath, header, headerName, queryName, templateUrl } from './sent-t
 
 /** A text made of one credential field, or a fixed one. An absent field, or one without the separator, has no value. */
 export type CredentialValue = z.output<ReturnType<typeof credentialValue>>;
-export type HostVariable = Frozen<z.output<ReturnType<typeof hostVariable>>>;
-export type HostSource = HostVariable['from'][number];
-export type PlainAuthentication = z.output<ReturnType<typeof plainAuthentication>>;
+export type HostSource = Frozen<z.output<ReturnType<typeof hostVariable>>>['from'][number];
 export type Authentication = z.output<ReturnType<typeof authentication>>;
 /** A bearer token that a token endpoint issues. */
 export type IssuedAuthentication = Extract<
@@ -24,40 +22,17 @@ export function isIssued(auth: Authentication | null): auth is IssuedAuthenticat
 
 /** A name in the host of an address. */
 export function hostVariable() {
-  // A GET that returns the value, with another kind of credentials; has no value where those have none. An answer
-  // without a text at `path` is unauthorized.
-  const lookup = strictObject({
-    url: textAs((text, note) => {
-      if (templateUrl(text, note).length > 1) note('expected no names in this address');
-      return text;
-    }),
-    auth: plainAuthentication(),
-    path: answerPath(),
-    // What follows the last one counts; null: the whole text.
-    afterLast: z.string().min(1).nullable().default(null),
-  });
   // `origin`: the value may be a whole origin (`https://host`): of it only the host counts.
-  const source = strictObject({
-    ...valueShape(),
-    origin: z.literal(true).optional(),
-    lookup: lookup.optional(),
-  });
+  const source = strictObject({ ...valueShape(), origin: z.literal(true).optional() });
   return strictObject({
     // In order: the first that has a value counts, and no other.
     from: z
       .array(
-        source.transform(({ lookup, origin, ...value }, context) => {
-          if (lookup === undefined) {
-            if (origin !== undefined && value.field === undefined) {
-              refuse(context, 'expected origin beside field only');
-            }
-            return { ...valueOf(value, context), isOrigin: origin ?? false };
+        source.transform(({ origin, ...value }, context) => {
+          if (origin !== undefined && value.field === undefined) {
+            refuse(context, 'expected origin beside field only');
           }
-          if ([origin, ...Object.values(value)].some((part) => part !== undefined)) {
-            refuse(context, 'expected lookup alone, or a value without it');
-          }
-          const { afterLast: separator, ...rest } = lookup;
-          return { kind: 'lookup', ...rest, separator } as const;
+          return { ...valueOf(value, context), isOrigin: origin ?? false };
         }),
       )
       .min(1),
@@ -69,7 +44,24 @@ export function hostVariable() {
 /** How calls are signed. */
 export function authentication() {
   const kinds = [
-    ...plainKinds(),
+    strictObject({ kind: z.literal('basic'), user: credentialValue(), password: credentialValue() }),
+    // `Authorization: <scheme> <token>`.
+    strictObject({ kind: z.literal('bearer'), token: credentialValue(), scheme: scheme() }),
+    strictObject({
+      kind: z.literal('header'),
+      // Any scheme of Authorization may be written out here.
+      name: textAs((name, note) =>
+        name.toLowerCase() === 'authorization' ? headerName(name, note) : header(name, note),
+      ),
+      value: credentialValue(),
+      // Stands before the value as it is.
+      prefix: z
+        .string()
+        .max(100)
+        .regex(/^[\x20-\x7e]*$/, { error: 'expected a prefix of printable ASCII characters' })
+        .default(''),
+    }),
+    strictObject({ kind: z.literal('query'), name: textAs(queryName), value: credentialValue() }),
     // OAuth 2.0 (RFC 6749, section 6): a bearer token that a refresh token renews. Without a refresh token it is a
     // plain bearer token.
     strictObject({
@@ -124,7 +116,7 @@ function tokenRequest() {
   return {
     clientId: credentialValue(),
     clientSecret: credentialValue(),
-    // Names are host variables that need neither a lookup nor the answer itself.
+    // Names are host variables that do not come with the answer itself.
     tokenUrl: textAs(templateUrl),
     // How the client identifies itself: basic authentication, or `client_id` and `client_secret` in the body.
     style: z.enum(['basic', 'body']),
@@ -136,34 +128,6 @@ function tokenRequest() {
 
 function tokenText() {
   return z.string().min(1).max(2_000);
-}
-
-function plainAuthentication() {
-  const kinds = plainKinds();
-  return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
-}
-
-function plainKinds() {
-  return [
-    strictObject({ kind: z.literal('basic'), user: credentialValue(), password: credentialValue() }),
-    // `Authorization: <scheme> <token>`.
-    strictObject({ kind: z.literal('bearer'), token: credentialValue(), scheme: scheme() }),
-    strictObject({
-      kind: z.literal('header'),
-      // Any scheme of Authorization may be written out here.
-      name: textAs((name, note) =>
-        name.toLowerCase() === 'authorization' ? headerName(name, note) : header(name, note),
-      ),
-      value: credentialValue(),
-      // Stands before the value as it is.
-      prefix: z
-        .string()
-        .max(100)
-        .regex(/^[\x20-\x7e]*$/, { error: 'expected a prefix of printable ASCII characters' })
-        .default(''),
-    }),
-    strictObject({ kind: z.literal('query'), name: textAs(queryName), value: credentialValue() }),
-  ] as const;
 }
 
 function scheme() {
