@@ -61,7 +61,7 @@ function planEntity(stated: Operation, mode: ModeName, sources: Sources, parentO
   const own = new Map(fields.declared.map(({ name, type }) => [name, type] as const));
   const links = findParents(list, sent.open, own, sources, parentOf);
   if (links.refused !== null) return refused(links.refused);
-  const values = guessedValues(list, sent.asked, links.missing, sources);
+  const values = guessedValues(list, sent.asked, links.missing);
   const identity = identityOf(key, links.found, own, list, get);
   const parents = links.found.map((link) => withoutFilters(link, list, identity.key));
   const injected = injectedBy(parents);

@@ -1,9 +1,6 @@
 import type { Imported } from './import-service.ts';
 import { type Outcome } from './entity-plan.ts';
-import { furtherListings, unlistedEntities } from './sent-values.ts';
 import type { Paging } from './paging.ts';
-import { oneLine, textIn } from './schemas.ts';
-import type { ServiceFile } from './service-file.ts';
 
 /** How many entities became what. */
 export interface Totals {
@@ -74,52 +71,4 @@ export function outcomeText(outcome: Outcome): string {
     case 'notChosen':
       return 'left out by --only';
   }
-}
-
-/** Every entity with what became of it, as Markdown. */
-export function reportText(service: ServiceFile, imports: readonly Imported[]): string {
-  const head = [
-    `# Import of ${service.title}`,
-    '',
-    `Source: ${service.name} ${service.version}, SHA-256 ${service.sha256}.`,
-    ...service.licenseNote,
-  ];
-  const sections = imports.map(({ mode, outcomes, ways, baseUrl, definition }) => {
-    const totals = totalsOf({ outcomes });
-    const rows = [...outcomes].map(
-      ([entity, outcome]) => `| ${cell(entity)} | ${kindText(outcome)} | ${cell(outcomeText(outcome))} |`,
-    );
-    return [
-      '',
-      `## ${mode === 'hosted' ? 'Through an API (hosted)' : 'From the service itself (direct)'}`,
-      '',
-      `${totals.entities} entities: ${totalsText(totals)}.`,
-      '',
-      '| entity | outcome | details |',
-      '| --- | --- | --- |',
-      ...rows,
-      ...(mode === 'direct' && definition !== null
-        ? ['', `Calls go to ${cell(baseUrl ?? '')}.`, '', ...signInLines(ways)]
-        : []),
-    ];
-  });
-  const without = [...unlistedEntities(service), ...furtherListings(service)];
-  const unread = without.map(({ entity, why }) => `- ${cell(entity)}: ${cell(why)}`);
-  const listless = unread.length === 0 ? [] : ['', '## Not listable', '', ...unread];
-  return [...head, ...sections.flat(), ...listless, ''].join('\n');
-}
-
-function signInLines(ways: Imported['ways']): readonly string[] {
-  return ways.map(({ title, auth, why, guesses }) => {
-    if (auth === null) return `- ${cell(title)}: cannot be used: ${cell(why)}`;
-    const tokenUrl = textIn(auth, 'tokenUrl');
-    const sent = tokenUrl === null ? '' : `; client and tokens are sent to ${cell(tokenUrl)}`;
-    const guessed = guesses.length === 0 ? '' : `; guessed: ${guesses.join(', ')}`;
-    return `- ${cell(title)}: can be used${sent}${guessed}`;
-  });
-}
-
-/** Text of a foreign file in a table. */
-function cell(text: string): string {
-  return oneLine(text, 300).replaceAll(/[|\\`<>[\]]/g, String.raw`\$&`);
 }

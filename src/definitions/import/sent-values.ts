@@ -69,7 +69,6 @@ export function guessedValues(
   list: Operation,
   asked: readonly Asked[],
   missing: readonly Parameter[],
-  { service }: Sources,
 ): { readonly fixed: FixedValues; readonly open: readonly OpenQuestion[] } {
   const values = [
     ...missing.map((param): Asked => {
@@ -89,20 +88,7 @@ export function guessedValues(
   const fixed = values.map(
     ({ param }) => [param.name, { value: guessOf(param), evidence: 'guessed' }] as const,
   );
-  return { fixed: new Map(fixed), open: [...open, ...openBySearch(list, service)] };
-}
-
-/** What the search for the same records says to leave out, and the list has no parameter for. */
-function openBySearch({ entity, action, params }: Operation, service: ServiceFile): readonly OpenQuestion[] {
-  const search = service.operations.find((one) => one.action === 'api_search' && one.entity === entity);
-  if (action !== 'list' || search === undefined) return [];
-  const others = search.params.filter(({ name }) => !params.some((param) => param.name === name));
-  return others.flatMap(({ name, description }): readonly OpenQuestion[] => {
-    const sentence = sentenceLeavingOut(description);
-    if (sentence === null) return [];
-    const text = `does the list have all records, or take ${name} too? Its search says "${oneLine(sentence, 120)}"`;
-    return [{ at: ['entities', entity, 'actions'], text }];
-  });
+  return { fixed: new Map(fixed), open };
 }
 
 /** A value that the definition of the parameter permits; a person writes the right one. */
@@ -246,12 +232,12 @@ export function unlistedEntities({ operations }: Pick<ServiceFile, 'operations'>
   });
 }
 
-/** Lists of an entity behind the first one: a definition has one list of each. */
-export function furtherListings({ operations }: Pick<ServiceFile, 'operations'>) {
+/** Entities with lists behind the first one: a definition has one list of each. */
+export function furtherListings({ operations }: Pick<ServiceFile, 'operations'>): readonly string[] {
   const paths = new Map(listingsOf({ operations }).map(({ entity, path }) => [entity, path]));
   return operations
     .filter(({ action, entity, path }) => action === 'list' && paths.get(entity) !== path)
-    .map(({ entity, method, path }) => ({ entity, why: `not read: a further list, ${method} ${path}` }));
+    .map(({ entity }) => entity);
 }
 
 /** Through a Connector Execution API, or the service itself. */

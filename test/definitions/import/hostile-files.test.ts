@@ -2,7 +2,6 @@ import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { plainService, readPlainFile } from '../../../src/definitions/import/plain-file.ts';
-import { reportText } from '../../../src/definitions/import/report.ts';
 import { readServiceFile } from '../../../src/definitions/import/service-file.ts';
 import { parseDefinition } from '../../../src/definitions/load-definitions.ts';
 import { it } from '../../support/it.ts';
@@ -228,19 +227,5 @@ describe('a hostile part of a file', () => {
     };
     writeFileSync(file, JSON.stringify(root));
     expect(plainService(readPlainFile(file), ['/x']).operations[0]?.metadata.size).toBeLessThanOrEqual(1_000);
-  });
-
-  it('shows nothing that steers a terminal or ends a table', ({ folder }) => {
-    const name = 'a\u001b[2Jb|c`d';
-    const text = serviceText({
-      listings: { things: { more: { ...onePage, 'x-airbyte-entity': name } } },
-      info: { title: 'Shop\u001b]0;owned\u0007 \u202e# x\n\n## y' },
-    });
-    const imported = importText(folder, text, 'direct');
-    const service = readServiceFile(join(folder, 'connector.yaml'));
-    const report = reportText(service, [imported]);
-    expect(report.split('\n')[0]).toBe('# Import of Shop ]0;owned # x ## y');
-    expect(report).toContain('| a \\[2Jb\\|c\\`d | refused |');
-    expect(/\p{Cc}|\p{Cf}/u.test(report.replaceAll('\n', ''))).toBe(false);
   });
 });

@@ -187,18 +187,6 @@ describe('what a listing leaves out', () => {
     expect(outcomeFor(folder, listing)).toMatch(/^refused: it does not list everything by itself/);
   });
 
-  it('and only its search can be asked for has a TODO', ({ folder }) => {
-    const closed = described('With closed ones (excluded by default)', { type: 'boolean' });
-    const search = { path: '/find', params: { closed }, more: { 'x-airbyte-action': 'api_search' } };
-    const text = serviceText({ listings: { things: { more: onePage } } });
-    const other = serviceText({ listings: { things: search } });
-    const paths = { ...pathsIn(text), ...pathsIn(other) };
-    const both = JSON.stringify({ ...(JSON.parse(text) as object), paths });
-    const imported = importText(folder, both, 'hosted');
-    expect(outcomeOf(imported)).toMatch(/^todo: actions does the list have all records, or take closed too/);
-    expect(JSON.stringify(writtenIn(imported))).not.toContain('fixedParams');
-  });
-
   it('because its first page needs a token of another request is refused', ({ folder }) => {
     const description = 'Token of the page (from changes.getStartPageToken or the response before)';
     const params = { cursor: { description, schema: { type: 'string' } } };
@@ -206,10 +194,6 @@ describe('what a listing leaves out', () => {
     expect(outcomeOf(importText(folder, text, 'hosted'))).toMatch(/^refused: its first page needs a cursor/);
   });
 });
-
-function pathsIn(text: string): object {
-  return (JSON.parse(text) as { readonly paths: object }).paths;
-}
 
 describe('a listing that is sorted with the newest first by default', () => {
   it.for([

@@ -5,14 +5,7 @@ import type { Definition } from '../../../definitions/definition.ts';
 import { furtherListings, unlistedEntities, type ModeName } from '../../../definitions/import/sent-values.ts';
 import { importService, type Imported } from '../../../definitions/import/import-service.ts';
 import { plainService, readPlainFile } from '../../../definitions/import/plain-file.ts';
-import {
-  outcomeText,
-  reportText,
-  totalsOf,
-  wordOf,
-  kindText,
-  totalsText,
-} from '../../../definitions/import/report.ts';
+import { outcomeText, totalsOf, wordOf, kindText, totalsText } from '../../../definitions/import/report.ts';
 import { readServiceFile, type ServiceFile } from '../../../definitions/import/service-file.ts';
 import { parseDefinition } from '../../../definitions/load-definitions.ts';
 import { firstNames } from '../../../definitions/suggest-name.ts';
@@ -22,10 +15,10 @@ import { command, oneOf, type CommandContext } from '../../command.ts';
 import { shellWord } from '../../environment.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { fittingTable, leftColumns, wrapped } from '../../output/text-table.ts';
-import { writeGenerated, writeWhole, type WrittenFile } from '../publish/write-generated.ts';
+import { writeGenerated, type WrittenFile } from '../publish/write-generated.ts';
 
 export const importDefinition = command({
-  description: 'Make definitions of a connector.yaml or an OpenAPI file, and a report on each entity.',
+  description: 'Make definitions of a connector.yaml or an OpenAPI file.',
   argument: ['<file>', 'a connector.yaml: an OpenAPI document that names entities and actions; see --from'],
   options: {
     '-o, --output <folder>': 'folder of definitions to write to',
@@ -78,7 +71,6 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
   const imports = modes.map((one) => importService(service, one, only));
   const replaced = replacedDefinitions(folder, imports);
   const written = writeGenerated(folder, definitionFiles(service, imports, replaced));
-  writeWhole(join(folder, 'import', `${service.name}.report.md`), reportText(service, imports));
   terminal.printJson({
     service: { name: service.name, version: service.version, sha256: service.sha256 },
     imports: imports.map((one) => ({
@@ -195,9 +187,13 @@ function showImports({ terminal }: CommandContext, service: ServiceFile, imports
       outcomeText(outcome),
     ]);
     terminal.print(...fittingTable(leftColumns('entity', 'outcome', 'details'), rows, width), '');
+    if (one.mode !== 'direct' || one.definition === null) continue;
+    for (const { title, auth, why } of one.ways) {
+      if (auth === null) terminal.print(...wrapped(`Left out: the sign-in ${title}, because ${why}.`, width));
+    }
   }
   const unlisted = firstNames(unlistedEntities(service).map(({ entity }) => entity));
-  const further = firstNames(furtherListings(service).map(({ entity }) => entity));
+  const further = firstNames(furtherListings(service));
   if (unlisted !== '') terminal.print(...wrapped(`Not listable, by the file: ${unlisted}.`, width));
   if (further !== '') terminal.print(...wrapped(`With a further list that is not read: ${further}.`, width));
 }

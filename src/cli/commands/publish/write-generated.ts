@@ -61,11 +61,6 @@ function readThere(place: string): string | null {
   return readFileSync(place, 'utf8').replaceAll('\r\n', '\n');
 }
 
-/** Replaces a file whole or not at all, also one that was edited. Throws USAGE where the place does not allow it. */
-export function writeWhole(place: string, text: string): void {
-  explained(place, () => replace(place, text));
-}
-
 function replace(place: string, text: string): void {
   mkdirSync(path.dirname(place), { recursive: true });
   const partial = path.join(
