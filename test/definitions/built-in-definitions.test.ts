@@ -1,6 +1,5 @@
-import { readFileSync, writeFileSync, mkdirSync } from 'node:fs';
-import path from 'node:path';
-import { describe, expect } from 'vitest';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
 import * as z from 'zod';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { FieldType } from '../../src/core/records.ts';
@@ -12,7 +11,11 @@ import {
   type Param,
 } from '../../src/definitions/definition.ts';
 import { dataDictionary } from '../../src/definitions/describe-tables.ts';
-import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import {
+  builtInDefinitionsFolder,
+  loadDefinitions,
+  parseDefinition,
+} from '../../src/definitions/load-definitions.ts';
 import { upstreamFile } from '../../src/definitions/upstream/upstream-file.ts';
 import { compilePrepare } from '../../src/engine/prepare/prepare-record.ts';
 import {
@@ -21,7 +24,7 @@ import {
   workspaceNotes,
   type SpecifiedEntity,
 } from '../support/definitions/specification.ts';
-import { it } from '../support/it.ts';
+import { recorded } from '../support/recorded-records.ts';
 
 const definitions = loadDefinitions([builtInDefinitionsFolder]);
 
@@ -325,12 +328,6 @@ function sorted(entity: SpecifiedEntity): SpecifiedEntity {
   };
 }
 
-/** Records as the live service sent them, names and addresses replaced. */
-const recorded = readFileSync(new URL('../fixtures/recorded-shapes.jsonl', import.meta.url), 'utf8')
-  .trim()
-  .split('\n')
-  .map((line) => recordedLine().parse(JSON.parse(line)));
-
 /** Fields that the service sends and the specification does not name: they go to `_extra`. */
 const undeclared: Readonly<Record<string, readonly string[]>> = {
   reports: ['facebook_likes'],
@@ -368,14 +365,6 @@ describe('recorded records', () => {
     expect(missing).toEqual([]);
   });
 });
-
-function recordedLine() {
-  return z.object({
-    definition: z.string(),
-    entity: z.string(),
-    record: z.record(z.string(), z.unknown()),
-  });
-}
 
 function fieldsOf(definition: string, entity: string) {
   for (const [name, found] of definitions.get(definition)?.entities ?? []) {
@@ -487,28 +476,20 @@ describe('documented connector', () => {
   );
   const [, example = ''] = /```yaml\n(# An issue tracker[^]*?)```/.exec(document) ?? [];
 
-  let folder: string;
-  it.beforeEach(({ folder: made }) => {
-    folder = made;
-    mkdirSync(path.join(folder, 'my-definitions'));
-  });
-
   describe('docs/adding-a-connector.md', () => {
     it('shows the definition that the tests run with', () => {
       expect(example).toBe(fixture);
     });
 
     it('shows a definition that loads', () => {
-      write(example);
-      expect([...loadDefinitions([path.join(folder, 'my-definitions')]).keys()]).toEqual(['issue-tracker']);
+      expect(parseDefinition('issue-tracker.yaml', example).problems).toEqual([]);
     });
 
     it('shows a definition that says how the service is asked', () => {
       const helpDesk = readFileSync('docs/examples/help-desk.yaml', 'utf8');
       const [, shown] = /```yaml\n(upstream:[^]*?)```/.exec(document) ?? [];
       expect(helpDesk.endsWith(`\n${shown}`)).toBe(true);
-      write(helpDesk);
-      const upstream = loadDefinitions([path.join(folder, 'my-definitions')]).get('help-desk')?.upstream;
+      const upstream = parseDefinition('help-desk.yaml', helpDesk).definition?.upstream;
       expect(upstream?.host.get('company')?.pattern).toBe('[a-z0-9][a-z0-9-]{0,62}');
       const [tickets] = [...(upstream?.entities.values() ?? [])];
       expect(tickets?.list.paging).toEqual({
@@ -522,8 +503,4 @@ describe('documented connector', () => {
       expect(tickets?.get?.params.get('ticket_id')).toEqual({ kind: 'path' });
     });
   });
-
-  function write(text: string): void {
-    writeFileSync(path.join(folder, 'my-definitions', 'issue-tracker.yaml'), text);
-  }
 });

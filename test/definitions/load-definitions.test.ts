@@ -17,18 +17,18 @@ import { withoutYamlEntry, withYamlEntry } from '../../src/definitions/edit-yaml
 import {
   builtInDefinitionsFolder,
   loadDefinitions,
-  findDefinitions,
+  parseDefinition,
   prepareDefinitions,
   type PreparedDefinitions,
 } from '../../src/definitions/load-definitions.ts';
 import { parseYaml, readYaml } from '../../src/definitions/read-yaml.ts';
-import { changes } from '../support/changes.ts';
+import { itRefuses, problemsIn } from '../support/definitions/changed-definition.ts';
 import { it } from '../support/it.ts';
 
-describe('load definitions', () => {
-  const fixtures = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
-  const tracker = readFileSync(path.join(fixtures, 'issue-tracker.yaml'), 'utf8');
+const fixtures = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
+const tracker = readFileSync(path.join(fixtures, 'issue-tracker.yaml'), 'utf8');
 
+describe('load definitions', () => {
   let folder: string;
   it.beforeEach(({ folder: made }) => {
     folder = made;
@@ -84,11 +84,10 @@ describe('load definitions', () => {
       expect([...loadDefinitions([folder]).keys()]).toEqual(['issue-tracker']);
     });
 
+    const hash = (text: string): string | undefined =>
+      parseDefinition('tracker.yaml', text).definition?.contentHash;
+
     it('hashes the content, not the layout', () => {
-      const hash = (text: string): string | undefined => {
-        write('tracker.yaml', text);
-        return loadDefinitions([folder]).get('issue-tracker')?.contentHash;
-      };
       const before = hash(tracker);
       expect(before).toMatch(/^[0-9a-f]{64}$/);
       expect(hash(`# another comment\n${tracker.replace('key: [id]', 'key:\n      - id')}`)).toBe(before);
@@ -103,10 +102,6 @@ describe('load definitions', () => {
     });
 
     it('hashes nothing that reading does not depend on', () => {
-      const hash = (text: string): string | undefined => {
-        write('tracker.yaml', text);
-        return loadDefinitions([folder]).get('issue-tracker')?.contentHash;
-      };
       const before = hash(tracker);
       const known = tracker
         .replace(/^title: .*$/m, 'title: Another title\naliases: [Trackly]')
@@ -151,76 +146,64 @@ describe('load definitions', () => {
   });
 
   describe('a definition is refused', () => {
-    it.each(
-      changes({
-        'volatile: [open_issues] → volatil: [open_issues]':
-          'entities.projects.volatil: unknown key; did you mean "volatile"?',
-        'name: string → name: text':
-          'entities.projects.fields.name: expected one of string, integer, number, boolean, object, array, any, got "text"',
-        '      name: string →       _name: string':
-          'entities.projects.fields._name: expected lower-case words',
-        '      name: string →       Name: string': 'entities.projects.fields.Name: expected lower-case words',
-        '      name: string →       xmin: string':
-          'entities.projects.fields.xmin: every table of PostgreSQL has a column xmin: declare xmin_2',
-        '      name: string →       constructor: string': 'constructor: this name is reserved',
-        'key: [project_id, id] → key: [project_id, author]':
-          'entities.issues.key.1: expected a string or integer field, author is of type object',
-        'ignored: [_self] → ignored: [name]': 'entities.projects.ignored.0: name is declared as a field',
-        'volatile: [author.avatar_url] → volatile: [autor.avatar_url]':
-          'entities.issues.volatile.0: no such field: "autor"; did you mean "author"?',
-        'volatile: [author.avatar_url] → volatile: [id]': 'entities.issues.volatile.0: id is part of the key',
-        'field: created_at → field: create_at':
-          'entities.issues.order.field: no such field: "create_at"; did you mean "created_at"?',
-        'sort: created } → sort: createt }':
-          'entities.issues.order.params.sort: sort: expected one of created, updated, got "createt"; did you mean "created"?',
-        'tokenParam: cursor → tokenParam: curser':
-          'entities.projects.pagination.tokenParam: expected a list parameter of type string; curser is not declared',
-        'maxSize: 50 → maxSize: 51':
-          'entities.projects.pagination.maxSize: expected at most 50, the max of limit',
-        'default: 20 → default: 51':
-          'entities.projects.actions.list.params.limit.default: default: expected at most 50, got 51',
-        '      list:\n        params:\n          cursor →       context_store_search:\n        params:\n          cursor':
-          'entities.projects.actions: is missing list',
-        'entity: projects → entity: project':
-          'entities.issues.parents.0.entity: no such entity: "project"; did you mean "projects"?',
-        'entity: projects → entity: issues': 'parents form a cycle: issues -> issues',
-        'params: { project_id: id } → params: {}':
-          'entities.issues.parents.0.params: nothing fills the required list parameter project_id',
-        'params: { project_id: id } → params: { project_id: id, state: state }':
-          'entities.issues.parents.0.params.state: expected a required list parameter',
-        'params: { project_id: id } → params: { project_id: idd }':
-          'entities.issues.parents.0.params.project_id: no such field of projects: "idd"; did you mean "id"?',
-        'field: state, values → field: status, values':
-          'entities.issues.parents.0.when.0.field: no such field of projects: "status"',
-        'inject: { project_id: project_id } → inject: { project: project_id }':
-          'entities.issues.parents.0.inject.project: no such field',
-        'inject: { project_id: project_id } → inject: { project_id: state }':
-          'entities.issues.parents.0.inject.project_id: expected a parameter that this parent fills (project_id), got state',
-        'issue_id: id } → issue_id: number }':
-          'entities.issues.actions.get.key.issue_id: no such field: "number"',
-        'key: { project_id: project_id, issue_id: id } → key: { issue_id: id }':
-          'entities.issues.actions.get.key: is missing project_id',
-        'entity: issues } → entity: isues }':
-          'errors.1.entity: no such entity: "isues"; did you mean "issues"?',
-        'name: issue-tracker → name: IssueTracker':
-          'name: expected lower-case words of letters and digits joined by _ or -',
-        'id: 3f2c8a5e- → id: ': 'id: expected a UUID',
-      }),
-    )('%s', (_, from, to, expected) => {
-      expect(tracker).toContain(from);
-      write('tracker.yaml', tracker.replace(from, to));
-      const problems = problemsOf([folder]);
-      expect(problems.map((problem) => problem.replace(/^.*?tracker\.yaml:\d+: /, '')).join('\n')).toContain(
-        expected,
-      );
-      expect(problems[0]).toMatch(/tracker\.yaml:\d+: /);
+    itRefuses('with a change', tracker, {
+      'volatile: [open_issues] → volatil: [open_issues]':
+        'entities.projects.volatil: unknown key; did you mean "volatile"?',
+      'name: string → name: text':
+        'entities.projects.fields.name: expected one of string, integer, number, boolean, object, array, any, got "text"',
+      '      name: string →       _name: string': 'entities.projects.fields._name: expected lower-case words',
+      '      name: string →       Name: string': 'entities.projects.fields.Name: expected lower-case words',
+      '      name: string →       xmin: string':
+        'entities.projects.fields.xmin: every table of PostgreSQL has a column xmin: declare xmin_2',
+      '      name: string →       constructor: string': 'constructor: this name is reserved',
+      'key: [project_id, id] → key: [project_id, author]':
+        'entities.issues.key.1: expected a string or integer field, author is of type object',
+      'ignored: [_self] → ignored: [name]': 'entities.projects.ignored.0: name is declared as a field',
+      'volatile: [author.avatar_url] → volatile: [autor.avatar_url]':
+        'entities.issues.volatile.0: no such field: "autor"; did you mean "author"?',
+      'volatile: [author.avatar_url] → volatile: [id]': 'entities.issues.volatile.0: id is part of the key',
+      'field: created_at → field: create_at':
+        'entities.issues.order.field: no such field: "create_at"; did you mean "created_at"?',
+      'sort: created } → sort: createt }':
+        'entities.issues.order.params.sort: sort: expected one of created, updated, got "createt"; did you mean "created"?',
+      'tokenParam: cursor → tokenParam: curser':
+        'entities.projects.pagination.tokenParam: expected a list parameter of type string; curser is not declared',
+      'maxSize: 50 → maxSize: 51':
+        'entities.projects.pagination.maxSize: expected at most 50, the max of limit',
+      'default: 20 → default: 51':
+        'entities.projects.actions.list.params.limit.default: default: expected at most 50, got 51',
+      '      list:\n        params:\n          cursor →       context_store_search:\n        params:\n          cursor':
+        'entities.projects.actions: is missing list',
+      'entity: projects → entity: project':
+        'entities.issues.parents.0.entity: no such entity: "project"; did you mean "projects"?',
+      'entity: projects → entity: issues': 'parents form a cycle: issues -> issues',
+      'params: { project_id: id } → params: {}':
+        'entities.issues.parents.0.params: nothing fills the required list parameter project_id',
+      'params: { project_id: id } → params: { project_id: id, state: state }':
+        'entities.issues.parents.0.params.state: expected a required list parameter',
+      'params: { project_id: id } → params: { project_id: idd }':
+        'entities.issues.parents.0.params.project_id: no such field of projects: "idd"; did you mean "id"?',
+      'field: state, values → field: status, values':
+        'entities.issues.parents.0.when.0.field: no such field of projects: "status"',
+      'inject: { project_id: project_id } → inject: { project: project_id }':
+        'entities.issues.parents.0.inject.project: no such field',
+      'inject: { project_id: project_id } → inject: { project_id: state }':
+        'entities.issues.parents.0.inject.project_id: expected a parameter that this parent fills (project_id), got state',
+      'issue_id: id } → issue_id: number }':
+        'entities.issues.actions.get.key.issue_id: no such field: "number"',
+      'key: { project_id: project_id, issue_id: id } → key: { issue_id: id }':
+        'entities.issues.actions.get.key: is missing project_id',
+      'entity: issues } → entity: isues }':
+        'errors.1.entity: no such entity: "isues"; did you mean "issues"?',
+      'name: issue-tracker → name: IssueTracker':
+        'name: expected lower-case words of letters and digits joined by _ or -',
+      'id: 3f2c8a5e- → id: ': 'id: expected a UUID',
     });
 
     it('with a cycle of parents, which it spells out', () => {
       const parents =
         '\n    parents:\n      - entity: issues\n        params: { cursor: id }\n    pagination: &byCursor';
-      write('tracker.yaml', tracker.replace('\n    pagination: &byCursor', parents));
-      expect(problemsOf([folder]).join('\n')).toContain(
+      expect(problemsIn(tracker.replace('\n    pagination: &byCursor', parents)).join('\n')).toContain(
         'parents form a cycle: projects -> issues -> projects',
       );
     });
@@ -228,8 +211,7 @@ describe('load definitions', () => {
     it('with two tables of one name', () => {
       const explode =
         '    explode: { field: labels, into: projects, carry: [project_id, id], fields: { name: string }, key: [project_id, id, name] }\n    ignored';
-      write('tracker.yaml', tracker.replace(/(issues:[^]*?)    ignored/, `$1${explode}`));
-      expect(problemsOf([folder]).join('\n')).toContain(
+      expect(problemsIn(tracker.replace(/(issues:[^]*?)    ignored/, `$1${explode}`)).join('\n')).toContain(
         'explode.into: another table is already named projects',
       );
     });
@@ -253,66 +235,49 @@ describe('load definitions', () => {
   }
 });
 
-describe('several mistakes', () => {
-  const fixtures = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
-  const tracker = readFileSync(path.join(fixtures, 'issue-tracker.yaml'), 'utf8');
-
-  let folder: string;
-  it.beforeEach(({ folder: made }) => {
-    folder = made;
+describe('a definition with mistakes of several kinds', () => {
+  it('reports all of wrong shapes, each with its line', () => {
+    const problems = problemsWith([
+      ['title: Issue tracker\n', ''],
+      ['id: 3f2c8a5e-', 'id: '],
+      ['concurrency: 2', 'concurrency: many'],
+      ['      name: string', '      name: text'],
+      ['volatile: [author', 'volatil: [author'],
+      ['entity: projects', 'entity: project'],
+    ]);
+    expect(problems).toEqual([
+      ':2: title: is missing; expected a string',
+      ':3: id: expected a UUID',
+      ':4: rateLimit.concurrency: expected a number, got a string',
+      ':14: entities.projects.fields.name: expected one of string, integer, number, boolean, object, array, any, got "text"',
+      ':53: entities.issues.volatil: unknown key; did you mean "volatile"?',
+    ]);
   });
 
-  describe('a definition with mistakes of several kinds', () => {
-    it('reports all of wrong shapes, each with its line', () => {
-      const problems = problemsOf(tracker, [
-        ['title: Issue tracker\n', ''],
-        ['id: 3f2c8a5e-', 'id: '],
-        ['concurrency: 2', 'concurrency: many'],
-        ['      name: string', '      name: text'],
-        ['volatile: [author', 'volatil: [author'],
-        ['entity: projects', 'entity: project'],
-      ]);
-      expect(problems).toEqual([
-        ':2: title: is missing; expected a string',
-        ':3: id: expected a UUID',
-        ':4: rateLimit.concurrency: expected a number, got a string',
-        ':14: entities.projects.fields.name: expected one of string, integer, number, boolean, object, array, any, got "text"',
-        ':53: entities.issues.volatil: unknown key; did you mean "volatile"?',
-      ]);
-    });
-
-    it('reports all of parts that do not fit together, once their shapes are right', () => {
-      const problems = problemsOf(tracker, [
-        ['key: [project_id, id]', 'key: [project_id, idd]'],
-        ['sort: created }', 'sort: createt }'],
-        ['entity: projects', 'entity: project'],
-        ['entity: issues }', 'entity: isues }'],
-      ]);
-      expect(problems).toEqual([
-        ':52: entities.issues.key.1: no such field: "idd"; did you mean "id"?',
-        ':79: entities.issues.order.params.sort: sort: expected one of created, updated, got "createt"; did you mean "created"?',
-        ':81: entities.issues.parents.0.entity: no such entity: "project"; did you mean "projects"?',
-        ':9: errors.1.entity: no such entity: "isues"; did you mean "issues"?',
-      ]);
-    });
+  it('reports all of parts that do not fit together, once their shapes are right', () => {
+    const problems = problemsWith([
+      ['key: [project_id, id]', 'key: [project_id, idd]'],
+      ['sort: created }', 'sort: createt }'],
+      ['entity: projects', 'entity: project'],
+      ['entity: issues }', 'entity: isues }'],
+    ]);
+    expect(problems).toEqual([
+      ':52: entities.issues.key.1: no such field: "idd"; did you mean "id"?',
+      ':79: entities.issues.order.params.sort: sort: expected one of created, updated, got "createt"; did you mean "created"?',
+      ':81: entities.issues.parents.0.entity: no such entity: "project"; did you mean "projects"?',
+      ':9: errors.1.entity: no such entity: "isues"; did you mean "issues"?',
+    ]);
   });
-
-  function problemsOf(text: string, changes: readonly (readonly [string, string])[]) {
-    const changed = changes.reduce((before, [from, to]) => {
-      const after = before.replace(from, to);
-      expect(after).not.toBe(before);
-      return after;
-    }, text);
-    const file = write(changed);
-    return findDefinitions([folder]).problems.map((problem) => formatProblem(problem).replace(file, ''));
-  }
-
-  function write(text: string): string {
-    const file = path.join(folder, 'changed.yaml');
-    writeFileSync(file, text);
-    return file;
-  }
 });
+
+/** Of the tracker with these changes, with their lines. */
+function problemsWith(changed: readonly (readonly [string, string])[]): readonly string[] {
+  const text = changed.reduce((before, [from, to]) => {
+    expect(before).toContain(from);
+    return before.replace(from, to);
+  }, tracker);
+  return parseDefinition('', text).problems.map(formatProblem);
+}
 
 describe('reading YAML', () => {
   it('knows the line of every key and element, through anchors too', () => {

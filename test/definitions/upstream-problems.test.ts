@@ -1,10 +1,8 @@
-import { readFileSync, writeFileSync } from 'node:fs';
-import path from 'node:path';
-import { describe, expect } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
 import { formatProblem } from '../../src/core/problems.ts';
-import { findDefinitions } from '../../src/definitions/load-definitions.ts';
+import { parseDefinition } from '../../src/definitions/load-definitions.ts';
 import { changes } from '../support/changes.ts';
-import { it } from '../support/it.ts';
 
 const everyKind = new URL('../fixtures/definitions/upstream/every-kind.yaml', import.meta.url);
 const fixture = readFileSync(everyKind, 'utf8');
@@ -172,11 +170,6 @@ const paging = {
   'first: 1 → first: 2': 'entities.notes.list.paging.first: expected at most 1, got 2',
 };
 
-let folder: string;
-it.beforeEach(({ folder: made }) => {
-  folder = made;
-});
-
 describe('an upstream', () => {
   it('may have a pattern that takes others exponential time', () => {
     const changed = fixture.replace("pattern: '[a-z0-9-]{1,40}'", "pattern: '(a+)+b'");
@@ -201,7 +194,5 @@ describe('an upstream', () => {
 });
 
 function problemsOf(text: string): readonly string[] {
-  const file = path.join(folder, 'changed.yaml');
-  writeFileSync(file, text);
-  return findDefinitions([folder]).problems.map((problem) => formatProblem(problem).replace(file, ''));
+  return parseDefinition('', text).problems.map(formatProblem);
 }
