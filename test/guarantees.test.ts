@@ -29,8 +29,26 @@ it('finds every mark directly above a test that runs', () => {
   );
   expect(proofs).toHaveLength(marked.length);
   expect(proofs.length).toBeGreaterThan(450);
+  const suites = files.filter((name) =>
+    /^ *describe\.(?:skip|todo)\(/m.test(readFileSync(`test/${name}`, 'utf8')),
+  );
+  expect(suites).toEqual([]);
 });
 
 it('lists them as docs/reference/proofs.md does: npm run reference writes it again', async () => {
   await expect(listOfProofs(proofs)).toMatchFileSnapshot('../docs/reference/proofs.md');
+});
+
+it.each([
+  ['promise 1', ['promise 1']],
+  ['promise 2, 4.1', ['promise 2', 'promise 4.1']],
+  [
+    'promise 3; specification 4.7.9-11',
+    ['promise 3', 'specification 4.7.9', 'specification 4.7.10', 'specification 4.7.11'],
+  ],
+  ['specification 2.1.3', ['specification 2.1.3']],
+  ['nothing 1', []],
+  ['promise one', []],
+])('reads the mark %s', (mark, expected) => {
+  expect(readMark(mark).map(({ kind, id }) => `${kind} ${id}`)).toEqual(expected);
 });
