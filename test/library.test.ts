@@ -8,7 +8,6 @@ import {
   publish,
   readChanges,
   search,
-  startSync,
   status,
   sync,
   SyncError,
@@ -16,7 +15,6 @@ import {
   type Config,
   type Progress,
 } from '../src/library.ts';
-import { openEvents } from '../src/library/calls.ts';
 import { openCliWorld, type CliWorld } from './support/cli-world.ts';
 
 let world: CliWorld;
@@ -86,48 +84,6 @@ it('calls an API on this machine as fast as it states, and says so', async () =>
   expect(heard).toContainEqual({ kind: 'rate', connector: 'newsletter', requestsPerSecond: 1000 });
   const [set] = await sync(app, options);
   expect(set).not.toHaveProperty('rate');
-});
-
-// Proves promise 19
-it('gives the events of a sync to iterate over, and its results besides', async () => {
-  const run = startSync(app, { connectors: ['newsletter'], full: true });
-  const kinds = [];
-  for await (const { kind } of run) kinds.push(kind);
-  expect([...new Set(kinds)]).toEqual(['started', 'stored', 'ended']);
-  expect(await run.results).toMatchObject([{ connector: 'newsletter', outcome: 'ok' }]);
-});
-
-// Proves promise 19
-it('completes a sync whose reader breaks out, and one that is never read', async () => {
-  const run = startSync(app, { connectors: ['newsletter'], full: true });
-  for await (const event of run) if (event.kind === 'started') break;
-  expect(await run.results).toMatchObject([{ outcome: 'ok', entities: [{ entity: 'lists' }] }]);
-  for await (const event of run) expect.unreachable(`read ${event.kind} after the end`);
-  const other = startSync(app, { connectors: ['newsletter'] });
-  expect(await other.results).toMatchObject([{ outcome: 'ok' }]);
-});
-
-// Proves promise 19
-it('throws to its reader what the sync is rejected with', async () => {
-  const run = startSync(app, { connectors: ['nothing'] });
-  const reading = async (): Promise<void> => {
-    for await (const event of run) expect.unreachable(`read ${event.kind}`);
-  };
-  await expect(reading()).rejects.toMatchObject({ code: 'USAGE' });
-  await expect(run.results).rejects.toMatchObject({ code: 'USAGE' });
-});
-
-// Proves promise 19
-it('holds 1,000 events for a slow reader, and says how many it has missed', async () => {
-  const events = openEvents();
-  for (let waitMs = 0; waitMs < 1_005; waitMs += 1) events.add({ kind: 'waiting', connector: 'a', waitMs });
-  const read: Progress[] = [];
-  for await (const event of events.until(Promise.resolve())) read.push(event);
-  expect(read).toHaveLength(1_001);
-  expect(read.slice(0, 2)).toEqual([
-    { kind: 'missed', events: 5 },
-    { kind: 'waiting', connector: 'a', waitMs: 5 },
-  ]);
 });
 
 // Proves promise 19

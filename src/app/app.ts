@@ -89,14 +89,12 @@ export interface App extends AsyncDisposable {
   /** Tells people what is wrong. The ends of syncs reach it by themselves. */
   readonly notifier: Notifier;
   /**
-   * `client`: one that answers for the app's own. Rejects with `IdentityChangedError`, before a request, where the
-   * stored rows came from another address.
+   * Rejects with `IdentityChangedError`, before a request, where the stored rows came from another address.
    */
   openSource(
     connector: ReadConnector,
     signal: AbortSignal,
     more?: Pick<ApiSourceOptions, 'onEvent' | 'maxCalls' | 'onExchange' | 'isTrial'> & {
-      readonly client?: ApiClient;
       /** The origin of the rows in the connector's sink, where the caller knows it; null: none. */
       readonly stored?: StoredIdentity | null;
     },

@@ -67,16 +67,12 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
     });
   };
 
-  const openClear: App['openSource'] = async (
-    connector,
-    signal,
-    { client: asked = client, stored, ...more } = {},
-  ) => {
+  const openClear: App['openSource'] = async (connector, signal, { stored, ...more } = {}) => {
     const { definition, address, concurrency, requestsPerSecond, isRateSet } = connector;
     const { onExchange } = more;
     await checkAddress(connector, options, stored);
     if (address.kind === 'direct') return openDirect(connector, address, more);
-    const checked = checkingType(asked, connector, settings);
+    const checked = checkingType(client, connector, settings);
     // Before the source, because the budget belongs to the account and not to the way in which a config names it.
     const id = await resolveConnector(checked, definition, address, signal);
     const baseUrl = api?.baseUrl ?? '';
@@ -127,7 +123,7 @@ function isHere(baseUrl: string): boolean {
   return URL.canParse(baseUrl) && isLoopback(new URL(baseUrl).hostname);
 }
 
-type SourceExtras = Omit<NonNullable<Parameters<App['openSource']>[2]>, 'client' | 'stored'>;
+type SourceExtras = Omit<NonNullable<Parameters<App['openSource']>[2]>, 'stored'>;
 
 function listenWith(listeners: Set<OnRunEvent>, onEvent: OnRunEvent): Disposable {
   listeners.add(onEvent);

@@ -42,7 +42,6 @@ import type {
   ShapeAt,
   SyncOptions,
   SyncResult,
-  SyncRun,
 } from './shapes.ts';
 
 /** What an app holds is no part of its shape: it may change with any version. */
@@ -327,24 +326,6 @@ export async function sync(app: App, options: SyncOptions = {}): Promise<readonl
   return results;
 }
 
-/**
- * Begins what `sync` does, at once, and gives its events to iterate over. The sync waits for no reader: of more than
- * 1,000 events that are not read the oldest are dropped, and the next one read says how many. Ending the iteration
- * ends neither the sync nor anything else: abort `signal` to end it, and await `results` before the program exits.
- */
-export function startSync(app: App, options: SyncOptions = {}): SyncRun {
-  const events = openEvents();
-  const results = sync(app, {
-    ...options,
-    onProgress: (progress) => {
-      options.onProgress?.(progress);
-      events.add(progress);
-    },
-  });
-  const iterator = events.until(results);
-  return { results, [Symbol.asyncIterator]: () => iterator };
-}
-
 function progressOf(connector: string, event: RunEvent): Progress | null {
   if (event.kind === 'page-committed') {
     const { entity, counts } = event;
@@ -394,57 +375,4 @@ function resultOfEnd(end: RunEnd, isAborted: boolean): SyncResult | null {
   const outcome = isAborted ? 'interrupted' : 'failed';
   const nothing = { run: null, calls: 0, resumeAt: null, entities: [] };
   return { connector: connector.name, outcome, error: { code, message }, ...nothing };
-}
-
-const mostUnread = 1_000;
-
-/** Events between a run, which does not wait, and a reader who may be slow, or gone. */
-export function openEvents() {
-  const unread: Progress[] = [];
-  let missed = 0;
-  let isRead = true;
-  let hasEnded = false;
-  let wake = (): void => undefined;
-
-  async function* read(work: Promise<unknown>): AsyncGenerator<Progress, void, undefined> {
-    try {
-      for (;;) {
-        if (missed > 0) {
-          const events = missed;
-          missed = 0;
-          yield { kind: 'missed', events };
-        }
-        const next = unread.shift();
-        if (next !== undefined) yield next;
-        else if (hasEnded) break;
-        else await new Promise<void>((resolve) => (wake = resolve));
-      }
-      await work;
-    } finally {
-      isRead = false;
-      unread.length = 0;
-    }
-  }
-
-  return {
-    add(event: Progress): void {
-      if (!isRead) return;
-      unread.push(event);
-      if (unread.length > mostUnread) {
-        unread.shift();
-        missed += 1;
-      }
-      wake();
-    },
-    /** The events, in their order, until the work has ended; then it throws what the work was rejected with. */
-    until(work: Promise<unknown>): AsyncGenerator<Progress, void, undefined> {
-      const end = (): void => {
-        hasEnded = true;
-        wake();
-      };
-      // A program that only iterates hears of a failure there: this promise alone must not end the process.
-      work.then(end, end);
-      return read(work);
-    },
-  };
 }

@@ -92,21 +92,13 @@ export type Progress =
       readonly waitMs: number;
     }
   /** No more comes of this connector. */
-  | { readonly kind: 'ended'; readonly connector: string; readonly result: SyncResult }
-  /** Of `startSync` alone: so many before this were not read in time, and are gone. */
-  | { readonly kind: 'missed'; readonly events: number };
+  | { readonly kind: 'ended'; readonly connector: string; readonly result: SyncResult };
 
 /**
  * How complete an entity is. `not-yet`: listings failed or are left to read. `part-missing`: the API may have records
  * that it did not show. `unconfirmed`: read to the end, and the API offers no proof. `complete`: proven.
  */
 type Completeness = 'not-yet' | 'part-missing' | 'unconfirmed' | 'complete';
-
-/** A sync that goes its way whether its events are read or not. Iterate over it once. */
-export interface SyncRun extends AsyncIterable<Progress> {
-  /** As `sync` resolves and rejects. */
-  readonly results: Promise<readonly SyncResult[]>;
-}
 
 export interface SyncResult {
   readonly connector: string;

@@ -60,7 +60,7 @@ describe('administration', () => {
       expect(names).toEqual(['a', null]);
       expect(table.code).toBe(0);
       expect(table.stdout).toMatch(
-        /^name +definition +id +support\nE-mail \ufffd\[31mmarketing +email-marketing +b03a/,
+        /^name +definition +id\nE-mail \ufffd\[31mmarketing +email-marketing +b03a/,
       );
       expect(jsonLines(asJson)).toMatchObject([
         {
@@ -155,17 +155,13 @@ describe('administration', () => {
   describe('connectors create', () => {
     const create = ['connectors', 'create', '--workspace', 'acme', '--definition', 'email-marketing'];
 
-    it('sends the credentials of a file, and prints the id and the lines for the config', async () => {
+    it('sends the credentials of a file, and prints the id and the command for the config', async () => {
       await serve();
       const result = await cli([...create, '--name', 'News 2', '--credentials-file', secretFile()]);
       expect(result).toMatchObject({ code: 0, stderr: '' });
       expect(result.stdout).toBe(
         `Created new-1 (made) in workspace acme.
-To sync it, add this below "connectors:" in ${config}:
-  email-marketing:
-    definition: email-marketing
-    id: "new-1"
-    sink: main
+Next: npx --no-install connector-sync connectors add email-marketing --definition email-marketing --id new-1
 `,
       );
       expect(changes).toMatchObject([
@@ -187,7 +183,7 @@ To sync it, add this below "connectors:" in ${config}:
       expect(jsonLines(result)).toMatchObject([
         {
           connector: { id: 'new-1', workspace: 'acme', definition: 'email-marketing', definitionId: mailId },
-          config: '  email-marketing:\n    definition: email-marketing\n    id: "new-1"\n    sink: main',
+          next: 'connectors add email-marketing --definition email-marketing --id new-1',
         },
       ]);
       expect(changes).toMatchObject([{ body: { credentials: { api_key: apiKey } } }]);

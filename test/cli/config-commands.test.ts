@@ -235,7 +235,7 @@ describe('init', () => {
       expect(result.code).toBe(0);
       expect(await readFile(join(folder, file), 'utf8')).toContain(`path: ${path} }`);
       const named = file.includes(' ') ? `'${file}'` : file;
-      for (const command of ['check', 'discover', 'sync']) {
+      for (const command of ['check', 'connectors list', 'sync']) {
         expect(result.stdout).toContain(`npx --no-install connector-sync ${command} --config ${named}\n`);
       }
     }

@@ -17,7 +17,6 @@ describe('with credentials in the config, and no API', () => {
     const checked = await direct.cli('check');
     expect(checked.stdout).toContain(`✓ connector mine: account ${world.identity} answers`);
     expect(checked.code).toBe(0);
-    expect((await direct.cli('discover', 'mine')).stdout).toContain('list_members');
     expect((await direct.cli('sync')).code).toBe(0);
 
     const [list] = worldRows(world).get('lists')?.keys() ?? [];
@@ -104,7 +103,6 @@ describe('with credentials in the config, and no API', () => {
       ['connectors', 'list', '--workspace', 'acme'],
       ['workspaces', 'list'],
       ['definitions'],
-      ['discover'],
       ['search', 'mine/lists', '--remote'],
     ]) {
       const { code, stderr } = await direct.cli(...args);

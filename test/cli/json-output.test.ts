@@ -56,8 +56,7 @@ describe('every command with --json', () => {
   const runs: readonly (readonly [words: string, code?: number])[] = [
     ['init --base-url https://api.example.com'],
     ['check'],
-    ['discover'],
-    ['discover newsletter'],
+    ['definitions'],
     ['definitions list'],
     ['definitions show email-marketing lists'],
     ['definitions --dictionary email-marketing'],

@@ -367,21 +367,6 @@ describe('publish schema', () => {
       expect(write('select 2\n')).toBe('written');
     });
 
-    it('are named when they are no longer generated, unless they were edited', () => {
-      write('select 1\n');
-      const other = {
-        path: name.replace('orders', 'lines'),
-        from: 'shop/lines, schema 1',
-        body: 'select 3\n',
-      };
-      const mine = join(folder, name, '..', 'mine.sql');
-      writeFileSync(mine, 'select 4\n');
-      expect(writeGenerated(folder, [other])).toEqual([
-        { path: other.path, outcome: 'written' },
-        { path: name, outcome: 'stale' },
-      ]);
-    });
-
     it('are refused in words where they cannot be written, and leave nothing behind', () => {
       mkdirSync(join(folder, name), { recursive: true });
       expect(() => write('select 1\n')).toThrow(

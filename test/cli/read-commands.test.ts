@@ -112,28 +112,6 @@ describe('live reads', () => {
       `Error: ${url} refused the connection (ECONNREFUSED) after 6 attempts: is api.baseUrl right, and is the service running?`,
     );
   });
-
-  it('discover lists the connectors of a workspace with their definitions', async () => {
-    const result = await cli(['discover', '--json']);
-    expect(jsonLines(result)).toMatchObject([
-      {
-        connectors: [
-          { workspace: 'default', id: 'c-news', definition: 'email-marketing' },
-          { workspace: 'default', id: 'c-wiki', definition: 'workspace-notes' },
-        ],
-      },
-    ]);
-  });
-
-  it('discover <connector> shows entities, keys, parents and parameters without a call', async () => {
-    const calls = service.requestCount();
-    const result = await cli(['discover', 'newsletter']);
-    expect(result.stdout).toMatch(/^list_members {2}key list_id, id {2}of lists \(list_id = id\)$/m);
-    expect(result.stdout).toContain(
-      'status?: subscribed|unsubscribed|cleaned|pending|transactional|archived',
-    );
-    expect(service.requestCount()).toBe(calls);
-  });
 });
 
 describe('after a sync', () => {

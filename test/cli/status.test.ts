@@ -94,16 +94,9 @@ ${names.map((name, index) => `  ${name}: { id: ${name}${index % 2 === 0 ? '' : '
       });
       const { stderr } = await cli(...command);
       expect(stderr).toContain(
-        `1 to 100 of 251 shown. Of all: 5 failed, 1 late, 4 incomplete, 1 paused, 1 new, 239 ok.`,
+        `100 of 251 shown. Of all: 5 failed, 1 late, 4 incomplete, 1 paused, 1 new, 239 ok. "--limit 0" shows all.`,
       );
-      expect(stderr).toContain('"--offset 100" shows the next ones, "--limit 0" all.');
-    });
-
-    it('shows another page, and everything', async () => {
-      expect((await listed(...command, '--offset', '240', '--limit', '20')).names).toEqual(names.slice(239));
       expect((await listed(...command, '--limit', '0')).names).toEqual(['wiki', ...names]);
-      const { stderr } = await cli(...command, '--offset', '300');
-      expect(stderr).toContain('None shown: there are 251, and --offset leaves out 300.');
     });
 
     it('shows only those that fail, those that are late, or both', async () => {
@@ -123,13 +116,9 @@ ${names.map((name, index) => `  ${name}: { id: ${name}${index % 2 === 0 ? '' : '
       expect(stderr).toContain('shop-018 and 231 more.');
     });
 
-    it.each([
-      [['--limit', 'all'], '--limit: expected a whole number from 0'],
-      [['--offset', '-1'], '--offset: expected a whole number from 0'],
-    ])('ends with 2 for %j', async (flags, why) => {
-      const { code, stderr } = await cli(...command, ...flags);
-      expect(code).toBe(2);
-      expect(stderr).toContain(why);
+    it('ends with 2 for a limit that is no number', async () => {
+      const { code, stderr } = await cli(...command, '--limit', 'all');
+      expect([code, stderr]).toEqual([2, expect.stringContaining('--limit: expected a whole number from 0')]);
     });
   });
 

@@ -65,7 +65,7 @@ describe('what agents read', () => {
     const asked = { entity, filter: { eq: { status: 'sent' } }, sort: 'send_time:desc', fields: ['id'] };
     const found = await mcp.call('search', asked);
     const flags = ['--filter', JSON.stringify(asked.filter), '--sort', asked.sort, '--fields', 'id'];
-    const [searched] = await world.json('search', entity, ...flags, '--limit', '20', '--format', 'json');
+    const [searched] = await world.json('search', entity, ...flags, '--limit', '20');
     expect(found.records).toEqual(searched?.['data']);
     const [{ row } = {}] = await world.json('explain', entity, '--key', `id=${key.id}`);
     const { history } = await mcp.call('explain', { entity, key });

@@ -33,12 +33,10 @@ import {
   unfinishedCopyError,
 } from '../../sinks/acquire-errors.ts';
 import { type ClosedFiles, damageAdvice, damageText } from '../../sinks/closed-files.ts';
-import { type ConnectorSummary, isOfType, type ApiClient } from '../../source/api/open-api-client.ts';
 import { count, counted, printable } from '../../telemetry/format.ts';
 import { showLive } from '../../telemetry/progress.ts';
 import { keylessText, unfinishedPurgeText } from '../../wording/connector-text.ts';
 import { command, type CommandContext } from '../command.ts';
-import { everyWorkspace } from '../find-in-workspaces.ts';
 import {
   errorDocument,
   type ExitCode,
@@ -311,7 +309,7 @@ async function checkMasks({ connectors }: LocalSettings): Promise<readonly Check
   return results;
 }
 
-/** Connectors checked at the same time: most answers come from a list that was read before. */
+/** Connectors checked at the same time. */
 const atATime = 8;
 /** For the pages of all connectors together. */
 const pageMinutes = 2;
@@ -324,11 +322,6 @@ async function checkConnectors(app: App, hasToken: boolean, context: CheckContex
   const { signal, clock } = context;
   const connectors = [...app.settings.connectors.values()];
   await using progress = openCheckProgress(context);
-  const client = hasToken
-    ? await openListingClient(app, connectors, signal, (lists) =>
-        progress.tell(`${counted(lists, 'workspace')} listed`),
-      )
-    : null;
   const done = new AbortController();
   const over = new AbortController();
   void slept(clock, pageMinutes * 60_000, done.signal).then((isOver) => isOver && over.abort());
@@ -336,7 +329,7 @@ async function checkConnectors(app: App, hasToken: boolean, context: CheckContex
   try {
     await eachOf([...connectors.entries()], atATime, async ([index, connector]) => {
       signal.throwIfAborted();
-      const parts = { app, client, clock, isOver: over.signal, signal };
+      const parts = { app, hasToken, clock, isOver: over.signal, signal };
       results[index] = await checkConnector(connector, parts);
       progress.tell(`${count(index + 1)} of ${counted(connectors.length, 'connector')} checked`);
     });
@@ -351,7 +344,8 @@ async function checkConnectors(app: App, hasToken: boolean, context: CheckContex
 
 interface CheckParts {
   readonly app: App;
-  readonly client: ApiClient | null;
+  /** The API has given one. */
+  readonly hasToken: boolean;
   readonly clock: Clock;
   /** Aborted when the time for pages is over. */
   readonly isOver: AbortSignal;
@@ -359,7 +353,7 @@ interface CheckParts {
 }
 
 async function checkConnector(connector: ConnectorSettings, parts: CheckParts) {
-  const { app, client, signal } = parts;
+  const { app, hasToken, signal } = parts;
   const what = `connector ${connector.name}`;
   const { address, definition, storedIn } = connector;
   const isDirect = address.kind === 'direct';
@@ -368,9 +362,8 @@ async function checkConnector(connector: ConnectorSettings, parts: CheckParts) {
     refuseTodos(connector.name, definition, connector.entities);
     const stored = await storedOrigin(storedIn);
     await checkAddress(connector, app, stored);
-    if (client === null && !isDirect) return '';
-    const known = client === null ? { stored } : { stored, client };
-    await using source = await app.openSource(connector, signal, known);
+    if (!hasToken && !isDirect) return '';
+    await using source = await app.openSource(connector, signal, { stored });
     const origin = await source.origin(signal);
     // As a sync would find it: whether the sink holds records of another origin under this name.
     const { baseUrl, connectorId } = origin;
@@ -385,65 +378,12 @@ async function checkConnector(connector: ConnectorSettings, parts: CheckParts) {
     const notes = [isUntold ? untold : '', keylessText(connector)].filter((note) => note !== '');
     return [`${printable(who)} answers (${definition.name}, ${entities})`, ...notes].join('; ');
   });
-  const isAsked = client !== null || isDirect || result.state !== 'ok';
+  const isAsked = hasToken || isDirect || result.state !== 'ok';
   return { connector: isAsked ? result : skipped(what, 'no token'), pages };
 }
 
 const untold =
   'the definition has no identity, so that credentials of another account there are noticed by its records only';
-
-/**
- * The app's client, which answers for connectors from the lists of their workspaces: a call for each workspace, not one
- * for each connector. Where the config names ids, the workspaces of the account are looked through, if they are fewer
- * than the ids; a connector in none of these lists is asked for by itself. `onListed` hears how many lists are read.
- */
-async function openListingClient(
-  app: App,
-  connectors: readonly ConnectorSettings[],
-  signal: AbortSignal,
-  onListed: (lists: number) => void,
-): Promise<ApiClient> {
-  const { client } = app;
-  const listed = new Map<string, ConnectorSummary>();
-  const isId = ({ address }: ConnectorSettings): boolean => address.kind === 'id';
-  const ids = connectors.filter(isId).length;
-  const workspaces = ids < 2 ? [] : await workspacesOfIds(app, ids, signal);
-  for (const [index, workspace] of workspaces.entries()) {
-    onListed(index);
-    const list = await orNone(client.findConnectors({ workspace }, signal), signal);
-    for (const found of list) listed.set(found.id, found);
-  }
-  return {
-    ...client,
-    findConnectors: async ({ workspace, definitionId }, callSignal) =>
-      (await client.findConnectors({ workspace }, callSignal)).filter((found) =>
-        isOfType(found, definitionId),
-      ),
-    connector: async (id, callSignal, asked) =>
-      listed.get(id) ?? (await client.connector(id, callSignal, asked)),
-  };
-}
-
-/**
- * None where there are as many as ids: a list for each saves nothing. A service that does not list them is no mistake
- * of the config.
- */
-async function workspacesOfIds(app: App, ids: number, signal: AbortSignal): Promise<readonly string[]> {
-  const { access } = app.settings;
-  if (access === null) return [];
-  const found = await orNone(everyWorkspace(app, access, signal), signal);
-  return found.length < ids ? found : [];
-}
-
-/** Connectors that are not listed are asked for one by one, and each says what is wrong. */
-async function orNone<One>(list: Promise<readonly One[]>, signal: AbortSignal): Promise<readonly One[]> {
-  try {
-    return await list;
-  } catch {
-    signal.throwIfAborted();
-    return [];
-  }
-}
 
 /**
  * Asks each root entity of a connector for its first page, one after the other, until the time `isOver`: a line for

@@ -4,15 +4,13 @@ import { type AddCommand, command, type CommandContext, oneOf } from '../command
 import { loadConfig } from '../load-config.ts';
 
 export const completion = command({
-  argument: ['<shell>', 'bash, zsh, fish or powershell'],
+  argument: ['<shell>', 'bash or zsh'],
   help: `
 Prints a script that completes commands, options, and the connectors, entities, sinks, targets and definitions of the
 config. Put the line for your shell into its start-up file:
 
-  bash        source <(connector-sync completion bash)
-  zsh         source <(connector-sync completion zsh)         below compinit
-  fish        connector-sync completion fish | source
-  powershell  connector-sync completion powershell | Out-String | Invoke-Expression`,
+  bash  source <(connector-sync completion bash)
+  zsh   source <(connector-sync completion zsh)    below compinit`,
   run: async ({ terminal }, _flags, shell) => {
     terminal.print(completionScripts[oneOf('completion', shell, shells)].trimEnd());
   },
@@ -28,7 +26,7 @@ export const complete: AddCommand = (added, enter) => {
     await enter(
       async (context) => {
         const found = await candidates(context, added.parent ?? added, words);
-        context.terminal.print(...found.map((one) => line(oneOf('complete', shell, shells), one)));
+        context.terminal.print(...found.map((one) => (shell === 'zsh' ? zshLine(one) : one.value)));
       },
       { isWatching: true },
     );
@@ -40,17 +38,8 @@ interface Candidate {
   readonly text: string;
 }
 
-function line(shell: Shell, { value, text }: Candidate): string {
-  const [first = ''] = text.split('\n', 1);
-  switch (shell) {
-    case 'bash':
-      return value;
-    case 'zsh':
-      return `${value.replaceAll(':', '\\:')}:${first}`;
-    case 'fish':
-    case 'powershell':
-      return `${value}\t${first}`;
-  }
+function zshLine({ value, text }: Candidate): string {
+  return `${value.replaceAll(':', '\\:')}:${text.split('\n', 1)[0] ?? ''}`;
 }
 
 async function candidates(context: CommandContext, program: Command, words: readonly string[]) {
@@ -169,12 +158,10 @@ function readConfig(context: CommandContext): LocalSettings | null {
   }
 }
 
-const shells = ['bash', 'zsh', 'fish', 'powershell'] as const;
-
-type Shell = (typeof shells)[number];
+const shells = ['bash', 'zsh'] as const;
 
 /** What is typed is given to the program as words, and never evaluated. */
-const completionScripts: Readonly<Record<Shell, string>> = {
+const completionScripts: Readonly<Record<(typeof shells)[number], string>> = {
   bash: `
 _connector_sync() {
   local IFS=$'\\n'
@@ -196,29 +183,5 @@ _connector_sync() {
   fi
 }
 compdef _connector_sync connector-sync
-`,
-  fish: `
-function __connector_sync_complete
-  set -l words (commandline -opc) (commandline -ct)
-  set -l found (connector-sync complete fish -- $words[2..] 2>/dev/null)
-  if test (count $found) -eq 0
-    __fish_complete_path (commandline -ct)
-  else
-    printf '%s\\n' $found
-  end
-end
-complete -c connector-sync -f -a '(__connector_sync_complete)'
-`,
-  powershell: `
-Register-ArgumentCompleter -Native -CommandName connector-sync -ScriptBlock {
-  param($current, $line, $cursor)
-  $words = @($line.CommandElements | Select-Object -Skip 1 | ForEach-Object { $_.Extent.Text })
-  if ($current -eq '') { $words += '' }
-  & connector-sync complete powershell '--' @words 2>$null | ForEach-Object {
-    $value, $text = $_ -split "\`t", 2
-    if (-not $text) { $text = $value }
-    [System.Management.Automation.CompletionResult]::new($value, $value, 'ParameterValue', $text)
-  }
-}
 `,
 };

@@ -9,7 +9,7 @@ import {
   targetsWith,
 } from '../../app/remove-connector.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { type ConnectorId, type ConnectorName, isConnectorName } from '../../core/names.ts';
+import { type ConnectorName, isConnectorName } from '../../core/names.ts';
 import { ProblemsError } from '../../core/problems.ts';
 import { Secret } from '../../core/secret.ts';
 import { usage } from '../../core/errors.ts';
@@ -159,7 +159,7 @@ function referred(flag: string, given: readonly string[], referenceOf: (name: st
 }
 
 export const createConnector = command({
-  description: 'Create a connector; prints its id and the config lines for it.',
+  description: 'Create a connector; prints its id and the command that adds it to the config.',
   options: {
     '--workspace <name>': { text: 'the workspace; some APIs create a missing one', isRequired: true },
     '--definition <name>': {
@@ -195,32 +195,23 @@ Examples:
       { workspace, definitionId: named.id, name, credentials },
       signal,
     );
-    const lines = known === null ? [] : configLines(settings, known.name, created.id);
+    const next =
+      known === null
+        ? null
+        : `connectors add ${freeName(settings, known.name)} --definition ${known.name} --id ${created.id}`;
     terminal.printJson({
       connector: { ...created, workspace, definition: known?.name ?? null, definitionId: named.id },
-      config: lines.join('\n'),
+      next,
     });
     const label = created.name === null ? '' : ` (${printable(created.name)})`;
     terminal.print(`Created ${created.id}${label} in workspace ${printable(workspace)}.`);
-    if (known === null) {
-      terminal.print('There is no definition of its type here, so it cannot be synced yet.');
-      return;
-    }
-    terminal.print(`To sync it, add this below "connectors:" in ${settings.file}:`, ...lines);
+    terminal.print(
+      next === null
+        ? 'There is no definition of its type here, so it cannot be synced yet.'
+        : `Next: ${context.program} ${next}`,
+    );
   },
 });
-
-/** An entry of the config, indented as it stands below `connectors:`. */
-function configLines(settings: LocalSettings, definition: string, id: ConnectorId): readonly string[] {
-  const [sink = 'main'] = settings.sinks.keys();
-  return [
-    `  ${freeName(settings, definition)}:`,
-    `    definition: ${definition}`,
-    // Quoted: an id of digits alone would be read as a number.
-    `    id: "${id}"`,
-    `    sink: ${sink}`,
-  ];
-}
 
 /** The definition's name, with a number where a connector of the config has it. */
 function freeName({ connectors }: LocalSettings, definition: string): string {

@@ -1,13 +1,11 @@
 import type { App } from '../../app/app.ts';
 import { readSignIns } from '../../app/connector-states.ts';
 import type { Clock } from '../../core/clock.ts';
-import { type ConnectorId, isConnectorId, isConnectorName } from '../../core/names.ts';
+import { type ConnectorId, isConnectorId } from '../../core/names.ts';
 import { usage } from '../../core/errors.ts';
-import type { Action, Definition, Entity, Parent } from '../../definitions/definition.ts';
-import { connectorNamed } from '../../settings/choices.ts';
 import { openAdministration } from '../../source/api/open-api-client.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
-import { counted, printable } from '../../telemetry/format.ts';
+import { printable } from '../../telemetry/format.ts';
 import { signInText } from '../../wording/connector-text.ts';
 import { command, type CommandContext, oneOf } from '../command.ts';
 import {
@@ -18,7 +16,6 @@ import {
   findInWorkspaces,
 } from '../find-in-workspaces.ts';
 import { exitCodes } from '../output/exit-codes.ts';
-import { picked } from '../output/json-text.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { fittingTable, leftColumns, wrapped } from '../output/text-table.ts';
 import { addConnector, createConnector, definitionNamed, removeConnector } from './connector-edits.ts';
@@ -203,79 +200,3 @@ export const workspaces = command({
 });
 
 const workspaceColumns = leftColumns('name', 'id', 'status', 'created');
-
-const defaultWorkspace = 'default';
-
-export const discover = command({
-  argument: ['[connector]', 'a connector of the config, or the name of a definition'],
-  options: { '--workspace <name...>': 'workspaces to look into (default: the config\'s, else "default")' },
-  help: '\nExamples:\n  $ connector-sync discover --workspace default\n  $ connector-sync discover newsletter',
-  run: async (context, flags, name) => {
-    const settings = await context.settings('access');
-    if (name !== undefined) {
-      const configured = isConnectorName(name) ? settings.connectors.get(name)?.definition : undefined;
-      const known = configured ?? settings.definitions.get(name);
-      return showDefinition(context, known ?? connectorNamed(settings, name).definition);
-    }
-    await using app = await openPatientApp(context, settings, 'discover');
-    const named = flags.workspace.length > 0 ? flags.workspace : configuredWorkspaces(settings);
-    const searched = named.length > 0 ? named : [defaultWorkspace];
-    const found = await findInWorkspaces(app, searched, null, false, context.signal);
-    const { terminal } = context;
-    terminal.printJson({ connectors: found });
-    if (found.length === 0) terminal.print(`No connectors in workspace ${searched.join(', ')}.`);
-    else terminal.print(...connectorTable(found, terminal.columns()));
-  },
-});
-
-function showDefinition({ terminal }: CommandContext, definition: Definition): void {
-  const entities = [...definition.entities.values()];
-  terminal.printJson({
-    definition: { name: definition.name, title: definition.title, id: definition.id },
-    entities: entities.map(describeEntity),
-  });
-  terminal.print(
-    `${definition.name} (${definition.title}), ${counted(entities.length, 'entity', 'entities')}`,
-  );
-  const lines = entities.flatMap(entityText).flatMap((line) => wrapped(line, terminal.columns()));
-  terminal.print(...lines);
-}
-
-function describeEntity(entity: Entity) {
-  const { explode } = entity;
-  return {
-    entity: entity.name,
-    fields: entity.fields,
-    key: entity.key,
-    parents: entity.parents.map((parent) => picked(parent, 'entity', 'params', 'byDefault')),
-    pagination: entity.pagination.kind,
-    actions: Object.fromEntries([...entity.actions].map(([name, { params }]) => [name, { params }])),
-    ...(explode === null ? {} : { explodes: picked(explode, 'field', 'into', 'key') }),
-  };
-}
-
-function entityText(entity: Entity): readonly string[] {
-  const fields = [...entity.fields].map(([name, type]) => `${name} ${type}`).join(', ');
-  const actions = [...entity.actions].map(([name, action]) => `  ${name}(${paramsText(action)})`);
-  return [
-    '',
-    `${entity.name}  key ${entity.key.join(', ')}${entity.parents.map(parentText).join('')}`,
-    `  ${fields}`,
-    ...actions,
-    ...(entity.explode === null ? [] : [`  ${entity.explode.field} -> ${entity.explode.into}`]),
-  ];
-}
-
-function parentText({ entity, params, byDefault }: Parent): string {
-  const pairs = [...params].map(([param, field]) => `${param} = ${field}`).join(', ');
-  return `  of ${entity} (${pairs})${byDefault ? '' : ' if chosen'}`;
-}
-
-function paramsText({ params }: Action): string {
-  return [...params]
-    .map(
-      ([name, param]) =>
-        `${name}${param.required ? '' : '?'}: ${param.enum === null ? param.type : param.enum.join('|')}`,
-    )
-    .join(', ');
-}

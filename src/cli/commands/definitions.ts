@@ -3,7 +3,7 @@ import { dataDictionary } from '../../definitions/describe-tables.ts';
 import { command, type CommandContext } from '../command.ts';
 import { definitionWithId } from '../find-in-workspaces.ts';
 import { openPatientApp } from '../output/show-run.ts';
-import { fits, fittingTable, leftColumns, type Rows, textTable } from '../output/text-table.ts';
+import { fittingTable, leftColumns } from '../output/text-table.ts';
 import { checkFiles } from './definitions/check-files.ts';
 import { importDefinition } from './definitions/import-definition.ts';
 import { listDefinitions, showDefinition } from './definitions/show-definition.ts';
@@ -59,17 +59,8 @@ async function showOffered(context: CommandContext, name: string | null): Promis
     );
     return;
   }
-  const rows = found.map((one) => [one.name, one.definition ?? '', one.id ?? '', one.supportLevel ?? '']);
-  terminal.print(...definitionTable(rows, terminal.columns()));
+  const rows = found.map((one) => [one.name, one.definition ?? '', one.id ?? '']);
+  terminal.print(...fittingTable(columns, rows, terminal.columns()));
 }
 
-/**
- * Connector types that the API offers: name, definition, id, level of support. The last has no room in 80 columns, and
- * goes first.
- */
-export function definitionTable(rows: Rows, width: number | null): readonly string[] {
-  const whole = textTable(columns, rows);
-  return fits(whole, width) ? whole : fittingTable(columns.slice(0, -1), rows, width);
-}
-
-const columns = leftColumns('name', 'definition', 'id', 'support');
+const columns = leftColumns('name', 'definition', 'id');

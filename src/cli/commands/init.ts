@@ -88,7 +88,7 @@ function nextSteps(context: CommandContext, file: string, choices: ConfigChoices
     `login ${name}`,
   ]);
   steps.push(['Is everything in place?', 'check']);
-  if (isThroughApi) steps.push(['Which connectors are there?', 'discover']);
+  if (isThroughApi) steps.push(['Which connectors are there?', 'connectors list']);
   steps.push([isThroughApi ? 'Read them all:' : 'Read everything:', 'sync']);
   return [
     '',

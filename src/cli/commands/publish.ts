@@ -299,7 +299,6 @@ const remarks: Readonly<Record<WrittenFile['outcome'], string | null>> = {
   unchanged: null,
   beside: 'was edited and is left as it is; the new text is in <file>.new',
   edited: 'was edited and is left as it is; nothing in it is out of date',
-  stale: 'was generated earlier and is no longer part of it: remove it',
 };
 
 const help = `

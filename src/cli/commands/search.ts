@@ -12,7 +12,7 @@ import type { SettingsWith } from '../../settings/settings.ts';
 import { resolveConnector } from '../../source/api/open-api-client.ts';
 import { searchCall } from '../../source/api/open-api-source.ts';
 import { counted, duration, printable } from '../../telemetry/format.ts';
-import { command, type CommandContext, type FlagsOf, oneOf, readInput, wholeNumber } from '../command.ts';
+import { command, type CommandContext, type FlagsOf, readInput, wholeNumber } from '../command.ts';
 import { jsonText, versioned } from '../output/json-text.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { columnGap, cutToWidth, displayWidth, textTable, wrapped } from '../output/text-table.ts';
@@ -73,8 +73,6 @@ function valueOf(record: JsonValue, name: string): JsonValue {
   return isJsonObject(record) && Object.hasOwn(record, name) ? (record[name] ?? null) : null;
 }
 
-type Format = 'table' | 'json' | 'jsonl';
-
 const rowsOfTable = 20;
 const recordsOfPage = 1_000;
 
@@ -84,7 +82,6 @@ const options = {
   '--limit <n>': `how many at most, up to 1000 (default: ${rowsOfTable} in a table, else 1000)`,
   '--cursor <text>': 'the next page of the same search',
   '--fields <paths>': 'only these, such as id,settings.title',
-  '--format <format>': 'table, json or jsonl (default: table)',
   '--remote': "search the API's indexed store instead of the local sink",
   '--index-sql': 'print the SQL that makes trigram indexes for keyword and fuzzy (PostgreSQL)',
   '--all': 'all pages, a record per line as JSON; --limit is the page size',
@@ -110,20 +107,20 @@ Examples:
       context.terminal.print(...(await wordIndexes(context, target)));
       return;
     }
-    const format = formatOf(flags, context);
-    const limit = format === 'table' ? rowsOfTable : recordsOfPage;
+    const { terminal } = context;
+    const limit = flags.all || terminal.isJson ? recordsOfPage : rowsOfTable;
     const params = await readQuery(context, target.entity, flags, limit);
     await using searcher = flags.remote
       ? await openRemoteSearcher(context, withParts(settings, 'api', 'access'), target)
       : openLocalSearcher(context, target);
     if (flags.all) return await writeAllPages(context, searcher, params);
     const page = await searcher.search(params);
-    await show(context, page, format, firstColumns(target.entity, flags, params.query));
+    await show(context, page, firstColumns(target.entity, flags));
     const { records, hasMore, cursor, tookMs } = page;
     const took = tookMs === null ? '' : ` in ${duration(tookMs)}`;
     const more =
       !hasMore || cursor === null ? '' : `; next page: the same with --cursor ${printable(cursor)}`;
-    context.terminal.note(`${counted(records.length, 'record')}${took}${more}`);
+    terminal.note(`${counted(records.length, 'record')}${took}${more}`);
   },
 });
 
@@ -238,53 +235,24 @@ function aboutSearch(error: unknown): unknown {
   return new SyncError(error.message, { code: 'SEARCH_INVALID', recovery: 'stop', context, cause: error });
 }
 
-function formatOf({ format, all }: SearchFlags, { terminal }: CommandContext): Format {
-  const otherwise = all ? 'jsonl' : terminal.isJson ? 'json' : 'table';
-  const chosen = oneOf('--format', format ?? otherwise, ['table', 'json', 'jsonl']);
-  if (all && chosen !== 'jsonl') throw usage(`--all writes jsonl, not ${chosen}.`);
-  if (terminal.isJson && chosen === 'table') throw usage('--json goes with --format json or jsonl.');
-  return chosen;
-}
-
-/** The fields of `--fields`, in that order; else the key, and the fields that the query sorts and chooses by. */
-function firstColumns({ key, explode }: Entity, { fields }: SearchFlags, query: JsonValue) {
-  if (fields === undefined) return [...(explode?.key ?? key), ...askedFields(query)];
+/** The fields of `--fields`, in that order; else the key. */
+function firstColumns({ key, explode }: Entity, { fields }: SearchFlags): readonly string[] {
+  if (fields === undefined) return explode?.key ?? key;
   return fields.split(',').flatMap((path) => [path.trim(), path.trim().split('.')[0] ?? '']);
 }
 
-/** Records are copied to the letter; a table is for people. */
-async function show({ terminal }: CommandContext, page: FoundPage, format: Format, first: readonly string[]) {
+/** With `--json` records are copied to the letter; a table is for people. */
+async function show({ terminal }: CommandContext, page: FoundPage, first: readonly string[]) {
   const { records, hasMore, cursor, tookMs } = page;
-  if (format === 'json') {
+  if (terminal.isJson) {
     const meta = { has_more: hasMore, cursor, took_ms: tookMs };
     await terminal.printRecords(`${jsonText(versioned({ data: records, meta }))}\n`);
-  } else if (format === 'jsonl') {
-    await terminal.printRecords(records.map((record) => `${jsonText(record)}\n`).join(''));
   } else if (records.length > 0) {
     const { lines, omitted } = answerTable(records, terminal.columns(), first);
     terminal.print(...lines);
-    const left = `no room for: ${omitted.map(printable).join(', ')}, see --fields or --format jsonl`;
+    const left = `no room for: ${omitted.map(printable).join(', ')}, see --fields or --json`;
     if (omitted.length > 0) terminal.note(...wrapped(left, terminal.columns()));
   }
-}
-
-/** The fields that a query sorts and chooses by: each by its whole name, and by the first name of its path. */
-function askedFields(query: JsonValue): readonly string[] {
-  if (!isJsonObject(query)) return [];
-  const { sort = null, filter = null } = query;
-  const sorted = Array.isArray(sort)
-    ? sort.flatMap((one) => (isJsonObject(one) ? Object.keys(one) : []))
-    : [];
-  return [...sorted, ...fieldsOf(filter)].flatMap((path) => [path, path.split('.')[0] ?? path]);
-}
-
-function fieldsOf(filter: JsonValue): readonly string[] {
-  if (!isJsonObject(filter)) return [];
-  return Object.entries(filter).flatMap(([operator, operand]) => {
-    if (Array.isArray(operand)) return operand.flatMap(fieldsOf);
-    if (operator === 'not') return fieldsOf(operand);
-    return isJsonObject(operand) ? Object.keys(operand) : [];
-  });
 }
 
 /**

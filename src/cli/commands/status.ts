@@ -33,7 +33,6 @@ export const listOptions = {
   '--failing': 'only those that are failed or incomplete',
   '--late': 'only those with an entity older than its freshWithin',
   '--limit <n>': { text: 'show at most so many; 0: all', default: '100' },
-  '--offset <n>': { text: 'leave out so many of the first', default: '0' },
 } as const;
 
 type ListFlags = FlagsOf<typeof listOptions>;
@@ -247,7 +246,6 @@ const columns = [
 export async function openListPage(chosen: readonly ConnectorSettings[], flags: ListFlags, nowMs: number) {
   const { overviews, readable, unreadable } = await readOverviewsOfReadable(chosen);
   const limit = wholeNumber('--limit', flags.limit, most);
-  const offset = wholeNumber('--offset', flags.offset, most);
   const all = readable.map((connector) => ({
     connector,
     health: healthOf(connector, overviewOf(overviews, connector), nowMs),
@@ -258,7 +256,7 @@ export async function openListPage(chosen: readonly ConnectorSettings[], flags: 
   ];
   const isNarrowed = asked.length > 0;
   const matching = all.filter(({ health }) => !isNarrowed || asked.some((word) => health.words.has(word)));
-  const shown = matching.slice(offset, limit === 0 ? undefined : offset + limit);
+  const shown = matching.slice(0, limit === 0 ? undefined : limit);
   const total = matching.length;
   const counts = countWords(all.map(({ health }) => health));
   return {
@@ -276,7 +274,7 @@ export async function openListPage(chosen: readonly ConnectorSettings[], flags: 
     })),
     /** Below the list: what is not on the page, and the sinks that could not be read. */
     remarks: [
-      ...(shown.length < total || isNarrowed ? pageRemarks(shown.length, offset, total, counts) : []),
+      ...(shown.length < total || isNarrowed ? [pageRemark(shown.length, total, counts)] : []),
       ...unreadable.map(
         ({ sink, connectors, error }) =>
           `Not shown: ${counted(connectors.length, 'connector')} of the sink "${sink.name}". ${error.message}`,
@@ -286,17 +284,9 @@ export async function openListPage(chosen: readonly ConnectorSettings[], flags: 
   };
 }
 
-function pageRemarks(shown: number, offset: number, total: number, counts: HealthCounts): readonly string[] {
+function pageRemark(shown: number, total: number, counts: HealthCounts): string {
   const all = healthWords.flatMap((word) => (counts[word] === 0 ? [] : [`${count(counts[word])} ${word}`]));
-  const last = offset + shown;
-  return [
-    `${shownText(shown, offset, total)} Of all: ${all.join(', ')}.`,
-    ...(last < total ? [`"--offset ${last}" shows the next ones, "--limit 0" all.`] : []),
-  ];
-}
-
-function shownText(shown: number, offset: number, total: number): string {
-  if (shown === total) return `${count(total)} shown.`;
-  if (shown === 0) return `None shown: there are ${count(total)}, and --offset leaves out ${count(offset)}.`;
-  return `${count(offset + 1)} to ${count(offset + shown)} of ${count(total)} shown.`;
+  const of = shown === total ? '' : ` of ${count(total)}`;
+  const more = shown === total ? '' : ' "--limit 0" shows all.';
+  return `${count(shown)}${of} shown. Of all: ${all.join(', ')}.${more}`;
 }

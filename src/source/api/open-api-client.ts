@@ -339,7 +339,7 @@ function findConnectorsCall({ workspace, definitionId }: ConnectorFilter) {
 }
 
 /** `definitionId` undefined: any type will do. */
-export function isOfType(found: ConnectorSummary, definitionId: string | undefined): boolean {
+function isOfType(found: ConnectorSummary, definitionId: string | undefined): boolean {
   return (
     definitionId === undefined ||
     found.definitionId === null ||

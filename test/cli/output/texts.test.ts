@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { CopyEnd } from '../../../src/app/copy-connector.ts';
 import { copiedText, copyEndText, type EndedCopy } from '../../../src/cli/commands/copy.ts';
-import { definitionTable } from '../../../src/cli/commands/definitions.ts';
 import { runsTable, type ShownRun } from '../../../src/cli/commands/runs.ts';
 import { answerTable } from '../../../src/cli/commands/search.ts';
 import { programName, shellWord } from '../../../src/cli/environment.ts';
@@ -299,20 +298,6 @@ it('says what holds for all copied connectors once', () => {
     'What is in main stays as it was, and is not synced there again. To continue there instead: cs copy --from main --reopen one two three',
   ]);
   expect(copyEndText([])).toEqual([]);
-});
-
-const id = '6e00b415-b02e-4160-bf02-58176a0ae687';
-
-it('shows the level of support where there is room, and each type on one line in 80 columns', () => {
-  const rows = [['Document library', 'document-library', id, 'certified']];
-  expect(definitionTable(rows, 120)).toEqual([
-    'name              definition        id                                    support',
-    `Document library  document-library  ${id}  certified`,
-  ]);
-  expect(definitionTable(rows, 80)).toEqual([
-    'name              definition        id',
-    `Document library  document-library  ${id}`,
-  ]);
 });
 
 const runs: readonly ShownRun[] = (['sync', 'backfill'] as const).map((kind) => ({

@@ -63,8 +63,9 @@ function printedDocuments(program: Program) {
         const visit = (node: Node): void => {
           const printed =
             isCallExpression(node) && isPrinting(node.expression) ? node.arguments[0] : undefined;
-          if (printed !== undefined)
+          if (printed !== undefined) {
             found.push({ file, place: `${file}: ${printed.getText(source)}`, node: printed });
+          }
           node.forEachChild(visit);
         };
         visit(source);

@@ -1,14 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { usage } from '../../../core/errors.ts';
 import type { GeneratedFile } from '../../../publish/schema/generate.ts';
@@ -19,9 +10,9 @@ export interface WrittenFile {
   readonly path: string;
   /**
    * `beside`: the file was edited, so the new text is in `<file>.new`. `edited`: the same, and the text has
-   * not changed. `stale`: generated earlier, and no longer.
+   * not changed.
    */
-  readonly outcome: 'written' | 'unchanged' | 'beside' | 'edited' | 'stale';
+  readonly outcome: 'written' | 'unchanged' | 'beside' | 'edited';
 }
 
 /**
@@ -29,10 +20,7 @@ export interface WrittenFile {
  * allow it.
  */
 export function writeGenerated(folder: string, files: readonly GeneratedFile[]): readonly WrittenFile[] {
-  const written = files.map((file) => ({ path: file.path, outcome: writeOne(folder, file) }));
-  const known = new Set(files.map((file) => file.path));
-  const stale = staleFiles(folder, files).filter((name) => !known.has(name));
-  return [...written, ...stale.map((name) => ({ path: name, outcome: 'stale' as const }))];
+  return files.map((file) => ({ path: file.path, outcome: writeOne(folder, file) }));
 }
 
 function writeOne(folder: string, file: GeneratedFile): WrittenFile['outcome'] {
@@ -73,27 +61,6 @@ function replace(place: string, text: string): void {
   } finally {
     rmSync(partial, { force: true });
   }
-}
-
-/** Files with our first line that were not edited, in the folders that hold nothing but generated ones. */
-function staleFiles(folder: string, files: readonly GeneratedFile[]): readonly string[] {
-  const roots = new Set(
-    files
-      .map((file) => file.path.split('/').slice(0, 2))
-      .filter(([, name]) => name === 'connector_sync')
-      .map((parts) => parts.join('/')),
-  );
-  return [...roots].flatMap((root) => {
-    const place = path.join(folder, root);
-    if (!existsSync(place)) return [];
-    return readdirSync(place, { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile() && /\.(?:sql|yml)$/.test(entry.name))
-      .map((entry) => path.join(entry.parentPath, entry.name))
-      .filter(
-        (file) => readGenerated(readFileSync(file, 'utf8').replaceAll('\r\n', '\n'))?.isEdited === false,
-      )
-      .map((file) => path.relative(folder, file).split(path.sep).join('/'));
-  });
 }
 
 /** The file as it is written: the first line names the origin and the SHA-256 of all that follows. */
