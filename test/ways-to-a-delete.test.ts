@@ -28,7 +28,7 @@ it('marks a row as deleted by one statement, which the gate alone calls', () => 
   expect(linesWith(/\.tombstone\((row|number)\b|table\??\.tombstone\(/)).toEqual({
     'sinks/ledger/deletes/delete-rows.ts': 1,
     // The table of a run, which notes that its rows have changed.
-    'sinks/ledger/record-table.ts': 1,
+    'sinks/ledger/driver.ts': 1,
   });
 });
 

@@ -5,7 +5,7 @@ import * as z from 'zod';
 import type { ConnectorName } from '../../src/core/names.ts';
 import { addSync, sinksKey, syncsQueue } from '../../src/jobs/open-queue-set.ts';
 import { tableName } from '../../src/sinks/postgres/column-types.ts';
-import { quoted } from '../../src/sql/quoted.ts';
+import { quoted } from '../../src/sql/database.ts';
 import { sinkName, type HostsWorld, type Shop } from './hosts-world.ts';
 import { ordersOf } from './orders.ts';
 

@@ -1,7 +1,7 @@
 import { readJson } from '../core/json-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { ColumnValue, FieldType } from '../core/records.ts';
-import { quoted } from '../sql/quoted.ts';
+import { quoted } from '../sql/database.ts';
 import type { FieldPath } from './search-request.ts';
 import { type FieldSource, isJsonType, type SearchField, type SearchTarget } from './search-target.ts';
 

@@ -1,14 +1,19 @@
 import { usage } from '../core/errors.ts';
 import { openToRead, type PostgresPlace } from '../sinks/postgres/open-ledger.ts';
 import { tableName } from '../sinks/postgres/column-types.ts';
-import type { Tx } from '../sql/database.ts';
+import { type Tx, quoted } from '../sql/database.ts';
 import { hasEscape } from '../sql/postgres/text.ts';
-import { quoted } from '../sql/quoted.ts';
 import { sourceSql } from './field-value.ts';
 import { hasTexts, inRange, oneOf, type Piece, piece, type SearchSql } from './narrowing.ts';
 import { searchOf, type SearchOptions } from './open-search.ts';
-import { readTarget } from './search-target.ts';
-import type { FieldSource, Searched, SearchField, SearchTarget, StatedAnswer } from './search-target.ts';
+import {
+  readTarget,
+  type FieldSource,
+  type Searched,
+  type SearchField,
+  type SearchTarget,
+  type StatedAnswer,
+} from './search-target.ts';
 
 /**
  * Searches of a sink in a schema of PostgreSQL, which write nothing. Throws `NoSinkYetError` where there is none, and

@@ -4,8 +4,7 @@ import type { Entity } from '../definitions/definition.ts';
 import { tableName } from '../sinks/decisions/stored-table.ts';
 import { openIndexedSink, readSqliteSink } from '../sinks/sqlite/readers.ts';
 import { toSinkError } from '../sinks/sqlite/open-database.ts';
-import type { Tx } from '../sql/database.ts';
-import { quoted } from '../sql/quoted.ts';
+import { type Tx, quoted } from '../sql/database.ts';
 import { always, hasTexts, inRange, never, type Piece, piece, type RowRange } from './narrowing.ts';
 import { type FieldSource, readTarget, type SearchField, type SearchTarget } from './search-target.ts';
 

@@ -125,7 +125,7 @@ function jsonlAccess(directory: string): SinkAccess {
     },
     openClosedFiles: async () => {
       if (!isSinkThere(file)) return null;
-      const { openJsonlClosedFiles } = await import('./jsonl/closed-files.ts');
+      const { openJsonlClosedFiles } = await import('./jsonl/manifest.ts');
       return openJsonlClosedFiles(directory, file);
     },
   });

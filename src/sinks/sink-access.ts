@@ -5,7 +5,7 @@ import type { LedgerDriver } from './ledger/driver.ts';
 import type { ledgerReader } from './ledger/history/history.ts';
 import type { ledgerSink } from './ledger/ledger-sink.ts';
 import type { keyReader, openRecordReader } from './ledger/read-records.ts';
-import type { servedLedger } from './ledger/served-ledger.ts';
+import type { servedLedger } from './ledger/history/overview.ts';
 import type { PostgresConnection } from '../sql/postgres/place.ts';
 import type { Away } from '../sql/postgres/outage.ts';
 

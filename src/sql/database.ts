@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { Dialect } from './statement.ts';
 
 /** One value of a statement. */
@@ -117,4 +118,19 @@ export function put<Given extends Values>(sql: string): Put<Given> {
 
 export function ask<Given extends Values, Row extends object>(sql: string): Ask<Given, Row> {
   return async (tx, values) => await tx.rows<Row>(sql, values);
+}
+
+/** An SQL identifier: always quoted, so that no name is a keyword or an expression. */
+export function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/**
+ * The first 16 bytes of the SHA-256 of a text (keys, parameters): what is looked up by it, because an entry of an index
+ * has a limit and a text has none. Two texts with the same hash would take 2^64 tries to find.
+ */
+export function textHash(text: string): Buffer {
+  // By way of the digits: such a buffer is part of a larger one, where `hash` would allocate 32 bytes outside of the
+  // heap each time.
+  return Buffer.from(hash('sha256', text, 'hex').slice(0, 32), 'hex');
 }

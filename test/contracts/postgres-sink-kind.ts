@@ -4,7 +4,7 @@ import pg from 'pg';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
 import { tableName } from '../../src/sinks/postgres/column-types.ts';
-import { quoted } from '../../src/sql/quoted.ts';
+import { quoted } from '../../src/sql/database.ts';
 import { readJson } from '../../src/core/json-text.ts';
 import { readText } from '../../src/sql/postgres/text.ts';
 import { openHistory, openSink } from '../../src/sinks/registry.ts';

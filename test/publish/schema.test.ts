@@ -7,7 +7,7 @@ import { ownColumns as publishedColumns } from '../../src/publish/row-files.ts';
 import { type FilesPlace, ownColumns, type Catalogue } from '../../src/publish/schema/catalogue.ts';
 import { generate } from '../../src/publish/schema/generate.ts';
 import { defaultLayout } from '../../src/settings/publish-file.ts';
-import { quoted } from '../../src/sql/quoted.ts';
+import { quoted } from '../../src/sql/database.ts';
 import { blocksOf as blocksIn } from '../support/document-commands.ts';
 import { dbtSources } from '../support/publish/dbt-shapes.ts';
 import {

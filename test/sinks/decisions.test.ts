@@ -5,7 +5,7 @@ import { expect, it, describe, onTestFinished } from 'vitest';
 import { instant, systemClock } from '../../src/core/clock.ts';
 import type { EntityName, RunId, ConnectorName } from '../../src/core/names.ts';
 import { noCounts, type JsonType, type Column, type FieldType } from '../../src/core/records.ts';
-import { accountingError, checkCounts, countPage, weighRows } from '../../src/sinks/decisions/add-up.ts';
+import { accountingError, checkCounts, countPage, weighRows } from '../../src/sinks/ledger/counts.ts';
 import {
   believedUntil,
   decideMode,
@@ -15,12 +15,11 @@ import {
   standingOfParent,
   type ChainReading,
   type KnownWalks,
-} from '../../src/sinks/decisions/becoming-due.ts';
-import {
   concludeWalk,
   weakestAbsence,
   type EndedWalk,
   type WalkProof,
+  standing,
 } from '../../src/sinks/decisions/becoming-due.ts';
 import {
   chooseColumns,
@@ -55,7 +54,6 @@ import {
   wasKeptWaiting,
   type EarlierRun,
 } from '../../src/sinks/ledger/runs/runs.ts';
-import { standing } from '../../src/sinks/decisions/becoming-due.ts';
 import { declareTable, tableName, withAdded } from '../../src/sinks/decisions/stored-table.ts';
 import type { TombstoneChoice } from '../../src/sinks/deletes.ts';
 import { firstHourOfDay, hourOf } from '../../src/sinks/ledger/days.ts';

@@ -14,7 +14,7 @@ import {
   type PartitionState,
   type Transition,
 } from '../../src/sinks/ledger/partitions/transitions.ts';
-import { openRawRows } from '../../src/sinks/ledger/raw-rows.ts';
+import { openRawRows } from '../../src/sinks/ledger/row-blocks.ts';
 import { openLedgerFile } from '../../src/sinks/sqlite/open-ledger.ts';
 import { sqliteTables } from '../../src/sinks/sqlite/records/record-tables.ts';
 import { sqliteFormat, tablesSql } from '../../src/sinks/sqlite/schema.ts';

@@ -12,8 +12,13 @@ import {
   type Column,
   type ColumnValue,
 } from '../../src/core/records.ts';
-import type { RecordTables } from '../../src/sinks/ledger/driver.ts';
-import type { RecordTable, TablePlace, WrittenRow, Stamp } from '../../src/sinks/ledger/record-table.ts';
+import type {
+  RecordTables,
+  RecordTable,
+  TablePlace,
+  WrittenRow,
+  Stamp,
+} from '../../src/sinks/ledger/driver.ts';
 import { postgresTables } from '../../src/sinks/postgres/records/record-tables.ts';
 import type { StoredRecord } from '../../src/sinks/record-reader.ts';
 import { jsonMembers, jsonObject } from '../../src/sinks/records/fill-from-extra.ts';

@@ -26,7 +26,7 @@ import { awayText } from '../../src/sql/postgres/postgres-error.ts';
 import { openServer } from '../../src/sql/postgres/server.ts';
 import { readText, writeText } from '../../src/sql/postgres/text.ts';
 import { tlsProblem } from '../../src/sql/postgres/tls.ts';
-import { textHash } from '../../src/sql/text-hash.ts';
+import { textHash } from '../../src/sql/database.ts';
 import { postgresSinkKindOn } from '../contracts/postgres-sink-kind.ts';
 import { benchOfTest } from '../contracts/sink/use-bench.ts';
 import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import { tableName } from '../../src/sinks/postgres/column-types.ts';
-import { quoted } from '../../src/sql/quoted.ts';
+import { quoted } from '../../src/sql/database.ts';
 import { readText } from '../../src/sql/postgres/text.ts';
 import { sharedPostgres } from './postgres.ts';
 import { sampleSinks, type SampleSink, type SampleSinkType } from './sample-sinks.ts';

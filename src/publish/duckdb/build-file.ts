@@ -10,10 +10,13 @@ import {
   planTable,
   publicationsOf,
   sameKey,
+  type EntityName,
+  type PublicationText,
+  type TablePlan,
+  type TargetTables,
 } from '../tables/target-tables.ts';
-import type { EntityName, PublicationText, TablePlan, TargetTables } from '../tables/target-tables.ts';
 import { nothingChecked, type TargetCheck } from '../target.ts';
-import { quoted } from '../../sql/quoted.ts';
+import { quoted } from '../../sql/database.ts';
 import {
   allowMoreMemory,
   catalogOf,
@@ -25,8 +28,10 @@ import {
   openDuckdb,
   ownTypes,
   quotedText,
+  type BuiltEntity,
+  type BuiltRow,
+  type Duckdb,
 } from './open-duckdb.ts';
-import type { BuiltEntity, BuiltRow, Duckdb } from './open-duckdb.ts';
 
 /** The tables of an open file. */
 export async function duckdbTables(db: Duckdb, path: string): Promise<TargetTables> {

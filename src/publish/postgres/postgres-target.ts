@@ -11,10 +11,18 @@ import {
   sameKey,
   tablePublications,
   writeChanges,
+  type EntityName,
+  type GivenShape,
+  type TablePlan,
+  type TargetTables,
 } from '../tables/target-tables.ts';
-import type { EntityName, GivenShape, TablePlan, TargetTables } from '../tables/target-tables.ts';
-import { nothingChecked } from '../target.ts';
-import type { OpenPublication, PlannedEntity, PrunedTarget, Target } from '../target.ts';
+import {
+  nothingChecked,
+  type OpenPublication,
+  type PlannedEntity,
+  type PrunedTarget,
+  type Target,
+} from '../target.ts';
 import type { PublishPlace } from '../../settings/settings.ts';
 import { binaryType, sqlType, tableName } from '../../sinks/postgres/column-types.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
@@ -31,7 +39,7 @@ import { openServer, type Server } from '../../sql/postgres/server.ts';
 import { type PostgresTx as Tx, type Session, settingSql, txOn } from '../../sql/postgres/session.ts';
 import { CertificateError } from '../../sql/postgres/tls.ts';
 import { valueSettings } from '../../sql/postgres/transaction-settings.ts';
-import { quoted } from '../../sql/quoted.ts';
+import { quoted } from '../../sql/database.ts';
 
 /**
  * Says what a failure of the server means for the target at `place`: `SyncError` TARGET_FAILED, or TARGET_INCOMPATIBLE

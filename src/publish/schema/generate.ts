@@ -1,10 +1,9 @@
 import path from 'node:path';
 import { stringify } from 'yaml';
 import { usage } from '../../core/errors.ts';
-import { quoted } from '../../sql/quoted.ts';
+import { quoted } from '../../sql/database.ts';
 import type { FileFormat } from '../row-files.ts';
-import { columnsOf, ownColumns } from './catalogue.ts';
-import type { Catalogue, CatalogueTable, FilesPlace } from './catalogue.ts';
+import { columnsOf, ownColumns, type Catalogue, type CatalogueTable, type FilesPlace } from './catalogue.ts';
 
 /** A file of `publish schema`, before it has its first line. */
 export interface GeneratedFile {

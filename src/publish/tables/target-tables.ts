@@ -1,11 +1,18 @@
 import { createHash } from 'node:crypto';
 import type { SyncError } from '../../core/errors.ts';
 import type { FieldType } from '../../core/records.ts';
-import { entityName, missingPublications, otherVersionAdvice, readManifest } from '../manifest.ts';
-import type { PublishedColumn, PublishedEntity, StoredManifest } from '../manifest.ts';
+import {
+  entityName,
+  missingPublications,
+  otherVersionAdvice,
+  readManifest,
+  type PublishedColumn,
+  type PublishedEntity,
+  type StoredManifest,
+} from '../manifest.ts';
 import type { EntityRows, PlannedEntity, Target, TargetCheck, WrittenEntity } from '../target.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
-import { quoted } from '../../sql/quoted.ts';
+import { quoted } from '../../sql/database.ts';
 
 export type EntityName = Pick<PublishedEntity, 'connector' | 'entity'>;
 

@@ -1,3 +1,7 @@
+import { hash as hashOf } from 'node:crypto';
+import { readdirSync, readFileSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import type { OpenHow, Sink } from '../sink-access.ts';
 import type { RecordTables, LedgerDriver, Lines, RewrittenLines, Taken } from '../ledger/driver.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
@@ -20,15 +24,11 @@ import {
   type KnownFile,
   type ListedFile,
 } from './manifest.ts';
-import { hash as hashOf } from 'node:crypto';
-import { readdirSync, readFileSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import { type EntityTable, keyTextOf, type ColumnValue, type FieldType } from '../../core/records.ts';
 import { createPrivateDirectory, syncDirectory, syncFile } from '../../files/private-file.ts';
-import type { Tx } from '../../sql/database.ts';
+import { type Tx, quoted } from '../../sql/database.ts';
 import { explained } from '../../sql/explained.ts';
 import { openTurns } from '../../sql/turns.ts';
 import { damageAdvice, damageText, type DamagedFile } from '../closed-files.ts';
@@ -38,7 +38,6 @@ import { wholeTables } from '../ledger/tables.ts';
 import { toSinkError } from '../sqlite/open-database.ts';
 import type { Instant } from '../../core/clock.ts';
 import { firstRows, rowsOf } from '../../sql/batch-size.ts';
-import { quoted } from '../../sql/quoted.ts';
 import { sqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
 import { tableName, isJsonColumn } from '../decisions/stored-table.ts';
 import { lineWriters } from './line.ts';

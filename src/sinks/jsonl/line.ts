@@ -1,5 +1,5 @@
 import type { Column, ColumnValue, EntityTable, PreparedRecord } from '../../core/records.ts';
-import type { Stamp } from '../ledger/record-table.ts';
+import type { Stamp } from '../ledger/driver.ts';
 import { keyPartsOf, writeNumber } from '../../core/json-text.ts';
 import { isJsonColumn } from '../decisions/stored-table.ts';
 

@@ -5,9 +5,11 @@ import { join } from 'node:path';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { hasCode } from '../../files/private-file.ts';
 import type { Tx } from '../../sql/database.ts';
-import type { DamagedFile } from '../closed-files.ts';
-import type { LedgerFormat } from '../sqlite/open-database.ts';
+import type { DamagedFile, CheckedFiles, ClosedFiles, ComparedContents } from '../closed-files.ts';
+import { type LedgerFormat, toSinkError } from '../sqlite/open-database.ts';
 import { sqliteMigrations, tablesSql } from '../sqlite/schema.ts';
+import { explained } from '../../sql/explained.ts';
+import { openToRead } from '../sqlite/readers.ts';
 
 /**
  * The manifest: a row for each file of lines. A file has the lines of changes from `first_seq`, which is its name, up
@@ -174,4 +176,55 @@ export function readListed(directory: string, file: ListedFile): Buffer | null {
 function ignoreMissing(error: unknown): null {
   if (hasCode(error, 'ENOENT')) return null;
   throw error;
+}
+
+/**
+ * The files that a JSONL sink has closed: what the manifest says of them, against what lies in `directory`. Read only,
+ * without a lease, beside a process that writes. Throws when there is no sink yet.
+ */
+export function openJsonlClosedFiles(directory: string, ledger: string): ClosedFiles {
+  const { db } = openToRead({ file: ledger, format: jsonlFormat });
+
+  const list = async (connector: ConnectorName): Promise<readonly ListedFile[]> =>
+    await db.read(async (tx) => await listedFiles(tx, connector));
+
+  const check = async (
+    connector: ConnectorName,
+    how: ComparedContents | undefined,
+  ): Promise<CheckedFiles> => {
+    const files = await list(connector);
+    const found: { readonly file: ListedFile; readonly damage: DamagedFile }[] = [];
+    const allBytes = files.reduce((sum, { length }) => sum + length, 0);
+    let bytes = 0;
+    for (const [index, file] of files.entries()) {
+      how?.signal.throwIfAborted();
+      const folder = entityDirectory(directory, connector, file.entity);
+      const onRead = (read: number): void => {
+        bytes += read;
+        how?.onProgress({ files: index, allFiles: files.length, bytes, allBytes });
+      };
+      const damage =
+        how === undefined
+          ? findWrongLength(folder, file)
+          : await findOtherContent(folder, file, { signal: how.signal, onRead });
+      if (damage !== null) found.push({ file, damage });
+    }
+    // Without the files that another process has removed or written again since they were listed.
+    const now = found.length === 0 ? new Set() : new Set((await list(connector)).map(identityOf));
+    const damaged = found.filter(({ file }) => now.has(identityOf(file))).map(({ damage }) => damage);
+    return { files: files.length, damaged };
+  };
+
+  return {
+    check: async (connector, how) =>
+      await explained(
+        (error) => (how?.signal.aborted === true ? error : toSinkError(error, ledger)),
+        async () => await check(connector, how),
+      ),
+    [Symbol.asyncDispose]: async () => await db[Symbol.asyncDispose](),
+  };
+}
+
+function identityOf({ entity, firstSeq, length, hash }: ListedFile): string {
+  return JSON.stringify([entity, firstSeq, length, hash]);
 }

@@ -26,7 +26,7 @@ import {
   storedIdentity,
   storedOrigins,
 } from './connectors.ts';
-import { forgetRaw } from './raw-rows.ts';
+import { forgetRaw } from './row-blocks.ts';
 import { forbidContinuing, insertFailedStart, interruptRunning } from './runs/runs.ts';
 import type { Tx } from '../../sql/database.ts';
 

@@ -1,9 +1,8 @@
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import { sumsByEntity } from '../../core/records.ts';
-import { countPage, countPartial } from '../decisions/add-up.ts';
+import { countPage, countPartial, addCounts, keepQuarantined } from './counts.ts';
 import { type Tx, ask } from '../../sql/database.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
-import { addCounts, keepQuarantined } from './counts.ts';
 import { noteDrift } from './drift/note-drift.ts';
 import type { Commit } from './ledger.ts';
 import { findPartitions, meetFound, type Finding } from './partitions/due-partitions.ts';

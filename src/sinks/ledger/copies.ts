@@ -3,8 +3,7 @@ import { instant } from '../../core/clock.ts';
 import { SyncError, usage } from '../../core/errors.ts';
 import { writeJson } from '../../core/json-text.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import { cellOf, type Cells, type Snapshot, type Tx } from '../../sql/database.ts';
-import { quoted } from '../../sql/quoted.ts';
+import { cellOf, type Cells, type Snapshot, type Tx, quoted } from '../../sql/database.ts';
 import { alreadyHeldError, sharedTablesError } from '../acquire-errors.ts';
 import type { CopyHow } from '../copies.ts';
 import type { Holder, StoredIdentity } from '../lease.ts';
@@ -24,8 +23,7 @@ import type { CellColumn, CellTable, CellType, numbered, RecordTables, Taken } f
 import { outsideRun, type Ledger } from './ledger.ts';
 import { clearFacts, dropFacts, factNames, whichFacts } from './repair/resets.ts';
 import { ledgerSql } from './schema.ts';
-import { wholeTables, type WholeTable } from './tables.ts';
-import { countVersions } from './versions/versions.ts';
+import { wholeTables, type WholeTable, countVersions } from './tables.ts';
 
 /** Raised with every change of what a copy stores: one that another version of the program began starts again. */
 const copyVersion = 6;

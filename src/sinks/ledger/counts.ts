@@ -1,19 +1,29 @@
 import { createHash } from 'node:crypto';
-import type { ConnectorName, RunId } from '../../core/names.ts';
-import { countNames as names, type EntityCounts, type Quarantined } from '../../core/records.ts';
-import type { CountsOfEntity } from '../decisions/add-up.ts';
-import type { EarlierCounts } from '../sink.ts';
+import type { ConnectorName, RunId, EntityName } from '../../core/names.ts';
+import {
+  type EntityCounts,
+  type Quarantined,
+  addsUp,
+  countNames,
+  noCounts,
+  sumsByEntity,
+  type PageCounts,
+} from '../../core/records.ts';
+import type { EarlierCounts, CommittedPage, PageCommit } from '../sink.ts';
 import { ask, type Tx } from '../../sql/database.ts';
-import type { Stamp } from './record-table.ts';
+import type { Stamp } from './driver.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { EntityMissing } from '../deletes.ts';
+import type { EntityReport, RowsOf, RunReport } from '../run-report.ts';
 
 /** `_sync_counts`: what became of every record of a run, per entity. Adds these; each entity once. */
 export function addCounts(tx: Tx, run: RunId, counted: readonly EntityCounts[]): void {
   if (counted.length === 0) return;
   tx.put(
-    `INSERT INTO _sync_counts AS c (run, entity, ${names.join(', ')})
-     SELECT CAST(:run AS text), v.* FROM {v: entity text, ${names.map((name) => `${name} bigint`).join(', ')}}
+    `INSERT INTO _sync_counts AS c (run, entity, ${countNames.join(', ')})
+     SELECT CAST(:run AS text), v.* FROM {v: entity text, ${countNames.map((name) => `${name} bigint`).join(', ')}}
      ORDER BY v.entity
-     ON CONFLICT (run, entity) DO UPDATE SET ${names.map((name) => `${name} = c.${name} + excluded.${name}`).join(', ')}`,
+     ON CONFLICT (run, entity) DO UPDATE SET ${countNames.map((name) => `${name} = c.${name} + excluded.${name}`).join(', ')}`,
     { run, v: counted.map(({ entity, counts }) => ({ entity, ...counts })) },
   );
 }
@@ -48,7 +58,7 @@ export const runsThatWrote = ask<{ connector: ConnectorName; origin: number }, {
 /** What became of the records of a run so far, also while it is in progress. */
 export async function countsOfRun(tx: Tx, run: RunId): Promise<readonly CountsOfEntity[]> {
   return await tx.rows<CountsOfEntity>(
-    `SELECT entity, ${names.join(', ')} FROM _sync_counts WHERE run = :run ORDER BY entity`,
+    `SELECT entity, ${countNames.join(', ')} FROM _sync_counts WHERE run = :run ORDER BY entity`,
     { run },
   );
 }
@@ -76,4 +86,107 @@ export function keepQuarantined(
        last_seen_at = excluded.last_seen_at, last_run = excluded.last_run`,
     { connector, now, run, v: [...byContent.values()] },
   );
+}
+
+export type CountsOfEntity = PageCounts & { readonly entity: EntityName };
+
+/** `quarantined`: of which only a part came, and nothing is stored. */
+export type StoredCounts = Pick<
+  PageCounts,
+  'quarantined' | 'inserted' | 'updated' | 'duplicate' | 'unchanged'
+>;
+
+/**
+ * What became of a page's records, the walk's own entity first. `stored`: of each of `page.rows`. Throws `SyncError`
+ * ACCOUNTING unless all are accounted for.
+ */
+export function countPage(
+  page: Pick<PageCommit, 'fetched' | 'filtered' | 'foreign' | 'refused' | 'rows'> & {
+    /** Purged records that it would have stored again. */
+    readonly withheld?: readonly RowsOf[];
+  },
+  walked: EntityName,
+  stored: readonly StoredCounts[],
+): CommittedPage['counts'] {
+  const parts: EntityCounts[] = [];
+  const add = (entity: EntityName, counts: Partial<PageCounts>): void =>
+    void parts.push({ entity, counts: { ...noCounts, ...counts } });
+  add(walked, { fetched: page.fetched, filtered: page.filtered, duplicate: page.foreign });
+  for (const { entity, rows } of page.withheld ?? []) {
+    add(entity, { fetched: entity === walked ? 0 : rows, filtered: rows });
+  }
+  for (const { entity } of page.refused) add(entity, { fetched: entity === walked ? 0 : 1, quarantined: 1 });
+  for (const [index, { entity, records }] of page.rows.entries()) {
+    add(entity, { fetched: entity === walked ? 0 : records.length, ...stored[index] });
+  }
+  const sums = sumsByEntity(parts);
+  for (const { entity, counts } of sums) checkCounts(entity, counts);
+  return sums;
+}
+
+/** The page's records that came in part and whose rows stay as they are; nothing where there are none. */
+export function countPartial(
+  { rows }: Pick<PageCommit, 'rows'>,
+  stored: readonly StoredCounts[],
+): Pick<CommittedPage, 'partial'> {
+  const came = rows.flatMap(({ records }) => records).filter((record) => record.partial !== undefined).length;
+  const partial = stored.reduce((left, { quarantined }) => left - quarantined, came);
+  return partial === 0 ? {} : { partial };
+}
+
+/** Throws `SyncError` ACCOUNTING unless every fetched record is accounted for. */
+export function checkCounts(entity: EntityName, counts: PageCounts): void {
+  if (addsUp(counts)) return;
+  throw new SyncError(
+    `A page of "${entity}" does not add up: ${names} is ${numbersOf(counts).join('/')}. Nothing of it was stored. ` +
+      "This is a defect: report it with the run's log.",
+    { code: 'ACCOUNTING', recovery: 'stop', context: { entity, ...counts } },
+  );
+}
+
+/** The error of a run whose report does not agree with what was stored; null where it does. */
+export function accountingError(
+  run: RunId,
+  stored: readonly CountsOfEntity[],
+  reported: readonly Pick<EntityReport, 'entity' | 'counts'>[],
+): NonNullable<RunReport['error']> | null {
+  const report = new Map(sumsByEntity(reported).map(({ entity, counts }) => [entity, counts]));
+  const ledger = new Map<EntityName, PageCounts>(stored.map((counts) => [counts.entity, counts]));
+  const differences = [...new Set([...ledger.keys(), ...report.keys()])].flatMap((entity) => {
+    const left = numbersOf(ledger.get(entity) ?? noCounts).join('/');
+    const right = numbersOf(report.get(entity) ?? noCounts).join('/');
+    return left === right ? [] : [`${entity}: the ledger has ${left}, the report ${right}`];
+  });
+  if (differences.length === 0) return null;
+  const message =
+    `The report of run ${run} does not agree with what was stored (${names}): ${differences.join('; ')}. ` +
+    "This is a defect: report it with the run's log.";
+  return { code: 'ACCOUNTING', recovery: 'stop', message };
+}
+
+const names = countNames.join('/');
+
+function numbersOf(counts: PageCounts): number[] {
+  return countNames.map((name) => counts[name]);
+}
+
+/** What an entity's table has, and what of it belongs to deletes that were judged before. */
+interface RowAccount {
+  /** Rows without a tombstone. */
+  readonly stored: number;
+  /** Of them: below records that are deleted. */
+  readonly judged: number;
+  readonly addedInDay: number;
+  readonly deletedInDay: number;
+}
+
+/** Live rows now, and 24 hours ago: what a guard's share is a share of. */
+export function weighRows({
+  stored,
+  judged,
+  addedInDay,
+  deletedInDay,
+}: RowAccount): Pick<EntityMissing, 'live' | 'dayAgo' | 'deletedInDay'> {
+  const live = stored - judged;
+  return { live, dayAgo: Math.max(0, live - addedInDay + deletedInDay), deletedInDay };
 }

@@ -4,10 +4,8 @@ import type { TransactHow, Tx } from '../../sql/database.ts';
 import type { Collisions } from '../decisions/meet-record.ts';
 import type { RunInChain } from './runs/runs.ts';
 import type { Lease } from '../lease.ts';
-import type { LedgerDriver, Taken } from './driver.ts';
-import type { PlannedTable, Stamp } from './record-table.ts';
-import type { RawRows } from './raw-rows.ts';
-import type { SeenRows } from './seen-rows.ts';
+import type { LedgerDriver, Taken, PlannedTable, Stamp } from './driver.ts';
+import type { RawRows, SeenRows } from './row-blocks.ts';
 import type { Withholding } from './purges/purge-notes.ts';
 
 /** No record is written outside a run, so no run stands beside one. */

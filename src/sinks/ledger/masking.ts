@@ -5,8 +5,7 @@ import { readJson, readJsonIfWhole, writeJson } from '../../core/json-text.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { hiddenWords, type RecordFile } from '../../core/records.ts';
 import { usage } from '../../core/errors.ts';
-import { cellOf, type Cells, type Tx } from '../../sql/database.ts';
-import { quoted } from '../../sql/quoted.ts';
+import { cellOf, type Cells, type Tx, quoted } from '../../sql/database.ts';
 import { safeFileName } from '../files/safe-file-name.ts';
 import type { EntityMasking, MaskEnd, MaskRequest, RemovedOf, RewrittenOf } from '../masks.ts';
 import { columnValue } from '../records/mark-rows.ts';
@@ -19,10 +18,9 @@ import { outsideRun, type Ledger } from './ledger.ts';
 import { readMasks, refusePurged, withOtherKeys } from './masks.ts';
 import { isClearPosition, transitions } from './partitions/transitions.ts';
 import { completeSteps, noteSteps, ownSteps } from './purges/complete-steps.ts';
-import { emptyRaw } from './raw-rows.ts';
+import { emptyRaw } from './row-blocks.ts';
 import { resetEntity } from './repair/resets.ts';
-import { renewTable, wholeTables, type WholeTable } from './tables.ts';
-import { countVersions } from './versions/versions.ts';
+import { renewTable, wholeTables, type WholeTable, countVersions } from './tables.ts';
 
 /** Brings what is stored from before a mask under it, wherever that is and whether a read reaches it or not. */
 export function ledgerMasking(ledger: Ledger) {

@@ -1,16 +1,14 @@
 import type { Instant } from '../../core/clock.ts';
 import { entityOfHistory, type ConnectorName, type EntityName, type RunId } from '../../core/names.ts';
 import { keyTextOf, type EntityTable } from '../../core/records.ts';
-import { cellOf, type Cells, type Snapshot, type Tx } from '../../sql/database.ts';
-import { quoted } from '../../sql/quoted.ts';
+import { cellOf, type Cells, type Snapshot, type Tx, quoted } from '../../sql/database.ts';
 import { historyColumns, historyTable, otherKeyError } from '../decisions/stored-table.ts';
 import type { KeyAndHash, StoredRecord } from '../record-reader.ts';
 import type { LedgerDriver, RecordTables } from './driver.ts';
 import { ledgerReader } from './history/history.ts';
 import { beganAt, beganWith, columnValue } from '../records/mark-rows.ts';
 import { versionsName } from '../records/own-names.ts';
-import { storedTable } from './tables.ts';
-import { versionedEntities } from './versions/versions.ts';
+import { storedTable, versionedEntities } from './tables.ts';
 
 /** One state of a sink. Its reader disposes it. */
 export interface SinkSnapshot extends Pick<LedgerDriver, 'newestSeq'> {

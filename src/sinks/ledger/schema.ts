@@ -38,7 +38,7 @@
  * `_sync_seen`: which rows a chain of runs has met. A chunk is written with every commit: out of line, it would cost
  * more.
  *
- * `_sync_raw`: from which bytes rows were stored; `raw-rows.ts` says what the hashes of a chunk are. PostgreSQL keeps
+ * `_sync_raw`: from which bytes rows were stored; `row-blocks.ts` says what the hashes of a chunk are. PostgreSQL keeps
  * rows of 2 KiB in the table itself; a page of 8 KiB holds two, and room for a new version.
  *
  * `_sync_also`: rows met in partitions besides their owner; `origin` is the chain that met them there last.

@@ -3,7 +3,7 @@ import { knownOrMade } from '../../core/grouped.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { PreparedRecord, Quarantined } from '../../core/records.ts';
 import { columnOf } from '../../sql/database.ts';
-import type { StoredCounts } from '../decisions/add-up.ts';
+import { type StoredCounts, keepQuarantined } from './counts.ts';
 import {
   classifyMet,
   isAsStored,
@@ -17,14 +17,13 @@ import {
   type StoredRow,
 } from '../decisions/meet-record.ts';
 import type { EntityRows } from '../sink.ts';
-import { keepQuarantined } from './counts.ts';
 import { endMissing } from './deletes/noted-rows.ts';
 import { meetElsewhere, type RowAt } from './deletes/places.ts';
 import { noteFiles, type FileNote } from './downloads/ledger-files.ts';
 import type { Commit } from './ledger.ts';
 import { doubtListings } from './partitions/due-partitions.ts';
 import { livePartitions } from './partitions/read-partitions.ts';
-import type { RecordTable, WrittenRow } from './record-table.ts';
+import type { RecordTable, WrittenRow } from './driver.ts';
 import { noteStored, tableNumbers, type TableNumbers } from './stored-rows.ts';
 
 /** What is known of a commit's records before they are met. */

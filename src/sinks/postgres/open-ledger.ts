@@ -1,13 +1,13 @@
+import { randomUUID } from 'node:crypto';
 import { SyncError } from '../../core/errors.ts';
 import { NoSinkYetError } from '../acquire-errors.ts';
-import { servedLedger } from '../ledger/served-ledger.ts';
+import { servedLedger } from '../ledger/history/overview.ts';
 import type { OpenedToRead, OpenHow, ServedLedger, SinkPlace } from '../sink-access.ts';
 import { lastCommits, newestSeq, overtakeAll } from './lease/lease-rows.ts';
 import { type Clock, instant } from '../../core/clock.ts';
 import { postgresTables } from './records/record-tables.ts';
 import { openServer, type Server, type WriteTx } from '../../sql/postgres/server.ts';
-import { randomUUID } from 'node:crypto';
-import { quoted } from '../../sql/quoted.ts';
+import { quoted } from '../../sql/database.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import { postgresCatalogSql, ledgerSql, migrations } from '../ledger/schema.ts';
 import { checkMigrated, checkVersion, unusableSink } from '../unusable-sink.ts';

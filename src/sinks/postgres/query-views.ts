@@ -1,10 +1,9 @@
 import { SyncError } from '../../core/errors.ts';
 import type { Secret } from '../../core/secret.ts';
-import { cellOf, columnOf, type Tx } from '../../sql/database.ts';
+import { cellOf, columnOf, type Tx, quoted } from '../../sql/database.ts';
 import { isServerError } from '../../sql/postgres/postgres-error.ts';
 import { openQuerySession, type QuerySession, type TextRows } from '../../sql/postgres/run-query.ts';
 import { openServer } from '../../sql/postgres/server.ts';
-import { quoted } from '../../sql/quoted.ts';
 import { ledgerReader } from '../ledger/history/history.ts';
 import {
   offeredViews,

@@ -1,9 +1,7 @@
 import { readJson, writeJson } from '../../core/json-text.ts';
 import type { Column, ColumnValue } from '../../core/records.ts';
-import type { Cells, Tx } from '../../sql/database.ts';
-import { quoted } from '../../sql/quoted.ts';
-import type { RecordTables } from '../ledger/driver.ts';
-import type { Stamp, TablePlace } from '../ledger/record-table.ts';
+import { type Cells, type Tx, quoted } from '../../sql/database.ts';
+import type { RecordTables, Stamp, TablePlace } from '../ledger/driver.ts';
 import { closeVersionsOf, columnValue } from './mark-rows.ts';
 import { rowsTable, selectCells, versionsName } from './own-names.ts';
 import { columnsMissingIn, isJsonColumn } from '../decisions/stored-table.ts';

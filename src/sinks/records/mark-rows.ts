@@ -1,17 +1,9 @@
 import type { Instant } from '../../core/clock.ts';
 import { keyTextOf, type ColumnValue, type EntityTable, type Column } from '../../core/records.ts';
-import { columnOf, type Tx } from '../../sql/database.ts';
-import { quoted } from '../../sql/quoted.ts';
+import { columnOf, type Tx, quoted } from '../../sql/database.ts';
 import type { StoredRow } from '../decisions/meet-record.ts';
 import { columnsMissingIn } from '../decisions/stored-table.ts';
-import type {
-  ChangedRow,
-  KeyedRow,
-  RecordTable,
-  Stamp,
-  TablePlace,
-  WrittenRow,
-} from '../ledger/record-table.ts';
+import type { ChangedRow, KeyedRow, RecordTable, Stamp, TablePlace, WrittenRow } from '../ledger/driver.ts';
 import { versionOwn } from './own-names.ts';
 
 export type Marks = Pick<RecordTable, 'setOwners' | 'liveBefore' | 'rows' | 'tombstone' | 'revive'> & Undoing;

@@ -1,7 +1,7 @@
 import type { CellColumn, CellTable, RecordTables } from '../ledger/driver.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { Column, EntityTable } from '../../core/records.ts';
-import { quoted } from '../../sql/quoted.ts';
+import { quoted } from '../../sql/database.ts';
 
 /* Beside the table of an entity. No entity has two underscores in its name; no index of a table has a longer suffix. */
 

@@ -1,9 +1,7 @@
 import type { Column, EntityTable, DerivedColumn } from '../../core/records.ts';
-import type { Tx, Values } from '../../sql/database.ts';
-import { quoted } from '../../sql/quoted.ts';
+import { type Tx, type Values, quoted } from '../../sql/database.ts';
 import { columnsMissingIn, isJsonColumn } from '../decisions/stored-table.ts';
-import type { CellType, RecordTables } from '../ledger/driver.ts';
-import type { RecordTable, Stamp, TablePlace } from '../ledger/record-table.ts';
+import type { CellType, RecordTables, RecordTable, Stamp, TablePlace } from '../ledger/driver.ts';
 import {
   closeVersionsOf,
   historySelect,

@@ -1,5 +1,6 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+import { randomUUID } from 'node:crypto';
 import { SyncError } from '../../core/errors.ts';
 import { NoSinkYetError } from '../acquire-errors.ts';
 import type { Instant } from '../../core/clock.ts';
@@ -18,10 +19,9 @@ import {
   storageFailure,
   type StorageFailure,
 } from '../../sql/sqlite/sqlite-error.ts';
-import { randomUUID } from 'node:crypto';
 import type { ConnectorName } from '../../core/names.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
-import type { Stamp } from '../ledger/record-table.ts';
+import type { Stamp } from '../ledger/driver.ts';
 import type { LastCommits } from '../ledger/history/overview.ts';
 
 /** Marks a SQLite file as this program's ("CSY1"); any other value in a file that has tables is a foreign database. */

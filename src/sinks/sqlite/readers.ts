@@ -8,7 +8,7 @@ import {
   watchSqlite,
   type WatchedSqlite,
 } from '../../sql/sqlite/open-sqlite-database.ts';
-import { servedLedger } from '../ledger/served-ledger.ts';
+import { servedLedger } from '../ledger/history/overview.ts';
 import type { OpenedToRead, ServedLedger } from '../sink-access.ts';
 import {
   lastCommits,

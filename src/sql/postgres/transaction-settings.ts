@@ -1,4 +1,4 @@
-import { quoted } from '../quoted.ts';
+import { quoted } from '../database.ts';
 import { keepalives } from './connections.ts';
 import { settingSql, type Settings } from './session.ts';
 

@@ -1,5 +1,5 @@
 import { rmSync } from 'node:fs';
-import { quoted } from '../quoted.ts';
+import { quoted } from '../database.ts';
 import { openSqlite, type Connection } from './open-sqlite.ts';
 
 /** A view, or what else a name stands for in a file, and those of its columns that are copied. */

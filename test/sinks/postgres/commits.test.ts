@@ -4,13 +4,12 @@ import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { RunId } from '../../../src/core/names.ts';
-import type { Stamp } from '../../../src/sinks/ledger/record-table.ts';
+import type { Stamp } from '../../../src/sinks/ledger/driver.ts';
 import { fencedTransact } from '../../../src/sinks/postgres/postgres-sink.ts';
 import { openLedger, type PostgresPlace } from '../../../src/sinks/postgres/open-ledger.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
-import type { Tx } from '../../../src/sql/database.ts';
-import { quoted } from '../../../src/sql/quoted.ts';
+import { type Tx, quoted } from '../../../src/sql/database.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import {
   Bench,

@@ -11,7 +11,7 @@ import { type EntityTable, noCounts } from '../../../src/core/records.ts';
 import { tableName } from '../../../src/sinks/postgres/column-types.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
-import { quoted } from '../../../src/sql/quoted.ts';
+import { quoted } from '../../../src/sql/database.ts';
 import { mountDisk } from '../../contracts/file-sink/full-disk.ts';
 import { postgresSinkKind, postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
 import { type Bench, identity, type SinkKind, members, news, member } from '../../contracts/sink/fixture.ts';

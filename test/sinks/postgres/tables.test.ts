@@ -16,7 +16,7 @@ import {
 } from '../../../src/sql/postgres/encode-binary.ts';
 import { openServer, type Server } from '../../../src/sql/postgres/server.ts';
 import type { PostgresTx as Tx } from '../../../src/sql/postgres/session.ts';
-import { quoted } from '../../../src/sql/quoted.ts';
+import { quoted } from '../../../src/sql/database.ts';
 import { sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import { describeSink } from '../../contracts/sink-contract.ts';

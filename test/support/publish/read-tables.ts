@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { keyTextOf, type Column, type ColumnValue, type EntityTable } from '../../../src/core/records.ts';
 import { tableName } from '../../../src/sinks/postgres/column-types.ts';
-import { quoted } from '../../../src/sql/quoted.ts';
+import { quoted } from '../../../src/sql/database.ts';
 import { readText } from '../../../src/sql/postgres/text.ts';
 import { identifier } from './duckdb.ts';
 import { askDuckdbFile, duckdbTexts } from './read-duckdb-file.ts';

@@ -1,7 +1,6 @@
 import { grouped } from '../../../core/grouped.ts';
 import type { EntityName } from '../../../core/names.ts';
-import { ask, columnOf } from '../../../sql/database.ts';
-import { textHash } from '../../../sql/text-hash.ts';
+import { ask, columnOf, textHash } from '../../../sql/database.ts';
 import type { OtherPlace } from '../../decisions/missing-rows.ts';
 import { standing } from '../../decisions/becoming-due.ts';
 import type { Candidate, EndedPartition, TombstoneChoice } from '../../deletes.ts';
@@ -10,7 +9,7 @@ import { noteInDay, noteInDays } from '../days.ts';
 import { endFiles } from '../downloads/ledger-files.ts';
 import type { Commit } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
-import type { KeyedRow, OwnedRow, RecordTable, RowOwner } from '../record-table.ts';
+import type { KeyedRow, OwnedRow, RecordTable, RowOwner } from '../driver.ts';
 import { addDeleted } from '../stored-rows.ts';
 import { openStoredTable } from '../tables.ts';
 import { endMissing, noteOrphans, openMissing, orphansGone, readyRows, type Missed } from './noted-rows.ts';

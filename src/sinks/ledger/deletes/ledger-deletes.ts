@@ -2,9 +2,8 @@ import type { Instant } from '../../../core/clock.ts';
 import { grouped, knownOrMade } from '../../../core/grouped.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
 import { noCounts, type PageCounts } from '../../../core/records.ts';
-import { ask } from '../../../sql/database.ts';
-import { textHash } from '../../../sql/text-hash.ts';
-import { weighRows } from '../../decisions/add-up.ts';
+import { ask, textHash } from '../../../sql/database.ts';
+import { weighRows, addCounts } from '../counts.ts';
 import { believedUntil, standing } from '../../decisions/becoming-due.ts';
 import {
   areOwnRowsSwept,
@@ -18,12 +17,11 @@ import {
 } from '../../decisions/missing-rows.ts';
 import type { Candidate, EndedPartition, EntityMissing, Judgement } from '../../deletes.ts';
 import { parseParams } from '../../stored-json.ts';
-import { addCounts } from '../counts.ts';
 import { dayChanges } from '../days.ts';
 import { long, type Commit, type InLease, type Ledger } from '../ledger.ts';
 import type { Leftover } from '../partitions/read-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';
-import type { OwnedRow } from '../record-table.ts';
+import type { OwnedRow } from '../driver.ts';
 import { readStored, storeRows } from '../store-rows.ts';
 import { tableNumbers } from '../stored-rows.ts';
 import { deleteMissing, deleteOrphans, rowsAlong, tableOf, type EndedPartitionRow } from './delete-rows.ts';

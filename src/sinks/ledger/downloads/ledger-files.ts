@@ -1,8 +1,7 @@
 import { writeJson } from '../../../core/json-text.ts';
 import type { EntityName, OfEntity } from '../../../core/names.ts';
 import type { RecordFile } from '../../../core/records.ts';
-import type { Tx } from '../../../sql/database.ts';
-import { textHash } from '../../../sql/text-hash.ts';
+import { type Tx, textHash } from '../../../sql/database.ts';
 import type { FileFailure, LeftFiles, ReplacedFile, StoredFile, WantedFile } from '../../files.ts';
 import { parseParams } from '../../stored-json.ts';
 import type { InLease } from '../ledger.ts';

@@ -1,8 +1,7 @@
 import { grouped, knownOrMade } from '../../../core/grouped.ts';
 import type { ConnectorName, EntityName, OfEntities } from '../../../core/names.ts';
 import type { Column, FieldDrift } from '../../../core/records.ts';
-import type { Tx } from '../../../sql/database.ts';
-import { quoted } from '../../../sql/quoted.ts';
+import { type Tx, quoted } from '../../../sql/database.ts';
 import {
   chooseColumns,
   chooseWider,
@@ -15,11 +14,9 @@ import {
 } from '../../decisions/drift-columns.ts';
 import type { KnownDrift } from '../../drift.ts';
 import { versionsName } from '../../records/own-names.ts';
-import type { RecordTables } from '../driver.ts';
-import { type Commit, type CurrentRun, type InLease, type Ledger } from '../ledger.ts';
-import type { TablePlace } from '../record-table.ts';
-import { addEvolved, knownTable, knownTables, renewTable } from '../tables.ts';
-import { keptVersions } from '../versions/versions.ts';
+import type { RecordTables, TablePlace } from '../driver.ts';
+import type { Commit, CurrentRun, InLease, Ledger } from '../ledger.ts';
+import { addEvolved, knownTable, knownTables, renewTable, keptVersions } from '../tables.ts';
 
 /** What is noted of these entities, by field, kind and first meeting. Entities without drift are left out. */
 async function driftOf(tx: Tx, of: OfEntities): Promise<ReadonlyMap<EntityName, readonly NotedDrift[]>> {

@@ -3,8 +3,7 @@ import { grouped } from '../../../core/grouped.ts';
 import { keyPartsOf } from '../../../core/json-text.ts';
 import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/names.ts';
 import type { Column, EntityTable } from '../../../core/records.ts';
-import { cellOf, columnOf, type Tx } from '../../../sql/database.ts';
-import { quoted } from '../../../sql/quoted.ts';
+import { cellOf, columnOf, type Tx, quoted } from '../../../sql/database.ts';
 import {
   completenessOf,
   type Completeness,
@@ -37,8 +36,7 @@ import { readOutbox } from '../notices/ledger-notices.ts';
 import { readPurgeWork } from '../purges/complete-steps.ts';
 import { readPurgeNotes } from '../purges/purge-notes.ts';
 import { hasBegun } from '../runs/runs.ts';
-import { knownTables, openStoredTable, storedTable } from '../tables.ts';
-import { versionedEntities } from '../versions/versions.ts';
+import { knownTables, openStoredTable, storedTable, versionedEntities } from '../tables.ts';
 import {
   among,
   newestRunsSql,

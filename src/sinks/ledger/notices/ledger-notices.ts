@@ -13,8 +13,7 @@ import type {
   NoticeChanges,
   OutboxRow,
 } from '../../notices.ts';
-import { readFieldNews } from '../history/overview.ts';
-import { readOverview } from '../history/overview.ts';
+import { readFieldNews, readOverview } from '../history/overview.ts';
 import type { Ledger } from '../ledger.ts';
 
 /** What is wrong with a sink's connectors and targets, as found last, and an outbox of messages about it. */

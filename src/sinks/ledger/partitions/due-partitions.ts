@@ -2,8 +2,7 @@ import type { Instant } from '../../../core/clock.ts';
 import { grouped } from '../../../core/grouped.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import { ask, type Tx } from '../../../sql/database.ts';
-import { textHash } from '../../../sql/text-hash.ts';
+import { ask, type Tx, textHash } from '../../../sql/database.ts';
 import {
   decideMode,
   isUnchanged,

@@ -6,8 +6,7 @@ import type { FoundPartition } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
 import type { ChainPartitions } from '../../sink.ts';
 import { parseParams } from '../../stored-json.ts';
-import { textHash } from '../../../sql/text-hash.ts';
-import { ask, columnOf, cellOf, type Tx } from '../../../sql/database.ts';
+import { textHash, ask, columnOf, cellOf, type Tx } from '../../../sql/database.ts';
 
 /**
  * The partitions that a run works through: of these entities, living ones (window '') or those of a backfill's window.

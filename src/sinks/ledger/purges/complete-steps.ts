@@ -1,18 +1,14 @@
 import { instant } from '../../../core/clock.ts';
 import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, EntityName, OfEntity } from '../../../core/names.ts';
-import type { Tx } from '../../../sql/database.ts';
+import { type Tx, quoted, textHash } from '../../../sql/database.ts';
 import type { LeftStep, PurgeRequest, PurgeStep, PurgeWork } from '../../purges.ts';
-import type { RewrittenLines, Taken, RecordTables } from '../driver.ts';
+import type { RewrittenLines, Taken, RecordTables, KeyedRow } from '../driver.ts';
 import { outsideRun, type Ledger } from '../ledger.ts';
-import { storedTable } from '../tables.ts';
-import { versionedEntities, deleteVersionsOf } from '../versions/versions.ts';
+import { storedTable, versionedEntities, deleteVersionsOf } from '../tables.ts';
 import { versionsName } from '../../records/own-names.ts';
 import { ensureMac, readNotes } from './purge-notes.ts';
-import { quoted } from '../../../sql/quoted.ts';
-import { textHash } from '../../../sql/text-hash.ts';
-import { emptyRaw } from '../raw-rows.ts';
-import type { KeyedRow } from '../record-table.ts';
+import { emptyRaw } from '../row-blocks.ts';
 
 /** What purges have left to do, of all connectors or of `only` these. */
 export async function readPurgeWork(tx: Tx, only?: readonly ConnectorName[]): Promise<readonly PurgeWork[]> {

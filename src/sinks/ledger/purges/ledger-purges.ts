@@ -5,9 +5,7 @@ import { keyPartsOf, readJsonIfWhole, writeJson } from '../../../core/json-text.
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { ColumnValue, EntityTable } from '../../../core/records.ts';
 import { usage } from '../../../core/errors.ts';
-import type { Values } from '../../../sql/database.ts';
-import { quoted } from '../../../sql/quoted.ts';
-import { textHash } from '../../../sql/text-hash.ts';
+import { type Values, quoted, textHash } from '../../../sql/database.ts';
 import {
   refusedName,
   type ExpireRequest,
@@ -22,10 +20,9 @@ import { parseReport } from '../../stored-json.ts';
 import { holdingFor } from '../acquire.ts';
 import { noteAction } from '../actions.ts';
 import { storedIdentity } from '../connectors.ts';
-import type { Taken } from '../driver.ts';
+import type { Taken, KeyedRow, RowOwner } from '../driver.ts';
 import { outsideRun, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
-import type { KeyedRow, RowOwner } from '../record-table.ts';
 import { renewTable, storedTable } from '../tables.ts';
 import {
   completeSteps,

@@ -1,19 +1,17 @@
 import { instant, type Instant } from '../../../core/clock.ts';
 import type { ConnectorName, OfEntity } from '../../../core/names.ts';
 import type { EntityTable } from '../../../core/records.ts';
-import { cellOf, columnOf, type Tx } from '../../../sql/database.ts';
-import { quoted } from '../../../sql/quoted.ts';
+import { cellOf, columnOf, type Tx, quoted } from '../../../sql/database.ts';
 import type { DueOf, ExpiredOf, ExpireRequest, Retention } from '../../purges.ts';
-import type { Taken } from '../driver.ts';
+import type { Taken, KeyedRow } from '../driver.ts';
 import { outsideRun, type Ledger } from '../ledger.ts';
-import type { KeyedRow } from '../record-table.ts';
-import { storedTable } from '../tables.ts';
 import {
+  storedTable,
   countEndedVersions,
   countVersions,
   deleteEndedVersions,
   versionedEntities,
-} from '../versions/versions.ts';
+} from '../tables.ts';
 import { noteSteps, removeNotedLines, filesOf, forgetFiles, removeForGood } from './complete-steps.ts';
 
 const rowsAtOnce = 500;

@@ -3,9 +3,8 @@ import { type SyncError, usage } from '../../../core/errors.ts';
 import { grouped } from '../../../core/grouped.ts';
 import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/names.ts';
 import { noCounts, type PageCounts, type PreparedRecord } from '../../../core/records.ts';
-import { cellOf, columnOf, type Tx } from '../../../sql/database.ts';
-import { textHash } from '../../../sql/text-hash.ts';
-import { checkCounts } from '../../decisions/add-up.ts';
+import { cellOf, columnOf, type Tx, textHash } from '../../../sql/database.ts';
+import { checkCounts, addCounts } from '../counts.ts';
 import { misfitError } from '../../decisions/meet-record.ts';
 import {
   checkReset,
@@ -29,12 +28,11 @@ import { parseNames } from '../../stored-json.ts';
 import { adopt, holdingFor } from '../acquire.ts';
 import { noteAction } from '../actions.ts';
 import { storedIdentity } from '../connectors.ts';
-import { addCounts } from '../counts.ts';
 import { deleteRows } from '../deletes/delete-rows.ts';
 import { beginFiles } from '../downloads/ledger-files.ts';
 import { long, outsideRun, type Commit, type InLease, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
-import type { ChangedRow, RecordTable } from '../record-table.ts';
+import type { ChangedRow, RecordTable } from '../driver.ts';
 import { readStored, storeRows } from '../store-rows.ts';
 import { noteStored, tableNumbers } from '../stored-rows.ts';
 import { knownEntities } from '../tables.ts';

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import {
   type Column,
   type FieldType,
@@ -7,17 +8,24 @@ import {
   type DerivedColumn,
   type DerivedKind,
 } from '../../../core/records.ts';
-import { type Tx, cellOf, type Cells } from '../../../sql/database.ts';
+import { type Tx, cellOf, type Cells, quoted, textHash } from '../../../sql/database.ts';
 import {
   type BinaryType,
   type BinaryValue,
   encodeArray,
   encodeRows,
 } from '../../../sql/postgres/encode-binary.ts';
-import { quoted } from '../../../sql/quoted.ts';
-import { textHash } from '../../../sql/text-hash.ts';
-import type { RecordTables, CellColumn, CellTable, CellType } from '../../ledger/driver.ts';
-import type { FoundBy, OwnedRow, RecordTable, Stamp, TablePlace } from '../../ledger/record-table.ts';
+import type {
+  RecordTables,
+  CellColumn,
+  CellTable,
+  CellType,
+  FoundBy,
+  OwnedRow,
+  RecordTable,
+  Stamp,
+  TablePlace,
+} from '../../ledger/driver.ts';
 import { asOfName, historyName, rowOwn } from '../../records/own-names.ts';
 import {
   recordTables,
@@ -40,7 +48,6 @@ import {
   type NewestRow,
   type StoredCells,
 } from '../../records/mark-rows.ts';
-import { createHash } from 'node:crypto';
 import { timeForm } from '../../../core/times.ts';
 
 /** Tables of records in the schema of the transaction. */

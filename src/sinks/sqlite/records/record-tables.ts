@@ -5,17 +5,9 @@ import type {
   DerivedColumn,
   DerivedKind,
 } from '../../../core/records.ts';
-import { cellOf, type Tx } from '../../../sql/database.ts';
-import { quoted } from '../../../sql/quoted.ts';
+import { cellOf, type Tx, quoted } from '../../../sql/database.ts';
 import { sqliteTx, type SqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
-import type {
-  Stamp,
-  FoundBy,
-  OwnedRow,
-  KeyedRow,
-  RecordTable,
-  TablePlace,
-} from '../../ledger/record-table.ts';
+import type { Stamp, FoundBy, OwnedRow, KeyedRow, RecordTable, TablePlace } from '../../ledger/driver.ts';
 import { asOfName, historyName, versionsName, indexSuffixes } from '../../records/own-names.ts';
 import { recordTables, type TableDialect, sourceOf, type ShownView } from '../../records/record-tables.ts';
 import { keyPartsOf } from '../../../core/json-text.ts';
