@@ -12,69 +12,66 @@ import type { PublishPlace, PublishSettings } from '../../src/settings/settings.
 import { untilEnd } from '../contracts/target-contract.ts';
 import { testProgram } from '../support/ensure-built.ts';
 import { startPostgres, type PrivatePostgres } from '../support/postgres.ts';
-import { openPublishWorld, type Change, type PublishWorld } from '../support/publish/publish-world.ts';
+import {
+  allNamed,
+  openPublishWorld,
+  type Change,
+  type PublishWorld,
+} from '../support/publish/publish-world.ts';
 import { askDuckdbFile } from '../support/publish/read-duckdb-file.ts';
-import { lakeManifests, readLake, seqsOf, unnamedFiles } from '../support/publish/read-lake.ts';
 import { StoppedError, stopStore } from '../support/publish/stop-store.ts';
 import type { Publishing } from '../support/publish/table-publisher.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isLong, repeats, startSeed, hasMoreKills } from '../support/trials.ts';
 
+const program = testProgram('support/publish/publisher-process.mjs');
+const dayMs = 24 * 3_600_000;
+
+let world: PublishWorld;
+const children: ChildProcess[] = [];
+
+beforeEach(() => {
+  world = openPublishWorld();
+});
+
+afterEach(async () => {
+  for (const child of children.splice(0)) child.kill('SIGKILL');
+  await world[Symbol.asyncDispose]();
+});
+
+/** A process that publishes, once it is ready. */
+async function startPublisher(path = program, place = world.lake): Promise<ChildProcess> {
+  const sink = world.sink.type === 'sqlite' ? world.sink.path : '';
+  const child = fork(path, [sink, place], { execArgv: [] });
+  children.push(child);
+  await once(child, 'message');
+  return child;
+}
+
 describe('killed publishers', () => {
-  const program = testProgram('support/publish/publisher-process.mjs');
-  const noSignal = new AbortController().signal;
-  const dayMs = 24 * 3_600_000;
-
-  let world: PublishWorld;
-  let children: ChildProcess[];
-
-  beforeEach(() => {
-    world = openPublishWorld();
-    children = [];
-  });
-
-  afterEach(async () => {
-    for (const child of children) child.kill('SIGKILL');
-    await world[Symbol.asyncDispose]();
-  });
-
-  const begun: Change = { upserts: Array.from({ length: 5 }, (_, index) => [String(index), 'Ada']) };
+  const begun: Change = { upserts: allNamed(5, 'Ada') };
 
   /** What the newest publication's reader has, and its number; what is in the folder is whole. */
   async function seen(): Promise<{ readonly publication: number; readonly rows: object }> {
-    await using target = world.target();
-    expect((await target.check(noSignal)).problems).toEqual([]);
-    const manifests = lakeManifests(world.lake);
-    const publication = manifests.at(-1)?.publication ?? 0;
-    return {
-      publication,
-      rows: publication === 0 ? {} : seqsOf(readLake(world.lake, manifests, publication)),
-    };
+    expect(await world.problems()).toEqual([]);
+    return world.seen();
   }
 
   /** As if a day had passed since killed publishers left their files. */
   async function pruneAll(): Promise<void> {
-    for (const name of unnamedFiles(world.lake)) {
+    for (const name of world.unnamed()) {
       const long = (Date.now() - 2 * dayMs) / 1_000;
       lutimesSync(join(world.lake, name), long, long);
     }
     await using target = world.target();
     await target.prune(null, false);
-    expect(unnamedFiles(world.lake)).toEqual([]);
+    expect(world.unnamed()).toEqual([]);
   }
 
   /** Leaves what a reader of the newest publication needs. */
   async function pruneOld(): Promise<void> {
     await using target = world.target();
     await target.prune(Date.now(), false);
-  }
-
-  async function startPublisher(): Promise<ChildProcess> {
-    const path = world.sink.type === 'sqlite' ? world.sink.path : '';
-    const child = fork(program, [path, world.lake], { execArgv: [] });
-    children.push(child);
-    await once(child, 'message');
-    return child;
   }
 
   const files = ['members changes', 'members snapshot', 'member_opens changes', 'member_opens snapshot'];
@@ -104,16 +101,13 @@ describe('killed publishers', () => {
       for (const stopAt of triedSteps) {
         const before = await seen();
         await world.run({
-          upserts: [
-            ['1', `Bob ${stopAt}`],
-            [`n${stopAt}`, 'Zoe'],
-          ],
+          upserts: { 1: `Bob ${stopAt}`, [`n${stopAt}`]: 'Zoe' },
           deletes: [`n${stopAt - 1}`],
         });
-        const sink = seqsOf(await world.rows());
+        const sink = await world.stored();
         const { wrap } = stopStore(stopAt);
         const stopped = await world
-          .publish({ isSnapshotAsked: true }, world.target('jsonl', wrap))
+          .publish({ isSnapshotAsked: true }, world.target(wrap))
           .then(({ kind }) => kind, stepOf);
         expect(stopped).toBe(steps[stopAt - 1]);
         const now = await seen();
@@ -146,9 +140,8 @@ describe('killed publishers', () => {
         for (let isAlive = true; isAlive;) {
           const name = `Name ${random()}`;
           const size = 1 + Math.floor(random() * 300);
-          const upserts = Array.from({ length: size }, (_, index) => [String(index), name] as const);
-          await world.run({ upserts, deletes: [String(size)] });
-          const rows = seqsOf(await world.rows());
+          await world.run({ upserts: allNamed(size, name), deletes: [String(size)] });
+          const rows = await world.stored();
           states.set(Math.max(...Object.values(rows).flatMap((one) => Object.values(one))), rows);
           isAlive = random() < 0.3;
           const answer = once(child, isAlive ? 'message' : 'exit');
@@ -172,7 +165,7 @@ describe('killed publishers', () => {
         if (kill % 10 === 0) await pruneOld();
       }
       await world.publish();
-      expect((await seen()).rows).toEqual(seqsOf(await world.rows()));
+      expect((await seen()).rows).toEqual(await world.stored());
       await pruneAll();
       await seen();
     }, 1_800_000);
@@ -180,8 +173,7 @@ describe('killed publishers', () => {
 });
 
 describe('killed table publishers', () => {
-  const program = testProgram('support/publish/table-publisher.mjs');
-  const dayMs = 24 * 3_600_000;
+  const tableProgram = testProgram('support/publish/table-publisher.mjs');
 
   type TablePlace = Extract<PublishPlace, { readonly type: 'postgres' | 'duckdb' }>;
 
@@ -201,20 +193,11 @@ describe('killed table publishers', () => {
     };
   }
 
-  let world: PublishWorld;
   let server: PrivatePostgres | null = null;
-  let children: ChildProcess[];
-
-  beforeEach(() => {
-    world = openPublishWorld();
-    children = [];
-  });
 
   afterEach(async () => {
-    for (const child of children) child.kill('SIGKILL');
     await server?.stop();
     server = null;
-    await world[Symbol.asyncDispose]();
   });
 
   const kinds = {
@@ -242,13 +225,6 @@ describe('killed table publishers', () => {
     },
   };
 
-  function start(place: TablePlace): ChildProcess {
-    const path = world.sink.type === 'sqlite' ? world.sink.path : '';
-    const child = fork(program, [path, JSON.stringify(place)]);
-    children.push(child);
-    return child;
-  }
-
   async function opened(place: TablePlace): Promise<Target> {
     const settings = { ...place, name: 'desk', keepMs: null } as PublishSettings;
     return await openTarget(settings, { clock: systemClock, signal: untilEnd });
@@ -272,21 +248,17 @@ describe('killed table publishers', () => {
       // Proves promise 20.5
       it('at any step leaves the publication before or the whole next one, and another publisher continues', async () => {
         const place = await makePlace();
-        await world.run({ upserts: [['1', 'Ada']] });
+        await world.run({ upserts: { 1: 'Ada' } });
         await world.publish({}, await opened(place));
         for (const stopAt of steps) {
           const before = await see();
           await world.run({
-            upserts: [
-              ['1', `Bob ${stopAt}`],
-              [`n${stopAt}`, 'Zoe'],
-            ],
+            upserts: { 1: `Bob ${stopAt}`, [`n${stopAt}`]: 'Zoe' },
             deletes: [`n${stopAt - 1}`].filter((id) =>
               before.members.some((one) => one.startsWith(`${id} `)),
             ),
           });
-          const child = start(place);
-          await once(child, 'message');
+          const child = await startPublisher(tableProgram, JSON.stringify(place));
           const gone = once(child, 'exit');
           child.send({ stopAt, isNewGenerationAsked: stopAt % 2 === 0 } satisfies Publishing);
           expect(await gone).toEqual([null, 'SIGKILL']);
@@ -321,20 +293,6 @@ describe('killed table publishers', () => {
 });
 
 describe('two publishers', () => {
-  const program = testProgram('support/publish/publisher-process.mjs');
-
-  let world: PublishWorld;
-  const children: ChildProcess[] = [];
-
-  beforeEach(() => {
-    world = openPublishWorld();
-  });
-
-  afterEach(async () => {
-    for (const child of children.splice(0)) child.kill('SIGKILL');
-    await world[Symbol.asyncDispose]();
-  });
-
   /** Publishes once, and says how it ended. In `npm test` two targets of this process stand for two processes. */
   type Publisher = () => Promise<string>;
 
@@ -343,10 +301,7 @@ describe('two publishers', () => {
       const publish = async (): Promise<string> => (await world.publish()).kind;
       return [publish, publish];
     }
-    const path = world.sink.type === 'sqlite' ? world.sink.path : '';
-    const started = [0, 1].map(() => fork(program, [path, world.lake], { execArgv: [] }));
-    children.push(...started);
-    await Promise.all(started.map((child) => once(child, 'message')));
+    const started = await Promise.all([startPublisher(), startPublisher()]);
     return started.map((child) => async () => {
       const answer = once(child, 'message');
       child.send({ snapshot: false });
@@ -360,13 +315,13 @@ describe('two publishers', () => {
       String(Math.floor(random() * 40)),
     );
     const deletes = [String(Math.floor(random() * 40))];
-    await world.run({ upserts: [...new Set(some)].map((id) => [id, name]), deletes });
+    await world.run({ upserts: Object.fromEntries(some.map((id) => [id, name])), deletes });
   }
 
   /** Every change in the files, by entity, in the order of the publications; each is where its manifest says. */
   function publishedSeqs(): ReadonlyMap<string, readonly number[]> {
     const seqs = new Map<string, number[]>();
-    for (const { entities } of lakeManifests(world.lake)) {
+    for (const { entities } of world.manifests()) {
       for (const { entity, files, after, through } of entities) {
         const lines = files.flatMap(({ path }) =>
           readFileSync(join(world.lake, path), 'utf8').trim().split('\n'),
@@ -394,15 +349,14 @@ describe('two publishers', () => {
       if (round % 2 === 1) await changeSomething(random);
     }
     ends.push((await world.publish()).kind);
-    const manifests = lakeManifests(world.lake);
+    const manifests = world.manifests();
     const publications = manifests.map(({ publication }) => publication);
     expect(publications).toEqual(publications.map((_, index) => index + 1));
     expect(ends.filter((end) => end === 'published')).toHaveLength(manifests.length);
     expect(ends.every((end) => end === 'published' || end === 'unchanged')).toBe(true);
-    await using target = world.target();
-    expect((await target.check(new AbortController().signal)).problems).toEqual([]);
-    expect(unnamedFiles(world.lake)).toEqual([]);
-    expect(seqsOf(readLake(world.lake, manifests, manifests.length))).toEqual(seqsOf(await world.rows()));
+    expect(await world.problems()).toEqual([]);
+    expect(world.unnamed()).toEqual([]);
+    expect(world.seen()).toEqual({ publication: manifests.length, rows: await world.stored() });
     for (const seqs of publishedSeqs().values()) {
       // Rising: none comes twice.
       expect(seqs).toEqual([...new Set(seqs)].toSorted((left, right) => left - right));
@@ -451,22 +405,17 @@ describe('two publishers', () => {
 
   // Proves promise 20
   it('a publication shows one state of the sink, also where another process writes while it is made', async () => {
-    await world.run({
-      upserts: [
-        ['1', 'Ada'],
-        ['2', 'Bob'],
-      ],
-    });
-    const before = seqsOf(await world.rows());
+    await world.run({ upserts: { 1: 'Ada', 2: 'Bob' } });
+    const before = await world.stored();
     let writing = Promise.resolve();
     await world.publish({
       onProgress: ({ entity }) => {
-        if (entity === 'members') writing = world.run({ upserts: [['3', 'Cy']], deletes: ['1'] });
+        if (entity === 'members') writing = world.run({ upserts: { 3: 'Cy' }, deletes: ['1'] });
       },
     });
     await writing;
-    expect(seqsOf(readLake(world.lake, lakeManifests(world.lake), 1))).toEqual(before);
+    expect(world.seen()).toEqual({ publication: 1, rows: before });
     await world.publish();
-    expect(seqsOf(readLake(world.lake, lakeManifests(world.lake), 2))).toEqual(seqsOf(await world.rows()));
+    expect(world.seen()).toEqual({ publication: 2, rows: await world.stored() });
   });
 });

@@ -21,41 +21,32 @@ import {
   type PublishWorld,
   type Change,
 } from '../support/publish/publish-world.ts';
-import { lakeManifests, readLake, seqsOf, unnamedFiles } from '../support/publish/read-lake.ts';
+import { readLake } from '../support/publish/read-lake.ts';
 import { copyNews, stoppingSink } from '../support/sinks/copying.ts';
 import { isLong } from '../support/trials.ts';
 
+let world: PublishWorld;
+
+beforeEach(() => {
+  world = openPublishWorld();
+});
+
+afterEach(async () => {
+  await world[Symbol.asyncDispose]();
+});
+
 describe('publish once', () => {
-  let world: PublishWorld;
-
-  beforeEach(() => {
-    world = openPublishWorld();
-  });
-
-  afterEach(async () => {
-    await world[Symbol.asyncDispose]();
-  });
-
   /** What a reader of the newest publication finds is what the sink has. */
   async function expectPublished(): Promise<void> {
-    const manifests = lakeManifests(world.lake);
-    const newest = manifests.at(-1)?.publication ?? 0;
-    expect(seqsOf(readLake(world.lake, manifests, newest))).toEqual(seqsOf(await world.rows()));
-    await using target = world.target();
-    expect((await target.check(new AbortController().signal)).problems).toEqual([]);
+    expect(world.seen().rows).toEqual(await world.stored());
+    expect(await world.problems()).toEqual([]);
   }
 
-  async function publishTwoRuns(): Promise<void> {
-    await world.run({
-      upserts: [
-        ['1', 'Ada'],
-        ['2', 'Bob'],
-        ['3', 'Cy'],
-      ],
-    });
+  async function publishTwoRuns(): Promise<PublishEnd> {
+    await world.run({ upserts: { 1: 'Ada', 2: 'Bob', 3: 'Cy' } });
     await world.publish();
-    await world.run({ upserts: [['2', 'Bea']], deletes: ['3'] });
-    await world.publish();
+    await world.run({ upserts: { 2: 'Bea' }, deletes: ['3'] });
+    return await world.publish();
   }
 
   function entityOf(end: PublishEnd, name: string) {
@@ -67,28 +58,11 @@ describe('publish once', () => {
 
   describe('a publication', () => {
     it('holds what has changed since the one before, deletes included, and a reader of all of them has what the sink has', async () => {
-      await world.run({
-        upserts: [
-          ['1', 'Ada'],
-          ['2', 'Bob'],
-          ['3', 'Cy'],
-        ],
-      });
-      const first = await world.publish();
-      expect(first).toMatchObject({
-        kind: 'published',
-        published: { manifest: { publication: 1, previous: null } },
-      });
-      await expectPublished();
-      await world.run({ upserts: [['2', 'Bea']], deletes: ['3'] });
-      const second = await world.publish();
+      const second = await publishTwoRuns();
+      expect(world.manifests()[0]).toMatchObject({ publication: 1, previous: null });
       expect(second).toMatchObject({ kind: 'published', newGenerations: [], warnings: [] });
-      expect(entityOf(second, members)).toMatchObject({
-        upserts: 1,
-        deletes: 1,
-        after: 6,
-        asOf: '2026-03-01T10:02:00.000Z',
-      });
+      const asOf = '2026-03-01T10:02:00.000Z';
+      expect(entityOf(second, members)).toMatchObject({ upserts: 1, deletes: 1, after: 6, asOf });
       await expectPublished();
     });
 
@@ -106,7 +80,7 @@ describe('publish once', () => {
     // Proves promise 20.6
     it('says that an entity was read completely, also where no row has changed', async () => {
       await publishTwoRuns();
-      await world.run({ upserts: [['2', 'Bea']] });
+      await world.run({ upserts: { 2: 'Bea' } });
       const entity = entityOf(await world.publish(), members);
       expect(entity).toMatchObject({ asOf: '2026-03-01T10:03:00.000Z', upserts: 0, deletes: 0, files: [] });
       await expectPublished();
@@ -116,27 +90,22 @@ describe('publish once', () => {
       expect(await world.publish()).toEqual({ kind: 'nothing-stored' });
       await world.withSink((sink) => sink.acquire(identity()).then((lease) => lease[Symbol.asyncDispose]()));
       expect(await world.publish()).toEqual({ kind: 'nothing-stored' });
-      expect(lakeManifests(world.lake)).toEqual([]);
+      expect(world.manifests()).toEqual([]);
     });
 
     it('is not made of a connector that is only partly in the sink: a copy of it was broken off', async () => {
-      await world.run({ upserts: [['1', 'Ada']] });
+      await world.run({ upserts: { 1: 'Ada' } });
       const copy = { ...world.sink, path: join(world.folder, 'copy.db') } as SinkOptions;
       await using to = await openSink(copy, { clock: world.clock });
       const cut = new Error('cut');
       await expect(world.withSink((from) => copyNews(from, stoppingSink(to, 3, cut)))).rejects.toBe(cut);
-      const settings = { name: 'lake', connectors: [connectorOf(copy)], snapshotEveryMs: null, keepMs: null };
+      const settings = world.settings({ connectors: [connectorOf(copy)] });
       await expect(world.publish({ settings })).rejects.toMatchObject({ code: 'COPY_UNFINISHED' });
-      expect(lakeManifests(world.lake)).toEqual([]);
+      expect(world.manifests()).toEqual([]);
     });
 
     it('reports how many rows it has written of each entity', async () => {
-      await world.run({
-        upserts: [
-          ['1', 'Ada'],
-          ['2', 'Bob'],
-        ],
-      });
+      await world.run({ upserts: { 1: 'Ada', 2: 'Bob' } });
       const told: string[] = [];
       await world.publish({
         onProgress: ({ connector, entity, rows }) => told.push(`${connector}/${entity} ${rows}`),
@@ -146,7 +115,7 @@ describe('publish once', () => {
 
     it('leaves nothing behind when it is interrupted', async () => {
       await publishTwoRuns();
-      await world.run({ upserts: [['4', 'Dee']] });
+      await world.run({ upserts: { 4: 'Dee' } });
       const controller = new AbortController();
       const request: Partial<PublishRequest> = {
         signal: controller.signal,
@@ -155,126 +124,87 @@ describe('publish once', () => {
         },
       };
       await expect(world.publish(request)).rejects.toThrow('enough');
-      expect(lakeManifests(world.lake)).toHaveLength(2);
-      expect(unnamedFiles(world.lake)).toEqual([]);
+      expect(world.manifests()).toHaveLength(2);
+      expect(world.unnamed()).toEqual([]);
       await world.publish();
       await expectPublished();
     });
 
     // Proves promise 20
-    it.each<[string, (target: Target) => Target]>([
-      [
-        'left out rows',
-        (target) => withRows(target, (written) => ({ ...written, upserts: written.upserts - 1 })),
-      ],
-      [
-        'lost a file',
-        (target) => withRows(target, (written) => ({ ...written, files: written.files.slice(1) })),
-      ],
-      [
-        'wrote other numbers',
-        (target) =>
-          withRows(target, (one) => ({ ...one, files: one.files.map((file) => ({ ...file, lastSeq: 99 })) })),
-      ],
-    ])('is refused where the target %s', async (_what, broken) => {
-      await world.run({
-        upserts: [
-          ['1', 'Ada'],
-          ['2', 'Bob'],
-        ],
-      });
-      const target = broken(world.target());
-      await expect(world.publish({}, target)).rejects.toMatchObject({ code: 'ACCOUNTING' });
-      expect(lakeManifests(world.lake)).toEqual([]);
-      expect(unnamedFiles(world.lake)).toEqual([]);
+    it.each<[string, (written: Written) => Partial<Written>]>([
+      ['left out rows', ({ upserts }) => ({ upserts: upserts - 1 })],
+      ['lost a file', ({ files }) => ({ files: files.slice(1) })],
+      ['wrote other numbers', ({ files }) => ({ files: files.map((file) => ({ ...file, lastSeq: 99 })) })],
+    ])('is refused where the target %s', async (_what, change) => {
+      await world.run({ upserts: { 1: 'Ada', 2: 'Bob' } });
+      const target = world.target();
+      const begin: Target['begin'] = async (number) => {
+        const open = await target.begin(number);
+        const write: typeof open.write = async (...given) => {
+          const written = await open.write(...given);
+          return { ...written, ...change(written) };
+        };
+        return { ...open, write };
+      };
+      await expect(world.publish({}, { ...target, begin })).rejects.toMatchObject({ code: 'ACCOUNTING' });
+      expect(world.manifests()).toEqual([]);
+      expect(world.unnamed()).toEqual([]);
     });
   });
 
   type Written = Awaited<ReturnType<Awaited<ReturnType<Target['begin']>>['write']>>;
 
-  function withRows(target: Target, change: (written: Written) => Written): Target {
-    return {
-      ...target,
-      begin: async (number) => {
-        const open = await target.begin(number);
-        return { ...open, write: async (entity, rows) => change(await open.write(entity, rows)) };
-      },
-    };
-  }
-
   describe('a new generation', () => {
     // Proves promise 20.4
     it('begins after reset --data, so that no row of before stays', async () => {
       await publishTwoRuns();
-      await world.withSink((sink) =>
-        sink.repair.reset('news' as never, {
-          entity: null,
-          tables: [],
-          withData: true,
-          now: '2026-03-01T12:00:00.000Z',
-        }),
-      );
+      await world.reset(null);
       const heldBack = [members, 'member_opens'].map((entity) => ({ connector: 'news', entity }));
       expect(await world.publish()).toMatchObject({ kind: 'unchanged', heldBack });
       // A sync that was interrupted: readers keep what was complete.
-      await world.run({ upserts: [['9', 'Zoe']], isWhole: false });
+      await world.run({ upserts: { 9: 'Zoe' }, isWhole: false });
       expect(await world.publish()).toMatchObject({ kind: 'unchanged', heldBack });
-      await world.run({
-        upserts: [
-          ['2', 'Bea'],
-          ['9', 'Zoe'],
-        ],
-      });
+      await world.run({ upserts: { 2: 'Bea', 9: 'Zoe' } });
       expect(await world.publish()).toMatchObject({
-        newGenerations: [
-          {
-            entity: members,
-            reason: 'its table in the sink was reset, purged or rewritten',
-          },
-          {
-            entity: 'member_opens',
-            reason: 'its table in the sink was reset, purged or rewritten',
-          },
-        ],
+        newGenerations: heldBack.map(({ entity }) => ({
+          entity,
+          reason: 'its table in the sink was reset, purged or rewritten',
+        })),
       });
       await expectPublished();
     });
 
+    /** Expects that all rows come again, because of a backup, and that the next publication continues. */
+    async function expectRestored(reason: RegExp): Promise<void> {
+      const newGenerations = [members, opens].map((entity) => ({
+        entity,
+        reason: expect.stringMatching(reason) as string,
+      }));
+      expect(await world.publish()).toMatchObject({ newGenerations });
+      await expectPublished();
+      await world.run({ upserts: { 4: 'Dan' } });
+      expect(await world.publish()).toMatchObject({ newGenerations: [] });
+      await expectPublished();
+    }
+
     // Proves promise 20.4
-    it.each(['at once', 'and has synced since'])(
-      'begins with a backup that was restored %s',
-      async (when) => {
-        await world.run({
-          upserts: [
-            ['1', 'Ada'],
-            ['2', 'Bob'],
-          ],
-        });
+    it.each([{}, { 4: 'Dee', 5: 'Eve' }])(
+      'begins with a backup that was restored, and has synced %j since',
+      async (since) => {
+        await world.run({ upserts: { 1: 'Ada', 2: 'Bob' } });
         const backup = world.backup();
-        await world.run({ upserts: [['3', 'Cy']] });
+        await world.run({ upserts: { 3: 'Cy' } });
         await world.publish();
         await backup.restore();
         // Its numbers are ahead of what was published then, and other rows have them.
-        if (when === 'and has synced since') {
-          await world.run({
-            upserts: [
-              ['4', 'Dee'],
-              ['5', 'Eve'],
-            ],
-          });
-        }
-        const end = await world.publish();
-        expect(end).toMatchObject({ newGenerations: [{ entity: members }, { entity: 'member_opens' }] });
-        expect(end.kind === 'published' ? end.newGenerations[0]?.reason : null).toContain(
-          'restored from a backup',
-        );
-        await expectPublished();
+        if (4 in since) await world.run({ upserts: since });
+        await expectRestored(/restored from a backup/);
       },
     );
 
     /** Publishes a run, and restores a backup from its middle. */
     async function restoreMiddleOfRun(published: 'at its end' | 'before its end'): Promise<void> {
-      await world.run({ upserts: [['1', 'Ada']] });
+      await world.run({ upserts: { 1: 'Ada' } });
       let backup = null as ReturnType<PublishWorld['backup']> | null;
       const onStored = (): void => {
         backup = world.backup();
@@ -282,7 +212,7 @@ describe('publish once', () => {
       const onEnding = async (): Promise<void> => {
         if (published === 'before its end') await world.publish();
       };
-      await world.run({ upserts: [['2', 'Bob']], onStored, more: [['3', 'Cy']], onEnding });
+      await world.run({ upserts: { 2: 'Bob' }, onStored, more: { 3: 'Cy' }, onEnding });
       if (published === 'at its end') await world.publish();
       await backup?.restore();
     }
@@ -290,22 +220,16 @@ describe('publish once', () => {
     // Proves promise 20.4
     it('begins with a backup from the middle of the run that was published', async () => {
       await restoreMiddleOfRun('at its end');
-      const end = await world.publish();
-      expect(end).toMatchObject({ newGenerations: [{ entity: members }, { entity: 'member_opens' }] });
-      expect(end.kind === 'published' ? end.newGenerations[0]?.reason : null).toMatch(
+      await expectRestored(
         /^the sink was restored from a backup: it does not know the end of run \S+ of news, which was published$/,
       );
-      await expectPublished();
-      await world.run({ upserts: [['4', 'Dan']] });
-      expect(await world.publish()).toMatchObject({ newGenerations: [] });
-      await expectPublished();
     });
 
     // Proves promise 20.4
     it('begins only when it is asked for, where the published run had not ended', async () => {
       await restoreMiddleOfRun('before its end');
       await expect(world.publish()).rejects.toMatchObject({ code: 'TARGET_AHEAD' });
-      expect(lakeManifests(world.lake)).toHaveLength(1);
+      expect(world.manifests()).toHaveLength(1);
       await world.publish({ isNewGenerationAsked: true });
       await expectPublished();
     });
@@ -313,34 +237,18 @@ describe('publish once', () => {
     // Proves promise 20.4
     it('begins with such a backup by itself, once a later run has given the published numbers again', async () => {
       await restoreMiddleOfRun('before its end');
-      await world.run({
-        upserts: [
-          ['4', 'Dee'],
-          ['5', 'Eve'],
-          ['6', 'Fay'],
-        ],
-      });
+      await world.run({ upserts: { 4: 'Dee', 5: 'Eve', 6: 'Fay' } });
       // More runs than are read first.
-      for (let more = 0; more < 25; more += 1) await world.run({ upserts: [] });
-      const end = await world.publish();
-      expect(end).toMatchObject({ newGenerations: [{ entity: members }, { entity: 'member_opens' }] });
-      await expectPublished();
-      await world.run({ upserts: [['4', 'Dan']] });
-      expect(await world.publish()).toMatchObject({ newGenerations: [] });
-      await expectPublished();
+      for (let more = 0; more < 25; more += 1) await world.run({});
+      await expectRestored(/changes of news have numbers that were published before$/);
     });
 
     // Proves promise 20.4
     it("begins with another sink only when it is asked for: the place may be another project's", async () => {
       await publishTwoRuns();
       const other = openPublishWorld();
-      await other.run({ upserts: [['8', 'Hal']] });
-      const settings = {
-        name: 'lake',
-        connectors: [connectorOf(other.sink)],
-        snapshotEveryMs: null,
-        keepMs: null,
-      };
+      await other.run({ upserts: { 8: 'Hal' } });
+      const settings = world.settings({ connectors: [connectorOf(other.sink)] });
       await expect(world.publish({ settings })).rejects.toMatchObject({
         code: 'TARGET_INCOMPATIBLE',
         message: expect.stringContaining('holds publication 2 of another sink') as string,
@@ -348,8 +256,7 @@ describe('publish once', () => {
       await expectPublished();
       const end = await world.publish({ settings, isNewGenerationAsked: true });
       expect(end).toMatchObject({ newGenerations: [{ reason: 'it was asked for' }, {}] });
-      const manifests = lakeManifests(world.lake);
-      expect(seqsOf(readLake(world.lake, manifests, 3))).toEqual(seqsOf(await other.rows()));
+      expect(world.seen()).toEqual({ publication: 3, rows: await other.stored() });
       await other[Symbol.asyncDispose]();
     });
   });
@@ -357,31 +264,19 @@ describe('publish once', () => {
   describe('a snapshot', () => {
     it('has all rows that are not deleted beside the changes, and readers begin with it', async () => {
       await publishTwoRuns();
-      await world.run({ upserts: [['4', 'Dee']] });
+      await world.run({ upserts: { 4: 'Dee' } });
       const entity = entityOf(await world.publish({ isSnapshotAsked: true }), members);
       expect(entity).toMatchObject({ base: 3, upserts: 1, deletes: 0, snapshot: { rows: 3 } });
       await expectPublished();
-      await world.run({ upserts: [['1', 'Adi']], deletes: ['4'] });
+      await world.run({ upserts: { 1: 'Adi' }, deletes: ['4'] });
       expect(entityOf(await world.publish(), members)).toMatchObject({ base: 3, snapshot: null });
       await expectPublished();
     });
 
     it('is not due again and again while a table that was reset waits for its next sync', async () => {
-      const settings = {
-        name: 'lake',
-        connectors: [connectorOf(world.sink)],
-        snapshotEveryMs: hourMs,
-        keepMs: null,
-      };
+      const settings = world.settings({ snapshotEveryMs: hourMs });
       await publishTwoRuns();
-      await world.withSink((sink) =>
-        sink.repair.reset('news' as never, {
-          entity: members,
-          tables: [],
-          withData: true,
-          now: '2026-03-01T12:00:00.000Z',
-        }),
-      );
+      await world.reset(members);
       world.clock.advance(hourMs);
       expect(await world.publish({ settings })).toMatchObject({
         kind: 'published',
@@ -392,12 +287,7 @@ describe('publish once', () => {
     });
 
     it('is due when the base is old, and not while nothing has come after it', async () => {
-      const settings = {
-        name: 'lake',
-        connectors: [connectorOf(world.sink)],
-        snapshotEveryMs: 24 * hourMs,
-        keepMs: null,
-      };
+      const settings = world.settings({ snapshotEveryMs: 24 * hourMs });
       await publishTwoRuns();
       world.clock.advance(23 * hourMs);
       expect((await world.publish({ settings })).kind).toBe('unchanged');
@@ -414,16 +304,6 @@ describe('publish once', () => {
 });
 
 describe('published history', () => {
-  let world: PublishWorld;
-
-  beforeEach(() => {
-    world = openPublishWorld();
-  });
-
-  afterEach(async () => {
-    await world[Symbol.asyncDispose]();
-  });
-
   const history = historyName(members);
 
   function historyIn(end: PublishEnd) {
@@ -434,27 +314,21 @@ describe('published history', () => {
   describe('the history of an entity', () => {
     // Proves promise 20.11
     it('has each version of a row once, in rows of their own', async () => {
-      const settings = {
-        name: 'lake',
-        connectors: [connectorOf(world.sink, { keepMs: null })],
-        snapshotEveryMs: null,
-        keepMs: null,
-      };
+      const settings = world.settings({ connectors: [connectorOf(world.sink, { keepMs: null })] });
       const history = historyName(members);
       const publish = async (change: Change) => {
         await world.run({ ...change, hasHistory: true });
         return historyIn(await world.publish({ settings }));
       };
-      const ada = ['1', 'Ada'] as const;
-      expect(await publish({ upserts: [ada, ['2', 'Bob']] })).toMatchObject({ upserts: 2, deletes: 0 });
-      expect(await publish({ upserts: [ada, ['2', 'Bea']], deletes: ['1'] })).toMatchObject({
+      expect(await publish({ upserts: { 1: 'Ada', 2: 'Bob' } })).toMatchObject({ upserts: 2, deletes: 0 });
+      expect(await publish({ upserts: { 1: 'Ada', 2: 'Bea' }, deletes: ['1'] })).toMatchObject({
         upserts: 2,
         deletes: 0,
         key: ['list_id', 'id', '_version'],
       });
-      expect(await publish({ upserts: [ada, ['2', 'Bea']] })).toMatchObject({ upserts: 1, deletes: 0 });
+      expect(await publish({ upserts: { 1: 'Ada', 2: 'Bea' } })).toMatchObject({ upserts: 1, deletes: 0 });
       expect((await world.publish({ settings })).kind).toBe('unchanged');
-      const manifests = lakeManifests(world.lake);
+      const manifests = world.manifests();
       const lake = readLake(world.lake, manifests, manifests.at(-1)?.publication ?? 0);
       const lines = [...(lake.get(history)?.values() ?? [])].map(({ line }) => line);
       const rows = lines.toSorted((left, right) => Number(left['_version']) - Number(right['_version']));
@@ -465,20 +339,18 @@ describe('published history', () => {
         ['1', 'Ada', true, '2026-03-01T10:02:00.000Z'],
         ['1', 'Ada', false, '2026-03-01T10:03:00.000Z'],
       ]);
-      await using target = world.target();
-      expect((await target.check(new AbortController().signal)).problems).toEqual([]);
+      expect(await world.problems()).toEqual([]);
     });
   });
 });
 
 it('publishes an entity as a generation without rows once its connector is removed from the sink', async () => {
-  await using world = openPublishWorld();
-  await world.run({ upserts: [['1', 'Ada']] });
+  await world.run({ upserts: { 1: 'Ada' } });
   await world.publish();
   const other = { ...connectorOf(world.sink), name: 'other', entities: new Map() } as unknown;
   // `as`: as of a connector whose entities were never stored.
   const connectors = [other as ConnectorSettings];
-  const settings = { name: 'lake', connectors, snapshotEveryMs: null, keepMs: null };
+  const settings = world.settings({ connectors });
   expect(await world.publish({ settings })).toMatchObject({ kind: 'unchanged' });
   await world.withSink(async (sink) => {
     const holder = { pid: 1, host: 'here', command: 'remove', since: '2026-01-01T00:00:00.000Z' };
@@ -494,7 +366,7 @@ it('publishes an entity as a generation without rows once its connector is remov
       { entity: 'member_opens', reason },
     ],
   });
-  expect(lakeManifests(world.lake).at(-1)?.entities).toMatchObject(
+  expect(world.manifests().at(-1)?.entities).toMatchObject(
     ['members', 'member_opens'].map((entity) => ({
       entity,
       generation: 2,
@@ -506,9 +378,9 @@ it('publishes an entity as a generation without rows once its connector is remov
   );
   expect(await world.publish({ settings })).toMatchObject({ kind: 'unchanged' });
   // Added again, it is published at once, under a generation of its own.
-  await world.run({ upserts: [['2', 'Bea']] });
+  await world.run({ upserts: { 2: 'Bea' } });
   expect(await world.publish()).toMatchObject({ kind: 'published', heldBack: [] });
-  expect(lakeManifests(world.lake).at(-1)?.entities[0]).toMatchObject({ generation: 3, upserts: 1 });
+  expect(world.manifests().at(-1)?.entities[0]).toMatchObject({ generation: 3, upserts: 1 });
 });
 
 describe('publications doc', async () => {
@@ -518,16 +390,6 @@ describe('publications doc', async () => {
     () => null,
   );
   const document = readFileSync('docs/publications.md', 'utf8');
-
-  let world: PublishWorld;
-
-  beforeEach(() => {
-    world = openPublishWorld();
-  });
-
-  afterEach(async () => {
-    await world[Symbol.asyncDispose]();
-  });
 
   describe('config/publication-1.schema.json', () => {
     it('is the schema of what is written and read', () => {
@@ -558,7 +420,8 @@ describe('publications doc', async () => {
         ]);
       await expectHistory(read);
       // A file that is damaged is named; where one is gone the reader begins again, and then says so.
-      const entity = lakeManifests(world.lake)
+      const entity = world
+        .manifests()
         .at(-1)
         ?.entities.find((one) => one.entity === members);
       const file = `${world.lake}/${entity?.files[0]?.path}`;
@@ -590,7 +453,7 @@ describe('publications doc', async () => {
   async function publishHistory(format: FileFormat): Promise<void> {
     history.clear();
     const publish = async (request: Parameters<PublishWorld['publish']>[0] = {}): Promise<void> => {
-      await using target = world.target(format);
+      await using target = world.target(undefined, format);
       const end = await world.publish(request, target);
       if (end.kind !== 'published') throw new Error(`Expected a publication, got ${end.kind}`);
       const rows = await world.rows();
@@ -607,16 +470,16 @@ describe('publications doc', async () => {
       });
       history.set(end.published.manifest.publication, Object.fromEntries(live));
     };
-    await world.run({ upserts: ['1', '2', '3', '4'].map((id) => [id, `Ada ${id}`] as const) });
+    await world.run({ upserts: { 1: 'Ada 1', 2: 'Ada 2', 3: 'Ada 3', 4: 'Ada 4' } });
     await publish();
-    await world.run({ upserts: [['2', 'Bea "quoted", \u2028 \u{1f600}']], deletes: ['3'] });
+    await world.run({ upserts: { 2: 'Bea "quoted", \u2028 \u{1f600}' }, deletes: ['3'] });
     await publish();
-    await world.run({ upserts: [['3', 'back']], deletes: ['1'] });
+    await world.run({ upserts: { 3: 'back' }, deletes: ['1'] });
     await publish({ isSnapshotAsked: true });
-    await world.run({ upserts: [['5', 'Cy']], deletes: ['4'] });
+    await world.run({ upserts: { 5: 'Cy' }, deletes: ['4'] });
     await publish();
     await publish({ isNewGenerationAsked: true });
-    await world.run({ upserts: [['5', 'Dora']], deletes: ['2'] });
+    await world.run({ upserts: { 5: 'Dora' }, deletes: ['2'] });
     await publish();
   }
 

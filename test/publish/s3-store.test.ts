@@ -23,8 +23,7 @@ import {
   type FakeS3,
 } from '../support/publish/fake-s3.ts';
 import { useOwnTemp } from '../support/publish/own-temp.ts';
-import { openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
-import { lakeManifests, readLake, seqsOf } from '../support/publish/read-lake.ts';
+import { allNamed, openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
 import { openFakeStore, openStore, realPlace } from '../support/publish/s3-place.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isLong, hasMoreKills, repeats, startSeed } from '../support/trials.ts';
@@ -317,7 +316,7 @@ describe('what goes wrong with a bucket', () => {
     onTestFinished(() => void server.close());
     const { port } = server.address() as AddressInfo;
     const store = await openStore(fakePlace(`http://127.0.0.1:${port}`));
-    await expect(namesIn(store, '')).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
+    await expect(namesOf(store, '')).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
   });
 
   it.each([
@@ -329,7 +328,7 @@ describe('what goes wrong with a bucket', () => {
     await store.replace('x', '');
     await store.replace('y', '');
     fake.listed = rename;
-    await expect(namesIn(store, '')).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE', recovery: 'stop' });
+    await expect(namesOf(store, '')).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE', recovery: 'stop' });
   });
 
   it.runIf(isLong)('names the command that adds the SDK where that is missing', async () => {
@@ -359,12 +358,6 @@ describe('what goes wrong with a bucket', () => {
   });
 });
 
-async function namesIn(store: ObjectStore, prefix: string): Promise<string[]> {
-  const names: string[] = [];
-  for await (const { name } of store.list(prefix)) names.push(name);
-  return names;
-}
-
 describe('s3 publications', () => {
   const program = testProgram('support/publish/publisher-process.mjs');
   const noSignal = new AbortController().signal;
@@ -384,7 +377,7 @@ describe('s3 publications', () => {
 
   async function openTarget(idleTimeoutMs = 20_000): Promise<Target> {
     const store = await openStore(fakePlace(fake.endpoint), { partBytes: 500, idleTimeoutMs });
-    return world.target('jsonl', (): ObjectStore => store);
+    return world.target(() => store);
   }
 
   /**
@@ -393,16 +386,11 @@ describe('s3 publications', () => {
    */
   async function seen(): Promise<{ readonly publication: number; readonly rows: object }> {
     copyObjects(fake, world.lake);
-    const manifests = lakeManifests(world.lake);
-    const publication = manifests.at(-1)?.publication ?? 0;
-    return {
-      publication,
-      rows: publication === 0 ? {} : seqsOf(readLake(world.lake, manifests, publication)),
-    };
+    return world.seen();
   }
 
   async function expectWhole(): Promise<void> {
-    expect((await seen()).rows).toEqual(seqsOf(await world.rows()));
+    expect((await seen()).rows).toEqual(await world.stored());
     await using target = await openTarget();
     expect((await target.check(noSignal)).problems).toEqual([]);
   }
@@ -413,8 +401,7 @@ describe('s3 publications', () => {
   async function change(random: () => number): Promise<void> {
     runs += 1;
     const size = 1 + Math.floor(random() * 12);
-    const upserts = Array.from({ length: size }, (_, index) => [`${index}`, `Name ${runs}`] as const);
-    await world.run({ upserts, deletes: [`${size}`] });
+    await world.run({ upserts: allNamed(size, `Name ${runs}`), deletes: [`${size}`] });
   }
 
   const faults: readonly S3Fault[] = [
@@ -436,7 +423,7 @@ describe('s3 publications', () => {
         const states: object[] = [];
         for (let round = 0; round < repeats('TRIALS', { share: 2, full: 150 }); round += 1) {
           await change(random);
-          const sink = seqsOf(await world.rows());
+          const sink = await world.stored();
           states.push(sink);
           // So many at times that all attempts of a request fail.
           const share = isLong && random() < 0.3 ? 0.6 : 0.1;
@@ -504,7 +491,7 @@ describe('s3 publications', () => {
       for (let kill = 0; kill < repeats('KILLS', { share: 0, full: 60 }); kill += 1) {
         await change(random);
         const before = await seen();
-        const sink = seqsOf(await world.rows());
+        const sink = await world.stored();
         const child = fork(program, [path, fake.endpoint], {
           env: { ...process.env, TMPDIR: world.folder },
         });

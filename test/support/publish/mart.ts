@@ -1,15 +1,28 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
-import { afterAll, beforeAll } from 'vitest';
-import type { PostgresPlace } from '../../../src/publish/postgres/postgres-target.ts';
+import { afterAll, beforeAll, expect } from 'vitest';
+import { openPostgresTarget, type PostgresPlace } from '../../../src/publish/postgres/postgres-target.ts';
+import type { Target } from '../../../src/publish/target.ts';
+import { untilEnd } from '../../contracts/target-contract.ts';
 import { sharedPostgres, type PrivatePostgres } from '../postgres.ts';
-import { addEntity, store, type StoredEntity, type StoredModel } from './stored-model.ts';
+import {
+  addEntity,
+  emptyModel,
+  publishModel,
+  store,
+  type PublishModel,
+  type StoredEntity,
+  type StoredModel,
+} from './stored-model.ts';
 
 type TextRow = Readonly<Record<string, string | null>>;
 
-/** Targets in PostgreSQL, one for each folder of a test, and a client that looks at them. */
+export type Mart = Awaited<ReturnType<ReturnType<typeof useMart>['open']>>;
 
-/** To be called once in a test file: the client is there before its tests and gone after them. */
+/**
+ * Targets in PostgreSQL, one for each folder of a test, and a client that looks at them. To be called once in a test
+ * file: the client is there before its tests and gone after them.
+ */
 export function useMart() {
   let server: PrivatePostgres;
   let client: pg.Client;
@@ -24,18 +37,53 @@ export function useMart() {
   afterAll(async () => await client.end());
   const schemaOf = (folder: string): string =>
     `mart_${createHash('md5').update(folder).digest('hex').slice(0, 12)}`;
+  const placeOf = (folder: string, deletes: PostgresPlace['deletes'] = 'mark') => ({
+    type: 'postgres' as const,
+    connection: server.connection,
+    schema: schemaOf(folder),
+    deletes,
+  });
+  /** Values as texts. */
+  const ask = async (sql: string) => (await client.query<TextRow>(sql)).rows;
   return {
     server: () => server,
     client: () => client,
     schemaOf,
-    placeOf: (folder: string, deletes: PostgresPlace['deletes'] = 'mark') => ({
-      type: 'postgres' as const,
-      connection: server.connection,
-      schema: schemaOf(folder),
-      deletes,
-    }),
-    /** Values as texts. */
-    ask: async (sql: string) => (await client.query<TextRow>(sql)).rows,
+    placeOf,
+    /** A target for what a model holds. From now on `ask` looks into its schema. */
+    open: async (
+      folder: string,
+      deletes?: PostgresPlace['deletes'],
+      change: Partial<PostgresPlace> = {},
+      model: StoredModel = emptyModel(),
+    ) => {
+      const target: Target = openPostgresTarget({ ...placeOf(folder, deletes), ...change }, untilEnd);
+      const publish = async (how?: PublishModel) => await publishModel(target, model, how);
+      const schema = schemaOf(folder);
+      await ask(`SET search_path = ${schema}`);
+      return {
+        model,
+        target,
+        schema,
+        ask,
+        publish,
+        /** Publishes the first people. */
+        begin: async (count?: number): Promise<StoredEntity> => {
+          const entity = people(model, count);
+          await publish();
+          return entity;
+        },
+        /** Publishes a new generation of people. */
+        again: async (count: number): Promise<void> => {
+          people(model, count);
+          await publish();
+        },
+        problems: async () => (await target.check(untilEnd)).problems,
+        refused: async (message: RegExp, code = 'TARGET_INCOMPATIBLE'): Promise<void> =>
+          await expect(publish()).rejects.toMatchObject({ code, message: expect.stringMatching(message) }),
+        [Symbol.asyncDispose]: async () => await target[Symbol.asyncDispose](),
+      };
+    },
   };
 }
 

@@ -41,14 +41,16 @@ import {
   sealed,
 } from '../../contracts/sink/fixture.ts';
 import { publishNow } from './publish-now.ts';
+import { lakeManifests, readLake, seqsOf, unnamedFiles } from './read-lake.ts';
 
 /** Entity -> key -> `_seq` and whether it is deleted: the newest change of every row. */
-export type Rows = ReadonlyMap<string, ReadonlyMap<string, StoredRecord>>;
+type Rows = ReadonlyMap<string, ReadonlyMap<string, StoredRecord>>;
 
 export type PublishWorld = ReturnType<typeof openPublishWorld>;
 
 export interface Change {
-  readonly upserts?: readonly (readonly [id: string, name: string])[];
+  /** Names by ids. */
+  readonly upserts?: Readonly<Record<string, string>>;
   readonly deletes?: readonly string[];
   readonly tables?: readonly EntityTable[];
   readonly isWhole?: boolean;
@@ -59,6 +61,11 @@ export interface Change {
   readonly more?: Change['upserts'];
   /** Called when `more` are stored too, before the run ends. */
   readonly onEnding?: () => Promise<void>;
+}
+
+/** So many ids from 0 on, all with one name. */
+export function allNamed(count: number, name: string): NonNullable<Change['upserts']> {
+  return Object.fromEntries(Array.from({ length: count }, (_, id) => [String(id), name]));
 }
 
 /** A SQLite sink with members and what they opened, in a folder of its own, and how to publish it. */
@@ -74,22 +81,34 @@ export function openPublishWorld() {
     durability: 'normal',
   };
   const tables = [membersTable, opensTable];
-  const target = (format: FileFormat = 'jsonl', wrap = (store: ObjectStore) => store): Target =>
-    openObjectTarget({
-      store: wrap(openFolderStore(lake)),
+  const target = (
+    change: (store: ObjectStore) => Partial<ObjectStore> = () => ({}),
+    format: FileFormat = 'jsonl',
+  ): Target => {
+    const store = openFolderStore(lake);
+    return openObjectTarget({
+      store: { ...store, ...change(store) },
       writers: openRowFileWriters(),
       format,
       layout: defaultLayout,
       clock,
     });
+  };
   let runs = 0;
   let opened: Sink | null = null;
   const withSink = async <Result>(work: (opened: Sink) => Promise<Result>): Promise<Result> => {
     opened ??= await openSink(sink, { clock });
     return await work(opened);
   };
+  const settings = (change: Partial<PublishRequest['settings']> = {}): PublishRequest['settings'] => ({
+    name: 'lake',
+    connectors: [connectorOf(sink)],
+    snapshotEveryMs: null,
+    keepMs: null,
+    ...change,
+  });
   const publishInto = async (into: Target, request: Partial<PublishRequest> = {}): Promise<PublishEnd> =>
-    await publishNow(into, { connectors: [connectorOf(sink)] }, { clock, ...request });
+    await publishNow(into, settings(), { clock, ...request });
   return {
     folder,
     /** Of the target. */
@@ -97,6 +116,7 @@ export function openPublishWorld() {
     clock,
     sink,
     tables,
+    settings,
     /** Uses the sink in another way. */
     withSink,
     target,
@@ -108,8 +128,34 @@ export function openPublishWorld() {
         await runOnce(into, clock, runs, change);
       });
     },
+    /** Drops the tables of an entity, or of all. */
+    reset: async (entity: EntityName | null) =>
+      await withSink(async (from) => {
+        await from.repair.reset(news, {
+          entity,
+          tables: [],
+          withData: true,
+          now: '2026-03-01T12:00:00.000Z',
+        });
+      }),
     /** The newest change of every row, deletes included. */
     rows: async () => await storedRows(sink, tables),
+    /** Numbers of the rows that the sink has. */
+    stored: async () => seqsOf(await storedRows(sink, tables)),
+    manifests: () => lakeManifests(lake),
+    /** Files that no manifest names. */
+    unnamed: () => unnamedFiles(lake).toSorted(),
+    /** A reader's view of the newest publication: its number, 0 before the first, and the numbers of its rows. */
+    seen: () => {
+      const manifests = lakeManifests(lake);
+      const publication = manifests.at(-1)?.publication ?? 0;
+      return { publication, rows: publication === 0 ? {} : seqsOf(readLake(lake, manifests, publication)) };
+    },
+    /** What a check of the target finds. */
+    problems: async () => {
+      await using own = target();
+      return (await own.check(new AbortController().signal)).problems;
+    },
     /** Into a target of its own unless one is given, which stays open. */
     publish: async (request?: Partial<PublishRequest>, given?: Target) => {
       if (given !== undefined) return await publishInto(given, request);
@@ -146,14 +192,15 @@ export function connectorOf(
 }
 
 async function runOnce(sink: Sink, clock: Clock, number: number, change: Change): Promise<void> {
-  const { upserts = [], deletes = [], tables = [membersTable, opensTable], isWhole = true } = change;
+  const { upserts = {}, deletes = [], tables = [membersTable, opensTable], isWhole = true } = change;
   const startedAt = instant(clock.now());
   const run = `${startedAt.replaceAll(/[-:.]/g, '')}-${String(number).padStart(8, '0')}` as RunId;
   await using lease = await sink.acquire(identity());
   const versions = new Set(change.hasHistory === true ? [members] : []);
   await sink.startRun(lease, runPlan(run, { startedAt, tables, isFull: true, versions }));
   const { id } = await onlyPartition(sink, lease);
-  const pageOf = (stored: NonNullable<Change['upserts']>, seal: Seal | null): PageCommit => {
+  const pageOf = (names: NonNullable<Change['upserts']>, seal: Seal | null): PageCommit => {
+    const stored = Object.entries(names);
     const columns = tables[0]?.columns ?? [];
     const records = stored.map(([key, name]) =>
       member(key, name, { values: columns.map((column) => valueOf(column.name, key, name)) }),
@@ -197,7 +244,7 @@ function valueOf(column: string, key: string, name: string): string | number | n
   return values[column] ?? null;
 }
 
-export async function storedRows(sink: SinkOptions, tables: readonly EntityTable[]): Promise<Rows> {
+async function storedRows(sink: SinkOptions, tables: readonly EntityTable[]): Promise<Rows> {
   await using reader = await openExistingRecords(sink);
   const rows = new Map<string, ReadonlyMap<string, StoredRecord>>();
   for (const { entity } of tables) {
