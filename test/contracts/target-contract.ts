@@ -10,9 +10,11 @@ import {
   addEntity,
   emptyModel,
   expectedModelRows,
+  publishedModel,
   publishModel,
   remove,
   store,
+  untilEnd,
   type ModelRow,
   type StoredEntity,
   type StoredModel,
@@ -40,9 +42,6 @@ export const everyType: readonly Column[] = [
   { name: 'anything', type: 'any' },
 ];
 
-/** Never aborted. */
-export const untilEnd = new AbortController().signal;
-
 /**
  * What every target promises, whatever it is made of. `isWhole`: false for the share of it that `npm test` has time
  * for.
@@ -61,6 +60,14 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
       }
     }
   };
+  const begin = async (folder: string) => {
+    const desk = publishedModel(await open(folder));
+    const publishSame = async (): Promise<void> => {
+      expect(await desk.publish()).toBe('published');
+      await expectSame(folder, desk.model);
+    };
+    return { ...desk, publishSame };
+  };
   const people = (model: StoredModel, count: number): StoredEntity => {
     const entity = addEntity(model, 'people', everyType);
     for (let id = 1; id <= count; id += 1) store(model, entity, { id: `p${id}`, visits: id, score: id / 3 });
@@ -70,29 +77,25 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
   it('shows what is stored, after its first publication and after each of its changes', async ({
     folder,
   }) => {
-    await using target = await open(folder);
+    await using desk = await begin(folder);
+    const { model, target } = desk;
     expect(await target.newest()).toBeNull();
     expect((await target.check(untilEnd)).publications).toBe(0);
-    const model = emptyModel();
     const entity = people(model, 1_500);
     addEntity(model, 'empty', everyType);
-    expect(await publishModel(target, model)).toBe('published');
-    await expectSame(folder, model);
+    await desk.publishSame();
     store(model, entity, { id: 'p2', visits: 7n, vip: 1, anything: '[1.50]' }, '{"more":1}');
     store(model, entity, { id: 'new' });
     remove(model, entity, 'p3');
     remove(model, entity, 'p4');
-    expect(await publishModel(target, model)).toBe('published');
-    await expectSame(folder, model);
+    await desk.publishSame();
     remove(model, entity, 'new');
     store(model, entity, { id: 'p3', score: 1 });
     const lists = addEntity(model, 'lists', [{ name: 'id', type: 'integer' }]);
     store(model, lists, { id: 9_007_199_254_740_993n });
-    expect(await publishModel(target, model)).toBe('published');
-    await expectSame(folder, model);
+    await desk.publishSame();
     // Nothing has changed: only the manifest moves on.
-    expect(await publishModel(target, model)).toBe('published');
-    await expectSame(folder, model);
+    await desk.publishSame();
     const newest = await target.newest();
     expect(newest?.manifest.publication).toBe(4);
     const numbers: number[] = [];
@@ -102,34 +105,31 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
   });
 
   it.runIf(isWhole)('takes added columns, and keeps the rows of before', async ({ folder }) => {
-    await using target = await open(folder);
-    const model = emptyModel();
+    await using desk = await begin(folder);
+    const { model } = desk;
     const entity = people(model, 3);
-    await publishModel(target, model);
+    await desk.publish();
     addColumns(entity, { name: 'email', type: 'string' }, { name: 'rank', type: 'integer' });
     store(model, entity, { id: 'p1', email: 'a@example.test', rank: 1 });
-    await publishModel(target, model);
-    await expectSame(folder, model);
+    await desk.publishSame();
     addColumns(entity, { name: 'later', type: 'boolean' });
-    await publishModel(target, model);
-    await expectSame(folder, model);
-    expect((await target.check(untilEnd)).problems).toEqual([]);
+    await desk.publishSame();
+    expect(await desk.problems()).toEqual([]);
   });
 
   // Proves promise 20.5
   it.runIf(isWhole)(
     'leaves no row of an earlier generation, also where the key and types are others',
     async ({ folder }) => {
-      await using target = await open(folder);
-      const model = emptyModel();
+      await using desk = await begin(folder);
+      const { model, target } = desk;
       people(model, 5);
       await target.probe();
       expect(await target.newest()).toBeNull();
-      await publishModel(target, model);
+      await desk.publish();
       const same = people(model, 2);
       store(model, same, { id: 'only now' });
-      await publishModel(target, model);
-      await expectSame(folder, model);
+      await desk.publishSame();
       const columns: readonly Column[] = [
         { name: 'id', type: 'integer' },
         { name: 'part', type: 'string' },
@@ -139,13 +139,11 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
       store(model, other, { id: 1, part: 'a', score: '{}' });
       store(model, other, { id: 1, part: 'b' });
       remove(model, other, 1, 'b');
-      await publishModel(target, model);
-      await expectSame(folder, model);
+      await desk.publishSame();
       remove(model, other, 1, 'a');
       store(model, other, { id: 2, part: 'c' });
-      await publishModel(target, model);
-      await expectSame(folder, model);
-      expect((await target.check(untilEnd)).problems).toEqual([]);
+      await desk.publishSame();
+      expect(await desk.problems()).toEqual([]);
     },
   );
 
@@ -182,26 +180,25 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
   }, 900_000);
 
   it.runIf(isWhole)('shows nothing of a publication that was begun and left', async ({ folder }) => {
-    await using target = await open(folder);
-    const model = emptyModel();
+    await using desk = await begin(folder);
+    const { model, target } = desk;
     const entity = people(model, 3);
-    await publishModel(target, model);
+    await desk.publish();
     const before = new Map(await rows(folder, entity));
     store(model, entity, { id: 'unseen' });
     addEntity(model, 'unseen', everyType);
-    const left = publishModel(target, model, { beforeCommit: () => Promise.reject(new Error('left')) });
+    const left = desk.publish({ beforeCommit: () => Promise.reject(new Error('left')) });
     await expect(left).rejects.toThrow('left');
     expect(await rows(folder, entity)).toEqual(before);
     expect((await target.newest())?.manifest.publication).toBe(1);
-    await publishModel(target, model);
-    await expectSame(folder, model);
+    await desk.publishSame();
     expect(await target.check(untilEnd)).toMatchObject({ publications: 2, problems: [] });
   });
 
   // Proves promise 20.5
   it.runIf(isWhole)('holds every value to the last digit and character', async ({ folder }) => {
-    await using target = await open(folder);
-    const model = emptyModel();
+    await using desk = await begin(folder);
+    const { model } = desk;
     const entity = addEntity(model, 'people', everyType);
     const integers = [0n, -1n, 2n ** 53n + 1n, 2n ** 63n - 1n, -(2n ** 63n)];
     for (const visits of integers) store(model, entity, { id: `i${visits}`, visits });
@@ -218,8 +215,7 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
     }
     store(model, entity, { id: '' });
     store(model, entity, { id: Array.from({ length: 900 }, () => random().toString(36)).join('') });
-    await publishModel(target, model);
-    await expectSame(folder, model);
+    await desk.publishSame();
     // Once more, as changes of what is there.
     for (const row of entity.rows.values()) {
       const values = Object.fromEntries(
@@ -227,14 +223,13 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
       );
       store(model, entity, { ...values, vip: 1 }, row.extra);
     }
-    await publishModel(target, model);
-    await expectSame(folder, model);
-    expect((await target.check(untilEnd)).problems).toEqual([]);
+    await desk.publishSame();
+    expect(await desk.problems()).toEqual([]);
   });
 
   it.runIf(isWhole)('tells apart names that are long, reserved, or alike', async ({ folder }) => {
-    await using target = await open(folder);
-    const model = emptyModel();
+    await using desk = await begin(folder);
+    const { model } = desk;
     const columns = ['id', 'select', 'user', 'table', 'a'.repeat(40)];
     const names = ['order', 'table', 'a', 'a_current', 'b'.repeat(40), `${'b'.repeat(39)}c`];
     for (const name of names) {
@@ -243,23 +238,21 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
       const entity = addEntity(model, name, typed, ['id'], connector);
       store(model, entity, Object.fromEntries(columns.map((column) => [column, `${name} ${column}`])));
     }
-    await publishModel(target, model);
-    await expectSame(folder, model);
+    await desk.publishSame();
     for (const entity of model.entities.values()) store(model, entity, { id: 'more' });
-    await publishModel(target, model);
-    await expectSame(folder, model);
-    expect((await target.check(untilEnd)).problems).toEqual([]);
+    await desk.publishSame();
+    expect(await desk.problems()).toEqual([]);
   });
 
   it.runIf(isWhole)(
     'forgets publications that were the newest too long ago, never the newest',
     async ({ folder }) => {
-      await using target = await open(folder);
-      const model = emptyModel();
+      await using desk = await begin(folder);
+      const { model, target } = desk;
       const entity = people(model, 2);
       for (const day of [1, 2, 3, 4]) {
         store(model, entity, { id: 'p1', visits: day });
-        await publishModel(target, model, { createdAt: `2026-01-0${day}T00:00:00.000Z` });
+        await desk.publish({ createdAt: `2026-01-0${day}T00:00:00.000Z` });
       }
       await target.prune(null, false);
       const kept = async (): Promise<readonly number[]> => {
@@ -275,10 +268,9 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
       expect(await kept()).toEqual([2, 3, 4]);
       expect((await target.prune(Date.parse('2026-02-01T00:00:00.000Z'), false)).publications).toBe(2);
       expect(await kept()).toEqual([4]);
-      expect((await target.check(untilEnd)).problems).toEqual([]);
+      expect(await desk.problems()).toEqual([]);
       store(model, entity, { id: 'p2' });
-      await publishModel(target, model);
-      await expectSame(folder, model);
+      await desk.publishSame();
     },
   );
 }

@@ -9,7 +9,6 @@ import { systemClock } from '../../src/core/clock.ts';
 import { openTarget } from '../../src/publish/open-target.ts';
 import type { Target } from '../../src/publish/target.ts';
 import type { PublishPlace, PublishSettings } from '../../src/settings/settings.ts';
-import { untilEnd } from '../contracts/target-contract.ts';
 import { testProgram } from '../support/ensure-built.ts';
 import { startPostgres, type PrivatePostgres } from '../support/postgres.ts';
 import {
@@ -20,6 +19,7 @@ import {
 } from '../support/publish/publish-world.ts';
 import { askDuckdbFile } from '../support/publish/read-duckdb-file.ts';
 import { StoppedError, stopStore } from '../support/publish/stop-store.ts';
+import { untilEnd } from '../support/publish/stored-model.ts';
 import type { Publishing } from '../support/publish/table-publisher.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isLong, repeats, startSeed, hasMoreKills } from '../support/trials.ts';

@@ -39,12 +39,12 @@ import {
 } from '../../contracts/sink/fixture.ts';
 import { hostileValues } from '../../contracts/sink/records.ts';
 import { RunInHand, param, type Shown } from '../../contracts/sink/run-in-hand.ts';
-import { targetContract, untilEnd } from '../../contracts/target-contract.ts';
+import { targetContract } from '../../contracts/target-contract.ts';
 import { oddConnection } from '../../support/odd-settings.ts';
 import { sharedPostgres } from '../../support/postgres.ts';
 import { useMart } from '../../support/publish/mart.ts';
 import { postgresTableRows } from '../../support/publish/read-tables.ts';
-import { tableOf } from '../../support/publish/stored-model.ts';
+import { untilEnd, tableOf } from '../../support/publish/stored-model.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { copyNews } from '../../support/sinks/copying.ts';
 import { hostileText } from '../../support/sinks/hostile-texts.ts';

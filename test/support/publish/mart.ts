@@ -1,19 +1,9 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
-import { afterAll, beforeAll, expect } from 'vitest';
+import { afterAll, beforeAll } from 'vitest';
 import { openPostgresTarget, type PostgresPlace } from '../../../src/publish/postgres/postgres-target.ts';
-import type { Target } from '../../../src/publish/target.ts';
-import { untilEnd } from '../../contracts/target-contract.ts';
 import { sharedPostgres, type PrivatePostgres } from '../postgres.ts';
-import {
-  addEntity,
-  emptyModel,
-  publishModel,
-  store,
-  type PublishModel,
-  type StoredEntity,
-  type StoredModel,
-} from './stored-model.ts';
+import { publishedModel, untilEnd, type StoredModel } from './stored-model.ts';
 
 type TextRow = Readonly<Record<string, string | null>>;
 
@@ -55,44 +45,12 @@ export function useMart() {
       folder: string,
       deletes?: PostgresPlace['deletes'],
       change: Partial<PostgresPlace> = {},
-      model: StoredModel = emptyModel(),
+      model?: StoredModel,
     ) => {
-      const target: Target = openPostgresTarget({ ...placeOf(folder, deletes), ...change }, untilEnd);
-      const publish = async (how?: PublishModel) => await publishModel(target, model, how);
       const schema = schemaOf(folder);
       await ask(`SET search_path = ${schema}`);
-      return {
-        model,
-        target,
-        schema,
-        ask,
-        publish,
-        /** Publishes the first people. */
-        begin: async (count?: number): Promise<StoredEntity> => {
-          const entity = people(model, count);
-          await publish();
-          return entity;
-        },
-        /** Publishes a new generation of people. */
-        again: async (count: number): Promise<void> => {
-          people(model, count);
-          await publish();
-        },
-        problems: async () => (await target.check(untilEnd)).problems,
-        refused: async (message: RegExp, code = 'TARGET_INCOMPATIBLE'): Promise<void> =>
-          await expect(publish()).rejects.toMatchObject({ code, message: expect.stringMatching(message) }),
-        [Symbol.asyncDispose]: async () => await target[Symbol.asyncDispose](),
-      };
+      const target = openPostgresTarget({ ...placeOf(folder, deletes), ...change }, untilEnd);
+      return { ...publishedModel(target, model), schema, ask };
     },
   };
-}
-
-/** p1, p2, ..., all with the same name. */
-export function people(model: StoredModel, count = 3): StoredEntity {
-  const entity = addEntity(model, 'people', [
-    { name: 'id', type: 'string' },
-    { name: 'name', type: 'string' },
-  ]);
-  for (let id = 1; id <= count; id += 1) store(model, entity, { id: `p${id}`, name: 'Ada' });
-  return entity;
 }

@@ -1,3 +1,4 @@
+import { expect } from 'vitest';
 import type { ConnectorName, EntityName, RunId } from '../../../src/core/names.ts';
 import { keyTextOf, type Column, type ColumnValue, type EntityTable } from '../../../src/core/records.ts';
 import { readManifest, manifestText, type Manifest } from '../../../src/publish/manifest.ts';
@@ -88,6 +89,40 @@ export interface PublishModel {
   readonly createdAt?: string;
   /** Called when everything is written and nothing is committed. */
   readonly beforeCommit?: () => Promise<void>;
+}
+
+/** p1, p2, ..., all with the same name. */
+export function people(model: StoredModel, count = 3): StoredEntity {
+  const entity = addEntity(model, 'people', [
+    { name: 'id', type: 'string' },
+    { name: 'name', type: 'string' },
+    { name: 'more', type: 'object' },
+  ]);
+  for (let id = 1; id <= count; id += 1) store(model, entity, { id: `p${id}`, name: 'Ada' });
+  return entity;
+}
+
+/** Never aborted. */
+export const untilEnd = new AbortController().signal;
+
+/** A target, and a model whose changes are published into it. */
+export function publishedModel(target: Target, model: StoredModel = emptyModel()) {
+  const publish = async (how?: PublishModel) => await publishModel(target, model, how);
+  return {
+    target,
+    model,
+    publish,
+    /** Publishes a generation of people. */
+    publishPeople: async (count?: number): Promise<StoredEntity> => {
+      const entity = people(model, count);
+      await publish();
+      return entity;
+    },
+    problems: async () => (await target.check(untilEnd)).problems,
+    refused: async (message: RegExp, code = 'TARGET_INCOMPATIBLE'): Promise<void> =>
+      await expect(publish()).rejects.toMatchObject({ code, message: expect.stringMatching(message) }),
+    [Symbol.asyncDispose]: async () => await target[Symbol.asyncDispose](),
+  };
 }
 
 /** One publication of all that has changed since the newest one. */
