@@ -177,21 +177,22 @@ function slipsInOrder([word, ...rest]: readonly string[], words: readonly string
     if (isNear(word, against)) {
       fewest = Math.min(
         fewest,
-        slips(Array.from(word), Array.from(against)) + slipsInOrder(rest, words.slice(index + 1)),
+        plainSlips(Array.from(word), Array.from(against)) + slipsInOrder(rest, words.slice(index + 1)),
       );
     }
   }
   return fewest;
 }
 
-function slips(left: readonly string[], right: readonly string[]): number {
+/** The fewest slips that lead from one word to the other. */
+export function plainSlips(left: readonly string[], right: readonly string[]): number {
   if (left.length === 0 || right.length === 0) return left.length + right.length;
   const [a, b, ...left2] = left;
   const [c, d, ...right2] = right;
-  if (a === c) return slips(left.slice(1), right.slice(1));
-  const swapped = b !== undefined && a === d && b === c ? slips(left2, right2) : Infinity;
-  const one = Math.min(slips(left.slice(1), right), slips(left, right.slice(1)));
-  return 1 + Math.min(swapped, one, slips(left.slice(1), right.slice(1)));
+  if (a === c) return plainSlips(left.slice(1), right.slice(1));
+  const swapped = b !== undefined && a === d && b === c ? plainSlips(left2, right2) : Infinity;
+  const one = Math.min(plainSlips(left.slice(1), right), plainSlips(left, right.slice(1)));
+  return 1 + Math.min(swapped, one, plainSlips(left.slice(1), right.slice(1)));
 }
 
 function textsOf(value: JsonValue): readonly string[] {
