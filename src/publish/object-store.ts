@@ -8,8 +8,8 @@ import { systemClock } from '../core/clock.ts';
 export interface ObjectStore extends AsyncDisposable {
   /** In the order of their names, those behind `after` alone. */
   list(prefix: string, after?: string): AsyncIterable<ListedObject>;
-  /** Bytes of those that are there, by their names. */
-  sizes(names: readonly string[]): Promise<ReadonlyMap<string, number>>;
+  /** Bytes of an object; null where there is none. */
+  size(name: string): Promise<number | null>;
   /** Null where there is none. */
   read(name: string): Promise<Buffer | null>;
   /** A part of it after the other; none where there is none. */
@@ -69,8 +69,8 @@ interface LeftoverAges {
   readonly isDryRun: boolean;
 }
 
-/** Removals at once: not every server removes many objects in one request. */
-export const removers = 8;
+/** Requests at once for objects by their names: not every server takes many of them in one. */
+export const atOnce = 8;
 
 /** Removes those of attempts that are over, and those that are old enough. `waiting`: those too young to be removed. */
 export async function removeOld(found: readonly Leftover[], { ageMs, now, isDryRun }: LeftoverAges) {
@@ -80,7 +80,7 @@ export async function removeOld(found: readonly Leftover[], { ageMs, now, isDryR
     modifiedAtMs >= (isLocal === true ? systemClock.now() : storeMs) - ageMs;
   const young = new Set(open.filter(isYoung));
   const old = found.filter((one) => !young.has(one));
-  if (!isDryRun) await eachOf(old, removers, async ({ remove }) => await remove());
+  if (!isDryRun) await eachOf(old, atOnce, async ({ remove }) => await remove());
   return { removed: sumOf(old), waiting: sumOf([...young]) };
 }
 

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { unlink } from 'node:fs/promises';
 import { type Clock, instant } from '../core/clock.ts';
+import { eachOf } from '../core/each-of.ts';
 import { SyncError } from '../core/errors.ts';
 import { type LinearPattern, linearPattern } from '../definitions/linear-pattern.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
@@ -14,7 +15,7 @@ import {
   readManifest,
 } from './manifest.ts';
 import type { PublishedEntity, PublishedFile, StoredManifest } from './manifest.ts';
-import { type Leftover, type ObjectStore, removeOld, sumOf } from './object-store.ts';
+import { atOnce, type Leftover, type ObjectStore, removeOld, sumOf } from './object-store.ts';
 import type { FileFormat, RowFileWriters } from './row-files.ts';
 import type { OpenPublication, PlannedEntity, PrunedTarget, Target, TargetCheck } from './target.ts';
 
@@ -322,10 +323,13 @@ async function lostFiles(
     }
   }
   if (from + numbers.length === last) lost.push(...changedBefore(before, newest));
-  const sizes = await store.sizes([...bytesByPath.keys()]);
+  const sizes = new Map<string, number | null>();
+  await eachOf([...bytesByPath.keys()], atOnce, async (path) => {
+    sizes.set(path, await store.size(path));
+  });
   for (const [path, bytes] of bytesByPath) {
-    const found = sizes.get(path);
-    if (found === undefined) lost.push(`${path} is missing`);
+    const found = sizes.get(path) ?? null;
+    if (found === null) lost.push(`${path} is missing`);
     else if (found !== bytes) lost.push(`${path} has ${found} bytes, expected ${bytes}`);
   }
   return lost;

@@ -17,7 +17,7 @@ import { orAborted } from '../http/or-aborted.ts';
 import { hasProxies, proxyFor } from '../http/proxies.ts';
 import type { PublishPlace } from '../settings/settings.ts';
 import { listFiles, removeFile } from './folder-store.ts';
-import { type Leftover, type ObjectStore, removers } from './object-store.ts';
+import { atOnce, type Leftover, type ObjectStore } from './object-store.ts';
 
 export type S3Place = Pick<
   Extract<PublishPlace, { type: 's3' }>,
@@ -474,7 +474,6 @@ export async function openS3Store(
   const ownPrefix = stagingPrefix + placeHash.digest('hex').slice(0, 8);
   const at = (name: string) => ({ Bucket: place.bucket, Key: rootOf(place) + name });
 
-  const list: ObjectStore['list'] = (prefix, after) => listObjects(s3, place, prefix, after);
   const read = async (name: string): Promise<Buffer | null> => await readObject(s3, at(name));
   const write = async (name: string, body: Buffer, more: object = {}): Promise<void> => {
     const facts = { ContentLength: body.length, ChecksumSHA256: checksumOf(body) };
@@ -492,8 +491,11 @@ export async function openS3Store(
   };
 
   return {
-    list,
-    sizes: async (names) => await sizesFrom(list, names),
+    list: (prefix, after) => listObjects(s3, place, prefix, after),
+    size: async (name) => {
+      const head = await s3.ask('read', new s3.sdk.HeadObjectCommand(at(name))).catch(nullIfAbsent);
+      return head && (head.ContentLength ?? 0);
+    },
     read,
     stream: (name) => streamObject(s3, at(name)),
     stage: async (name) => {
@@ -519,7 +521,7 @@ export async function openS3Store(
     },
     replace: async (name, text) => await write(name, Buffer.from(text), json),
     remove: async (names) =>
-      await eachOf(names, removers, async (name) => {
+      await eachOf(names, atOnce, async (name) => {
         await s3.ask('remove', new s3.sdk.DeleteObjectCommand(at(name))).catch(nullIfAbsent);
       }),
     leftovers: async () => [
@@ -621,37 +623,6 @@ async function leftStaged(ownPrefix: string): Promise<readonly Leftover[]> {
     }
   }
   return found;
-}
-
-/** Objects that a list passes before it begins again where the next wanted one should be: as many as a page has. */
-const mostPassed = 1_000;
-
-/** Lists what lies around these names, which has many of them in one answer. */
-async function sizesFrom(
-  list: ObjectStore['list'],
-  names: readonly string[],
-): Promise<ReadonlyMap<string, number>> {
-  const wanted = names.toSorted((left, right) => Buffer.compare(Buffer.from(left), Buffer.from(right)));
-  const sizes = new Map<string, number>();
-  for (let at = 0; at < wanted.length;) {
-    let passed = 0;
-    const before = at;
-    for await (const { name, bytes } of list('', wanted[at]?.slice(0, -1))) {
-      while (isBehind(name, wanted[at] ?? name)) at += 1;
-      passed += 1;
-      if (name === wanted[at]) {
-        sizes.set(name, bytes);
-        at += 1;
-        passed = 0;
-      }
-      if (at === wanted.length || passed === mostPassed) break;
-    }
-    // None of the rest is there.
-    if (passed < mostPassed && at < wanted.length) break;
-    // Names that begin with the wanted one's are before it, and it is behind all of them.
-    if (at === before) at += 1;
-  }
-  return sizes;
 }
 
 /** S3 sorts names by their bytes in UTF-8, which is not how texts compare here. */

@@ -45,20 +45,6 @@ it.each(['legacy', 'auto'] as const)('serves many clients of the protocol "%s" a
     Array.from({ length: 30 }, () => call('changes', { entity: 'newsletter/lists', since: 0 })),
   );
   expect(answers.every(({ complete, records }) => complete === true && records.length > 0)).toBe(true);
-  const { resources } = await client.listResources();
-  expect(resources.map(({ uri }) => uri)).toEqual([
-    'connector-sync://dictionary/newsletter',
-    'connector-sync://dictionary/wiki',
-  ]);
-  const { contents } = await client.readResource({ uri: 'connector-sync://dictionary/newsletter' });
-  expect(contents).toMatchObject([
-    {
-      mimeType: 'text/markdown',
-      text: expect.stringMatching(/^# newsletter: [^]*## newsletter\/lists\n[^]*- id \(string\): /),
-    },
-  ]);
-  await expect(client.readResource({ uri: 'connector-sync://dictionary/other' })).rejects.toThrow();
-  await expect(client.readResource({ uri: 'file:///etc/passwd' })).rejects.toThrow();
   await client.close();
 });
 
