@@ -1,10 +1,9 @@
-import { fork, spawnSync } from 'node:child_process';
+import { fork } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import type { Defect } from './defect.ts';
-import { escaped, type Planted } from './planting.ts';
+import { escaped, type Defect, type Planted } from './planting.ts';
 import type { Asked, TestResults } from './trial-process.ts';
 
 /** A copy of the project in which defects are planted; the project itself is only read. */
@@ -63,20 +62,6 @@ export function openTrialCopy(project: string) {
       write(planted, 'before');
       changed = now;
       return results;
-    },
-    /** What the compiler says of the program with all of these; empty: nothing. */
-    compile: (all: readonly Planted[]): string => {
-      write(all, 'text');
-      const config = join(folder, 'tsconfig.planted.json');
-      const compilerOptions = { incremental: false };
-      writeFileSync(
-        config,
-        JSON.stringify({ extends: './tsconfig.json', compilerOptions, include: ['src'] }),
-      );
-      const compiler = join(folder, 'node_modules/typescript/bin/tsc');
-      const { status, stdout } = spawnSync(process.execPath, [compiler, '-p', config], { cwd: folder });
-      write(all, 'before');
-      return status === 0 ? '' : stdout.toString();
     },
     remove: async (): Promise<void> => {
       child.disconnect();

@@ -73,17 +73,14 @@ describe('JSONL files', () => {
     );
 
   async function begin(run = 'r1') {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, run);
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, started, commit, finish } = await bench().walking(run);
     return {
       sink,
       ...started,
-      store: async (...records: readonly PreparedRecord[]) =>
-        await sink.commit(started.lease, [page(started, id, records)]),
+      store: async (...records: readonly PreparedRecord[]) => await commit(records),
       finish: async (inserted: Partial<PageCounts>) => {
         const entities = [entityReport(members, inserted)];
-        await sink.finish(started.lease, started.run, report(started, { entities }));
+        await finish({ entities });
       },
     };
   }

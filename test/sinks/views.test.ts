@@ -328,13 +328,11 @@ describe('unpacked views', () => {
 
     // Proves promise 20.12
     it('are values of their type, and null where the field has another', async () => {
-      const sink = await bench().open();
-      const started = await bench().begin(sink, 'r1', {
+      const { started, commit } = await bench().walking('r1', {
         tables: [listsTable, membersTable],
         described,
         isFull: true,
       });
-      const { id: partition } = await onlyPartition(sink, started.lease);
       const records = values.map(([json], index) => {
         const text: unknown = JSON.parse(json);
         return record(membersTable, {
@@ -347,7 +345,7 @@ describe('unpacked views', () => {
           visits: index,
         });
       });
-      await sink.commit(started.lease, [page(started, partition, records)]);
+      await commit(records);
       await started.lease[Symbol.asyncDispose]();
       const rows = await bench().ledger('SELECT * FROM news__members_current ORDER BY id');
       expect(rows).toHaveLength(values.length);

@@ -13,6 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import pg from 'pg';
 import type { PostgresConnection } from '../../src/sql/postgres/place.ts';
 import { findPostgres, howToGetPostgres, initializedFolder } from './ensure-postgres.ts';
 import { freePort } from './redis.ts';
@@ -41,6 +42,22 @@ let shared: Promise<PrivatePostgres> | null = null;
 export async function sharedPostgres(): Promise<PrivatePostgres> {
   shared ??= startPostgres();
   return await shared;
+}
+
+/** Runs these statements on a connection of their own, one after the other; gives the rows of the last. */
+export async function askPostgres(
+  url: string,
+  ...statements: readonly string[]
+): Promise<readonly Readonly<Record<string, unknown>>[]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    let rows: readonly Readonly<Record<string, unknown>>[] = [];
+    for (const sql of statements) ({ rows } = await client.query<Record<string, unknown>>(sql));
+    return rows;
+  } finally {
+    await client.end();
+  }
 }
 
 export interface PostgresOptions {

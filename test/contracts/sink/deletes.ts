@@ -14,11 +14,13 @@ import {
   member,
   members,
   news,
+  onlyPartition,
   partition,
   type SinkKind,
   counts,
   membersTable,
   reading,
+  refetch,
   start,
   record,
   rootOf,
@@ -38,14 +40,19 @@ function shows(
   second: readonly string[] = [],
   absences: { readonly one?: Absence; readonly two?: Absence } = {},
 ): (partition: Partition) => Shown {
-  const records = (ids: readonly string[]): readonly PreparedRecord[] => ids.map((id) => member(id));
+  const { one: ofFirst = 'nothing', two: ofSecond = 'nothing' } = absences;
   return (partition) =>
     variant(partition) === 'two'
-      ? { records: records(second), absence: absenceOf(absences.two) }
-      : { records: records(first), absence: absenceOf(absences.one) };
+      ? { records: second.map((id) => member(id)), absence: ofSecond }
+      : { records: first.map((id) => member(id)), absence: ofFirst };
 }
 
-const absenceOf = (given: Absence | undefined): Absence => (given === undefined ? 'nothing' : given);
+/** Get has returned the record of a row; null: one that is not to be stored. */
+function there(asked: Candidate | undefined, record: PreparedRecord | null = null) {
+  return { row: asked?.row ?? 0, verdict: 'there' as const, record, isUnlisted: false };
+}
+
+const key = (id: string): string => JSON.stringify(['a', id]);
 
 const ids = (rows: readonly { readonly id?: unknown }[]): readonly unknown[] => rows.map(({ id }) => id);
 
@@ -54,6 +61,12 @@ export function sweeping(kind: SinkKind): void {
   const it = rulesOf(kind);
   const missingKeys = async (sink: RunInHand['sink']): Promise<readonly string[]> =>
     (await sink.history.missing(news, 100)).map(({ keyText }) => keyText);
+  const partitionOf = async (hand: RunInHand, of: string): Promise<Partition> => {
+    const found = (await hand.ready()).find((walked) => variant(walked) === of);
+    if (found === undefined) throw new Error(`No partition ${of}`);
+    return found;
+  };
+
   // Proves promise 4
   everywhere('notes what a full walk did not meet, and nothing else', async () => {
     const { sink, sweep } = await useRuns(bench(), {});
@@ -74,21 +87,15 @@ export function sweeping(kind: SinkKind): void {
       along: [],
       isAdopted: false,
     });
+    const noted = {
+      entity: members,
+      missingSince: instant(bench().clock.now()),
+      needs: 'nothing',
+      missedWalks: 1,
+    };
     expect(await sink.history.missing(news, 2)).toEqual([
-      {
-        entity: members,
-        keyText: '["a","2"]',
-        missingSince: instant(bench().clock.now()),
-        needs: 'nothing',
-        missedWalks: 1,
-      },
-      {
-        entity: members,
-        keyText: '["a","3"]',
-        missingSince: instant(bench().clock.now()),
-        needs: 'nothing',
-        missedWalks: 1,
-      },
+      { ...noted, keyText: key('2') },
+      { ...noted, keyText: key('3') },
     ]);
     expect(await bench().rows(), 'nothing is deleted by noting').toHaveLength(5);
   });
@@ -131,10 +138,7 @@ export function sweeping(kind: SinkKind): void {
     await (await sweep('r2', shows(['2'], ['1', '3']))).finish();
     expect(await missingKeys(sink)).toEqual([]);
     const hand = await begin('r3');
-    const next = await sink.nextPartitions(hand.started.lease, 5);
-    const second = next.find((walked) => variant(walked) === 'two');
-    if (second === undefined) throw new Error('No partition two');
-    await hand.walkOne(second, { records: [member('3')] });
+    await hand.walkOne(await partitionOf(hand, 'two'), { records: [member('3')] });
     await hand.sweep();
     expect(await missingKeys(sink)).toEqual(['["a","1"]']);
   });
@@ -158,49 +162,44 @@ export function sweeping(kind: SinkKind): void {
     const { sink, sweep, begin } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1'], ['2']))).finish();
     const hand = await begin('r2');
-    const next = await sink.nextPartitions(hand.started.lease, 5);
-    const first = next.find((walked) => variant(walked) === 'one');
-    if (first === undefined) throw new Error('No partition one');
-    await hand.walkOne(first, { records: [] });
+    await hand.walkOne(await partitionOf(hand, 'one'), { records: [] });
     await hand.sweep();
     expect(await missingKeys(sink)).toEqual(['["a","1"]']);
   });
 
-  it('takes a row that another partition still shows for moved, not for gone', async () => {
+  const gone = (absences = {}) => shows(['1'], ['3'], absences);
+  it.each<[string, readonly [(partition: Partition) => Shown, readonly string[]][]]>([
+    [
+      'moved while the other one shows it',
+      [
+        [shows(['1'], ['2', '3']), []],
+        [gone(), ['2']],
+      ],
+    ],
+    ['missing when neither shows it', [[gone(), ['2']]]],
+    [
+      'in the other one while that is not walked in full',
+      [
+        [gone({ two: null }), []],
+        [gone(), ['2']],
+      ],
+    ],
+    [
+      'in its owner until that is walked in full',
+      [
+        [gone({ one: null }), []],
+        [gone({ two: null }), ['2']],
+      ],
+    ],
+  ])('takes a row that two partitions showed for %s', async (_what, later) => {
     const { sink, sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
-    await (await sweep('r2', shows(['1'], ['2', '3']))).finish();
-    expect(await missingKeys(sink)).toEqual([]);
-    await (await sweep('r3', shows(['1'], ['2', '3']))).finish();
-    const hand = await sweep('r4', shows(['1'], ['3']));
-    expect(await missingKeys(sink)).toEqual(['["a","2"]']);
-    expect(await hand.missing(members)).toMatchObject({ live: 3, missing: 1 });
-  });
-
-  it('takes a row for missing when every partition that showed it has been walked and shows it no more', async () => {
-    const { sink, sweep } = await useRuns(bench(), both);
-    await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
-    await sweep('r2', shows(['1'], ['3']));
-    expect(await missingKeys(sink)).toEqual(['["a","2"]']);
+    for (const [index, [shown, missing]] of later.entries()) {
+      const hand = await sweep(`r${index + 2}`, shown);
+      expect(await missingKeys(sink), `run ${index + 2}`).toEqual(missing.map(key));
+      await hand.finish();
+    }
     expect(await bench().ledger('SELECT * FROM _sync_also')).toEqual([]);
-  });
-
-  it('gives a row to another partition that showed it and was not walked in full, whichever comes first', async () => {
-    const { sink, sweep } = await useRuns(bench(), both);
-    await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
-    await (await sweep('r2', shows(['1'], ['3'], { two: null }))).finish();
-    expect(await missingKeys(sink), 'partition two may still have it').toEqual([]);
-    await sweep('r3', shows(['1'], ['3']));
-    expect(await missingKeys(sink)).toEqual(['["a","2"]']);
-  });
-
-  it('forgets that a partition has shown a row when it shows it no more', async () => {
-    const { sink, sweep } = await useRuns(bench(), both);
-    await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
-    await (await sweep('r2', shows(['1'], ['3'], { one: null }))).finish();
-    expect(await missingKeys(sink), 'its owner has not been walked').toEqual([]);
-    await sweep('r3', shows(['1'], ['3'], { two: null }));
-    expect(await missingKeys(sink)).toEqual(['["a","2"]']);
   });
 
   it('gives a row that returns elsewhere its owner there', async () => {
@@ -228,7 +227,6 @@ export function sweeping(kind: SinkKind): void {
     await (await sweep('r1', shows(['1', '2', '3']))).finish();
     const half = await begin('r2');
     await half.finish('partial');
-    const refetch = { kind: 'refetch', window: 'refetch', entities: [], roots: [] } as const;
     const other = await begin('r3', refetch);
     const counts = await sink.repair.storeRecord(lease, other.started.run, members, member('2', 'Grace'));
     expect(counts).toMatchObject({ fetched: 1, updated: 1 });
@@ -271,7 +269,7 @@ export function sweeping(kind: SinkKind): void {
     await (await sweep('r1', shows(['1', '2', '3', '4', '5'], ['6', '7', '8', '1', '2', '3']))).finish();
     const hand = await begin('r2');
     await hand.walk(shows(['5'], ['8', '3']));
-    expect(await hand.sink.deletes.sweep(lease, hand.started.run, 2)).toEqual({ isDone: false });
+    expect(await hand.sink.deletes.sweep(lease, hand.run, 2)).toEqual({ isDone: false });
     await bench().closeSinks();
     let runs = 2;
     for (let isDone = false; !isDone; runs += 1) {
@@ -296,7 +294,6 @@ const showsAll =
   (ids: readonly string[], absence: Absence = 'nothing') =>
   (): Shown => ({ records: ids.map((id) => member(id)), absence });
 
-const key = (id: string): string => JSON.stringify(['a', id]);
 const all = ['1', '2', '3', '4', '5'];
 
 export function deleting(kind: SinkKind): void {
@@ -384,7 +381,6 @@ export function deleting(kind: SinkKind): void {
   it('leaves a row alone that was written since it was missed', async () => {
     const { sink, lease, hand, begin } = await fourMissing('nothing');
     await hand.finish('degraded');
-    const refetch = { kind: 'refetch', window: 'refetch', entities: [], roots: [] } as const;
     const other = await begin('r3', refetch);
     await sink.repair.storeRecord(lease, other.started.run, members, member('2'));
     other.count(members, counts({ fetched: 1, unchanged: 1 }));
@@ -414,9 +410,8 @@ export function deleting(kind: SinkKind): void {
         missingSince: '2026-03-01T12:00:00.000Z',
       })),
     );
-    expect(await sink.deletes.toConfirm(lease, started.run, members, 3)).toMatchObject([
-      { keyText: key('5') },
-    ]);
+    const more = await sink.deletes.toConfirm(lease, started.run, members, 3);
+    expect(more).toMatchObject([{ keyText: key('5') }]);
     expect(await sink.deletes.toConfirm(lease, started.run, members, 3)).toEqual([]);
   });
 
@@ -451,16 +446,10 @@ export function deleting(kind: SinkKind): void {
   it('stores what get returns, counts it, and does not take the row for missing', async () => {
     const { asked, judge, hand } = await fourMissing('get');
     const [second, third, fourth] = await asked(3);
-    const there = (row: number | undefined, record: ReturnType<typeof member> | null): Judgement => ({
-      row: row ?? 0,
-      verdict: 'there',
-      record,
-      isUnlisted: false,
-    });
     const counted = await judge([
-      there(second?.row, member('2', 'Grace')),
-      there(third?.row, member('3')),
-      there(fourth?.row, null),
+      there(second, member('2', 'Grace')),
+      there(third, member('3')),
+      there(fourth),
     ]);
     expect(counted).toEqual(counts({ fetched: 2, updated: 1, unchanged: 1 }));
     expect((await bench().rows())[1]).toMatchObject({ id: '2', name: 'Grace', _run_id: 'r2' });
@@ -473,7 +462,7 @@ export function deleting(kind: SinkKind): void {
     const { asked, judge, hand } = await fourMissing('get');
     const [second] = await asked(1);
     const record = member('9', 'Other');
-    const counted = await judge([{ row: second?.row ?? 0, verdict: 'there', record, isUnlisted: false }]);
+    const counted = await judge([there(second, record)]);
     expect(counted).toEqual(noCounts);
     expect(await ids()).toEqual(all);
     await hand.finish();
@@ -501,7 +490,7 @@ export function deleting(kind: SinkKind): void {
   ])('%s', async (_what, { isUnlisted }, isWithdrawn) => {
     const { asked, judge, sink, hand } = await fourMissing('get');
     const [second] = await asked(1);
-    await judge([{ row: second?.row ?? 0, verdict: 'there', record: null, isUnlisted }]);
+    await judge([{ ...there(second), isUnlisted }]);
     const { partition: owner } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
     expect(owner?.fullAt === null).toBe(isWithdrawn);
     await hand.finish('degraded');
@@ -516,9 +505,7 @@ export function deleting(kind: SinkKind): void {
     const hand = await sweep('r2', () => ({ ...showsAll(['1'], 'get')(), watermark }), { isFull: true });
     const { run } = hand.started;
     const [second] = await sink.deletes.toConfirm(lease, run, members, 1);
-    await sink.deletes.judge(lease, run, members, [
-      { row: second?.row ?? 0, verdict: 'there', record: null, isUnlisted: false },
-    ]);
+    await sink.deletes.judge(lease, run, members, [there(second)]);
     await hand.finish('degraded');
     await (await sweep('r3', showsAll(all))).finish();
     await begin('r4');
@@ -530,8 +517,7 @@ export function deleting(kind: SinkKind): void {
     async () => {
       const { asked, judge, hand, sink, lease, sweep, begin } = await fourMissing('get');
       const [second] = await asked(1);
-      const there = { row: second?.row ?? 0, verdict: 'there', record: null, isUnlisted: false } as const;
-      await judge([there]);
+      await judge([there(second)]);
       expect((await sink.history.missing(news, 9)).map(({ keyText }) => keyText)).toEqual(
         ['3', '4', '5'].map(key),
       );
@@ -548,7 +534,7 @@ export function deleting(kind: SinkKind): void {
       expect(await sink.deletes.toConfirm(lease, run, members, 9)).toMatchObject([
         { keyText: key('2'), wasVouchedFor: true },
       ]);
-      await sink.deletes.judge(lease, run, members, [there]);
+      await sink.deletes.judge(lease, run, members, [there(second)]);
       const { partition: owner } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
       expect(owner?.fullAt).not.toBeNull();
       await next.finish();
@@ -570,16 +556,16 @@ export function deleting(kind: SinkKind): void {
       for (let run = 1; run <= 12; run += 1) {
         const absence = (['nothing', 'walk', 'get'] as const)[Math.floor(random() * 3)] ?? 'get';
         const hand = await sweep(`r${run}`, () => showsAll(some(), absence)());
-        const asked = await sink.deletes.toConfirm(lease, hand.started.run, members, 2);
+        const asked = await sink.deletes.toConfirm(lease, hand.run, members, 2);
         const judged = asked.map(({ row }): Judgement =>
           random() < 0.5
             ? { row, verdict: 'gone' }
             : { row, verdict: 'there', record: null, isUnlisted: random() < 0.5 },
         );
-        await sink.deletes.judge(lease, hand.started.run, members, judged);
+        await sink.deletes.judge(lease, hand.run, members, judged);
         if (random() < 0.7) await hand.tombstone([members]);
         if (random() < 0.2) {
-          await sink.repair.tombstoneRecord(lease, hand.started.run, members, key(all[run % 5] ?? '1'));
+          await sink.repair.tombstoneRecord(lease, hand.run, members, key(all[run % 5] ?? '1'));
         }
         await hand.finish(random() < 0.5 ? 'ok' : 'degraded');
         const live = (await ids()).length;
@@ -654,10 +640,6 @@ const moving: Partial<RunPlan> = {
   ...wholePlan,
   reading: new Map(entities.map((one) => [one, reading({ mayMove: one === blocks })])),
 };
-/** The rows of `entity` stay when the record that led to them is gone. */
-const keeping = (entity: EntityName): Partial<RunPlan> => ({
-  keeps: [entity],
-});
 
 export function orphans(kind: SinkKind): void {
   const bench = useBench(kind);
@@ -720,7 +702,7 @@ export function orphans(kind: SinkKind): void {
       const asked = await sink.deletes.toConfirm(lease, run, blocks, 9);
       expect(asked.map(({ keyText }) => keyText)).toEqual(['["b1"]', '["b2"]']);
       await sink.deletes.judge(lease, run, blocks, [
-        { row: asked[0]?.row ?? 0, verdict: 'there', record: null, isUnlisted: false },
+        there(asked[0]),
         { row: asked[1]?.row ?? 0, verdict: 'gone' },
       ]);
       expect(await hand.tombstone(entities, 1)).toMatchObject({ comments: 1 });
@@ -739,10 +721,8 @@ export function orphans(kind: SinkKind): void {
     const { sink, lease, sweep, begin } = await useRuns(bench(), wholePlan);
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing(without(full, 'p1')));
-    expect(await sink.deletes.tombstone(lease, hand.started.run, pages, 'all', 9)).toBe(1);
-    expect(await sink.deletes.tombstoneBelow(lease, hand.started.run, 1)).toEqual([
-      { entity: blocks, rows: 1 },
-    ]);
+    expect(await sink.deletes.tombstone(lease, hand.run, pages, 'all', 9)).toBe(1);
+    expect(await sink.deletes.tombstoneBelow(lease, hand.run, 1)).toEqual([{ entity: blocks, rows: 1 }]);
     const next = await begin('r3');
     await next.walk(showing(without(full, 'p1')));
     await next.sweep();
@@ -773,7 +753,7 @@ export function orphans(kind: SinkKind): void {
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing({ p2: { b3: [] }, p3: {} }));
     expect(await hand.missing(blocks)).toMatchObject({ live: 4, missing: 1 });
-    expect(await sink.deletes.tombstone(lease, hand.started.run, pages, 'all', 9)).toBe(1);
+    expect(await sink.deletes.tombstone(lease, hand.run, pages, 'all', 9)).toBe(1);
     expect(await hand.missing(blocks)).toMatchObject({ live: 2, missing: 1 });
   });
 
@@ -789,7 +769,7 @@ export function orphans(kind: SinkKind): void {
     ];
     expect(await hand.missing(pages)).toMatchObject({ missing: 1, dayAgo: 3, deletedInDay: 0, along });
     expect(await hand.missing(comments)).toMatchObject({ missing: 0, live: 4, dayAgo: 4, deletedInDay: 0 });
-    await sink.deletes.tombstone(lease, hand.started.run, pages, 'all', 9);
+    await sink.deletes.tombstone(lease, hand.run, pages, 'all', 9);
     await hand.finish();
     const next = await sweep('r3', showing({ p3: {} }));
     expect(await next.missing(pages)).toMatchObject({ missing: 1, dayAgo: 3, deletedInDay: 1 });
@@ -810,7 +790,7 @@ export function orphans(kind: SinkKind): void {
     const { sink, lease, sweep } = await useRuns(bench(), wholePlan);
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing(without(full, 'p1')));
-    await sink.deletes.allow(lease, hand.started.run, pages);
+    await sink.deletes.allow(lease, hand.run, pages);
     expect(await hand.missing(pages)).toMatchObject({ missing: 1, allowed: 1, along: [] });
     expect(await hand.tombstone(entities)).toEqual({ pages: 1, blocks: 2, comments: 3 });
     await hand.finish();
@@ -873,7 +853,7 @@ export function orphans(kind: SinkKind): void {
   });
 
   it('leaves rows of an entity that keeps its rows', async () => {
-    const { sweep } = await useRuns(bench(), { ...wholePlan, ...keeping(comments) });
+    const { sweep } = await useRuns(bench(), { ...wholePlan, keeps: [comments] });
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing(without(full, 'p1')));
     expect(await hand.tombstone(entities)).toEqual({ pages: 1, blocks: 2, comments: 0 });
@@ -896,17 +876,13 @@ export function orphans(kind: SinkKind): void {
     const { sink, lease, sweep, begin } = await useRuns(bench(), wholePlan);
     await (await sweep('r1', showing(full))).finish();
     const hand = await begin('r2');
-    const [root] = await sink.nextPartitions(lease, 1);
-    if (root === undefined) throw new Error('No root');
+    const root = await onlyPartition(sink, lease);
     await hand.walkOne(root, showing(full)(root));
-    const [first] = await sink.nextPartitions(lease, 1);
-    if (first === undefined) throw new Error('No blocks');
+    const first = (await hand.ready())[0] ?? root;
     const inner = partition(blocks, { of: 'inside' }, { tree: first.id, treeDepth: 1, rank: 2 });
     await hand.walkOne(first, { records: [], children: [inner] });
     const gone = param(first, 'of');
-    expect(await sink.repair.tombstoneRecord(lease, hand.started.run, pages, JSON.stringify([gone]))).toBe(
-      true,
-    );
+    expect(await sink.repair.tombstoneRecord(lease, hand.run, pages, JSON.stringify([gone]))).toBe(true);
     expect(await partitions('count(*) FROM _sync_partitions WHERE tree IS NOT NULL')).toEqual([0]);
     const next = await sink.nextPartitions(lease, 9);
     expect(next.map(({ params }) => params['of'])).not.toContain(gone);
@@ -934,7 +910,7 @@ export function orphans(kind: SinkKind): void {
       const judgements = asked.map(({ row: number }) => ({ row: number, ...said }));
       await sink.deletes.judge(lease, run, pages, judgements);
     };
-    await judge(hand.started.run, 'there');
+    await judge(hand.run, 'there');
     await hand.finish();
     bench().clock.advance(31 * dayMs);
     await (await sweep('r3', (one) => ({ ...shown(one), absence: 'get' }))).finish();
@@ -955,10 +931,10 @@ export function orphans(kind: SinkKind): void {
     await hand.finish();
     // It is back without what lies below it, of which a person fetches a part.
     await (await sweep('r3', rested)).finish();
-    const refetch = await begin('r4', { kind: 'refetch', window: 'refetch', entities: [], roots: [] });
-    await sink.repair.storeRecord(lease, refetch.started.run, blocks, row(blocks, 'b1'));
-    refetch.count(blocks, counts({ fetched: 1, updated: 1 }));
-    await refetch.finish();
+    const byHand = await begin('r4', refetch);
+    await sink.repair.storeRecord(lease, byHand.run, blocks, row(blocks, 'b1'));
+    byHand.count(blocks, counts({ fetched: 1, updated: 1 }));
+    await byHand.finish();
     expect(await ids()).toMatchObject({ pages: ['p1', 'p2', 'p3'], blocks: ['b1', 'b3', 'b4'] });
     const last = await sweep('r5', showing(without(full, 'p1')));
     await last.tombstone(entities);

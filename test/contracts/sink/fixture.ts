@@ -7,6 +7,7 @@ import { instant, type Clock } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { ConnectorId, ConnectorName, EntityName, RunId } from '../../../src/core/names.ts';
 import {
+  addCounts,
   noCounts,
   type EntityTable,
   type PageCounts,
@@ -14,6 +15,8 @@ import {
 } from '../../../src/core/records.ts';
 import type { OpenHistory, OpenHow, Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import type { FoundPartition, Partition, Proof, Seal, WalkFailure } from '../../../src/sinks/partition.ts';
+import type { ExpireRequest, PurgeRequest, Retention } from '../../../src/sinks/purges.ts';
+import type { ResetScope } from '../../../src/sinks/repair.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { ConnectorIdentity, Lease } from '../../../src/sinks/lease.ts';
 import type { PageCommit, EntityReading, RunPlan } from '../../../src/sinks/sink.ts';
@@ -196,6 +199,36 @@ export function reading(change: Partial<EntityReading> = {}): EntityReading {
   };
 }
 
+/** A run that writes single records, and walks nothing. */
+export const refetch = { kind: 'refetch', window: 'refetch', entities: [], roots: [] } as const;
+
+/** By default everything of the connector, with its data. */
+export function resetScope(change: Partial<ResetScope> = {}): ResetScope {
+  return { entity: null, tables: [], withData: true, now: instant(start), ...change };
+}
+
+export function purgeRequest(of: PurgeRequest['of'], change: Partial<PurgeRequest> = {}): PurgeRequest {
+  return {
+    of,
+    canReturn: false,
+    targets: [],
+    removeFile: () => Promise.reject(new Error('There is no file')),
+    signal: AbortSignal.timeout(60_000),
+    ...change,
+  };
+}
+
+/** By default nothing of the entity is too old. */
+export function expireRequest(entity: EntityName, change: Partial<Retention> = {}): ExpireRequest {
+  const never = { deletedBefore: null, quarantinedBefore: null, filesBefore: null, versionsBefore: null };
+  return {
+    entities: [{ entity, ...never, publishedThrough: Number.MAX_SAFE_INTEGER, withheld: 0, ...change }],
+    isAsked: true,
+    removeFile: () => Promise.resolve(),
+    signal: AbortSignal.timeout(60_000),
+  };
+}
+
 export function walkFailure(change: Partial<WalkFailure> & Pick<WalkFailure, 'at'>): WalkFailure {
   const dropped = { dropPosition: false, dropWatermark: false };
   return { code: 'UPSTREAM', recovery: 'retry', message: '500', ...dropped, ...change };
@@ -273,17 +306,43 @@ export class Bench {
     return { lease, run: run as RunId };
   }
 
-  /** A run in which one partition is ready, and how a page of that is stored. */
-  async walking(run = 'r1', change: Partial<RunPlan> = {}) {
-    const sink = await this.open();
-    const started = await this.begin(sink, run, change);
-    const { id } = await onlyPartition(sink, started.lease);
+  /**
+   * A run in which one partition is ready: `commit` stores a page of it, and `finish` reports what its pages counted.
+   * `on` is a sink that is open, or the lease that another run had.
+   */
+  async walking(run = 'r1', change: Partial<RunPlan> = {}, on: { sink?: Sink; lease?: Lease } = {}) {
+    const { sink = await this.open(), lease = await sink.acquire(identity()) } = on;
+    const begun = await sink.startRun(lease, this.plan(run, change));
+    const started: Started = { lease, run: run as RunId };
+    const { id, position } = await onlyPartition(sink, lease);
+    const counted = new Map<EntityName, PageCounts>();
     const commit = async (...[records, more]: PageOf) => {
-      const [committed] = await sink.commit(started.lease, [page(started, id, records, more)]);
+      const [committed] = await sink.commit(lease, [page(started, id, records, more)]);
       if (committed === undefined) throw new Error('A page was stored without a word of it');
+      for (const { entity, counts: of } of committed.counts) {
+        counted.set(entity, addCounts(counted.get(entity) ?? noCounts, of));
+      }
       return committed;
     };
-    return { sink, ...started, started, id, commit };
+    const finish = async (more: Partial<RunReport> = {}): Promise<void> => {
+      const entities = [...counted].map(([entity, of]) => entityReport(entity, of));
+      await sink.finish(lease, started.run, report(started, { entities, ...more }));
+    };
+    const release = async (): Promise<void> => await lease[Symbol.asyncDispose]();
+    return { sink, ...started, started, begun, id, position, commit, finish, release };
+  }
+
+  /** A whole run of one page, which gives the connector back. */
+  async read(
+    run: string,
+    records: readonly PreparedRecord[],
+    { sink, plan, ended }: { sink?: Sink; plan?: Partial<RunPlan>; ended?: Partial<RunReport> } = {},
+  ): Promise<PageCounts | undefined> {
+    const walk = await this.walking(run, plan, sink === undefined ? {} : { sink });
+    const { counts: of } = await walk.commit(records, { seal: sealed });
+    await walk.finish(ended);
+    await walk.release();
+    return of[0]?.counts;
   }
 
   /** What a reader of the ledger opens, without a lease. */

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { RunId } from '../../../src/core/names.ts';
 import type { EntityTable, PreparedRecord, RecordFile } from '../../../src/core/records.ts';
-import type { FileFailure, StoredFile, WantedFile } from '../../../src/sinks/files.ts';
+import type { WantedFile } from '../../../src/sinks/files.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
 import type { ExpiredOf, ExpireRequest } from '../../../src/sinks/purges.ts';
 import type { UndoneRows } from '../../../src/sinks/repair.ts';
@@ -18,6 +18,9 @@ import {
   membersTable,
   news,
   record,
+  refetch,
+  resetScope,
+  expireRequest,
   start,
   type LedgerRow,
   type SinkKind,
@@ -25,23 +28,15 @@ import {
   listsTable,
   partition,
   rootOf,
-  onlyPartition,
   page,
-  report,
-  sealed,
   type Started,
+  sealed,
 } from './fixture.ts';
 import { RunInHand, useRuns, type Shown } from './run-in-hand.ts';
 import { useBench } from './use-bench.ts';
 
 const plan: Partial<RunPlan> = { tables: [membersTable], versions: new Set([members]) };
-const byHand = {
-  kind: 'undo',
-  window: 'undo',
-  entities: [],
-  roots: [],
-  tables: [membersTable],
-} as const;
+const byHand = { ...refetch, kind: 'undo', window: 'undo', tables: [membersTable] } as const;
 
 export function versions(kind: SinkKind): void {
   const bench = useBench(kind);
@@ -157,48 +152,6 @@ export function versions(kind: SinkKind): void {
     expect(await closed()).toBe(1);
   });
 
-  it('writes a delete once, however many runs do not find the record, and keeps what it held', async () => {
-    const { sweep } = await useRuns(bench(), plan);
-    await (await sweep('r1', showing(member('1'), member('2')))).finish();
-    for (const run of ['r2', 'r3', 'r4']) {
-      const hand = await sweep(run, showing(member('2')));
-      await hand.tombstone([members]);
-      await hand.finish();
-    }
-    expect(await history()).toEqual(['1 Ada 1-2', '1 - 2-', '2 Ada 1-']);
-    const deleted = 'SELECT id, name FROM news__members__history WHERE _deleted_at IS NOT NULL';
-    expect(await bench().ledger(deleted)).toEqual([{ id: '1', name: 'Ada' }]);
-  });
-
-  it('adds a version for a change that comes late, and leaves the earlier ones as they were', async () => {
-    const { sweep } = await useRuns(bench(), plan);
-    const at = (visits: number) =>
-      record(membersTable, { list_id: 'a', id: '1', name: `v${visits}`, visits });
-    for (const [run, visits] of [5, 7, 2].entries()) {
-      await (await sweep(`r${run}`, showing(at(visits)))).finish();
-    }
-    expect(await history()).toEqual(['1 v5 1-2', '1 v7 2-3', '1 v2 3-']);
-  });
-
-  it('ends each version after it began where the clock went back', async () => {
-    const { sweep } = await useRuns(bench(), plan);
-    bench().clock.advance(10 * hourMs);
-    await (await sweep('r1', showing(member('1')))).finish();
-    bench().clock.advance(-6 * hourMs);
-    await (await sweep('r2', showing(member('1', 'Grace')))).finish();
-    await (await sweep('r3', showing(member('1', 'Hedy')))).finish();
-    bench().clock.advance(10 * hourMs);
-    await (await sweep('r4', showing(member('1', 'Joan')))).finish();
-    expect(await history()).toEqual([
-      '1 Ada 11-11+1ms',
-      '1 Grace 11+1ms-11+2ms',
-      '1 Hedy 11+2ms-18',
-      '1 Joan 18-',
-    ]);
-    expect(await asOf(11)).toEqual(['1 Ada']);
-    expect(await asOf(12)).toEqual(['1 Hedy']);
-  });
-
   it('begins with the rows that there are, and leaves what there is when it is switched off', async () => {
     const off = { versions: new Set<never>() };
     const { sweep } = await useRuns(bench(), { tables: [membersTable] });
@@ -236,13 +189,7 @@ export function versions(kind: SinkKind): void {
       ['Lviv', null],
     ]);
     await lease[Symbol.asyncDispose]();
-    const reset = {
-      entity: members,
-      tables: [membersTable],
-      withData: true,
-      now: bench().plan('r').startedAt,
-    };
-    await sink.repair.reset('news' as never, reset);
+    await sink.repair.reset(news, resetScope({ entity: members, tables: [membersTable] }));
     await expect(bench().ledger(read)).rejects.toThrow(/no such table|does not exist/);
     const again = await useRuns(bench(), { ...plan, tables: [wider] });
     await (await again.sweep('r3', showing(shown))).finish();
@@ -255,22 +202,8 @@ export function versions(kind: SinkKind): void {
       await (await sweep(`r${index}`, showing(member('1', name), member('2', name)))).finish();
     }
     await lease[Symbol.asyncDispose]();
-    const before = (hour: number, withheld = 0): ExpireRequest => ({
-      entities: [
-        {
-          entity: members,
-          deletedBefore: null,
-          publishedThrough: 0,
-          quarantinedBefore: null,
-          filesBefore: null,
-          versionsBefore: instant(start + hour * hourMs),
-          withheld,
-        },
-      ],
-      isAsked: true,
-      removeFile: () => Promise.resolve(),
-      signal: AbortSignal.timeout(60_000),
-    });
+    const before = (hour: number, withheld = 0): ExpireRequest =>
+      expireRequest(members, { versionsBefore: instant(start + hour * hourMs), withheld });
     const versionsIn = (expired: readonly ExpiredOf[]): readonly number[] =>
       expired.map(({ versions: gone }) => gone);
     const due = await sink.purges.expired(news, before(3.5));
@@ -316,13 +249,7 @@ const planOfLists = {
   entities: [lists, members],
   roots: [rootOf(lists)],
 };
-const outside = {
-  kind: 'undo',
-  window: 'undo',
-  entities: [],
-  roots: [],
-  tables: planOfLists.tables,
-} as const;
+const outside = { ...byHand, tables: planOfLists.tables };
 
 /** Lists lead to members; `a` holds three. */
 const showing =
@@ -339,12 +266,12 @@ const showing =
 
 export function undoing(kind: SinkKind): void {
   const bench = useBench(kind);
-  const status = async (sink: Awaited<ReturnType<typeof useRuns>>['sink']) =>
-    (await sink.history.connectors())[0]?.entities.map(({ entity, rows, deleted }) => ({
+  const status = async (sink: Sink) =>
+    (await sink.history.connectors())[0]?.entities.map(({ entity, rows, deleted }) => [
       entity,
       rows,
       deleted,
-    }));
+    ]);
 
   /** A list has gone with its members in run r2. */
   async function gone() {
@@ -371,8 +298,8 @@ export function undoing(kind: SinkKind): void {
     expect(await sink.repair.tombstoneRecord(lease, run, members, '["a","1"]')).toBe(true);
     expect(await sink.repair.tombstoneRecord(lease, run, members, '["a","1"]')).toBe(false);
     expect(await status(sink)).toEqual([
-      { entity: lists, rows: 0, deleted: 0 },
-      { entity: members, rows: 0, deleted: 1 },
+      [lists, 0, 0],
+      [members, 0, 1],
     ]);
     await hand.finish();
     expect(await bench().rows()).toEqual([]);
@@ -437,8 +364,8 @@ export function undoing(kind: SinkKind): void {
       ['1', '2', '3'].map((id) => ({ id, name: 'Ada', _run_id: 'r3' })),
     );
     expect(await status(hand.sink)).toEqual([
-      { entity: lists, rows: 2, deleted: 0 },
-      { entity: members, rows: 3, deleted: 0 },
+      [lists, 2, 0],
+      [members, 3, 0],
     ]);
     const next = await begin('r4');
     await next.walk(showing(['a', 'b']));
@@ -546,12 +473,7 @@ export function undoing(kind: SinkKind): void {
       ['r4', 'Ada'],
       ['r5', 'Mallory'],
     ] as const) {
-      const hand = await begin(run, {
-        versions: new Set(),
-        tables: [membersTable],
-        entities: [members],
-        roots: [rootOf(members)],
-      });
+      const hand = await begin(run, { versions: new Set() });
       await hand.walk(shown(member('1', name), ...now));
       await hand.finish();
     }
@@ -576,20 +498,6 @@ const photo = (version: string, change: Partial<RecordFile> = {}): RecordFile =>
 const withFile = (id: string, file: RecordFile | null, name = 'Ada'): PreparedRecord =>
   member(id, name, { file });
 
-const stored = (file: string): StoredFile => ({
-  file,
-  bytes: 3,
-  sha256: 'ab',
-  contentType: 'image/jpeg',
-});
-
-const failure: FileFailure = {
-  code: 'NOT_FOUND',
-  recovery: 'skip-partition',
-  message: 'gone',
-  at: instant(start),
-};
-
 /** What is known of the files of records: `Sink.files`. */
 export function files(kind: SinkKind): void {
   const bench = useBench(kind);
@@ -601,23 +509,27 @@ export function files(kind: SinkKind): void {
     records: readonly PreparedRecord[],
     absence: 'nothing' | null = null,
   ): Promise<Started> {
-    const started = await bench().begin(sink, run, { isFull: true });
-    const { id } = await onlyPartition(sink, started.lease);
+    const { started, commit } = await bench().walking(run, { isFull: true }, { sink });
     const seal = { ...sealed, absence };
-    await sink.commit(started.lease, [page(started, id, records, { seal })]);
+    await commit(records, { seal });
     return started;
   }
 
-  async function ended(sink: Sink, started: Started): Promise<void> {
-    await sink
-      .finish(started.lease, started.run, report(started, { outcome: 'failed' }))
-      .catch(() => undefined);
+  async function ended(started: Started): Promise<void> {
     await started.lease[Symbol.asyncDispose]();
     bench().clock.advance(hourMs);
   }
 
   const wanted = (sink: Sink, { lease, run }: Started): Promise<readonly WantedFile[]> =>
     sink.files.next(lease, run, members, 10);
+  /** Stores the first that is wanted, under this name. */
+  const store = async (sink: Sink, { lease, run }: Started, file: string): Promise<WantedFile> => {
+    const [first] = await sink.files.next(lease, run, members, 1);
+    if (first === undefined) throw new Error('a file should be wanted');
+    const stored = { file, bytes: 3, sha256: 'ab', contentType: 'image/jpeg' };
+    await sink.files.stored(lease, run, first, stored);
+    return first;
+  };
   const keysOf = (found: readonly WantedFile[]): readonly string[] => found.map(({ keyText }) => keyText);
   // Proves promise 15
   it('are wanted from the commit on that stores their records, with all that asks for them', async () => {
@@ -643,12 +555,10 @@ export function files(kind: SinkKind): void {
   it('are wanted again when their version comes back after another one was wanted', async () => {
     const sink = await bench().open();
     const first = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
-    const [one] = await wanted(sink, first);
-    if (one === undefined) throw new Error('a file should be wanted');
-    await sink.files.stored(first.lease, first.run, one, stored('x-photo.jpg'));
-    await ended(sink, first);
+    await store(sink, first, 'x-photo.jpg');
+    await ended(first);
     // A run that is killed after it has given the bytes of v2 the name that those of v1 had.
-    await ended(sink, await shown(sink, 'r2', [withFile('1', photo('v2'))]));
+    await ended(await shown(sink, 'r2', [withFile('1', photo('v2'))]));
 
     const third = await shown(sink, 'r3', [withFile('1', photo('v1'))]);
     expect(await wanted(sink, third)).toMatchObject([{ version: 'v1' }]);
@@ -657,21 +567,17 @@ export function files(kind: SinkKind): void {
   it('are wanted no more once they are stored, until their version is another one', async () => {
     const sink = await bench().open();
     const first = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
-    const [one] = await wanted(sink, first);
-    if (one === undefined) throw new Error('a file should be wanted');
-    await sink.files.stored(first.lease, first.run, one, stored('x-photo.jpg'));
+    await store(sink, first, 'x-photo.jpg');
     expect(await wanted(sink, first)).toEqual([]);
-    await ended(sink, first);
+    await ended(first);
 
     const second = await shown(sink, 'r2', [withFile('1', photo('v1', { name: 'other.jpg' }), 'Bea')]);
     expect(await wanted(sink, second)).toEqual([]);
-    await ended(sink, second);
+    await ended(second);
 
     const third = await shown(sink, 'r3', [withFile('1', photo('v2', { name: 'other.jpg' }))]);
-    const [newer] = await wanted(sink, third);
-    if (newer === undefined) throw new Error('a file should be wanted');
+    const newer = await store(sink, third, 'x-other.jpg');
     expect(newer).toMatchObject({ version: 'v2', name: 'other.jpg' });
-    await sink.files.stored(third.lease, third.run, newer, stored('x-other.jpg'));
     const names = ['x-photo.jpg', 'x-other.jpg', 'x-never-noted.jpg'];
     expect(await sink.files.unknown(third.lease, third.run, members, names)).toEqual(['x-never-noted.jpg']);
     const replaced = await sink.files.replaced(third.lease, third.run, 10);
@@ -687,10 +593,7 @@ export function files(kind: SinkKind): void {
 
   it('cost no write where nothing about them has changed', async () => {
     const sink = await bench().open();
-    const first = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
-    const [one] = await wanted(sink, first);
-    if (one === undefined) throw new Error('a file should be wanted');
-    await ended(sink, first);
+    await ended(await shown(sink, 'r1', [withFile('1', photo('v1'))]));
     await kind.refuseUpdates(bench().folder, '_sync_downloads');
     const second = await shown(sink, 'r2', [withFile('1', photo('v1'))]);
     expect(await wanted(sink, second)).toHaveLength(1);
@@ -702,16 +605,22 @@ export function files(kind: SinkKind): void {
     const first = await shown(sink, 'r1', records);
     const [one] = await wanted(sink, first);
     if (one === undefined) throw new Error('a file should be wanted');
+    const failure = {
+      code: 'NOT_FOUND',
+      recovery: 'skip-partition',
+      message: 'gone',
+      at: instant(start),
+    } as const;
     await sink.files.setAside(first.lease, first.run, one, failure);
     expect(keysOf(await wanted(sink, first))).toEqual(['["a","2"]', '["a","3"]']);
     expect(await sink.history.fileFailures(news, 5)).toEqual([
       { entity: members, params: { member_id: 1 }, failure },
     ]);
-    await ended(sink, first);
+    await ended(first);
 
     const second = await shown(sink, 'r2', records);
     expect(keysOf(await wanted(sink, second))).toEqual(['["a","2"]', '["a","3"]', '["a","1"]']);
-    await ended(sink, second);
+    await ended(second);
 
     // Another version has not failed yet.
     const third = await shown(sink, 'r3', [withFile('1', photo('v2'))]);
@@ -723,12 +632,12 @@ export function files(kind: SinkKind): void {
   it('of tombstoned records are not wanted, and are again when these come back', async () => {
     const sink = await bench().open();
     const first = await shown(sink, 'r1', [withFile('1', photo('v1')), withFile('2', photo('v1'))]);
-    await ended(sink, first);
+    await ended(first);
     const second = await shown(sink, 'r2', [withFile('1', photo('v1'))], 'nothing');
     await sink.deletes.sweep(second.lease, second.run, 100);
     await sink.deletes.tombstone(second.lease, second.run, members, 'all', 100);
     expect(keysOf(await wanted(sink, second))).toEqual(['["a","1"]']);
-    await ended(sink, second);
+    await ended(second);
     const third = await shown(sink, 'r3', [withFile('1', null), withFile('2', photo('v1'))]);
     expect(keysOf(await wanted(sink, third))).toEqual(['["a","2"]']);
   });
@@ -737,20 +646,20 @@ export function files(kind: SinkKind): void {
     const sink = await bench().open();
     const all = { entity: members, after: 0, limit: 10 };
     const started = await shown(sink, 'r0', [withFile('1', photo('v1'))]);
-    await ended(sink, started);
+    await ended(started);
     const first = await shown(sink, 'r1', []);
     await sink.repair.tombstoneRecord(first.lease, first.run, members, '["a","1"]');
     expect(await wanted(sink, first)).toEqual([]);
     await sink.repair.undo(first.lease, first.run, first.run, all);
     expect(keysOf(await wanted(sink, first))).toEqual(['["a","1"]']);
-    await ended(sink, first);
+    await ended(first);
 
     // It had lost its file before.
     const second = await shown(sink, 'r2', [withFile('1', null)]);
     await sink.repair.tombstoneRecord(second.lease, second.run, members, '["a","1"]');
     await sink.repair.undo(second.lease, second.run, second.run, all);
     expect(await wanted(sink, second)).toEqual([]);
-    await ended(sink, second);
+    await ended(second);
 
     // And has one again.
     const third = await shown(sink, 'r3', [withFile('1', photo('v2'))]);
@@ -760,16 +669,14 @@ export function files(kind: SinkKind): void {
   it('are forgotten with the records of their entity, and kept by a reset without data', async () => {
     const sink = await bench().open();
     const first = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
-    const [one] = await wanted(sink, first);
-    if (one === undefined) throw new Error('a file should be wanted');
-    await sink.files.stored(first.lease, first.run, one, stored('x'));
-    await ended(sink, first);
-    const scope = { entity: members, tables: [membersTable], now: instant(bench().clock.now()) };
+    await store(sink, first, 'x');
+    await ended(first);
+    const scope = resetScope({ entity: members, tables: [membersTable] });
     const known = async (): Promise<unknown> =>
       (await sink.history.connectors())[0]?.entities.find(({ entity }) => entity === members)?.files ?? null;
     await sink.repair.reset(news, { ...scope, withData: false });
     expect(await known()).toMatchObject({ stored: 1, wanted: 0 });
-    await sink.repair.reset(news, { ...scope, withData: true });
+    await sink.repair.reset(news, scope);
     expect(await known()).toBeNull();
   });
 }

@@ -21,19 +21,17 @@ import {
   identity,
   member,
   news,
-  onlyPartition,
   page,
   report,
   type Bench,
   type SinkKind,
   type Started,
   walkFailure,
+  resetScope,
   start,
   entityReport,
   hourMs,
   members,
-  membersTable,
-  opensTable,
   reading,
   sealed,
 } from './fixture.ts';
@@ -81,14 +79,10 @@ export function holding(kind: SinkKind): void {
     await kill(child);
     const lease = await acquireWithin(sink, kind.freeWithinMs ?? 0);
     expect(lease.epoch).toBe(2);
-    expect(await sink.startRun(lease, bench().plan('r2'))).toMatchObject({ continues: 'r1' });
-    const started = { lease, run: 'r2' as Started['run'] };
-    const { id, position } = await onlyPartition(sink, lease);
-    expect(position).toEqual({ kind: 'offset', offset: 2 });
-    const [committed] = await sink.commit(lease, [
-      page(started, id, [member('1'), member('2'), member('3')]),
-    ]);
-    expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 3, duplicate: 2, inserted: 1 }));
+    const { begun, position, commit } = await bench().walking('r2', {}, { sink, lease });
+    expect([begun.continues, position]).toEqual(['r1', { kind: 'offset', offset: 2 }]);
+    const committed = await commit([member('1'), member('2'), member('3')]);
+    expect(committed.counts[0]?.counts).toEqual(counts({ fetched: 3, duplicate: 2, inserted: 1 }));
     expect(await bench().rows()).toHaveLength(3);
   });
 
@@ -117,22 +111,22 @@ export function holding(kind: SinkKind): void {
   });
 
   it('refuses every call of a lease that was given back', async () => {
-    const { sink, started, commit } = await bench().walking();
-    await started.lease[Symbol.asyncDispose]();
+    const { sink, lease, commit, finish, release } = await bench().walking();
+    await release();
     await using again = await sink.acquire(identity());
     expect(again.epoch).toBe(2);
-    await expect(commit([member('1')])).rejects.toMatchObject({
-      code: 'FENCED',
-    });
-    await expect(sink.nextPartitions(started.lease, 1)).rejects.toMatchObject({ code: 'FENCED' });
-    await expect(sink.finish(started.lease, started.run, report(started))).rejects.toMatchObject({
-      code: 'FENCED',
-    });
+    for (const call of [
+      async () => await commit([member('1')]),
+      async () => await sink.left(lease),
+      finish,
+    ]) {
+      await expect(call()).rejects.toMatchObject({ code: 'FENCED' });
+    }
   });
 
   // Proves promise 11
   it('refuses every call of a holder that another one has overtaken, and stores nothing', async () => {
-    const { sink, started, id, commit } = await bench().walking();
+    const { sink, started, id, commit, finish } = await bench().walking();
     await bench().overtake();
     const walk = { partition: id, run: started.run };
     const why = walkFailure({ message: '', at: '', dropPosition: true });
@@ -140,7 +134,7 @@ export function holding(kind: SinkKind): void {
     await expect(commit([member('1')])).rejects.toMatchObject(fenced);
     await expect(sink.setAside(started.lease, walk, why)).rejects.toMatchObject(fenced);
     await expect(sink.nextPartitions(started.lease, 1)).rejects.toMatchObject(fenced);
-    await expect(sink.finish(started.lease, started.run, report(started))).rejects.toMatchObject(fenced);
+    await expect(finish()).rejects.toMatchObject(fenced);
     await expect(sink.startRun(started.lease, bench().plan('r2'))).rejects.toMatchObject(fenced);
     expect(await bench().rows()).toEqual([]);
     expect(await sink.history.failures(news, 1)).toEqual([]);
@@ -156,10 +150,9 @@ export function holding(kind: SinkKind): void {
       const sink = await bench().open();
       const empty = await sink.acquire(identity({ ...change, definition: 'other' }));
       await empty[Symbol.asyncDispose]();
-      const started = await bench().begin(sink, 'r1');
-      const { id } = await onlyPartition(sink, started.lease);
-      await sink.commit(started.lease, [page(started, id, [member('1')])]);
-      await started.lease[Symbol.asyncDispose]();
+      const { commit, release } = await bench().walking('r1', {}, { sink });
+      await commit([member('1')]);
+      await release();
       const refused = await sink.acquire(identity(change)).catch((error: unknown) => error);
       expect(refused).toBeInstanceOf(IdentityChangedError);
       expect(refused).toMatchObject({
@@ -367,8 +360,7 @@ function randomActs(bench: Bench, sink: Sink, random: () => number): () => Promi
         return `refused ${connector}`;
       }
       if (random() < 0.8) return await begin(connector);
-      const what = { entity: null, tables: [membersTable, opensTable], withData: true };
-      return await sink.repair.reset(connector, { ...what, now: instant(bench.clock.now()) }).then(
+      return await sink.repair.reset(connector, resetScope({ now: instant(bench.clock.now()) })).then(
         () => `reset ${connector}`,
         () => `nothing of ${connector} to reset`,
       );

@@ -14,15 +14,13 @@ import {
   member,
   members,
   news,
-  onlyPartition,
   opens,
-  page,
   sealed,
-  report,
   type Bench,
   type SinkKind,
   type Started,
   walkFailure,
+  resetScope,
   start,
 } from './fixture.ts';
 import { rulesOf, useBench } from './use-bench.ts';
@@ -63,24 +61,23 @@ export function operating(kind: SinkKind): void {
     'takes pauses and cancel requests from other processes while the holder’s run continues',
     async () => {
       const holder = await bench().open();
-      const started = await bench().begin(holder, 'r1');
+      const { started, commit } = await bench().walking('r1', {}, { sink: holder });
       const beside = await bench().open();
       await beside.pause([news], { since: now(), reason: 'enough' });
       expect(await holder.history.isCancelRequested(started.run)).toBe(false);
       expect(await beside.requestCancel(started.run, now())).toBe(true);
       expect(await beside.requestCancel(started.run, now())).toBe(true);
       expect(await holder.history.isCancelRequested(started.run)).toBe(true);
-      const { id } = await onlyPartition(holder, started.lease);
-      await holder.commit(started.lease, [page(started, id, [member('1')])]);
+      await commit([member('1')]);
       expect(await bench().rows()).toHaveLength(1);
     },
   );
 
   it('refuses to cancel a run that is over or was never begun, and leaves the next run alone', async () => {
     const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
+    const { started, finish } = await bench().walking('r1', {}, { sink });
     await sink.requestCancel(started.run, now());
-    await sink.finish(started.lease, started.run, report(started, { outcome: 'interrupted' }));
+    await finish({ outcome: 'interrupted' });
     expect(await sink.requestCancel(started.run, now())).toBe(false);
     expect(await sink.requestCancel('r0' as Started['run'], now())).toBe(false);
     const next = 'r2' as Started['run'];
@@ -92,7 +89,7 @@ export function operating(kind: SinkKind): void {
   it('reports the state of every connector at once, as the single questions do', async () => {
     const sink = await bench().open();
     expect(await sink.history.overview()).toEqual([]);
-    await readAll(bench(), sink, 'r1', { outcome: 'degraded', withheld: 7 });
+    await readAll(bench(), sink, 'r1', 'degraded', { withheld: 7 });
     const started = await bench().begin(sink, 'r2');
     const other = await sink.acquire(identity({ connector: wiki }));
     await sink.pause([unseen], { since: now(), reason: 'moving house' });
@@ -127,20 +124,20 @@ export function operating(kind: SinkKind): void {
     expect(await sink.history.freshness(news)).toEqual([]);
 
     const first = now();
-    await readAll(bench(), sink, 'r1', { outcome: 'ok' });
+    await readAll(bench(), sink, 'r1', 'ok');
     expect(await asOf()).toBe(first);
 
     bench().clock.advance(hourMs);
-    await readAll(bench(), sink, 'r2', { outcome: 'degraded', isWhole: false });
+    await readAll(bench(), sink, 'r2', 'degraded', { isWhole: false });
     expect(await asOf(), 'something of it was left out').toBe(first);
 
     bench().clock.advance(hourMs);
     const third = now();
-    await readAll(bench(), sink, 'r3', { outcome: 'degraded', isWhole: true });
+    await readAll(bench(), sink, 'r3', 'degraded', { isWhole: true });
     expect(await asOf(), 'what was left out was of another entity').toBe(third);
 
     bench().clock.advance(hourMs);
-    await readAll(bench(), sink, 'r4', { outcome: 'failed', isWhole: true });
+    await readAll(bench(), sink, 'r4', 'failed', { isWhole: true });
     expect(await asOf(), 'the run did not come to its end').toBe(third);
     expect(await sink.history.freshness(wiki)).toEqual([]);
   });
@@ -152,28 +149,23 @@ export function operating(kind: SinkKind): void {
       const sink = await bench().open();
       const asOf = async (): Promise<unknown> => (await sink.history.freshness(news)).map(({ asOf }) => asOf);
       const first = now();
-      const change = { leaves: [members] };
-      const started = await bench().begin(sink, 'r1', change);
-      const { id } = await onlyPartition(sink, started.lease);
-      await sink.commit(started.lease, [page(started, id, [])]);
+      const plan = { leaves: [members] };
+      const { started, id, commit, finish } = await bench().walking('r1', plan, { sink });
+      await commit([]);
       const why = walkFailure({ at: first });
       await sink.setAside(started.lease, { partition: id, run: started.run }, why);
       const aside = { ...entityReport(members, {}), isWhole: false };
-      await sink.finish(
-        started.lease,
-        started.run,
-        report(started, { outcome: 'degraded', entities: [aside] }),
-      );
+      await finish({ outcome: 'degraded', entities: [aside] });
       await started.lease[Symbol.asyncDispose]();
 
       bench().clock.advance(hourMs);
-      await readAll(bench(), sink, 'r2', { outcome: 'ok', change });
+      await readAll(bench(), sink, 'r2', 'ok', { plan });
       expect(await sink.history.run('r2' as Started['run'])).toMatchObject({ continues: null });
       expect(await asOf(), 'its first half is of the first run').toEqual([null, null]);
 
       bench().clock.advance(hourMs);
       const third = now();
-      await readAll(bench(), sink, 'r3', { outcome: 'ok', change });
+      await readAll(bench(), sink, 'r3', 'ok', { plan });
       expect(await asOf()).toEqual([third, third]);
     },
   );
@@ -181,9 +173,9 @@ export function operating(kind: SinkKind): void {
   it('still knows the age of an entity when the run that read it is past its retention', async () => {
     const sink = await bench().open();
     const first = now();
-    await readAll(bench(), sink, 'r1', { outcome: 'ok' });
+    await readAll(bench(), sink, 'r1', 'ok');
     bench().clock.advance(91 * dayMs);
-    await readAll(bench(), sink, 'r2', { outcome: 'degraded', isWhole: false });
+    await readAll(bench(), sink, 'r2', 'degraded', { isWhole: false });
     expect(await sink.history.run('r1' as Started['run'])).toBeNull();
     expect(await sink.history.freshness(news)).toContainEqual({ entity: members, asOf: first });
   });
@@ -194,26 +186,14 @@ async function readAll(
   bench: Bench,
   sink: Sink,
   run: string,
-  {
-    outcome,
-    isWhole = true,
-    withheld = 0,
-    change = {},
-  }: Pick<RunReport, 'outcome'> & {
-    readonly isWhole?: boolean;
-    readonly withheld?: number;
-    readonly change?: Partial<RunPlan>;
-  },
+  outcome: RunReport['outcome'],
+  { isWhole = true, withheld = 0, plan = {} } = {},
 ): Promise<void> {
-  const started = await bench.begin(sink, run, change);
-  const { id } = await onlyPartition(sink, started.lease);
-  const [stored] = await sink.commit(started.lease, [page(started, id, [], { seal: sealed })]);
   const entities = [
-    { ...entityReport(members, stored?.counts[0]?.counts ?? {}), isWhole, withheld },
+    { ...entityReport(members, {}), isWhole, withheld },
     { ...entityReport(opens, {}), isWhole },
   ];
-  await sink.finish(started.lease, started.run, report(started, { outcome, entities }));
-  await started.lease[Symbol.asyncDispose]();
+  await bench.read(run, [], { sink, plan, ended: { outcome, entities } });
 }
 
 const today = { connector: news, entity: members, day: '2026-03-01' };
@@ -227,14 +207,13 @@ export function noting(kind: SinkKind): void {
   it('counts for each day of UTC what became of rows', async () => {
     const sink = await bench().open();
     const { clock } = bench();
-    const first = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, first.lease);
-    await sink.commit(first.lease, [page(first, id, [member('1'), member('2')])]);
-    await sink.commit(first.lease, [page(first, id, [member('2'), member('3'), member('1', 'Grace')])]);
+    const first = await bench().walking('r1', {}, { sink });
+    await first.commit([member('1'), member('2')]);
+    await first.commit([member('2'), member('3'), member('1', 'Grace')]);
     clock.advance(dayMs);
-    await sink.commit(first.lease, [page(first, id, [member('3', 'Edsger')])]);
+    await first.commit([member('3', 'Edsger')]);
     await sink.repair.tombstoneRecord(first.lease, first.run, members, '["a","2"]');
-    await sink.commit(first.lease, [page(first, id, [member('1', 'Grace')])]);
+    await first.commit([member('1', 'Grace')]);
     const days = [
       { ...today, ...none, added: 3, changed: 1 },
       { ...today, ...none, day: '2026-03-02', changed: 1, deleted: 1 },
@@ -243,7 +222,7 @@ export function noting(kind: SinkKind): void {
     expect(await sink.history.days({ since: '2026-03-02', only: [news] })).toEqual(days.slice(1));
     expect(await sink.history.days({ since: '2026-03-01', only: ['wiki' as ConnectorName] })).toEqual([]);
     clock.advance(dayMs);
-    await sink.commit(first.lease, [page(first, id, [member('2')])]);
+    await first.commit([member('2')]);
     expect(await sink.history.days({ since: '2026-03-03' })).toEqual([
       { ...today, ...none, day: '2026-03-03', revived: 1 },
     ]);
@@ -252,24 +231,19 @@ export function noting(kind: SinkKind): void {
   it('keeps days and acts for 400 days', async () => {
     const sink = await bench().open();
     await sink.noteAction({ action: 'run-now', connector: news });
-    const first = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, first.lease);
-    await sink.commit(first.lease, [page(first, id, [member('1')], { seal: sealed })]);
-    const end = async (run: typeof first, inserted: number): Promise<void> => {
-      const entities = [entityReport(members, inserted === 0 ? {} : { fetched: inserted, inserted })];
-      await sink.finish(run.lease, run.run, report(run, { entities }));
-    };
+    const first = await bench().walking('r1', {}, { sink });
+    await first.commit([member('1')], { seal: sealed });
     bench().clock.advance(400 * dayMs);
-    await end(first, 1);
+    await first.finish();
     const known = async () => [
       await sink.history.days({ since: '2020-01-01' }),
       await sink.history.actions({ limit: 9 }),
     ];
     expect((await known()).map((one) => one.length)).toEqual([1, 1]);
-    await first.lease[Symbol.asyncDispose]();
-    const second = await bench().begin(sink, 'r2');
+    await first.release();
+    const second = await bench().walking('r2', {}, { sink });
     bench().clock.advance(dayMs);
-    await end(second, 0);
+    await second.finish();
     expect(await known()).toEqual([[], []]);
   });
 
@@ -279,14 +253,11 @@ export function noting(kind: SinkKind): void {
       masks: [{ entity: members, mask, keyId: `key of ${mask}` }],
     });
     const readAll = async (run: string, plan: Partial<RunPlan>): Promise<unknown> => {
-      const started = await bench().begin(sink, run, { isFull: true, ...plan });
+      const { commit, finish, release } = await bench().walking(run, { isFull: true, ...plan }, { sink });
       const begun = await sink.history.masks(news);
-      const { id } = await onlyPartition(sink, started.lease);
-      await sink.commit(started.lease, [page(started, id, [member('1')], { seal: sealed })]);
-      const counts = { fetched: 1, ...(run === 'r1' ? { inserted: 1 } : { unchanged: 1 }) };
-      const entities = [entityReport(members, counts)];
-      await sink.finish(started.lease, started.run, report(started, { entities }));
-      await started.lease[Symbol.asyncDispose]();
+      await commit([member('1')], { seal: sealed });
+      await finish();
+      await release();
       bench().clock.advance(dayMs);
       return [begun, await sink.history.masks(news)];
     };
@@ -324,12 +295,7 @@ export function noting(kind: SinkKind): void {
       await sink.startRun(lease, plan);
       expect(await asAnna.requestCancel(plan.run, instant(start))).toBe(true);
     }
-    const { partitions } = await sink.repair.reset(news, {
-      entity: members,
-      tables: [],
-      withData: false,
-      now: instant(start),
-    });
+    const { partitions } = await sink.repair.reset(news, resetScope({ entity: members, withData: false }));
     const at = instant(start);
     const act = { at, connector: news, entity: null, detail: {}, run: null };
     const noted = await sink.history.actions({ limit: 9 });
@@ -351,13 +317,11 @@ export function noting(kind: SinkKind): void {
   });
 
   it('keeps what people did when a connector is reset with its data, and forgets its days', async () => {
-    const sink = await bench().open();
-    const first = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, first.lease);
-    await sink.commit(first.lease, [page(first, id, [member('1')])]);
+    const { sink, commit, release } = await bench().walking();
+    await commit([member('1')]);
     await sink.noteAction({ action: 'run-now', connector: news });
-    await first.lease[Symbol.asyncDispose]();
-    await sink.repair.reset(news, { entity: null, tables: [], withData: true, now: instant(start) });
+    await release();
+    await sink.repair.reset(news, resetScope());
     expect(await sink.history.days({ since: '2020-01-01' })).toEqual([]);
     expect((await sink.history.actions({ limit: 9 })).map(({ action }) => action)).toEqual([
       'reset',
@@ -367,7 +331,6 @@ export function noting(kind: SinkKind): void {
 }
 
 const how = { leaseMs: 60_000, keepMs: 60_000 };
-const stored = entityReport(members, { fetched: 1, inserted: 1 });
 
 function message(notice: string, change: Partial<NewMessage> = {}): NewMessage {
   return { notice, channel: 'ops', connector: news, kind: 'failed', payload: '{"odd":"\\u0000"}', ...change };
@@ -394,10 +357,7 @@ export function telling(kind: SinkKind): void {
 
   everywhere('finds each change once, however many processes look at the same time', async () => {
     const sinks = [await openWaiting(), await openWaiting(), await openWaiting()] as const;
-    const run = await bench().begin(sinks[0], 'r1');
-    const { id } = await onlyPartition(sinks[0], run.lease);
-    await sinks[0].commit(run.lease, [page(run, id, [member('1')], { seal: sealed })]);
-    await sinks[0].finish(run.lease, run.run, report(run, { outcome: 'failed', entities: [stored] }));
+    await bench().read('r1', [member('1')], { sink: sinks[0], ended: { outcome: 'failed' } });
     let decided = 0;
     const decide = ({ overviews, conditions }: FoundState): NoticeChanges | null => {
       decided += 1;
@@ -434,17 +394,16 @@ export function telling(kind: SinkKind): void {
   everywhere('tells which fields are new since the first read', async () => {
     const sink = await bench().open();
     const read = async (name: string, field: string, known?: string): Promise<void> => {
-      const run = await bench().begin(sink, name, { isFull: true });
-      const { id } = await onlyPartition(sink, run.lease);
+      const run = await bench().walking(name, { isFull: true }, { sink });
       const drift = [
         { entity: members, field, kind: 'undeclared', type: 'string' },
         ...(known === undefined
           ? []
           : [{ entity: members, field: known, kind: 'undeclared', type: 'boolean' } as const]),
       ] as const;
-      await sink.commit(run.lease, [page(run, id, [member(name)], { drift, seal: sealed })]);
-      await sink.finish(run.lease, run.run, report(run, { entities: [stored] }));
-      await run.lease[Symbol.asyncDispose]();
+      await run.commit([member(name)], { drift, seal: sealed });
+      await run.finish();
+      await run.release();
       bench().clock.advance(1_000);
     };
     await read('r1', 'old');

@@ -3,8 +3,9 @@ import { instant } from '../../../src/core/clock.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import type { EntityStatus } from '../../../src/sinks/ledger-reader.ts';
 import type { Doubt, Absence } from '../../../src/sinks/partition.ts';
+import type { Lease } from '../../../src/sinks/lease.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
-import type { RunPlan } from '../../../src/sinks/sink.ts';
+import type { PageCommit, RunPlan } from '../../../src/sinks/sink.ts';
 import {
   blocks,
   blocksTable,
@@ -307,35 +308,32 @@ const inner = (tree: number, id: string, depth = 1) =>
   );
 const block = (id: string) => record(blocksTable, { id, text: id });
 
-async function ready(
-  sink: Awaited<ReturnType<Bench['open']>>,
-  lease: Parameters<typeof sink.nextPartitions>[0],
-) {
+async function ready(sink: Sink, lease: Lease) {
   const next = await sink.nextPartitions(lease, 10);
-  return next.map(({ params, id, tree, treeDepth, position }) => ({
-    at: params['block_id'],
-    id,
-    tree,
-    treeDepth,
-    position,
-  }));
+  return next.map(({ params, id, tree, treeDepth, position }) => {
+    return { at: params['block_id'], id, tree, treeDepth, position };
+  });
 }
 
 /** Walks the root listing to its end; it has two listings inside. */
 async function withTwoInside(bench: Bench, absence: Absence = null) {
-  const sink = await bench.open();
-  const started = await bench.begin(sink, 'r1', plan);
-  const tree = await onlyPartition(sink, started.lease);
-  const children = [inner(tree.id, 'x'), inner(tree.id, 'y')];
-  await sink.commit(started.lease, [
-    page(started, tree.id, [block('x'), block('y')], {
-      entity: blocks,
-      children,
-      seal: { ...sealed, absence },
-    }),
-  ]);
-  return { sink, started, tree: tree.id };
+  const { sink, started, id, commit } = await bench.walking('r1', plan);
+  const children = [inner(id, 'x'), inner(id, 'y')];
+  const seal = { ...sealed, absence };
+  await commit([block('x'), block('y')], { entity: blocks, children, seal });
+  /** Stores a page of a listing inside. */
+  const store = async (...[listing, records = [], change]: InsideOf) =>
+    await sink.commit(started.lease, [
+      page(started, listing?.id ?? 0, records, { entity: blocks, seal: sealed, ...change }),
+    ]);
+  return { sink, started, tree: id, store };
 }
+
+type InsideOf = [
+  listing: { readonly id: number } | undefined,
+  records?: readonly PreparedRecord[],
+  change?: Partial<PageCommit>,
+];
 
 const entity = async (sink: Sink): Promise<unknown> => (await sink.history.connectors())[0]?.entities[0];
 
@@ -344,7 +342,7 @@ export function trees(kind: SinkKind): void {
   const it = rulesOf(kind);
 
   it('seals a tree only when its own listing and every listing inside are read, and then forgets those', async () => {
-    const { sink, started, tree } = await withTwoInside(bench());
+    const { sink, started, tree, store } = await withTwoInside(bench());
     expect(await ready(sink, started.lease)).toMatchObject([
       { at: 'x', tree, treeDepth: 1 },
       { at: 'y', tree, treeDepth: 1 },
@@ -353,33 +351,23 @@ export function trees(kind: SinkKind): void {
       { entity: blocks, partitions: 1 },
     ]);
     const [x, y] = await ready(sink, started.lease);
-    const below = [inner(tree, 'z', 2)];
-    await sink.commit(started.lease, [
-      page(started, x?.id ?? 0, [block('z')], { entity: blocks, children: below, seal: sealed }),
-      page(started, y?.id ?? 0, [], { entity: blocks, seal: sealed }),
-    ]);
+    await store(x, [block('z')], { children: [inner(tree, 'z', 2)] });
+    await store(y);
     expect(await entity(sink)).toMatchObject({ partitions: 1, due: 1, lastSealedAt: null });
     const [z] = await ready(sink, started.lease);
     expect(z).toMatchObject({ at: 'z', treeDepth: 2 });
-    await sink.commit(started.lease, [page(started, z?.id ?? 0, [], { entity: blocks, seal: sealed })]);
+    await store(z);
     expect(await entity(sink)).toMatchObject({ partitions: 1, due: 0, lastSealedAt: instant(start) });
     expect(await ready(sink, started.lease)).toEqual([]);
-    await expect(
-      sink.commit(started.lease, [page(started, x?.id ?? 0, [], { entity: blocks })]),
-    ).rejects.toMatchObject({ code: 'FENCED' });
+    await expect(store(x)).rejects.toMatchObject({ code: 'FENCED' });
   });
 
   // Proves promise 1
   everywhere('resumes exactly the unread listings of a tree after a kill', async () => {
-    const { sink, started, tree } = await withTwoInside(bench());
+    const { sink, started, tree, store } = await withTwoInside(bench());
     const [x, y] = await ready(sink, started.lease);
-    await sink.commit(started.lease, [
-      page(started, x?.id ?? 0, [], { entity: blocks, seal: sealed }),
-      page(started, y?.id ?? 0, [block('z')], {
-        entity: blocks,
-        position: { kind: 'pageToken', token: 't' },
-      }),
-    ]);
+    await store(x);
+    await store(y, [block('z')], { seal: null, position: { kind: 'pageToken', token: 't' } });
     await started.lease[Symbol.asyncDispose]();
     const other = await bench().open();
     const lease = await other.acquire(identity());
@@ -398,9 +386,9 @@ export function trees(kind: SinkKind): void {
   });
 
   it('keeps a tree due while a listing inside is set aside, and tries that one again in the next run', async () => {
-    const { sink, started } = await withTwoInside(bench());
+    const { sink, started, store } = await withTwoInside(bench());
     const [x, y] = await ready(sink, started.lease);
-    await sink.commit(started.lease, [page(started, x?.id ?? 0, [], { entity: blocks, seal: sealed })]);
+    await store(x);
     const why = walkFailure({
       code: 'NOT_FOUND',
       recovery: 'skip-partition',
@@ -429,10 +417,10 @@ export function trees(kind: SinkKind): void {
   ])(
     'says of what it did not meet what its least certain listing says: %s and %s',
     async (own, inside, isSwept) => {
-      const { sink, started, tree } = await withTwoInside(bench(), own);
+      const { sink, started, tree, store } = await withTwoInside(bench(), own);
       for (const [index, one] of (await ready(sink, started.lease)).entries()) {
         const seal = { ...sealed, absence: index === 0 ? inside : 'nothing' } as const;
-        await sink.commit(started.lease, [page(started, one.id, [], { entity: blocks, seal })]);
+        await store(one, [], { seal });
       }
       const [stored] = await bench().ledger(
         `SELECT absence, full_at, sweep_origin FROM _sync_partitions WHERE id = ${tree}`,
@@ -542,58 +530,35 @@ export function storedKeys(kind: SinkKind): void {
 
   // Proves promise 4.1
   it('reports how many rows are stored, which records have one, and some that are spread over all', async () => {
-    const sink = await bench().open();
-    const first = await bench().begin(sink, 'r1');
+    const first = await bench().walking();
+    const { sink } = first;
     expect(await sink.stored.account(first.lease, members)).toEqual({ live: 0, isAdopted: false });
-    const { id } = await onlyPartition(sink, first.lease);
-    await sink.commit(first.lease, [
-      page(
-        first,
-        id,
-        ids.map((one) => member(one)),
-        { seal: sealed },
-      ),
-    ]);
+    const records = ids.map((one) => member(one));
+    await first.commit(records, { seal: sealed });
     await sink.repair.tombstoneRecord(first.lease, first.run, members, member('01').keyText);
     expect(await sink.stored.spread(first.lease, members, 5), 'no sync has ended well').toEqual([]);
     bench().clock.advance(1000);
-    await sink.finish(
-      first.lease,
-      first.run,
-      report(first, {
-        finishedAt: new Date(bench().clock.now()).toISOString(),
-        entities: [entityReport(members, { fetched: 50, inserted: 50 })],
-      }),
-    );
-    await first.lease[Symbol.asyncDispose]();
+    await first.finish({ finishedAt: instant(bench().clock.now()) });
+    await first.release();
 
     bench().clock.advance(1000);
-    const second = await bench().begin(sink, 'r2');
-    const { id: again } = await onlyPartition(sink, second.lease);
-    await sink.commit(second.lease, [page(second, again, [member('99')])]);
+    const second = await bench().walking('r2', {}, { sink });
+    await second.commit([member('99')]);
     const { stored } = sink;
     expect(await stored.account(second.lease, members)).toEqual({ live: 50, isAdopted: false });
-    expect(
-      await stored.known(
-        second.lease,
-        members,
-        ['01', '07', '99', '70'].map((one) => member(one)),
-      ),
-    ).toBe(2);
-    expect(
-      await stored.known(second.lease, members, [record(membersTable, { list_id: 'b', id: '07' })]),
-    ).toBe(0);
+    const asked = ['01', '07', '99', '70'].map((one) => member(one));
+    expect(await stored.known(second.lease, members, asked)).toBe(2);
+    const ofOther = record(membersTable, { list_id: 'b', id: '07' });
+    expect(await stored.known(second.lease, members, [ofOther])).toBe(0);
     const spread = await stored.spread(second.lease, members, 5);
     expect(spread.map(({ keyText }) => JSON.parse(keyText) as unknown)).toEqual(
       ['02', '11', '21', '31', '41'].map((one) => ['a', one]),
     );
     expect(spread[0]).toMatchObject({ params: {}, inject: {} });
-    await second.lease[Symbol.asyncDispose]();
-    await sink.repair.adopt(
-      { ...identity(), baseUrl: 'http://other' },
-      new Date(bench().clock.now()).toISOString(),
-    );
-    const third = await sink.acquire(identity({ baseUrl: 'http://other' }));
+    await second.release();
+    const elsewhere = identity({ baseUrl: 'http://other' });
+    await sink.repair.adopt(elsewhere, instant(bench().clock.now()));
+    const third = await sink.acquire(elsewhere);
     await sink.startRun(third, bench().plan('r3'));
     expect(await stored.account(third, members)).toMatchObject({ isAdopted: true });
   });

@@ -18,6 +18,10 @@ import {
   news,
   partition,
   record,
+  refetch,
+  resetScope,
+  purgeRequest,
+  expireRequest,
   rootOf,
   type SinkKind,
   dayMs,
@@ -58,14 +62,8 @@ const showing =
 
 export function purging(kind: SinkKind): void {
   const bench = useBench(kind);
-  const asked = (change: Partial<PurgeRequest>): PurgeRequest => ({
-    of: [{ entity: lists, keyTexts: [`["${canary}"]`] }],
-    canReturn: false,
-    targets: [],
-    removeFile: () => Promise.reject(new Error('There is no file')),
-    signal: AbortSignal.timeout(60_000),
-    ...change,
-  });
+  const asked = (change: Partial<PurgeRequest>): PurgeRequest =>
+    purgeRequest([{ entity: lists, keyTexts: [`["${canary}"]`] }], change);
 
   /** Two lists with their members, one of which is the canary; no process holds the connector. */
   async function filled(): Promise<Sink> {
@@ -169,19 +167,9 @@ export function purging(kind: SinkKind): void {
     const lease = await sink.acquire(identity());
     const hand = await RunInHand.begin(bench(), { sink, lease }, 'r2', { ...plan, isFull: true });
     const [root] = await sink.nextPartitions(lease, 1);
+    const position = { kind: 'test', after: canary };
     await sink.commit(lease, [
-      {
-        walk: { run: hand.started.run, partition: root?.id ?? 0 },
-        fetched: 1,
-        filtered: 0,
-        foreign: 0,
-        refused: [],
-        children: [],
-        position: { kind: 'test', after: canary },
-        rows: [{ entity: lists, records: [record(listsTable, { id: 'a' })] }],
-        seal: null,
-        drift: [],
-      },
+      page(hand.started, root?.id ?? 0, [record(listsTable, { id: 'a' })], { entity: lists, position }),
     ]);
     await lease[Symbol.asyncDispose]();
     await sink.purges.purge(news, asked({}));
@@ -249,8 +237,7 @@ export function purging(kind: SinkKind): void {
     const sink = await filled();
     await sink.purges.purge(news, asked({ of: [{ entity: members, keyTexts: ['["a","1"]'] }] }));
     await using lease = await sink.acquire(identity());
-    const kinds = { kind: 'refetch', window: 'refetch', entities: [], roots: [] } as const;
-    const { started } = await RunInHand.begin(bench(), { sink, lease }, 'f1', { tables, ...kinds });
+    const { started } = await RunInHand.begin(bench(), { sink, lease }, 'f1', { tables, ...refetch });
     await expect(sink.repair.storeRecord(lease, started.run, members, member('1'))).rejects.toMatchObject({
       code: 'USAGE',
     });
@@ -264,25 +251,15 @@ export function purging(kind: SinkKind): void {
     await using lease = await sink.acquire(identity());
     const hand = await RunInHand.begin(bench(), { sink, lease }, name, plan);
     const [root] = await sink.nextPartitions(lease, 1);
+    const refused = records.map(([record, keyText]) => ({
+      entity: lists,
+      reason: 'schema-change' as const,
+      detail: 'it has a new field',
+      record,
+      ...(keyText === undefined ? {} : { keyText }),
+    }));
     const [committed] = await sink.commit(lease, [
-      {
-        walk: { run: hand.started.run, partition: root?.id ?? 0 },
-        fetched: records.length,
-        filtered: 0,
-        foreign: 0,
-        refused: records.map(([record, keyText]) => ({
-          entity: lists,
-          reason: 'schema-change',
-          detail: 'it has a new field',
-          record,
-          ...(keyText === undefined ? {} : { keyText }),
-        })),
-        children: [],
-        position: { kind: 'test' },
-        rows: [{ entity: lists, records: [] }],
-        seal: null,
-        drift: [],
-      },
+      page(hand.started, root?.id ?? 0, [], { entity: lists, fetched: records.length, refused }),
     ]);
     for (const { entity, counts: of } of committed?.counts ?? []) hand.count(entity, of);
     await hand.finish('degraded');
@@ -356,23 +333,9 @@ const showingLists =
 
 export function expiring(kind: SinkKind): void {
   const bench = useBench(kind);
-  const asked = (change: Partial<Retention> = {}): ExpireRequest => ({
-    entities: [
-      {
-        entity: lists,
-        deletedBefore: instant(bench().clock.now() - 90 * dayMs),
-        publishedThrough: Number.MAX_SAFE_INTEGER,
-        quarantinedBefore: instant(bench().clock.now() - 30 * dayMs),
-        filesBefore: null,
-        versionsBefore: null,
-        withheld: 0,
-        ...change,
-      },
-    ],
-    isAsked: true,
-    removeFile: () => Promise.resolve(),
-    signal: AbortSignal.timeout(60_000),
-  });
+  const before = (days: number): string => instant(bench().clock.now() - days * dayMs);
+  const asked = (change: Partial<Retention> = {}): ExpireRequest =>
+    expireRequest(lists, { deletedBefore: before(90), quarantinedBefore: before(30), ...change });
   const none = [{ entity: lists, rows: 0, quarantined: 0, files: 0, versions: 0 }];
   const ids = async (): Promise<readonly string[]> =>
     (await kind.readRows(bench().folder, news, listsTable)).map(({ id }) => JSON.stringify(id)).toSorted();
@@ -422,16 +385,6 @@ export function expiring(kind: SinkKind): void {
     bench().clock.advance(2 * dayMs);
     expect(await sink.purges.expired(news, itself)).toMatchObject(none);
   });
-
-  it('shows what a guard keeps until a check keeps nothing', async () => {
-    const sink = await deleted();
-    const kept = async () => (await sink.history.overview())[0]?.withheldByAge;
-    expect(await kept()).toEqual([]);
-    await sink.purges.expire(news, asked({ withheld: 2 }));
-    expect(await kept()).toEqual([{ entity: lists, withheld: 2 }]);
-    await sink.purges.expire(news, asked());
-    expect(await kept()).toEqual([]);
-  });
 }
 
 const other = 'mail' as ConnectorName;
@@ -453,13 +406,8 @@ const showingOpens =
 export function resetting(kind: SinkKind): void {
   const bench = useBench(kind);
   const it = rulesOf(kind);
-  const scope = (change: Partial<ResetScope>): ResetScope => ({
-    entity: null,
-    tables: [],
-    withData: false,
-    now: instant(bench().clock.now()),
-    ...change,
-  });
+  const scope = (change: Partial<ResetScope>): ResetScope =>
+    resetScope({ withData: false, now: instant(bench().clock.now()), ...change });
   const ofMembers = { entity: members, tables: [membersTable, opensTable] };
   const theirs = [members, opens].map((entity) => ({ connector: news, entity }));
   /** Without the notes that the reset makes of itself. */
@@ -651,13 +599,7 @@ export function resetting(kind: SinkKind): void {
     async () => {
       const sink = await filled();
       await sink.pause([news], { since: instant(bench().clock.now()), reason: 'leaving' });
-      await sink.purges.purge(news, {
-        of: [{ entity: lists, keyTexts: ['["purged"]'] }],
-        canReturn: false,
-        targets: [],
-        removeFile: () => Promise.reject(new Error('There is no file')),
-        signal: AbortSignal.timeout(60_000),
-      });
+      await sink.purges.purge(news, purgeRequest([{ entity: lists, keyTexts: ['["purged"]'] }]));
       // What is written only where the settings ask for it, or while a run is under way.
       for (const connector of [news, other]) {
         for (const [table, columns, values] of [

@@ -3,9 +3,8 @@ import { instant } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { RunId } from '../../../src/core/names.ts';
 import type { Quarantined } from '../../../src/core/records.ts';
-import type { Lease } from '../../../src/sinks/lease.ts';
 import type { Position } from '../../../src/sinks/partition.ts';
-import type { RunOutcome, RunReport } from '../../../src/sinks/run-report.ts';
+import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import { isLong } from '../../support/trials.ts';
@@ -40,20 +39,10 @@ import { type RunInHand, list, membersOf, readingOf, beginLists, whole } from '.
 import { rulesOf, useBench } from './use-bench.ts';
 
 /** A run that stored one page of `members` and did not get further. */
-async function halfRun(
-  bench: Bench,
-  change: Partial<RunPlan> = {},
-): Promise<{ sink: Sink; started: Started; id: number }> {
-  const { sink, started, id, commit } = await bench.walking('r1', change);
-  await commit([member('1')], { position: { kind: 'offset', offset: 7 } });
-  return { sink, started, id };
-}
-
-const half = (started: Started, outcome: RunOutcome): RunReport =>
-  report(started, { outcome, entities: [entityReport(members, { fetched: 1, inserted: 1 })] });
-
-async function positions(sink: Sink, lease: Lease): Promise<unknown[]> {
-  return (await sink.nextPartitions(lease, 10)).map(({ position }) => position);
+async function halfRun(bench: Bench) {
+  const half = await bench.walking();
+  await half.commit([member('1')], { position: { kind: 'offset', offset: 7 } });
+  return half;
 }
 
 const fresh = { continues: null, due: 1 };
@@ -86,21 +75,14 @@ export function continuing(kind: SinkKind): void {
   });
 
   everywhere('reports what all earlier runs of the chain counted, and nothing of other chains', async () => {
-    const { sink, started } = await halfRun(bench());
+    const half = await halfRun(bench());
+    const { sink } = half;
     const limited = { ...entityReport(members, { fetched: 1, inserted: 1 }), depthLimited: 2 };
-    await sink.finish(
-      started.lease,
-      started.run,
-      report(started, { outcome: 'partial', entities: [limited] }),
-    );
-    const second = { lease: started.lease, run: 'r2' as Started['run'] };
-    await sink.startRun(second.lease, bench().plan('r2'));
-    const { id } = await onlyPartition(sink, second.lease);
+    await half.finish({ outcome: 'partial', entities: [limited] });
+    const second = await bench().walking('r2', {}, half);
     const refused = { entity: members, reason: 'key-missing', detail: 'no id', record: '{}' } as const;
-    await sink.commit(second.lease, [
-      page(second, id, [member('2')], { fetched: 2, refused: [refused], seal: null }),
-    ]);
-    await second.lease[Symbol.asyncDispose]();
+    await second.commit([member('2')], { fetched: 2, refused: [refused] });
+    await second.release();
     const lease = await sink.acquire(identity());
     expect((await sink.startRun(lease, bench().plan('r3'))).earlier).toEqual([
       { entity: members, fetched: 3, quarantined: 1, duplicate: 0, depthLimited: 2 },
@@ -111,16 +93,15 @@ export function continuing(kind: SinkKind): void {
 
   // Proves promise 1
   everywhere('resumes a killed run: same position, same seen rows', async () => {
-    const { started } = await halfRun(bench());
-    await started.lease[Symbol.asyncDispose]();
-    const sink = await bench().open();
-    const next = { lease: await sink.acquire(identity()), run: 'r2' as Started['run'] };
+    const { release } = await halfRun(bench());
+    await release();
+    const { sink, begun, run, commit, position } = await bench().walking('r2');
     expect(await sink.history.run('r1' as Started['run'])).toMatchObject({
       state: 'interrupted',
       report: null,
       finishedAt: null,
     });
-    expect(await sink.startRun(next.lease, bench().plan('r2'))).toEqual({
+    expect(begun).toEqual({
       run: 'r2',
       ...continued,
       isFull: false,
@@ -129,59 +110,55 @@ export function continuing(kind: SinkKind): void {
       wrote: ['r1'],
       rawKey: expect.any(String) as string,
     });
-    const { id, position } = await onlyPartition(sink, next.lease);
     expect(position).toEqual({ kind: 'offset', offset: 7 });
-    const [committed] = await sink.commit(next.lease, [page(next, id, [member('1'), member('2')])]);
-    expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 2, duplicate: 1, inserted: 1 }));
-    expect(await sink.history.run(next.run)).toMatchObject({ state: 'running', continues: 'r1' });
+    const committed = await commit([member('1'), member('2')]);
+    expect(committed.counts[0]?.counts).toEqual(counts({ fetched: 2, duplicate: 1, inserted: 1 }));
+    expect(await sink.history.run(run)).toMatchObject({ state: 'running', continues: 'r1' });
   });
 
   // Proves promise 8.3
   it('counts the age of a run that the service kept waiting from the end of its wait', async () => {
-    const { sink, started } = await halfRun(bench());
+    const half = await halfRun(bench());
     const began = bench().clock.now();
-    const resumeAt = instant(began + hourMs);
-    await sink.finish(started.lease, started.run, { ...half(started, 'partial'), resumeAt });
-    expect(
-      await sink.startRun(started.lease, bench().plan('r2', { continueAfter: instant(began + hourMs - 1) })),
-    ).toMatchObject(continued);
+    await half.finish({ outcome: 'partial', resumeAt: instant(began + hourMs) });
+    const late = { continueAfter: instant(began + hourMs - 1) };
+    expect((await bench().walking('r2', late, half)).begun).toMatchObject(continued);
   });
 
   // Proves promise 8
   it('leaves a partition that was set aside out of the run, keeps its position and tries it in the next', async () => {
-    const { sink, started, id } = await halfRun(bench());
+    const half = await halfRun(bench());
+    const { sink, started, id } = half;
     const why = walkFailure({ message: '500 again', at: instant(bench().clock.now()) });
     await sink.setAside(started.lease, { partition: id, run: started.run }, why);
     expect(await sink.nextPartitions(started.lease, 5)).toEqual([]);
     expect(await sink.history.failures(news, 5)).toEqual([{ entity: members, params: {}, failure: why }]);
-    await sink.finish(started.lease, started.run, half(started, 'failed'));
-    expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(continued);
-    expect(await positions(sink, started.lease)).toEqual([{ kind: 'offset', offset: 7 }]);
-    const next = { ...started, run: 'r2' as Started['run'] };
-    await sink.commit(started.lease, [page(next, id, [], { seal: sealed })]);
+    await half.finish({ outcome: 'failed' });
+    const { begun, position, commit } = await bench().walking('r2', {}, half);
+    expect([begun, position]).toMatchObject([continued, { kind: 'offset', offset: 7 }]);
+    await commit([], { seal: sealed });
     expect(await sink.history.failures(news, 5)).toEqual([]);
   });
 
-  it.each<[string, Partial<RunPlan>, (Position | null)[]]>([
-    ['resumes where a set-aside walk stopped', { leaves: [members] }, [{ kind: 'offset', offset: 7 }]],
-    ['restarts a set-aside walk where it leads to other entities', { leaves: [] }, [null]],
+  it.each<[string, Partial<RunPlan>, Position | null]>([
+    ['resumes where a set-aside walk stopped', { leaves: [members] }, { kind: 'offset', offset: 7 }],
+    ['restarts a set-aside walk where it leads to other entities', { leaves: [] }, null],
     [
       'restarts a set-aside walk that failed too long ago',
       { leaves: [members], continueAfter: '2999-01-01T00:00:00.000Z' },
-      [null],
+      null,
     ],
   ])('%s, in a fresh start', async (_what, change, expected) => {
-    const { sink, started, id } = await halfRun(bench());
-    const at = instant(bench().clock.now());
-    const why = walkFailure({ at });
-    await sink.setAside(started.lease, { partition: id, run: started.run }, why);
-    await sink.finish(started.lease, started.run, half(started, 'degraded'));
-    expect(await sink.startRun(started.lease, bench().plan('r2', change))).toMatchObject(fresh);
-    expect(await positions(sink, started.lease)).toEqual(expected);
+    const half = await halfRun(bench());
+    const why = walkFailure({ at: instant(bench().clock.now()) });
+    await half.sink.setAside(half.lease, { partition: half.id, run: half.run }, why);
+    await half.finish({ outcome: 'degraded' });
+    const { begun, position } = await bench().walking('r2', change, half);
+    expect([begun, position]).toMatchObject([fresh, expected]);
   });
 
   it('drops the position of a partition set aside because its walk cannot resume there', async () => {
-    const { sink, started, id } = await halfRun(bench());
+    const half = await halfRun(bench());
     const why = walkFailure({
       code: 'TOKEN_EXPIRED',
       recovery: 'restart-walk',
@@ -189,15 +166,15 @@ export function continuing(kind: SinkKind): void {
       at: instant(bench().clock.now()),
       dropPosition: true,
     });
-    await sink.setAside(started.lease, { partition: id, run: started.run }, why);
-    expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(continued);
-    expect(await positions(sink, started.lease)).toEqual([null]);
+    await half.sink.setAside(half.lease, { partition: half.id, run: half.run }, why);
+    const { begun, position } = await bench().walking('r2', {}, half);
+    expect([begun, position]).toMatchObject([continued, null]);
   });
 
   it('leaves a child as it is when its chain finds it again: in progress, sealed or set aside', async () => {
-    const { sink, started, id } = await halfRun(bench());
+    const { sink, started, commit } = await halfRun(bench());
     const children = ['walking', 'sealed', 'aside'].map((name) => partition(members, { name }, { rank: 1 }));
-    await sink.commit(started.lease, [page(started, id, [], { children })]);
+    await commit([], { children });
     const idOf = new Map(
       (await sink.nextPartitions(started.lease, 5)).map((one) => [one.params['name'], one.id]),
     );
@@ -207,26 +184,24 @@ export function continuing(kind: SinkKind): void {
     ]);
     const why = walkFailure({ message: 'no', at: instant(0) });
     await sink.setAside(started.lease, { partition: idOf.get('aside') ?? 0, run: started.run }, why);
-    const [again] = await sink.commit(started.lease, [page(started, id, [], { children })]);
-    expect(again?.newlyDue).toBe(0);
-    expect(await positions(sink, started.lease)).toEqual([
+    expect((await commit([], { children })).newlyDue).toBe(0);
+    expect((await sink.nextPartitions(started.lease, 10)).map(({ position }) => position)).toEqual([
       { kind: 'offset', offset: 3 },
       { kind: 'offset', offset: 0 },
     ]);
   });
 
   it('makes a child of an earlier chain due again, from the start, with what its parent says now', async () => {
-    const { sink, started, id } = await halfRun(bench());
+    const half = await halfRun(bench());
+    const { sink, started } = half;
     const child = partition(members, { n: 1 }, { rank: 1, inject: { list: 'old' } });
-    await sink.commit(started.lease, [page(started, id, [], { children: [child], seal: sealed })]);
+    await half.commit([], { children: [child], seal: sealed });
     const { id: childId } = await onlyPartition(sink, started.lease);
     await sink.commit(started.lease, [page(started, childId, [])]);
-    await sink.finish(started.lease, started.run, half(started, 'ok'));
-    await sink.startRun(started.lease, bench().plan('r2'));
-    const next = { ...started, run: 'r2' as Started['run'] };
+    await half.finish();
+    const next = await bench().walking('r2', {}, half);
     const found = { ...child, inject: { list: 'new' } };
-    const [committed] = await sink.commit(started.lease, [page(next, id, [], { children: [found] })]);
-    expect(committed?.newlyDue).toBe(1);
+    expect((await next.commit([], { children: [found] })).newlyDue).toBe(1);
     expect(await sink.nextPartitions(started.lease, 1)).toMatchObject([
       { id: childId, position: null, inject: { list: 'new' } },
     ]);
@@ -240,10 +215,10 @@ export function continuing(kind: SinkKind): void {
     });
 
   everywhere('resumes a run across runs that could not begin, and shows these as the newest', async () => {
-    const { sink, started } = await halfRun(bench());
+    const { sink, finish, release } = await halfRun(bench());
     const missing = { ...entityReport(members, { fetched: 1, inserted: 1 }), withheld: 3 };
-    await sink.finish(started.lease, started.run, { ...half(started, 'partial'), entities: [missing] });
-    await started.lease[Symbol.asyncDispose]();
+    await finish({ outcome: 'partial', entities: [missing] });
+    await release();
     await sink.enterFailedStart(refused('x1'));
     const [overview] = await sink.history.overview();
     expect(overview).toMatchObject({
@@ -254,8 +229,7 @@ export function continuing(kind: SinkKind): void {
     });
     expect(await sink.history.run('x1' as Started['run'])).toMatchObject({ report: refused('x1') });
     expect(await sink.history.connectors()).toMatchObject([{ lastRun: { run: 'r1' } }]);
-    const lease = await sink.acquire(identity());
-    expect(await sink.startRun(lease, bench().plan('r2'))).toMatchObject(continued);
+    expect((await bench().walking('r2', {}, { sink })).begun).toMatchObject(continued);
   });
 
   everywhere(
@@ -278,9 +252,9 @@ export function continuing(kind: SinkKind): void {
   );
 
   it('keeps a hundred runs that could not begin, and the runs that others resume', async () => {
-    const { sink, started } = await halfRun(bench());
-    await sink.finish(started.lease, started.run, half(started, 'partial'));
-    await started.lease[Symbol.asyncDispose]();
+    const { sink, finish, release } = await halfRun(bench());
+    await finish({ outcome: 'partial' });
+    await release();
     for (let at = 1; at <= 103; at += 1) await sink.enterFailedStart(refused(`x${at}`));
     const kept = await sink.history.runs({ connector: news, limit: 1_000 });
     expect(kept.map(({ run }) => run)).toEqual([
@@ -296,40 +270,30 @@ export function finishing(kind: SinkKind): void {
 
   const count = (table: string, where?: string): Promise<unknown> => bench().count(table, where);
 
-  async function runWithOneRecord(bench: Bench, run = 'r1') {
-    const sink = await bench.open();
-    const started = await bench.begin(sink, run);
-    const { id } = await onlyPartition(sink, started.lease);
-    await sink.commit(started.lease, [page(started, id, [member('1')], { seal: sealed })]);
-    return {
-      sink,
-      started,
-      full: report(started, { entities: [entityReport(members, { fetched: 1, inserted: 1 })] }),
-    };
+  async function runWithOneRecord() {
+    const walk = await bench().walking();
+    await walk.commit([member('1')], { seal: sealed });
+    return walk;
   }
 
   everywhere(
     'keeps what the newest page says of the run in progress for people, until the run ends',
     async () => {
-      const { sink, started, commit } = await bench().walking();
+      const { sink, started, commit, finish } = await bench().walking();
       const shown = async (): Promise<string | null> => await sink.history.progress(started.run);
-      const store = async (record: string, change: Parameters<typeof page>[3] = {}): Promise<void> => {
-        await commit([member(record)], change);
-      };
       expect(await shown()).toBeNull();
-      await store('1', { shown: '{"leftMs":1}' });
-      await store('2');
+      await commit([member('1')], { shown: '{"leftMs":1}' });
+      await commit([member('2')]);
       expect(await shown()).toBe('{"leftMs":1}');
-      await store('3', { shown: '{"leftMs":2}', seal: sealed });
+      await commit([member('3')], { shown: '{"leftMs":2}', seal: sealed });
       expect(await shown()).toBe('{"leftMs":2}');
-      const entities = [entityReport(members, { fetched: 3, inserted: 3 })];
-      await sink.finish(started.lease, started.run, report(started, { entities }));
+      await finish();
       expect([await shown(), await count('_sync_progress')]).toEqual([null, 0]);
     },
   );
 
   everywhere('stores the report word for word, bigints in parameters too', async () => {
-    const { sink, started, full } = await runWithOneRecord(bench());
+    const { sink, started } = await runWithOneRecord();
     const failure = {
       entity: members,
       params: { id: 9_007_199_254_740_993n },
@@ -337,15 +301,16 @@ export function finishing(kind: SinkKind): void {
       recovery: 'skip-partition',
       message: 'gone',
     } as const;
-    const stored: RunReport = { ...full, outcome: 'degraded', failures: [failure] };
+    const entities = [entityReport(members, { fetched: 1, inserted: 1 })];
+    const stored = report(started, { entities, outcome: 'degraded', failures: [failure] });
     await sink.finish(started.lease, started.run, stored);
     expect(await sink.history.run(started.run)).toEqual({
       run: 'r1',
       kind: 'sync',
       connector: news,
       state: 'degraded',
-      startedAt: full.startedAt,
-      finishedAt: full.finishedAt,
+      startedAt: stored.startedAt,
+      finishedAt: stored.finishedAt,
       continues: null,
       report: stored,
     });
@@ -354,12 +319,9 @@ export function finishing(kind: SinkKind): void {
 
   // Proves promise 5
   it('refuses a report that counts otherwise than the ledger, and stores the run as failed', async () => {
-    const { sink, started, full } = await runWithOneRecord(bench());
-    const wrong = { ...full, entities: [entityReport(members, { fetched: 2, inserted: 2 })] };
-    await expect(sink.finish(started.lease, started.run, wrong)).rejects.toMatchObject({
-      code: 'ACCOUNTING',
-      recovery: 'stop',
-    });
+    const { sink, started, finish } = await runWithOneRecord();
+    const entities = [entityReport(members, { fetched: 2, inserted: 2 })];
+    await expect(finish({ entities })).rejects.toMatchObject({ code: 'ACCOUNTING', recovery: 'stop' });
     expect(await sink.history.run(started.run)).toMatchObject({
       state: 'failed',
       report: { outcome: 'failed', error: { code: 'ACCOUNTING' } },
@@ -367,11 +329,9 @@ export function finishing(kind: SinkKind): void {
   });
 
   it('ends the run: nothing more is committed in it', async () => {
-    const { sink, started, full } = await runWithOneRecord(bench());
-    await sink.finish(started.lease, started.run, full);
-    await expect(sink.commit(started.lease, [page(started, 1, [member('2')])])).rejects.toMatchObject({
-      code: 'FENCED',
-    });
+    const { sink, started, commit, finish } = await runWithOneRecord();
+    await finish();
+    await expect(commit([member('2')])).rejects.toMatchObject({ code: 'FENCED' });
     expect(await sink.nextPartitions(started.lease, 5)).toEqual([]);
   });
 
@@ -381,15 +341,15 @@ export function finishing(kind: SinkKind): void {
     ['partial', 1],
     ['failed', 1],
   ] as const)('after %s keeps %i chunks of seen rows', async (outcome, chunks) => {
-    const { sink, started, full } = await runWithOneRecord(bench());
-    await sink.finish(started.lease, started.run, { ...full, outcome });
+    const { finish } = await runWithOneRecord();
+    await finish({ outcome });
     expect(await count('_sync_seen')).toBe(chunks);
   });
 
   everywhere('drops the seen rows of an unfinished chain when a run starts from the beginning', async () => {
-    const { sink, started } = await runWithOneRecord(bench());
+    const first = await runWithOneRecord();
     expect(await count('_sync_seen')).toBe(1);
-    await sink.startRun(started.lease, bench().plan('r2'));
+    await bench().walking('r2', {}, first);
     expect(await count('_sync_seen')).toBe(0);
   });
 
@@ -414,19 +374,14 @@ export function finishing(kind: SinkKind): void {
   });
 
   it('drops runs and quarantined records after 90 days, and partitions that nothing has found for 30', async () => {
-    const { sink, started, full } = await runWithOneRecord(bench());
+    const second = await bench().walking('r2', {}, await runWithOneRecord());
+    const { sink, started } = second;
     const child = partition(members, { gone: true });
-    await sink.startRun(started.lease, bench().plan('r2'));
-    const second = { ...started, run: 'r2' as Started['run'] };
-    const { id } = await onlyPartition(sink, started.lease);
     const refused = { entity: members, reason: 'key-missing', detail: 'no id', record: '{}' } as const;
-    await sink.commit(started.lease, [
-      page(second, id, [], { fetched: 1, refused: [refused], children: [child], seal: sealed }),
-    ]);
+    await second.commit([], { fetched: 1, refused: [refused], children: [child], seal: sealed });
     const found = await onlyPartition(sink, started.lease);
-    await sink.commit(started.lease, [page(second, found.id, [], { seal: sealed })]);
-    const entities = [entityReport(members, { fetched: 1, quarantined: 1 })];
-    await sink.finish(started.lease, second.run, { ...full, run: second.run, entities });
+    await sink.commit(started.lease, [page(started, found.id, [], { seal: sealed })]);
+    await second.finish();
     expect(
       await Promise.all([
         count('_sync_runs'),
@@ -504,7 +459,7 @@ export function finishing(kind: SinkKind): void {
   });
 
   it('keeps the 10,000 newest quarantined records of a connector', async () => {
-    const { sink, started } = await runWithOneRecord(bench());
+    const { sink, started } = await runWithOneRecord();
     const rows = Array.from({ length: 10_003 }, (_, index) => {
       const lastSeenAt = instant(start + (index + 1) * 1000);
       return `('news', 'members', 'hash ${index + 1}', 'key-missing', 'no id', '{}', '${instant(start)}', '${lastSeenAt}', 'r1')`;
@@ -529,20 +484,13 @@ export function finishing(kind: SinkKind): void {
     );
     const columns = 'run, connector, origin, scope, can_continue, state, started_at';
     await bench().ledger(`INSERT INTO _sync_runs (${columns}) VALUES ${rows.join(', ')}`);
-    await emptyRun(sink, { lease, run: 'r1' as Started['run'] }, 'r1');
+    await emptyRun(sink, { lease }, 'r1');
     expect(await count('_sync_runs')).toBe(1_000);
     expect((await sink.history.runs({ limit: 2 })).map(({ run }) => run)).toEqual(['r1', 'old1499']);
   });
 
-  async function emptyRun(
-    sink: Awaited<ReturnType<Bench['open']>>,
-    { lease }: Started,
-    run: string,
-  ): Promise<void> {
-    const next = { lease, run: run as Started['run'] };
-    await sink.startRun(lease, bench().plan(run));
-    await sink.finish(lease, next.run, report(next));
-  }
+  const emptyRun = async (sink: Sink, { lease }: Pick<Started, 'lease'>, run: string): Promise<void> =>
+    await (await bench().walking(run, {}, { sink, lease })).finish();
 }
 
 export function committing(kind: SinkKind): void {
@@ -586,11 +534,8 @@ export function committing(kind: SinkKind): void {
   });
 
   it('gives the deepest partitions first, and a sealed one no more', async () => {
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1');
-    const root = await onlyPartition(sink, started.lease);
-    const children = [1, 3, 2].map((rank) => partition(members, { n: rank }, { rank }));
-    await sink.commit(started.lease, [page(started, root.id, [], { children })]);
+    const { sink, started, commit } = await bench().walking();
+    await commit([], { children: [1, 3, 2].map((rank) => partition(members, { n: rank }, { rank })) });
     const ranks = async (): Promise<number[]> =>
       (await sink.nextPartitions(started.lease, 3)).map(({ rank }) => rank);
     expect(await ranks()).toEqual([3, 2, 1]);
@@ -676,28 +621,23 @@ export function committing(kind: SinkKind): void {
   it('refuses a page of a run that the lease is not in, among pages that are', async () => {
     const { sink, started, id } = await bench().walking();
     const stray = page({ ...started, run: 'r0' as typeof started.run }, id, [member('2')]);
-    await expect(sink.commit(started.lease, [page(started, id, [member('1')]), stray])).rejects.toMatchObject(
-      {
-        code: 'FENCED',
-      },
-    );
+    const pages = [page(started, id, [member('1')]), stray];
+    await expect(sink.commit(started.lease, pages)).rejects.toMatchObject({ code: 'FENCED' });
     expect(await bench().rows()).toEqual([]);
   });
 
   it('refuses rows of an entity without a table, and a position that is too long', async () => {
-    const { sink, started, id } = await bench().walking();
-    const ownerless = page(started, id, [member('1')], {
-      rows: [{ entity: lists, records: [record(listsTable, { id: 'a' })] }],
-      fetched: 0,
-    });
-    await expect(sink.commit(started.lease, [ownerless])).rejects.toMatchObject({ code: 'INTERNAL' });
-    const long = page(started, id, [], { position: { kind: 'offset', keys: 'k'.repeat(65_536) } });
-    await expect(sink.commit(started.lease, [long])).rejects.toMatchObject({ code: 'INTERNAL' });
+    const { commit } = await bench().walking();
+    const refused = { code: 'INTERNAL' };
+    const ownerless = commit([record(listsTable, { id: 'a' })], { entity: lists, fetched: 0 });
+    await expect(ownerless).rejects.toMatchObject(refused);
+    const long = commit([], { position: { kind: 'offset', keys: 'k'.repeat(65_536) } });
+    await expect(long).rejects.toMatchObject(refused);
   });
 
   it('continues with thousands of rows in any order of row numbers', async () => {
     const many = isLong ? 40_000 : 10_000;
-    const { sink, started, id, commit } = await bench().walking();
+    const { sink, lease, commit } = await bench().walking();
     const events = Array.from({ length: many }, (_, at) => record(opensTable, { id: '1', at: String(at) }));
     const rows = [
       { entity: members, records: [] },
@@ -711,9 +651,8 @@ export function committing(kind: SinkKind): void {
     const again = await commit([], { rows: backwards });
     expect(again.counts[1]?.counts).toEqual(counts({ fetched: many, duplicate: many }));
 
-    await sink.startRun(started.lease, bench().plan('r2', { continueAfter: instant(start) }));
-    const next = { ...started, run: 'r2' as RunId };
-    const [fresh] = await sink.commit(started.lease, [page(next, id, [], { rows: backwards })]);
-    expect(fresh?.counts[1]?.counts).toEqual(counts({ fetched: many, unchanged: many }));
+    const next = await bench().walking('r2', { continueAfter: instant(start) }, { sink, lease });
+    const fresh = await next.commit([], { rows: backwards });
+    expect(fresh.counts[1]?.counts).toEqual(counts({ fetched: many, unchanged: many }));
   });
 }

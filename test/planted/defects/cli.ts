@@ -1,6 +1,5 @@
-import type { Defect } from '../defect.ts';
+import type { Defect } from '../planting.ts';
 
-const room = 'cli';
 const exitCodes = 'test/cli/output/exit-codes.test.ts';
 const terminal = 'test/cli/output/terminal.test.ts';
 const asked = 'test/cli/commands/sync/sync-all.test.ts';
@@ -9,7 +8,6 @@ const asked = 'test/cli/commands/sync/sync-all.test.ts';
 export const cliDefects: readonly Defect[] = [
   {
     id: 'lesser-code-wins',
-    room,
     name: 'gravest',
     find: '[2, 4, 1, 6, 5, 3, 130]',
     replace: '[2, 4, 6, 1, 5, 3, 130]',
@@ -18,7 +16,6 @@ export const cliDefects: readonly Defect[] = [
   },
   {
     id: 'put-off-run-is-fine',
-    room,
     name: 'exitCodeOfOutcome',
     find: 'return report.resumeAt === null ? exitCodes.ok : exitCodes.degraded;',
     replace: 'return report.resumeAt === null ? exitCodes.degraded : exitCodes.ok;',
@@ -27,7 +24,6 @@ export const cliDefects: readonly Defect[] = [
   },
   {
     id: 'secret-on-stdout',
-    room,
     name: 'openTerminal',
     find: 'const toOut = (text: string): void => out.write(scrubber.scrub(text));',
     replace: 'const toOut = (text: string): void => out.write(text);',
@@ -36,7 +32,6 @@ export const cliDefects: readonly Defect[] = [
   },
   {
     id: 'closed-pipe-is-a-loss',
-    room,
     name: 'writer',
     beside: 'openTerminal',
     find: "if (!('code' in error && error.code === 'EPIPE')) onLost(error);",
@@ -46,7 +41,6 @@ export const cliDefects: readonly Defect[] = [
   },
   {
     id: 'calls-for-each-connector',
-    room,
     name: 'askedRuns',
     find: 'callsUsed += report?.calls ?? callsSeen;',
     replace: 'callsUsed = report?.calls ?? callsSeen;',
@@ -55,7 +49,6 @@ export const cliDefects: readonly Defect[] = [
   },
   {
     id: 'whole-time-for-each-connector',
-    room,
     name: 'askedRuns',
     find: 'return { isFull, allowDeletes, budgetMs: msLeft, maxCalls: callsLeft };',
     replace: 'return { isFull, allowDeletes, budgetMs, maxCalls: callsLeft };',
@@ -64,7 +57,6 @@ export const cliDefects: readonly Defect[] = [
   },
   {
     id: 'masked-answer-shown',
-    room,
     name: 'withoutTokens',
     find: '({ ...seen, url: shownUrl(seen.url), body: null })',
     replace: '({ ...seen, url: shownUrl(seen.url) })',
@@ -73,7 +65,6 @@ export const cliDefects: readonly Defect[] = [
   },
   {
     id: 'last-records-not-exported',
-    room,
     name: 'textsOf',
     find: "if (text !== '') yield text;",
     replace: '',
@@ -83,7 +74,6 @@ export const cliDefects: readonly Defect[] = [
   },
   {
     id: 'deletes-exported-as-rows',
-    room,
     name: 'textsOf',
     find: "written[record.isDeleted ? 'deletes' : 'upserts'] += 1;",
     replace: "written[record.isDeleted ? 'upserts' : 'deletes'] += 1;",
@@ -93,7 +83,6 @@ export const cliDefects: readonly Defect[] = [
   },
   {
     id: 'reset-without-yes',
-    room,
     name: 'reset',
     find: 'if (!isSure) return await showWhatWouldGo(',
     replace: 'if (isSure) return await showWhatWouldGo(',

@@ -1,13 +1,11 @@
-import type { Defect } from '../defect.ts';
+import type { Defect } from '../planting.ts';
 
-const room = 'engine';
 const nextStep = 'test/engine/walks.test.ts';
 
 /** Of runs, and of the pagination that walks follow. */
 export const engineDefects: readonly Defect[] = [
   {
     id: 'token-outlives-the-end',
-    room,
     name: 'advance',
     beside: 'pageTokenPagination',
     find: 'const hasMore = page.next.hasMore ?? token !== null;',
@@ -17,7 +15,6 @@ export const engineDefects: readonly Defect[] = [
   },
   {
     id: 'second-of-a-bound-skipped',
-    room,
     name: 'nextBound',
     beside: 'keysetPagination',
     find: 'return floorSecond(lastMs - 1000);',
@@ -27,7 +24,6 @@ export const engineDefects: readonly Defect[] = [
   },
   {
     id: 'pages-without-overlap',
-    room,
     name: 'stepForward',
     find: 'offset: position.offset + received - expected,',
     replace: 'offset: position.offset + received,',
@@ -37,7 +33,6 @@ export const engineDefects: readonly Defect[] = [
   },
   {
     id: 'window-proves-deletes',
-    room,
     name: 'sealOf',
     find: 'const concludesNothing = isBackfill || doubt !== undefined;',
     replace: 'const concludesNothing = doubt !== undefined;',
@@ -46,7 +41,6 @@ export const engineDefects: readonly Defect[] = [
   },
   {
     id: 'watermark-ahead',
-    room,
     name: 'watermarkOf',
     find: 'instant(Math.min(high, cap -',
     replace: 'instant(Math.max(high, cap -',
@@ -55,7 +49,6 @@ export const engineDefects: readonly Defect[] = [
   },
   {
     id: 'too-many-walks',
-    room,
     name: 'workPool',
     find: 'next.filter(({ id }) => !asked.has(id)).slice(0, free)',
     replace: 'next.filter(({ id }) => !asked.has(id))',
@@ -64,7 +57,6 @@ export const engineDefects: readonly Defect[] = [
   },
   {
     id: 'guard-counts-from-one',
-    room,
     name: 'exceedsGuards',
     find: '> guards.maxDeleteShare && going > guards.minDeleteRows',
     replace: '> guards.maxDeleteShare || going > guards.minDeleteRows',
@@ -73,7 +65,6 @@ export const engineDefects: readonly Defect[] = [
   },
   {
     id: 'oldest-differences-kept',
-    room,
     name: 'keptDifferences',
     find: '[...recent, own].slice(-keptWalks)',
     replace: '[...recent, own].slice(0, keptWalks)',
@@ -82,7 +73,6 @@ export const engineDefects: readonly Defect[] = [
   },
   {
     id: 'oldest-window-first',
-    room,
     name: 'backfillWindows',
     find: 'return windows.toReversed();',
     replace: 'return windows;',
@@ -91,7 +81,6 @@ export const engineDefects: readonly Defect[] = [
   },
   {
     id: 'deletes-after-a-short-look',
-    room,
     name: 'lookOn',
     find: 'position.furthest < storedRows ?',
     replace: 'position.furthest < 0 ?',
@@ -101,7 +90,6 @@ export const engineDefects: readonly Defect[] = [
   },
   {
     id: 'endless-restarts',
-    room,
     name: 'restart',
     beside: 'afterFailure',
     find: 'begun.restarts > maxRestarts',

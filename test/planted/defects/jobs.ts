@@ -1,12 +1,9 @@
-import type { Defect } from '../defect.ts';
-
-const room = 'jobs';
+import type { Defect } from '../planting.ts';
 
 /** Of workers, their queues and what they share in Redis. */
 export const jobDefects: readonly Defect[] = [
   {
     id: 'repeated-errors-uncounted',
-    room,
     name: 'gateErrors',
     find: 'known.held += 1; return;',
     replace: 'return;',
@@ -15,7 +12,6 @@ export const jobDefects: readonly Defect[] = [
   },
   {
     id: 'old-deadline-before-manual',
-    room,
     name: 'priorityOf',
     find: 'Math.max(1, step)',
     replace: 'Math.max(0, step)',
@@ -24,7 +20,6 @@ export const jobDefects: readonly Defect[] = [
   },
   {
     id: 'backoff-without-bound',
-    room,
     name: 'openRedisBackoff',
     find: 'Math.min(pauseMs * 2, longestPauseMs)',
     replace: 'Math.max(pauseMs * 2, longestPauseMs)',
@@ -33,7 +28,6 @@ export const jobDefects: readonly Defect[] = [
   },
   {
     id: 'slot-not-given-back',
-    room,
     name: 'openSharedSlots',
     find: 'await ask(() => redis.zrem(slotsKey, identifier));',
     replace: 'await ask(() => redis.zrem(waitingKey, identifier));',
@@ -42,7 +36,6 @@ export const jobDefects: readonly Defect[] = [
   },
   {
     id: 'older-config-wins',
-    room,
     name: 'claim',
     beside: 'claimSchedules',
     find: 'tonumber(since) >= tonumber(ARGV[2])',
@@ -52,7 +45,6 @@ export const jobDefects: readonly Defect[] = [
   },
   {
     id: 'busy-worker-called-stuck',
-    room,
     name: 'watchProgress',
     find: 'takesNone() || !watched.isFree() ? 0',
     replace: 'takesNone() ? 0',
@@ -61,7 +53,6 @@ export const jobDefects: readonly Defect[] = [
   },
   {
     id: 'no-second-try',
-    room,
     name: 'settleEnd',
     find: "isFinal: end.error?.recovery === 'stop'",
     replace: "isFinal: end.error?.recovery !== 'stop'",
@@ -70,7 +61,6 @@ export const jobDefects: readonly Defect[] = [
   },
   {
     id: 'slots-in-the-wrong-order',
-    room,
     name: 'openRunSlots',
     find: 'priority: -priority,',
     replace: 'priority,',
@@ -79,7 +69,6 @@ export const jobDefects: readonly Defect[] = [
   },
   {
     id: 'stopped-run-not-handed-on',
-    room,
     name: 'settleInterruption',
     find: "if (isStopping) return { kind: 'give-back' };",
     replace: "if (!isStopping) return { kind: 'give-back' };",
@@ -88,7 +77,6 @@ export const jobDefects: readonly Defect[] = [
   },
   {
     id: 'pause-ignored',
-    room,
     name: 'settleError',
     find: 'untilMs: nowMs + error.retryAfterMs',
     replace: 'untilMs: nowMs',

@@ -1,6 +1,5 @@
-import type { Defect } from '../defect.ts';
+import type { Defect } from '../planting.ts';
 
-const room = 'publish';
 const planning = 'test/publish/plan-publication.test.ts';
 const s3 = 'test/publish/s3-store.test.ts';
 
@@ -8,7 +7,6 @@ const s3 = 'test/publish/s3-store.test.ts';
 export const publishDefects: readonly Defect[] = [
   {
     id: 'restored-sink-unnoticed',
-    room,
     name: 'reasonForAll',
     find: 'oldestRunAt !== null && oldestRunAt < run.startedAt',
     replace: 'oldestRunAt !== null && oldestRunAt > run.startedAt',
@@ -17,7 +15,6 @@ export const publishDefects: readonly Defect[] = [
   },
   {
     id: 'changes-published-twice',
-    room,
     name: 'planEntity',
     find: 'after: old?.through ?? 0,',
     replace: 'after: old?.after ?? 0,',
@@ -26,7 +23,6 @@ export const publishDefects: readonly Defect[] = [
   },
   {
     id: 'target-ahead-accepted',
-    room,
     name: 'planEntity',
     find: 'if (old !== null && old.through > connector.newestSeq) throw',
     replace:
@@ -36,7 +32,6 @@ export const publishDefects: readonly Defect[] = [
   },
   {
     id: 'manifest-overwritten',
-    room,
     name: 'openS3Store',
     find: "{ ...json, IfNoneMatch: '*' }",
     replace: '{ ...json }',
@@ -45,7 +40,6 @@ export const publishDefects: readonly Defect[] = [
   },
   {
     id: 'byte-lost-at-a-break',
-    room,
     name: 'piecesOf',
     find: 'Range: `bytes=${read}-`',
     replace: 'Range: `bytes=${read + 1}-`',
@@ -54,7 +48,6 @@ export const publishDefects: readonly Defect[] = [
   },
   {
     id: 'older-row-wins-in-postgres',
-    room,
     name: 'mergeRows',
     find: 'WHERE t._seq < excluded._seq`',
     replace: 'WHERE t._seq <> excluded._seq`',
@@ -63,7 +56,6 @@ export const publishDefects: readonly Defect[] = [
   },
   {
     id: 'own-column-taken',
-    room,
     name: 'nameColumns',
     find: 'for (let suffix = 2; taken.has(name.toLowerCase()); suffix += 1)',
     replace: 'for (let suffix = 2; taken.has(name); suffix += 1)',
@@ -73,7 +65,6 @@ export const publishDefects: readonly Defect[] = [
   },
   {
     id: 'needed-files-pruned',
-    room,
     name: 'firstNeeded',
     find: 'readable.map(({ base }) => base)',
     replace: 'readable.map(({ publication }) => publication)',
@@ -83,7 +74,6 @@ export const publishDefects: readonly Defect[] = [
   },
   {
     id: 'readable-publication-pruned',
-    room,
     name: 'firstNeeded',
     find: 'manifests[index + 1]?.createdMs',
     replace: 'manifests[index]?.createdMs',
@@ -93,7 +83,6 @@ export const publishDefects: readonly Defect[] = [
   },
   {
     id: 'foreign-objects-removed',
-    room,
     name: 'findUnnamed',
     find: 'if (groups === null) continue;',
     replace: 'if (groups === null && name === latestName) continue;',

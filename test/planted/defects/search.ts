@@ -1,6 +1,5 @@
-import type { Defect } from '../defect.ts';
+import type { Defect } from '../planting.ts';
 
-const room = 'search';
 const values = 'test/search/matches.test.ts';
 const paging = 'test/search/paging.test.ts';
 
@@ -8,7 +7,6 @@ const paging = 'test/search/paging.test.ts';
 export const searchDefects: readonly Defect[] = [
   {
     id: 'bound-left-out',
-    room,
     name: 'holds',
     beside: 'conditionMatcher',
     find: 'gte: (difference) => difference >= 0,',
@@ -18,7 +16,6 @@ export const searchDefects: readonly Defect[] = [
   },
   {
     id: 'trailing-run-needs-text',
-    room,
     name: 'isLike',
     find: "return signs.slice(sign).every(({ kind }) => kind === 'run');",
     replace: 'return sign === signs.length;',
@@ -27,7 +24,6 @@ export const searchDefects: readonly Defect[] = [
   },
   {
     id: 'same-instant-differs',
-    room,
     name: 'instantOf',
     find: "const digits = time.fraction.replace(/0+$/, '');",
     replace: 'const digits = time.fraction;',
@@ -36,7 +32,6 @@ export const searchDefects: readonly Defect[] = [
   },
   {
     id: 'cursor-of-another-order',
-    room,
     name: 'cursorSeal',
     find: 'writeJson([scope, filter, sort])',
     replace: 'writeJson([scope, filter, sort.length])',
@@ -45,7 +40,6 @@ export const searchDefects: readonly Defect[] = [
   },
   {
     id: 'last-nulls-lost',
-    room,
     name: 'bound',
     beside: 'searchPage',
     find: "conditions: [compares, { kind: 'eq', path, value: null }]",
@@ -55,7 +49,6 @@ export const searchDefects: readonly Defect[] = [
   },
   {
     id: 'next-page-not-seen',
-    room,
     name: 'firstArrived',
     find: 'const most = search.request.limit + 1;',
     replace: 'const most = search.request.limit;',
@@ -64,7 +57,6 @@ export const searchDefects: readonly Defect[] = [
   },
   {
     id: 'page-of-a-guess',
-    room,
     name: 'firstSorted',
     find: 'near.length > search.request.limit && compareKeys(worst, last) * sign <= 0',
     replace: 'near.length > 0',
@@ -73,7 +65,6 @@ export const searchDefects: readonly Defect[] = [
   },
   {
     id: 'updated-text-not-indexed',
-    room,
     name: 'indexSql',
     find: '`${remove} ${insert}`',
     replace: 'remove',
@@ -82,7 +73,6 @@ export const searchDefects: readonly Defect[] = [
   },
   {
     id: 'depth-not-counted',
-    room,
     name: 'inner',
     beside: 'readFilter',
     find: 'depth: place.depth + 1',
@@ -92,7 +82,6 @@ export const searchDefects: readonly Defect[] = [
   },
   {
     id: 'swapped-letters-cost-two',
-    room,
     name: 'slipsBetween',
     find: 'isSwapped ? (before[column - 1] ?? 0) + 1 : replaced',
     replace: 'isSwapped ? (before[column - 1] ?? 0) + 2 : replaced',

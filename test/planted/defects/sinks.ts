@@ -1,6 +1,5 @@
-import type { Defect } from '../defect.ts';
+import type { Defect } from '../planting.ts';
 
-const room = 'sinks';
 const contract = 'test/sinks/sqlite.test.ts';
 const onPostgres = 'test/sinks/postgres.test.ts';
 
@@ -8,7 +7,6 @@ const onPostgres = 'test/sinks/postgres.test.ts';
 export const sinkDefects: readonly Defect[] = [
   {
     id: 'returned-row-stays-deleted',
-    room,
     name: 'classifyMet',
     find: 'if (isDifferent || isEdited || deletedAt !== null)',
     replace: 'if (isDifferent || isEdited || (deletedAt !== null && hash !== record.hash))',
@@ -17,7 +15,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'half-a-walk-sweeps',
-    room,
     name: 'concludeWalk',
     find: 'const isSwept = isFull && !walk.isMidway && absence !== null;',
     replace: 'const isSwept = isFull && absence !== null;',
@@ -26,7 +23,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'row-of-the-future-is-there',
-    room,
     name: 'lookForRow',
     find: 'if (changedAt >= chain.chainStartedAt && changedAt <= believedUntil) return',
     replace: 'if (changedAt >= chain.chainStartedAt) return',
@@ -36,7 +32,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'degraded-chain-goes-on',
-    room,
     name: 'isChainOver',
     find: "outcome === 'ok' || outcome === 'degraded'",
     replace: "outcome === 'ok'",
@@ -46,7 +41,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'stale-chain-resumed',
-    room,
     name: 'mayResume',
     find: 'newest.canContinue && wasCutShort && isYoung && isFullEnough',
     replace: 'newest.canContinue && wasCutShort && (isYoung || isFullEnough)',
@@ -55,7 +49,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'other-scope-counts',
-    room,
     name: 'isCurrent',
     find: 'return !reading.isFull && isYoung && sealedScope === reading.scope;',
     replace: 'return !reading.isFull && isYoung && sealedScope !== null && reading.scope !== null;',
@@ -65,7 +58,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'reach-taken-back',
-    room,
     name: 'endProof',
     find: 'const kept = isKnown ? reach : Math.max(reach ?? 0, before?.reach ?? 0);',
     replace: 'const kept = isKnown ? reach : (reach ?? 0);',
@@ -75,7 +67,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'uncounted-entity-agrees',
-    room,
     name: 'accountingError',
     find: '[...new Set([...ledger.keys(), ...report.keys()])]',
     replace: '[...report.keys()]',
@@ -84,7 +75,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'key-becomes-text',
-    room,
     name: 'checkFits',
     find: "(type === 'string' && !table.key.includes(name))",
     replace: "type === 'string'",
@@ -94,7 +84,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'one-drift-field-more',
-    room,
     name: 'newsOf',
     find: 'fields.has(met.field) || fields.size < maxFields',
     replace: 'fields.has(met.field) || fields.size <= maxFields',
@@ -103,7 +92,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'last-page-counts-alone',
-    room,
     name: 'addCounts',
     find: '`${name} = c.${name} + excluded.${name}`',
     replace: '`${name} = excluded.${name}`',
@@ -112,7 +100,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'half-read-trees-stay',
-    room,
     name: 'startFresh',
     find: 'transitions.dropHalfRead(tx, scope),',
     replace: '',
@@ -122,7 +109,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'waiting-ages-a-chain',
-    room,
     name: 'newestRun',
     find: 'SELECT coalesce(chain.resume_at, chain.started_at) FROM',
     replace: 'SELECT chain.started_at FROM',
@@ -133,7 +119,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'failed-starts-push-out-runs',
-    room,
     name: 'insertFailedStart',
     find: 'DELETE FROM _sync_runs WHERE connector = :connector AND NOT ${hasBegun} AND number <= (',
     replace: 'DELETE FROM _sync_runs WHERE connector = :connector AND number <= (',
@@ -143,7 +128,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'ended-run-cancelled',
-    room,
     name: 'requestCancel',
     find: "WHERE run = :run AND state = 'running'",
     replace: 'WHERE run = :run',
@@ -153,7 +137,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'dead-position-kept',
-    room,
     name: 'walking',
     find: 'position = CASE WHEN :dropPosition = 1 OR :dropWatermark = 1 THEN NULL ELSE position END',
     replace: 'position = CASE WHEN :dropWatermark = 1 THEN NULL ELSE position END',
@@ -163,7 +146,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'wrong-walk-still-proves',
-    room,
     name: 'deleting',
     find: 'SET full_at = NULL, marker = NULL, watermark = NULL WHERE',
     replace: 'SET marker = NULL WHERE',
@@ -173,7 +155,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'one-missing-walk-deletes',
-    room,
     name: 'readsAgree',
     find: 'm.missed >= ${enoughReads} OR',
     replace: 'm.missed >= 1 OR',
@@ -183,7 +164,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'same-rows-asked-first',
-    room,
     name: 'askForRows',
     find: 'ORDER BY m.asked_at NULLS FIRST, m.row LIMIT :limit',
     replace: 'ORDER BY m.row LIMIT :limit',
@@ -193,7 +173,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'deletes-counted-once',
-    room,
     name: 'deleteRows',
     find: 'addDeleted(tx, of, rows.length);',
     replace: 'addDeleted(tx, of, 1);',
@@ -204,7 +183,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'undo-deletes-updated-rows',
-    room,
     name: 'undoOf',
     find: 'const isNew = row > from && row <= through;',
     replace: 'const isNew = row <= through;',
@@ -214,7 +192,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'reset-remembers-bytes',
-    room,
     name: 'readAgain',
     find: "['_sync_missing', '_sync_seen', '_sync_raw']",
     replace: "['_sync_missing', '_sync_seen']",
@@ -224,7 +201,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'overtaken-holder-writes',
-    room,
     name: 'openLocks',
     find: 'await checkHeld(tx); const { takeSeqs, save } = takeSeqsOf(tx);',
     replace: 'const { takeSeqs, save } = takeSeqsOf(tx);',
@@ -234,7 +210,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'change-number-twice',
-    room,
     name: 'takeSeqsOf',
     find: 'const first = seq + taken + 1;',
     replace: 'const first = seq + 1;',
@@ -244,7 +219,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'full-disk-ends-retries',
-    room,
     name: 'toSinkError',
     beside: 'rememberPlace',
     find: "{ code: 'SINK_FULL', recovery: 'retry',",
@@ -254,7 +228,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'fence-lets-older-epochs-in',
-    room,
     name: 'fencedTransact',
     find: 'WHERE connector = :connector AND epoch = :epoch FOR NO KEY UPDATE',
     replace: 'WHERE connector = :connector AND epoch >= :epoch FOR NO KEY UPDATE',
@@ -264,7 +237,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'two-first-openings',
-    room,
     name: 'makeOnce',
     find: "await tx.run('SELECT pg_advisory_xact_lock(hashtextextended(:schema, 0))', { schema: `connector-sync ${schema}`, });",
     replace: '',
@@ -274,7 +246,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'notices-without-a-lock',
-    room,
     name: 'postgresLedger',
     find: 'alone: async (tx, table) => { await tx.run(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`);',
     replace: 'alone: async (tx) => {',
@@ -284,7 +255,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'renewal-of-a-lost-lease',
-    room,
     name: 'renewLeases',
     find: 'WHERE lease.connector = own.connector AND lease.epoch = own.epoch RETURNING',
     replace: 'WHERE lease.connector = own.connector RETURNING',
@@ -293,7 +263,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'change-read-twice',
-    room,
     name: 'openRecordReader',
     find: 'WHERE _seq > :after ORDER BY _seq',
     replace: 'WHERE _seq >= :after ORDER BY _seq',
@@ -302,7 +271,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'unpublished-delete-forgotten',
-    room,
     name: 'isOld',
     beside: 'expireRows',
     find: 'WHERE _deleted_at < :before AND _seq <= :through',
@@ -313,7 +281,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'purged-child-comes-back',
-    room,
     name: 'readWithholding',
     find: 'isNoted(entity, keyText) || (parentKeys.get(entity) ?? []).some(',
     replace: 'isNoted(entity, keyText) && (parentKeys.get(entity) ?? []).some(',
@@ -323,7 +290,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'used-partial-file-removed',
-    room,
     name: 'removeLeftovers',
     find: 'if (isOtherAlive(Number(pid)) && !(await isOld(file, nowMs))) continue;',
     replace: 'if (!isOtherAlive(Number(pid)) && !(await isOld(file, nowMs))) continue;',
@@ -332,7 +298,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'file-named-before-its-commit',
-    room,
     name: 'lineFiles',
     find: 'syncLedger();\n    for (const file of files) {',
     replace: 'for (const file of files) {',
@@ -341,7 +306,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'lines-of-removed-rows-stay',
-    room,
     name: 'rewrittenLines',
     find: 'after !== null && stored.has(keyTextIn(after))',
     replace: 'after !== null',
@@ -351,7 +315,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'first-load-counts-as-growth',
-    room,
     name: 'noteStored',
     find: 'return firstOrigin !== null && firstOrigin !== chain.origin;',
     replace: 'return firstOrigin !== null;',
@@ -362,7 +325,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'commits-not-durable',
-    room,
     name: 'setPragmas',
     find: "options.durability === 'full' ? 'FULL' : 'NORMAL'",
     replace: "options.durability === 'full' ? 'NORMAL' : 'NORMAL'",
@@ -372,7 +334,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'copied-table-is-not-compared',
-    room,
     name: 'copyTable',
     find: 'if (stored.rows === read.rows && stored.digest === read.digest) return;',
     replace: 'if (stored.rows === read.rows) return;',
@@ -382,7 +343,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'overtaken-source-is-copied',
-    room,
     name: 'copyInto',
     find: 'await reading.read(async () => Promise.resolve());',
     replace: '',
@@ -392,7 +352,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'resumed-copy-keeps-half-a-table',
-    room,
     name: 'copyTables',
     find: 'if (whole === null) return await clearTable(tx, table, connector);',
     replace: 'if (whole === null) return;',
@@ -402,7 +361,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'resumed-copy-keeps-expired-versions',
-    room,
     name: 'describe',
     find: 'parts.push([entity, await countVersions(tx, ledger.records, { connector, entity })]);',
     replace: '',
@@ -412,7 +370,6 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'disagreeing-walks-delete',
-    room,
     name: 'readsAgree',
     find: 'm.missed >= 2 AND NOT EXISTS',
     replace: 'm.missed >= 2 OR NOT EXISTS',

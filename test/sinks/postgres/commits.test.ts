@@ -1,66 +1,50 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import pg from 'pg';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { instant } from '../../../src/core/clock.ts';
+import { describe, expect, it } from 'vitest';
 import type { RunId } from '../../../src/core/names.ts';
 import type { Stamp } from '../../../src/sinks/ledger/driver.ts';
 import { fencedTransact } from '../../../src/sinks/postgres/postgres-sink.ts';
-import { openLedger, type PostgresPlace } from '../../../src/sinks/postgres/open-ledger.ts';
-import { openSink } from '../../../src/sinks/registry.ts';
-import type { Sink } from '../../../src/sinks/sink-access.ts';
+import { openLedger } from '../../../src/sinks/postgres/open-ledger.ts';
 import { type Tx, quoted } from '../../../src/sql/database.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import {
-  Bench,
   counts,
   member,
   members,
   membersTable,
-  onlyPartition,
-  page,
   partition,
   record,
   sealed,
-  type Started,
   entityReport,
   identity,
   news,
   report,
+  resetScope,
 } from '../../contracts/sink/fixture.ts';
-import { benchOfTest } from '../../contracts/sink/use-bench.ts';
-import { startPostgresProxy } from '../../support/postgres-proxy.ts';
+import { benchOfTest, useBench } from '../../contracts/sink/use-bench.ts';
+import type { Passing } from '../../support/postgres-proxy.ts';
 import { sharedPostgres } from '../../support/postgres.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
-import { atPort, PagedRun, rowsPerPage } from '../../support/sinks/paged-run.ts';
+import { openBehindProxy, PagedRun, postgresOptions, rowsPerPage } from '../../support/sinks/paged-run.ts';
 import { isLong, startSeed } from '../../support/trials.ts';
 
 const kind = await postgresSinkKind();
 
 describe('a commit to PostgreSQL', () => {
-  let bench: Bench;
-  let sink: Sink;
-  let started: Started;
-  let id: number;
-
-  beforeEach(async () => {
-    bench = new Bench(kind);
-    sink = await bench.open();
-    started = await bench.begin(sink, 'r1');
-    ({ id } = await onlyPartition(sink, started.lease));
-    await sink.commit(started.lease, [page(started, id, [member('1')])]);
-  });
-
-  afterEach(async () => {
-    await bench.close();
-  });
+  const bench = useBench(kind);
+  const begin = async () => {
+    const walk = await bench().walking();
+    await walk.commit([member('1')]);
+    return walk;
+  };
 
   /** The next write of the table fails, once: what takes a number of a sequence is not rolled back. */
   async function failOnce(table: string, code: string): Promise<void> {
-    await bench.ledger(`CREATE SEQUENCE tries`);
-    await bench.ledger(`CREATE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    await bench().ledger(`CREATE SEQUENCE tries`);
+    await bench().ledger(`CREATE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
       IF nextval(TG_TABLE_SCHEMA || '.tries') = 1 THEN RAISE EXCEPTION 'once' USING ERRCODE = '${code}'; END IF; RETURN NEW; END $$`);
-    await bench.ledger(
+    await bench().ledger(
       `CREATE TRIGGER watched BEFORE INSERT OR UPDATE ON ${table} FOR EACH ROW EXECUTE FUNCTION fail_once()`,
     );
   }
@@ -79,17 +63,16 @@ describe('a commit to PostgreSQL', () => {
   it.each(written.flatMap((table) => ['40001', '40P01', '55P03'].map((code) => [table, code] as const)))(
     'that another transaction breaks off at %s (%s) runs again from its start, and counts once',
     async (table, code) => {
+      const { sink, started, commit } = await begin();
       await failOnce(table, code);
-      const [committed] = await sink.commit(started.lease, [
-        page(started, id, [member('1', 'Eve'), member('2'), member('2')], {
-          fetched: 4,
-          refused: [{ entity: members, reason: 'key-missing', detail: 'no id', record: '{}' }],
-          drift: [{ entity: members, field: 'nick', kind: 'undeclared', type: 'string' }],
-          children: [partition(members, { n: 1 })],
-          seal: sealed,
-        }),
-      ]);
-      expect(await bench.ledger('SELECT last_value FROM tries')).not.toEqual([{ last_value: 1 }]);
+      const committed = await commit([member('1', 'Eve'), member('2'), member('2')], {
+        fetched: 4,
+        refused: [{ entity: members, reason: 'key-missing', detail: 'no id', record: '{}' }],
+        drift: [{ entity: members, field: 'nick', kind: 'undeclared', type: 'string' }],
+        children: [partition(members, { n: 1 })],
+        seal: sealed,
+      });
+      expect(await bench().ledger('SELECT last_value FROM tries')).not.toEqual([{ last_value: 1 }]);
       expect(committed).toEqual({
         counts: [
           {
@@ -99,11 +82,11 @@ describe('a commit to PostgreSQL', () => {
         ],
         newlyDue: 1,
       });
-      expect(await bench.rows()).toMatchObject([
+      expect(await bench().rows()).toMatchObject([
         { id: '1', name: 'Eve', _seq: 2 },
         { id: '2', _seq: 3 },
       ]);
-      expect(await bench.ledger('SELECT rows, last_row FROM _sync_tables WHERE rows > 0')).toEqual([
+      expect(await bench().ledger('SELECT rows, last_row FROM _sync_tables WHERE rows > 0')).toEqual([
         { rows: 2, last_row: 2 },
       ]);
       expect((await sink.nextPartitions(started.lease, 5)).map(({ params }) => params)).toEqual([{ n: 1 }]);
@@ -114,29 +97,26 @@ describe('a commit to PostgreSQL', () => {
   );
 
   it('that fails for another reason stores nothing, and the next one is stored', async () => {
+    const { commit } = await begin();
     await failOnce('_sync_counts', '23514');
-    const pages = [page(started, id, [member('2')])];
-    await expect(sink.commit(started.lease, pages)).rejects.toMatchObject({
-      code: 'SINK_FAILED',
-      recovery: 'stop',
-    });
-    expect(await bench.rows()).toHaveLength(1);
-    const [committed] = await sink.commit(started.lease, pages);
-    expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 1, inserted: 1 }));
+    const failed = { code: 'SINK_FAILED', recovery: 'stop' };
+    await expect(commit([member('2')])).rejects.toMatchObject(failed);
+    expect(await bench().rows()).toHaveLength(1);
+    const committed = await commit([member('2')]);
+    expect(committed.counts[0]?.counts).toEqual(counts({ fetched: 1, inserted: 1 }));
   });
 
   it('of a value that no column can hold breaks off its copy, and the connection stays usable', async () => {
+    const { commit } = await begin();
     const unfit = record(membersTable, { list_id: 'a', id: '3', visits: 1.5 });
     const many = Array.from({ length: 3_000 }, (_, index) => member(`m${index}`));
-    await expect(sink.commit(started.lease, [page(started, id, [...many, unfit])])).rejects.toThrow(
-      RangeError,
-    );
+    await expect(commit([...many, unfit])).rejects.toThrow(RangeError);
     const broken = record(membersTable, { list_id: 'a', id: '3', address: '{"city":' });
-    const failed = sink.commit(started.lease, [page(started, id, [...many, broken])]);
+    const failed = commit([...many, broken]);
     await expect(failed).rejects.toMatchObject({ code: 'SINK_FAILED' });
     expect(await failed.catch((error: unknown) => inspect(error, { depth: 9 }))).not.toContain('city');
-    const [committed] = await sink.commit(started.lease, [page(started, id, many)]);
-    expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 3_000, inserted: 3_000 }));
+    const committed = await commit(many);
+    expect(committed.counts[0]?.counts).toEqual(counts({ fetched: 3_000, inserted: 3_000 }));
   });
 });
 
@@ -152,57 +132,54 @@ const tables = [
   '_sync_counts',
 ];
 
-/** A timeout of every transaction, and a shorter one of as many letters, so that a test need not wait for it. */
-const shortened = { lock_timeout: ["'10s'", "'9ms'"], statement_timeout: ["'120s'", "'90ms'"] } as const;
+/** What every transaction says of a timeout, and a shorter one of as many letters, so that a test need not wait. */
+const timeouts = {
+  lock: ["'lock_timeout', '10s'", "'lock_timeout', '9ms'"],
+  statement: ["'statement_timeout', '120s'", "'statement_timeout', '90ms'"],
+  slowStatement: ["'statement_timeout', '120s'", "'statement_timeout', '0.4s'"],
+} as const;
 
-interface World {
-  readonly bench: Bench;
-  readonly run: PagedRun;
-  /** From now on the timeout is the shorter one, or the usual one again. */
-  readonly shorten: (name: keyof typeof shortened | null) => void;
-  /** Locks the table for all others; gives what ends that. */
-  readonly lock: (table: string) => Promise<() => Promise<unknown>>;
-}
-
-async function begin(): Promise<World> {
-  const { port, url } = await sharedPostgres();
-  const bench = benchOfTest(await postgresSinkKind());
-  const proxy = await startPostgresProxy(port);
-  onTestFinished(() => proxy.close());
-  let short: keyof typeof shortened | null = null;
-  proxy.rule(() => ({
+/** A sink whose transactions have a shorter timeout while `shorten` says so. */
+async function impatient(signal?: AbortSignal) {
+  const bench = benchOfTest(kind);
+  // The shorter timeout is not for making the sink.
+  await (await bench.open())[Symbol.asyncDispose]();
+  let short: keyof typeof timeouts | null = null;
+  const rule = (): Passing => ({
     fromClient: (bytes) => {
-      if (short === null) return bytes.length;
-      const [usual, shorter] = shortened[short];
-      const at = bytes.indexOf(`'${short}', ${usual}`);
-      if (at >= 0) bytes.write(shorter, at + `'${short}', `.length);
+      const [usual, shorter] = short === null ? ['', ''] : timeouts[short];
+      const at = short === null ? -1 : bytes.indexOf(usual);
+      if (at >= 0) bytes.write(shorter, at);
       return bytes.length;
     },
     fromServer: ({ length }) => length,
-  }));
-  const options = atPort(bench, proxy.port);
-  const sink = await openSink(options, { clock: bench.clock });
-  onTestFinished(async () => await sink[Symbol.asyncDispose]());
+  });
+  const { sink } = await openBehindProxy(bench, rule, signal);
+  return { bench, sink, shorten: (name: keyof typeof timeouts | null) => void (short = name) };
+}
+
+/** A run of it that has stored a page. */
+async function begun() {
+  const { bench, sink, shorten } = await impatient();
   const run = await PagedRun.begin(bench, sink);
   await run.store();
-  return {
-    bench,
-    run,
-    shorten: (name) => void (short = name),
-    lock: async (table) => {
-      const client = new pg.Client({ connectionString: url });
-      await client.connect();
-      await client.query(`BEGIN; LOCK TABLE "${options.schema}".${table} IN ACCESS EXCLUSIVE MODE`);
-      return async () => await client.end();
-    },
+  /** Locks the table for all others; gives what ends that. */
+  const lock = async (table: string): Promise<() => Promise<void>> => {
+    const { url } = await sharedPostgres();
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    const { schema } = postgresOptions(bench);
+    await client.query(`BEGIN; LOCK TABLE "${schema}".${table} IN ACCESS EXCLUSIVE MODE`);
+    return async () => await client.end();
   };
+  return { bench, run, shorten, lock };
 }
 
 it.each(tables)(
   'runs a commit again that waits too long for a lock of %s, and counts it once',
   async (table) => {
-    const { run, shorten, lock } = await begin();
-    shorten('lock_timeout');
+    const { run, shorten, lock } = await begun();
+    shorten('lock');
     const unlock = await lock(table);
     let isStored = false;
     const storing = run.store().then(() => (isStored = true));
@@ -218,8 +195,8 @@ it.each(tables)(
 it.each(tables)(
   'stores nothing of a commit whose statement takes too long at %s, and stores it later',
   async (table) => {
-    const { bench, run, shorten, lock } = await begin();
-    shorten('statement_timeout');
+    const { bench, run, shorten, lock } = await begun();
+    shorten('statement');
     const unlock = await lock(table);
     await expect(run.store()).rejects.toMatchObject({ code: 'SINK_FAILED', recovery: 'retry' });
     shorten(null);
@@ -233,50 +210,20 @@ it.each(tables)(
 describe('long statements', () => {
   /* Statements of a large ledger, here slowed down by triggers, against a timeout that is as much shorter. */
 
-  const usual = "'statement_timeout', '120s'";
-  const shorter = "'statement_timeout', '0.4s'";
-  const slowSeconds = 0.6;
-
-  interface World {
-    readonly bench: Bench;
-    readonly sink: Sink;
+  async function begin(signal?: AbortSignal) {
+    const { bench, sink, shorten } = await impatient(signal);
+    shorten('slowStatement');
     /** From now on each statement that writes to the table takes so long. */
-    readonly slowDown: (table: string, seconds?: number) => Promise<void>;
-    readonly abort: (reason: Error) => void;
-  }
-
-  async function begin(): Promise<World> {
-    const bench = benchOfTest(await postgresSinkKind());
-    const proxy = await startPostgresProxy((await sharedPostgres()).port);
-    onTestFinished(() => proxy.close());
-    proxy.rule(() => ({
-      fromClient: (bytes) => {
-        const at = bytes.indexOf(usual);
-        if (at >= 0) bytes.write(shorter, at);
-        return bytes.length;
-      },
-      fromServer: ({ length }) => length,
-    }));
-    const aborting = new AbortController();
-    const options = atPort(bench, proxy.port);
-    // The shorter timeout is not for making the sink.
-    await (await bench.open())[Symbol.asyncDispose]();
-    const sink = await openSink(options, { clock: bench.clock, signal: aborting.signal });
-    onTestFinished(async () => await sink[Symbol.asyncDispose]());
-    return {
-      bench,
-      sink,
-      slowDown: async (table, seconds = slowSeconds) => {
-        await bench.ledger(`CREATE FUNCTION ${table}_slow() RETURNS trigger LANGUAGE plpgsql
+    const slowDown = async (table: string, seconds = 0.6): Promise<void> => {
+      await bench.ledger(`CREATE FUNCTION ${table}_slow() RETURNS trigger LANGUAGE plpgsql
         AS $$ BEGIN PERFORM pg_catalog.pg_sleep(${seconds}); RETURN NULL; END $$`);
-        await bench.ledger(`CREATE TRIGGER slow BEFORE INSERT OR UPDATE OR DELETE ON ${table}
+      await bench.ledger(`CREATE TRIGGER slow BEFORE INSERT OR UPDATE OR DELETE ON ${table}
         FOR EACH STATEMENT EXECUTE FUNCTION ${table}_slow()`);
-      },
-      abort: (reason) => aborting.abort(reason),
     };
+    return { bench, sink, slowDown };
   }
 
-  const everything = { entity: null, tables: [], withData: false, now: instant(0) };
+  const everything = resetScope({ withData: false });
 
   // Proves promise 1.2
   it('begins, sweeps and ends a run whose statements take longer than that', async () => {
@@ -300,26 +247,25 @@ describe('long statements', () => {
 
   // Proves promise 1.2
   it('cancels in the server what takes that long when the process is to end', async () => {
-    const { bench, sink, slowDown, abort } = await begin();
+    const aborting = new AbortController();
+    const { bench, sink, slowDown } = await begin(aborting.signal);
     await bench.ledger(`INSERT INTO _sync_connectors VALUES ('news', 'u', 'c', 'd', 'h', 1, '{}')`);
     await slowDown('_sync_windows', 600);
     const sleeping = `FROM pg_catalog.pg_stat_activity WHERE wait_event = 'PgSleep'`;
     const resetting = sink.repair.reset(news, everything);
     const reason = new Error('the process is to end');
     await expect.poll(async () => await bench.count(`(SELECT 1 ${sleeping}) AS one`)).toBe(1);
-    abort(reason);
+    aborting.abort(reason);
     await expect(resetting).rejects.toBe(reason);
     expect(await bench.count(`(SELECT 1 ${sleeping}) AS one`)).toBe(0);
   });
 });
 
 it('waits twice for the server in a commit of pages: for what is stored, and for the end', async () => {
-  const bench = benchOfTest(await postgresSinkKind());
-  const proxy = await startPostgresProxy((await sharedPostgres()).port);
-  onTestFinished(() => proxy.close());
+  const bench = benchOfTest(kind);
   /** How often each connection has spoken after the server had. */
   const turns: number[] = [];
-  proxy.rule(() => {
+  const { sink } = await openBehindProxy(bench, () => {
     const connection = turns.push(0) - 1;
     let isClients = false;
     return {
@@ -334,8 +280,6 @@ it('waits twice for the server in a commit of pages: for what is stored, and for
       },
     };
   });
-  const sink = await openSink(atPort(bench, proxy.port), { clock: bench.clock });
-  onTestFinished(async () => await sink[Symbol.asyncDispose]());
   const run = await PagedRun.begin(bench, sink);
   await run.store();
   const before = [...turns];
@@ -352,13 +296,6 @@ it('waits twice for the server in a commit of pages: for what is stored, and for
 const writers = [0, 1, 2, 3];
 const changes = isLong ? 1_000_000 : 20_000;
 const timeoutMs = isLong ? 1_800_000 : 120_000;
-
-async function open(): Promise<{ readonly bench: Bench; readonly place: PostgresPlace }> {
-  const bench = benchOfTest(await postgresSinkKind());
-  const place = bench.kind.options(bench.folder);
-  if (place.type !== 'postgres') throw new TypeError('The kind should be PostgreSQL');
-  return { bench, place };
-}
 
 /** Asks for what is new as often as it can, until `isOver` and nothing is new. */
 async function read(
@@ -391,7 +328,8 @@ class TokensOfAll extends Set<string> {
 async function missed(
   insert: (tx: Tx, stamp: Stamp, count: number, at: string) => Promise<unknown>,
 ): Promise<number> {
-  const { bench, place } = await open();
+  const bench = benchOfTest(kind);
+  const place = postgresOptions(bench);
   const opened = await bench.open();
   const { epoch } = await opened.acquire(identity());
   const table = `${quoted(place.schema)}.changes`;

@@ -5,17 +5,7 @@ import { ConnectorBusyError } from '../../../src/sinks/acquire-errors.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
-import {
-  identity,
-  member,
-  members,
-  membersTable,
-  page,
-  reading,
-  rootOf,
-  sealed,
-  type Started,
-} from '../../contracts/sink/fixture.ts';
+import { identity, member, page, runPlan, sealed, type Started } from '../../contracts/sink/fixture.ts';
 
 /*
  * One of several hosts that want the same connector: waits until it gets it, then resumes the unfinished run, page
@@ -34,24 +24,7 @@ const sink = await openSink(options, { clock });
 const lease = await acquire(sink);
 const run = `r${lease.epoch}` as RunId;
 const started: Started = { lease, run };
-await sink.startRun(lease, {
-  run,
-  kind: 'sync',
-  window: '',
-  backfill: '',
-  startedAt: instant(clock.now()),
-  isFull: false,
-  isBudgeted: false,
-  reading: new Map([[members, reading()]]),
-  keeps: [],
-  keepPartitionsSince: '2026-01-01T00:00:00.000Z',
-  tables: [membersTable],
-  entities: [members],
-  roots: [rootOf(members)],
-  choices: '',
-  leaves: [],
-  continueAfter: '2026-01-01T00:00:00.000Z',
-});
+await sink.startRun(lease, runPlan(run, { startedAt: instant(clock.now()) }));
 try {
   for (;;) {
     const [partition] = await sink.nextPartitions(lease, 1);

@@ -1,6 +1,5 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { fork, type ChildProcess } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
-import pg from 'pg';
 import { afterEach, expect, it, onTestFinished, vi, afterAll, describe } from 'vitest';
 import { SyncError } from '../../../src/core/errors.ts';
 import type { RunId } from '../../../src/core/names.ts';
@@ -11,17 +10,12 @@ import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import { postgresSinkKind, postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
 import {
   identity,
-  manualClock,
   news,
   runPlan,
-  Bench,
+  type Bench,
   member,
-  members,
   membersTable,
-  onlyPartition,
-  page,
   sealed,
-  type Started,
   type SinkKind,
 } from '../../contracts/sink/fixture.ts';
 import { holding } from '../../contracts/sink/holding.ts';
@@ -29,61 +23,24 @@ import { benchOfTest } from '../../contracts/sink/use-bench.ts';
 import { testProgram } from '../../support/ensure-built.ts';
 import { findPgbouncer, startPgbouncer } from '../../support/pgbouncer.ts';
 import { startPooler } from '../../support/postgres-pooler.ts';
-import { startPostgresProxy } from '../../support/postgres-proxy.ts';
-import { sharedPostgres, startPostgres, type PrivatePostgres } from '../../support/postgres.ts';
+import { askPostgres, sharedPostgres, startPostgres } from '../../support/postgres.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
-import { atHost, atPort, PagedRun, rowsPerPage } from '../../support/sinks/paged-run.ts';
+import {
+  atPort,
+  openAt,
+  openBehindProxy,
+  PagedRun,
+  postgresOptions,
+  rowsPerPage,
+} from '../../support/sinks/paged-run.ts';
 import { isLong, startSeed } from '../../support/trials.ts';
+
+const kind = await postgresSinkKind();
 
 describe('leases', () => {
   /* How a holder is known to live: by a lock of its session, and by a row that it renews. */
 
-  let schemas = 0;
-  const sinks: Sink[] = [];
-
-  afterEach(async () => {
-    vi.restoreAllMocks();
-    for (const sink of sinks.splice(0)) await sink[Symbol.asyncDispose]();
-  });
-
-  interface World {
-    readonly open: () => Promise<Sink>;
-    readonly sql: (sql: string) => Promise<readonly Record<string, unknown>[]>;
-  }
-
-  /** A schema of its own; `port` where the sink asks another one than the server's. */
-  function world({ connection, url, port: own }: PrivatePostgres, port = own): World {
-    schemas += 1;
-    const schema = `leases_${process.pid}_${schemas}`;
-    return {
-      open: async () => {
-        const sink = await openSink(
-          {
-            type: 'postgres',
-            name: 'warehouse',
-            connection: { ...connection, hosts: [{ host: '127.0.0.1', port }] },
-            direct: null,
-            schema,
-            connections: 3,
-            durability: 'full',
-          },
-          { clock: manualClock() },
-        );
-        sinks.push(sink);
-        return sink;
-      },
-      sql: async (sql) => {
-        const client = new pg.Client({ connectionString: url });
-        await client.connect();
-        try {
-          await client.query(`SET search_path = "${schema}"`);
-          return (await client.query<Record<string, unknown>>(sql)).rows;
-        } finally {
-          await client.end();
-        }
-      },
-    };
-  }
+  afterEach(() => void vi.restoreAllMocks());
 
   const runOut = "UPDATE _sync_leases SET until = clock_timestamp() - interval '1 second'";
   const leaseRow = `SELECT epoch::integer AS epoch, backend_pid AS pid, until > clock_timestamp() + interval '25 seconds' AS is_fresh,
@@ -93,33 +50,33 @@ describe('leases', () => {
 
   // Proves promise 11.1
   it('takes a connector whose lease has run out, and refuses the one that held it from then on', async () => {
-    const { open, sql } = world(await sharedPostgres());
-    const [first, second] = [await open(), await open()];
+    const bench = benchOfTest(kind);
+    const [first, second] = [await bench.open(), await bench.open()];
     const old = await first.acquire(identity());
     await expect(second.acquire(identity())).rejects.toMatchObject(busy);
-    await sql(runOut);
+    await bench.ledger(runOut);
     await expect(first.left(old), 'nobody has taken it').resolves.toEqual([]);
     await using taken = await second.acquire(identity());
     expect(taken.epoch).toBe(2);
     await expect(first.left(old)).rejects.toMatchObject(fenced);
     await old[Symbol.asyncDispose]();
-    expect(await sql(leaseRow), 'given back by the old one, the new lease stands').toMatchObject([
+    expect(await bench.ledger(leaseRow), 'given back by the old one, the new lease stands').toMatchObject([
       { epoch: 2, is_fresh: true },
     ]);
   });
 
   // Proves promise 11.1
   it('renews a lease that it has not heard of for long before it writes, and stops where it was overtaken', async () => {
-    const { open, sql } = world(await sharedPostgres());
-    const sink = await open();
+    const bench = benchOfTest(kind);
+    const sink = await bench.open();
     const lease = await sink.acquire(identity());
-    await sql(runOut);
+    await bench.ledger(runOut);
     const now = performance.now.bind(performance);
     let ahead = 25_000;
     vi.spyOn(performance, 'now').mockImplementation(() => now() + ahead);
     await sink.left(lease);
-    expect(await sql(leaseRow)).toMatchObject([{ is_fresh: true, is_locked: true }]);
-    await sql('UPDATE _sync_leases SET epoch = epoch + 1');
+    expect(await bench.ledger(leaseRow)).toMatchObject([{ is_fresh: true, is_locked: true }]);
+    await bench.ledger('UPDATE _sync_leases SET epoch = epoch + 1');
     await expect(sink.left(lease), 'believed for a while').resolves.toEqual([]);
     ahead *= 2;
     await expect(sink.left(lease)).rejects.toMatchObject(fenced);
@@ -127,13 +84,13 @@ describe('leases', () => {
 
   // Proves promise 11.1
   it('locks again what a broken session had locked, and stays its holder', async () => {
-    const { open, sql } = world(await sharedPostgres());
-    const [first, second] = [await open(), await open()];
+    const bench = benchOfTest(kind);
+    const [first, second] = [await bench.open(), await bench.open()];
     const lease = await first.acquire(identity());
-    const [before] = await sql(leaseRow);
-    await sql('SELECT pg_terminate_backend(backend_pid) FROM _sync_leases');
+    const [before] = await bench.ledger(leaseRow);
+    await bench.ledger('SELECT pg_terminate_backend(backend_pid) FROM _sync_leases');
     await vi.waitFor(async () => {
-      const [now] = await sql(leaseRow);
+      const [now] = await bench.ledger(leaseRow);
       expect(now).toMatchObject({ epoch: 1, is_locked: true });
       expect(now?.['pid']).not.toBe(before?.['pid']);
     }, 5_000);
@@ -144,33 +101,30 @@ describe('leases', () => {
   it('waits out a restart of the server, whether a connector is being taken or is held', async () => {
     const postgres = await startPostgres();
     onTestFinished(async () => await postgres.stop());
-    const { open, sql } = world(postgres);
-    const sink = await open();
+    const bench = benchOfTest(await postgresSinkKindOn(postgres));
+    const sink = await bench.open();
     const away = async <Result>(ask: () => Promise<Result>): Promise<Result> => {
       await postgres.kill();
       const [answer] = await Promise.all([ask(), postgres.restart()]);
       return answer;
     };
     const lease = await away(async () => await sink.acquire(identity()));
-    expect(await sql(leaseRow)).toMatchObject([{ epoch: 1, is_fresh: true, is_locked: true }]);
+    expect(await bench.ledger(leaseRow)).toMatchObject([{ epoch: 1, is_fresh: true, is_locked: true }]);
     expect(await away(async () => await sink.left(lease))).toEqual([]);
-    for (const one of sinks.splice(0)) await one[Symbol.asyncDispose]();
   }, 60_000);
 
   // Proves promise 11.1
   it('asks for no lock through a pooler, and goes by the lease alone', async () => {
     const postgres = await sharedPostgres();
     const pooler = await startPooler(postgres.port);
-    onTestFinished(async () => {
-      for (const sink of sinks.splice(0)) await sink[Symbol.asyncDispose]();
-      await pooler.close();
-    });
-    const { open, sql } = world(postgres, pooler.port);
+    onTestFinished(async () => await pooler.close());
+    const bench = benchOfTest(kind);
+    const open = async () => await openAt(bench, atPort(bench, pooler.port));
     const [first, second, third] = [await open(), await open(), await open()];
     const old = await first.acquire(identity());
-    expect(await sql(leaseRow)).toMatchObject([{ epoch: 1, pid: null, is_fresh: true }]);
+    expect(await bench.ledger(leaseRow)).toMatchObject([{ epoch: 1, pid: null, is_fresh: true }]);
     await expect(second.acquire(identity())).rejects.toMatchObject(busy);
-    await sql(runOut);
+    await bench.ledger(runOut);
     const taken = await second.acquire(identity());
     expect(taken.epoch).toBe(2);
     await expect(first.left(old)).rejects.toMatchObject(fenced);
@@ -180,8 +134,8 @@ describe('leases', () => {
   });
 
   it('refuses a call that waits for its turn when the lease is given back', async () => {
-    const { open } = world(await sharedPostgres());
-    const sink = await open();
+    const bench = benchOfTest(kind);
+    const sink = await bench.open();
     const lease = await sink.acquire(identity());
     const first = sink.startRun(lease, runPlan('r1'));
     const second = sink.startRun(lease, runPlan('r2'));
@@ -193,8 +147,8 @@ describe('leases', () => {
 
   // Proves promise 11.1
   it('gives one of many that ask at once the connector', async () => {
-    const { open } = world(await sharedPostgres());
-    const all = [await open(), await open(), await open(), await open()];
+    const bench = benchOfTest(kind);
+    const all = [await bench.open(), await bench.open(), await bench.open(), await bench.open()];
     const asked = await Promise.allSettled(all.map(async (sink) => await sink.acquire(identity())));
     const leases = asked.flatMap((one): Lease[] => (one.status === 'fulfilled' ? [one.value] : []));
     expect(leases.map(({ connector }) => connector)).toEqual([news]);
@@ -217,17 +171,11 @@ interface Told {
   readonly code?: string;
 }
 
-/** A host that walks the bench's connector when it gets it; `wrapper` is the command that it runs below. */
-function startHost(
-  bench: Bench,
-  how: { readonly told: Told[]; readonly host: string; readonly port: number; readonly aheadMs: number },
-  wrapper: readonly string[] = [],
-): ChildProcess {
-  const options = JSON.stringify(atHost(bench, how));
-  const own = [process.execPath, program, options, String(pages), String(how.aheadMs)];
-  const [command = '', ...args] = [...wrapper, ...own];
-  const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
-  child.on('message', (message) => how.told.push(message as Told));
+/** A host that walks the bench's connector when it gets it. */
+function startHost(bench: Bench, told: Told[], aheadMs: number): ChildProcess {
+  const options = JSON.stringify(postgresOptions(bench));
+  const child = fork(program, [options, String(pages), String(aheadMs)]);
+  child.on('message', (message) => told.push(message as Told));
   onTestFinished(() => void child.kill('SIGKILL'));
   return child;
 }
@@ -274,14 +222,12 @@ async function takeOver(
 it.runIf(isLong)(
   'takes over from a host that hangs within 40 s, though its clock is a minute ahead, and refuses its late commit',
   async () => {
-    const postgres = await sharedPostgres();
-    const bench = benchOfTest(await postgresSinkKindOn(postgres));
+    const bench = benchOfTest(kind);
     await (await bench.open())[Symbol.asyncDispose]();
     const told: Told[] = [];
-    const place = { told, host: '127.0.0.1', port: postgres.port };
-    const first = startHost(bench, { ...place, aheadMs: 60_000 });
+    const first = startHost(bench, told, 60_000);
     await until(() => told.length > 0);
-    startHost(bench, { ...place, aheadMs: 0 });
+    startHost(bench, told, 0);
     const takenMs = await takeOver(bench, told, {
       vanish: () => first.kill('SIGSTOP'),
       comeBack: () => first.kill('SIGCONT'),
@@ -309,14 +255,9 @@ const points: readonly (readonly [string, (messages: Buffer) => number])[] = [
 it.runIf(isLong)(
   'takes over within 40 s wherever in a transaction a host was cut off, and refuses what it sends again',
   async () => {
-    const { port } = await sharedPostgres();
-    const kind = await postgresSinkKind();
     const cutOff = async ([name, lastBytes]: (typeof points)[number]): Promise<unknown> => {
       const bench = benchOfTest(kind);
-      const proxy = await startPostgresProxy(port);
-      onTestFinished(() => proxy.close());
-      const sink = await openSink(atPort(bench, proxy.port), { clock: bench.clock });
-      onTestFinished(async () => await sink[Symbol.asyncDispose]());
+      const { proxy, sink } = await openBehindProxy(bench);
       const run = await PagedRun.begin(bench, sink);
       await run.store();
       let isCut = false;
@@ -364,7 +305,7 @@ async function begunWhenFree(bench: Bench, sink: Sink): Promise<PagedRun> {
 
 // Proves promise 1.1
 it('resumes after a failover from what the new primary has, and gives no number of a change twice', async () => {
-  const bench = new Bench(await postgresSinkKind());
+  const bench = benchOfTest(kind);
   const primary = await startPostgres();
   onTestFinished(async () => await primary.stop());
   const standby = await startPostgres({ standbyOf: primary });
@@ -384,35 +325,31 @@ it('resumes after a failover from what the new primary has, and gives no number 
     connections: 3,
     durability: 'full',
   };
-  const sink = await openSink(options, { clock: bench.clock });
-  onTestFinished(async () => await sink[Symbol.asyncDispose]());
-  const lease = await sink.acquire(identity());
-  expect(await ask(primary.url, heldLocks), 'of the two, its lock is on the primary').toEqual([{ held: 1 }]);
-  const started = await begin(sink, bench, lease, 'r1');
-  const { id } = await onlyPartition(sink, lease);
-  await store(sink, started, id, 1);
+  const sink = await openAt(bench, options);
+  const first = await bench.walking('r1', {}, { sink });
+  const locked = await askPostgres(primary.url, heldLocks);
+  expect(locked, 'of the two, its lock is on the primary').toEqual([{ held: 1 }]);
+  await store(first, 1);
   await caughtUp(primary.url, standby.url);
   await standby.kill();
-  await store(sink, started, id, 2);
+  await store(first, 2);
   const { newest: seen, keys } = await look(options);
   expect(keys).toEqual(['1', '2']);
 
   await primary.kill();
   await standby.restart();
-  await ask(standby.url, 'SELECT pg_promote()');
-  await expect(store(sink, started, id, 3), 'what it believes to be stored is gone').rejects.toMatchObject({
+  await askPostgres(standby.url, 'SELECT pg_promote()');
+  await expect(store(first, 3), 'what it believes to be stored is gone').rejects.toMatchObject({
     code: 'FENCED',
   });
-  await lease[Symbol.asyncDispose]();
+  await first.release();
   expect(await look(options)).toMatchObject({ keys: ['1'] });
 
-  const again = await sink.acquire(identity());
-  expect(await ask(standby.url, heldLocks), 'it has moved with the server').toEqual([{ held: 1 }]);
-  const next = await begin(sink, bench, again, 'r2');
-  const { position } = await onlyPartition(sink, again);
-  expect(position).toEqual({ kind: 'offset', offset: 1 });
-  await store(sink, next, id, 2);
-  await store(sink, next, id, 3, true);
+  const next = await bench.walking('r2', {}, { sink });
+  expect(await askPostgres(standby.url, heldLocks), 'it has moved with the server').toEqual([{ held: 1 }]);
+  expect(next.position).toEqual({ kind: 'offset', offset: 1 });
+  await store(next, 2);
+  await store(next, 3, true);
   const after = await look(options);
   expect(after.keys).toEqual(['1', '2', '3']);
   expect(after.newest).toBeGreaterThan(seen + 1_000_000);
@@ -425,17 +362,14 @@ it('resumes after a failover from what the new primary has, and gives no number 
 const heldLocks = `SELECT count(*)::integer AS held FROM warehouse._sync_leases
   JOIN pg_locks ON locktype = 'advisory' AND pid = backend_pid AND granted`;
 
-async function begin(sink: Sink, bench: Bench, lease: Started['lease'], run: string): Promise<Started> {
-  const plan = bench.plan(run);
-  await sink.startRun(lease, plan);
-  return { lease, run: plan.run };
-}
-
 /** The page of this one record, and of the whole walk where it is the last. */
-async function store(sink: Sink, started: Started, id: number, key: number, isLast = false): Promise<void> {
+async function store(
+  walk: Awaited<ReturnType<Bench['walking']>>,
+  key: number,
+  isLast = false,
+): Promise<void> {
   const position = { kind: 'offset', offset: key } as const;
-  const change = { entity: members, position, seal: isLast ? sealed : null };
-  await sink.commit(started.lease, [page(started, id, [member(String(key))], change)]);
+  await walk.commit([member(String(key))], { position, seal: isLast ? sealed : null });
 }
 
 async function look(
@@ -452,20 +386,10 @@ async function look(
   return { newest: await reader.newestSeq(news), keys, seqs };
 }
 
-async function ask(url: string, sql: string): Promise<readonly Record<string, unknown>[]> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  try {
-    return (await client.query<Record<string, unknown>>(sql)).rows;
-  } finally {
-    await client.end();
-  }
-}
-
 async function caughtUp(primary: string, standby: string): Promise<void> {
-  const [written] = await ask(primary, 'SELECT pg_current_wal_lsn()::text AS lsn');
+  const [written] = await askPostgres(primary, 'SELECT pg_current_wal_lsn()::text AS lsn');
   for (;;) {
-    const [found] = await ask(
+    const [found] = await askPostgres(
       standby,
       `SELECT pg_last_wal_replay_lsn() >= '${String(written?.['lsn'])}'::pg_lsn AS is_there`,
     );
@@ -488,27 +412,22 @@ describe('pgbouncer', async () => {
       undefined);
   } else {
     const pooler = await startPgbouncer(program, (await sharedPostgres()).port);
-    const direct = await postgresSinkKind();
-    const kind: SinkKind = {
-      ...direct,
+    const pooled: SinkKind = {
+      ...kind,
       freeWithinMs: 30_000,
-      options: (folder) => atPort({ kind: direct, folder }, pooler.port),
-      open: async (folder, how) => await openSink(kind.options(folder), how),
-    };
-    const begin = (): Bench => {
-      const bench = benchOfTest(kind);
-      return bench;
+      options: (folder) => atPort({ kind, folder }, pooler.port),
+      open: async (folder, how) => await openSink(pooled.options(folder), how),
     };
     afterAll(async () => await pooler.stop());
 
     describe('a sink behind pgbouncer', () => {
       // Half a minute for each holder that is gone: nothing says sooner that it was killed.
       describe.runIf(isLong)('holding', () => {
-        holding(kind);
+        holding(pooled);
       });
 
       it('stores a run without a lock of a session', async () => {
-        const bench = begin();
+        const bench = benchOfTest(pooled);
         const run = await PagedRun.begin(bench, await bench.open());
         for (let stored = 0; stored < 20; stored += 1) await run.store();
         expect(await bench.ledger(locks)).toEqual([{ count: 0 }]);
@@ -517,7 +436,7 @@ describe('pgbouncer', async () => {
       });
 
       it('has its lock on a connection around the pooler where the settings name one', async () => {
-        const bench = begin();
+        const bench = benchOfTest(pooled);
         const { connection } = await sharedPostgres();
         const options = { ...atPort(bench, pooler.port), direct: connection };
         await using sink = await openSink(options, { clock: bench.clock });
@@ -535,27 +454,25 @@ describe('pgbouncer', async () => {
         const between = await startPgbouncer(program, primary.port);
         onTestFinished(async () => await between.stop());
         const bench = benchOfTest(await postgresSinkKindOn(primary));
-        const sink = await openSink(atPort(bench, between.port), { clock: bench.clock });
-        onTestFinished(async () => await sink[Symbol.asyncDispose]());
-        const run = await PagedRun.begin(bench, sink);
+        const run = await PagedRun.begin(bench, await openAt(bench, atPort(bench, between.port)));
         await run.store();
         await standby.kill();
         await run.store();
         await primary.kill();
         await standby.restart();
-        await ask(standby.url, 'SELECT pg_promote()');
+        await askPostgres(standby.url, 'SELECT pg_promote()');
         between.pointTo(standby.port);
         const leadsTo = async (): Promise<unknown> =>
           (
-            await ask(
+            await askPostgres(
               `postgresql://sync@127.0.0.1:${between.port}/postgres`,
               'SELECT inet_server_port() AS port',
             )
           )[0]?.['port'];
         await expect.poll(leadsTo, { timeout: 20_000 }).toBe(standby.port);
         await expect(run.store()).rejects.toMatchObject({ code: 'FENCED' });
-        const { schema } = atPort(bench, 0);
-        const [{ seq } = {}] = await ask(
+        const { schema } = postgresOptions(bench);
+        const [{ seq } = {}] = await askPostgres(
           standby.url,
           `SELECT seq::float8 AS seq FROM ${schema}._sync_counters`,
         );

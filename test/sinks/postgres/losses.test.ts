@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { chownSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import pg from 'pg';
 import { expect, onTestFinished, describe } from 'vitest';
 import { SyncError } from '../../../src/core/errors.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
@@ -14,23 +13,18 @@ import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import { quoted } from '../../../src/sql/database.ts';
 import { mountDisk } from '../../contracts/file-sink/full-disk.ts';
 import { postgresSinkKind, postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
-import { type Bench, identity, type SinkKind, members, news, member } from '../../contracts/sink/fixture.ts';
+import { type Bench, identity, members, news, member } from '../../contracts/sink/fixture.ts';
 import { benchOfTest } from '../../contracts/sink/use-bench.ts';
 import { testProgram } from '../../support/ensure-built.ts';
 import type { Row } from '../../support/expected-rows.ts';
 import { it } from '../../support/it.ts';
-import {
-  isCommit,
-  startPostgresProxy,
-  type Passing,
-  type PostgresProxy,
-} from '../../support/postgres-proxy.ts';
-import { startPostgres, type PrivatePostgres } from '../../support/postgres.ts';
+import { isCommit, type Passing, type PostgresProxy } from '../../support/postgres-proxy.ts';
+import { askPostgres, startPostgres, type PrivatePostgres } from '../../support/postgres.ts';
 import { builtInDefinition, startSampleService, storedByDefault } from '../../support/sample-service.ts';
 import { differencesFrom, noDifferences } from '../../support/sample-sinks.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { shortenWaits } from '../../support/shorten-waits.ts';
-import { PagedRun, rowsPerPage, atPort } from '../../support/sinks/paged-run.ts';
+import { openBehindProxy, PagedRun, postgresOptions, rowsPerPage } from '../../support/sinks/paged-run.ts';
 import { byKey } from '../../support/stored-rows.ts';
 import { chosenEntities, syncOnce } from '../../support/sync-once.ts';
 import { isLong, repeats, startSeed } from '../../support/trials.ts';
@@ -95,7 +89,7 @@ it(
 // Proves promise 1.5
 it('ends the run of a holder whose commits a killed server has lost, and gives none of their numbers again', async () => {
   await using postgres = await startPostgres({ config: losing });
-  const bench = openBench(await postgresSinkKindOn(postgres));
+  const bench = benchOfTest(await postgresSinkKindOn(postgres));
   await using sink = await openNormal(bench);
   const run = await PagedRun.begin(bench, sink);
   const pages = 4;
@@ -120,7 +114,7 @@ it('ends the run of a holder whose commits a killed server has lost, and gives n
 
 // Proves promise 1.5
 it('notices lost commits where no connection broke, as behind a pooler', async () => {
-  const bench = openBench(await postgresSinkKind());
+  const bench = benchOfTest(await postgresSinkKind());
   await using sink = await openNormal(bench);
   const run = await PagedRun.begin(bench, sink);
   await run.store();
@@ -136,7 +130,7 @@ it('notices lost commits where no connection broke, as behind a pooler', async (
 
 it('keeps a lease through a kill of the server that loses all that was stored with it', async () => {
   await using postgres = await startPostgres({ config: losing });
-  const bench = openBench(await postgresSinkKindOn(postgres));
+  const bench = benchOfTest(await postgresSinkKindOn(postgres));
   await using sink = await openNormal(bench);
   const lease = await sink.acquire(identity());
   await postgres.restart();
@@ -148,7 +142,7 @@ it('keeps a lease through a kill of the server that loses all that was stored wi
 // Proves promise 1.5
 it('loses nothing with durability full where the server has synchronous_commit off', async () => {
   await using postgres = await startPostgres({ config: { ...losing, synchronous_commit: 'off' } });
-  const bench = openBench(await postgresSinkKindOn(postgres));
+  const bench = benchOfTest(await postgresSinkKindOn(postgres));
   const run = await PagedRun.begin(bench, await bench.open());
   for (let stored = 0; stored < 4; stored += 1) {
     await run.store();
@@ -156,11 +150,6 @@ it('loses nothing with durability full where the server has synchronous_commit o
   }
   await run.finish();
 }, 60_000);
-
-function openBench(kind: SinkKind): Bench {
-  const bench = benchOfTest(kind);
-  return bench;
-}
 
 async function openNormal({ kind, folder, clock }: Bench): Promise<Sink> {
   return await openSink({ ...kind.options(folder), durability: 'normal' }, { clock });
@@ -202,20 +191,18 @@ async function begin(): Promise<{ readonly postgres: PrivatePostgres; readonly b
 // Proves promise 1.1
 it('stores a page whose transaction was lost with the server, though another one has its number by now', async () => {
   const { postgres, bench } = await begin();
-  const proxy = await startPostgresProxy(postgres.port);
-  onTestFinished(() => proxy.close());
-  const sink = await openSink(atPort(bench, proxy.port), { clock: bench.clock });
-  onTestFinished(async () => await sink[Symbol.asyncDispose]());
+  const { proxy, sink } = await openBehindProxy(bench);
   const run = await PagedRun.begin(bench, sink);
   await run.store();
-  await ask(postgres, ['CREATE TABLE other (id xid8)', 'CHECKPOINT']);
+  await askPostgres(postgres.url, 'CREATE TABLE other (id xid8)', 'CHECKPOINT');
   let lost = 0;
   proxy.rule(() => ({
     fromClient: async (bytes) => {
       if (!isCommit(bytes) || lost > 0) return bytes.length;
       lost += 1;
       await postgres.restart();
-      await ask(postgres, Array<string>(20).fill('INSERT INTO other VALUES (pg_current_xact_id())'));
+      const taken = Array<string>(20).fill('INSERT INTO other VALUES (pg_current_xact_id())');
+      await askPostgres(postgres.url, ...taken);
       return 0;
     },
     fromServer: ({ length }) => length,
@@ -226,13 +213,6 @@ it('stores a page whose transaction was lost with the server, though another one
   await run.finish();
 }, 60_000);
 
-async function ask({ url }: PrivatePostgres, statements: readonly string[]): Promise<void> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  for (const statement of statements) await client.query(statement);
-  await client.end();
-}
-
 describe('cut connections', () => {
   /* A connection that is cut at COMMIT says nothing of what became of the transaction. */
 
@@ -242,12 +222,7 @@ describe('cut connections', () => {
     // Of a write that is tried again: a cut costs a second of them.
     shortenWaits(0.02);
     const bench = benchOfTest(await postgresSinkKind());
-    const options = bench.kind.options(bench.folder);
-    if (options.type !== 'postgres') throw new TypeError('The kind should be PostgreSQL');
-    const proxy = await startPostgresProxy(options.connection.hosts[0]?.port ?? 0);
-    onTestFinished(() => proxy.close());
-    const sink = await openSink(atPort(bench, proxy.port), { clock: bench.clock });
-    onTestFinished(async () => await sink[Symbol.asyncDispose]());
+    const { proxy, sink } = await openBehindProxy(bench);
     return { run: await PagedRun.begin(bench, sink), proxy };
   }
 
@@ -335,12 +310,11 @@ describe('killed hosts', () => {
   it(
     'loses, doubles and tears nothing when hosts that share a connector are killed one after the other, and a reader of its numbers misses nothing',
     async () => {
-      const kind = await postgresSinkKind();
-      const bench = benchOfTest(kind);
+      const bench = benchOfTest(await postgresSinkKind());
       await (await bench.open())[Symbol.asyncDispose]();
       const told: Told[] = [];
       const begin = (): Host => {
-        const child = fork(program, [JSON.stringify(kind.options(bench.folder)), String(pages)]);
+        const child = fork(program, [JSON.stringify(postgresOptions(bench)), String(pages)]);
         const host: Host = { child, epoch: 0 };
         child.on('message', (message) => {
           const one = message as Told;
@@ -458,7 +432,9 @@ describe('full disk', () => {
     });
     const bench = benchOfTest(await postgresSinkKindOn(postgres));
     if (process.getuid?.() === 0) chownSync(disk, 65_534, 65_534);
-    await storeOn(postgres.url, disk);
+    // What is made from now on lies on this disk; the log of the server does not.
+    const place = `CREATE TABLESPACE small LOCATION '${disk}'`;
+    await askPostgres(postgres.url, place, 'ALTER ROLE sync SET default_tablespace = small');
     const ballast = join(disk, 'ballast');
     writeFileSync(ballast, Buffer.alloc(12 * 1_024 * 1_024));
 
@@ -491,13 +467,4 @@ describe('full disk', () => {
     expect(await store(stored)).toEqual(counted);
     expect(await bench.rows()).toHaveLength(stored + rowsPerPage);
   }, 120_000);
-
-  /** What is made from now on lies on this disk; the log of the server does not. */
-  async function storeOn(url: string, disk: string): Promise<void> {
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
-    await client.query(`CREATE TABLESPACE small LOCATION '${disk}'`);
-    await client.query('ALTER ROLE sync SET default_tablespace = small');
-    await client.end();
-  }
 });

@@ -10,13 +10,13 @@ import type { Service } from '../../../src/service/start-service.ts';
 import { accessSink, openSink } from '../../../src/sinks/registry.ts';
 import type { SinkFinding, SinkPlace, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
-import { identity, manualClock, news, start, member, page, sealed } from '../../contracts/sink/fixture.ts';
+import { identity, manualClock, news, start, member, sealed } from '../../contracts/sink/fixture.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
 import { startCliService } from '../../support/cli-config.ts';
 import { testProgram } from '../../support/ensure-built.ts';
 import { it } from '../../support/it.ts';
 import { startPooler } from '../../support/postgres-pooler.ts';
-import { startPostgres, type PrivatePostgres, sharedPostgres } from '../../support/postgres.ts';
+import { askPostgres, startPostgres, type PrivatePostgres, sharedPostgres } from '../../support/postgres.ts';
 import { startScript } from '../../support/run-cli.ts';
 import { lastStep } from '../../support/sinks/made-up-versions.ts';
 
@@ -45,15 +45,7 @@ describe('check server', () => {
     await server.stop();
   });
 
-  async function sql(text: string): Promise<void> {
-    const client = new pg.Client({ connectionString: server.url });
-    await client.connect();
-    try {
-      await client.query(text);
-    } finally {
-      await client.end();
-    }
-  }
+  const sql = async (text: string): Promise<unknown> => await askPostgres(server.url, text);
 
   function place(
     change: Partial<PostgresPlace> = {},
@@ -239,15 +231,12 @@ it('is lost where another sink has taken its place, or none is there', async () 
   const served = await accessSink(options).openServed({ durability: 'full', clock });
   await using _served = served;
   expect(await served.lost()).toBeNull();
-  const client = new pg.Client({ connectionString: postgres.url });
-  await client.connect();
-  await client.query('DROP SCHEMA warehouse CASCADE');
+  await askPostgres(postgres.url, 'DROP SCHEMA warehouse CASCADE');
   expect(await served.lost()).toMatch(/^nothing is at 127\.0\.0\.1:\d+\/postgres\/warehouse$/);
   await using other = await openSink(options, { clock });
   expect(other.id).not.toBe(served.sinkId);
   expect(await served.lost()).toMatch(/^another sink is at /);
   expect(await served.overview()).toEqual(new Map());
-  await client.end();
 }, 60_000);
 
 describe('migrations', async () => {
@@ -260,15 +249,8 @@ describe('migrations', async () => {
 
   /** A sink of version 1 after one run of three members. */
   beforeEach(async () => {
-    const { sink, started, id } = await bench().walking();
-    await sink.commit(started.lease, [
-      page(
-        started,
-        id,
-        ['1', '2', '3'].map((one) => member(one)),
-        { seal: sealed },
-      ),
-    ]);
+    const { commit } = await bench().walking();
+    await commit([member('1'), member('2'), member('3')], { seal: sealed });
     await bench().closeSinks();
   });
 

@@ -15,7 +15,7 @@ import { sqliteTables } from '../../../src/sinks/sqlite/records/record-tables.ts
 import { sqliteFormat } from '../../../src/sinks/sqlite/schema.ts';
 import { toSinkError } from '../../../src/sinks/sqlite/open-database.ts';
 import { jsonlKind, sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
-import { identity, member, news, onlyPartition, page, sealed } from '../../contracts/sink/fixture.ts';
+import { identity, member, news, sealed } from '../../contracts/sink/fixture.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
 import { testProgram } from '../../support/ensure-built.ts';
 import { it } from '../../support/it.ts';
@@ -283,12 +283,11 @@ describe('waiting for locks', () => {
         },
       };
       await using sink = await openSink(options, { clock });
-      const started = await bench().begin(sink, 'r1');
-      const { id } = await onlyPartition(sink, started.lease);
+      const { commit } = await bench().walking('r1', {}, { sink });
       held = new Database(jsonlKind.ledgerFile(bench().folder));
       held.exec('BEGIN IMMEDIATE');
-      const [committed] = await sink.commit(started.lease, [page(started, id, [member('1')])]);
-      expect([pauses, committed?.counts[0]?.counts.inserted]).toEqual([2, 1]);
+      const committed = await commit([member('1')]);
+      expect([pauses, committed.counts[0]?.counts.inserted]).toEqual([2, 1]);
     });
   });
 });
@@ -303,15 +302,8 @@ describe('migrations', () => {
 
   /** A sink of version 1 after one run of three members. */
   beforeEach(async () => {
-    const { sink, started, id } = await bench().walking();
-    await sink.commit(started.lease, [
-      page(
-        started,
-        id,
-        ['1', '2', '3'].map((one) => member(one)),
-        { seal: sealed },
-      ),
-    ]);
+    const { commit } = await bench().walking();
+    await commit([member('1'), member('2'), member('3')], { seal: sealed });
     await bench().closeSinks();
     file = sqliteKind.ledgerFile(bench().folder);
   });
@@ -362,10 +354,9 @@ describe('migrations', () => {
       await openLedgerFile({ file, format: newer, records: sqliteTables, durability: 'full', clock }),
     );
     expect(stored(file)).toEqual(migrated(before));
-    const started = await bench().begin(sink, 'r2');
-    const { id } = await onlyPartition(sink, started.lease);
+    const { commit } = await bench().walking('r2', {}, { sink });
     const records = [member('1'), member('2', 'Grace'), member('3')];
-    const [counts] = await sink.commit(started.lease, [page(started, id, records)]);
+    const counts = await commit(records);
     expect(JSON.stringify(counts)).toContain('"updated":1');
     expect(await bench().ledger('SELECT id, _seq FROM news__members ORDER BY _row')).toEqual([
       { id: '1', _seq: 1 },

@@ -6,17 +6,13 @@ import type { CopyHow } from '../../../src/sinks/copies.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import {
-  entityReport,
   identity,
   member,
   members,
   membersTable,
   news,
-  onlyPartition,
   opens,
-  page,
   partition,
-  report,
   sealed,
   Bench,
   type SinkKind,
@@ -73,9 +69,7 @@ export async function beginAnother(bench: Bench): Promise<void> {
 
 /** A run that ended, with several batches of rows, and one that was killed after its first page. */
 export async function fillWithNews(bench: Bench, rows: number, random: () => number): Promise<void> {
-  const sink = await bench.open();
-  const started = await bench.begin(sink, 'r1');
-  const { id } = await onlyPartition(sink, started.lease);
+  const { sink, commit, finish, release } = await bench.walking('r1');
   const records = Array.from({ length: rows }, (_, index) =>
     member(`${index} ${hostileText(random)}`, hostileText(random, 30), {
       extra: index % 3 === 0 ? JSON.stringify({ wide: hostileText(random), odd: '\ud800' }) : null,
@@ -88,12 +82,9 @@ export async function fillWithNews(bench: Bench, rows: number, random: () => num
     record: JSON.stringify({ odd: '\0\uE000' }),
   };
   const drift = [{ entity: members, field: 'o"d\0d', kind: 'undeclared' as const, type: 'string' as const }];
-  await sink.commit(started.lease, [
-    page(started, id, records, { refused: [refused], fetched: rows + 1, drift, seal: sealed }),
-  ]);
-  const counted = entityReport(members, { fetched: rows + 1, quarantined: 1, inserted: rows });
-  await sink.finish(started.lease, started.run, report(started, { entities: [counted] }));
-  await started.lease[Symbol.asyncDispose]();
+  await commit(records, { refused: [refused], fetched: rows + 1, drift, seal: sealed });
+  await finish();
+  await release();
   const failed = {
     connector: news,
     kind: 'failed',
@@ -103,10 +94,9 @@ export async function fillWithNews(bench: Bench, rows: number, random: () => num
   };
   await sink.notices.update([news], () => ({ stored: [failed], dropped: [], messages: [] }));
   bench.clock.advance(1_000);
-  const killed = await bench.begin(sink, 'r2', { isFull: true });
-  const again = await onlyPartition(sink, killed.lease);
-  await sink.commit(killed.lease, [page(killed, again.id, records.slice(0, 5))]);
-  await killed.lease[Symbol.asyncDispose]();
+  const killed = await bench.walking('r2', { isFull: true }, { sink });
+  await killed.commit(records.slice(0, 5));
+  await killed.release();
   await sink.pause([news], { since: '2026-03-01T11:00:00.000Z', reason: 'moving \0 house' });
 }
 

@@ -1,19 +1,9 @@
-import { expect } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { noCounts } from '../../../src/core/records.ts';
-import type { Partition } from '../../../src/sinks/partition.ts';
+import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
-import {
-  entityReport,
-  identity,
-  member,
-  members,
-  onlyPartition,
-  page,
-  report,
-  sealed,
-  type Bench,
-  type Started,
-} from '../../contracts/sink/fixture.ts';
+import { entityReport, identity, member, members, sealed, type Bench } from '../../contracts/sink/fixture.ts';
+import { startPostgresProxy, type Passing } from '../postgres-proxy.ts';
 
 export const rowsPerPage = 5;
 
@@ -23,24 +13,18 @@ export const rowsPerPage = 5;
  */
 export class PagedRun {
   readonly #bench: Bench;
-  readonly #sink: Sink;
-  readonly #started: Started;
-  readonly #id: number;
+  readonly #walk: Awaited<ReturnType<Bench['walking']>>;
   #stored: number;
 
-  private constructor(bench: Bench, sink: Sink, started: Started, { id, position }: Partition) {
+  private constructor(bench: Bench, walk: Awaited<ReturnType<Bench['walking']>>) {
     this.#bench = bench;
-    this.#sink = sink;
-    this.#started = started;
-    this.#id = id;
-    this.#stored = Number(position?.['offset'] ?? 0) / rowsPerPage;
+    this.#walk = walk;
+    this.#stored = Number(walk.position?.['offset'] ?? 0) / rowsPerPage;
   }
 
   static async begin(bench: Bench, sink: Sink): Promise<PagedRun> {
     const lease = await sink.acquire(identity());
-    const plan = bench.plan(`r${lease.epoch}`);
-    await sink.startRun(lease, plan);
-    return new PagedRun(bench, sink, { lease, run: plan.run }, await onlyPartition(sink, lease));
+    return new PagedRun(bench, await bench.walking(`r${lease.epoch}`, {}, { sink, lease }));
   }
 
   /** Stores the next page, and expects that its records are counted as new. */
@@ -48,17 +32,15 @@ export class PagedRun {
     const first = this.#stored * rowsPerPage;
     const records = Array.from({ length: rowsPerPage }, (_, row) => member(String(first + row)));
     const position = { kind: 'offset' as const, offset: first + rowsPerPage };
-    const [committed] = await this.#sink.commit(this.#started.lease, [
-      page(this.#started, this.#id, records, { position, seal: isLast ? sealed : null }),
-    ]);
+    const committed = await this.#walk.commit(records, { position, seal: isLast ? sealed : null });
     const counted = { ...noCounts, fetched: rowsPerPage, inserted: rowsPerPage };
-    expect(committed?.counts[0]?.counts).toEqual(counted);
+    expect(committed.counts[0]?.counts).toEqual(counted);
     this.#stored += 1;
   }
 
   /** Gives the connector back in the middle of the run. */
   async giveUp(): Promise<void> {
-    await this.#started.lease[Symbol.asyncDispose]();
+    await this.#walk.release();
   }
 
   /**
@@ -69,8 +51,8 @@ export class PagedRun {
     await this.store(true);
     const rows = this.#stored * rowsPerPage;
     const entities = [entityReport(members, { fetched: rows, inserted: rows })];
-    await this.#sink.finish(this.#started.lease, this.#started.run, report(this.#started, { entities }));
-    await this.#sink[Symbol.asyncDispose]();
+    await this.#walk.finish({ entities });
+    await this.#walk.sink[Symbol.asyncDispose]();
     const stored = await this.#bench.rows();
     expect(stored).toHaveLength(rows);
     expect(new Set(stored.map(({ _seq }) => _seq)).size, 'no number twice').toBe(rows);
@@ -80,20 +62,36 @@ export class PagedRun {
   }
 }
 
-/** The bench's sink, asked for at another address. */
-export function atHost(
-  { kind, folder }: Pick<Bench, 'kind' | 'folder'>,
-  { host, port }: { readonly host: string; readonly port: number },
-): Extract<SinkOptions, { type: 'postgres' }> {
+type PostgresOptions = Extract<SinkOptions, { type: 'postgres' }>;
+
+/** The options of a bench whose kind is PostgreSQL. */
+export function postgresOptions({ kind, folder }: Pick<Bench, 'kind' | 'folder'>): PostgresOptions {
   const options = kind.options(folder);
   if (options.type !== 'postgres') throw new TypeError('The kind should be PostgreSQL');
-  return { ...options, connection: { ...options.connection, hosts: [{ host, port }] } };
+  return options;
 }
 
 /** Asked for at another port of loopback. */
-export function atPort(
-  bench: Pick<Bench, 'kind' | 'folder'>,
-  port: number,
-): Extract<SinkOptions, { type: 'postgres' }> {
-  return atHost(bench, { host: '127.0.0.1', port });
+export function atPort(bench: Pick<Bench, 'kind' | 'folder'>, port: number): PostgresOptions {
+  const options = postgresOptions(bench);
+  return { ...options, connection: { ...options.connection, hosts: [{ host: '127.0.0.1', port }] } };
+}
+
+/** A sink of the bench that is asked for elsewhere, and closed with the test. */
+export async function openAt(bench: Bench, options: SinkOptions, signal?: AbortSignal): Promise<Sink> {
+  const sink = await openSink(options, { clock: bench.clock, ...(signal === undefined ? {} : { signal }) });
+  onTestFinished(async () => await sink[Symbol.asyncDispose]());
+  return sink;
+}
+
+/** The same behind a proxy, which asks `rule` for every connection. */
+export async function openBehindProxy(
+  bench: Bench,
+  rule: (() => Passing) | null = null,
+  signal?: AbortSignal,
+) {
+  const proxy = await startPostgresProxy(postgresOptions(bench).connection.hosts[0]?.port ?? 0);
+  onTestFinished(() => proxy.close());
+  proxy.rule(rule);
+  return { proxy, sink: await openAt(bench, atPort(bench, proxy.port), signal) };
 }
