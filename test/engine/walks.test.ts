@@ -72,6 +72,7 @@ const circles: Record<string, Page> = {
     id: `id-${call}`,
   })),
   'a last record with another content in every answer': endingIn(200, (call) => row(200, call)),
+  'the same page, whatever is asked for': () => rows(0, 25),
   'the same page again, with other contents': (call) => rows(0, 25, call),
   'two pages in turn, with other contents': (call) =>
     call % 2 === 0 ? rows(0, 25, call) : rows(25, 50, call),

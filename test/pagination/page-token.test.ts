@@ -29,8 +29,9 @@ const rules = {
 /** Feeds one page after the other until the walk is over. */
 function walk(
   pages: readonly { marks: readonly string[]; next: NextPage | null; total?: number }[],
+  trustsTotal = true,
 ): Advance {
-  const pagination = pageTokenPagination(rules, { trustsTotal: true });
+  const pagination = pageTokenPagination(rules, { trustsTotal });
   let position = pagination.begin();
   for (const page of pages) {
     const advance = pagination.advance(position, { ...page, changes: [], capMs: 0, bytes: 100, nowMs: 1000 });
@@ -70,6 +71,23 @@ describe('page token pagination', () => {
     // A row that left before the second page has drawn another one past the end of the first.
     expect(counted(5, 4)).toEqual(expect.objectContaining(partMissing));
     expect(counted(undefined)).toMatchObject({ kind: 'end', proof: { isOrdered: true } });
+  });
+
+  // Proves promise 3.1
+  it('is doubted where its last answer counts more than all pages showed, if its total is to be used', () => {
+    const first = { marks: ['a', 'b'], next: more('t') };
+    const end = { marks: ['c'], next: last };
+    const counted = (atFirst: number, atEnd: number, trustsTotal?: boolean) =>
+      walk(
+        [
+          { ...first, total: atFirst },
+          { ...end, total: atEnd },
+        ],
+        trustsTotal,
+      );
+    expect(counted(3, 5)).toMatchObject({ doubt: { kind: 'total', total: 5, shown: 3 } });
+    expect(counted(5, 3)).not.toHaveProperty('doubt');
+    expect(counted(5, 5, false)).not.toHaveProperty('doubt');
   });
 
   it('sends the token back and asks for the largest page', () => {

@@ -7,7 +7,7 @@ import { styleOf } from '../../../src/pagination/pagination-of.ts';
 import { type PageLengths, type Pagination, timeParam } from '../../../src/pagination/pagination.ts';
 import { readTotal } from '../../../src/definitions/pagination-file.ts';
 import type { PagedCall } from '../../../src/upstream/ask-upstream.ts';
-import type { Doubt, Proof } from '../../../src/sinks/partition.ts';
+import type { Doubt, PageLength, Proof } from '../../../src/sinks/partition.ts';
 import { textOf } from '../../../src/sample/sample-values.ts';
 import { translatePaging } from '../../../src/upstream/translate-paging.ts';
 import { UpstreamFailure } from '../../../src/upstream/upstream-failure.ts';
@@ -28,6 +28,9 @@ export interface MadeUpPaging {
   readonly fault?: TokenFault;
   /** Rows that it leaves out of a page after it has cut it. */
   readonly hidden?: ReadonlySet<string>;
+  /** Bytes of a record, 100 by default, and those after which a page is cut once it has a record. */
+  readonly bytesOf?: (row: string) => number;
+  readonly maxBytes?: number;
   /** Numbered pages say whether more follow. */
   readonly isFlagged?: boolean;
   /** What it says of the number of records; null: nothing. */
@@ -45,6 +48,9 @@ export interface Declared {
   readonly isOwn?: boolean;
   readonly gaps?: 'never';
   readonly honoursSize?: true;
+  readonly totalCountsListing?: true;
+  /** False: the settings say that totals are not to be used. */
+  readonly trustsTotal?: boolean;
   /** Rows of the listing that are known from before. */
   readonly storedRows?: number;
   /** A walk from a watermark on instead of a full one; `fromRow`: the first row that changed since. */
@@ -60,6 +66,9 @@ export interface MadeUpWalk {
   readonly proof: Proof | null;
   readonly doubt: Doubt | null;
   readonly why: string | null;
+  /** Lengths of pages that more came after, and of the one that ended the walk by its length. */
+  readonly followed: readonly PageLength[];
+  readonly lastPage: PageLength | null;
   /** What the last answer that was read says of the number of records. */
   readonly counted: number | null;
 }
@@ -98,16 +107,20 @@ export function walkMadeUp(
   let restarts = 0;
   let counted: number | null = null;
   const asked: Params[] = [];
+  const followed: PageLength[] = [];
+  const { bytesOf = () => 100 } = service;
   for (let calls = 1; calls < 6000; calls += 1) {
     between(calls);
     const ended = (end: Partial<MadeUpWalk>): MadeUpWalk => ({
       seen,
       calls,
       asked,
+      followed,
       counted,
       proof: null,
       doubt: null,
       why: null,
+      lastPage: null,
       ...end,
     });
     const params = pages.request(position);
@@ -127,12 +140,15 @@ export function walkMadeUp(
       marks,
       changes: declared.incremental === undefined ? [] : changes,
       capMs: Infinity,
-      bytes: 100 * marks.length,
+      bytes: marks.reduce((sum, mark) => sum + bytesOf(mark), 0),
       next,
       ...(total === null ? {} : { total }),
       nowMs: calls,
     });
-    if (step.kind === 'end') return ended({ proof: step.proof, doubt: step.doubt ?? null });
+    if ('followed' in step && step.followed !== undefined) followed.push(step.followed);
+    if (step.kind === 'end') {
+      return ended({ proof: step.proof, doubt: step.doubt ?? null, lastPage: step.lastPage ?? null });
+    }
     if (step.kind === 'broken') return ended({ why: step.why });
     restarts += step.kind === 'restart' ? 1 : 0;
     if (step.kind === 'restart' && restarts > 3) return ended({ why: step.why });
@@ -142,15 +158,15 @@ export function walkMadeUp(
         ? pages.begin()
         : (JSON.parse(JSON.stringify(step.position)) as typeof position);
   }
-  return { seen, calls: 6000, asked, proof: null, doubt: null, why: 'never ends', counted };
+  throw new Error('the walk does not end');
 }
 
 function openWalk(
   rules: PaginationRules,
-  { isOrdered, growsOnly, incremental, storedRows = 0 }: Declared,
+  { isOrdered, growsOnly, incremental, storedRows = 0, trustsTotal = true }: Declared,
   pageLengths: PageLengths,
 ): Pagination {
-  const listing = { pageLengths, trustsTotal: true };
+  const listing = { pageLengths, trustsTotal };
   const full = styleOf(rules).walk({ ...listing, isOrdered, growsOnly, storedRows });
   if (incremental === undefined) return full;
   const sinceMs = changedMs(`row-${incremental.fromRow}`);
@@ -208,7 +224,7 @@ interface MadeUpAnswer extends TokenPage {
 /** Null: there is no such page. */
 function answerOf(
   rows: readonly string[],
-  { kind, cap, size, after, totalOf, fault, isFlagged, hidden }: MadeUpPaging,
+  { kind, cap, size, after, totalOf, fault, isFlagged, hidden, bytesOf, maxBytes = Infinity }: MadeUpPaging,
   { params, query = [] }: PagedCall,
 ): MadeUpAnswer | null {
   const sinceMs = Date.parse(textOf(params['since'] ?? '1970-01-01'));
@@ -230,7 +246,11 @@ function answerOf(
     if (after === 'wrap') start = 0;
     if (after === 'repeat') start = last;
   }
-  const shown = found.slice(start, start + length).filter((id) => hidden?.has(id) !== true);
+  let bytes = 0;
+  const shown = found.slice(start, start + length).filter((id, index) => {
+    bytes += bytesOf?.(id) ?? 0;
+    return hidden?.has(id) !== true && (index === 0 || bytes <= maxBytes);
+  });
   const records = shown.map((id) => ({ id }));
   const more = start + length < found.length;
   return { records, total, next: null, more: isFlagged === true && more };
@@ -238,7 +258,7 @@ function answerOf(
 
 function describe(
   { kind, after, totalOf }: MadeUpPaging,
-  { maxSize, isFixed, end, isOwn, gaps, honoursSize }: Declared,
+  { maxSize, isFixed, end, isOwn, gaps, honoursSize, totalCountsListing }: Declared,
 ): { rules: PaginationRules; paging: Paging } {
   const own = { maxSize, flagKeys: ['more'], totalKeys: ['total'] } as const;
   if (isOwn === true && kind === 'lastRecord') {
@@ -286,6 +306,7 @@ function describe(
     maxSize,
     gaps,
     honoursSize,
+    totalCountsListing,
     end: end === 'refused' ? { status: 404 } : undefined,
   } as const;
   const rules: PaginationRules = { ...byOffset, totalKeys: ['total'] };
