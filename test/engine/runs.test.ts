@@ -15,18 +15,25 @@ import {
   windowText,
 } from '../../src/engine/plan-run.ts';
 import { compilePreparePage, type PreparedPage } from '../../src/engine/prepare/prepare-page.ts';
-import { nothingDone, runTally } from '../../src/engine/run-tally.ts';
+import { nothingDone, nothingReported, runTally } from '../../src/engine/run-tally.ts';
 import { watchTime } from '../../src/engine/run.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import type { ConnectorStatus, EntityStatus, RunSummary } from '../../src/sinks/ledger-reader.ts';
-import type { FoundPartition, Partition } from '../../src/sinks/partition.ts';
+import type { FoundPartition } from '../../src/sinks/partition.ts';
 import type { EntityReport, RunReport } from '../../src/sinks/run-report.ts';
 import { readRecords, type Source } from '../../src/source/source.ts';
 import { it } from '../support/it.ts';
 import { builtInDefinition, startSampleService, storedByDefault } from '../support/sample-service.ts';
 import { differencesFrom, noDifferences, sampleSinks } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import { allEntities, chosenEntities, entityNamed, syncOnce, type SyncOnce } from '../support/sync-once.ts';
+import {
+  allEntities,
+  chosenEntities,
+  entityNamed,
+  syncOnce,
+  testPartition,
+  type SyncOnce,
+} from '../support/sync-once.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');
@@ -163,22 +170,8 @@ async function childrenOf(
     { definition, entities: chosen, policies: new Map(), capMs: nowMs, isBackfill },
     entity,
   );
-  const partition: Partition = {
-    id: 1,
-    entity: entity.name,
-    params: {},
-    inject: {},
-    rank: 0,
-    treeDepth: null,
-    tree: null,
-    position: null,
-    mode: 'full',
-    storedRows: 0,
-    clockDifferences: [],
-    watermark: null,
-  };
   const context = { alreadyRead: 0, answeredMs: nowMs, differenceMs: 0 };
-  return (await prepare(partition, readRecords([record]), context)).stored.children;
+  return (await prepare(testPartition(name), readRecords([record]), context)).stored.children;
 }
 
 const hourMs = 3_600_000;
@@ -296,29 +289,13 @@ function estimate(
 
 function runWith(entity: EntityName, more: Partial<EntityReport>): RunSummary {
   const run = 'r1' as RunId;
-  const report: EntityReport = {
-    ...nothingDone,
-    entity,
-    isWhole: true,
-    ...more,
-  };
+  const report: EntityReport = { ...nothingDone, entity, isWhole: true, ...more };
   const times = { startedAt: at, finishedAt: at };
-  const counters = { calls: 0, retries: 0, waitedMs: 0, bytes: 0 };
-  const rest = {
-    failures: [],
-    failuresOmitted: 0,
-    error: null,
-    resumeAt: null,
-    left: [],
-    partMissing: [],
-    unconfirmed: [],
-    files: [],
-  };
   const base = { run, kind: 'sync' as const, connector: 'c' as ConnectorName, continues: null, ...times };
   return {
     ...base,
     state: 'ok',
-    report: { ...base, outcome: 'ok', entities: [report], ...counters, ...rest },
+    report: { ...nothingReported, ...base, outcome: 'ok', entities: [report] },
   };
 }
 
@@ -496,20 +473,7 @@ it('leaves nothing behind when it is disposed, and waits for nothing without a b
 });
 
 const users = 'users' as EntityName;
-const partition: Partition = {
-  id: 1,
-  entity: users,
-  params: {},
-  inject: {},
-  rank: 0,
-  treeDepth: null,
-  tree: null,
-  position: null,
-  mode: 'full',
-  storedRows: 0,
-  clockDifferences: [],
-  watermark: null,
-};
+const partition = testPartition('users');
 const page: PreparedPage = {
   stored: {
     filtered: 0,
@@ -530,6 +494,15 @@ const page: PreparedPage = {
   depthLimited: 0,
   partial: 0,
 };
+
+const failure = {
+  code: 'NOT_FOUND',
+  recovery: 'skip-partition',
+  message: 'gone',
+  at: '',
+  dropPosition: false,
+  dropWatermark: false,
+} as const;
 
 function tallied(fetched: number, counts: Partial<PageCounts>) {
   const tally = runTally([users]);
@@ -590,14 +563,6 @@ describe("a run's account", () => {
 
   it('no longer counts a partition as set aside when its parent turns out to be deleted', () => {
     const tally = runTally([users]);
-    const failure = {
-      code: 'NOT_FOUND',
-      recovery: 'skip-partition',
-      message: 'gone',
-      at: '',
-      dropPosition: false,
-      dropWatermark: false,
-    } as const;
     for (const id of [1, 2]) tally.setAside({ ...partition, id }, failure);
     tally.endedBelow([{ id: 1, entity: users }]);
     expect(tally.failures().reported).toHaveLength(1);
@@ -618,14 +583,6 @@ describe("a run's account", () => {
 
   it('reports a hundred failures and counts the rest', () => {
     const tally = runTally([users]);
-    const failure = {
-      code: 'NOT_FOUND',
-      recovery: 'skip-partition',
-      message: 'gone',
-      at: '',
-      dropPosition: false,
-      dropWatermark: false,
-    } as const;
     for (let id = 0; id < 130; id += 1) tally.setAside({ ...partition, id }, failure);
     expect(tally.failures().reported).toHaveLength(100);
     expect(tally.failures().omitted).toBe(30);

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../src/core/json.ts';
 import type { EntityName } from '../../src/core/names.ts';
-import { noCounts } from '../../src/core/records.ts';
 import {
   isOtherAccount,
   isStrange,
@@ -10,6 +9,7 @@ import {
 } from '../../src/engine/check-account.ts';
 import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
 import { findGetParams } from '../../src/engine/complete-page.ts';
+import { nothingDone } from '../../src/engine/run-tally.ts';
 import { judgeDeletes } from '../../src/engine/sweep/sweep-run.ts';
 import { wholeEntities } from '../../src/engine/sync-connector.ts';
 import { completenessOf } from '../../src/sinks/run-report.ts';
@@ -100,22 +100,6 @@ describe('a sweep', () => {
     const rows = [...missingRows(lists, 50, { isAllowed: true }), ...missingRows(lists, 300)];
     const { report } = await sweep(fakeDeletes(rows, { lists: 400 }));
     expect(report(lists)).toMatchObject({ deleted: 50, withheld: 300, withheldBecause: 'share' });
-  });
-
-  it('keeps an entity that came back empty, until a second chain of runs agrees', async () => {
-    const rows = missingRows(lists, 5);
-    const deletes = fakeDeletes(rows, { lists: 5 });
-    expect((await sweep(deletes)).report(lists)).toMatchObject({
-      deleted: 0,
-      withheld: 5,
-      withheldBecause: 'empty',
-    });
-    for (const row of rows) row.missed = 2;
-    expect((await sweep(deletes)).report(lists)).toMatchObject({
-      deleted: 5,
-      withheld: 0,
-      withheldBecause: null,
-    });
   });
 
   it('marks of an entity that came back empty what had been missed before', async () => {
@@ -644,27 +628,10 @@ function wordsWithout(
     .filter(({ name }) => chosen.has(name))
     .flatMap(({ name, explodedTable }) => (explodedTable === null ? [name] : [name, explodedTable.entity]));
   const reports = names.map((entity) => ({
+    ...nothingDone,
     entity,
-    counts: noCounts,
     pages: 1,
-    proofs: { single: 1, seam: 0, token: 0, keyset: 0 },
-    setAside: 0,
-    unordered: 0,
-    undated: 0,
-    extraFields: 0,
-    depthLimited: 0,
-    foreign: 0,
-    partial: 0,
-    incremental: 0,
-    deleted: 0,
-    withheld: 0,
-    pending: 0,
-    toConfirm: 0,
-    withdrawn: 0,
-    withheldBecause: null,
-    withholding: null,
-    isProven: true,
-    completeness: 'complete' as const,
+    proofs: { ...nothingDone.proofs, single: 1 },
     isWhole: !leftOut.includes(entity),
   }));
   return wholeEntities(mailing, chosen, reports, { ...nothing, ...found }, ({ isWhole }) => !isWhole);

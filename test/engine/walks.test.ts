@@ -37,7 +37,7 @@ import type { SimulatedService } from '../support/pagination/simulated-service.t
 import { simulatedSync, type SimulatedEntity } from '../support/pagination/simulated-sync.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import { chosenEntities, entityNamed } from '../support/sync-once.ts';
+import { chosenEntities, entityNamed, testPartition } from '../support/sync-once.ts';
 import { isLong } from '../support/trials.ts';
 
 const nowMs = Date.UTC(2026, 4, 1);
@@ -268,21 +268,16 @@ async function walkMembers(
     ...walkContext(run, members, { commits, inFlight: { bytes: 0, maxBytes: 1e6 } }),
     ...more.context,
   };
-  const end = await walkPartition(context, {
-    id: 1,
-    entity: 'list_members' as EntityName,
-    params: { list_id: 'a1' },
-    inject: { list_id: 'a1' },
-    rank: 1,
-    treeDepth: null,
-    tree: null,
-    position: null,
-    mode: 'incremental',
-    storedRows: 0,
-    clockDifferences: [],
-    watermark: '2026-04-01T00:00:30.500Z',
-    ...more.partition,
-  });
+  const listing = { params: { list_id: 'a1' }, inject: { list_id: 'a1' }, rank: 1 };
+  const end = await walkPartition(
+    context,
+    testPartition('list_members', {
+      ...listing,
+      mode: 'incremental',
+      watermark: '2026-04-01T00:00:30.500Z',
+      ...more.partition,
+    }),
+  );
   return { end, asked, stored, dropped };
 }
 
@@ -468,21 +463,10 @@ function seal(
     clockDifferences?: readonly number[];
   } = {},
 ) {
-  const definition = mailing.entities.has(entityName(name)) ? mailing : notes;
-  const partition: Partition = {
-    id: 1,
-    entity: entityName(name),
-    params: name === 'interests' ? { list_id: 'l', interest_category_id: 'c' } : {},
-    inject: {},
-    rank: 0,
-    treeDepth: null,
-    tree: null,
-    position: null,
-    mode: more.mode ?? 'full',
-    storedRows: 0,
-    clockDifferences: more.clockDifferences ?? [],
-    watermark: null,
-  };
+  const { mode = 'full', clockDifferences = [] } = more;
+  const definition = mailing.entities.has(name as EntityName) ? mailing : notes;
+  const params = name === 'interests' ? { list_id: 'l', interest_category_id: 'c' } : {};
+  const partition = testPartition(name, { params, mode, clockDifferences });
   return (isBackfill: boolean) =>
     sealOf(
       {
@@ -494,10 +478,6 @@ function seal(
       more.state ?? walked,
       { proof: more.proof ?? ordered, ...(more.doubt === undefined ? {} : { doubt: more.doubt }) },
     );
-}
-
-function entityName(name: string): Partition['entity'] {
-  return name as Partition['entity'];
 }
 
 describe('the end of a full walk', () => {

@@ -1,4 +1,3 @@
-import type { LookupAddress } from 'node:dns';
 import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
@@ -14,7 +13,7 @@ import {
   UnreadableBodyError,
   networkFaultOf,
 } from '../../src/http/exchange.ts';
-import { AddressRefusedError, guardedLookup, isPublicAddress } from '../../src/http/guard-address.ts';
+import { isPublicAddress } from '../../src/http/guard-address.ts';
 import { hasProxies, proxyFor, proxySecrets } from '../../src/http/proxies.ts';
 import { openReceivers } from '../../src/notify/channels.ts';
 import { testNotice, type MessageChannel } from '../../src/notify/notice.ts';
@@ -74,23 +73,6 @@ describe('an address of the public internet', () => {
   )('is not %s', (address) => {
     expect(isPublicAddress(address)).toBe(false);
   });
-});
-
-it('judges every address of a name, and hands out none of them where one is refused', async () => {
-  const judge = (address: string): void => {
-    if (!isPublicAddress(address)) throw new AddressRefusedError(`${address} is not public`);
-  };
-  const found: LookupAddress[] = ['93.184.216.34', '10.0.0.1'].map((address) => ({ address, family: 4 }));
-  const lookUp = (addresses: readonly LookupAddress[]): Promise<unknown> =>
-    new Promise((resolve, reject) => {
-      guardedLookup(judge, (_name, done) => done(null, addresses))(
-        'a.example',
-        { all: true },
-        (error, got) => (error === null ? resolve(got) : reject(error)),
-      );
-    });
-  await expect(lookUp(found)).rejects.toMatchObject({ code: 'ERR_ADDRESS_REFUSED' });
-  expect(await lookUp(found.slice(0, 1))).toEqual(found.slice(0, 1));
 });
 
 describe('the text of a body', () => {

@@ -10,6 +10,7 @@ import { syncConnector } from '../../src/engine/sync-connector.ts';
 import { openFileFolder } from '../../src/sinks/files/open-file-folder.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../src/sinks/sink-access.ts';
+import type { Partition } from '../../src/sinks/partition.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { ConnectorIdentity } from '../../src/sinks/lease.ts';
 import type { ApiLimits } from '../../src/source/api/api-limits.ts';
@@ -141,4 +142,23 @@ export function entityNamed(definition: Definition, name: string) {
   const entity = definition.entities.get(name as EntityName);
   if (entity === undefined) throw new Error(`${definition.name} has no entity ${name}`);
   return entity;
+}
+
+/** A listing that is read in full from its start. */
+export function testPartition(entity: string, more: Partial<Partition> = {}): Partition {
+  return {
+    id: 1,
+    entity: entity as EntityName,
+    params: {},
+    inject: {},
+    rank: 0,
+    treeDepth: null,
+    tree: null,
+    position: null,
+    mode: 'full',
+    storedRows: 0,
+    clockDifferences: [],
+    watermark: null,
+    ...more,
+  };
 }
