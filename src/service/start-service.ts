@@ -127,8 +127,6 @@ export interface ServiceOptions extends SeedOptions, ServerOptions {
   readonly refreshEveryMs?: number | null;
   /** Default 900: public clients keep a token for 14 minutes whatever `expires_in` says. */
   readonly tokenTtlSeconds?: number;
-  /** Added to every execute call, as a distant service would. */
-  readonly latencyMs?: number;
   /** Host names to answer for besides the loopback names and `host`. */
   readonly allowedHosts?: readonly string[];
   readonly limits?: Partial<ServerLimits>;
@@ -166,7 +164,6 @@ const defaults = {
   isIndexed: true,
   refreshEveryMs: null,
   tokenTtlSeconds: defaultTokenSeconds,
-  latencyMs: 0,
   allowedHosts: [],
   clock: systemClock,
 } satisfies Partial<ServiceOptions>;
@@ -206,13 +203,9 @@ export async function startService(options: ServiceOptions) {
     const connectors = openLocalConnectors({ state, definitions, providers, stores });
     const calls = trackCalls();
     const server = openServer(limits, settings);
-    const requestCount = logRequests(server, options.onRequest);
-    // Connections first: an answer that latency holds back is cut off, not turned into an error.
+    logRequests(server, options.onRequest);
+    // Connections first: an answer that is still waited for is cut off, not turned into an error.
     opened.push(async () => await server.close().finally(() => calls.abortAll()));
-    const routes: string[] = [];
-    server.addHook('onRoute', ({ method, url }) => {
-      if (method !== 'HEAD') routes.push(`${String(method)} ${url}`);
-    });
     guardRequests(server, {
       state,
       allowedHosts: answeredHosts(settings.host, settings.allowedHosts),
@@ -230,7 +223,6 @@ export async function startService(options: ServiceOptions) {
         return (openApi ??= JSON.stringify(openApiDocument(apiEndpoints, definitions.values()), null, 2));
       },
       clock,
-      latencyMs: settings.latencyMs,
     };
     registerEndpoints(server, apiEndpoints, { api, calls });
 
@@ -247,10 +239,6 @@ export async function startService(options: ServiceOptions) {
       organizationId,
       state,
       stores,
-      /** Every route that the server answers: `GET /openapi.json`. Where GET is, HEAD is too. */
-      routes,
-      /** HTTP requests that reached the server since its start, refused ones included. */
-      requestCount,
       /** Cuts open connections, ends syncs and searches, and frees the port; may be called again. */
       close,
       [Symbol.asyncDispose]: close,
@@ -283,11 +271,8 @@ function answeredHosts(host: string, allowedHosts: readonly string[]): ReadonlyS
 
 const maxIdChars = 128;
 
-/** Returns what says how many requests there were. */
-function logRequests(server: FastifyInstance, onRequest: ServiceOptions['onRequest']): () => number {
-  let count = 0;
+function logRequests(server: FastifyInstance, onRequest: ServiceOptions['onRequest']): void {
   server.addHook('onRequest', (request, reply, done) => {
-    count += 1;
     reply.header('x-request-id', request.id);
     done();
   });
@@ -309,5 +294,4 @@ function logRequests(server: FastifyInstance, onRequest: ServiceOptions['onReque
     });
     done();
   });
-  return () => count;
 }

@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
-import type { Service } from '../../src/service/start-service.ts';
 import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
+import type { SampleServer } from '../support/serve-samples.ts';
 import { freePort } from '../support/redis.ts';
 import { shortenWaits } from '../support/shorten-waits.ts';
 import { callCli, jsonLines, type CliOptions, type CliResult } from '../support/run-cli.ts';
 
 let folder: string;
-let service: Service;
+let service: SampleServer;
 let config: string;
 
 it.beforeAll(async ({ fileFolder: made }) => {

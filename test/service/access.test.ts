@@ -370,25 +370,9 @@ describe('http methods', () => {
     });
   });
 
-  describe('a method that a path does not have', () => {
-    it.each([
-      ['POST', '/openapi.json', 'GET, HEAD'],
-      ['PATCH', workspaces, 'GET, HEAD'],
-      ['DELETE', '/api/v1/integrations/connectors', 'GET, HEAD, POST'],
-      ['GET', '/api/v1/integrations/connectors/mail-1/execute', 'POST'],
-      ['OPTIONS', `${workspaces}/0`, 'GET, HEAD, PUT, DELETE'],
-    ])('is refused with 405 and Allow: %s %s', async (method, path, allow) => {
-      const response = await send(path, method);
-      expect([response.status, response.headers.get('allow')]).toEqual([405, allow]);
-      expect(await response.json()).toMatchObject({
-        message: `This path does not take ${method}; it takes ${allow}.`,
-      });
-    });
-
-    it('is 404 where there is no such path, and 401 without a token', async () => {
-      expect((await send('/api/v1/nothing', 'PATCH')).status).toBe(404);
-      expect((await fetch(`${api.service.url}${workspaces}`, { method: 'PATCH' })).status).toBe(401);
-    });
+  it('is 404 where a path does not have it, and 401 without a token', async () => {
+    expect((await send(workspaces, 'PATCH')).status).toBe(404);
+    expect((await fetch(`${api.service.url}${workspaces}`, { method: 'PATCH' })).status).toBe(401);
   });
 
   describe('a check of a connector', () => {

@@ -550,14 +550,10 @@ describe('catalog', () => {
       }
     });
 
-    it('says where it listens and which connectors it serves, counts requests, and closes more than once', async () => {
+    it('says where it listens and which connectors it serves, and closes more than once', async () => {
       const own = await serveApi();
       expect(own.service.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
       expect(own.service.connectors).toEqual(['mail-1', 'notes-1']);
-      const before = own.service.requestCount();
-      await own.call(sources);
-      await own.call('/nothing/here');
-      expect(own.service.requestCount() - before).toBe(2);
       await Promise.all([own.service.close(), own.service.close()]);
       await own.service.close();
       await expect(fetch(own.service.url)).rejects.toThrow();

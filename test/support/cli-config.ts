@@ -1,8 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import type { Service } from '../../src/service/start-service.ts';
-import { serveSamples } from './serve-samples.ts';
+import { serveSamples, type SampleServer } from './serve-samples.ts';
 
 export const cliSecret = 'the-real-client-secret';
 
@@ -10,7 +9,7 @@ export const cliSecret = 'the-real-client-secret';
 export function startCliService({
   seed = 1,
   ...options
-}: { readonly latencyMs?: number; readonly seed?: number } = {}): Promise<Service> {
+}: { readonly latencyMs?: number; readonly seed?: number } = {}): Promise<SampleServer> {
   return serveSamples({
     port: 0,
     clientId: 'local',

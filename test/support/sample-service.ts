@@ -4,8 +4,7 @@ import type { Definition } from '../../src/definitions/definition.ts';
 import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
 import { sampleTruth } from './sample-truth.ts';
-import type { Service } from '../../src/service/start-service.ts';
-import { serveSamples } from './serve-samples.ts';
+import { serveSamples, type SampleServer } from './serve-samples.ts';
 import { expectedRows, type Row } from './expected-rows.ts';
 import { testCredentials } from './sync-once.ts';
 
@@ -30,7 +29,7 @@ export function builtInDefinition(name: string): Definition {
 export async function startSampleService(
   size: SampleSize,
   options: { readonly latencyMs?: number; readonly wrap?: (account: SampleAccount) => SampleAccount } = {},
-): Promise<Service> {
+): Promise<SampleServer> {
   const { latencyMs = 0, wrap } = options;
   return await serveSamples({
     port: 0,

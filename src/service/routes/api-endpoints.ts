@@ -95,11 +95,10 @@ export const execute = endpoint({
     ...ofConnector.example,
     body: { entity: 'campaigns', action: 'list', params: { count: 10 } },
   },
-  async handle({ path, body }, { principal, signal }, { connectors, clock, latencyMs }) {
+  async handle({ path, body }, { principal, signal }, { connectors, clock }) {
     const startedAt = clock.now();
     const connector = connectors.byId(principal, path.id);
     checkActive(connector.workspace);
-    if (latencyMs > 0) await clock.sleep(latencyMs, signal);
     const answer = await executeAction({
       connectorId: connector.stored.id,
       definition: connector.definition,
@@ -189,7 +188,7 @@ export const apiEndpoints: readonly Endpoint[] = [
 /**
  * Routes requests to the endpoints. Before one is parsed, its token is held against the endpoint's access: 403 for a
  * token of the wrong kind. What lies in other organizations and workspaces is for the handlers: they find nothing
- * there. HEAD is answered wherever GET is; another method of a path that is there with 405, which names those it has.
+ * there. HEAD is answered wherever GET is.
  */
 export function registerEndpoints(
   server: FastifyInstance,
@@ -200,7 +199,6 @@ export function registerEndpoints(
     server.route({
       method: endpoint.method,
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-      exposeHeadRoute: endpoint.method === 'GET',
       handler: async (request, reply) => {
         if (endpoint.access !== 'public') checkAccess(endpoint.access, principalOf(request));
         if (lacksBody(endpoint, request)) throw fromFramework({ statusCode: 400 });
@@ -216,13 +214,8 @@ export function registerEndpoints(
       },
     });
   }
-  server.setNotFoundHandler((request) => {
-    const allowed = methodsOf(endpoints, request.url.split('?', 1)[0] ?? '');
-    if (allowed === '') throw notFound('There is no such endpoint.');
-    throw new ApiError(405, `This path does not take ${request.method}; it takes ${allowed}.`, {
-      errorCode: 'method_not_allowed',
-      headers: { allow: allowed },
-    });
+  server.setNotFoundHandler(() => {
+    throw notFound('There is no such endpoint.');
   });
 }
 
@@ -230,21 +223,6 @@ export function registerEndpoints(
 function lacksBody({ request: { body } }: Endpoint, request: FastifyRequest): boolean {
   const isGiven = request.body !== undefined || request.headers['content-type'] === undefined;
   return !isGiven && body?.safeParse(undefined).success === false;
-}
-
-/** As the header Allow has them; empty where there is no such path. */
-function methodsOf(endpoints: readonly Endpoint[], path: string): string {
-  const parts = path.split('/');
-  const methods = endpoints
-    .filter((endpoint) => {
-      const declared = endpoint.path.split('/');
-      return (
-        declared.length === parts.length &&
-        declared.every((part, index) => (part.startsWith('{') ? parts[index] !== '' : part === parts[index]))
-      );
-    })
-    .flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]));
-  return [...new Set(methods)].join(', ');
 }
 
 /** Paths that need no token. */

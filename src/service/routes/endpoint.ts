@@ -148,8 +148,6 @@ export interface ApiParts {
   /** The OpenAPI document, as JSON. */
   readonly openApi: string;
   readonly clock: Clock;
-  /** Added to every execute call, as a distant service would. */
-  readonly latencyMs: number;
 }
 
 /**
