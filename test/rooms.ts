@@ -240,7 +240,6 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'mcp/open-mcp.ts',
     'mcp/sql/open-sql.ts',
     'search/postgres-search.ts',
-    'engine/estimate-calls.ts',
     'engine/plan-run.ts',
     'engine/prepare/canonical-json.ts',
     'engine/try-listing.ts',

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import type { Clock } from '../core/clock.ts';
 import { readJson, writeJson } from '../core/json-text.ts';
 import type { ConnectorName } from '../core/names.ts';
-import type { CallEstimate } from '../engine/estimate-calls.ts';
+import type { CallEstimate } from '../engine/plan-run.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openProgress } from '../telemetry/progress.ts';
 

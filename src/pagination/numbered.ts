@@ -1,4 +1,15 @@
-import { readFlag } from './answer-keys.ts';
+import * as z from 'zod';
+import {
+  readFlag,
+  isLastByLength,
+  noteFollowed,
+  noteLength,
+  noteGap,
+  type Advance,
+  type Listing,
+  type Pagination,
+  type PaginationStyle,
+} from './pagination.ts';
 import {
   callsToEnd,
   count,
@@ -11,17 +22,6 @@ import {
   shownBy,
   rememberedKeys,
 } from './listing-end.ts';
-import {
-  isLastByLength,
-  noteFollowed,
-  noteLength,
-  noteGap,
-  type Advance,
-  type Listing,
-  type Pagination,
-  type PaginationStyle,
-} from './pagination.ts';
-import * as z from 'zod';
 import type { Params } from '../core/records.ts';
 
 /** Completeness rests on a fixed order, or on a total: see `numberedPagination`. */

@@ -4,8 +4,9 @@ import { isJsonObject, valueAtKey, type JsonValue } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { convertValue } from '../definitions/params.ts';
 import type { Proof } from '../sinks/partition.ts';
-import { readFlag, readToken } from './answer-keys.ts';
 import {
+  readFlag,
+  readToken,
   countMarks,
   doubtOf,
   halveInner,

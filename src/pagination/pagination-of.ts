@@ -2,17 +2,9 @@ import * as z from 'zod';
 import type { Params } from '../core/records.ts';
 import type { Entity, Pagination as PaginationRules } from '../definitions/definition.ts';
 import type { Partition } from '../sinks/partition.ts';
-import { readFlag, readSignOfMore } from './answer-keys.ts';
 import {
-  cutPagination,
-  keysetPagination,
-  newestFirstPagination,
-  sincePagination,
-} from './incremental-walks.ts';
-import { numberedStyle } from './numbered.ts';
-import { offsetStyle } from './offset.ts';
-import { lastRecordStyle, pageTokenStyle } from './page-token.ts';
-import {
+  readFlag,
+  readSignOfMore,
   doubtOf,
   type Listing,
   type Pagination,
@@ -22,6 +14,15 @@ import {
   timeParam,
   walkWith,
 } from './pagination.ts';
+import {
+  cutPagination,
+  keysetPagination,
+  newestFirstPagination,
+  sincePagination,
+} from './incremental-walks.ts';
+import { numberedStyle } from './numbered.ts';
+import { offsetStyle } from './offset.ts';
+import { lastRecordStyle, pageTokenStyle } from './page-token.ts';
 
 type Reading = Pick<Partition, 'mode' | 'watermark' | 'storedRows'>;
 

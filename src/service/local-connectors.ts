@@ -6,12 +6,15 @@ import type { Definition, Entity } from '../definitions/definition.ts';
 import { placesOfCredentials } from '../upstream/address-of.ts';
 import { unusable } from '../upstream/credentials.ts';
 import { type ApiError, notFound } from './api-error.ts';
-import { askProvider, maskedProvider } from './provider.ts';
-import type { ProvidedConnector, Provider, ProviderCheck, Providers } from './provider.ts';
-import type { Principal } from './state/applications.ts';
-import type { StoredConnector } from './state/connectors.ts';
-import type { ServiceState } from './state/open-service-state.ts';
-import type { Workspace } from './state/workspaces.ts';
+import {
+  askProvider,
+  maskedProvider,
+  type ProvidedConnector,
+  type Provider,
+  type ProviderCheck,
+  type Providers,
+} from './provider.ts';
+import type { Principal, StoredConnector, ServiceState, Workspace } from './state/open-service-state.ts';
 import type { ContextStores, StoreStatus } from './store/open-context-stores.ts';
 
 /** The definition that a connector is served by. `definitions`: those of the service, which do not go while it runs. */

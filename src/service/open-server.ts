@@ -6,8 +6,7 @@ import type { Clock } from '../core/clock.ts';
 import { limitConnections } from '../http/connection-limit.ts';
 import { answerErrors, answerText, ApiError, fromFramework, type OnFailure } from './api-error.ts';
 import type { ServerLimits } from './server-limits.ts';
-import { createRateLimit, type Principal } from './state/applications.ts';
-import type { ServiceState } from './state/open-service-state.ts';
+import { createRateLimit, type Principal, type ServiceState } from './state/open-service-state.ts';
 
 /** PEM texts. */
 export interface TlsFiles {

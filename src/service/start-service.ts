@@ -11,8 +11,7 @@ import { openApiDocument } from './reference/open-api-document.ts';
 import { apiEndpoints, publicPathsOf, registerEndpoints, trackCalls } from './routes/api-endpoints.ts';
 import { connectorConfig } from './routes/connector-endpoints.ts';
 import { defaultServerLimits, defaultTokenSeconds, type ServerLimits } from './server-limits.ts';
-import type { Application } from './state/applications.ts';
-import { openServiceState, type ServiceState } from './state/open-service-state.ts';
+import { type Application, openServiceState, type ServiceState } from './state/open-service-state.ts';
 import { loadServiceKey } from './state/service-key.ts';
 import { openContextStores } from './store/open-context-stores.ts';
 

@@ -5,8 +5,8 @@ import type { RunEvent } from '../../src/core/events.ts';
 import type { EntityName, ConnectorName, RunId } from '../../src/core/names.ts';
 import { noCounts, type PageCounts } from '../../src/core/records.ts';
 import { timeMs } from '../../src/core/times.ts';
-import { estimateCalls } from '../../src/engine/estimate-calls.ts';
 import {
+  estimateCalls,
   planRun,
   withWindow,
   ordinaryRun,

@@ -28,7 +28,7 @@ import {
   openPosition,
   sealPosition,
 } from '../../src/engine/walk.ts';
-import { newWake, workPool, type Pool } from '../../src/engine/work-pool.ts';
+import { newWake, workPool, type Pool } from '../../src/engine/sync-connector.ts';
 import { openRecordMask } from '../../src/settings/mask-settings.ts';
 import type { Partition, Doubt, Proof } from '../../src/sinks/partition.ts';
 import type { PageCommit } from '../../src/sinks/sink.ts';

@@ -13,10 +13,7 @@ import {
 const truly = (rows: number): number => rows;
 const nothing = (): null => null;
 
-/**
- * A walk by offset in pages of a hundred. What is deleted, moves or is appended meanwhile is told together with
- * numbered pages, in `numbered.test.ts`.
- */
+/** A walk by offset in pages of a hundred. `numbered.test.ts` has the rows that leave, move and come meanwhile. */
 function walk(
   rows: string[],
   service: Partial<MadeUpPaging> = {},

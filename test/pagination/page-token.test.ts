@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../src/core/json.ts';
 import { readTotal } from '../../src/definitions/pagination-file.ts';
-import { readFlag, readToken } from '../../src/pagination/answer-keys.ts';
+import { readFlag, readToken, type Advance, type NextPage } from '../../src/pagination/pagination.ts';
 import { pageTokenPagination } from '../../src/pagination/page-token.ts';
-import type { Advance, NextPage } from '../../src/pagination/pagination.ts';
 import {
   hasCounted,
   saysComplete,

@@ -12,8 +12,11 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, afterEach } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
-import { createApplications, createTokens } from '../../src/service/state/applications.ts';
-import type { ServiceState } from '../../src/service/state/open-service-state.ts';
+import {
+  createApplications,
+  createTokens,
+  type ServiceState,
+} from '../../src/service/state/open-service-state.ts';
 import { openStateFile } from '../../src/service/state/open-state-file.ts';
 import { loadServiceKey } from '../../src/service/state/service-key.ts';
 import { takeLock } from '../../src/sql/sqlite/lock.ts';

@@ -7,7 +7,7 @@ import { hasCode, ThrottledError, usage } from '../../core/errors.ts';
 import type { OnRunEvent, RunEvent } from '../../core/events.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import { selectEntities } from '../../engine/chosen-entities.ts';
-import type { CallEstimate } from '../../engine/estimate-calls.ts';
+import type { CallEstimate } from '../../engine/plan-run.ts';
 import { chosenConnectors, sinksOf, targetsAfterSync } from '../../settings/choices.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';

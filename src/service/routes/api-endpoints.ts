@@ -3,8 +3,7 @@ import * as z from 'zod';
 import { ApiError, fromFramework, notFound } from '../api-error.ts';
 import { executeAction, executeBody, sendFile } from '../execution.ts';
 import { principalOf } from '../open-server.ts';
-import type { Principal } from '../state/applications.ts';
-import type { Workspace } from '../state/workspaces.ts';
+import type { Principal, Workspace } from '../state/open-service-state.ts';
 import { definitionEndpoints, tokenEndpoints } from './catalog-endpoints.ts';
 import {
   checkConnector,
@@ -16,8 +15,17 @@ import {
   showConnector,
   updateConnector,
 } from './connector-endpoints.ts';
-import { endpoint, json, jsonObject, ofConnector } from './endpoint.ts';
-import type { Access, Answer, ApiParts, Call, Endpoint } from './endpoint.ts';
+import {
+  endpoint,
+  json,
+  jsonObject,
+  ofConnector,
+  type Access,
+  type Answer,
+  type ApiParts,
+  type Call,
+  type Endpoint,
+} from './endpoint.ts';
 import { workspaceEndpoints } from './workspace-endpoints.ts';
 
 const search = z

@@ -4,14 +4,16 @@ import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { credentialProblems } from '../../definitions/params.ts';
 import { ApiError } from '../api-error.ts';
-import { addressFor, ensureWorkspace, workspaceById, workspaceByName } from '../local-connectors.ts';
-import type { LocalConnector } from '../local-connectors.ts';
+import {
+  addressFor,
+  ensureWorkspace,
+  workspaceById,
+  workspaceByName,
+  type LocalConnector,
+} from '../local-connectors.ts';
 import type { ProviderCheck } from '../provider.ts';
-import type { Principal } from '../state/applications.ts';
-import type { StoredConnector } from '../state/connectors.ts';
-import type { ServiceState } from '../state/open-service-state.ts';
+import type { Principal, StoredConnector, ServiceState, Workspace } from '../state/open-service-state.ts';
 import { maxNameLength } from '../state/open-state-file.ts';
-import type { Workspace } from '../state/workspaces.ts';
 import {
   entityReadiness,
   type EntityStatus,
@@ -20,8 +22,8 @@ import {
 } from '../store/open-context-stores.ts';
 import { searchableEntities } from '../store/store-ledger.ts';
 import { credentialsSchema, definitionById, iconUrl, templateId } from './catalog-endpoints.ts';
-import type { ApiParts } from './endpoint.ts';
 import {
+  type ApiParts,
   endpoint,
   givenName,
   givesSomething,

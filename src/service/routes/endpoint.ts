@@ -4,8 +4,7 @@ import type { Definition } from '../../definitions/definition.ts';
 import { parseRequest, textUpTo } from '../api-error.ts';
 import type { LocalConnectors } from '../local-connectors.ts';
 import type { ProviderFile } from '../provider.ts';
-import type { Principal } from '../state/applications.ts';
-import type { ServiceState } from '../state/open-service-state.ts';
+import type { Principal, ServiceState } from '../state/open-service-state.ts';
 import { isPlainName, maxNameLength, plainNameRule } from '../state/open-state-file.ts';
 
 /**

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { ApiError, notFound } from '../api-error.ts';
-import type { Workspace } from '../state/workspaces.ts';
+import type { Workspace } from '../state/open-service-state.ts';
 import { type Endpoint, endpoint, givenName, givesSomething, json, shownAs, time } from './endpoint.ts';
 import { workspaceById } from '../local-connectors.ts';
 

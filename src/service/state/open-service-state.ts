@@ -1,8 +1,22 @@
-import { createApplications, createTokens, type TokenOptions } from './applications.ts';
-import { createConnectors } from './connectors.ts';
-import { openStateFile } from './open-state-file.ts';
+import { randomUUID, createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import {
+  openStateFile,
+  checkPlainName,
+  foldedName,
+  type StateFile,
+  isPlainName,
+  plainNameRule,
+} from './open-state-file.ts';
 import { openServiceSealer } from './service-key.ts';
-import { createWorkspaces } from './workspaces.ts';
+import { type Clock, type Instant, instant } from '../../core/clock.ts';
+import { ApiError, notFound } from '../api-error.ts';
+import { SyncError, usage } from '../../core/errors.ts';
+import { readJson, writeJson } from '../../core/json-text.ts';
+import { isJsonObject, type JsonObject } from '../../core/json.ts';
+import { isConnectorId } from '../../core/names.ts';
+import type { Sealer } from '../../files/sealer.ts';
+import { hasAtMostCharacters } from '../../core/characters.ts';
+import { scopedTokenSeconds } from '../server-limits.ts';
 
 export interface ServiceStateOptions extends TokenOptions {
   /** Holds `service.db`; made for its owner alone. Null: everything is in memory and ends with the process. */
@@ -43,4 +57,540 @@ export function openServiceState(options: ServiceStateOptions) {
     file.close();
     throw error;
   }
+}
+
+export interface Workspace {
+  /** UUID. */
+  readonly id: string;
+  /** Its place in the order of creation, over all organizations. */
+  readonly sequence: number;
+  readonly organizationId: string;
+  readonly name: string;
+  /** An inactive one disables its connectors. */
+  readonly status: 'active' | 'inactive';
+  /** False: its connectors keep no indexed store. */
+  readonly isCacheEnabled: boolean;
+  readonly createdAt: Instant;
+  readonly updatedAt: Instant;
+}
+
+interface WorkspaceQuery {
+  /** Part of the name, in any case. */
+  readonly nameContains: string | null;
+  readonly status: Workspace['status'] | null;
+  readonly limit: number;
+  /** `sequence` of the last one of the page before, which may be deleted by now; 0: from the start. */
+  readonly after: number;
+}
+
+/** More is a client that has lost its way: workspaces come into being by being named. */
+const maxWorkspaces = 10_000;
+
+export function createWorkspaces({ ask, run, write }: StateFile, clock: Clock) {
+  const select = `SELECT id, organization_id, name, status, is_cache_enabled, created_at, updated_at, sequence
+    FROM workspaces WHERE organization_id = :organizationId`;
+  const byId = (organizationId: string, id: string): Workspace | null =>
+    ask<Workspace>(`${select} AND id = :id`, { organizationId, id }).first ?? null;
+  const byName = (organizationId: string, name: string): Workspace | null =>
+    ask<Workspace>(`${select} AND name = :name`, { organizationId, name }).first ?? null;
+  const stats = (organizationId: string): { readonly active: number; readonly inactive: number } => {
+    const counts = { active: 0, inactive: 0 };
+    const found = ask<{ status: Workspace['status']; number: number }>(
+      'SELECT status, count(*) AS number FROM workspaces WHERE organization_id = :organizationId GROUP BY status',
+      { organizationId },
+    ).all;
+    for (const { status, number } of found) counts[status] = number;
+    return counts;
+  };
+
+  return {
+    /** In the order of their creation, behind the one that `after` names. */
+    list: (organizationId: string, { nameContains, ...query }: WorkspaceQuery): readonly Workspace[] =>
+      ask<Workspace>(
+        `${select} AND sequence > :after AND (:status IS NULL OR status = :status)
+           AND (:part IS NULL OR instr(folded_name, :part) > 0)
+         ORDER BY sequence LIMIT :limit`,
+        { organizationId, ...query, part: nameContains === null ? null : foldedName(nameContains) },
+      ).all,
+    byId,
+    byName,
+    stats,
+    /** The workspace of this name, made where there is none. Names are unique within an organization, case counts. */
+    ensure: (organizationId: string, name: string): Workspace =>
+      write(() => {
+        const present = byName(organizationId, name);
+        if (present !== null) return present;
+        checkPlainName('workspace', name);
+        const { active, inactive } = stats(organizationId);
+        if (active + inactive >= maxWorkspaces) {
+          throw new ApiError(409, `An organization has at most ${maxWorkspaces} workspaces.`, {
+            errorCode: 'limit_reached',
+          });
+        }
+        const made = { id: randomUUID(), organizationId, name, folded: foldedName(name) };
+        run(
+          `INSERT INTO workspaces (id, organization_id, name, folded_name, status, is_cache_enabled, created_at, updated_at)
+           VALUES (:id, :organizationId, :name, :folded, 'active', 1, :now, :now)`,
+          { ...made, now: instant(clock.now()) },
+        );
+        return ask<Workspace>(`${select} AND name = :name`, { organizationId, name }).one();
+      }),
+    /** Throws `ApiError` 409 for a name that another one has. */
+    update: (present: Workspace, change: Pick<Workspace, 'name' | 'status' | 'isCacheEnabled'>): Workspace =>
+      write(() => {
+        const changed = { ...present, ...change, updatedAt: instant(clock.now()) };
+        if (changed.name !== present.name) {
+          checkPlainName('workspace', changed.name);
+          if (byName(present.organizationId, changed.name) !== null) {
+            throw new ApiError(409, 'Another workspace has this name.', {
+              field: 'name',
+              errorCode: 'name_taken',
+            });
+          }
+        }
+        run(
+          `UPDATE workspaces SET name = :name, folded_name = :folded, status = :status, is_cache_enabled = :isCacheEnabled,
+             updated_at = :updatedAt
+           WHERE organization_id = :organizationId AND id = :id`,
+          { ...changed, folded: foldedName(changed.name) },
+        );
+        return changed;
+      }),
+    /** With its scoped tokens; its connectors must have been deleted before. Gives when; null: there is none. */
+    delete: (organizationId: string, id: string): Instant | null =>
+      write(() => {
+        const named = { organizationId, id };
+        if (byId(organizationId, id) === null) return null;
+        const connectors =
+          'SELECT 1 FROM connectors WHERE organization_id = :organizationId AND workspace_id = :id LIMIT 1';
+        if (ask(connectors, named).first !== undefined) {
+          throw new ApiError(409, 'The workspace has connectors; delete them first.', {
+            errorCode: 'not_empty',
+          });
+        }
+        run('DELETE FROM workspaces WHERE organization_id = :organizationId AND id = :id', named);
+        return instant(clock.now());
+      }),
+  };
+}
+
+export interface StoredConnector {
+  readonly id: string;
+  readonly organizationId: string;
+  readonly workspaceId: string;
+  /** Name of the definition. */
+  readonly definition: string;
+  readonly name: string;
+  readonly replicationConfig: JsonObject;
+  /**
+   * Which account at the third party it belongs to, from its creation on, as `ProviderCheck` has it; null: a sample
+   * account.
+   */
+  readonly account: string | null;
+  /** Addresses that its credentials were given for, as `placesOfCredentials` has them; null: none. */
+  readonly address: string | null;
+  readonly createdAt: Instant;
+  readonly updatedAt: Instant;
+}
+
+export interface NewConnector extends Pick<
+  StoredConnector,
+  'organizationId' | 'workspaceId' | 'definition' | 'name' | 'replicationConfig'
+> {
+  /** Generated (a UUID) where none is given. */
+  readonly id?: string;
+  readonly credentials: JsonObject | null;
+  /** Default null: a sample account. */
+  readonly account?: string | null;
+  /** Default null. */
+  readonly address?: string | null;
+}
+
+type ConnectorRow = Omit<StoredConnector, 'replicationConfig'> & { readonly replicationConfig: string };
+
+/** Of one organization. */
+const maxConnectors = 10_000;
+
+const select = `SELECT id, organization_id, workspace_id, definition, name, replication_config, account, address, created_at, updated_at
+  FROM connectors`;
+const ofOne = 'WHERE organization_id = :organizationId AND id = :id';
+
+/** Each look-up names the organization first. */
+export function createConnectors({ ask, run, write }: StateFile, sealer: Sealer, clock: Clock) {
+  const seal = (credentials: JsonObject | null, organizationId: string, id: string) =>
+    credentials === null ? null : sealer.seal(writeJson(credentials), ownerOf(organizationId, id));
+  /**
+   * Opened with the key of this service; null: none were given. Throws `SyncError` SINK_INCOMPATIBLE under another key.
+   */
+  const credentials = (organizationId: string, id: string): JsonObject | null => {
+    const stored = `SELECT credentials FROM connectors ${ofOne}`;
+    const row = ask<{ credentials: Buffer | null }>(stored, { organizationId, id }).first;
+    const sealed = row?.credentials ?? null;
+    return sealed === null ? null : readObject(sealer.open(sealed, ownerOf(organizationId, id)));
+  };
+  const put = (credentials: JsonObject | null, organizationId: string, id: string): void => {
+    const sealed = seal(credentials, organizationId, id);
+    run(`UPDATE connectors SET credentials = :sealed ${ofOne}`, { sealed, organizationId, id });
+  };
+  const byId = (organizationId: string, id: string): StoredConnector | null => {
+    const row = ask<ConnectorRow>(`${select} ${ofOne}`, { organizationId, id }).first;
+    return row === undefined ? null : connectorOf(row);
+  };
+  return {
+    byId,
+    credentials,
+    /** In the order of their creation. */
+    inWorkspace: ({ organizationId, id }: Workspace, definition: string | null): readonly StoredConnector[] =>
+      ask<ConnectorRow>(
+        `${select} WHERE organization_id = :organizationId AND workspace_id = :id
+           AND (:definition IS NULL OR definition = :definition) ORDER BY sequence`,
+        { organizationId, id, definition },
+      ).all.map(connectorOf),
+    /** Of every organization: for the stores. */
+    all: (): readonly StoredConnector[] =>
+      ask<ConnectorRow>(`${select} ORDER BY sequence`).all.map(connectorOf),
+    /** Throws `SyncError` USAGE for an id that is taken. */
+    create: (connector: NewConnector): StoredConnector =>
+      write(() => {
+        const { id = randomUUID(), organizationId, workspaceId, name, credentials } = connector;
+        if (!isConnectorId(id)) {
+          throw usage('Expected as the id of a connector 1 to 128 letters, digits, "-" and "_".');
+        }
+        checkPlainName('connector', name);
+        if (ask('SELECT 1 FROM connectors WHERE id = :id', { id }).first !== undefined) {
+          throw usage(`Two connectors have the id ${id}.`);
+        }
+        const workspace =
+          'SELECT 1 FROM workspaces WHERE organization_id = :organizationId AND id = :workspaceId';
+        if (ask(workspace, { organizationId, workspaceId }).first === undefined) {
+          throw notFound('There is no such workspace.');
+        }
+        const count = 'SELECT count(*) AS number FROM connectors WHERE organization_id = :organizationId';
+        if (ask<{ number: number }>(count, { organizationId }).one().number >= maxConnectors) {
+          throw new ApiError(409, `An organization has at most ${maxConnectors} connectors.`, {
+            errorCode: 'limit_reached',
+          });
+        }
+        run(
+          `INSERT INTO connectors
+             (id, organization_id, workspace_id, definition, name, replication_config, credentials, account, address, created_at, updated_at)
+           VALUES (:id, :organizationId, :workspaceId, :definition, :name, :replicationConfig, :credentials, :account, :address, :now, :now)`,
+          {
+            account: null,
+            address: null,
+            ...connector,
+            id,
+            replicationConfig: writeJson(connector.replicationConfig),
+            credentials: seal(credentials, organizationId, id),
+            now: instant(clock.now()),
+          },
+        );
+        return connectorOf(ask<ConnectorRow>(`${select} ${ofOne}`, { organizationId, id }).one());
+      }),
+    /** Null: there is none. */
+    update: (
+      organizationId: string,
+      id: string,
+      change: Partial<Pick<NewConnector, 'name' | 'replicationConfig' | 'credentials' | 'address'>>,
+    ): StoredConnector | null =>
+      write(() => {
+        const present = byId(organizationId, id);
+        if (present === null) return null;
+        const { name, replicationConfig, address } = { ...present, ...change };
+        const now = instant(clock.now());
+        checkPlainName('connector', name);
+        run(
+          `UPDATE connectors SET name = :name, replication_config = :replicationConfig, address = :address, updated_at = :now ${ofOne}`,
+          { name, replicationConfig: writeJson(replicationConfig), address, now, organizationId, id },
+        );
+        if (change.credentials !== undefined) put(change.credentials, organizationId, id);
+        return byId(organizationId, id);
+      }),
+    /** False: there is none. */
+    delete: (organizationId: string, id: string): boolean =>
+      run(`DELETE FROM connectors ${ofOne}`, { organizationId, id }) > 0,
+    /** Replaces the credentials, if they still are `before`: sealed, and on the disk when it returns. */
+    renewCredentials: (organizationId: string, id: string, before: JsonObject, renewed: JsonObject): void =>
+      write(() => {
+        const present = credentials(organizationId, id);
+        if (present === null || writeJson(present) !== writeJson(before)) return;
+        put(renewed, organizationId, id);
+      }),
+    /** Throws `SyncError` SINK_INCOMPATIBLE where there are credentials that this key does not open. */
+    checkKey(): void {
+      const sealed = 'SELECT credentials FROM connectors WHERE credentials IS NOT NULL';
+      for (const { credentials } of ask<{ credentials: Buffer }>(sealed).all) sealer.checkKey(credentials);
+    },
+  };
+}
+
+/** What sealed credentials are bound to: moved to another connector they do not open. */
+function ownerOf(organizationId: string, id: string): string {
+  return JSON.stringify(['credentials', organizationId, id]);
+}
+
+function connectorOf(row: ConnectorRow): StoredConnector {
+  return { ...row, replicationConfig: readObject(row.replicationConfig) };
+}
+
+function readObject(text: string): JsonObject {
+  const value = readJson(text);
+  if (isJsonObject(value)) return value;
+  throw new SyncError("The service's data is damaged: expected a JSON object.", {
+    code: 'SINK_FAILED',
+    recovery: 'stop',
+  });
+}
+
+/** Of more than so many the one that was quiet for longest is forgotten: memory is bounded whatever comes. */
+const maxKeys = 10_000;
+
+/**
+ * A bucket for each key: `perSecond` requests a second, and as many at once after a second of quiet. What it returns
+ * takes one request of a key's share; throws `ApiError` 429 with Retry-After where nothing of it is left.
+ */
+export function createRateLimit(perSecond: number, clock: Clock): (key: string) => void {
+  const buckets = new Map<string, { readonly left: number; readonly at: number }>();
+  return (key) => {
+    const now = clock.now();
+    const { left, at } = buckets.get(key) ?? { left: perSecond, at: now };
+    // A clock that was put back gives nothing, and takes nothing.
+    const filled = Math.min(perSecond, left + (Math.max(0, now - at) * perSecond) / 1000);
+    const isAllowed = filled >= 1;
+    buckets.delete(key);
+    buckets.set(key, { left: isAllowed ? filled - 1 : filled, at: now });
+    for (const quietest of buckets.keys()) {
+      if (buckets.size <= maxKeys) break;
+      buckets.delete(quietest);
+    }
+    if (isAllowed) return;
+    const waitMs = Math.ceil(((1 - filled) * 1000) / perSecond);
+    throw new ApiError(429, 'Too many requests a second. Wait as long as Retry-After says.', {
+      errorCode: 'too_many_requests',
+      headers: { 'retry-after': String(Math.max(1, Math.ceil(waitMs / 1000))) },
+    });
+  };
+}
+
+export interface TokenOptions {
+  readonly clock: Clock;
+  readonly tokenTtlSeconds: number;
+  /** Live tokens of one application; the oldest one is deleted when another is asked for. */
+  readonly maxTokens: number;
+  /** New tokens of one application. */
+  readonly tokensPerSecond: number;
+}
+
+/** Whom a token stands for. */
+export interface Principal {
+  readonly kind: 'application' | 'scoped';
+  readonly clientId: string;
+  readonly organizationId: string;
+  readonly organizationName: string;
+  /** A scoped token sees this workspace alone; null: the whole organization. */
+  readonly workspaceId: string | null;
+  /** Names the token in limits and logs without giving it away: the start of its hash. */
+  readonly tokenName: string;
+}
+
+type Issuer = Pick<Principal, 'clientId' | 'organizationId'>;
+
+const tokenBytes = 32;
+
+/**
+ * Bearer tokens, kept as SHA-256 hashes only. Expired ones are removed with time. While the disk is full, new
+ * application tokens are kept in memory and end with the process. Issuing throws `ApiError` 429 to an application that
+ * asks too often.
+ */
+export function createTokens({ ask, run, write }: StateFile, options: TokenOptions) {
+  const { clock, maxTokens } = options;
+  const checkRate = createRateLimit(options.tokensPerSecond, clock);
+  const unstored = createUnstoredTokens(maxTokens);
+  const organization = `client_id, organization_id, organizations.name AS organization_name`;
+
+  const issue = ({ clientId, organizationId }: Issuer, workspaceId: string | null) => {
+    checkRate(clientId);
+    const token = randomBytes(tokenBytes).toString('base64url');
+    const expiresInSeconds = workspaceId === null ? options.tokenTtlSeconds : scopedTokenSeconds;
+    const now = clock.now();
+    const expiresAt = now + expiresInSeconds * 1000;
+    const store = (): void => {
+      run('DELETE FROM tokens WHERE expires_at <= :now', { now });
+      const application =
+        'SELECT 1 FROM applications WHERE client_id = :clientId AND organization_id = :organizationId';
+      if (ask(application, { clientId, organizationId }).first === undefined) {
+        throw new ApiError(401, 'The application no longer exists.', { errorCode: 'unauthorized' });
+      }
+      const workspace =
+        'SELECT 1 FROM workspaces WHERE id = :workspaceId AND organization_id = :organizationId';
+      if (workspaceId !== null && ask(workspace, { workspaceId, organizationId }).first === undefined) {
+        throw notFound('There is no such workspace.');
+      }
+      const kind: Principal['kind'] = workspaceId === null ? 'application' : 'scoped';
+      run(
+        `INSERT INTO tokens (hash, kind, client_id, workspace_id, expires_at)
+         VALUES (:hash, :kind, :clientId, :workspaceId, :expiresAt)`,
+        { hash: hashOf(token), kind, clientId, workspaceId, expiresAt },
+      );
+      run(
+        `DELETE FROM tokens WHERE client_id = :clientId AND sequence <=
+           (SELECT sequence FROM tokens WHERE client_id = :clientId ORDER BY sequence DESC LIMIT 1 OFFSET :maxTokens)`,
+        { clientId, maxTokens },
+      );
+    };
+    try {
+      write(store);
+    } catch (error) {
+      const isFull = error instanceof SyncError && error.code === 'SINK_FULL';
+      if (!isFull || workspaceId !== null) throw error;
+      unstored.add(hashOf(token), { clientId, expiresAt }, now);
+    }
+    return { token, expiresInSeconds };
+  };
+
+  return {
+    issueApplication: (application: Issuer) => issue(application, null),
+    issueScoped(principal: Principal, workspaceId: string) {
+      if (principal.kind === 'application') return issue(principal, workspaceId);
+      throw new ApiError(403, 'A scoped token cannot ask for further tokens; use an application token.', {
+        errorCode: 'forbidden',
+      });
+    },
+    /** Null: unknown, expired, its application or its workspace deleted. */
+    find(token: string): Principal | null {
+      const hash = hashOf(token);
+      const now = clock.now();
+      const clientId = unstored.clientOf(hash, now);
+      const row =
+        clientId === null
+          ? ask<Omit<Principal, 'tokenName'>>(
+              `SELECT kind, ${organization}, workspace_id
+               FROM tokens JOIN applications USING (client_id) JOIN organizations ON organizations.id = organization_id
+               WHERE hash = :hash AND expires_at > :now`,
+              { hash, now },
+            ).first
+          : ask<Omit<Principal, 'tokenName'>>(
+              `SELECT 'application' AS kind, ${organization}, NULL AS workspace_id
+               FROM applications JOIN organizations ON organizations.id = organization_id WHERE client_id = :clientId`,
+              { clientId },
+            ).first;
+      return row === undefined ? null : { ...row, tokenName: hash.toString('hex').slice(0, 12) };
+    },
+  };
+}
+
+type UnstoredToken = Pick<Principal, 'clientId'> & { readonly expiresAt: number };
+
+/** Application tokens that a full disk had no room for, the newest `max` of them, by their hashes. */
+function createUnstoredTokens(max: number) {
+  const tokens = new Map<string, UnstoredToken>();
+  return {
+    add: (hash: Buffer, token: UnstoredToken, now: number): void => {
+      for (const [key, { expiresAt }] of tokens) {
+        if (expiresAt <= now || tokens.size >= max) tokens.delete(key);
+      }
+      tokens.set(hash.toString('base64'), token);
+    },
+    clientOf: (hash: Buffer, now: number): string | null => {
+      if (tokens.size === 0) return null;
+      const token = tokens.get(hash.toString('base64'));
+      return token === undefined || token.expiresAt <= now ? null : token.clientId;
+    },
+  };
+}
+
+/** Of what is too long to be guessed. */
+export function hashOf(secret: string): Buffer {
+  return createHash('sha256').update(secret).digest();
+}
+
+/**
+ * An organization's client: the only way in. Its secret is kept as a SHA-256 hash alone: it is generated, or of at
+ * least 16 random characters, so it cannot be guessed from the hash.
+ */
+export interface Application {
+  readonly clientId: string;
+  readonly organizationId: string;
+  readonly organizationName: string;
+  readonly createdAt: Instant;
+}
+
+type NewApplication = Pick<Application, 'organizationName' | 'clientId'> & { readonly clientSecret: string };
+
+interface ApplicationRow extends Application {
+  readonly secret: Buffer;
+}
+
+const maxSecretLength = 1_024;
+
+export function createApplications({ ask, run, write }: StateFile, clock: Clock) {
+  const select = `SELECT client_id, organization_id, organizations.name AS organization_name, applications.created_at, secret
+    FROM applications JOIN organizations ON organizations.id = organization_id`;
+  const byId = `${select} WHERE client_id = :clientId`;
+
+  return {
+    /**
+     * Makes the application, and its organization where there is none of this name; one that already exists gets the
+     * new secret. Throws `SyncError` USAGE for a client id of another organization.
+     */
+    put({ organizationName, clientId, clientSecret }: NewApplication): Application {
+      checkNames(organizationName, clientId);
+      checkSecret(clientSecret);
+      const secret = hashOf(clientSecret);
+      return write(() => {
+        const present = ask<ApplicationRow>(byId, { clientId }).first;
+        const now = instant(clock.now());
+        if (present === undefined) {
+          run(
+            'INSERT INTO organizations (id, name, created_at) VALUES (:id, :organizationName, :now) ON CONFLICT (name) DO NOTHING',
+            { id: randomUUID(), organizationName, now },
+          );
+          run(
+            `INSERT INTO applications (client_id, organization_id, secret, created_at)
+             SELECT :clientId, id, :secret, :now FROM organizations WHERE name = :organizationName`,
+            { clientId, secret, now, organizationName },
+          );
+        } else if (present.organizationName !== organizationName) {
+          throw usage(
+            `The client id ${clientId} belongs to another organization than ${organizationName}. Choose another client id.`,
+          );
+        } else if (!secret.equals(present.secret)) {
+          run('UPDATE applications SET secret = :secret WHERE client_id = :clientId', { secret, clientId });
+          // Clients with the old secret are shut out now, not when their tokens expire.
+          run('DELETE FROM tokens WHERE client_id = :clientId', { clientId });
+        }
+        return withoutSecret(ask<ApplicationRow>(byId, { clientId }).one());
+      });
+    },
+    /** Null for an unknown id as for a wrong secret. */
+    authenticate(clientId: string, clientSecret: string): Application | null {
+      const row = ask<ApplicationRow>(byId, { clientId }).first;
+      return row !== undefined && timingSafeEqual(hashOf(clientSecret), row.secret)
+        ? withoutSecret(row)
+        : null;
+    },
+    list: (): readonly Application[] =>
+      ask<ApplicationRow>(`${select} ORDER BY sequence`).all.map(withoutSecret),
+    /** Its tokens are deleted with it. False: there was none. */
+    delete: (clientId: string): boolean =>
+      run('DELETE FROM applications WHERE client_id = :clientId', { clientId }) > 0,
+  };
+}
+
+function withoutSecret({ secret: _secret, ...application }: ApplicationRow): Application {
+  return application;
+}
+
+function checkNames(organizationName: string, clientId: string): void {
+  if (!isPlainName(organizationName)) {
+    throw usage(`Expected as the name of an organization ${plainNameRule}.`);
+  }
+  if (!isPlainName(clientId)) throw usage(`Expected as a client id ${plainNameRule}.`);
+}
+
+function checkSecret(secret: string): void {
+  if (secret.length > 0 && hasAtMostCharacters(secret, maxSecretLength) && secret.isWellFormed()) return;
+  throw usage(
+    `Expected a client secret of 1 to ${maxSecretLength} characters, got ${secret.isWellFormed() ? Array.from(secret).length : 'half a character'}.`,
+  );
 }

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import type { Clock } from '../../core/clock.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import {
@@ -11,10 +12,8 @@ import {
   pageIn,
   type OnExchange,
 } from '../../http/exchange.ts';
-import type { ApiLimits } from './api-limits.ts';
-import { type BrokenAnswers, type CallBudget, callWithRetries } from './call-with-retries.ts';
+import { type ApiLimits, type BrokenAnswers, type CallBudget, callWithRetries } from './call-with-retries.ts';
 import { type CallFacts, stopError, classifyAnswer, classifyThrown, invalidBody } from './call-failure.ts';
-import { isIP } from 'node:net';
 import type { SyncError } from '../../core/errors.ts';
 import {
   AddressRefusedError,

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import * as z from 'zod';
 import { systemClock, type Clock, instant, type Instant } from '../../core/clock.ts';
 import { hasCode, SyncError, usage } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
@@ -13,14 +14,18 @@ import {
   type IssuedToken,
   type TokenCache,
 } from './api-caller.ts';
-import { defaultApiLimits, type ApiLimits } from './api-limits.ts';
-import { openCallBudget, type CallBudget, type CallBudgetOptions } from './call-with-retries.ts';
+import {
+  defaultApiLimits,
+  type ApiLimits,
+  openCallBudget,
+  type CallBudget,
+  type CallBudgetOptions,
+} from './call-with-retries.ts';
 import { stopError, type CallFacts, invalidBody, callFacts } from './call-failure.ts';
 import type { Secret } from '../../core/secret.ts';
 import { orAborted } from '../../http/or-aborted.ts';
 import { redactMessage } from '../../http/redact-message.ts';
 import type { Definition } from '../../definitions/definition.ts';
-import * as z from 'zod';
 import type { JsonObject } from '../../core/json.ts';
 import { stringifyParams, tryJsonText } from '../../http/lossless-json.ts';
 import { textOfBody } from '../../http/exchange.ts';

@@ -1,3 +1,4 @@
+import * as z from 'zod';
 import { hasCode, SyncError, ThrottledError, usage } from '../../core/errors.ts';
 import type { ConnectorId, EntityName } from '../../core/names.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
@@ -30,7 +31,6 @@ import {
   fileTooLarge,
 } from './call-failure.ts';
 import { unknownId, type ApiClient, otherTypeError } from './open-api-client.ts';
-import * as z from 'zod';
 import { instantOf } from '../../core/clock.ts';
 import {
   isJsonArray,
@@ -43,8 +43,7 @@ import {
 import type { Params } from '../../core/records.ts';
 import type { EmptyForm } from '../../definitions/upstream/records-file.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
-import { saysCut } from '../../pagination/answer-keys.ts';
-import type { PageAnswer } from '../../pagination/pagination.ts';
+import { saysCut, type PageAnswer } from '../../pagination/pagination.ts';
 import { type WireAnswer, type WireStream, textOfBody, dispositionName } from '../../http/exchange.ts';
 import { JsonTextError, parseJsonText, stringifyParams, tryJsonText } from '../../http/lossless-json.ts';
 import { scanPage } from '../../http/scan-json.ts';

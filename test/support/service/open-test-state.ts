@@ -2,8 +2,9 @@ import {
   openServiceState,
   type ServiceStateOptions,
   type ServiceState,
+  type Application,
+  type Principal,
 } from '../../../src/service/state/open-service-state.ts';
-import type { Application, Principal } from '../../../src/service/state/applications.ts';
 
 export const testKey = Buffer.alloc(32, 7);
 
