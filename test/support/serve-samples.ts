@@ -50,14 +50,13 @@ function delayed(providers: Providers, ms: number, clock: Clock): Providers {
   return {
     ...providers,
     open: (connector) => {
-      const { list, get, download } = providers.open(connector);
-      const late =
-        <Answer>(ask: (request: ProviderRequest) => Promise<Answer>) =>
-        async (request: ProviderRequest): Promise<Answer> => {
-          await clock.sleep(ms, request.signal);
-          return await ask(request);
-        };
-      return { list: late(list), get: late(get), download: late(download) };
+      const provider = providers.open(connector);
+      const wait = ({ signal }: ProviderRequest): Promise<void> => clock.sleep(ms, signal);
+      return {
+        list: async (request) => (await wait(request), await provider.list(request)),
+        get: async (request) => (await wait(request), await provider.get(request)),
+        download: async (request) => (await wait(request), await provider.download(request)),
+      };
     },
   };
 }
