@@ -6,7 +6,7 @@ import { frozen, mapOf, type Frozen, type MapValue } from './frozen.ts';
 import type { ActionFile, DefinitionFile, EntityFile, ParamFile } from './definition-file.ts';
 import type { Todo } from './todos.ts';
 import { recordsPlace } from './upstream/records-file.ts';
-import type { ListRequestFile, PagingFile } from './upstream/upstream-file.ts';
+import type { ListRequestFile } from './upstream/upstream-file.ts';
 import { buildUpstream } from './upstream/upstream.ts';
 
 /**
@@ -105,7 +105,7 @@ function buildEntity(name: EntityName, file: EntityFile, list: ListRequestFile |
       from: from ?? [column],
     })),
     actions: buildActions(file),
-    pagination: buildPagination(file, list?.paging),
+    pagination: buildPagination(file),
     /** How the service cuts listings; null: it does not. */
     cut: file.cut ?? null,
     /** False: how many records a listing has by the answers' totals is used for nothing, because it is wrong. */
@@ -248,10 +248,11 @@ export function servedDefinition(definition: Definition): Definition {
   return found;
 }
 
-/** How an entity is paged, with what follows from its other parts. `paging`: how the service itself is asked. */
-function buildPagination(entity: EntityFile, paging: PagingFile | undefined) {
+/** How an entity is paged, with what follows from its other parts. */
+function buildPagination(entity: EntityFile) {
   const { pagination } = entity;
   switch (pagination.kind) {
+    case 'offset':
     case 'page':
     case 'pageToken':
       return pagination;
@@ -268,24 +269,6 @@ function buildPagination(entity: EntityFile, paging: PagingFile | undefined) {
         /** No two records of a listing have the same token. */
         isUnique: isUniqueInListing(pagination.field, entity),
       } as const;
-    case 'offset': {
-      const numbered =
-        paging?.kind === 'page'
-          ? {
-              isFixed: paging.fixed === true,
-              endsByRepeat: paging.end === 'repeats',
-              endStatus: typeof paging.end === 'object' ? paging.end.status : null,
-            }
-          : undefined;
-      return {
-        ...pagination,
-        /**
-         * The service numbers its pages, and so does the walk: their size may be its own, and one that was shown before
-         * may mean the end. Absent: it takes any offset.
-         */
-        ...(numbered && { numbered }),
-      };
-    }
   }
 }
 

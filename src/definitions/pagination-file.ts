@@ -101,7 +101,7 @@ function tokenKey() {
 }
 
 /** What comes behind the last of numbered pages; absent: an empty page. Without a default: no content hash changes. */
-export function endOfPages() {
+function endOfPages() {
   return z
     .union([z.literal('repeats'), strictObject({ status: z.int().min(400).max(500) })], {
       error: 'expected repeats, or { status: 404 }',

@@ -402,11 +402,9 @@ type Pagination = EntityFile['pagination'];
 /** What the kinds become: tokens of `pagination` by token, or offsets. A new kind does not compile until it is here. */
 const becomes: Readonly<Record<Exclude<PagingFile['kind'], 'none'>, Pagination['kind']>> = {
   cursor: 'pageToken',
-  lastRecord: 'pageToken',
   nextUrl: 'pageToken',
   linkHeader: 'pageToken',
   offset: 'offset',
-  page: 'offset',
 };
 
 /**

@@ -250,7 +250,7 @@ export function cutPagination(
       ...(position.isReversed ? reversed : {}),
       ...walkOf(position).request(position.inner),
     };
-    if (pagination.kind !== 'offset' || pagination.numbered !== undefined) return params;
+    if (pagination.kind !== 'offset') return params;
     const { offsetParam, sizeParam } = pagination;
     // A page that reaches behind the limit is refused by some services.
     const left = Math.max(1, maxResults - Number(params[offsetParam] ?? 0));

@@ -30,9 +30,7 @@ type Reading = Pick<Partition, 'mode' | 'watermark' | 'storedRows'>;
 export function styleOf(pagination: PaginationRules): PaginationStyle {
   switch (pagination.kind) {
     case 'offset':
-      return pagination.numbered === undefined
-        ? offsetStyle(pagination)
-        : numberedOffsets(pagination, pagination.numbered);
+      return offsetStyle(pagination);
     case 'page':
       return pageStyle(pagination);
     case 'pageToken':
@@ -92,22 +90,6 @@ function sinceParamOf({ actions }: Entity, { sinceParam: name, format, sinceForm
   const form = sinceFormat ?? format ?? 'iso';
   const type = actions.get('list')?.params.get(name)?.type ?? 'string';
   return { name, write: (ms) => (form === 'iso' ? timeParam(ms) : numberParam(ms, form, type)) };
-}
-
-type Offsets = Extract<PaginationRules, { kind: 'offset' }>;
-
-/** The API takes offsets, and the service behind it counts pages. */
-function numberedOffsets(
-  { maxSize, offsetParam, sizeParam, honoursSize, gaps }: Offsets,
-  numbered: NonNullable<Offsets['numbered']>,
-): PaginationStyle {
-  return numberedStyle({
-    maxSize,
-    honoursSize: honoursSize ?? false,
-    gaps,
-    ...numbered,
-    ask: (page, size) => ({ [sizeParam]: size, [offsetParam]: page * size }),
-  });
 }
 
 function pageStyle(rules: Extract<PaginationRules, { kind: 'page' }>): PaginationStyle {

@@ -186,23 +186,23 @@ interface ListRules {
 function readPage(
   answer: JsonAnswer,
   rules: ListRules,
-  { from, to, readMetadata }: TranslatedCall,
+  { readMetadata }: TranslatedCall,
   params: Params,
 ): UpstreamPage {
   const { entity, requests } = rules;
   const { list } = requests;
   const found = recordsAt(answer.value, list.records);
-  const metadataOf = (records: readonly JsonValue[]): JsonObject => ({
+  const metadataOf = (): JsonObject => ({
     ...signOfMoreIn(answer, entity, list),
     ...copied(list, answer),
-    ...(answer.hasBody ? readMetadata(answer, records) : {}),
+    ...(answer.hasBody ? readMetadata(answer) : {}),
   });
   const came = found === null ? howEmpty(answer, rules, metadataOf) : null;
   const isNoPage = found?.length !== 0 && found?.some(isJsonObject) !== true;
   if (came === null && isNoPage) throw noRecords(answer, list.records, rules.hasAnswered);
-  const metadata = { ...metadataOf(found ?? []), ...(came === null ? {} : { [emptyKey]: came }) };
+  const metadata = { ...metadataOf(), ...(came === null ? {} : { [emptyKey]: came }) };
   return {
-    records: (found ?? []).slice(from, to).map((record) => asDeclared(record, requests, params)),
+    records: (found ?? []).map((record) => asDeclared(record, requests, params)),
     metadata: Object.keys(metadata).length === 0 ? null : metadata,
     serverTime: instantOf(answer.header('date')),
     bytes: answer.wireBytes,
@@ -213,13 +213,13 @@ function readPage(
 function howEmpty(
   { value, hasBody, status }: JsonAnswer,
   { entity: { pagination, trustsTotal }, requests: { list }, message }: ListRules,
-  metadataOf: (records: readonly JsonValue[]) => JsonObject,
+  metadataOf: () => JsonObject,
 ) {
   const keys = trustsTotal ? pagination.totalKeys : [];
   return cameEmpty(hasBody ? emptyFormAt(value, list.records.path) : 'noContent', {
     empty: list.empty,
     status,
-    total: () => (keys.length === 0 ? null : readTotal(keys, metadataOf([]))),
+    total: () => (keys.length === 0 ? null : readTotal(keys, metadataOf())),
     saysError: message.some((path) => (textOf(valueAt(value, path)) ?? '') !== ''),
   });
 }

@@ -15,19 +15,15 @@ type ListAnswer = Pick<JsonAnswer, 'value' | 'status' | 'header' | 'url' | 'hold
 /** One call for a page as the definition's `pagination` means it: what is sent, and what the answer means. */
 export interface TranslatedCall {
   readonly call: PagedCall;
-  /** Which of the answer's records are the page: those before and behind were not asked for. */
-  readonly from: number;
-  readonly to: number;
   /** Refused with this status, the page lies behind the last one: it is empty. Null: a refusal is one. */
   readonly endStatus: number | null;
   /** What the answer adds to the metadata. Throws `UpstreamFailure` where it contradicts itself. */
-  readonly readMetadata: (answer: ListAnswer, records: readonly JsonValue[]) => JsonObject;
+  readonly readMetadata: (answer: ListAnswer) => JsonObject;
 }
 
 /** The kinds whose pages follow each other by a token. */
-type TokenPaging = Extract<Paging, { kind: 'cursor' | 'lastRecord' | 'nextUrl' | 'linkHeader' }>;
+type TokenPaging = Extract<Paging, { kind: 'cursor' | 'nextUrl' | 'linkHeader' }>;
 type TokenRules = Extract<Pagination, { kind: 'pageToken' }>;
-const whole = { from: 0, to: Infinity, endStatus: null };
 
 interface Next {
   readonly more: boolean;
@@ -49,15 +45,11 @@ export function translatePaging(
       const total = paging.kind === 'none' ? null : paging.total;
       return {
         call: { params },
-        ...whole,
         endStatus,
         readMetadata: (answer) => totalOf(pagination, total, answer),
       };
     }
-    case 'page':
-      return byPage(pagination, paging, params);
     case 'cursor':
-    case 'lastRecord':
     case 'nextUrl':
     case 'linkHeader':
       return byToken(pagination, paging, params);
@@ -79,35 +71,19 @@ function byToken(pagination: Pagination, paging: TokenPaging, params: Params): T
   const place = hasAddress ? readKept(token, paging.keep) : null;
   return {
     call: place !== null && isAddressed ? { params, ...place, isAlone: paging.isAlone } : { params },
-    ...whole,
-    readMetadata: (answer, records) =>
-      inMetadata(pagination, readNext(paging, answer, records, place?.segment ?? null)),
+    endStatus: null,
+    readMetadata: (answer) => inMetadata(pagination, readNext(paging, answer, place?.segment ?? null)),
   };
 }
 
 /** `segment`: that the call's path ended in, out of the address of its page. */
-function readNext(
-  paging: TokenPaging,
-  answer: ListAnswer,
-  records: readonly JsonValue[],
-  segment: string | null,
-): Next {
+function readNext(paging: TokenPaging, answer: ListAnswer, segment: string | null): Next {
   switch (paging.kind) {
     case 'cursor': {
       const token = asToken(valueAtPlace(answer, paging.token), answer);
       const flag = paging.more === null ? undefined : valueAtPlace(answer, paging.more);
       // More without a token is a contradiction, which the walk must see: to end here would lose the rest.
       return { more: flag === undefined ? token !== null : readFlag(flag, answer), token };
-    }
-    case 'lastRecord': {
-      const flag = valueAtPlace(answer, paging.more);
-      if (flag === undefined) {
-        throw brokenAnswer('expected a flag that says whether more records follow', answer.status);
-      }
-      const last = records.at(-1);
-      const value = last === undefined ? null : valueAt(last, paging.field);
-      // A record may have the number 0.
-      return { more: readFlag(flag, answer), token: value === 0 ? '0' : asToken(value, answer) };
     }
     case 'nextUrl':
     case 'linkHeader': {
@@ -143,46 +119,6 @@ function readFlag(value: JsonValue, { status }: ListAnswer): boolean {
   throw brokenAnswer('expected true or false as the flag for more pages, got another kind', status);
 }
 
-function byPage(
-  pagination: Pagination,
-  paging: Extract<Paging, { kind: 'page' }>,
-  params: Params,
-): TranslatedCall {
-  if (pagination.kind !== 'offset') throw mismatch();
-  const { offsetParam, sizeParam, maxSize } = pagination;
-  const offset = wholeNumber(memberOf(params, offsetParam), 0);
-  const asked = wholeNumber(memberOf(params, sizeParam), maxSize);
-  const length = Math.max(1, Math.min(asked, maxSize));
-  const chosen = paging.isFixed ? pageOf(offset, maxSize) : choosePage(offset, length, maxSize);
-  if (chosen === null) {
-    const why = `no page of at most ${maxSize} records shows enough of the records from ${offset} on`;
-    throw new UpstreamFailure('refused', why, { reason: 'request' });
-  }
-  const { page, size, skip } = chosen;
-  // A page that begins where it was asked to is handed on as it is: that it is longer says how the service counts.
-  const isWhole = skip === 0 && (paging.isFixed || size === length);
-  return {
-    call: {
-      params: { ...params, [sizeParam]: paging.isFixed ? null : size },
-      query: [[paging.param, String(paging.first + page)]],
-    },
-    from: skip,
-    to: isWhole ? Infinity : skip + length,
-    endStatus: page > 0 ? paging.endStatus : null,
-    readMetadata: (answer, records) => {
-      const metadata = totalOf(pagination, paging.total, answer);
-      const [total] = Object.values(metadata);
-      const isCut =
-        records.length < size && typeof total === 'number' && total > page * size + records.length;
-      if (!isWhole && isCut) {
-        const why = `expected a page of ${size} records, got ${records.length} of ${total}: what is asked for may stand on another page`;
-        throw brokenAnswer(why, answer.status);
-      }
-      return metadata;
-    },
-  };
-}
-
 function totalOf(pagination: Pagination, place: AnswerPlace | null, answer: ListAnswer): JsonObject {
   const [key] = pagination.kind === 'offset' ? pagination.totalKeys : [];
   const total = place === null ? undefined : valueAtPlace(answer, place);
@@ -198,53 +134,6 @@ function mismatch(): UpstreamFailure {
   return new UpstreamFailure('refused', 'the paging of the entity does not fit its pagination', {
     reason: 'request',
   });
-}
-
-/** A numbered page (from 0) that shows the records from an offset on. */
-interface ChosenPage {
-  readonly page: number;
-  readonly size: number;
-  /** Records at its start that lie before the offset. */
-  readonly skip: number;
-}
-
-/**
- * A walk by offset asks for 10 records again at the head of each page, or 30 where it stepped back. A page that ends
- * just there, and has less than half of the records asked for, would look like the end of the listing.
- */
-const overlaps = [10, 30];
-
-/**
- * One page, because rows could move between two calls: of the sizes up to `asked`, the one whose page shows the most
- * records from the offset on. Where even that is too short to continue from, a larger size up to `maxSize`. Null: no
- * size will do, which only happens for a few offsets of services whose pages hold up to 30 records.
- */
-export function choosePage(offset: number, asked: number, maxSize: number): ChosenPage | null {
-  let best = pageOf(offset, asked);
-  for (let size = asked - 1; size >= 1 && shown(best) < asked; size -= 1) {
-    const page = pageOf(offset, size);
-    if (shown(page) > shown(best)) best = page;
-  }
-  if (isLongEnough(best, asked)) return best;
-  for (let size = asked + 1; size <= maxSize; size += 1) {
-    const page = pageOf(offset, size);
-    if (shown(page) >= asked) return page;
-  }
-  return null;
-}
-
-function pageOf(offset: number, size: number): ChosenPage {
-  const page = Math.floor(offset / size);
-  return { page, size, skip: offset - page * size };
-}
-
-function shown({ size, skip }: ChosenPage): number {
-  return size - skip;
-}
-
-function isLongEnough(page: ChosenPage, asked: number): boolean {
-  const length = shown(page);
-  return 2 * length >= asked || (length > Math.min(...overlaps) && !overlaps.includes(length));
 }
 
 type Pair = readonly [string, string];

@@ -66,13 +66,14 @@ describe('a definition that no config names', () => {
 call 1    list tickets limit=50
   GET       http://HOST/api/tickets?limit=50&apikey=[secret]
   answer    200, SIZE, TIME; has object, data, has_more
-  metadata  next_cursor null, has_more false
+  metadata  has_more false
   records   2 records
   id  title  state  changed_at
   t0  Ada    open   2024-01-01
   t1  Zoë    open   2024-01-01
   empty     email
-  paging    the end: the answer says so; the flag for more is false; no token
+  paging    the end: the first page has everything; the flag for more is false;
+            no token
 
 The listing was read to its end.
 `);
@@ -83,7 +84,7 @@ The listing was read to its end.
     await using world = await deskWorld();
     const { code, stdout } = await tryDesk(world, folder)(['tickets', '--max-calls', '1', '--rows', '2']);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^next +list tickets limit=50 cursor=ti_00050$/m);
+    expect(stdout).toMatch(/^next +list tickets limit=50 starting_after=ti_00050$/m);
     expect(stdout).toMatch(/^ +and 48 more records$/m);
     expect(stdout).toMatch(/^1 call made \(--max-calls\); a sync would continue with the next one\.$/m);
     expect(world.fake.requests.map(({ path }) => path)).toEqual(['/api/account', '/api/tickets']);
@@ -179,7 +180,10 @@ The listing was read to its end.
 
   it.each([
     [['tikets'], 'help-desk has no entity "tikets"; did you mean "tickets"?'],
-    [['tickets', '--param', 'cursor=x'], '--param: cursor: is set page by page; leave it out'],
+    [
+      ['tickets', '--param', 'starting_after=x'],
+      '--param: starting_after: is set page by page; leave it out',
+    ],
     [['tickets', '--param', 'state=new'], '--param: state: expected one of open, closed, got "new"'],
     [['tickets', '--max-calls', '0'], '--max-calls: expected a whole number from 1 to 1000, got "0".'],
     [['tickets', '--connector', 'mine'], 'Unknown connector "mine"'],

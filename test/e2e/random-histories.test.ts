@@ -72,8 +72,7 @@ function faultsOf(judged: JudgedRun): readonly string[] {
   if (stale > 0 && isCalledComplete) faults.push(`calm, and ${stale} deletes not found`);
   // It looks as far as rows are stored, ten at a time where its pages are unknown, and further before it deletes.
   // Where pages have numbers, few of them can overlap: short ones cost more.
-  const isNumbered = kind.style === 'page' || kind.style === 'numberedOffset';
-  const share = isNumbered && kind.total === 'absent' && kind.cap < 20 ? 1.8 : 1.3;
+  const share = kind.style === 'page' && kind.total === 'absent' && kind.cap < 20 ? 1.8 : 1.3;
   // A failure behind the end could be one of the whole service.
   const further = (gone === 0 ? 0 : 4 + Math.ceil(gone / 10)) + (kind.behind === 500 ? 4 : 0);
   const most = (bareCalls === 1 ? 3 : Math.ceil(share * bareCalls) + 3) + further;

@@ -191,7 +191,6 @@ describe('made-up services', () => {
         end: pick('repeats', 'refused', null),
         isOrdered: random() < 0.5,
         growsOnly: random() < 0.1,
-        isOwn: random() < 0.5,
         ...(made.kind !== 'cursor' && random() < 0.3 ? { incremental: { kind: 'keyset', fromRow: 0 } } : {}),
       };
       const walked = walkMadeUp(rows, made, said);
@@ -227,7 +226,7 @@ describe('made-up services', () => {
         let fresh = 0;
         const isFlagged = random() < 0.5;
         const made = { ...service, kind, isFlagged, cap: 12 + int(50), totalOf };
-        const walked = walkMadeUp(rows, made, { ...declared, isOwn: random() < 0.7 }, (call) => {
+        const walked = walkMadeUp(rows, made, declared, (call) => {
           for (let change = call > 60 ? 0 : int(violence + 1); change > 0; change -= 1) {
             const at = int(rows.length);
             const how = random();
@@ -276,7 +275,7 @@ function openEntity(more: Partial<MadeUpPaging>, said: Partial<Declared> = {}) {
 describe.each(['offset', 'page'] as const)(
   'by %s, where the service documents that it honours the size',
   (kind) => {
-    const honouring = { honoursSize: true, isOwn: true } as const;
+    const honouring = { honoursSize: true } as const;
 
     it('confirms the end of a page once for each length that is the largest so far', () => {
       const { walk } = openEntity({ kind }, honouring);
@@ -345,13 +344,11 @@ describe('gaps', () => {
 
   const block = (from: number, count: number): ReadonlySet<string> =>
     new Set(Array.from({ length: count }, (_, index) => `row-${from + index}`));
-  const own: Declared = { ...declared, isOwn: true };
 
   const styles = [
     ['offset', { kind: 'offset' }, {}],
     ['pages', { kind: 'page' }, {}],
     ['pages of their own size', { kind: 'page', size: 'ignored' }, { isFixed: true }],
-    ['pages behind offsets', { kind: 'page' }, { isOwn: false }],
   ] as const;
   const afters = ['empty', 'refused', 'repeat', 'wrap'] as const;
 
@@ -379,7 +376,7 @@ describe('gaps', () => {
       for (const isOrdered of [true, false]) {
         for (const totalOf of [() => null, truly, (count: number) => count - hidden.size]) {
           const walked = walkMadeUp(numbered(600), made(hidden, { totalOf }), {
-            ...own,
+            ...declared,
             ...said,
             isOrdered,
           });
@@ -395,7 +392,7 @@ describe('gaps', () => {
         for (let from = cap; from < 5 * cap; from += 1) {
           const hidden = block(from, 2 * cap);
           const walked = walkMadeUp(numbered(12 * cap), made(hidden, { cap }), {
-            ...own,
+            ...declared,
             ...said,
             maxSize: cap,
           });
@@ -410,9 +407,14 @@ describe('gaps', () => {
       for (let call = 1; call < 24; call += 1) {
         const all = numbered(150);
         const hidden = block(82, 28);
-        const walked = walkMadeUp(all, made(hidden, { cap: 14 }), { ...own, ...said, maxSize: 14 }, (at) => {
-          if (at === call) all.splice(0, 2);
-        });
+        const walked = walkMadeUp(
+          all,
+          made(hidden, { cap: 14 }),
+          { ...declared, ...said, maxSize: 14 },
+          (at) => {
+            if (at === call) all.splice(0, 2);
+          },
+        );
         const missed = all.filter((row) => !hidden.has(row) && !walked.seen.has(row));
         const isFound = missed.length <= 2 && !(saysComplete(walked) && missed.length > 0);
         expect({ call, missed, isFound }).toEqual({ call, missed, isFound: true });
@@ -424,7 +426,7 @@ describe('gaps', () => {
       (after) => {
         for (const hidden of [block(300, 50), new Set<string>()]) {
           const walked = walkMadeUp(numbered(590), made(hidden, { after }), {
-            ...own,
+            ...declared,
             ...said,
             end: after === 'refused' ? 'refused' : 'repeats',
           });
@@ -444,19 +446,19 @@ describe('gaps', () => {
     );
 
     it('does not call a listing proven that it has read across a gap', () => {
-      const { proof } = walkMadeUp(numbered(600), made(block(300, 50)), { ...own, ...said });
+      const { proof } = walkMadeUp(numbered(600), made(block(300, 50)), { ...declared, ...said });
       expect(proof?.isOrdered).toBe(false);
     });
 
     it('looks as far as rows are known to have been', () => {
       const hidden = block(300, 250);
-      const lost = walkMadeUp(numbered(600), made(hidden), { ...own, ...said });
+      const lost = walkMadeUp(numbered(600), made(hidden), { ...declared, ...said });
       expect(lost.seen.size).toBe(300);
       const storedRows = 600;
-      const walked = walkMadeUp(numbered(600), made(hidden), { ...own, ...said, storedRows });
+      const walked = walkMadeUp(numbered(600), made(hidden), { ...declared, ...said, storedRows });
       expect(walked.seen.size).toBe(350);
       const one = walkMadeUp(numbered(1), made(new Set(), { after: 'repeat' }), {
-        ...own,
+        ...declared,
         ...said,
         end: 'repeats',
         storedRows: 45,
@@ -465,13 +467,13 @@ describe('gaps', () => {
         isSoon: true,
         isProven: true,
       });
-      const gone = walkMadeUp(numbered(300), made(new Set()), { ...own, ...said, storedRows });
+      const gone = walkMadeUp(numbered(300), made(new Set()), { ...declared, ...said, storedRows });
       expect({ seen: gone.seen.size, doubt: gone.doubt }).toEqual({ seen: 300, doubt: null });
     });
 
     it('saves the calls where the definition says that there are no gaps, until one contradicts it', () => {
       const calls = (more: Partial<Declared>, hidden = new Set<string>() as ReadonlySet<string>) =>
-        walkMadeUp(numbered(230), made(hidden), { ...own, ...said, ...more });
+        walkMadeUp(numbered(230), made(hidden), { ...declared, ...said, ...more });
       expect(calls({}).calls - calls({ gaps: 'never' }).calls).toBe(2);
       expect(calls({ gaps: 'never', storedRows: 230 }, block(50, 50)).seen.size).toBe(180);
     });
@@ -517,7 +519,6 @@ describe('gaps', () => {
         end: made.after === 'refused' ? 'refused' : 'repeats',
         isOrdered: random() < 0.7,
         growsOnly: false,
-        isOwn: true,
       };
       const walked = walkMadeUp(all, made, said);
       const missed = all.filter((row) => !hidden.has(row) && !walked.seen.has(row)).length;

@@ -10,9 +10,9 @@ import { recordsPlace } from '../../src/definitions/upstream/records-file.ts';
 import type { ListRequest, Paging } from '../../src/definitions/upstream/upstream.ts';
 import { parseJsonText } from '../../src/http/lossless-json.ts';
 import { styleOf } from '../../src/pagination/pagination-of.ts';
-import { valueAt } from '../../src/upstream/answers.ts';
+import { valueAt, valueAtPlace } from '../../src/upstream/answers.ts';
 import { buildRequest } from '../../src/upstream/ask-upstream.ts';
-import { choosePage, translatePaging, nextLinkOf } from '../../src/upstream/translate-paging.ts';
+import { translatePaging, nextLinkOf } from '../../src/upstream/translate-paging.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { entityName } from '../support/source/test-definition.ts';
 import {
@@ -26,7 +26,7 @@ import {
   things,
 } from '../support/third-party/open-test-account.ts';
 import { startThirdParty, type Reply } from '../support/third-party/start-third-party.ts';
-import { isLong, repeats, startSeed } from '../support/trials.ts';
+import { repeats, startSeed } from '../support/trials.ts';
 import {
   deskEntities,
   type DeskEntity,
@@ -292,7 +292,7 @@ function openList(kind: DeskEntity, rows: () => readonly JsonObject[]) {
   const cursors = openDeskCursors();
   const signature = { headers: {}, query: [], secrets: [] };
   const ask = (params: Params): { records: readonly JsonObject[]; metadata: JsonObject } | null => {
-    const { call, from, to, readMetadata } = translatePaging(entity, list, params);
+    const { call, readMetadata } = translatePaging(entity, list, params);
     const { url, method, headers, body } = buildRequest(base, list, call, {}, signature);
     const request = {
       method,
@@ -312,8 +312,13 @@ function openList(kind: DeskEntity, rows: () => readonly JsonObject[]) {
     const found = valueAt(value, list.records.path) as readonly JsonObject[];
     const header = (name: string): string | null => answer.headers[name] ?? null;
     return {
-      records: found.slice(from, to),
-      metadata: readMetadata({ value, status: 200, header, url, holdsSecret: () => false }, found),
+      records: found,
+      metadata: {
+        ...Object.fromEntries(
+          [...list.metadata].map(([key, place]) => [key, valueAtPlace({ value, header }, place) ?? null]),
+        ),
+        ...readMetadata({ value, status: 200, header, url, holdsSecret: () => false }),
+      },
     };
   };
   return { entity, ask };
@@ -345,7 +350,7 @@ function walk(kind: DeskEntity, rows: () => readonly JsonObject[], size: number,
     if (page === null) return { end: 'restart', met, calls };
     const { records, metadata } = page;
     for (const { id } of records) met.add(id ?? null);
-    const next = style.readNext({ result: [], metadata }, () => undefined);
+    const next = style.readNext({ result: [], metadata }, () => records.at(-1));
     if (next !== null && 'fault' in next) return { end: next.fault, met, calls };
     const marks = records.map(({ id }) => JSON.stringify(id));
     const seen = { marks, changes: [], capMs: 0, bytes: 100 * marks.length, next, nowMs: calls };
@@ -407,27 +412,6 @@ describe.each(deskEntities)('the pages of %s', (kind) => {
   });
 });
 
-describe('a numbered page', () => {
-  it('shows the record at the offset, and is no page that a walk would take for the end', () => {
-    for (const maxSize of [1, 2, 3, 10, 11, 20, 25, 28, 50, 100]) {
-      for (let offset = 0; offset < (isLong ? 20_000 : 600); offset += 1) {
-        for (const asked of new Set([maxSize, Math.ceil(maxSize / 2)])) {
-          const chosen = choosePage(offset, asked, maxSize);
-          if (chosen === null) {
-            expect(maxSize).toBeLessThanOrEqual(30);
-            continue;
-          }
-          const { page, size, skip } = chosen;
-          expect(size).toBeLessThanOrEqual(maxSize);
-          expect(page * size + skip).toBe(offset);
-          const shown = Math.min(size - skip, asked);
-          expect(2 * shown >= asked || (shown > 10 && shown !== 30), `${offset} by ${asked}`).toBe(true);
-        }
-      }
-    }
-  });
-});
-
 describe('what an answer says about the next page', () => {
   const entity = {
     pagination: {
@@ -446,7 +430,6 @@ describe('what an answer says about the next page', () => {
     value: JsonValue,
     headers: Readonly<Record<string, string>> = {},
   ): JsonObject => {
-    const records = (valueAt(value, ['items']) ?? []) as readonly JsonObject[];
     const answer = {
       value,
       status: 200,
@@ -454,12 +437,11 @@ describe('what an answer says about the next page', () => {
       url: new URL('https://a.example/v1/items?limit=5&apikey=s3cret'),
       holdsSecret: (text: string) => text.includes('s3cret'),
     };
-    return translatePaging(entity, { paging }, {}).readMetadata(answer, records);
+    return translatePaging(entity, { paging }, {}).readMetadata(answer);
   };
   const body = (path: string): { kind: 'body'; path: string[] } => ({ kind: 'body', path: path.split('.') });
   const cursor: Paging = { kind: 'cursor', token: body('page.next'), more: null };
   const flagged: Paging = { kind: 'cursor', token: body('next'), more: body('more') };
-  const last: Paging = { kind: 'lastRecord', field: ['id'], more: body('more') };
   const nextUrl: Paging = { kind: 'nextUrl', url: ['next'], keep: ['c', 'v'], isAlone: false };
   const any: Paging = { ...nextUrl, keep: { except: ['apikey'] }, isAlone: true };
   const link: Paging = { kind: 'linkHeader', url: [], keep: ['c'], isAlone: false };
@@ -474,9 +456,6 @@ describe('what an answer says about the next page', () => {
     ['a flag that says there is no more', flagged, { next: 'n', more: false }, { token: null, more: false }],
     ['a flag without its cursor', flagged, { next: null, more: true }, { token: null, more: true }],
     ['a cursor without its flag', flagged, { next: 'n' }, { token: 'n', more: true }],
-    ['the last record', last, { items: [{ id: 1 }, { id: 2 }], more: true }, { token: '2', more: true }],
-    ['the last record of all', last, { items: [{ id: 2 }], more: false }, { token: null, more: false }],
-    ['more behind no record', last, { items: [], more: true }, { token: null, more: true }],
     [
       'an address',
       nextUrl,
@@ -527,7 +506,6 @@ describe('what an answer says about the next page', () => {
 
   it.each<[string, Paging, JsonValue]>([
     ['an object as cursor', cursor, { page: { next: {} } }],
-    ['no flag beside the last record', last, { items: [{ id: 1 }] }],
     ['an address that is a number', nextUrl, { next: 7 }],
     ['an address without a parameter that is kept', nextUrl, { next: 'https://a.example/v1/items?x=1' }],
     ['an address of another origin without them', nextUrl, { next: 'https://a.example.evil/v1/items?x=1' }],
@@ -614,7 +592,7 @@ describe('what an answer says about the next page', () => {
 
 it('has a fixture of each kind of paging', () => {
   const text = readFileSync(new URL('../fixtures/upstream/help-desk.yaml', import.meta.url), 'utf8');
-  for (const kind of ['page', 'lastRecord', 'nextUrl', 'linkHeader', 'cursor', 'offset']) {
+  for (const kind of ['nextUrl', 'linkHeader', 'cursor', 'offset']) {
     expect(text).toContain(`paging: { kind: ${kind}`);
   }
 });

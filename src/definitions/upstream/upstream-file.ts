@@ -1,7 +1,6 @@
 import * as z from 'zod';
 import type { EntityName } from '../../core/names.ts';
 import type { Frozen } from '../frozen.ts';
-import { endOfPages } from '../pagination-file.ts';
 import { expectedKind, jsonValue, strictObject, textAs } from '../schema-problems.ts';
 import { authentication, credentialValue, hostVariable } from './authentication.ts';
 import { emptyFile, recordsFile, wholeOrPath } from './records-file.ts';
@@ -164,8 +163,6 @@ export function pagingFile() {
     strictObject({ kind: z.literal('none') }),
     // pageToken. No token ends the walk, as does `more` when it is there and not true.
     strictObject({ kind: z.literal('cursor'), token: placeFile(), more: total }),
-    // pageToken. The next page begins after the last record: its `field` is the token. `more`: whether there is one.
-    strictObject({ kind: z.literal('lastRecord'), field: textAs(pathText), more: placeFile() }),
     // pageToken. The next page's address, in the body or the `Link` header with rel=next. Only the `keep` parameters of
     // its query are taken over, into the token; `alone`: a call with a token sends no other parameters. `any`: all that
     // do not sign the call, alone, and a segment of the address's path behind that of the request; then it must have
@@ -174,20 +171,6 @@ export function pagingFile() {
     strictObject({ kind: z.literal('linkHeader'), ...fromAddress }),
     // offset. The parameters are the service's own (perhaps under other names).
     strictObject({ kind: z.literal('offset'), total }),
-    // offset. `param` counts pages from `first` on. One call for a page, never two, between which rows could move. An
-    // offset at which no page of the asked size begins gets that of a smaller one which shows the most from there on;
-    // those before the offset are left out.
-    strictObject({
-      kind: z.literal('page'),
-      param: textAs(queryName),
-      first: z.int().min(0).max(1),
-      total,
-      // The service has no parameter for the size: each page holds the `maxSize` of the entity's pagination. Without a
-      // default: the content hash of a definition that does not say it stays as it was.
-      fixed: z.literal(true).optional(),
-      // A later page than the first that is refused with this status is empty.
-      end: endOfPages(),
-    }),
   ] as const;
   return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
 }

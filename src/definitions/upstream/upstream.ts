@@ -154,19 +154,14 @@ function placeOf(name: string, method: RequestFile['method'], rule: ParamRuleFil
     : { kind, name: kind === 'header' ? as.toLowerCase() : as, list, omit };
 }
 
-/** Parameters that stand for another one of the service (an address's parameters, a page's number), or for none. */
+/** Parameters that stand for others of the service: those of an address. */
 export function sentByPaging(paging: PagingFile, pagination: EntityFile['pagination']): ReadonlySet<string> {
   switch (paging.kind) {
     case 'nextUrl':
     case 'linkHeader':
       return new Set(pagination.kind === 'pageToken' ? [pagination.tokenParam] : []);
-    case 'page': {
-      if (pagination.kind !== 'offset') return new Set();
-      return new Set([pagination.offsetParam, ...(paging.fixed === true ? [pagination.sizeParam] : [])]);
-    }
     case 'none':
     case 'cursor':
-    case 'lastRecord':
     case 'offset':
       return new Set();
   }
@@ -182,8 +177,6 @@ function buildPaging(paging: PagingFile, signing: readonly string[]) {
         token: buildPlace(paging.token),
         more: paging.more && buildPlace(paging.more),
       };
-    case 'lastRecord':
-      return { kind: paging.kind, field: answerPath(paging.field), more: buildPlace(paging.more) };
     case 'nextUrl':
     case 'linkHeader':
       return {
@@ -194,11 +187,6 @@ function buildPaging(paging: PagingFile, signing: readonly string[]) {
       };
     case 'offset':
       return { kind: paging.kind, total: paging.total && buildPlace(paging.total) };
-    case 'page': {
-      const { kind, param, first, total, fixed = false, end } = paging;
-      const endStatus = typeof end === 'object' ? end.status : null;
-      return { kind, param, first, total: total && buildPlace(total), isFixed: fixed, endStatus };
-    }
   }
 }
 

@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import { seededRandom } from '../seeded-random.ts';
 
 /** How a listing is cut into pages, and how its definition says so. */
-export const styles = ['page', 'fixedPage', 'numberedOffset', 'offset', 'token', 'lastRecord'] as const;
+export const styles = ['page', 'fixedPage', 'page', 'offset', 'token', 'lastRecord'] as const;
 export type Style = (typeof styles)[number];
 
 /** What a service is like. All of it follows from the seed. */
@@ -44,7 +44,7 @@ export function serviceKind(seed: number): ServiceKind {
     return value;
   };
   const int = (from: number, below: number): number => from + Math.floor(random() * (below - from));
-  const style = pick<Style>([...styles, 'page', 'offset', 'numberedOffset']);
+  const style = pick<Style>([...styles, 'page', 'offset', 'page']);
   const size = random() < 0.2 ? int(2, 5) : random() < 0.8 ? int(5, 16) : int(16, 41);
   const isCapped = style !== 'fixedPage' && random() < 0.2;
   const cap = isCapped ? int(2, size + 1) : size;
@@ -71,7 +71,7 @@ export function serviceKind(seed: number): ServiceKind {
     })),
   };
   const share = kind.hides === 'nothing' ? 0.3 : 0.05;
-  return { ...kind, saysGaps: isNumbered && style !== 'numberedOffset' && seededRandom(seed * 31)() < share };
+  return { ...kind, saysGaps: isNumbered && seededRandom(seed * 31)() < share };
 }
 
 const totals = [
@@ -272,7 +272,6 @@ export function openGenerated(kind: ServiceKind) {
     switch (style) {
       case 'page':
       case 'fixedPage':
-      case 'numberedOffset':
         return (Number(query.get('page') ?? 1) - 1) * length;
       case 'offset':
         return Number(query.get('offset') ?? 0);
@@ -351,23 +350,9 @@ export function definitionOf(kind: ServiceKind, baseUrl: string): JsonObject {
     !saysEnd || behind === 'empty' ? {} : { end: behind === 'repeat' ? 'repeats' : { status: behind } };
   const byPage = { kind: 'page', pageParam: 'page', first: 1, ...counts, ...gaps, ...end };
   const byOffset = { kind: 'offset', offsetParam: 'offset', ...sized, ...counts, ...honours };
-  const ofPages = {
-    kind: 'page',
-    param: 'page',
-    first: 1,
-    ...(total === 'absent' ? {} : { total: 'total' }),
-  };
-  const forms: Record<
-    Style,
-    { readonly params: JsonObject; readonly pagination: JsonObject; readonly paging?: JsonObject }
-  > = {
+  const forms: Record<Style, { readonly params: JsonObject; readonly pagination: JsonObject }> = {
     page: { params: { page: 'integer', limit }, pagination: { ...byPage, ...sized, ...honours, ...flags } },
     fixedPage: { params: { page: 'integer' }, pagination: { ...byPage, maxSize: size } },
-    numberedOffset: {
-      params: { offset: 'integer', limit },
-      pagination: byOffset,
-      paging: { ...ofPages, ...end },
-    },
     offset: { params: { offset: 'integer', limit }, pagination: { ...byOffset, ...gaps, ...end } },
     token: {
       params: { cursor: 'string', limit },
@@ -386,13 +371,13 @@ export function definitionOf(kind: ServiceKind, baseUrl: string): JsonObject {
       },
     },
   };
-  const { params, pagination, paging } = forms[style];
+  const { params, pagination } = forms[style];
   const isSorted = kind.order === 'declared' && style !== 'token' && style !== 'lastRecord';
   // Every other service is sorted so by default.
   const isAsked = isSorted && kind.seed % 2 === 0;
   const order = { field: 'rank', ...(isAsked ? { params: { sort: 'rank' } } : {}) };
   const metadata = {
-    ...(total === 'absent' || style === 'numberedOffset' ? {} : { total: 'total' }),
+    ...(total === 'absent' ? {} : { total: 'total' }),
     ...(style === 'token' ? { next: 'next' } : {}),
     ...(isFlagged ? { more: 'more' } : {}),
   };
@@ -427,7 +412,6 @@ export function definitionOf(kind: ServiceKind, baseUrl: string): JsonObject {
             path: '/items',
             records: 'items',
             ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
-            ...(paging === undefined ? {} : { paging }),
           },
           ...(hasGet ? { get: { path: '/items/{item_id}' } } : {}),
         },

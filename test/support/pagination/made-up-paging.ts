@@ -44,8 +44,6 @@ export interface Declared {
   readonly end: 'repeats' | 'refused' | null;
   readonly isOrdered: boolean;
   readonly growsOnly: boolean;
-  /** The entity's `pagination` is the service's own: `page`, or `lastRecord`. */
-  readonly isOwn?: boolean;
   readonly gaps?: 'never';
   readonly honoursSize?: true;
   readonly totalCountsListing?: true;
@@ -202,12 +200,9 @@ function ask(
     const url = new URL('https://made-up.example/');
     const value: JsonValue = { total, next, more };
     const header = (): string => `<${next}>; rel="${more ? 'next' : 'first'}"`;
-    const metadata = call.readMetadata(
-      { value, status: 200, header, url, holdsSecret: () => false },
-      records,
-    );
+    const metadata = call.readMetadata({ value, status: 200, header, url, holdsSecret: () => false });
     return {
-      records: records.slice(call.from, call.to),
+      records,
       metadata: { total, ...own, ...metadata },
       isRefused: false,
     };
@@ -257,69 +252,37 @@ function answerOf(
 }
 
 function describe(
-  { kind, after, totalOf }: MadeUpPaging,
-  { maxSize, isFixed, end, isOwn, gaps, honoursSize, totalCountsListing }: Declared,
+  { kind, totalOf }: MadeUpPaging,
+  { maxSize, isFixed, end, gaps, honoursSize, totalCountsListing }: Declared,
 ): { rules: PaginationRules; paging: Paging } {
-  const own = { maxSize, flagKeys: ['more'], totalKeys: ['total'] } as const;
-  if (isOwn === true && kind === 'lastRecord') {
-    const field = { field: 'id', tokenType: 'string', isUnique: true } as const;
-    return {
-      rules: { kind, tokenParam: 'cursor', sizeParam: 'limit', ...field, ...own },
-      paging: { kind: 'none' },
-    };
+  const none: Paging = { kind: 'none' };
+  const sized = { sizeParam: 'limit', maxSize, totalKeys: ['total'] } as const;
+  const flagKeys = ['more'];
+  const behind = end === 'refused' ? ({ status: 404 } as const) : (end ?? undefined);
+  switch (kind) {
+    case 'lastRecord': {
+      const field = { field: 'id', tokenType: 'string', isUnique: true } as const;
+      return { rules: { kind, tokenParam: 'cursor', ...sized, flagKeys, ...field }, paging: none };
+    }
+    case 'page': {
+      const sizeParam = isFixed ? null : 'limit';
+      const own = { pageParam: 'page', first: 1, ...sized, sizeParam, flagKeys, gaps, honoursSize };
+      return { rules: { kind, ...own, ...(behind === undefined ? {} : { end: behind }) }, paging: none };
+    }
+    case 'offset': {
+      const total = totalOf(1) === null ? null : ({ kind: 'body', path: ['total'] } as const);
+      const refused = end === 'refused' ? { status: 404 } : undefined;
+      const own = { offsetParam: 'offset', ...sized, gaps, honoursSize, totalCountsListing };
+      const rules = { kind, ...own, end: refused };
+      return { rules, paging: { kind, total } };
+    }
+    case 'cursor':
+    case 'nextUrl':
+    case 'linkHeader':
+    case 'anyOfUrl':
+    case 'anyOfLink': {
+      const token = { tokenParam: 'cursor', tokenKeys: ['next'], lifetimeMs: 1e9 };
+      return { rules: { kind: 'pageToken', ...sized, flagKeys, ...token }, paging: tokenPaging[kind] };
+    }
   }
-  if (isOwn === true && kind === 'page') {
-    const sizeParam = isFixed ? null : 'limit';
-    const behind = end === 'refused' ? ({ status: 404 } as const) : (end ?? undefined);
-    return {
-      rules: {
-        kind,
-        pageParam: 'page',
-        first: 1,
-        sizeParam,
-        ...own,
-        gaps,
-        honoursSize,
-        ...(behind === undefined ? {} : { end: behind }),
-      },
-      paging: { kind: 'none' },
-    };
-  }
-  if (kind !== 'page' && kind !== 'offset') {
-    const rules: PaginationRules = {
-      kind: 'pageToken',
-      tokenParam: 'cursor',
-      sizeParam: 'limit',
-      maxSize,
-      flagKeys: ['more'],
-      tokenKeys: ['next'],
-      lifetimeMs: 1e9,
-      totalKeys: ['total'],
-    };
-    return { rules, paging: tokenPaging[kind] };
-  }
-  const total = totalOf(1) === null ? null : ({ kind: 'body', path: ['total'] } as const);
-  const byOffset = {
-    kind: 'offset',
-    offsetParam: 'offset',
-    sizeParam: 'limit',
-    maxSize,
-    gaps,
-    honoursSize,
-    totalCountsListing,
-    end: end === 'refused' ? { status: 404 } : undefined,
-  } as const;
-  const rules: PaginationRules = { ...byOffset, totalKeys: ['total'] };
-  if (kind === 'offset') return { rules, paging: { kind, total } };
-  return {
-    rules: { ...rules, numbered: { isFixed, endsByRepeat: end === 'repeats', endStatus: null } },
-    paging: {
-      kind,
-      param: 'page',
-      first: 1,
-      total,
-      isFixed,
-      endStatus: end === 'refused' && after === 'refused' ? 404 : null,
-    },
-  };
 }

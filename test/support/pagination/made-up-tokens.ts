@@ -21,7 +21,7 @@ const anyOfAddress = { keep: { except: [] }, isAlone: true };
 const fromAddress = { keep: ['cursor'], isAlone: false };
 export const tokenPaging: Readonly<Record<TokenKind, Paging>> = {
   cursor: { kind: 'cursor', token: body('next'), more: null },
-  lastRecord: { kind: 'lastRecord', field: ['id'], more: body('more') },
+  lastRecord: { kind: 'none' },
   nextUrl: { kind: 'nextUrl', url: ['next'], ...fromAddress },
   linkHeader: { kind: 'linkHeader', url: [], ...fromAddress },
   anyOfUrl: { kind: 'nextUrl', url: ['next'], ...anyOfAddress },

@@ -51,7 +51,10 @@ async function walkListing(
     const asked = { ...entity.fixedParams, ...params, ...pages.request(position) };
     const page = await account.list({ entity: entity.name, params: asked }, never);
     records.push(...page.records.filter((record) => isJsonObject(record)));
-    const next = style.readNext({ result: [], metadata: page.metadata }, () => undefined);
+    const last = page.records.at(-1);
+    const next = style.readNext({ result: [], metadata: page.metadata }, () =>
+      isJsonObject(last) ? last : undefined,
+    );
     if (next !== null && 'fault' in next) throw new Error(next.fault);
     const marks = page.records.map((record) => JSON.stringify(record));
     const seen = { marks, changes: [], capMs: 0, bytes: page.bytes, next, nowMs: calls };

@@ -127,10 +127,8 @@ function parentText({ entity, params, byDefault, when }: Parent): string {
 
 function pagesText({ pagination }: Entity): string {
   switch (pagination.kind) {
-    case 'offset': {
-      const how = pagination.numbered === undefined ? '' : ', which the service numbers';
-      return `by offset (${pagination.offsetParam})${how}, ${count(pagination.maxSize)} records each (${pagination.sizeParam})`;
-    }
+    case 'offset':
+      return `by offset (${pagination.offsetParam}), ${count(pagination.maxSize)} records each (${pagination.sizeParam})`;
     case 'page': {
       const { pageParam, maxSize, sizeParam } = pagination;
       return `by number (${pageParam}), ${count(maxSize)} records each${sizeParam === null ? '' : ` (${sizeParam})`}`;
