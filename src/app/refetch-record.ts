@@ -10,18 +10,19 @@ import {
   type PreparedRecord,
 } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
-import { canonicalJson, canonicalJsonWithout, shortHash } from '../engine/prepare/canonical-json.ts';
-import { slotOf } from '../engine/prepare/prepare-record.ts';
-import { compileExplode } from '../engine/prepare/prepare-page.ts';
+import { canonicalJson, canonicalJsonWithout } from '../core/canonical-json.ts';
 import {
+  shortHash,
+  slotOf,
   compilePrepare,
   oldAddress,
   isOfKind,
   isPartial,
   explodedShape,
   recordShape,
+  type RecordShape,
 } from '../engine/prepare/prepare-record.ts';
-import type { RecordShape } from '../engine/prepare/prepare-record.ts';
+import { compileExplode } from '../engine/prepare/prepare-page.ts';
 import { knownSchema, type SchemaPolicies } from '../engine/prepare/schema-policy.ts';
 import { runRepair } from '../engine/repair/run-repair.ts';
 import { findGetParams } from '../engine/complete-page.ts';

@@ -5,7 +5,7 @@ import { knownSchema } from '../engine/prepare/schema-policy.ts';
 import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { openSink, statusOf } from '../sinks/registry.ts';
-import type { NamedRows, UndoneRows } from '../sinks/repair.ts';
+import type { UndoneRows } from '../sinks/repair.ts';
 import type { EntityReport, RunReport } from '../sinks/run-report.ts';
 import type { OpenHow, Sink } from '../sinks/sink-access.ts';
 import { counted } from '../telemetry/format.ts';
@@ -83,8 +83,7 @@ function undoing(
         });
         after = next;
         const sum = addUp(undone.get(entity) ?? batch, undone.has(entity) ? batch : null);
-        const { kept, changedSince } = sum;
-        if (rowsUndone(sum) + kept.rows + changedSince.rows > 0) undone.set(entity, sum);
+        if (rowsUndone(sum) + sum.kept.rows > 0) undone.set(entity, sum);
         onDone({ entity, counts: noCounts, deleted: sum.deleted });
       }
     }
@@ -93,16 +92,14 @@ function undoing(
 
 function addUp(one: UndoneEntity, more: UndoneEntity | null): UndoneEntity {
   if (more === null) return one;
-  const named = (of: 'kept' | 'changedSince'): NamedRows => ({
-    rows: one[of].rows + more[of].rows,
-    keys: [...one[of].keys, ...more[of].keys].slice(0, 1_000),
-  });
   return {
     deleted: one.deleted + more.deleted,
     revived: one.revived + more.revived,
     restored: one.restored + more.restored,
-    kept: named('kept'),
-    changedSince: named('changedSince'),
+    kept: {
+      rows: one.kept.rows + more.kept.rows,
+      keys: [...one.kept.keys, ...more.kept.keys].slice(0, 1_000),
+    },
   };
 }
 
@@ -119,16 +116,15 @@ export function hasWritten({ deleted, counts }: Pick<EntityReport, 'deleted' | '
 /** For people: what became of the rows of an entity. */
 export function undoneTexts(
   entity: EntityName,
-  { deleted, revived, restored, kept, changedSince }: UndoneEntity,
+  { deleted, revived, restored, kept }: UndoneEntity,
 ): readonly string[] {
-  const named = ({ rows, keys }: NamedRows): string =>
-    `${counted(rows, 'row')} (${keys.slice(0, 10).join(' ')}${rows > 10 ? ' ...' : ''})`;
+  const { rows, keys } = kept;
+  const named = `${counted(rows, 'row')} (${keys.slice(0, 10).join(' ')}${rows > 10 ? ' ...' : ''})`;
   const parts = [
     deleted > 0 && `${counted(deleted, 'inserted row')} marked as deleted`,
     revived > 0 && `${counted(revived, 'delete')} taken back`,
     restored > 0 && `${counted(restored, 'row')} restored from the history`,
-    kept.rows > 0 && `as the run left them until the next run reads them again: ${named(kept)}`,
-    changedSince.rows > 0 && `changed by later runs, and kept: ${named(changedSince)}`,
+    rows > 0 && `as the run left them until the next run reads them again: ${named}`,
   ];
   return parts.filter((part) => part !== false).map((part) => `${entity}: ${part}`);
 }

@@ -39,15 +39,11 @@ export interface UndoneRows {
   readonly revived: number;
   readonly restored: number;
   /** Rows that it has changed, and that no version tells of: the next run reads them again. */
-  readonly kept: NamedRows;
-  /** Rows that later runs have changed, as far as that is known; they stay. Counted with the last rows. */
-  readonly changedSince: NamedRows;
+  readonly kept: {
+    readonly rows: number;
+    /** Key texts, of the first ones. */
+    readonly keys: readonly string[];
+  };
   /** Of the last row; null: none is left. */
   readonly next: number | null;
-}
-
-export interface NamedRows {
-  readonly rows: number;
-  /** Key texts, of the first ones. */
-  readonly keys: readonly string[];
 }

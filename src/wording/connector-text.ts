@@ -6,7 +6,7 @@ import type { ErrorCode } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
-import { wholeJson } from '../engine/prepare/canonical-json.ts';
+import { wholeJson } from '../core/canonical-json.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { NotedAction } from '../sinks/actions.ts';

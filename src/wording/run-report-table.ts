@@ -2,7 +2,7 @@ import type { StoredConnector } from '../app/read-statuses.ts';
 import { recordsRead, rowsWritten, tookMs } from '../app/run-totals.ts';
 import { instant } from '../core/clock.ts';
 import { addCounts, noCounts, type PageCounts } from '../core/records.ts';
-import { wholeJson } from '../engine/prepare/canonical-json.ts';
+import { wholeJson } from '../core/canonical-json.ts';
 import { undatedText } from '../engine/prepare/change-span.ts';
 import type { EntityStatus } from '../sinks/ledger-reader.ts';
 import type {

@@ -1,3 +1,4 @@
+import { isThenAt } from '../contracts/sink/history.ts';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { EntityTable } from '../../src/core/records.ts';
 import { sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
@@ -216,7 +217,7 @@ async function check(bench: Bench): Promise<void> {
       `SELECT _row, _seq, _seq_to, _valid_from, _valid_to, _deleted_at FROM ${history} ORDER BY _row, _seq`,
     );
     checkChains(versions);
-    await checkTimes(bench, `news__${table.entity}__as_of`, versions);
+    await checkTimes(bench, history, versions);
     const wrong = await bench.ledger(
       `SELECT * FROM (
          SELECT n.r, n.s, n.texts, n.live,
@@ -251,18 +252,15 @@ function checkChains(versions: readonly LedgerRow[]): void {
 const askedTimes = 12;
 
 /** By the time when a version began, or a moment before it ended, its row is as in that version; deleted: not there. */
-async function checkTimes(bench: Bench, asOf: string, versions: readonly LedgerRow[]): Promise<void> {
-  const isSqlite = bench.kind.options('/nowhere').type === 'sqlite';
+async function checkTimes(bench: Bench, history: string, versions: readonly LedgerRow[]): Promise<void> {
   const each = Math.ceil(versions.length / askedTimes);
   for (const version of versions.filter((_, index) => index % each === 0)) {
     const ends = version['_valid_to'] === null ? [] : [timeOf(version['_valid_to']) - 1];
     for (const atMs of [timeOf(version['_valid_from']), ...ends]) {
-      const from = isSqlite
-        ? `${asOf} WHERE _as_of = ${atMs / 1_000} AND`
-        : `${asOf}('${new Date(atMs).toISOString()}') WHERE`;
-      const found = await bench.ledger(`SELECT _seq FROM ${from} _row = ${String(version['_row'])}`);
+      const then = `${isThenAt(atMs)} AND _row = ${String(version['_row'])}`;
+      const found = await bench.ledger(`SELECT _seq FROM ${history} WHERE ${then}`);
       const isThere = version['_deleted_at'] === null;
-      expect(found, `${asOf} ${atMs}`).toEqual(isThere ? [{ _seq: version['_seq'] }] : []);
+      expect(found, `${history} ${atMs}`).toEqual(isThere ? [{ _seq: version['_seq'] }] : []);
     }
   }
 }

@@ -21,7 +21,6 @@ import type {
 } from '../../src/sinks/ledger/driver.ts';
 import { postgresTables } from '../../src/sinks/postgres/records/record-tables.ts';
 import type { StoredRecord } from '../../src/sinks/record-reader.ts';
-import { jsonMembers, jsonObject } from '../../src/sinks/records/fill-from-extra.ts';
 import { columnValue } from '../../src/sinks/records/mark-rows.ts';
 import { rowsTable, selectCells, type RowsTable } from '../../src/sinks/records/own-names.ts';
 import { accessSink } from '../../src/sinks/registry.ts';
@@ -50,8 +49,6 @@ import {
 import { benchOfTest } from '../contracts/sink/use-bench.ts';
 import { sharedPostgres } from '../support/postgres.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import { hostileText } from '../support/sinks/hostile-texts.ts';
-import { repeats, startSeed } from '../support/trials.ts';
 
 const kinds = { sqlite: sqliteKind, jsonl: jsonlKind, postgres: await postgresSinkKind() };
 
@@ -347,9 +344,6 @@ describe('record tables', () => {
           'changedBy',
           async (tx, _, __, all) => await all.changedBy(tx, { run, startedAt: before }, after, limit),
         );
-        const undone = [`r${below(5)}` as RunId];
-        const of = { run, from: below(9), through: 9 + below(20), undone };
-        await ask('changedSince', async (tx, _, __, all) => await all.changedSince(tx, of, limit));
         const back = changed.flatMap(({ row, deletedAt }) => (deletedAt === null ? [] : [row]));
         if (random() < 0.5) {
           await ask('revive', async (tx, stamp, _, all) => await all.revive(tx, back, stamp));
@@ -437,55 +431,4 @@ describe('record tables', () => {
     if (answer instanceof Map) return [...answer].map((one) => writeJson(one)).toSorted();
     return Array.isArray(answer) ? answer.map(writeJson) : writeJson(answer);
   }
-});
-
-const seed = startSeed();
-const trials = repeats('TRIALS', { share: 1_000, full: 50_000 });
-
-function anyJson(random: () => number, depth: number): string {
-  const kind = random();
-  if (depth > 0 && kind < 0.25) {
-    const members = Array.from(
-      { length: Math.floor(random() * 4) },
-      (_, index) => `${JSON.stringify(`${index}${hostileText(random, 3)}`)}:${anyJson(random, depth - 1)}`,
-    );
-    return `{${members.join(',')}}`;
-  }
-  if (depth > 0 && kind < 0.5) {
-    const elements = Array.from({ length: Math.floor(random() * 4) }, () => anyJson(random, depth - 1));
-    return `[${elements.join(',')}]`;
-  }
-  const scalars = ['null', 'true', '-0', '1e400', '12345678901234567890', '0.10', '"\\ud800"', '""'];
-  return kind < 0.75
-    ? JSON.stringify(hostileText(random))
-    : (scalars[Math.floor(random() * scalars.length)] ?? '0');
-}
-
-describe('the members of a JSON object', () => {
-  it(`are given as the texts that they are, and make up the same text again (seed ${seed})`, () => {
-    const random = seededRandom(seed);
-    for (let trial = 0; trial < trials; trial += 1) {
-      const members = new Map(
-        Array.from({ length: 1 + Math.floor(random() * 5) }, (_, index) => [
-          `${index}${hostileText(random, 4)}`,
-          anyJson(random, 3),
-        ]),
-      );
-      const text = jsonObject(members) ?? '';
-      expect([...jsonMembers(text)]).toEqual([...members]);
-    }
-  });
-
-  it('are found in a text with spaces, the last one of a name that comes twice', () => {
-    const text = ' { "a" : 1.0 ,\n "b":[ "," , {"a": "}"} ] , "a":"\\"" } ';
-    expect([...jsonMembers(text)]).toEqual([
-      ['a', '"\\""'],
-      ['b', '[ "," , {"a": "}"} ]'],
-    ]);
-  });
-
-  it('are none of an empty object, and of what is no object', () => {
-    for (const text of ['{}', '[]', '["a",{"b":1}]', '"a:b"', '1']) expect(jsonMembers(text).size).toBe(0);
-    expect(jsonObject(new Map())).toBeNull();
-  });
 });

@@ -1,4 +1,4 @@
-import { canonicalJson } from '../../src/engine/prepare/canonical-json.ts';
+import { canonicalJson } from '../../src/core/canonical-json.ts';
 import { parseJsonText } from '../../src/http/lossless-json.ts';
 
 const spaces = [' ', '\n', '\t', '\r\n', '   '];

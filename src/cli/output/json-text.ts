@@ -1,5 +1,5 @@
 import type { JsonValue } from '../../core/json.ts';
-import { wholeJson } from '../../engine/prepare/canonical-json.ts';
+import { wholeJson } from '../../core/canonical-json.ts';
 
 /** Of the documents that commands print: it changes where one loses a member, or a member its meaning. */
 export const outputVersion = 1;

@@ -3,8 +3,8 @@ import { readJson } from '../../core/json-text.ts';
 import type { Column, ColumnValue, FieldType, RecordMask } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { EntityMasking } from '../../sinks/masks.ts';
-import { canonicalJson, hashedColumns, hashedText, shortHash } from './canonical-json.ts';
-import { noFields, toColumnValue } from './prepare-record.ts';
+import { canonicalJson, hashedColumns, hashedText, toColumnValue } from '../../core/canonical-json.ts';
+import { noFields, shortHash } from './prepare-record.ts';
 
 type Masked = (members: JsonObject) => JsonObject;
 

@@ -1,10 +1,11 @@
+import { hash } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue, isJsonArray } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { FieldDrift, PreparedRecord, Quarantined } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { Partition } from '../../sinks/partition.ts';
 import type { PageRecords } from '../../source/source.ts';
-import { anyJsonWithout, wholeJson } from './canonical-json.ts';
+import { anyJsonWithout, wholeJson } from '../../core/canonical-json.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
 import type { ChangeSpan } from '../../pagination/pagination.ts';
 import { compileChangeSpan, countUndated } from './change-span.ts';
@@ -33,7 +34,6 @@ import {
   explodedShape,
 } from './prepare-record.ts';
 import { acceptEverything, type SchemaPolicies, type SchemaPolicy } from './schema-policy.ts';
-import { hash } from 'node:crypto';
 import { writeJson } from '../../core/json-text.ts';
 import type { RawRecord, SameRow } from '../../sinks/stored-keys.ts';
 

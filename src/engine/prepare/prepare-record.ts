@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import {
   keyTextOf,
@@ -8,21 +9,20 @@ import {
   type QuarantineReason,
   type Column,
   type EntityTable,
-  type FieldType,
   type RecordFile,
 } from '../../core/records.ts';
 import {
   canonicalJson,
+  toColumnValue,
   canonicalJsonWithout,
   TooDeepError,
   hashedText,
-  shortHash,
   volatileText,
   type VolatileField,
   anyJsonWithout,
   hashedColumns,
   wholeJson,
-} from './canonical-json.ts';
+} from '../../core/canonical-json.ts';
 import {
   describeNews,
   schemaChanged,
@@ -356,37 +356,6 @@ export function compileShape(shape: RecordShape) {
   };
 }
 
-const minInt64 = -(2n ** 63n);
-const maxInt64 = 2n ** 63n - 1n;
-
-/** The value as its column holds it, or undefined where it does not fit without loss. Null fits everywhere. */
-export function toColumnValue(
-  { type }: { readonly type: FieldType },
-  value: JsonValue,
-): ColumnValue | undefined {
-  if (value === null) return null;
-  switch (type) {
-    case 'string':
-      // A lone surrogate has no UTF-8 form: SQLite would hand back something else.
-      return typeof value === 'string' && value.isWellFormed() ? value : undefined;
-    case 'integer':
-      if (typeof value === 'bigint') return value >= minInt64 && value <= maxInt64 ? value : undefined;
-      return typeof value === 'number' && Number.isSafeInteger(value) && !Object.is(value, -0)
-        ? value
-        : undefined;
-    case 'number':
-      return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
-    case 'boolean':
-      return typeof value === 'boolean' ? Number(value) : undefined;
-    case 'object':
-      return isJsonObject(value) ? canonicalJson(value) : undefined;
-    case 'array':
-      return Array.isArray(value) ? canonicalJson(value) : undefined;
-    case 'any':
-      return canonicalJson(value);
-  }
-}
-
 const nothingCopied: ReadonlyMap<string, JsonValue> = new Map();
 
 /**
@@ -534,4 +503,9 @@ export function refuseRecord(
       : detail,
     record: isCut ? text.slice(0, maxQuarantinedChars) : text,
   };
+}
+
+/** 32 hex digits. */
+export function shortHash(text: string): string {
+  return hash('sha256', text, 'hex').slice(0, 32);
 }

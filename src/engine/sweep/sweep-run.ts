@@ -5,7 +5,7 @@ import type { RowsOf, WithheldBecause } from '../../sinks/run-report.ts';
 import type { Guards } from '../plan-run.ts';
 import type { MissingTally } from '../run-tally.ts';
 import type { Run } from '../run.ts';
-import { wholeJson } from '../prepare/canonical-json.ts';
+import { wholeJson } from '../../core/canonical-json.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { PreparedRecord } from '../../core/records.ts';
 import { isUnlisted, whereInTree } from '../prepare/find-children.ts';

@@ -214,9 +214,9 @@ export interface RecordTable {
    * this order, which the caller counts (`noteStored`). `_seq` numbers are taken here, one for each row, in the order
    * given; of a row that is given several times the last one is stored, with its number.
    */
-  write(tx: Tx, rows: readonly WrittenRow[], stamp: Stamp): Promise<void>;
+  readonly write: (tx: Tx, rows: readonly WrittenRow[], stamp: Stamp) => Promise<void>;
   /** Notes other owners; the rows themselves keep their `_seq`. */
-  setOwners(tx: Tx, owners: readonly RowOwner[]): void;
+  readonly setOwners: (tx: Tx, owners: readonly RowOwner[]) => void;
   /**
    * Up to `limit` rows without a tombstone that these partitions own, in the order of the partitions, then
    * by row number.
@@ -234,9 +234,9 @@ export interface RecordTable {
   /** By key text; those that do not exist are left out. */
   rowsOf(tx: Tx, keyTexts: readonly string[]): Promise<ReadonlyMap<string, KeyedRow>>;
   /** Marks live rows as deleted: `_deleted_at`, `_changed_at`, `_run_id` and new `_seq`s in this order. */
-  tombstone(tx: Tx, rows: readonly number[], stamp: Stamp): Promise<void>;
+  readonly tombstone: (tx: Tx, rows: readonly number[], stamp: Stamp) => Promise<void>;
   /** Takes tombstones back. */
-  revive(tx: Tx, rows: readonly number[], stamp: Stamp): Promise<void>;
+  readonly revive: (tx: Tx, rows: readonly number[], stamp: Stamp) => Promise<void>;
   /**
    * Up to `limit` rows that this run has changed last, after row `after`, by row number, with the version of before it.
    */
@@ -247,22 +247,11 @@ export interface RecordTable {
     limit: number,
   ): Promise<readonly ChangedRow[]>;
   /** Writes what versions of the rows held, as new changes; tombstones are taken back. */
-  restore(tx: Tx, rows: readonly Pick<ChangedRow, 'row' | 'version'>[], stamp: Stamp): Promise<void>;
-  /**
-   * Live rows that the run has changed and others have changed since, as far as that is known: those that it has
-   * stored (row numbers after `from` up to `through`), and those of which a version is its. Without rows that a run of
-   * `undone` has changed last. At most `limit`, with how many there are.
-   */
-  changedSince(
+  readonly restore: (
     tx: Tx,
-    of: {
-      readonly run: RunId;
-      readonly from: number;
-      readonly through: number;
-      readonly undone: readonly RunId[];
-    },
-    limit: number,
-  ): Promise<{ readonly rows: readonly number[]; readonly total: number }>;
+    rows: readonly Pick<ChangedRow, 'row' | 'version'>[],
+    stamp: Stamp,
+  ) => Promise<void>;
 }
 
 export interface ChangedRow {
@@ -353,31 +342,21 @@ class FoundRow {
 export function plannedTable(table: RecordTable, width: number): PlannedTable {
   let state = {};
   let isChanged = false;
-  const note = (rows: readonly unknown[]): void => {
-    isChanged ||= rows.length > 0;
-  };
+  const noting =
+    <Row, Rest extends readonly unknown[], Result>(
+      write: (tx: Tx, rows: readonly Row[], ...rest: Rest) => Result,
+    ) =>
+    (tx: Tx, rows: readonly Row[], ...rest: Rest): Result => {
+      isChanged ||= rows.length > 0;
+      return write(tx, rows, ...rest);
+    };
   return {
     ...table,
-    write: async (tx, rows, stamp) => {
-      note(rows);
-      await table.write(tx, rows, stamp);
-    },
-    setOwners: (tx, owners) => {
-      note(owners);
-      table.setOwners(tx, owners);
-    },
-    tombstone: async (tx, rows, stamp) => {
-      note(rows);
-      await table.tombstone(tx, rows, stamp);
-    },
-    revive: async (tx, rows, stamp) => {
-      note(rows);
-      await table.revive(tx, rows, stamp);
-    },
-    restore: async (tx, rows, stamp) => {
-      note(rows);
-      await table.restore(tx, rows, stamp);
-    },
+    write: noting(table.write),
+    setOwners: noting(table.setOwners),
+    tombstone: noting(table.tombstone),
+    revive: noting(table.revive),
+    restore: noting(table.restore),
     width,
     beginLook: () => {
       const began = state;

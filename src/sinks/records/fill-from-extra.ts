@@ -1,3 +1,5 @@
+import { canonicalJson, toColumnValue } from '../../core/canonical-json.ts';
+import { memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { readJson, writeJson } from '../../core/json-text.ts';
 import type { Column, ColumnValue } from '../../core/records.ts';
 import { type Cells, type Tx, quoted } from '../../sql/database.ts';
@@ -32,15 +34,15 @@ export async function fillFromExtra(
   const close = closeVersionsOf(name, quoted(versionsName(rowsOf.name)), place);
   for await (const rows of rowsWithExtra(tx, name, columns)) {
     const moved = rows.flatMap(({ row, members, isLive }) => {
-      const left = new Map(members);
-      const values = columns.map((column) => [column.name, takeFitting(left, column)] as const);
-      if (left.size === members.size) return [];
-      const fitting = values.flatMap(([column, value]) =>
-        value === undefined ? [] : [[column, value] as const],
-      );
-      return [
-        { row, isLive, changed: new Map<string, ColumnValue>([...fitting, ['_extra', jsonObject(left)]]) },
-      ];
+      const fitting = columns.flatMap((column) => {
+        const value = fittedValue(column, memberOf(members, column.name));
+        return value === undefined ? [] : [[column.name, value] as const];
+      });
+      if (fitting.length === 0) return [];
+      const names = new Set<string>(fitting.map(([name]) => name));
+      const left = Object.entries(members).filter(([name]) => !names.has(name));
+      const extra = left.length === 0 ? null : canonicalJson(Object.fromEntries(left));
+      return [{ row, isLive, changed: new Map<string, ColumnValue>([...fitting, ['_extra', extra]]) }];
     });
     if (moved.length === 0) continue;
     const live = moved.filter(({ isLive }) => isLive);
@@ -79,8 +81,8 @@ export async function fittingColumns(
   for await (const rows of rowsWithExtra(tx, name, columns)) {
     fitting = fitting.filter((column) =>
       rows.every(({ members }) => {
-        const text = members.get(column.name);
-        return text === undefined || fittedValue(column, text) !== undefined;
+        const value = memberOf(members, column.name);
+        return value === undefined || fittedValue(column, value) !== undefined;
       }),
     );
     if (fitting.length === 0) return [];
@@ -90,7 +92,7 @@ export async function fittingColumns(
 
 interface ExtraRow {
   readonly row: number;
-  readonly members: ReadonlyMap<string, string>;
+  readonly members: JsonObject;
   readonly isLive: boolean;
 }
 
@@ -110,96 +112,22 @@ async function* rowsWithExtra(
        WHERE _row > :after AND _extra IS NOT NULL AND (${holds}) ORDER BY _row LIMIT :limit`,
       { ...names, after, limit: batchRows },
     );
-    yield found.map(({ row, extra, isLive }) => ({ row, members: jsonMembers(extra), isLive }));
+    // `as`: objects are stored there.
+    yield found.map(({ row, extra, isLive }) => ({ row, members: readJson(extra) as JsonObject, isLive }));
     const last = found.at(-1);
     if (last === undefined || found.length < batchRows) return;
     after = last.row;
   }
 }
 
-/** Removes the column's member where its value fits, and gives the value; undefined where it stays. */
-function takeFitting(members: Map<string, string>, column: Column): ColumnValue | undefined {
-  const text = members.get(column.name);
-  const value = text === undefined ? undefined : fittedValue(column, text);
-  if (value !== undefined) members.delete(column.name);
-  return value;
-}
-
-/** Every integer up to it is a double: 2^53. */
-const exact = 2n ** 53n;
-const most = 2n ** 63n - 1n;
-
 /**
- * What the column holds of a value that is JSON text; undefined where it does not fit. A column that was added for an
+ * What the column holds of a value; undefined where there is none, or it does not fit. A column that was added for an
  * undeclared field takes null too: then what a record says of it leaves `_extra` whole, as it does when the record
  * comes again. For a declared one the next sync does that, since its hash counts the column.
  */
-function fittedValue({ type, isEvolved }: Column, text: string): ColumnValue | undefined {
-  if (text === 'null' && isEvolved === true) return null;
-  switch (type) {
-    case 'string':
-      return text.startsWith('"') ? wellFormed(JSON.parse(text) as string) : undefined;
-    case 'integer':
-      return isInteger(text) && BigInt(text) <= most && BigInt(text) >= -most - 1n ? BigInt(text) : undefined;
-    case 'number':
-      if (isInteger(text)) return BigInt(text) <= exact && BigInt(text) >= -exact ? Number(text) : undefined;
-      return /^-?\d/.test(text) && Number.isFinite(Number(text)) ? Number(text) : undefined;
-    case 'boolean':
-      return text === 'true' || text === 'false' ? Number(text === 'true') : undefined;
-    case 'object':
-      return text.startsWith('{') ? text : undefined;
-    case 'array':
-      return text.startsWith('[') ? text : undefined;
-    case 'any':
-      return text;
-  }
-}
-
-/** JSON writes a lone surrogate as an escape; a column could not hold it. */
-function wellFormed(text: string): string | undefined {
-  return text.isWellFormed() ? text : undefined;
-}
-
-function isInteger(text: string): boolean {
-  return /^-?\d+$/.test(text);
-}
-
-/**
- * The members of a JSON object's text, by name, each as the text that it is: nothing is parsed and written again, so
- * that no digit of a number gets lost. Of a name that comes twice the last one counts. The text is valid JSON: this
- * program has written it.
- */
-export function jsonMembers(text: string): Map<string, string> {
-  const members = new Map<string, string>();
-  let depth = 0;
-  let name: string | null = null;
-  let start = 0;
-  for (const { 0: token, index } of text.matchAll(tokens)) {
-    if (token === '{' || token === '[') {
-      depth += 1;
-      if (depth === 1) start = index + 1;
-    } else if (token === '}' || token === ']') {
-      depth -= 1;
-    } else if (depth === 1 && token === ':') {
-      name = JSON.parse(text.slice(start, index)) as string;
-      start = index + 1;
-    }
-    if (name !== null && ((depth === 1 && token === ',') || depth === 0)) {
-      members.set(name, text.slice(start, index).trim());
-      name = null;
-    }
-    if (depth === 1 && token === ',') start = index + 1;
-  }
-  return members;
-}
-
-/** Whole strings, so that what is inside them is not taken for structure. */
-const tokens = /"(?:[^"\\]+|\\.)*"|[{}[\],:]/gs;
-
-/** Null for no members. */
-export function jsonObject(members: ReadonlyMap<string, string>): string | null {
-  if (members.size === 0) return null;
-  return `{${[...members].map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`;
+function fittedValue(column: Column, value: JsonValue | undefined): ColumnValue | undefined {
+  if (value === undefined || (value === null && column.isEvolved !== true)) return undefined;
+  return toColumnValue(column, value);
 }
 
 interface RetypedTable {

@@ -7,7 +7,7 @@ import type { ChangedRow, KeyedRow, RecordTable, Stamp, TablePlace, WrittenRow }
 import { versionOwn } from './own-names.ts';
 
 export type Marks = Pick<RecordTable, 'setOwners' | 'liveBefore' | 'rows' | 'tombstone' | 'revive'> & Undoing;
-type Undoing = Pick<RecordTable, 'changedBy' | 'restore' | 'changedSince'>;
+type Undoing = Pick<RecordTable, 'changedBy' | 'restore'>;
 
 /**
  * Owners and tombstones, and rows by number: the same statements on every database. `name`, `versions`: the tables as
@@ -85,10 +85,6 @@ function undoing(name: string, versions: string, place: TablePlace, close: Close
     .filter((column) => !table.key.includes(column.name))
     .map((column) => quoted(column.name));
   const restored = [...columns, '_extra', '_hash'].map((column) => `${column} = b.${column}`);
-  const hasVersion =
-    kept === undefined
-      ? ''
-      : `OR EXISTS (SELECT 1 FROM ${versions} AS b WHERE b._row = t._row AND b._run_id = :run)`;
   return {
     changedBy: async (tx, run, after, limit) =>
       await tx.rows<ChangedRow>(
@@ -111,17 +107,6 @@ function undoing(name: string, versions: string, place: TablePlace, close: Close
          WHERE t._row = v.row`,
         { v: rows.map(({ row, version = null }) => ({ row, version })), now, run, first },
       );
-    },
-    changedSince: async (tx, of, limit) => {
-      const found = await tx.rows<{ readonly row: number; readonly total: number }>(
-        `SELECT t._row AS row, count(*) OVER () AS total FROM ${name} AS t
-         WHERE t._run_id <> :run AND t._deleted_at IS NULL
-           AND ((t._row > :from AND t._row <= :through) ${hasVersion})
-           AND NOT (t._run_id IN {undone text})
-         ORDER BY t._row LIMIT :limit`,
-        { ...of, limit },
-      );
-      return { rows: found.map(({ row }) => row), total: found[0]?.total ?? 0 };
     },
   };
 }

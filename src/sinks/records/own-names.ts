@@ -15,11 +15,6 @@ export function historyName(table: string): string {
   return `${table}__history`;
 }
 
-/** What shows the rows as they were at a moment. */
-export function asOfName(table: string): string {
-  return `${table}__as_of`;
-}
-
 /** The suffixes of an entity's index names, after the table's name. */
 export const indexSuffixes = { key: '__key', seq: '__seq', owner: '__partition' } as const;
 

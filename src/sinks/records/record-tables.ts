@@ -42,9 +42,6 @@ export interface TableDialect extends Views, Pick<RecordTables, 'insertRows' | '
   readonly ownerIndexEnding: string;
   /** Whether a view is replaced with more columns while others stand on it; else it is made anew. */
   readonly replacesViews: boolean;
-  /** Makes what shows rows as they were at a moment, out of the view of all versions. */
-  readonly asOfSql: (name: string) => string;
-  readonly dropAsOfSql: (name: string) => string;
   /** Adds columns that may be null. */
   readonly addColumns: (tx: Tx, quotedName: string, definitions: readonly string[]) => void;
   /** The condition for the row of a key; null for a text that is no key of the table. */
@@ -74,18 +71,15 @@ export function recordTables(dialect: TableDialect): RecordTables {
   const addColumns = (tx: Tx, name: string, columns: readonly OwnColumn[]): void => {
     if (columns.length > 0) dialect.addColumns(tx, quoted(name), definitions(columns, types));
   };
-  const showVersions = (tx: Tx, name: string, columns: readonly Column[], isNew: boolean): void => {
+  const showVersions = (tx: Tx, name: string, columns: readonly Column[]): void => {
     const [history, versions] = [quoted(historyName(name)), quoted(versionsName(name))];
     const { replacesViews } = dialect;
     if (!replacesViews) hideVersions(tx, name);
     const make = replacesViews ? 'CREATE OR REPLACE' : 'CREATE';
     tx.put(`${make} VIEW ${history} AS ${historySelect(quoted(name), versions, columns)}`);
-    if (isNew || !replacesViews) tx.put(dialect.asOfSql(name));
   };
-  const hideVersions = (tx: Tx, name: string): void => {
-    tx.put(dialect.dropAsOfSql(name));
+  const hideVersions = (tx: Tx, name: string): void =>
     tx.put(`DROP VIEW IF EXISTS ${quoted(historyName(name))}`);
-  };
   const ensureVersions = (tx: Tx, place: TablePlace, missing: readonly Column[]): void => {
     const { stored, versions } = place;
     if (versions === undefined || (!versions.isNew && missing.length === 0)) return;
@@ -98,7 +92,7 @@ export function recordTables(dialect: TableDialect): RecordTables {
       tx.put(`CREATE TABLE ${quoted(closed)} (${declared.join(', ')})${dialect.tableEnding}`);
       tx.put(`CREATE UNIQUE INDEX ${quoted(`${name}__version`)} ON ${quoted(closed)} (_row, _seq)`);
     } else addColumns(tx, closed, missing);
-    showVersions(tx, name, columns, versions.isNew);
+    showVersions(tx, name, columns);
   };
   return {
     ...dialect,
@@ -143,7 +137,7 @@ export function recordTables(dialect: TableDialect): RecordTables {
       await dropViewsOf(tx, dialect, [name]);
       hideVersions(tx, name);
       await retypeColumns(tx, { name, isVersioned }, columns, types[to]);
-      if (isVersioned) showVersions(tx, name, [...stored, ...columnsMissingIn(table.columns, stored)], true);
+      if (isVersioned) showVersions(tx, name, [...stored, ...columnsMissingIn(table.columns, stored)]);
     },
     fitting: async (tx, place, columns) => {
       const name = nameOf(place);

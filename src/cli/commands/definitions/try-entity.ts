@@ -17,7 +17,7 @@ import { Secret } from '../../../core/secret.ts';
 import { servedDefinition, type Entity, type Definition } from '../../../definitions/definition.ts';
 import { maskedDefinition, type Masks } from '../../../definitions/mask/masks.ts';
 import { checkParams, convertParams, missingParams } from '../../../definitions/params.ts';
-import { wholeJson } from '../../../engine/prepare/canonical-json.ts';
+import { wholeJson } from '../../../core/canonical-json.ts';
 import { fillingParent, tryListing, type TriedCall, type TriedStep } from '../../../engine/try-listing.ts';
 import type { SeenExchange } from '../../../http/exchange.ts';
 import { connectorNamed } from '../../../settings/choices.ts';

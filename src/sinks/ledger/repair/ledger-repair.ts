@@ -3,7 +3,7 @@ import { type SyncError, usage } from '../../../core/errors.ts';
 import { grouped } from '../../../core/grouped.ts';
 import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/names.ts';
 import { noCounts, type PageCounts, type PreparedRecord } from '../../../core/records.ts';
-import { cellOf, columnOf, type Tx, textHash } from '../../../sql/database.ts';
+import { cellOf, type Tx, textHash } from '../../../sql/database.ts';
 import { checkCounts, addCounts } from '../counts.ts';
 import { misfitError } from '../../decisions/meet-record.ts';
 import {
@@ -16,14 +16,7 @@ import {
   type Resetting,
 } from './resets.ts';
 import type { Holder } from '../../lease.ts';
-import type {
-  AdoptedIdentity,
-  NamedRows,
-  ResetCounts,
-  ResetScope,
-  UndonePlace,
-  UndoneRows,
-} from '../../repair.ts';
+import type { AdoptedIdentity, ResetCounts, ResetScope, UndonePlace, UndoneRows } from '../../repair.ts';
 import { parseNames } from '../../stored-json.ts';
 import { adopt, holdingFor } from '../acquire.ts';
 import { noteAction } from '../actions.ts';
@@ -158,14 +151,12 @@ export async function undo(
   const restored = ways.get('restore') ?? [];
   await putBack(commit, { entity, table }, { revived, restored });
   const kept = ways.get('keep') ?? [];
-  const isLast = changed.length < limit;
   return {
     deleted: going.length,
     revived: revived.length,
     restored: restored.length,
     kept: { rows: kept.length, keys: kept.slice(0, mostNamed).map(({ keyText }) => keyText) },
-    changedSince: isLast ? await changedSince(commit, table, run) : { rows: 0, keys: [] },
-    next: isLast ? null : (changed.at(-1)?.row ?? null),
+    next: changed.length < limit ? null : (changed.at(-1)?.row ?? null),
   };
 }
 
@@ -215,17 +206,6 @@ export async function giveBackBelow(
 ): Promise<void> {
   const below = { connector, entity, keyHashes: keyTexts.map(textHash) };
   await transitions.giveBack(tx, { ...below, origin: current.origin, now: stamp.now });
-}
-
-async function changedSince(
-  { held: { connector }, tx }: Commit,
-  table: RecordTable,
-  run: UndoneRun,
-): Promise<NamedRows> {
-  const sql = `SELECT run FROM _sync_runs WHERE connector = :connector AND kind = 'undo'`;
-  const undone = await columnOf<RunId>(tx, sql, { connector });
-  const { rows, total } = await table.changedSince(tx, { ...run, undone }, mostNamed);
-  return { rows: total, keys: [...(await table.rows(tx, rows)).values()].map(({ keyText }) => keyText) };
 }
 
 type UndoneRun = Awaited<ReturnType<typeof undoneRun>>;

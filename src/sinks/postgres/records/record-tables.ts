@@ -26,7 +26,7 @@ import type {
   Stamp,
   TablePlace,
 } from '../../ledger/driver.ts';
-import { asOfName, historyName, rowOwn } from '../../records/own-names.ts';
+import { rowOwn } from '../../records/own-names.ts';
 import {
   recordTables,
   sourceOf,
@@ -64,13 +64,6 @@ export function postgresTables(schema: string): RecordTables {
     ownerIndexEnding: ' WHERE _deleted_at IS NULL',
     replacesViews: true,
     rows: (place, name) => ({ ...findAndPut(quoted(name), place), ...findRows(quoted(name), place.table) }),
-    asOfSql: (name) => {
-      const history = quoted(historyName(name));
-      return `CREATE FUNCTION ${quoted(asOfName(name))}(moment timestamptz) RETURNS SETOF ${history} LANGUAGE sql STABLE AS $$
-    SELECT h.* FROM ${quoted(schema)}.${history} AS h
-    WHERE h._valid_from <= moment AND (h._valid_to > moment OR h._valid_to IS NULL) AND h._deleted_at IS NULL $$`;
-    },
-    dropAsOfSql: (name) => `DROP FUNCTION IF EXISTS ${quoted(asOfName(name))}(timestamptz)`,
     // It waits for every reader of the table, and later readers wait for it: therefore several short attempts.
     addColumns: (tx, name, definitions) => {
       tx.put(`SET LOCAL lock_timeout = '5s'`);

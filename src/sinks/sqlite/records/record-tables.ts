@@ -8,7 +8,7 @@ import type {
 import { cellOf, type Tx, quoted } from '../../../sql/database.ts';
 import { sqliteTx, type SqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
 import type { Stamp, FoundBy, OwnedRow, KeyedRow, RecordTable, TablePlace } from '../../ledger/driver.ts';
-import { asOfName, historyName, versionsName, indexSuffixes } from '../../records/own-names.ts';
+import { versionsName, indexSuffixes } from '../../records/own-names.ts';
 import { recordTables, type TableDialect, sourceOf, type ShownView } from '../../records/record-tables.ts';
 import { keyPartsOf } from '../../../core/json-text.ts';
 import type { StoredRow } from '../../decisions/meet-record.ts';
@@ -55,15 +55,6 @@ export const sqliteTableDialect: TableDialect = {
   ownerIndexEnding: '',
   replacesViews: false,
   rows: (place, name, marks) => ({ ...findAndPut(place, name), ...findRows(name, place.table, marks) }),
-  // `WHERE _as_of = unixepoch('2026-03-01')`: a view has no parameters, but a function in it takes what a query
-  // compares its hidden column with.
-  asOfSql: (name) => {
-    const moment = `strftime('%Y-%m-%dT%H:%M:%fZ', at.value, 'unixepoch')`;
-    return `CREATE VIEW ${quoted(asOfName(name))} AS
-    SELECT h.*, at.json AS _as_of FROM json_each AS at CROSS JOIN ${quoted(historyName(name))} AS h
-    WHERE h._valid_from <= ${moment} AND (h._valid_to > ${moment} OR h._valid_to IS NULL) AND h._deleted_at IS NULL`;
-  },
-  dropAsOfSql: (name) => `DROP VIEW IF EXISTS ${quoted(asOfName(name))}`,
   addColumns: (tx, name, definitions) => {
     for (const definition of definitions) tx.put(`ALTER TABLE ${name} ADD COLUMN ${definition}`);
   },

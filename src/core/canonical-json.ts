@@ -1,6 +1,5 @@
-import { hash } from 'node:crypto';
-import { isJsonArray, type JsonValue } from '../../core/json.ts';
-import type { Column, ColumnValue } from '../../core/records.ts';
+import { isJsonArray, isJsonObject, type JsonValue } from './json.ts';
+import type { Column, ColumnValue } from './records.ts';
 
 /**
  * A record nested deeper than this is not stored: readers of the JSON text (SQLite's own among them) stop near 1000.
@@ -147,6 +146,34 @@ function stepsOf(value: object): Step[] {
   return [{ text: isList ? '[' : '{' }, ...members, { text: isList ? ']' : '}' }];
 }
 
+const minInt64 = -(2n ** 63n);
+const maxInt64 = 2n ** 63n - 1n;
+
+/** The value as its column holds it, or undefined where it does not fit without loss. Null fits everywhere. */
+export function toColumnValue({ type }: Pick<Column, 'type'>, value: JsonValue): ColumnValue | undefined {
+  if (value === null) return null;
+  switch (type) {
+    case 'string':
+      // A lone surrogate has no UTF-8 form: SQLite would hand back something else.
+      return typeof value === 'string' && value.isWellFormed() ? value : undefined;
+    case 'integer':
+      if (typeof value === 'bigint') return value >= minInt64 && value <= maxInt64 ? value : undefined;
+      return typeof value === 'number' && Number.isSafeInteger(value) && !Object.is(value, -0)
+        ? value
+        : undefined;
+    case 'number':
+      return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+    case 'boolean':
+      return typeof value === 'boolean' ? Number(value) : undefined;
+    case 'object':
+      return isJsonObject(value) ? canonicalJson(value) : undefined;
+    case 'array':
+      return Array.isArray(value) ? canonicalJson(value) : undefined;
+    case 'any':
+      return canonicalJson(value);
+  }
+}
+
 /** A column of which all or part is left out of the record's hash. */
 export interface VolatileField {
   readonly index: number;
@@ -199,9 +226,4 @@ export function volatileText(volatile: readonly VolatileField[]): string {
     .toSorted((left, right) => left.index - right.index)
     .map(({ index, text }) => `${index}:${text.length}:${text}`)
     .join('');
-}
-
-/** 32 hex digits. */
-export function shortHash(text: string): string {
-  return hash('sha256', text, 'hex').slice(0, 32);
 }
