@@ -8,7 +8,7 @@ export const jobDefects: readonly Defect[] = [
     find: 'known.held += 1; return;',
     replace: 'return;',
     because: 'The log does not say how often an error came.',
-    foundBy: 'test/jobs/gate-errors.test.ts',
+    foundBy: 'test/jobs/workers.test.ts',
   },
   {
     id: 'old-deadline-before-manual',
@@ -16,7 +16,7 @@ export const jobDefects: readonly Defect[] = [
     find: 'Math.max(1, step)',
     replace: 'Math.max(0, step)',
     because: 'A job that is long overdue goes with those that a person asked for.',
-    foundBy: 'test/jobs/order-of-work.test.ts',
+    foundBy: 'test/jobs/schedules.test.ts',
   },
   {
     id: 'backoff-without-bound',
@@ -24,7 +24,7 @@ export const jobDefects: readonly Defect[] = [
     find: 'Math.min(pauseMs * 2, longestPauseMs)',
     replace: 'Math.max(pauseMs * 2, longestPauseMs)',
     because: 'After an outage of Redis the shared limits stay off for hours.',
-    foundBy: 'test/jobs/budget/redis-backoff.test.ts',
+    foundBy: 'test/jobs/budget/shared-budgets.test.ts',
   },
   {
     id: 'slot-not-given-back',
@@ -41,7 +41,7 @@ export const jobDefects: readonly Defect[] = [
     find: 'tonumber(since) >= tonumber(ARGV[2])',
     replace: 'tonumber(since) <= tonumber(ARGV[2])',
     because: 'During a deploy the worker with the old config keeps its schedules in force.',
-    foundBy: 'test/jobs/reconcile-schedules.test.ts',
+    foundBy: 'test/jobs/schedules.test.ts',
   },
   {
     id: 'busy-worker-called-stuck',
@@ -49,7 +49,7 @@ export const jobDefects: readonly Defect[] = [
     find: 'takesNone() || !watched.isFree() ? 0',
     replace: 'takesNone() ? 0',
     because: 'A worker with long runs on all of its slots is ended as stuck.',
-    foundBy: 'test/jobs/watch-worker.test.ts',
+    foundBy: 'test/jobs/workers.test.ts',
   },
   {
     id: 'no-second-try',
@@ -65,7 +65,7 @@ export const jobDefects: readonly Defect[] = [
     find: 'priority: -priority,',
     replace: 'priority,',
     because: 'The run whose data may wait longest goes first.',
-    foundBy: 'test/jobs/run-slots.test.ts',
+    foundBy: 'test/jobs/workers.test.ts',
   },
   {
     id: 'stopped-run-not-handed-on',
