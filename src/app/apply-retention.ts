@@ -21,7 +21,7 @@ interface Applying extends OpenTarget {
 }
 
 /** What was, or would be, removed, and what a guard keeps. */
-export interface Applied {
+interface Applied {
   readonly entities: readonly ExpiredOf[];
   readonly withheld: readonly Extract<RunEvent, { readonly kind: 'retention-withheld' }>[];
 }

@@ -102,7 +102,7 @@ export async function resumeConnectors(
 }
 
 /** What a person asks a worker for. */
-export interface AskedSync {
+interface AskedSync {
   /** For `LedgerReader.actions`. */
   readonly by: string;
   /** What a guard withholds is let pass, in this run alone. */

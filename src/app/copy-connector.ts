@@ -53,7 +53,7 @@ export async function connectorsHeld(settings: Pick<LocalSettings, 'connectors'>
 }
 
 /** Connectors that a sink holds whole; none where there is no sink. */
-export async function heldConnectors(sink: SinkSettings): Promise<ReadonlySet<ConnectorName>> {
+async function heldConnectors(sink: SinkSettings): Promise<ReadonlySet<ConnectorName>> {
   await using history = await openExistingHistory(sink);
   const held = (await history?.overview()) ?? [];
   return new Set(held.flatMap(({ connector, identity }) => (identity === null ? [] : [connector])));

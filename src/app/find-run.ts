@@ -121,7 +121,7 @@ export type SharedWork = Awaited<ReturnType<typeof shareWork>>;
 
 export type DoneRun = NonNullable<Awaited<ReturnType<SharedWork['done']>>>;
 
-export interface AskedWork extends EntityGlobs {
+interface AskedWork extends EntityGlobs {
   readonly full: boolean;
   readonly allowDeletes: boolean;
 }

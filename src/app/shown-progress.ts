@@ -22,7 +22,7 @@ const shape = z.object({
 });
 
 /** What a terminal shows of a run in progress, for those who read the ledger alone. */
-export type ShownProgress = Readonly<z.output<typeof shape>>;
+type ShownProgress = Readonly<z.output<typeof shape>>;
 
 /** Pages look that often. */
 const leastBetweenMs = 2_000;

@@ -17,7 +17,7 @@ import { connectorIdentity, tellEnd } from './run-connector.ts';
 const batchRows = 1000;
 
 /** Of an entity. */
-export type UndoneEntity = Omit<UndoneRows, 'next'>;
+type UndoneEntity = Omit<UndoneRows, 'next'>;
 
 /** Throws USAGE where the config has no such connector in the sink of the run. */
 export function connectorOfRun(settings: LocalSettings, { run, sink }: FoundRun): ConnectorSettings {

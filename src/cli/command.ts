@@ -29,7 +29,7 @@ export interface CommandContext {
   readonly signal: AbortSignal;
 }
 /** How a command stands to what else is shown while it runs. */
-export interface EnterOptions {
+interface EnterOptions {
   /** The command's stderr is a log: every other message becomes a log line too. */
   readonly isLogged?: boolean;
   /** What the first Ctrl-C reports, where that is not about pages. */

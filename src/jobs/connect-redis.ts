@@ -6,8 +6,6 @@ import type { Secret } from '../core/secret.ts';
 import type { RedisSettings } from '../settings/settings.ts';
 import type { JobLog } from './worker-context.ts';
 
-export type RedisConnection = Awaited<ReturnType<typeof connectRedis>>;
-
 const answerWithinMs = 2000;
 /** The deadline of the first contact is `rejectLate`. */
 const socketWithinMs = 5000;

@@ -210,7 +210,7 @@ export function isMadeUpFor(dueMs: number, last: LastRun | null): boolean {
 }
 
 /** Milliseconds unless the name says otherwise. */
-export type WorkerTimings = Readonly<typeof defaultTimings>;
+type WorkerTimings = Readonly<typeof defaultTimings>;
 
 export const defaultTimings = {
   /** How long a job's lock lives without renewal. An event loop blocked for half of it would lose its locks. */

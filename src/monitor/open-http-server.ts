@@ -120,7 +120,7 @@ function hasNoIpv6(error: unknown): boolean {
   return code === 'EAFNOSUPPORT' || code === 'EADDRNOTAVAIL';
 }
 
-export type HttpLimits = typeof defaultHttpLimits;
+type HttpLimits = typeof defaultHttpLimits;
 
 /** What clients may take. Times in milliseconds. */
 const defaultHttpLimits = {

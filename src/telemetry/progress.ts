@@ -12,7 +12,7 @@ export interface Expected {
 }
 
 /** How many records of an entity a run will have read at its end. */
-export interface ExpectedRecords {
+interface ExpectedRecords {
   readonly records: number;
   /** False: the service has counted all of them. */
   readonly isEstimate: boolean;
@@ -396,7 +396,7 @@ export interface ProgressStyle {
 }
 
 /** Where progress is shown. `style` is null where lines can only be added, else it is asked before every redraw. */
-export interface ProgressScreen {
+interface ProgressScreen {
   readonly style: (() => ProgressStyle) | null;
   /** Takes the place of the lines drawn before; none: only removes them. */
   readonly redraw: (lines: readonly string[]) => void;

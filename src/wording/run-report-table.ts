@@ -221,7 +221,7 @@ type Doubt = DoubtedListings['doubt'];
 const runsBeforeAdvice = 3;
 
 /** A line for each entity of which part is missing, and what to do about it. */
-export function partMissingLines(partMissing: readonly DoubtedListings[]): readonly string[] {
+function partMissingLines(partMissing: readonly DoubtedListings[]): readonly string[] {
   return partMissing.flatMap(({ entity, listings, params, doubt, runs }) => {
     const which = Object.keys(params).length === 0 ? '' : ` ${printable(wholeJson(params))}`;
     const more = listings === 1 ? '' : `; and part of ${counted(listings - 1, 'more listing')} of it`;

@@ -66,7 +66,7 @@ const rows = async (target: string): Promise<readonly Record<string, unknown>[]>
   jsonLines(await cli(['export', target]));
 
 describe('every command over a PostgreSQL sink that asks for a password', () => {
-  it('syncs, shows, repairs and forgets, and no output has the password', async () => {
+  it('syncs, shows, repairs and searches, and no output has the password', async () => {
     expect(await json('status')).toMatchObject([{ connectors: [{ status: null }, { status: null }] }]);
     const first = (await json('sync')).at(-1);
     expect(first).toMatchObject({ report: { outcome: 'ok' } });
@@ -82,32 +82,9 @@ describe('every command over a PostgreSQL sink that asks for a password', () => 
     ]);
     const [list] = await rows('newsletter/lists');
     const key = `id=${String(list?.['id'])}`;
-    expect(await json('explain', 'newsletter/lists', '--key', key)).toMatchObject([{ isStored: true }]);
-    expect(await json('audit', 'newsletter/list_members')).toMatchObject([{ isEqual: true, isProven: true }]);
     expect(await json('refetch', 'newsletter/lists', '--key', key)).toMatchObject([{ result: 'unchanged' }]);
-    const window = ['--since', '2024-01-01', '--until', '2024-03-01', '--window', '1mo'];
-    const backfill = await json('backfill', 'newsletter', '--select', 'list_members', ...window);
-    expect(backfill.at(-1)).toMatchObject({ kind: expect.any(String) as string });
-
-    world.moveTo(3);
-    const report = (await json('sync', 'newsletter', '--full', '--allow-deletes')).at(-1)?.['report'];
-    const { run } = report as { readonly run: string };
-    const deleted = (await rows('newsletter/lists')).filter(({ _op }) => _op === 'delete');
-    expect(deleted.length).toBeGreaterThan(0);
-    expect(await json('undo', 'newsletter', '--run', run)).toMatchObject([
-      { of: run, entities: { lists: { revived: deleted.length } } },
-    ]);
-    const kept = (await rows('newsletter/lists'))
-      .filter(({ _op }) => _op === 'upsert')
-      .map(({ id }) => String(id));
-    expect(kept).toEqual(expect.arrayContaining(deleted.map(({ id }) => String(id))));
-
-    const before = (await rows('wiki/pages')).length;
-    expect((await cli(['reset', 'wiki/pages', '--data'])).stdout).toContain('--yes');
-    await json('reset', 'wiki/pages', '--data', '--yes');
-    expect(await rows('wiki/pages')).toEqual([]);
-    expect((await json('sync', 'wiki')).at(-1)).toMatchObject({ report: { outcome: 'ok' } });
-    expect((await rows('wiki/pages')).length).toBeGreaterThanOrEqual(before);
+    expect(await json('audit', 'newsletter/list_members')).toMatchObject([{ isEqual: true, isProven: true }]);
+    const kept = (await rows('newsletter/lists')).map(({ id }) => String(id));
     for (const args of [['config', 'show'], ['check'], ['schema', 'newsletter']]) await cli(args);
     const sorted = ['search', 'newsletter/lists', '--sort', 'id', '--fields', 'id', '--limit', '2'];
     const found = jsonLines(await cli([...sorted, '--all'])).map(({ id }) => id);

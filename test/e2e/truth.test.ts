@@ -1,88 +1,13 @@
 import path from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, describe, expect } from 'vitest';
+import { describe, expect } from 'vitest';
 import { instant, systemClock } from '../../src/core/clock.ts';
-import type { EntityName } from '../../src/core/names.ts';
-import type { Definition } from '../../src/definitions/definition.ts';
-import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
-import type { Service } from '../../src/service/start-service.ts';
 import type { Sink } from '../../src/sinks/sink-access.ts';
 import { readRecords, type Source } from '../../src/source/source.ts';
-import { allSampleSinks, shareOf } from '../support/all-sample-sinks.ts';
 import { it } from '../support/it.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
-import {
-  builtInDefinition,
-  sampleConnectors,
-  sampleRows,
-  startSampleService,
-} from '../support/sample-service.ts';
-import { differencesFrom, noDifferences } from '../support/sample-sinks.ts';
-import { allEntities, syncOnce } from '../support/sync-once.ts';
+import { sampleConnectors } from '../support/sample-service.ts';
 import { isLong } from '../support/trials.ts';
-
-describe('the whole account', () => {
-  const size = isLong ? 'small' : 'tiny';
-
-  let folder: string;
-  let service: Service;
-
-  it.beforeEach(async ({ folder: made }) => {
-    folder = made;
-    service = await startSampleService(size);
-  });
-
-  afterEach(() => service.close());
-
-  /** Comments are asked for below blocks too: the service only gives them where they were made. */
-  function everything(definition: Definition): ChosenEntities {
-    const entities = new Map(allEntities(definition));
-    if (definition.entities.has('comments' as EntityName)) {
-      entities.set('comments' as EntityName, {
-        variants: [{}],
-        fullEveryMs: 7 * 86_400_000,
-        onSchemaChange: 'keepExtra',
-        parents: ['pages' as EntityName, 'blocks' as EntityName],
-      });
-    }
-    return entities;
-  }
-
-  describe.each(Object.entries(allSampleSinks))('a whole sync into %s', (type, sink) => {
-    // Other tests read the other accounts into these kinds of sink, the larger ones with kills and revisions.
-    // Proves promise 3, 6; specification 2.5.5
-    it.each(shareOf(type, sampleConnectors, ([id]) => id === (type === 'postgres' ? 'library' : 'notes')))(
-      'stores every record of %s exactly as it is, and writes nothing the second time',
-      async (connectorId, name) => {
-        const definition = builtInDefinition(name);
-        const run = {
-          baseUrl: service.url,
-          definition,
-          connectorId,
-          sink: sink.options(folder),
-          entities: everything(definition),
-        };
-        const first = await syncOnce(run);
-        expect(first.failures).toEqual([]);
-        expect(first.outcome).toBe('ok');
-
-        const differences = differencesFrom(sampleRows(name, size), definition, (table) =>
-          sink.rows(folder, name, table),
-        );
-        expect(differences).toEqual(noDifferences);
-
-        const second = await syncOnce(run);
-        expect(second.outcome).toBe('ok');
-        expect(
-          second.entities.map(({ entity, counts }) => ({
-            entity,
-            written: counts.inserted + counts.updated,
-          })),
-        ).toEqual(second.entities.map(({ entity }) => ({ entity, written: 0 })));
-      },
-    );
-  });
-});
 
 const revisions = isLong ? 8 : 1;
 

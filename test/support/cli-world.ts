@@ -25,7 +25,7 @@ export interface CliWorldOptions {
 
 export type CliWorld = Awaited<ReturnType<typeof openCliWorld>>;
 
-export const cliWorldSeed = 5;
+const cliWorldSeed = 5;
 
 /** A local service whose accounts can be moved from revision to revision, a config for it, and the program. */
 export async function openCliWorld(options: CliWorldOptions = {}) {

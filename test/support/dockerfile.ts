@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
 import * as z from 'zod';
 
-export interface Instruction {
+interface Instruction {
   /** In capitals: `COPY`. */
   readonly word: string;
   readonly rest: string;
 }
 
-export interface Stage {
+interface Stage {
   readonly base: string;
   readonly name: string | null;
   readonly instructions: readonly Instruction[];

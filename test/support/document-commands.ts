@@ -24,7 +24,7 @@ export const documents: readonly string[] = [
   'SECURITY.md',
 ];
 
-export interface UnrunCommand {
+interface UnrunCommand {
   readonly line: string;
   readonly why: string;
   /** Run in its place, so that what follows finds what it expects. */
@@ -108,7 +108,7 @@ const recommended = new RegExp(
   'g',
 );
 
-export interface Recommended {
+interface Recommended {
   readonly file: string;
   readonly call: string;
 }

@@ -9,7 +9,7 @@ export interface Row {
 }
 
 /** A record of the truth with the parameters of the listing it stands in, and what its place in a tree fills in. */
-export interface TrueRecord {
+interface TrueRecord {
   readonly record: JsonObject;
   readonly params: JsonObject;
 }

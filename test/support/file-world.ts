@@ -12,7 +12,7 @@ import { sampleSinkOf, type SampleSinkType } from './sample-sinks.ts';
 import { syncOnce, type SyncOnce } from './sync-once.ts';
 
 /** One attachment of the library, and how its download is answered. */
-export interface LibraryFile {
+interface LibraryFile {
   readonly name: string;
   readonly bytes: Uint8Array;
   /** Instead of the bytes; asked for at each attempt. */

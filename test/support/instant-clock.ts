@@ -1,6 +1,6 @@
 import type { Clock } from '../../src/core/clock.ts';
 
-export interface InstantClock extends Clock {
+interface InstantClock extends Clock {
   /** Every wait that was asked for, in milliseconds. */
   readonly sleeps: readonly number[];
   advance(ms: number): void;

@@ -13,7 +13,7 @@ export type Answered = Record<string, unknown> & {
 export type McpClient = Awaited<ReturnType<typeof openMcpClient>>;
 
 /** `legacy`: the protocol of 2025, which most clients speak; `auto`: the newest that both know. */
-export type ProtocolMode = 'legacy' | 'auto';
+type ProtocolMode = 'legacy' | 'auto';
 
 /** The official client, connected to the built program. */
 export async function openMcpClient(

@@ -60,7 +60,7 @@ export async function askPostgres(
   }
 }
 
-export interface PostgresOptions {
+interface PostgresOptions {
   /** Settings as `postgresql.conf` has them: `{ max_connections: '20' }`. */
   readonly config?: Readonly<Record<string, string>>;
   /** Where the files lie; a folder below the system's for temporary files where none is given. It must be empty. */

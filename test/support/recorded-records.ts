@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { JsonObject } from '../../src/core/json.ts';
 
-export interface Recorded {
+interface Recorded {
   readonly definition: string;
   readonly entity: string;
   readonly record: JsonObject;

@@ -3,7 +3,7 @@ import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
 
 /** A folder on a separate small disk, if this machine allows it. */
-export interface SmallDisk extends Disposable {
+interface SmallDisk extends Disposable {
   /** Null, or why the disk cannot be made full. */
   readonly unavailable: string | null;
   fill(): void;

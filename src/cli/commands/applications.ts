@@ -11,7 +11,7 @@ import { command, type CommandContext } from '../command.ts';
 import { shellWord } from '../environment.ts';
 import { leftColumns, textTable } from '../output/text-table.ts';
 
-export const servedOrganization = 'default';
+const servedOrganization = 'default';
 export const defaultDataFolder = './data/service';
 
 const dataOption = { '--data <folder>': { text: 'of the service', default: defaultDataFolder } } as const;
@@ -150,7 +150,7 @@ async function openSoon({ clock, signal }: CommandContext, folder: string): Prom
 }
 
 /** 192 bits. */
-export function madeUpSecret(): Secret {
+function madeUpSecret(): Secret {
   return new Secret(randomBytes(24).toString('base64url'));
 }
 

@@ -37,7 +37,7 @@ export const stopping = 'Stopping: what is not published yet stays out. Ctrl-C a
 export const targets = ['[target...]', 'names from the config (default: all)'] as const;
 
 /** What each target holds, and whether something newer is stored; each entity of the targets that were named. */
-export const publishStatus = command({
+const publishStatus = command({
   description: 'Show what each target holds, and whether something newer is stored.',
   argument: targets,
   run: async (context, _flags, names) => {
@@ -122,7 +122,7 @@ const statusColumns = [
 ];
 
 /** Reads each target back. */
-export const publishCheck = command({
+const publishCheck = command({
   description:
     'Read targets back: every file with its hash and rows, no gap in the numbers. Changes nothing.',
   argument: targets,
@@ -165,7 +165,7 @@ export const publishCheck = command({
 const mostProblems = 20;
 
 /** Removes what need not be kept, or says what that is. Where a purge is not finished, it is finished instead. */
-export const publishPrune = command({
+const publishPrune = command({
   description:
     'Remove publications older than "keep" of the config, and leftovers of killed publishers; finish purges.',
   argument: targets,
@@ -205,7 +205,7 @@ function prunedText(
 }
 
 /** A target that fails does not keep the others from their turn. */
-export async function ofEachTarget(
+async function ofEachTarget(
   context: CommandContext,
   names: readonly string[],
   work: (target: PublishSettings, settings: LocalSettings) => Promise<ExitCode>,
@@ -226,7 +226,7 @@ export async function ofEachTarget(
   return gravestExitCode(codes);
 }
 
-export const publishSchema = command({
+const publishSchema = command({
   description: 'Write dbt sources, or statements that make and load tables, for what a target holds.',
   argument: ['[target]', 'a name below "publish:" in the config; may be left out where there is one'],
   options: {

@@ -32,7 +32,7 @@ import {
 } from './applications.ts';
 import type { ServedAccount } from '../../sample/sample-service.ts';
 
-export const serveOptions = {
+const serveOptions = {
   '--host <address>': { text: 'address to bind', default: '127.0.0.1' },
   '--port <n>': { text: '0 for any free port', default: '8787' },
   '--allow-host <name...>': 'names that clients reach it by, besides --host and the loopback names',
@@ -57,14 +57,14 @@ export const serveOptions = {
 
 type ServeFlags = FlagsOf<typeof serveOptions>;
 
-export type ServeChoices = ReturnType<typeof readServeFlags>;
+type ServeChoices = ReturnType<typeof readServeFlags>;
 
 const maxLifetimeMs = 7 * 86_400_000;
 /** What a timer can wait for. */
 const maxRefreshMs = 24 * 86_400_000;
 
 /** Throws USAGE that names the flag. */
-export function readServeFlags(flags: ServeFlags) {
+function readServeFlags(flags: ServeFlags) {
   const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
   const account = { size: sizeOf(flags), seed: wholeNumber('--seed', flags.seed), revision };
   const shortestMs = shortestTokenSeconds * 1000;
@@ -129,7 +129,7 @@ function sizeOf({ size, members }: ServeFlags): SampleSize {
   return oneOf('--size', size, ['tiny', 'small']);
 }
 
-export const servedWorkspace = 'default';
+const servedWorkspace = 'default';
 
 const samples = [
   { connectorId: 'sample-newsletter', definitionName: 'email-marketing', name: 'newsletter' },
@@ -148,7 +148,7 @@ function servedAccounts(account: Pick<ServedAccount, 'size' | 'seed' | 'revision
 }
 
 /** Lines of a config that reads them. */
-export function configLines(): readonly string[] {
+function configLines(): readonly string[] {
   return samples.map(
     ({ connectorId, definitionName, name }) =>
       `    ${name}: { definition: ${definitionName}, id: ${connectorId}, sink: main }`,

@@ -92,7 +92,7 @@ Examples:
 type StatusStyle = Parameters<typeof reasonLine>[2] & { readonly width: number | null };
 
 /** What is known of one connector, for a person. */
-export function statusText(shown: StoredConnector, style: StatusStyle): readonly string[] {
+function statusText(shown: StoredConnector, style: StatusStyle): readonly string[] {
   const { connector, health, lastRun, status, failures, paused, purgeWork, unfinishedCopy } = shown;
   const { program, width } = style;
   const sink = `sink ${connector.sink.name}`;

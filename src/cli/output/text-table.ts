@@ -124,7 +124,7 @@ export function indentedTable(columns: Columns, rows: Rows, width: number | null
 }
 
 /** `lists: read 61, inserted 14, single`: what is zero is left out, and what does not fit continues below. */
-export function rowSentences(columns: Columns, rows: Rows, width: number): readonly string[] {
+function rowSentences(columns: Columns, rows: Rows, width: number): readonly string[] {
   return rows.flatMap(([name = '', ...cells]) => {
     const facts = cells.flatMap((cell, index) => {
       const { title, align } = columns[index + 1] ?? { title: '', align: 'left' };

@@ -14,7 +14,7 @@ import {
 } from '../../contracts/sink/fixture.ts';
 
 /** Members may move from list to list: their key does not name one. */
-export const movingMembersTable: EntityTable = {
+const movingMembersTable: EntityTable = {
   entity: members,
   columns: [
     { name: 'id', type: 'string' },

@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { HostileCall, Reply } from './exchange.ts';
 import { apiError, success } from './replies.ts';
 
-export interface PagedRowsOptions {
+interface PagedRowsOptions {
   /** Offset paging with `count`/`offset`, or page tokens with `start_cursor`/`page_size`. */
   readonly paging: 'offset' | 'token';
   /** The service answers with at most so many, whatever is asked for, and does not say so. */

@@ -24,7 +24,7 @@ export interface Seen {
   readonly text: string;
 }
 
-export interface MaskedWorldOptions {
+interface MaskedWorldOptions {
   readonly redisUrl?: string;
   /** More of the config. */
   readonly more?: string;
@@ -33,7 +33,7 @@ export interface MaskedWorldOptions {
   readonly hasServers?: boolean;
 }
 
-export type MaskedWorld = Awaited<ReturnType<typeof openMaskedWorld>>;
+type MaskedWorld = Awaited<ReturnType<typeof openMaskedWorld>>;
 
 /** The marked account below a mask (YAML of the connector), and a target of each kind. */
 export async function openMaskedWorld(

@@ -13,7 +13,7 @@ const families = z.array(
   z.object({ name: z.string(), help: z.string(), type: z.string(), metrics: z.array(sample) }),
 );
 
-export type MetricFamily = z.output<typeof families>[number];
+type MetricFamily = z.output<typeof families>[number];
 
 /** Parses the text format with a third-party parser. */
 export function parsePrometheusText(text: string): readonly MetricFamily[] {

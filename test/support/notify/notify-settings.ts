@@ -8,15 +8,7 @@ import { loadSettings } from '../../../src/settings/load-settings.ts';
 /** Settings of two connectors and a target, with these lines below `notify`. No service is behind them. */
 export function notifySettings(
   notify: readonly string[],
-  {
-    allow = [],
-    more = '',
-    sink = '{ type: sqlite, path: ./main.db, durability: normal }',
-  }: {
-    readonly allow?: readonly string[];
-    readonly more?: string;
-    readonly sink?: string;
-  } = {},
+  { allow = [] }: { readonly allow?: readonly string[] } = {},
 ) {
   const folder = mkdtempSync(join(tmpdir(), 'notify-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -24,7 +16,7 @@ export function notifySettings(
   writeFileSync(
     file,
     `api: { baseUrl: "http://127.0.0.1:9", clientId: local, clientSecret: the-secret-of-the-api }
-sinks: { main: ${sink} }
+sinks: { main: { type: sqlite, path: ./main.db, durability: normal } }
 connectors:
   news: { definition: email-marketing, id: c-news, sink: main, freshWithin: 1h }
   wiki: { definition: workspace-notes, id: c-wiki, sink: main }
@@ -32,7 +24,7 @@ publish:
   lake: { type: files, directory: ./lake, connectors: [news] }
 allowNotifyHosts: ${JSON.stringify(allow)}
 notify:
-${notify.map((line) => `  ${line}\n`).join('')}${more}`,
+${notify.map((line) => `  ${line}\n`).join('')}`,
   );
   const settings = loadSettings({ file, env: {} });
   const news = settings.connectors.get('news' as ConnectorName);

@@ -4,7 +4,7 @@ import type { Params } from '../../../src/core/records.ts';
 import { type SourcePage, readRecords } from '../../../src/source/source.ts';
 
 /** A row as the service has it. `changedMs` null: it was never given a time. */
-export interface SimulatedRow {
+interface SimulatedRow {
   readonly id: string;
   version: number;
   changedMs: number | null;

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Contents, Recording } from './recording.ts';
 
-export interface Loss {
+interface Loss {
   /**
    * Numbers in [0, 1) that decide what becomes of each thing that was not synced; null: the power stays, and all of it
    * is there.

@@ -4,7 +4,7 @@ import type { Commits, Told } from './commits.ts';
 import { readLedger, type LedgerState, type ListedFile } from './ledger-state.ts';
 import type { Contents } from './recording.ts';
 
-export interface LeftBehind {
+interface LeftBehind {
   readonly contents: Contents;
   /** The sink's database, and the folder of its lines where it has some: paths in the contents. */
   readonly ledger: string;

@@ -41,7 +41,7 @@ export function compileRecorder(folder: string): string {
   return library;
 }
 
-export interface RecordingOptions extends RecordedSteps {
+interface RecordingOptions extends RecordedSteps {
   readonly library: string;
   /** Where the sink lies: what is done below it is recorded. */
   readonly folder: string;

@@ -30,7 +30,7 @@ export interface SinkCase {
 
 export type PowerLossWorld = Awaited<ReturnType<typeof openPowerLossWorld>>;
 
-export interface Repaired {
+interface Repaired {
   readonly outcomes: readonly string[];
   /** What `PRAGMA integrity_check` says after the first. */
   readonly integrity: unknown;

@@ -30,7 +30,7 @@ export type S3Fault =
       readonly headers?: Readonly<Record<string, string>>;
     };
 
-export interface S3Request {
+interface S3Request {
   readonly operation: S3Operation;
   readonly key: string;
   readonly headers: IncomingMessage['headers'];

@@ -8,7 +8,7 @@ import { readLake } from './read-lake.ts';
 /**
  * Live rows of the newest publication, entity by entity: key as JSON -> row, as `stored` of a revision world has them.
  */
-export type LakeRows = ReadonlyMap<string, ReadonlyMap<string, Row>>;
+type LakeRows = ReadonlyMap<string, ReadonlyMap<string, Row>>;
 
 export function jsonlLakeRows(lake: string, manifests: readonly Manifest[]): LakeRows {
   const { publication, entities } = newestOf(manifests);

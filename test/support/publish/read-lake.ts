@@ -21,7 +21,7 @@ export function lakeManifests(lake: string): readonly Manifest[] {
 }
 
 /** A line of a file, with the key's text. */
-export interface LakeRow {
+interface LakeRow {
   readonly keyText: string;
   readonly seq: number;
   readonly isDeleted: boolean;
@@ -69,7 +69,7 @@ function entityRows(
   return new Map([...rows].filter(([, { isDeleted }]) => !isDeleted));
 }
 
-export function fileRows(lake: string, file: PublishedFile, key: readonly string[]): readonly LakeRow[] {
+function fileRows(lake: string, file: PublishedFile, key: readonly string[]): readonly LakeRow[] {
   const bytes = readFileSync(join(lake, file.path));
   const hash = createHash('sha256').update(bytes).digest('hex');
   if (bytes.length !== file.bytes || hash !== file.sha256) throw new Error(`${file.path} is torn`);

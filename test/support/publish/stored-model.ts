@@ -85,7 +85,7 @@ export function addColumns(entity: StoredEntity, ...columns: readonly Column[]):
   }
 }
 
-export interface PublishModel {
+interface PublishModel {
   readonly createdAt?: string;
   /** Called when everything is written and nothing is committed. */
   readonly beforeCommit?: () => Promise<void>;

@@ -18,7 +18,7 @@ import {
 export const listMembers = entityOf('list_members');
 
 /** Of a run that reads list members alone. */
-export const membersPlan = {
+const membersPlan = {
   tables: [listMembers.table],
   entities: [listMembers.name],
   roots: [rootOf(listMembers.name)],

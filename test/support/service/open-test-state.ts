@@ -6,7 +6,7 @@ import {
   type Principal,
 } from '../../../src/service/state/open-service-state.ts';
 
-export const testKey = Buffer.alloc(32, 7);
+const testKey = Buffer.alloc(32, 7);
 
 /** A clock that stands still until the test advances it. */
 export function manualClock() {

@@ -128,7 +128,7 @@ export async function askForToken(url: string, body: JsonValue): Promise<Answer>
   return await apiClient(url, null).post('/api/v1/account/applications/token', body);
 }
 
-export async function fetchToken(url: string): Promise<string> {
+async function fetchToken(url: string): Promise<string> {
   return await tokenFor(url, credentials);
 }
 
@@ -168,7 +168,7 @@ const { paths } = openApiDocument(apiEndpoints, []);
  * Holds an answer against what its endpoint declares: the status is among the declared ones, the body is of the
  * declared shape.
  */
-export function expectDeclared(method: string, path: string, status: number, body: JsonValue): void {
+function expectDeclared(method: string, path: string, status: number, body: JsonValue): void {
   const endpoint = endpointFor(method, path);
   const isSuccess = endpoint?.success.status === status;
   const shape = isSuccess ? endpoint.success.body : apiError;

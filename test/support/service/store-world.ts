@@ -168,7 +168,7 @@ export function syncProcesses(): readonly number[] {
 }
 
 /** Process numbers of this process's children with this in their command line. */
-export function childrenNamed(name: string): readonly number[] {
+function childrenNamed(name: string): readonly number[] {
   return readdirSync('/proc/self/task')
     .flatMap((thread) => fileOf(`self/task/${thread}/children`).split(' '))
     .filter((pid) => pid !== '' && fileOf(`${pid}/cmdline`).includes(name))

@@ -66,7 +66,7 @@ connectors:
   };
 }
 
-export type WaitingCli = ReturnType<typeof startWaiting>;
+type WaitingCli = ReturnType<typeof startWaiting>;
 
 /** A command inside this process that waits for a person. */
 function startWaiting(args: readonly string[], cwd: string, env: Readonly<Record<string, string>>) {

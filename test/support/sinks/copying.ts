@@ -9,7 +9,6 @@ import {
   identity,
   member,
   members,
-  membersTable,
   news,
   opens,
   partition,
@@ -127,23 +126,4 @@ export function stoppingSink({ copies }: Sink, at: number, stop: Error): Pick<Si
 export async function tableIds({ kind, folder }: Bench): Promise<readonly unknown[]> {
   await using reader = await accessSink(kind.options(folder)).openRecords();
   return [await reader.tableId(news, members), await reader.tableId(news, opens)];
-}
-
-/** Every cell of the rows as SQLite would spell it: equal to the bit. */
-export async function spelledRows(bench: Bench): Promise<readonly unknown[]> {
-  const columns = [
-    '_row',
-    '_extra',
-    '_first_seen_at',
-    '_changed_at',
-    '_run_id',
-    '_seq',
-    '_hash',
-    '_volatile_hash',
-  ];
-  const cells = [...columns, '_deleted_at', ...membersTable.columns.map(({ name }) => name)];
-  return await bench.ledger(
-    `SELECT ${cells.map((cell) => `typeof("${cell}") || quote("${cell}") || hex("${cell}") AS "${cell}"`).join(', ')}
-     FROM news__members ORDER BY _row`,
-  );
 }

@@ -12,7 +12,7 @@ import { randomTurns } from '../seeded-random.ts';
 import { sharedPostgres } from '../postgres.ts';
 import { startSeed } from '../trials.ts';
 
-export interface DatabaseKind {
+interface DatabaseKind {
   readonly name: string;
   /** An empty database that no other test uses: a file of the folder, or a schema. */
   readonly open: (folder: string) => Promise<Database>;

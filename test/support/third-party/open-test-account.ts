@@ -71,7 +71,7 @@ export function listOf(request: UpstreamRequest, more: Partial<ListRequest> = {}
   };
 }
 
-export interface TestAccountOptions {
+interface TestAccountOptions {
   readonly baseUrl: string;
   readonly upstream?: Partial<Upstream>;
   readonly list?: ListRequest;
@@ -101,9 +101,7 @@ export function shapeOf(...fields: readonly string[]): CredentialShape {
   };
 }
 
-export function testUpstream(
-  options: Pick<TestAccountOptions, 'baseUrl'> & Partial<TestAccountOptions>,
-): Upstream {
+function testUpstream(options: Pick<TestAccountOptions, 'baseUrl'> & Partial<TestAccountOptions>): Upstream {
   const list = options.list ?? listOf(requestOf('/items', { page_size: query, start_cursor: query }));
   return {
     baseUrl: template(options.baseUrl),

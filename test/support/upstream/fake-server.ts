@@ -45,7 +45,7 @@ export interface FakeRequest {
 export type LoggedRequest = ReturnType<typeof loggedRequest>;
 
 /** Something that goes wrong with a request. */
-export interface Fault {
+interface Fault {
   /** Which requests it is for; left out: every request. */
   readonly on?: (request: LoggedRequest) => boolean;
   /** How many of these pass unharmed first; left out: none. */
@@ -64,7 +64,7 @@ export type Effect = (
   request: LoggedRequest,
 ) => Answer | Reply | Promise<Answer | Reply>;
 
-export interface FakeServerOptions {
+interface FakeServerOptions {
   /** The right answer; may throw `AnswerInstead`. */
   readonly answer: (request: FakeRequest) => Answer;
   readonly credentialOf: (request: FakeRequest) => CredentialState;

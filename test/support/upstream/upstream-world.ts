@@ -13,7 +13,7 @@ import type { FakeServer } from './fake-server.ts';
 import { startFakeMailchimp } from './mailchimp.ts';
 import { type FakeNotion, startFakeNotion } from './notion.ts';
 
-export interface SampleWorldOptions {
+interface SampleWorldOptions {
   readonly size?: SampleSize;
   readonly seed?: number;
   /** Another name for the connector type: the config knows the built-in one already. */

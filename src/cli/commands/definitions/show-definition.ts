@@ -83,7 +83,7 @@ export function entityNamed({ entities, name: definition }: Definition, name: st
   throw usage(`${definition} has no entity ${JSON.stringify(name)}${hint}`);
 }
 
-export function aboutDefinition({ name, title, id, aliases, upstream }: Definition) {
+function aboutDefinition({ name, title, id, aliases, upstream }: Definition) {
   return { name, title, id, aliases, isDirect: upstream !== null };
 }
 
