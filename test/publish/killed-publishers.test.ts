@@ -20,11 +20,11 @@ import {
 import { askDuckdbFile } from '../support/publish/read-duckdb-file.ts';
 import { StoppedError, stopStore } from '../support/publish/stop-store.ts';
 import { untilEnd } from '../support/publish/stored-model.ts';
-import type { Publishing } from '../support/publish/table-publisher.ts';
+import type { Publishing } from '../support/publish/publisher.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isLong, repeats, startSeed, hasMoreKills } from '../support/trials.ts';
 
-const program = testProgram('support/publish/publisher-process.mjs');
+const program = testProgram('support/publish/publisher.mjs');
 const dayMs = 24 * 3_600_000;
 
 let world: PublishWorld;
@@ -40,9 +40,9 @@ afterEach(async () => {
 });
 
 /** A process that publishes, once it is ready. */
-async function startPublisher(path = program, place = world.lake): Promise<ChildProcess> {
+async function startPublisher(place = world.lake): Promise<ChildProcess> {
   const sink = world.sink.type === 'sqlite' ? world.sink.path : '';
-  const child = fork(path, [sink, place], { execArgv: [] });
+  const child = fork(program, [sink, place], { execArgv: [] });
   children.push(child);
   await once(child, 'message');
   return child;
@@ -145,7 +145,7 @@ describe('killed publishers', () => {
           states.set(Math.max(...Object.values(rows).flatMap((one) => Object.values(one))), rows);
           isAlive = random() < 0.3;
           const answer = once(child, isAlive ? 'message' : 'exit');
-          child.send({ snapshot: random() < 0.2 });
+          child.send({ isSnapshotAsked: random() < 0.2 });
           if (isAlive) {
             expect((await answer)[0]).toBe('published');
             continue;
@@ -173,8 +173,6 @@ describe('killed publishers', () => {
 });
 
 describe('killed table publishers', () => {
-  const tableProgram = testProgram('support/publish/table-publisher.mjs');
-
   type TablePlace = Extract<PublishPlace, { readonly type: 'postgres' | 'duckdb' }>;
 
   /** The number of the newest publication, and the members that a reader finds in the same state. */
@@ -258,7 +256,7 @@ describe('killed table publishers', () => {
               before.members.some((one) => one.startsWith(`${id} `)),
             ),
           });
-          const child = await startPublisher(tableProgram, JSON.stringify(place));
+          const child = await startPublisher(JSON.stringify(place));
           const gone = once(child, 'exit');
           child.send({ stopAt, isNewGenerationAsked: stopAt % 2 === 0 } satisfies Publishing);
           expect(await gone).toEqual([null, 'SIGKILL']);
@@ -304,7 +302,7 @@ describe('two publishers', () => {
     const started = await Promise.all([startPublisher(), startPublisher()]);
     return started.map((child) => async () => {
       const answer = once(child, 'message');
-      child.send({ snapshot: false });
+      child.send({ isSnapshotAsked: false });
       return String((await answer)[0]);
     });
   }

@@ -273,19 +273,6 @@ describe('publish once', () => {
       await expectPublished();
     });
 
-    it('is not due again and again while a table that was reset waits for its next sync', async () => {
-      const settings = world.settings({ snapshotEveryMs: hourMs });
-      await publishTwoRuns();
-      await world.reset(members);
-      world.clock.advance(hourMs);
-      expect(await world.publish({ settings })).toMatchObject({
-        kind: 'published',
-        heldBack: [{ entity: members }],
-      });
-      world.clock.advance(hourMs);
-      expect((await world.publish({ settings })).kind).toBe('unchanged');
-    });
-
     it('is due when the base is old, and not while nothing has come after it', async () => {
       const settings = world.settings({ snapshotEveryMs: 24 * hourMs });
       await publishTwoRuns();

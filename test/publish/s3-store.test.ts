@@ -354,7 +354,7 @@ describe('what goes wrong with a bucket', () => {
 });
 
 describe('s3 publications', () => {
-  const program = testProgram('support/publish/publisher-process.mjs');
+  const program = testProgram('support/publish/publisher.mjs');
   const noSignal = new AbortController().signal;
 
   let world: PublishWorld;
@@ -497,7 +497,7 @@ describe('s3 publications', () => {
           return null;
         };
         const ended = Promise.race([once(child, 'exit'), once(child, 'message')]);
-        child.send({ snapshot: random() < 0.3 });
+        child.send({ isSnapshotAsked: random() < 0.3 });
         await ended;
         child.kill('SIGKILL');
         fake.fault = () => null;

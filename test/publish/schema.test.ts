@@ -4,9 +4,8 @@ import { join } from 'node:path';
 import { describe, expect, it, afterAll, beforeAll } from 'vitest';
 import { parse } from 'yaml';
 import { ownColumns as publishedColumns } from '../../src/publish/row-files.ts';
-import { type FilesPlace, ownColumns, type Catalogue } from '../../src/publish/schema/catalogue.ts';
+import { ownColumns, type Catalogue } from '../../src/publish/schema/catalogue.ts';
 import { generate } from '../../src/publish/schema/generate.ts';
-import { defaultLayout } from '../../src/settings/publish-file.ts';
 import { quoted } from '../../src/sql/database.ts';
 import { blocksOf as blocksIn } from '../support/document-commands.ts';
 import { dbtSources } from '../support/publish/dbt-shapes.ts';
@@ -21,45 +20,7 @@ import {
   type RowTexts,
   type SchemaWorld,
 } from '../support/publish/schema-world.ts';
-import { smallCatalogue } from '../support/publish/small-catalogue.ts';
 import { isLong } from '../support/trials.ts';
-
-const bucket: FilesPlace = {
-  type: 's3',
-  bucket: 'acme-raw',
-  prefix: 'sync',
-  region: 'eu-central-1',
-  endpoint: null,
-  format: 'jsonl',
-  layout: defaultLayout,
-  credentials: null,
-};
-
-describe('generated text', () => {
-  it('loads nothing where there is no target', () => {
-    const alone = generate({ ...smallCatalogue(null), publication: null }, 'postgres');
-    expect(alone.map(({ path }) => path)).toEqual(['postgres/tables.sql']);
-  });
-
-  it('has the own columns that files have', () => {
-    expect(ownColumns.map(({ name }) => name)).toEqual(publishedColumns);
-  });
-
-  it('for dbt is a file of sources that dbt takes, whatever descriptions and names hold', () => {
-    const [file] = generate(smallCatalogue(bucket), 'dbt');
-    const { sources } = dbtSources.parse(parse(file?.body ?? ''));
-    const [orders, lines] = sources[0]?.tables ?? [];
-    expect(lines?.config.freshness).toEqual({ warn_after: { count: 2, period: 'hour' } });
-    expect(orders?.description).toBe('What people ordered: { { hostile } }. Records are never deleted.');
-    const total = orders?.columns.find(({ name }) => name === 'total');
-    expect(total?.description).toBe('In euros; { { hostile } } { # words # }');
-    expect(lines?.columns.filter(({ quote }) => quote).map(({ name }) => name)).toEqual([
-      'order',
-      'id',
-      "it's",
-    ]);
-  });
-});
 
 describe('generated sql', () => {
   const targets = ['lake', 'sheets', 'mart', ...(isLong ? ['lines', 'desk'] : [])];
@@ -128,12 +89,54 @@ describe('generated sql', () => {
     });
   });
 
+  describe('generated text', () => {
+    it('loads nothing where there is no target', () => {
+      const alone = generate({ ...catalogueOf('lake'), place: null, publication: null }, 'postgres');
+      expect(alone.map(({ path }) => path)).toEqual(['postgres/tables.sql']);
+    });
+
+    it('has the own columns that files have', () => {
+      expect(ownColumns.map(({ name }) => name)).toEqual(publishedColumns);
+    });
+
+    it('for dbt is a file of sources that dbt takes, whatever descriptions and names hold', () => {
+      const catalogue = only(catalogueOf('lake'), 'newsletter__lists');
+      const column = (name: string, description: string | null = null) => {
+        return { name, field: name, type: 'integer' as const, description };
+      };
+      const tables = catalogue.tables.map((table) => ({
+        ...table,
+        title: 'Shop {{ hostile }} {% title %}',
+        description: 'What people\nordered: {{ hostile }}',
+        deletes: 'Records are never deleted.',
+        key: ['order', 'id'],
+        columns: [
+          column('order'),
+          column('id'),
+          column('total', 'In euros; {{ hostile }} {# words #}'),
+          column("it's"),
+        ],
+        staleAfterMs: 7_200_000,
+      }));
+      const [table] = sourceOf({ ...catalogue, tables }).tables;
+      expect(table?.config.freshness).toEqual({ warn_after: { count: 2, period: 'hour' } });
+      expect(table?.description).toBe('What people ordered: { { hostile } }. Records are never deleted.');
+      const total = table?.columns.find(({ name }) => name === 'total');
+      expect(total?.description).toBe('In euros; { { hostile } } { # words # }');
+      const quotedNames = table?.columns.flatMap(({ name, quote }) => (quote === true ? [name] : []));
+      expect(quotedNames).toEqual(['order', 'id', "it's"]);
+    });
+  });
+
   describe('generated dbt sources', () => {
     // Proves promise 20.8
     it.each(fileTargets)('name relations that give all rows of %s in DuckDB', async (name) => {
       await using database = await openDuckdb();
       const relation = new Map(
-        sourcesOf(name).tables.map((table) => [table.identifier, table.config.meta?.external_location ?? '']),
+        sourceOf(catalogueOf(name)).tables.map((table) => [
+          table.identifier,
+          table.config.meta?.external_location ?? '',
+        ]),
       );
       const current = (table: string): string =>
         `(select * from ${relation.get(table) ?? ''} qualify row_number() over (partition by ${keyOf(name, table)} order by _seq desc) = 1) where not _deleted`;
@@ -143,7 +146,7 @@ describe('generated sql', () => {
     // Proves promise 20.8
     it('name the tables of a separate target in PostgreSQL', async () => {
       await using database = await openPostgres();
-      const { schema, tables } = sourcesOf('mart');
+      const { schema, tables } = sourceOf(catalogueOf('mart'));
       for (const { identifier } of tables) {
         await expect(database.run(`select 1 from ${schema}.${identifier} limit 1`)).resolves.toBeDefined();
       }
@@ -229,10 +232,10 @@ describe('generated sql', () => {
       .join('\n');
   }
 
-  function sourcesOf(target: string) {
-    const [file] = generate(catalogueOf(target), 'dbt');
+  function sourceOf(catalogue: Catalogue) {
+    const [file] = generate(catalogue, 'dbt');
     const [source] = dbtSources.parse(parse(file?.body ?? '')).sources;
-    if (source === undefined) throw new Error(`no source of ${target}`);
+    if (source === undefined) throw new Error('no source');
     return source;
   }
 

@@ -19,26 +19,6 @@ const truth = (account: SampleAccount, entity: string): readonly TruthRecord[] =
 const records = (account: SampleAccount, entity: string): readonly JsonObject[] =>
   truth(account, entity).map(({ record }) => record);
 
-describe('a sample account', () => {
-  it.each([...definitions.keys()])('of %s is the same for the same seed and another for another', (name) => {
-    for (const entity of definitions.get(name)?.entities.keys() ?? []) {
-      const first = truth(open(name, 7, 'tiny'), entity);
-      expect(truth(open(name, 7, 'tiny'), entity)).toEqual(first);
-      expect(truth(open(name, 8, 'tiny'), entity)).not.toEqual(first);
-    }
-  });
-
-  it('lies in the past, so that no watermark is capped', () => {
-    const times = ['list_members', 'campaigns', 'email_activity'].flatMap((entity) =>
-      [...JSON.stringify(records(open('email-marketing'), entity)).matchAll(/\d{4}-\d\d-\d\dT[\d:]{8}/g)].map(
-        String,
-      ),
-    );
-    expect(times.length).toBeGreaterThan(1_000);
-    expect(times.toSorted().at(-1)?.localeCompare('2025-12-31T23:59:59')).toBe(-1);
-  });
-});
-
 describe('the email account', () => {
   const account = open('email-marketing');
 
@@ -298,12 +278,12 @@ describe('revisions', () => {
       }
     });
 
-    it('is the same whenever it is made, and another for another seed', () => {
+    it.each([0, 20])('(%i) is the same whenever it is made, and another for another seed', (revision) => {
       for (const entity of entitiesOf(name)) {
-        const first = rows(open(name, 20, 'tiny'), entity);
+        const first = rows(open(name, revision, 'tiny'), entity);
         expect(first.length).toBeGreaterThan(0);
-        expect(rows(open(name, 20, 'tiny'), entity)).toEqual(first);
-        const other = createSampleAccount({ definitionName: name, seed: 8, size: 'tiny', revision: 20 });
+        expect(rows(open(name, revision, 'tiny'), entity)).toEqual(first);
+        const other = createSampleAccount({ definitionName: name, seed: 8, size: 'tiny', revision });
         expect(rows(other, entity)).not.toEqual(first);
       }
     });

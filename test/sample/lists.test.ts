@@ -85,7 +85,7 @@ describe('mailing filters', () => {
   });
 
   describe('values', () => {
-    // Proves specification 4.7.7, 4.7.8
+    // Proves specification 4.7.7
     it.each<[entity: string, param: string, path: string, ...values: readonly string[]]>([
       ['campaigns', 'status', 'status', 'save', 'paused', 'schedule', 'sending', 'sent'],
       ['campaigns', 'type', 'type', 'regular', 'plaintext', 'absplit', 'rss', 'variate'],

@@ -26,9 +26,8 @@ const programs = [
   'test/sinks/postgres/host-process.ts',
   'test/sinks/postgres/migrating-process.ts',
   'test/support/power-loss/recorded-syncs.ts',
-  'test/support/publish/publisher-process.ts',
+  'test/support/publish/publisher.ts',
   'test/support/publish/row-file-holder.ts',
-  'test/support/publish/table-publisher.ts',
   'test/support/worker-process.mjs',
   'test/upstream/slot-holder.mjs',
 ];

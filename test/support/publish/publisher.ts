@@ -1,25 +1,38 @@
 import { systemClock } from '../../../src/core/clock.ts';
 import { openTarget } from '../../../src/publish/open-target.ts';
 import type { OpenPublication, Target } from '../../../src/publish/target.ts';
+import { defaultLayout } from '../../../src/settings/publish-file.ts';
 import type { PublishPlace, PublishSettings } from '../../../src/settings/settings.ts';
+import { fakePlace } from './fake-s3.ts';
 import { publishNow } from './publish-now.ts';
 import { connectorOf } from './publish-world.ts';
 
-/** What a publisher is asked for. `stopAt`: the step at which it kills itself; null: it goes to the end. */
+/** What a publisher is asked for. `stopAt`: the step at which it kills itself; absent: it goes to the end. */
 export interface Publishing {
-  readonly stopAt: number | null;
-  readonly isNewGenerationAsked: boolean;
+  readonly stopAt?: number;
+  readonly isNewGenerationAsked?: boolean;
+  readonly isSnapshotAsked?: boolean;
 }
 
 /**
- * Publishes the SQLite sink of the first argument into the place that the second one describes, once for each message,
- * and answers how it ended.
+ * Publishes the SQLite sink of the first argument into the folder, the fake of S3 (http://...) or the place in JSON of
+ * the second one, once for each message, and answers how it ended.
  */
-const [, , path = '', place = '{}'] = process.argv;
+const [, , path = '', given = ''] = process.argv;
+const files = { format: 'jsonl', layout: defaultLayout } as const;
+
+function placeOf(): PublishPlace {
+  // `as`: what the test has written.
+  if (given.startsWith('{')) return JSON.parse(given) as PublishPlace;
+  return given.startsWith('http:')
+    ? { type: 's3', ...files, ...fakePlace(given) }
+    : { type: 'files', ...files, directory: given };
+}
+
 const connectors = [connectorOf({ type: 'sqlite', name: 'main', path, durability: 'normal' })];
 const signal = new AbortController().signal;
 const settings: PublishSettings = {
-  ...(JSON.parse(place) as Extract<PublishPlace, { type: 'postgres' | 'duckdb' }>),
+  ...placeOf(),
   name: 'desk',
   connectors,
   when: { kind: 'by-hand' },
@@ -27,13 +40,13 @@ const settings: PublishSettings = {
   keepMs: null,
 };
 
-async function publish({ stopAt, isNewGenerationAsked }: Publishing): Promise<string> {
+async function publish({ stopAt, ...asked }: Publishing): Promise<string> {
   await using target = stoppedAt(await openTarget(settings, { clock: systemClock, signal }), stopAt);
-  const end = await publishNow(target, settings, { isNewGenerationAsked });
+  const end = await publishNow(target, settings, asked);
   return end.kind;
 }
 
-function stoppedAt(target: Target, stopAt: number | null): Target {
+function stoppedAt(target: Target, stopAt?: number): Target {
   let steps = 0;
   const around = async <Result>(work: () => Promise<Result>): Promise<Result> => {
     step();
