@@ -14,9 +14,8 @@ import { serveUi } from '../support/page/served-ui.ts';
 import { startPostgresProxy } from '../support/postgres-proxy.ts';
 import { sharedPostgres } from '../support/postgres.ts';
 import { fakeKey, fakePlace, startFakeS3 } from '../support/publish/fake-s3.ts';
-import { useOwnTemp } from '../support/publish/own-temp.ts';
-import { askDuckdbFile } from '../support/publish/read-duckdb-file.ts';
-import { openStore } from '../support/publish/s3-place.ts';
+import { useOwnTemp, openStore } from '../support/publish/s3-place.ts';
+import { askDuckdbFile } from '../support/publish/read-tables.ts';
 import { jsonLines, startCli } from '../support/run-cli.ts';
 import { isLong } from '../support/trials.ts';
 

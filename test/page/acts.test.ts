@@ -6,10 +6,9 @@ import { instantClock } from '../support/instant-clock.ts';
 import { noRedis, openStatusWorld, script, type StatusWorld } from '../support/page/status-world.ts';
 import { openActor, type Actor } from '../support/page/actor.ts';
 import { eventually } from '../support/jobs/worker-bench.ts';
-import { serveWorkerPages } from '../support/page/worker-pages.ts';
+import { serveWorkerPages, serveUi } from '../support/page/served-ui.ts';
 import { startRedis, type PrivateRedis } from '../support/redis.ts';
 import { callCli } from '../support/run-cli.ts';
-import { serveUi } from '../support/page/served-ui.ts';
 
 const http = `{ tokens: {
   anna: { token: token-of-anna-0123, may: act },

@@ -11,16 +11,15 @@ import {
   readFileSync,
 } from 'node:fs';
 import path from 'node:path';
-import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect } from 'vitest';
+import { DuckDBInstance } from '@duckdb/node-api';
 import { systemClock } from '../../src/core/clock.ts';
 import { openDuckdbTarget, startDuckdbProcess } from '../../src/publish/duckdb/duckdb-target.ts';
 import { toDuckdbError } from '../../src/publish/duckdb/open-duckdb.ts';
 import { takeLock } from '../../src/sql/sqlite/lock.ts';
 import { targetContract, type TargetKind } from '../contracts/target-contract.ts';
 import { it } from '../support/it.ts';
-import { askDuckdbFile } from '../support/publish/read-duckdb-file.ts';
-import { duckdbTableRows } from '../support/publish/read-tables.ts';
+import { askDuckdbFile, duckdbTableRows } from '../support/publish/read-tables.ts';
 import {
   addEntity,
   people,

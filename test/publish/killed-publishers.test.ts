@@ -17,7 +17,7 @@ import {
   type Change,
   type PublishWorld,
 } from '../support/publish/publish-world.ts';
-import { askDuckdbFile } from '../support/publish/read-duckdb-file.ts';
+import { askDuckdbFile } from '../support/publish/read-tables.ts';
 import { StoppedError, stopStore } from '../support/publish/stop-store.ts';
 import { untilEnd } from '../support/publish/stored-model.ts';
 import type { Publishing } from '../support/publish/publisher.ts';

@@ -29,9 +29,8 @@ import type { Target } from '../../src/publish/target.ts';
 import { hourMs, members } from '../contracts/sink/fixture.ts';
 import { openSmallDisk } from '../support/small-disk.ts';
 import { copyObjects, fakePlace, type FakeS3 } from '../support/publish/fake-s3.ts';
-import { useOwnTemp } from '../support/publish/own-temp.ts';
+import { useOwnTemp, openFakeStore, openStore } from '../support/publish/s3-place.ts';
 import { openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
-import { openFakeStore, openStore } from '../support/publish/s3-place.ts';
 import { isLong } from '../support/trials.ts';
 
 const noSignal = new AbortController().signal;

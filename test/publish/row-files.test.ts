@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, readdirSync, statSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { DuckDBTimestampTZValue, type DuckDBValue } from '@duckdb/node-api';
 import { describe, expect, afterEach, vi } from 'vitest';
+import { DuckDBTimestampTZValue, type DuckDBValue } from '@duckdb/node-api';
 import { readJson } from '../../src/core/json-text.ts';
 import type { ColumnValue, EntityTable, FieldType } from '../../src/core/records.ts';
 import {
@@ -17,7 +17,7 @@ import {
 import type { StoredRecord } from '../../src/sinks/record-reader.ts';
 import { testProgram } from '../support/ensure-built.ts';
 import { it } from '../support/it.ts';
-import { duckdbLists, identifier, literal, duckdb } from '../support/publish/duckdb.ts';
+import { duckdbLists, identifier, literal, duckdb } from '../support/publish/read-tables.ts';
 import { hostileRows, hostileTable } from '../support/publish/hostile-rows.ts';
 import { changedAt, filesIn, thing, writeRowFiles, things } from '../support/publish/write-row-files.ts';
 import { isLong, startSeed } from '../support/trials.ts';

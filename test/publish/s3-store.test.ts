@@ -22,9 +22,8 @@ import {
   copyObjects,
   type FakeS3,
 } from '../support/publish/fake-s3.ts';
-import { useOwnTemp } from '../support/publish/own-temp.ts';
+import { useOwnTemp, openFakeStore, openStore, realPlace } from '../support/publish/s3-place.ts';
 import { allNamed, openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
-import { openFakeStore, openStore, realPlace } from '../support/publish/s3-place.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isLong, hasMoreKills, repeats, startSeed } from '../support/trials.ts';
 

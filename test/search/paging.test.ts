@@ -6,8 +6,7 @@ import type { Entity } from '../../src/definitions/definition.ts';
 import { openSearch } from '../../src/search/open-search.ts';
 import { Bench, news, record } from '../contracts/sink/fixture.ts';
 import { instantClock } from '../support/instant-clock.ts';
-import { sqlite } from '../support/search/index-world.ts';
-import { listMembers, sinkOfMembers } from '../support/search/process-world.ts';
+import { sqlite, listMembers, sinkOfMembers } from '../support/search/index-world.ts';
 import { openSearchWorld, type SearchOptions, type SearchWorld } from '../support/search/search-world.ts';
 import { thingsEntity } from '../support/search/things.ts';
 

@@ -10,14 +10,15 @@ import { openSearch } from '../../src/search/open-search.ts';
 import type { SearchProcesses } from '../../src/search/process/open-search-processes.ts';
 import { Bench, news } from '../contracts/sink/fixture.ts';
 import { testProgram } from '../support/ensure-built.ts';
-import { sqlite, never } from '../support/search/index-world.ts';
 import {
+  sqlite,
+  never,
   listMember,
   listMembers,
   sinkOfMembers,
   callFor,
   openProcesses,
-} from '../support/search/process-world.ts';
+} from '../support/search/index-world.ts';
 
 describe('hostile searches', () => {
   const rows = 20_000;

@@ -1,18 +1,17 @@
-import type { DuckDBValue } from '@duckdb/node-api';
 import Database from 'better-sqlite3';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { expect } from 'vitest';
+import type { DuckDBValue } from '@duckdb/node-api';
 import type { SampleSize } from '../../../src/sample/sample-account.ts';
 import { openCliWorld, type CliWorld } from '../cli-world.ts';
 import { openMcpClient } from '../mcp-client.ts';
 import { serveUi } from '../page/served-ui.ts';
 import { sharedPostgres } from '../postgres.ts';
-import { duckdb, identifier, literal } from '../publish/duckdb.ts';
+import { duckdb, identifier, literal, askDuckdbFile } from '../publish/read-tables.ts';
 import { fakeBucket, fakeKey, startFakeS3 } from '../publish/fake-s3.ts';
-import { askDuckdbFile } from '../publish/read-duckdb-file.ts';
 import type { triedSinks } from '../trials.ts';
 import { markedAccount, type Marks } from './marked-world.ts';
 

@@ -4,6 +4,8 @@ import { startMonitor } from '../../../src/monitor/start-monitor.ts';
 import { servedPages } from '../../../src/page/page-routes.ts';
 import { loadSettings } from '../../../src/settings/load-settings.ts';
 import { sendRaw, type Answer, type LoggedLine, type RawRequest } from '../monitor/served-monitor.ts';
+import { startScheduledRuns } from '../../../src/app/start-scheduled-runs.ts';
+import { openLog } from '../../../src/telemetry/log.ts';
 
 interface ServedUiOptions {
   readonly config: string;
@@ -44,4 +46,24 @@ export async function serveUi({
 /** So much later than it is. */
 export function clockAhead(ms: number): Clock {
   return { ...systemClock, now: () => systemClock.now() + ms };
+}
+
+/** A worker in this process for the connectors of these names, and its pages on a free port. */
+export async function serveWorkerPages(config: string, names: readonly string[]) {
+  const settings = loadSettings({ file: config, env: {} });
+  const runs = await startScheduledRuns({
+    settings,
+    log: await openLog({ level: 'fatal', write: () => undefined }),
+    clock: systemClock,
+    command: 'a test',
+    serves: (name) => names.includes(name),
+    listen: { host: '127.0.0.1', port: 0 },
+    pages: servedPages({ settings, program: 'connector-sync', clock: systemClock }),
+  });
+  const url = runs.url ?? '';
+  return {
+    url,
+    get: (path: string, request?: RawRequest): Promise<Answer> => sendRaw(url, path, request),
+    [Symbol.asyncDispose]: async () => await runs.stop(),
+  };
 }

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { Manifest, PublishedEntity } from '../../../src/publish/manifest.ts';
 import type { Row } from '../expected-rows.ts';
-import { duckdb, identifier, literal } from './duckdb.ts';
+import { duckdb, identifier, literal } from './read-tables.ts';
 import { readLake } from './read-lake.ts';
 
 /**

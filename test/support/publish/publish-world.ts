@@ -1,7 +1,7 @@
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { instant, type Clock } from '../../../src/core/clock.ts';
+import { instant, type Clock, systemClock } from '../../../src/core/clock.ts';
 import type { EntityName, RunId } from '../../../src/core/names.ts';
 import {
   type EntityTable,
@@ -15,7 +15,7 @@ import { defaultLayout } from '../../../src/settings/publish-file.ts';
 import type { ObjectStore } from '../../../src/publish/object-store.ts';
 import { openObjectTarget } from '../../../src/publish/object-target.ts';
 import { type FileFormat, openRowFileWriters } from '../../../src/publish/row-files.ts';
-import type { PublishEnd, PublishRequest } from '../../../src/publish/publication.ts';
+import { type PublishEnd, type PublishRequest, publishOnce } from '../../../src/publish/publication.ts';
 import type { Target } from '../../../src/publish/target.ts';
 import type { ConnectorSettings } from '../../../src/settings/settings.ts';
 import type { StoredRecord } from '../../../src/sinks/record-reader.ts';
@@ -40,7 +40,6 @@ import {
   runPlan,
   sealed,
 } from '../../contracts/sink/fixture.ts';
-import { publishNow } from './publish-now.ts';
 import { lakeManifests, readLake, seqsOf, unnamedFiles } from './read-lake.ts';
 
 /** Entity -> key -> `_seq` and whether it is deleted: the newest change of every row. */
@@ -261,4 +260,22 @@ async function storedRows(sink: SinkOptions, tables: readonly EntityTable[]): Pr
 
 function keyOf({ key, columns }: EntityTable, { values }: StoredRecord): string {
   return keyTextOf(key.map((name) => values[columns.findIndex((column) => column.name === name)] ?? null));
+}
+
+/** Publishes once into the target, as a person would; `settings` may be those of a target, or its connectors alone. */
+export async function publishNow(
+  target: Target,
+  settings: Pick<PublishRequest['settings'], 'connectors'> & Partial<PublishRequest['settings']>,
+  more: Partial<PublishRequest> = {},
+): Promise<PublishEnd> {
+  return await publishOnce(target, {
+    settings: { name: 'lake', snapshotEveryMs: null, keepMs: null, ...settings },
+    isSnapshotAsked: false,
+    isNewGenerationAsked: false,
+    by: { program: 'connector-sync test', host: 'here' },
+    clock: systemClock,
+    signal: new AbortController().signal,
+    onProgress: () => undefined,
+    ...more,
+  });
 }

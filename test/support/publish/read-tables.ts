@@ -3,9 +3,13 @@ import { keyTextOf, type Column, type ColumnValue, type EntityTable } from '../.
 import { tableName } from '../../../src/sinks/postgres/column-types.ts';
 import { quoted } from '../../../src/sql/database.ts';
 import { readText } from '../../../src/sql/postgres/text.ts';
-import { identifier } from './duckdb.ts';
-import { askDuckdbFile, duckdbTexts } from './read-duckdb-file.ts';
 import { numberText, type ModelRow } from './stored-model.ts';
+import {
+  DuckDBInstance,
+  DuckDBTimestampTZValue,
+  type DuckDBValue,
+  type DuckDBConnection,
+} from '@duckdb/node-api';
 
 /** Rows that are not deleted, by `keyTextOf`. */
 export type TableRows = ReadonlyMap<string, ModelRow>;
@@ -65,4 +69,62 @@ function byKey({ columns, key }: EntityTable, rows: readonly ModelRow[]): TableR
     return type === 'integer' && text !== null ? BigInt(text) : text;
   };
   return new Map(rows.map((row) => [keyTextOf(key.map((name) => part(name, row[name] ?? null))), row]));
+}
+
+/** Rows of a query on a published file, opened as another reader would, and closed. */
+export async function askDuckdbFile(
+  file: string,
+  sql: string,
+): Promise<readonly Readonly<Record<string, DuckDBValue>>[]> {
+  const instance = await DuckDBInstance.create(file, { access_mode: 'READ_ONLY', threads: '2' });
+  try {
+    const connection = await instance.connect();
+    try {
+      return (await connection.runAndReadAll(sql)).getRowObjects();
+    } finally {
+      connection.closeSync();
+    }
+  } finally {
+    instance.closeSync();
+  }
+}
+
+/** Each value as text. */
+export function duckdbTexts(row: Readonly<Record<string, DuckDBValue>>): ModelRow {
+  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, textOf(value)]));
+}
+
+function textOf(value: DuckDBValue): string | null {
+  if (value === null) return null;
+  if (value instanceof DuckDBTimestampTZValue) return new Date(Number(value.micros / 1_000n)).toISOString();
+  return typeof value === 'number' ? numberText(value) : String(value);
+}
+
+export type Row = Readonly<Record<string, DuckDBValue>>;
+
+let opened: Promise<DuckDBConnection> | null = null;
+
+/** Rows of a query on one DuckDB in memory: 64 bit integers are bigint, instants have their own class. */
+export async function duckdb(sql: string): Promise<readonly Row[]> {
+  return (await read(sql)).getRowObjects();
+}
+
+/** The same, each row as the list of its values: for columns of any name. */
+export async function duckdbLists(sql: string): Promise<readonly (readonly DuckDBValue[])[]> {
+  return (await read(sql)).getRows();
+}
+
+async function read(sql: string): ReturnType<DuckDBConnection['runAndReadAll']> {
+  opened ??= DuckDBInstance.create(':memory:', { threads: '2' }).then((instance) => instance.connect());
+  return await (await opened).runAndReadAll(sql);
+}
+
+/** A text in SQL. */
+export function literal(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+/** A name in SQL. */
+export function identifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
 }

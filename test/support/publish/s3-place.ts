@@ -1,5 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { onTestFinished } from 'vitest';
+import { onTestFinished, vi } from 'vitest';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Secret } from '../../../src/core/secret.ts';
 import type { ObjectStore } from '../../../src/publish/object-store.ts';
 import { openS3Store, type S3Place, type S3StoreOptions } from '../../../src/publish/s3-store.ts';
@@ -38,4 +41,14 @@ export function realPlace(): S3Place | null {
         ? null
         : { accessKeyId: S3_TEST_KEY, secretAccessKey: new Secret(S3_TEST_SECRET) },
   };
+}
+
+/** A folder for temporary files until the test ends: in that of all, other processes stage files too. */
+export function useOwnTemp(): void {
+  const folder = mkdtempSync(join(tmpdir(), 'own-temp-'));
+  vi.stubEnv('TMPDIR', folder);
+  onTestFinished(() => {
+    vi.unstubAllEnvs();
+    rmSync(folder, { recursive: true, force: true });
+  });
 }

@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { DuckDBInstance, type DuckDBConnection } from '@duckdb/node-api';
 import pg from 'pg';
+import { DuckDBInstance, type DuckDBConnection } from '@duckdb/node-api';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { EntityTable } from '../../../src/core/records.ts';
 import { openTarget } from '../../../src/publish/open-target.ts';
@@ -14,7 +14,7 @@ import { openCliWorld } from '../cli-world.ts';
 import { findPostgres } from '../ensure-postgres.ts';
 import { sharedPostgres } from '../postgres.ts';
 import { isLong } from '../trials.ts';
-import { publishNow } from './publish-now.ts';
+import { publishNow } from './publish-world.ts';
 
 const noSignal = new AbortController().signal;
 
