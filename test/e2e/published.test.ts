@@ -19,7 +19,7 @@ import type { SinkOptions } from '../../src/sinks/sink-access.ts';
 import { sharedPostgres } from '../support/postgres.ts';
 import { copyObjects, fakePlace, startFakeS3 } from '../support/publish/fake-s3.ts';
 import { jsonlLakeRows, parquetLakeRows } from '../support/publish/lake-rows.ts';
-import { publishNow } from '../support/publish/publish-world.ts';
+import { publishNow } from '../support/publish/publish-now.ts';
 import { lakeManifests } from '../support/publish/read-lake.ts';
 import { duckdbTableRows, postgresTableRows, type TableRows } from '../support/publish/read-tables.ts';
 import { openStore } from '../support/publish/s3-place.ts';

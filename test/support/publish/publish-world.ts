@@ -1,7 +1,8 @@
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { instant, type Clock, systemClock } from '../../../src/core/clock.ts';
+import { expect } from 'vitest';
+import { instant, type Clock } from '../../../src/core/clock.ts';
 import type { EntityName, RunId } from '../../../src/core/names.ts';
 import {
   type EntityTable,
@@ -15,9 +16,8 @@ import { defaultLayout } from '../../../src/settings/publish-file.ts';
 import type { ObjectStore } from '../../../src/publish/object-store.ts';
 import { openObjectTarget } from '../../../src/publish/object-target.ts';
 import { type FileFormat, openRowFileWriters } from '../../../src/publish/row-files.ts';
-import { type PublishEnd, type PublishRequest, publishOnce } from '../../../src/publish/publication.ts';
+import type { PublishEnd, PublishRequest } from '../../../src/publish/publication.ts';
 import type { Target } from '../../../src/publish/target.ts';
-import type { ConnectorSettings } from '../../../src/settings/settings.ts';
 import type { StoredRecord } from '../../../src/sinks/record-reader.ts';
 import { openExistingRecords, openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
@@ -40,6 +40,7 @@ import {
   runPlan,
   sealed,
 } from '../../contracts/sink/fixture.ts';
+import { connectorOf, publishNow } from './publish-now.ts';
 import { lakeManifests, readLake, seqsOf, unnamedFiles } from './read-lake.ts';
 
 /** Entity -> key -> `_seq` and whether it is deleted: the newest change of every row. */
@@ -161,6 +162,14 @@ export function openPublishWorld() {
       await using own = target();
       return await publishInto(own, request);
     },
+    refused: async (
+      message: RegExp,
+      { code = 'TARGET_INCOMPATIBLE', ...request }: Partial<PublishRequest> & { readonly code?: string } = {},
+    ): Promise<void> => {
+      await using own = target();
+      const refusal = { code, message: expect.stringMatching(message) as string };
+      await expect(publishInto(own, request)).rejects.toMatchObject(refusal);
+    },
     /** Copies of the sink's files, as a backup makes them. */
     backup: () => {
       const copy = mkdtempSync(join(folder, 'backup-'));
@@ -179,15 +188,6 @@ export function openPublishWorld() {
       rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-/** As far as a publication looks at it. */
-export function connectorOf(
-  sink: SinkOptions,
-  history: { readonly keepMs: number | null } | null = null,
-): ConnectorSettings {
-  const entities = new Map([[members, { table: membersTable, explodedTable: opensTable, history }]]);
-  return { name: news, sink, entities, definition: { entities } } as unknown as ConnectorSettings;
 }
 
 async function runOnce(sink: Sink, clock: Clock, number: number, change: Change): Promise<void> {
@@ -260,22 +260,4 @@ async function storedRows(sink: SinkOptions, tables: readonly EntityTable[]): Pr
 
 function keyOf({ key, columns }: EntityTable, { values }: StoredRecord): string {
   return keyTextOf(key.map((name) => values[columns.findIndex((column) => column.name === name)] ?? null));
-}
-
-/** Publishes once into the target, as a person would; `settings` may be those of a target, or its connectors alone. */
-export async function publishNow(
-  target: Target,
-  settings: Pick<PublishRequest['settings'], 'connectors'> & Partial<PublishRequest['settings']>,
-  more: Partial<PublishRequest> = {},
-): Promise<PublishEnd> {
-  return await publishOnce(target, {
-    settings: { name: 'lake', snapshotEveryMs: null, keepMs: null, ...settings },
-    isSnapshotAsked: false,
-    isNewGenerationAsked: false,
-    by: { program: 'connector-sync test', host: 'here' },
-    clock: systemClock,
-    signal: new AbortController().signal,
-    onProgress: () => undefined,
-    ...more,
-  });
 }

@@ -4,7 +4,7 @@ import type { OpenPublication, Target } from '../../../src/publish/target.ts';
 import { defaultLayout } from '../../../src/settings/publish-file.ts';
 import type { PublishPlace, PublishSettings } from '../../../src/settings/settings.ts';
 import { fakePlace } from './fake-s3.ts';
-import { publishNow, connectorOf } from './publish-world.ts';
+import { publishNow, connectorOf } from './publish-now.ts';
 
 /** What a publisher is asked for. `stopAt`: the step at which it kills itself; absent: it goes to the end. */
 export interface Publishing {

@@ -14,7 +14,7 @@ import { openCliWorld } from '../cli-world.ts';
 import { findPostgres } from '../ensure-postgres.ts';
 import { sharedPostgres } from '../postgres.ts';
 import { isLong } from '../trials.ts';
-import { publishNow } from './publish-world.ts';
+import { publishNow } from './publish-now.ts';
 
 const noSignal = new AbortController().signal;
 
