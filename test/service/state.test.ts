@@ -330,7 +330,7 @@ describe('tokens', () => {
   describe('a full disk', () => {
     const openFullDisk = (folder: string) => {
       const clock = manualClock();
-      const file = openStateFile(folder, clock);
+      const file = openStateFile(folder);
       kept({ [Symbol.dispose]: () => file.close() });
       const applications = createApplications(file, clock);
       const tokens = createTokens(file, {

@@ -726,7 +726,7 @@ describe('the next sync of a store', () => {
   });
 
   it('comes at once at the start of the service where the store is not complete', () => {
-    const whole = { ...emptyLedger, hasEnded: true, endedAt: new Date(nowMs - hour / 2).toISOString() };
+    const whole = { ...emptyLedger, endedAt: new Date(nowMs - hour / 2).toISOString() };
     const context = { readiness: 'Ready', refreshEveryMs: hour, nowMs } as const;
     expect(firstSyncAt(whole, context)).toBe(nowMs + hour / 2);
     expect(firstSyncAt({ ...whole, problem: 'cut off' }, context)).toBe(nowMs);
@@ -735,7 +735,7 @@ describe('the next sync of a store', () => {
   });
 
   it('is not put off for long by a clock that was years ahead when the last one ended', () => {
-    const ahead = { ...emptyLedger, hasEnded: true, endedAt: '2031-01-01T00:00:00.000Z' };
+    const ahead = { ...emptyLedger, endedAt: '2031-01-01T00:00:00.000Z' };
     expect(firstSyncAt(ahead, { readiness: 'Ready', refreshEveryMs: hour, nowMs })).toBe(nowMs + hour);
   });
 });

@@ -4,29 +4,11 @@ import { ApiError, fromFramework, notFound } from '../api-error.ts';
 import { executeAction, executeBody, sendFile } from '../execution.ts';
 import { principalOf } from '../open-server.ts';
 import type { Principal, Workspace } from '../state/open-service-state.ts';
-import { definitionEndpoints, tokenEndpoints } from './catalog-endpoints.ts';
-import {
-  checkConnector,
-  checkNewConnector,
-  createConnector,
-  deleteConnector,
-  inspectConnector,
-  listConnectors,
-  showConnector,
-  updateConnector,
-} from './connector-endpoints.ts';
-import {
-  endpoint,
-  json,
-  jsonObject,
-  ofConnector,
-  type Access,
-  type Answer,
-  type ApiParts,
-  type Call,
-  type Endpoint,
-} from './endpoint.ts';
-import { workspaceEndpoints } from './workspace-endpoints.ts';
+import * as catalog from './catalog-endpoints.ts';
+import * as connector from './connector-endpoints.ts';
+import { endpoint, json, jsonObject, ofConnector } from './endpoint.ts';
+import type { Access, Answer, ApiParts, Call, Endpoint, Operation, Tag } from './endpoint.ts';
+import * as workspace from './workspace-endpoints.ts';
 
 const search = z
   .object({
@@ -61,10 +43,6 @@ const envelope = z
   .meta({ id: 'ExecuteAnswer' });
 
 export const execute = endpoint({
-  method: 'POST',
-  path: '/api/v1/integrations/connectors/{id}/execute',
-  operationId: 'execute',
-  tag: 'Execute',
   summary: 'Run an action of an entity',
   description:
     '`list` and `get` ask the third party. `context_store_search` (or `search`) asks the indexed store, with `params`: query {filter, ' +
@@ -138,10 +116,6 @@ function checkActive({ status }: Workspace): void {
 const neverStale = { 'cache-control': 'no-cache', 'x-content-type-options': 'nosniff' };
 
 const showDocument = endpoint({
-  method: 'GET',
-  path: '/openapi.json',
-  operationId: 'getOpenApiDocument',
-  tag: 'Reference',
   summary: 'Get the OpenAPI document',
   description: 'All endpoints with their shapes, for tools.',
   access: 'public',
@@ -154,10 +128,6 @@ const showDocument = endpoint({
 });
 
 const showStartPage = endpoint({
-  method: 'GET',
-  path: '/',
-  operationId: 'getStartPage',
-  tag: 'Reference',
   summary: 'Find the OpenAPI document',
   description: 'A line of HTML for a browser that opens the base URL: it links `/openapi.json`.',
   access: 'public',
@@ -175,23 +145,53 @@ const showStartPage = endpoint({
   }),
 });
 
+const accounts = '/api/v1/account/applications';
+const definitions = '/api/v1/integrations/definitions/sources';
+const connectors = '/api/v1/integrations/connectors';
+const workspaces = '/api/v1/workspaces';
+
+/** By tag: the route and the name of each operation, in the order of the document. */
+const routes: Readonly<Record<Tag, readonly (readonly [route: string, name: string, Operation])[]>> = {
+  Authentication: [
+    [`POST ${accounts}/token`, 'createApplicationToken', catalog.createToken],
+    [`POST ${accounts}/scoped-token`, 'createScopedToken', catalog.createScopedToken],
+    [`GET ${accounts}/scoped-token/info`, 'getScopedTokenInfo', catalog.showScopedToken],
+  ],
+  Definitions: [
+    [`GET ${definitions}`, 'listSourceDefinitions', catalog.listDefinitions],
+    [`GET ${definitions}/{id}`, 'getSourceDefinition', catalog.showDefinition],
+  ],
+  Connectors: [
+    [`GET ${connectors}`, 'listConnectors', connector.listConnectors],
+    [`POST ${connectors}`, 'createConnector', connector.createConnector],
+    [`POST ${connectors}/check`, 'checkNewConnector', connector.checkNewConnector],
+    [`GET ${connectors}/{id}`, 'getConnector', connector.showConnector],
+    [`PUT ${connectors}/{id}`, 'updateConnector', connector.updateConnector],
+    [`DELETE ${connectors}/{id}`, 'deleteConnector', connector.deleteConnector],
+    [`POST ${connectors}/{id}/check`, 'checkConnector', connector.checkConnector],
+    [`GET ${connectors}/{id}/inspect`, 'inspectConnector', connector.inspectConnector],
+  ],
+  Execute: [[`POST ${connectors}/{id}/execute`, 'execute', execute]],
+  Workspaces: [
+    [`GET ${workspaces}`, 'listWorkspaces', workspace.listWorkspaces],
+    [`GET ${workspaces}/stats`, 'getWorkspaceStats', workspace.countWorkspaces],
+    [`GET ${workspaces}/{id}`, 'getWorkspace', workspace.showWorkspace],
+    [`PUT ${workspaces}/{id}`, 'updateWorkspace', workspace.updateWorkspace],
+    [`DELETE ${workspaces}/{id}`, 'deleteWorkspace', workspace.deleteWorkspace],
+  ],
+  Reference: [
+    ['GET /openapi.json', 'getOpenApiDocument', showDocument],
+    ['GET /', 'getStartPage', showStartPage],
+  ],
+};
+
 /** All that the service answers, in the order of the document. */
-export const apiEndpoints: readonly Endpoint[] = [
-  ...tokenEndpoints,
-  ...definitionEndpoints,
-  listConnectors,
-  createConnector,
-  checkNewConnector,
-  showConnector,
-  updateConnector,
-  deleteConnector,
-  checkConnector,
-  inspectConnector,
-  execute,
-  ...workspaceEndpoints,
-  showDocument,
-  showStartPage,
-];
+export const apiEndpoints: readonly Endpoint[] = Object.entries(routes).flatMap(([tag, operations]) =>
+  operations.map(([route, operationId, operation]) => {
+    const [method = '', path = ''] = route.split(' ');
+    return { ...operation, method, path, operationId, tag };
+  }),
+);
 
 /**
  * Routes requests to the endpoints. Before one is parsed, its token is held against the endpoint's access: 403 for a

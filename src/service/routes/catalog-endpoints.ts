@@ -5,7 +5,7 @@ import { notFound, textUpTo } from '../api-error.ts';
 import { ensureWorkspace } from '../local-connectors.ts';
 import { unauthorized } from '../open-server.ts';
 import { endpoint, givenName, json, jsonObject, shownAs } from './endpoint.ts';
-import type { ApiParts, Endpoint } from './endpoint.ts';
+import type { ApiParts } from './endpoint.ts';
 
 const summaryFields = {
   sourceDefinitionId: [z.guid(), ({ id }: Definition) => id],
@@ -25,11 +25,7 @@ const specified = shownAs<Definition>()('SourceDefinitionWithSpec', {
   ],
 });
 
-const listDefinitions = endpoint({
-  method: 'GET',
-  path: '/api/v1/integrations/definitions/sources',
-  operationId: 'listSourceDefinitions',
-  tag: 'Definitions',
+export const listDefinitions = endpoint({
   summary: 'List the connector types',
   description: 'What connectors can be made of. Not paginated.',
   access: 'workspace',
@@ -57,11 +53,7 @@ const listDefinitions = endpoint({
   },
 });
 
-const showDefinition = endpoint({
-  method: 'GET',
-  path: '/api/v1/integrations/definitions/sources/{id}',
-  operationId: 'getSourceDefinition',
-  tag: 'Definitions',
+export const showDefinition = endpoint({
   summary: 'Show a connector type',
   description:
     'With `spec`, whose `connectionSpecification` is the JSON schema of the credentials that a connector of this type takes.',
@@ -80,8 +72,6 @@ const showDefinition = endpoint({
     return json({ id: definition.id, definition: specified.show(definition) });
   },
 });
-
-export const definitionEndpoints: readonly Endpoint[] = [listDefinitions, showDefinition];
 
 /** In any case. */
 export function definitionById(definitions: ApiParts['definitions'], id: string): Definition | undefined {
@@ -129,11 +119,7 @@ function shapeSchema({ title, fields }: CredentialShape): Record<string, unknown
 
 const noStore = { 'cache-control': 'no-store' };
 
-const createToken = endpoint({
-  method: 'POST',
-  path: '/api/v1/account/applications/token',
-  operationId: 'createApplicationToken',
-  tag: 'Authentication',
+export const createToken = endpoint({
   summary: 'Get an application token',
   description:
     'Client credentials for a bearer token, which says what organization its requests are for. There is no refresh: ask again ' +
@@ -173,11 +159,7 @@ const createToken = endpoint({
   },
 });
 
-const createScopedToken = endpoint({
-  method: 'POST',
-  path: '/api/v1/account/applications/scoped-token',
-  operationId: 'createScopedToken',
-  tag: 'Authentication',
+export const createScopedToken = endpoint({
   summary: 'Get a token for one workspace',
   description:
     'A token that is safe to hand on: it works in one workspace and nowhere else, for 20 minutes. The workspace is made where ' +
@@ -205,11 +187,7 @@ const createScopedToken = endpoint({
   },
 });
 
-const showScopedToken = endpoint({
-  method: 'GET',
-  path: '/api/v1/account/applications/scoped-token/info',
-  operationId: 'getScopedTokenInfo',
-  tag: 'Authentication',
+export const showScopedToken = endpoint({
   summary: 'Ask what a scoped token is for',
   description: 'The workspace and the organization of the scoped token that the request comes with.',
   access: 'scoped',
@@ -231,5 +209,3 @@ const showScopedToken = endpoint({
     });
   },
 });
-
-export const tokenEndpoints: readonly Endpoint[] = [createToken, createScopedToken, showScopedToken];

@@ -149,18 +149,24 @@ const detailedTemplate = shownAs<LocalConnector>()('SourceTemplate', {
   is_experimental: [z.boolean(), false],
 });
 
+const named = {
+  id: [z.string(), ({ stored }: LocalConnector) => stored.id],
+  name: [z.string(), ({ stored }: LocalConnector) => stored.name],
+} as const;
+const dated = {
+  created_at: [time, ({ stored }: LocalConnector) => stored.createdAt],
+  updated_at: [time, ({ stored }: LocalConnector) => stored.updatedAt],
+} as const;
+
 export const connectorSummary = shownAs<LocalConnector>()('ConnectorSummary', {
-  id: [z.string(), ({ stored }) => stored.id],
-  name: [z.string(), ({ stored }) => stored.name],
+  ...named,
   summarized_source_template: [summarizedTemplate.shape, summarizedTemplate.show],
-  created_at: [time, ({ stored }) => stored.createdAt],
-  updated_at: [time, ({ stored }) => stored.updatedAt],
+  ...dated,
 });
 
 /** What a connector was made with, but for its credentials: those are in no answer. */
 export const connectorDetail = shownAs<LocalConnector>()('Connector', {
-  id: [z.string(), ({ stored }) => stored.id],
-  name: [z.string(), ({ stored }) => stored.name],
+  ...named,
   source_template: [detailedTemplate.shape, detailedTemplate.show],
   replication_config: [jsonObject, (connector) => configOf(connector).replication],
   environment: [jsonObject, (connector) => configOf(connector).environment],
@@ -174,8 +180,7 @@ export const connectorDetail = shownAs<LocalConnector>()('Connector', {
       ),
     ({ stored }) => (stored.account === '' ? null : stored.account),
   ],
-  created_at: [time, ({ stored }) => stored.createdAt],
-  updated_at: [time, ({ stored }) => stored.updatedAt],
+  ...dated,
 });
 
 function configOf({ stored }: LocalConnector) {
@@ -184,9 +189,6 @@ function configOf({ stored }: LocalConnector) {
 
 export const showConnector = endpoint({
   ...ofConnector,
-  method: 'GET',
-  path: '/api/v1/integrations/connectors/{id}',
-  operationId: 'getConnector',
   summary: 'Show a connector',
   description: 'All that a connector was made with, but for its credentials.',
   success: { status: 200, description: 'The connector.', body: connectorDetail.shape },
@@ -242,9 +244,6 @@ const inspection = shownAs<Inspected>()('ConnectorInspection', {
 
 export const inspectConnector = endpoint({
   ...ofConnector,
-  method: 'GET',
-  path: '/api/v1/integrations/connectors/{id}/inspect',
-  operationId: 'inspectConnector',
   summary: "Get the status of a connector's index",
   description:
     'Loading, Building Preview, Preview, Ready: in the last two `context_store_search` works. `warnings` says what keeps the store from ' +
@@ -283,10 +282,6 @@ const query = z.object({
 });
 
 export const listConnectors = endpoint({
-  method: 'GET',
-  path: '/api/v1/integrations/connectors',
-  operationId: 'listConnectors',
-  tag: 'Connectors',
   summary: 'List the connectors of a workspace',
   description:
     'In the order of their creation, not paginated. The workspace is named by `workspace_name` or `workspace_id`; where both are ' +
@@ -326,11 +321,14 @@ function wantedWorkspace(state: ServiceState, principal: Principal, wanted: z.ou
   });
 }
 
+function unasked(so: string) {
+  return {
+    502: `The third party cannot be asked${so}.`,
+    504: `The third party did not answer in time${so}.`,
+  };
+}
+
 export const createConnector = endpoint({
-  method: 'POST',
-  path: '/api/v1/integrations/connectors',
-  operationId: 'createConnector',
-  tag: 'Connectors',
   summary: 'Create a connector',
   description:
     'Binds credentials to a connector type. The third party is asked whether it takes them, and to which account they belong; the ' +
@@ -347,8 +345,7 @@ export const createConnector = endpoint({
     404: 'There is no such connector type; for a scoped token also: it is another workspace.',
     409: 'The organization has as many connectors or workspaces as it may have.',
     422: 'The fields are not as expected, or the third party does not take the credentials.',
-    502: 'The third party cannot be asked: nothing was changed.',
-    504: 'The third party did not answer in time: nothing was changed.',
+    ...unasked(': nothing was changed'),
   },
   example: {
     body: {
@@ -383,9 +380,6 @@ export const createConnector = endpoint({
 
 export const updateConnector = endpoint({
   ...ofConnector,
-  method: 'PUT',
-  path: '/api/v1/integrations/connectors/{id}',
-  operationId: 'updateConnector',
   summary: 'Change a connector',
   description:
     'Changes what is given and leaves the rest. The third party is asked about new credentials; those of another account are refused. ' +
@@ -396,8 +390,7 @@ export const updateConnector = endpoint({
     ...ofConnector.refusals,
     409: 'The credentials belong to another account.',
     422: 'The fields are not as expected, or the third party does not take the credentials.',
-    502: 'The third party cannot be asked: nothing was changed.',
-    504: 'The third party did not answer in time: nothing was changed.',
+    ...unasked(': nothing was changed'),
   },
   example: { ...ofConnector.example, body: { name: 'Newsletter' } },
   async handle({ path, body }, { principal, signal }, { state, connectors }) {
@@ -437,9 +430,6 @@ export const updateConnector = endpoint({
 
 export const deleteConnector = endpoint({
   ...ofConnector,
-  method: 'DELETE',
-  path: '/api/v1/integrations/connectors/{id}',
-  operationId: 'deleteConnector',
   summary: 'Delete a connector',
   description:
     'With its credentials and its indexed store. The answer names a job because clients expect one; here the work is done when it comes.',
@@ -496,10 +486,6 @@ const outcome = shownAs<{ readonly why: string | null; readonly now: number }>()
 });
 
 export const checkNewConnector = endpoint({
-  method: 'POST',
-  path: '/api/v1/integrations/connectors/check',
-  operationId: 'checkNewConnector',
-  tag: 'Connectors',
   summary: 'Validate a new connector',
   description:
     'Takes the body of a creation, asks the third party whether it takes the credentials, and keeps nothing. A third party that refuses ' +
@@ -509,8 +495,7 @@ export const checkNewConnector = endpoint({
   success: { status: 200, description: 'What the third party said.', body: outcome.shape },
   refusals: {
     404: 'There is no such connector type; for a scoped token also: it is another workspace.',
-    502: 'The third party cannot be asked.',
-    504: 'The third party did not answer in time.',
+    ...unasked(''),
   },
   example: {
     body: { workspace_name: 'default', connector_type: 'email-marketing', credentials: { api_key: '…' } },
@@ -525,9 +510,6 @@ export const checkNewConnector = endpoint({
 
 export const checkConnector = endpoint({
   ...ofConnector,
-  method: 'POST',
-  path: '/api/v1/integrations/connectors/{id}/check',
-  operationId: 'checkConnector',
   summary: 'Try a connector, or a change to it',
   description:
     'Asks the third party about the credentials in the body, or, where there are none or no body, about those that the connector has.',
@@ -535,8 +517,7 @@ export const checkConnector = endpoint({
   success: { status: 200, description: 'What the third party said.', body: outcome.shape },
   refusals: {
     ...ofConnector.refusals,
-    502: 'The third party cannot be asked.',
-    504: 'The third party did not answer in time.',
+    ...unasked(''),
   },
   example: { ...ofConnector.example, body: {} },
   async handle({ path, body }, { principal, signal }, { connectors, clock }) {

@@ -14,8 +14,8 @@ import { isPlainName, maxNameLength, plainNameRule } from '../state/open-state-f
 export type Access = 'public' | 'application' | 'scoped' | 'workspace';
 
 /**
- * An endpoint is declared once: the server routes and parses by it, the OpenAPI document is
- * made of it. Its shapes are the only description of its requests and answers.
+ * An endpoint is declared once: the server parses by it, the OpenAPI document is made of it. Its shapes are the only
+ * description of its requests and answers.
  */
 interface Declared<
   Path extends z.ZodObject,
@@ -23,12 +23,6 @@ interface Declared<
   Body extends z.ZodType,
   Result extends z.ZodType,
 > {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** As OpenAPI writes it: `/connectors/{id}`. */
-  readonly path: string;
-  /** Unique; the name of the operation in client code. */
-  readonly operationId: string;
-  readonly tag: Tag;
   readonly summary: string;
   /** Plain text; an empty line begins a paragraph. */
   readonly description: string;
@@ -49,7 +43,8 @@ interface Declared<
   ) => Answer<z.input<Result>> | Promise<Answer<z.input<Result>>>;
 }
 
-export interface Endpoint extends Required<
+/** A declared endpoint, before it has its route. */
+export interface Operation extends Required<
   Omit<Declared<z.ZodObject, z.ZodObject, z.ZodType, z.ZodType>, 'handle'>
 > {
   /**
@@ -57,6 +52,15 @@ export interface Endpoint extends Required<
    * tells.
    */
   answer(raw: RawRequest, call: Call, api: ApiParts): Promise<Answer>;
+}
+
+export interface Endpoint extends Operation {
+  readonly method: string;
+  /** As OpenAPI writes it: `/connectors/{id}`. */
+  readonly path: string;
+  /** Unique; the name of the operation in client code. */
+  readonly operationId: string;
+  readonly tag: string;
 }
 
 export type Tag = 'Authentication' | 'Definitions' | 'Connectors' | 'Execute' | 'Workspaces' | 'Reference';
@@ -109,7 +113,7 @@ export function endpoint<
   Query extends z.ZodObject,
   Body extends z.ZodType,
   Result extends z.ZodType,
->({ handle, ...declared }: Declared<Path, Query, Body, Result>): Endpoint {
+>({ handle, ...declared }: Declared<Path, Query, Body, Result>): Operation {
   const { path, query, body } = declared.request ?? {};
   return {
     request: {},
@@ -190,7 +194,6 @@ const connectorPath = z.object({ id: z.string().describe("The connector's id.") 
 
 /** What endpoints of one connector have in common. */
 export const ofConnector = {
-  tag: 'Connectors',
   access: 'workspace',
   request: { path: connectorPath },
   refusals: { 404: 'There is no such connector.' },

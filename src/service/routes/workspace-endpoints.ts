@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { ApiError, notFound } from '../api-error.ts';
 import type { Workspace } from '../state/open-service-state.ts';
-import { type Endpoint, endpoint, givenName, givesSomething, json, shownAs, time } from './endpoint.ts';
+import { endpoint, givenName, givesSomething, json, shownAs, time } from './endpoint.ts';
 import { workspaceById } from '../local-connectors.ts';
 
 const { shape: workspace, show: toWorkspace } = shownAs<Workspace>()('Workspace', {
@@ -17,7 +17,6 @@ const { shape: workspace, show: toWorkspace } = shownAs<Workspace>()('Workspace'
   updated_at: [time, ({ updatedAt }) => updatedAt],
 });
 
-const path = '/api/v1/workspaces';
 const maxPage = 100;
 
 /** In decimal digits: what else JavaScript takes for a number (`0x10`, `1e1`, ` 5 `) is refused. */
@@ -42,11 +41,7 @@ const query = z.object({
   cursor: z.string().optional().describe('As it stands in the `next` of the page before.'),
 });
 
-const listWorkspaces = endpoint({
-  method: 'GET',
-  path,
-  operationId: 'listWorkspaces',
-  tag: 'Workspaces',
+export const listWorkspaces = endpoint({
   summary: 'List the workspaces',
   description:
     'In the order of their creation, page by page: `next` is the address of the next page, null on the last. A workspace comes into being ' +
@@ -76,7 +71,7 @@ const listWorkspaces = endpoint({
 });
 
 function nextUrl(baseUrl: string, wanted: z.output<typeof query>, last: number): string {
-  const url = new URL(path, baseUrl);
+  const url = new URL('/api/v1/workspaces', baseUrl);
   if (wanted.name_contains !== undefined) url.searchParams.set('name_contains', wanted.name_contains);
   if (wanted.status !== undefined) url.searchParams.set('status', wanted.status);
   url.searchParams.set('limit', String(wanted.limit));
@@ -96,19 +91,13 @@ function readCursor(cursor: string): number {
 
 /** Parts that endpoints of one workspace share. */
 const ofWorkspace = {
-  path: `${path}/{id}`,
-  tag: 'Workspaces',
   access: 'application',
   request: { path: z.object({ id: z.string().describe("The workspace's id.") }) },
   refusals: { 404: 'There is no such workspace.' },
   example: { path: { id: '00000000-0000-4000-8000-000000000000' } },
 } as const;
 
-const countWorkspaces = endpoint({
-  method: 'GET',
-  path: `${path}/stats`,
-  operationId: 'getWorkspaceStats',
-  tag: 'Workspaces',
+export const countWorkspaces = endpoint({
   summary: 'Count the workspaces',
   description: 'Those of the organization, by status.',
   access: 'application',
@@ -125,10 +114,8 @@ const countWorkspaces = endpoint({
   },
 });
 
-const showWorkspace = endpoint({
+export const showWorkspace = endpoint({
   ...ofWorkspace,
-  method: 'GET',
-  operationId: 'getWorkspace',
   summary: 'Show a workspace',
   description: 'A scoped token sees its own.',
   access: 'workspace',
@@ -145,10 +132,8 @@ const change = z
   })
   .meta({ id: 'WorkspaceChange' });
 
-const updateWorkspace = endpoint({
+export const updateWorkspace = endpoint({
   ...ofWorkspace,
-  method: 'PUT',
-  operationId: 'updateWorkspace',
   summary: 'Change a workspace',
   description:
     'Changes what is given and leaves the rest. The connectors of an inactive workspace execute nothing, and their indexed stores are ' +
@@ -176,10 +161,8 @@ function keepsStores({ status, isCacheEnabled }: Workspace): boolean {
   return status === 'active' && isCacheEnabled;
 }
 
-const deleteWorkspace = endpoint({
+export const deleteWorkspace = endpoint({
   ...ofWorkspace,
-  method: 'DELETE',
-  operationId: 'deleteWorkspace',
   summary: 'Delete a workspace',
   description: 'With all its connectors, their credentials and indexed stores, and its scoped tokens.',
   success: {
@@ -198,11 +181,3 @@ const deleteWorkspace = endpoint({
     return json({ id: found.id, deleted_at: deletedAt });
   },
 });
-
-export const workspaceEndpoints: readonly Endpoint[] = [
-  listWorkspaces,
-  countWorkspaces,
-  showWorkspace,
-  updateWorkspace,
-  deleteWorkspace,
-];

@@ -42,7 +42,7 @@ export type ServiceState = ReturnType<typeof openServiceState>;
  */
 export function openServiceState(options: ServiceStateOptions) {
   const { folder, key, clock, isShared = false, ...tokens } = options;
-  const file = openStateFile(folder, clock, isShared);
+  const file = openStateFile(folder, isShared);
   try {
     const connectors = createConnectors(file, openServiceSealer(key), clock);
     if (key !== null) connectors.checkKey();

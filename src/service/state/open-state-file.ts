@@ -1,8 +1,6 @@
-import { randomUUID } from 'node:crypto';
 import { chmodSync, existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { hasAtMostCharacters } from '../../core/characters.ts';
-import { type Clock, type Instant, instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { noSpaceText, createPrivateDirectory, createPrivateFile } from '../../files/private-file.ts';
 import { ApiError } from '../api-error.ts';
@@ -17,24 +15,17 @@ import { statementsOn } from '../../sql/sqlite/sqlite-tx.ts';
  * Marks a SQLite file as the data of a service ("CSV2"); any other value in a file that has tables is a foreign
  * database, or of a development version.
  */
-export const stateApplicationId = 0x43_53_56_32;
+const stateApplicationId = 0x43_53_56_32;
 
 /** The only version that is read. After the first release, a change of the tables raises it and needs a migration. */
-export const stateVersion = 1;
+const stateVersion = 1;
 
 /**
  * `sequence` is the order of creation and is never used again. `folded_name`: for look-ups in any case. `tokens.hash`,
  * `applications.secret`: SHA-256; `expires_at`: milliseconds. `connectors.account`: which account at the third party
  * the connector belongs to; NULL: a sample account. `connectors.address`: where its credentials go.
  */
-export function createState(db: Connection, now: Instant): void {
-  db.exec(`
-CREATE TABLE service (
-  one INTEGER PRIMARY KEY CHECK (one = 1),
-  id TEXT NOT NULL,
-  created_at TEXT NOT NULL
-) STRICT;
-
+const stateSql = `
 CREATE TABLE organizations (
   id TEXT PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
@@ -94,9 +85,7 @@ CREATE TABLE tokens (
 CREATE INDEX tokens_by_client ON tokens (client_id, sequence);
 CREATE INDEX tokens_by_workspace ON tokens (workspace_id);
 CREATE INDEX tokens_by_expiry ON tokens (expires_at);
-`);
-  db.prepare('INSERT INTO service (one, id, created_at) VALUES (1, ?, ?)').run(randomUUID(), now);
-}
+`;
 
 /** The database behind the parts of the state. Errors of SQLite leave it as `SyncError`s. */
 export type StateFile = ReturnType<typeof openStateFile>;
@@ -107,7 +96,7 @@ const busyMs = 5_000;
  * `<folder>/service.db`; null: in memory. Throws as `openServiceState` does. `isShared`: another process may hold it,
  * as a service that runs does; then the file must be of this version already.
  */
-export function openStateFile(folder: string | null, clock: Clock, isShared = false) {
+export function openStateFile(folder: string | null, isShared = false) {
   const name = folder === null ? ':memory:' : join(folder, 'service.db');
   const guarded = <Result>(work: () => Result): Result => {
     try {
@@ -133,7 +122,7 @@ export function openStateFile(folder: string | null, clock: Clock, isShared = fa
       const isHeldElsewhere = folder !== null && lock === null;
       const opened = openSqlite(name, { timeout: busyMs });
       db = opened;
-      prepare(opened, name, clock, isHeldElsewhere);
+      prepare(opened, name, isHeldElsewhere);
       const statements = statementsOn(opened);
       return {
         db: opened,
@@ -181,7 +170,7 @@ function makePrivate(file: string): void {
   }
 }
 
-function prepare(db: Connection, name: string, clock: Clock, isHeldElsewhere: boolean): void {
+function prepare(db: Connection, name: string, isHeldElsewhere: boolean): void {
   const version = inspect(db, name);
   if (isHeldElsewhere && version !== stateVersion) throw ofAnotherVersion(name);
   db.pragma('journal_mode = WAL');
@@ -193,7 +182,7 @@ function prepare(db: Connection, name: string, clock: Clock, isHeldElsewhere: bo
   db.pragma('secure_delete = ON');
   if (version === stateVersion) return;
   db.transaction(() => {
-    createState(db, instant(clock.now()));
+    db.exec(stateSql);
     db.pragma(`application_id = ${stateApplicationId}`);
     db.pragma(`user_version = ${stateVersion}`);
   }).immediate();

@@ -40,8 +40,6 @@ export type Readiness = z.output<typeof readiness>;
 export interface StoreStatus {
   readonly readiness: Readiness;
   readonly entities: readonly EntityStatus[];
-  /** When the last sync that was not cut off ended; null: none has. */
-  readonly syncedAt: Instant | null;
   /** Why the last sync was not complete; null: it was. No secret, no value of a record. */
   readonly problem: string | null;
 }
@@ -204,7 +202,7 @@ function readinessOf(definition: Definition, ledger: StoreLedger): Readiness {
   const whole = new Set(ledger.entities.filter(({ isWhole }) => isWhole).map(({ entity }) => entity));
   if (searchableEntities(definition).every(({ name }) => whole.has(name))) return 'Ready';
   if (ledger.entities.every(({ records }) => records === 0)) return 'Loading';
-  return ledger.hasEnded ? 'Preview' : 'Building Preview';
+  return ledger.endedAt !== null ? 'Preview' : 'Building Preview';
 }
 
 function isSearchable(readiness: Readiness): boolean {
@@ -221,7 +219,7 @@ function statusOf(
   const entities = searchableEntities(definition).map(({ name }) =>
     entityStatus(name, ledger, isSearchable(readiness), isSyncing),
   );
-  return { readiness, entities, syncedAt: ledger.endedAt, problem };
+  return { readiness, entities, problem };
 }
 
 function entityStatus(
@@ -500,7 +498,7 @@ export function openContextStores(options: ContextStoresOptions) {
     },
     status(connectorId: string): StoreStatus {
       const connector = connectors.get(connectorId);
-      if (connector === undefined) return { readiness: 'Loading', entities: [], syncedAt: null, problem };
+      if (connector === undefined) return { readiness: 'Loading', entities: [], problem };
       const without = { isSyncing: false, problem };
       return stores.get(connectorId)?.status() ?? statusOf(connector.definition, emptyLedger, without);
     },

@@ -123,7 +123,7 @@ function nameOf(text: string): ConnectorName {
 /** What a store's own account says of it. Small, so that it can be sent from process to process. */
 export type StoreLedger = Awaited<ReturnType<typeof readIn>>;
 
-export const emptyLedger: StoreLedger = { entities: [], hasEnded: false, endedAt: null, problem: null };
+export const emptyLedger: StoreLedger = { entities: [], endedAt: null, problem: null };
 
 /** So many runs back is looked for one that ended: runs that are killed again and again are rare. */
 const runsLookedAt = 20;
@@ -165,8 +165,6 @@ async function readIn(tx: Tx, definition: Definition, origin: string) {
         },
       ];
     }),
-    /** A sync came to its end, whatever that was. */
-    hasEnded: ended !== undefined,
     /** When the last sync that was not cut off ended. */
     endedAt: ended?.finishedAt ?? null,
     /** What the last sync left out; null: nothing. */
