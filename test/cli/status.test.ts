@@ -1,15 +1,25 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect } from 'vitest';
+import { describe, expect, afterEach, afterAll } from 'vitest';
+import { userInfo } from 'node:os';
+import { existsSync } from 'node:fs';
 import { systemClock } from '../../src/core/clock.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import type { RunOutcome } from '../../src/sinks/run-report.ts';
 import { Bench, entityReport, identity, members, report, type SinkKind } from '../contracts/sink/fixture.ts';
-import { cliSecret, writeCliConfig } from '../support/cli-config.ts';
+import { cliSecret, writeCliConfig, startCliService } from '../support/cli-config.ts';
 import { it } from '../support/it.ts';
-import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
+import { callCli, jsonLines, type CliResult, startCli } from '../support/run-cli.ts';
+import type { Service } from '../../src/service/start-service.ts';
+import { openCliWorld } from '../support/cli-world.ts';
+import { startRedis } from '../support/redis.ts';
+import { declarationOf } from '../../src/cli/commands/schema.ts';
+import type { JsonObject } from '../../src/core/json.ts';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import { listingOf, type SampleAccount } from '../../src/sample/sample-account.ts';
+import { serveSamples } from '../support/serve-samples.ts';
 
 describe('many connectors', () => {
   const env = { SECRET: cliSecret };
@@ -189,5 +199,366 @@ describe('several sinks', () => {
     expect(stderr).toMatch(/^Error: .*127\.0\.0\.1:1/);
     expect(code).toBe(1);
     expect((await status('newsletter')).code).toBe(0);
+  });
+});
+
+describe('runs --follow', () => {
+  let service: Service;
+  let config: string;
+  const env = { SECRET: cliSecret };
+
+  it.beforeEach(async ({ folder }) => {
+    service = await startCliService();
+    config = await writeCliConfig(folder, service.url);
+  });
+
+  afterEach(() => service.close());
+
+  it('runs --follow reports each run as it starts and ends, also before there is any sink, until it is stopped', async ({
+    folder,
+  }) => {
+    const following = startCli(['runs', '--follow', '--config', config], { cwd: folder, env });
+    await following.until('Waiting for runs');
+    const sync = (connector: string): Promise<unknown> =>
+      callCli(['sync', connector, '--config', config], { cwd: folder, env });
+    await sync('wiki');
+    await following.until('wiki        ok in ');
+    await sync('newsletter');
+    await following.until('newsletter  ok in ');
+    following.child.kill('SIGINT');
+    const { code, stdout, stderr } = await following.result;
+    expect([code, stderr]).toEqual([0, '']);
+    const [none, waiting, ...lines] = stdout.trim().split('\n');
+    expect(none).toBe('No runs yet.');
+    expect(waiting).toBe('Waiting for runs to start and end; Ctrl-C stops looking.');
+    const time = String.raw`^\d\d:\d\d:\d\d  `;
+    for (const [at, what] of [
+      String.raw`wiki        started: [\w-]+$`,
+      String.raw`wiki        ok in \S+ m?s: [\d,]+ read, [\d,]+ written$`,
+      String.raw`newsletter  started: [\w-]+$`,
+      String.raw`newsletter  ok in \S+ m?s: [\d,]+ read, [\d,]+ written$`,
+    ].entries()) {
+      expect(lines[at]).toMatch(new RegExp(`${time}${what}`));
+    }
+    expect(lines).toHaveLength(4);
+  });
+
+  it('runs --follow --json begins with the newest runs and then has a line for each change', async ({
+    folder,
+  }) => {
+    const sync = (): Promise<unknown> => callCli(['sync', 'wiki', '--config', config], { cwd: folder, env });
+    await sync();
+    const following = startCli(['runs', '--follow', '--json', '--config', config], { cwd: folder, env });
+    await following.until('"runs":[');
+    await sync();
+    await following.until('"change":"ended"');
+    following.child.kill('SIGTERM');
+    const result = await following.result;
+    expect(result.code).toBe(0);
+    expect(jsonLines(result)).toMatchObject([
+      { runs: [{ connector: 'wiki', state: 'ok' }] },
+      { change: 'started', run: { connector: 'wiki' } },
+      { change: 'ended', run: { connector: 'wiki', state: 'ok', report: { outcome: 'ok' } } },
+    ]);
+  });
+
+  it("runs takes a run's id alone", async ({ folder }) => {
+    const id = '20261121T152528492Z-4b72c77d';
+    for (const more of ['--follow', 'wiki']) {
+      const { code, stderr } = await callCli(['runs', id, more, '--config', config], { cwd: folder, env });
+      expect(code).toBe(2);
+      expect(stderr).toContain("Expected a run's id alone, got more.");
+    }
+  });
+});
+
+describe('cancel', () => {
+  let folder: string;
+  let service: Service;
+  let config: string;
+  const env = { SECRET: cliSecret };
+
+  it.beforeEach(async ({ folder: made }) => {
+    folder = made;
+    // Slow enough for a run to last until it is cancelled.
+    service = await startCliService({ latencyMs: 400 });
+    config = await writeCliConfig(folder, service.url);
+  });
+
+  afterEach(() => service.close());
+
+  function cli(...args: readonly string[]): Promise<CliResult> {
+    return callCli([...args, '--config', config], { cwd: folder, env });
+  }
+
+  /** The id of the newest run. */
+  async function newestRun(): Promise<{ readonly run: string; readonly state: string }> {
+    const [document = {}] = jsonLines(await cli('runs', '--limit', '1', '--json'));
+    const [run] = document['runs'] as readonly { readonly run: string; readonly state: string }[];
+    if (run === undefined) throw new Error('expected a run in the ledger');
+    return run;
+  }
+
+  it('cancel ends a sync of another process after a checkpoint, and the next one resumes', async () => {
+    const syncing = startCli(['sync', 'newsletter', '--config', config, '--json'], { cwd: folder, env });
+    await syncing.until('"kind":"page-committed"');
+    const { run } = await newestRun();
+    const { code, stdout } = await cli('cancel', run);
+    expect(code).toBe(0);
+    expect(stdout).toBe(
+      `newsletter: run ${run} stops at its next page, within seconds; what is stored stays.\n`,
+    );
+    const result = await syncing.result;
+    expect(result.code).toBe(130);
+    expect(result.stderr).toContain('newsletter: cancelled on request; what is stored stays');
+    expect(jsonLines(result).at(-1)).toMatchObject({
+      kind: 'run-report',
+      report: { outcome: 'interrupted' },
+    });
+
+    const over = await cli('cancel', run);
+    expect(over.code).toBe(2);
+    expect(over.stderr).toContain(`Run ${run} of newsletter is not running: it ended interrupted at 20`);
+
+    const next = await cli('sync', 'newsletter', '--json');
+    expect(next.code).toBe(0);
+    expect(jsonLines(next)[0]).toMatchObject({ kind: 'run-started', continues: run });
+  }, 60_000);
+
+  it('cancel ends a run of a worker, which is not retried', async () => {
+    await using redis = await startRedis();
+    config = await writeCliConfig(folder, service.url, {
+      schedules: { newsletter: '{ every: 1h }' },
+      more: `redis: { url: "${redis.url}" }\n`,
+    });
+    const worker = startCli(['worker', '--config', config], { cwd: folder, env });
+    await worker.until('"event":"run-started"');
+    const { run } = await newestRun();
+    expect((await cli('cancel', run)).code).toBe(0);
+    await worker.until('"msg":"job ended"');
+    worker.child.kill('SIGTERM');
+    const { code, stderr } = await worker.result;
+    expect(code).toBe(0);
+    expect(stderr).toContain(`"outcome":"interrupted","run":"${run}"`);
+    expect(stderr.match(/"event":"run-started"/g)).toHaveLength(1);
+    expect(await newestRun()).toMatchObject({ run, state: 'interrupted' });
+  }, 60_000);
+
+  it('cancel reports that the process of a run no longer exists', async () => {
+    const syncing = startCli(['sync', 'newsletter', '--config', config, '--json'], { cwd: folder, env });
+    await syncing.until('"kind":"run-started"');
+    syncing.child.kill('SIGKILL');
+    await syncing.result;
+    const { run } = await newestRun();
+    const { code, stdout } = await cli('cancel', run);
+    expect(code).toBe(0);
+    expect(stdout).toBe(
+      `newsletter: the process of run ${run} (${syncing.child.pid}) has ended; the next run resumes from what it stored.\n`,
+    );
+  });
+
+  it('cancel ends with 2 for an unknown run', async () => {
+    const { code, stderr } = await cli('cancel', 'nope');
+    expect(code).toBe(2);
+    expect(stderr).toContain('Expected the id of a run, got "nope"');
+    const other = await cli('cancel', '20260101T000000000Z-00000000');
+    expect(other.code).toBe(2);
+    expect(other.stderr).toContain('No sink of the config has a run 20260101T000000000Z-00000000.');
+  });
+});
+
+it('lists what people did, by whom and with which run, newest first', async () => {
+  await using redis = await startRedis();
+  await using world = await openCliWorld({ sink: 'sqlite', redisUrl: redis.url });
+  const { stdout } = await world.cli('actions');
+  expect(stdout).toContain('Nothing was done by hand yet.');
+  await world.json('sync', 'newsletter', '--select', 'lists');
+  const [forced] = (await world.json('sync', 'newsletter', '--select', 'lists', '--full')).slice(-1);
+  await world.json('reset', 'newsletter/lists', '--yes');
+  await world.json('schedule', 'pause', 'newsletter', '--reason', 'moving house');
+  await world.json('schedule', 'resume', 'newsletter');
+  const [listed] = await world.json('actions', 'newsletter');
+  const report = forced?.['report'] as { readonly run: string } | undefined;
+  expect(listed).toMatchObject({
+    actions: [
+      { action: 'resume' },
+      { action: 'pause', connector: 'newsletter', detail: { reason: 'moving house' }, run: null },
+      { action: 'reset', entity: 'lists', detail: { withData: false } },
+      { action: 'read-in-full', run: report?.run },
+    ],
+  });
+  const actions = listed?.['actions'] as readonly { readonly who: string }[];
+  expect(actions.every(({ who }) => who.startsWith(`${userInfo().username}@`))).toBe(true);
+  const shown = await world.cli('actions', '--limit', '2');
+  expect(shown.stdout).toMatch(/pause +newsletter +reason: moving house/);
+  expect(shown.stdout).not.toContain('reset');
+});
+
+describe('schema', () => {
+  const odd = 'red \u001b[31m\u202e';
+  let folder: string;
+  let service: Service;
+  let config: string;
+  let edit: ((record: JsonObject) => JsonObject) | null = null;
+
+  it.beforeAll(async ({ fileFolder: made }) => {
+    folder = made;
+    service = await serveSamples({
+      port: 0,
+      clientId: 'local',
+      clientSecret: cliSecret,
+      definitions: loadDefinitions([builtInDefinitionsFolder]),
+      accounts: ['email-marketing', 'workspace-notes'].map((definitionName, index) => ({
+        connectorId: index === 0 ? 'c-news' : 'c-wiki',
+        workspace: 'default',
+        definitionName,
+        seed: 1,
+        size: 'tiny',
+        wrap: drifting,
+      })),
+    });
+    config = await writeCliConfig(folder, service.url);
+  });
+
+  afterAll(() => service.close());
+
+  function drifting(account: SampleAccount): SampleAccount {
+    return {
+      list: (entity, params) => {
+        const listing = account.list(entity, params);
+        if (entity !== 'automations' || edit === null) return listing;
+        return listingOf(listing.slice(0, Number.POSITIVE_INFINITY).map(edit), listing.metadata);
+      },
+      get: (entity, params) => account.get(entity, params),
+    };
+  }
+
+  const cli = (args: readonly string[]): Promise<CliResult> =>
+    callCli(['--config', config, ...args], { cwd: folder, env: { SECRET: cliSecret } });
+
+  describe('schema diff', () => {
+    it('says that nothing was synced yet, and makes no sink', async () => {
+      const result = await cli(['schema', 'diff']);
+      expect(result.code).toBe(0);
+      expect(result.stdout).toBe(
+        'newsletter: not synced yet (sink main)\nwiki: not synced yet (sink main)\n',
+      );
+      expect(existsSync(join(folder, 'main.db'))).toBe(false);
+    });
+
+    it('says that there is none', async () => {
+      await cli(['sync', 'newsletter', '--select', 'automations']);
+      const result = await cli(['schema', 'diff', 'newsletter']);
+      expect(result).toMatchObject({
+        code: 0,
+        stdout: 'newsletter: no drift (email-marketing, sink main)\n',
+      });
+      expect(jsonLines(await cli(['schema', 'diff', 'newsletter', '--json']))).toEqual([
+        {
+          connectors: [{ connector: 'newsletter', definition: 'email-marketing', isSynced: true, drift: [] }],
+        },
+      ]);
+    });
+
+    it('lists every field with its types, where it is, since when, and a line to declare it', async () => {
+      edit = (record) => ({ ...record, nickname: 'x', emails_sent: 'many', [odd]: 1 });
+      await cli(['sync', 'newsletter', '--select', 'automations']);
+      const result = await cli(['schema', 'diff', 'newsletter']);
+      expect(result.code).toBe(0);
+      const [heading, ...table] = result.stdout.trimEnd().split('\n');
+      expect(heading).toBe(
+        'newsletter: 3 fields not declared by email-marketing (sink main); paste the last column below "fields:" to declare them',
+      );
+      expect(
+        table.map((line) =>
+          line
+            .trim()
+            .replaceAll(/\s{2,}/g, ' | ')
+            .replace(/\d{4}-\S*Z/, 'then'),
+        ),
+      ).toEqual([
+        'entity | field | came as | is | kept in | first seen | to declare it',
+        'automations | emails_sent | string | does not fit integer | _extra | then',
+        'automations | nickname | string | undeclared | _extra | then | nickname: string',
+        'automations | red \ufffd[31m\ufffd | integer | undeclared | _extra | then',
+      ]);
+      const [document] = jsonLines(await cli(['schema', 'diff', '--json']));
+      expect(document).toMatchObject({
+        connectors: [
+          {
+            connector: 'newsletter',
+            drift: [
+              { entity: 'automations', field: 'emails_sent', kind: 'misfit', line: null },
+              { field: 'nickname', types: ['string'], place: 'extra', line: 'nickname: string' },
+              { field: odd, types: ['integer'], line: null },
+            ],
+          },
+          { connector: 'wiki', isSynced: true, drift: [] },
+        ],
+      });
+    });
+
+    it('knows only connectors of the config', async () => {
+      const result = await cli(['schema', 'diff', 'nobody']);
+      expect(result.code).toBe(2);
+      expect(result.stderr).toContain('Unknown connector "nobody"; the config has newsletter, wiki.');
+    });
+  });
+
+  describe('schema acknowledge', () => {
+    it('marks new fields as known, says which, and is noted with who did it', async () => {
+      edit = null;
+      await cli(['sync', 'newsletter', '--select', 'automations', '--full']);
+      edit = (record) => ({ ...record, nickname: 'x', emails_sent: 'many', [odd]: 1, later: true });
+      await cli(['sync', 'newsletter', '--select', 'automations', '--full']);
+      const { code, stdout } = await cli(['schema', 'acknowledge', 'newsletter']);
+      expect([code, stdout.split('\n')]).toEqual([
+        0,
+        [
+          'newsletter: 4 fields marked as known',
+          '  automations.emails_sent: misfit',
+          '  automations.later: undeclared',
+          '  automations.nickname: undeclared',
+          '  automations.red \ufffd[31m\ufffd: undeclared',
+          '',
+        ],
+      ]);
+      const [document] = jsonLines(await cli(['actions', 'newsletter', '--json', '--limit', '1']));
+      expect(document).toMatchObject({
+        actions: [{ action: 'acknowledge-fields', connector: 'newsletter' }],
+      });
+      expect(await cli(['schema', 'acknowledge', 'newsletter'])).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('newsletter has no new fields to acknowledge.') as string,
+      });
+    });
+  });
+
+  describe('the line that declares a field', () => {
+    const undeclared = { kind: 'undeclared' } as const;
+
+    it.each([
+      [['string'], 'nick: string'],
+      [['null', 'boolean'], 'nick: boolean'],
+      [['integer', 'number'], 'nick: number'],
+      [['integer', 'string'], 'nick: any'],
+      [['null'], 'nick: any'],
+    ] as const)('says of %j: %s', (types, line) => {
+      expect(declarationOf({ ...undeclared, field: 'nick', types })).toBe(line);
+    });
+
+    it.each(['null', 'yes', 'off'])(
+      'quotes the name %s, which YAML would read as something else',
+      (field) => {
+        expect(declarationOf({ ...undeclared, field, types: ['object'] })).toBe(`'${field}': object`);
+      },
+    );
+
+    it.each(['Nick', '_own', 'a b', '*', 'constructor', ''])(
+      'is missing for %j, which nothing could declare',
+      (field) => {
+        expect(declarationOf({ ...undeclared, field, types: ['string'] })).toBeNull();
+      },
+    );
   });
 });

@@ -2,6 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect } from 'vitest';
+import { readFileSync, writeFileSync } from 'node:fs';
 import type { Service } from '../../src/service/start-service.ts';
 import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { it } from '../support/it.ts';
@@ -14,6 +15,17 @@ import {
   type CliResult,
   type RunningCli,
 } from '../support/run-cli.ts';
+import { redisContents } from '../support/redis-contents.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import type { JsonObject } from '../../src/core/json.ts';
+import { jsonAnswer } from '../support/upstream/fake-server.ts';
+import { bentBody, instead, onPath } from '../support/upstream/faults.ts';
+import { openDirectWorld, worldRows } from '../support/upstream/direct-world.ts';
+import { mailchimpWorld } from '../support/upstream/upstream-world.ts';
+import type { SampleAccount } from '../../src/sample/sample-account.ts';
+import { ApiError } from '../../src/service/api-error.ts';
+import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
+import { text } from '../support/service/served-api.ts';
 
 describe('worker', () => {
   const password = 'redis-password-1';
@@ -235,3 +247,303 @@ it.each(['SIGINT', 'SIGTERM'] as const)(
     expect(stdout.match(/asked once/g)).toHaveLength(1);
   },
 );
+
+describe('with credentials in the config, and no API', () => {
+  it('every command that reads a connector works', async () => {
+    await using world = await mailchimpWorld({ as: 'my-mail' });
+    await using direct = openDirectWorld(world);
+    const checked = await direct.cli('check');
+    expect(checked.stdout).toContain(`✓ connector mine: account ${world.identity} answers`);
+    expect(checked.code).toBe(0);
+    expect((await direct.cli('sync')).code).toBe(0);
+
+    const [list] = worldRows(world).get('lists')?.keys() ?? [];
+    const id = String((JSON.parse(list ?? '[]') as unknown[])[0]);
+    expect(await direct.json('list', 'mine/lists')).toMatchObject([
+      { records: [{ name: expect.any(String) }, {}] },
+    ]);
+    expect(await direct.json('get', 'mine/lists', '--param', `list_id=${id}`)).toMatchObject([
+      { record: { id } },
+    ]);
+    expect(await direct.json('audit', 'mine/list_members')).toMatchObject([
+      { isEqual: true, isProven: true },
+    ]);
+    expect((await direct.cli('refetch', 'mine/lists', '--key', `id=${id}`)).code).toBe(0);
+    expect((await direct.cli('explain', 'mine/lists', '--key', `id=${id}`)).code).toBe(0);
+    const since = ['--since', '2024-01-01', '--until', '2025-01-01', '--window', '12mo'];
+    const filled = await direct.cli('backfill', 'mine', '--select', 'list_members', ...since);
+    expect({ code: filled.code, stderr: filled.stderr }).toMatchObject({ code: 0 });
+    expect((await direct.cli('status')).stdout).toContain('mine: ok; last run ok');
+  });
+
+  // Proves promise 17.3
+  it('processes with one key keep the limit of calls at a time together, without a Redis', async () => {
+    await using world = await mailchimpWorld({ as: 'my-mail' });
+    const most = world.definition.upstream?.limits.concurrency;
+    await using first = openDirectWorld(world);
+    await using second = openDirectWorld(world);
+    await using third = openDirectWorld(world);
+    world.fake.script({
+      times: Infinity,
+      effect: async (right) => {
+        await systemClock.sleep(50);
+        return right();
+      },
+    });
+    const synced = [first, second, third].map((direct) => direct.cli('sync'));
+    expect((await Promise.all(synced)).map(({ code }) => code)).toEqual([0, 0, 0]);
+    expect(world.fake.peak()).toBeLessThanOrEqual(most ?? 0);
+  });
+
+  it('check asks each root entity for one page, and names those that are not as the definition says', async () => {
+    await using world = await mailchimpWorld({ as: 'my-mail' });
+    await using direct = openDirectWorld(world);
+    const sound = await direct.cli('check');
+    expect(sound.code).toBe(0);
+    expect(sound.stdout).toMatch(/^✓ pages of mine: (\d+) root entities answered as the definition says$/m);
+    const bend = (path: string, body: (right: JsonObject) => JsonObject): void =>
+      world.fake.script({ on: onPath(path), times: 100, effect: bentBody(body) });
+    bend('/lists', ({ lists, ...rest }) => ({ ...rest, audiences: lists ?? [] }));
+    bend('/campaigns', ({ total_items: _total, ...rest }) => rest);
+    bend('/automations', (right) => ({ ...right, automations: [], total_items: 70 }));
+    const forbidden = jsonAnswer(403, { status: 403, title: 'Forbidden', detail: 'not for your role' });
+    world.fake.script({ on: onPath('/reports'), times: 100, effect: instead(forbidden) });
+    const before = world.fake.requests.length;
+    const { code, stdout } = await direct.cli('check');
+    expect(code).toBe(1);
+    expect(stdout).toMatch(
+      /^✗ page of mine\/lists: list lists: expected an array of records at lists, got nothing there: the answer is an object with .*"audiences" \(an array of 2\), /m,
+    );
+    expect(stdout).toMatch(
+      /^! page of mine\/campaigns: the answer names no total where the definition says/m,
+    );
+    expect(stdout).toMatch(
+      /^! page of mine\/automations: asked for \d+ records by count, got 0 of 70: the service gives shorter pages/m,
+    );
+    expect(stdout).toMatch(
+      /^! page of mine\/reports: list reports was answered with 403 "not for your role"/m,
+    );
+    // One for each, one more for the wrong path, and the one for the credentials.
+    const entities = Number(/pages of mine: (\d+) root/.exec(sound.stdout)?.[1]);
+    expect(world.fake.requests.length - before).toBe(entities + 2);
+    expect(JSON.parse((await direct.cli('check', '--json')).stdout)).toMatchObject({
+      ok: false,
+      checks: expect.arrayContaining([
+        expect.objectContaining({ what: 'page of mine/lists', state: 'failed', code: 'BODY_INVALID' }),
+      ]) as unknown,
+    });
+  });
+
+  it('commands that need an API say so, and connectors list shows what is read without one', async () => {
+    await using world = await mailchimpWorld({ as: 'my-mail' });
+    await using direct = openDirectWorld(world);
+    for (const args of [
+      ['connectors', 'list', '--workspace', 'acme'],
+      ['workspaces', 'list'],
+      ['definitions'],
+      ['search', 'mine/lists', '--remote'],
+    ]) {
+      const { code, stderr } = await direct.cli(...args);
+      expect({ args, code }).toEqual({ args, code: 2 });
+      expect(stderr).toMatch(/API/);
+    }
+    expect(await direct.cli('connectors', 'list')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('  mine (my-mail)\n'),
+    });
+    expect(world.fake.requests).toEqual([]);
+  });
+
+  // Proves promise 10
+  it('a worker runs what is scheduled, and nothing that it says or keeps in Redis holds a credential', async () => {
+    await using redis = await startRedis({ password: 'redis-password-1' });
+    await using world = await mailchimpWorld({ as: 'my-mail' });
+    await using direct = openDirectWorld(world, { settings: '    schedule: { every: 1h }\n' });
+    writeFileSync(direct.config, `${readFileSync(direct.config, 'utf8')}redis: { url: "\${REDIS}" }\n`);
+    const worker = startCli(['worker', '--config', direct.config], {
+      cwd: direct.folder,
+      env: { ...direct.env, REDIS: redis.url },
+    });
+    await worker.until('"msg":"run ended"');
+    const stored = await redisContents(redis.url);
+    expect(stored).toContain('mine');
+    worker.child.kill('SIGTERM');
+    const { code, stdout, stderr } = await worker.result;
+    expect(code).toBe(0);
+    expect(stderr).toContain('"outcome":"ok"');
+    for (const secret of Object.values(direct.env)) expect(stdout + stderr + stored).not.toContain(secret);
+  });
+});
+
+describe('backfills', () => {
+  let world: CliWorld;
+  let failing: string | null = null;
+  const asked: Record<string, unknown>[] = [];
+
+  const wrap = (account: SampleAccount): SampleAccount => ({
+    get: (entity, params) => account.get(entity, params),
+    list: (entity, params) => {
+      if (entity === 'list_members') asked.push({ ...params });
+      if (failing !== null && text(params['since_last_changed']).startsWith(failing)) {
+        throw new ApiError(400, 'out of order');
+      }
+      return account.list(entity, params);
+    },
+  });
+
+  afterEach(async () => {
+    failing = null;
+    asked.length = 0;
+    await world[Symbol.asyncDispose]();
+  });
+
+  const members = ['backfill', 'newsletter', '--select', 'list_members'] as const;
+  const threeYears = ['--since', '2022-01-01', '--until', '2025-01-01', '--window', '12mo'] as const;
+
+  interface Ended {
+    readonly kind: string;
+    readonly window: string;
+    readonly report: { readonly kind: string; readonly outcome: string };
+  }
+
+  function ended(lines: readonly Record<string, unknown>[]): readonly Ended[] {
+    return lines.filter(({ kind }) => kind === 'run-report') as unknown as readonly Ended[];
+  }
+
+  describe('backfill', () => {
+    it('reads the windows newest first, a run for each, and passes over those that are done', async () => {
+      world = await openCliWorld({ wrap });
+      const lines = await world.json(...members, ...threeYears);
+      expect(ended(lines).map(({ window, report }) => [window, report.kind, report.outcome])).toEqual(
+        ['2024', '2023', '2022'].map((year) => [
+          `${year}-01-01T00:00:00.000Z/${Number(year) + 1}-01-01T00:00:00.000Z`,
+          'backfill',
+          'ok',
+        ]),
+      );
+      expect(lines.at(-1)).toMatchObject({ kind: 'backfill', isDone: true });
+      // Every call for members has both bounds.
+      expect(asked.length).toBeGreaterThan(3);
+      expect(asked.every((params) => 'since_last_changed' in params && 'before_last_changed' in params)).toBe(
+        true,
+      );
+      asked.length = 0;
+      const again = await world.cli(...members, ...threeYears);
+      expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining('0 windows') as string });
+      expect(asked).toEqual([]);
+      const longer = await world.json(
+        ...members,
+        '--since',
+        '2022-01-01',
+        '--until',
+        '2026-01-01',
+        '--window',
+        '12mo',
+      );
+      expect(ended(longer).map(({ window }) => window.slice(0, 4))).toEqual(['2025']);
+      expect(ended(await world.json(...members, ...threeYears, '--again'))).toHaveLength(3);
+    });
+
+    it('reports each window once, as it ends, and then their sum', async () => {
+      world = await openCliWorld();
+      const { code, stdout } = await world.cli(...members, ...threeYears);
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/^newsletter: 3 windows of list_members to read$/m);
+      expect(stdout).toMatch(/^2024-01-01 to 2025-01-01: ok in .* read, \d+ written {2}run \d{8}T/m);
+      expect(stdout.match(/2024-01-01 to 2025-01-01/g)).toHaveLength(1);
+      expect(stdout).toMatch(/^total: 3 windows, \d+ read, \d+ inserted, .* calls$/m);
+    });
+
+    it('reads a window that had to leave something out again the next time, and ends with 3', async () => {
+      world = await openCliWorld({ wrap, settings: '    include: [lists, list_members]\n' });
+      failing = '2022-12-31';
+      const first = await world.cli(...members, ...threeYears, '--json');
+      expect(first.code).toBe(3);
+      const outcomes = ended(jsonLines(first)).map(({ report }) => report.outcome);
+      expect(outcomes[0]).toBe('ok');
+      expect(outcomes).not.toEqual(['ok', 'ok', 'ok']);
+      failing = null;
+      const second = await world.cli(...members, ...threeYears, '--json');
+      expect(second.code).toBe(0);
+      expect(ended(jsonLines(second)).length).toBeGreaterThan(0);
+      expect(ended(jsonLines(second)).every(({ report }) => report.outcome === 'ok')).toBe(true);
+      expect(ended(jsonLines(second)).map(({ window }) => window.slice(0, 4))).not.toContain('2024');
+    }, 60_000);
+
+    it.each([
+      [['--since', '2022-01-01'], "'--window <length>' not specified"],
+      [['--since', 'yesterday', '--window', '1mo'], '--since: expected a date'],
+      [['--since', '2022-01-01', '--window', '1x'], '--window: expected 1mo'],
+      [['--since', '2022-01-01', '--until', '2021-01-01', '--window', '1mo'], 'before the end'],
+      [['--since', '2022-01-01', '--until', '2023-01-01', '--window', '1s'], 'more than 10000 windows'],
+      [['--since', '2022-01-01', '--window', '1mo', '--queue', '--again'], 'use one of the two'],
+    ])('refuses %j', async (args, message) => {
+      world = await openCliWorld();
+      const result = await world.cli(...members, ...args);
+      expect(result).toMatchObject({ code: 2, stderr: expect.stringContaining(message) as string });
+    });
+
+    it('refuses entities that cannot be bounded, and names those that can', async () => {
+      world = await openCliWorld();
+      const args = ['--since', '2024-01-01', '--window', '1mo'];
+      const wiki = await world.cli('backfill', 'wiki', ...args);
+      expect(wiki).toMatchObject({ code: 2, stderr: expect.stringContaining('No entity of this') as string });
+      const nothing = await world.cli('backfill', 'newsletter', '--select', 'nothing', ...args);
+      expect(nothing).toMatchObject({ code: 2, stderr: expect.stringContaining('list_members') as string });
+    });
+
+    it('has examples in its help that it understands', async () => {
+      world = await openCliWorld();
+      const { stdout } = await world.cli('backfill', '--help');
+      const examples = [...stdout.matchAll(/^ {2}\$ connector-sync (backfill .*)$/gm)].map(
+        ([, command = '']) => command,
+      );
+      expect(examples.length).toBeGreaterThan(1);
+      const [first = ''] = examples;
+      expect((await world.cli(...first.split(' '))).code).toBe(0);
+    });
+  });
+});
+
+describe('backfill --queue', () => {
+  it('leaves the windows to a worker, once', async () => {
+    await using redis = await startRedis();
+    await using world = await openCliWorld({
+      redisUrl: redis.url,
+      settings: '    include: [lists, list_members]\n',
+    });
+    const args = ['backfill', 'newsletter', '--select', 'list_members', '--since', '2022-01-01'];
+    const span = [...args, '--until', '2025-01-01', '--window', '12mo'];
+    const nobody = await world.cli(...span, '--queue');
+    expect(nobody).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('no worker would take') as string,
+    });
+    await world.json('sync', 'newsletter', '--select', 'lists');
+    const [queued] = await world.json(...span, '--queue');
+    expect(queued).toEqual({
+      connector: 'newsletter',
+      isNew: true,
+      backfill: {
+        entities: ['list_members'],
+        since: '2022-01-01T00:00:00.000Z',
+        until: '2025-01-01T00:00:00.000Z',
+        window: '12mo',
+      },
+    });
+    expect((await world.cli(...span, '--queue')).code).toBe(5);
+
+    const worker = startCli(['worker', '--config', world.config], { cwd: world.folder, env: world.env });
+    await worker.until('"job":"backfill","end":"done"');
+    worker.child.kill('SIGTERM');
+    expect((await worker.result).code).toBe(0);
+    const kinds = jsonLines(await world.cli('runs', '--json'))[0]?.['runs'] as readonly {
+      readonly kind: string;
+    }[];
+    expect(kinds.filter(({ kind }) => kind === 'backfill')).toHaveLength(3);
+    expect(await world.cli(...span)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('0 windows') as string,
+    });
+  }, 60_000);
+});

@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync, appendFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished, describe } from 'vitest';
+import Database from 'better-sqlite3';
 import type { SampleSize } from '../../src/sample/sample-account.ts';
 import { file, openFileWorld } from '../support/file-world.ts';
 import { apiError } from '../support/hostile/replies.ts';
-import { openSearchFor } from '../support/masks/find-values.ts';
+import { openSearchFor, contentsOf } from '../support/masks/find-values.ts';
 import {
   foundIn,
   marked,
@@ -19,12 +20,14 @@ import { openMaskedWorld, useEverything, type Seen } from '../support/masks/mask
 import { startReceiver } from '../support/notify/receiver.ts';
 import { redisContents } from '../support/redis-contents.ts';
 import { startRedis } from '../support/redis.ts';
-import { callCli } from '../support/run-cli.ts';
+import { callCli, jsonLines } from '../support/run-cli.ts';
 import { testCredentials } from '../support/sync-once.ts';
 import { isLong, triedSinks } from '../support/trials.ts';
 import { openDirectWorld } from '../support/upstream/direct-world.ts';
 import { mailchimpWorld } from '../support/upstream/upstream-world.ts';
 import { startWorkerProcess } from '../support/worker-process.ts';
+import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
+import { openClearWorld } from '../support/masks/clear-world.ts';
 
 const textOf = (seen: readonly Seen[]): string => seen.map(({ text }) => text).join('\n');
 
@@ -220,3 +223,337 @@ it.each(['hash', 'drop'])(
     expect(texts.toSorted()).toEqual(['one', 'two']);
   },
 );
+
+const mask = (rule: string): string =>
+  `    mask: { list_members: { fields: { email_address: ${rule}, ip_signup: { truncate: 3 } } } }\n`;
+
+/** Puts the masks into the config; null: none. */
+function setMask(world: CliWorld, rule: string | null, key: string): void {
+  const [config = ''] = readFileSync(world.config, 'utf8').split('\nmask:');
+  const without = config.replace(/^ {4}mask: .*\n/m, '');
+  const text = rule === null ? without : without.replace('  wiki:\n', `${mask(rule)}  wiki:\n`);
+  writeFileSync(world.config, `${text}\nmask: { key: "${key}" }\n`);
+}
+
+const newKey = (): string => randomBytes(32).toString('base64');
+
+function addresses(world: CliWorld, where: string): readonly string[] {
+  const db = new Database(join(world.folder, 'main.db'), { readonly: true });
+  try {
+    const sql = `SELECT email_address FROM newsletter__list_members WHERE ${where}`;
+    return db.prepare<[], string>(sql).pluck().all();
+  } finally {
+    db.close();
+  }
+}
+
+async function maskLines(world: CliWorld): Promise<readonly string[]> {
+  const { stdout } = await world.cli('status', 'newsletter');
+  const text = stdout.replaceAll(/\n {4,}/g, ' ');
+  return text.split('\n').filter((line) => line.includes('mask of'));
+}
+
+// Proves promise 10.5
+it('reads in full and rewrites what it masks in another way than before, and says what is as before', async () => {
+  await using world = await openCliWorld();
+  const key = newKey();
+  setMask(world, null, key);
+  expect((await world.cli('sync', 'newsletter')).code).toBe(0);
+  world.moveTo(3);
+  expect((await world.cli('sync', 'newsletter', '--full', '--allow-deletes')).code).toBe(0);
+  const deleted = addresses(world, '_deleted_at IS NOT NULL');
+  expect(deleted.length).toBeGreaterThan(0);
+  expect(await maskLines(world)).toEqual([]);
+
+  setMask(world, '{ hash: { as: email } }', key);
+  expect((await maskLines(world)).join()).toContain('not in use yet, all that is stored is as before');
+  expect((await world.cli('sync', 'newsletter', '--max-calls', '5')).code).toBe(0);
+  expect((await maskLines(world)).join()).toContain('rows that no read has reached since are as before');
+  expect((await world.cli('sync', 'newsletter')).code).toBe(0);
+  const hashed = addresses(world, '_deleted_at IS NULL');
+  expect(hashed.every((address) => /^hmac-[0-9a-f]{8}-[0-9a-f]{64}$/.test(address))).toBe(true);
+  expect(addresses(world, '_deleted_at IS NOT NULL')).toEqual(deleted);
+  const [line = ''] = await maskLines(world);
+  expect(line).toContain(`deleted rows (of ${deleted.length} those deleted before)`);
+
+  const [again = {}] = await world.json('sync', 'newsletter').then((lines) => lines.slice(-1));
+  expect(JSON.stringify(again)).not.toContain('"updated":1');
+  expect(addresses(world, '_deleted_at IS NULL')).toEqual(hashed);
+
+  // Another key: all hashes are others, and say so.
+  setMask(world, '{ hash: { as: email } }', newKey());
+  expect((await world.cli('sync', 'newsletter')).code).toBe(0);
+  const rotated = addresses(world, '_deleted_at IS NULL');
+  expect(new Set([...rotated, ...hashed]).size).toBe(new Set(hashed).size * 2);
+  expect(rotated[0]?.slice(0, 14)).not.toBe(hashed[0]?.slice(0, 14));
+
+  setMask(world, 'drop', key);
+  expect((await world.cli('sync', 'newsletter')).code).toBe(0);
+  expect(addresses(world, '_deleted_at IS NULL').filter((address) => address !== null)).toEqual([]);
+});
+
+it('names in check what masks leave open', async () => {
+  await using world = await openCliWorld();
+  setMask(world, 'hash', newKey());
+  await world.cli('sync', 'newsletter');
+  const { stdout } = await world.cli('check');
+  expect(stdout).toContain(
+    '! mask of newsletter/list_members: id is stored in clear and gives email_address away',
+  );
+});
+
+// Proves promise 10.5
+it('shows tokens of pages of a masked entity sealed, and takes them back', async () => {
+  await using world = await openCliWorld();
+  const list = ['list', 'wiki/users', '--param', 'page_size=2'];
+  const nextToken = async (): Promise<string> => {
+    const [shown] = (await world.json(...list)) as readonly { readonly next: { readonly token: string } }[];
+    return shown?.next.token ?? '';
+  };
+  const clear = await nextToken();
+  const config = readFileSync(world.config, 'utf8');
+  const masked = config.replace(
+    'id: c-wiki\n',
+    'id: c-wiki\n    mask: { users: { fields: { name: drop } } }\n',
+  );
+  writeFileSync(world.config, `${masked}mask: { key: "${newKey()}" }\n`);
+  const token = await nextToken();
+  expect(token).toMatch(/^sealed:/);
+  const ids = async (given: string): Promise<readonly unknown[]> => {
+    const [page] = await world.json(...list, '--param', `start_cursor=${given}`);
+    return ((page?.['records'] ?? []) as readonly { readonly id: string }[]).map(({ id }) => id);
+  };
+  expect(await ids(token)).toEqual(await ids(clear));
+  const tried = await world.cli(
+    'definitions',
+    'try',
+    'workspace-notes',
+    'users',
+    '--connector',
+    'wiki',
+    '--json',
+  );
+  const printed = [await world.cli(...list), await world.cli(...list, '--json'), tried];
+  for (const { stdout, stderr } of printed) expect(stdout + stderr).not.toContain(clear);
+  const other = await world.cli(...list, '--param', `start_cursor=${token.slice(0, -8)}AAAAAAA=`);
+  expect(other).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('begin with the first page') as string,
+  });
+});
+
+const keyed = { segment_members: 'id', email_activity: 'email_id', unsubscribes: 'email_id' } as const;
+/** How many live and deleted records there are of each entity with a hashed key, and how many keys are hashes. */
+async function recordsOf(world: CliWorld) {
+  const found = Object.entries(keyed).map(async ([entity, field]) => {
+    const lines = jsonLines(await world.cli('export', `newsletter/${entity}`));
+    const deleted = lines.filter((line) => line['_op'] === 'delete').length;
+    const hashed = lines.filter((line) => String(line[field]).startsWith('hmac-')).length;
+    return [entity, { live: lines.length - deleted, deleted, hashed }] as const;
+  });
+  return Object.fromEntries(await Promise.all(found));
+}
+
+// Proves promise 10.8
+it.each(triedSinks)(
+  'a sync into a %s sink refuses a mask of a key until what is stored in clear was counted, and removed',
+  { timeout: 300_000 },
+  async (sink) => {
+    const more = `publish:\n  lake: { type: files, directory: ./lake, format: jsonl, connectors: [newsletter] }\n`;
+    await using clear = await openClearWorld(sink, { more, size: 'tiny' });
+    const { world } = clear;
+    await world.cli('sync', 'newsletter', '--full', '--allow-deletes');
+    const before = await recordsOf(world);
+    expect(before['segment_members']?.deleted).toBeGreaterThan(0);
+
+    clear.mask();
+    const advice = expect.stringContaining('purge newsletter --unmasked') as string;
+    expect(await world.cli('sync', 'newsletter')).toMatchObject({ code: 2, stderr: advice });
+    const unsure = await world.cli('purge', 'newsletter', '--unmasked', '--json');
+    expect(unsure.code).toBe(2);
+    const removed = expect.arrayContaining(
+      Object.entries(before).map(([entity, { live, deleted }]): unknown =>
+        expect.objectContaining({ entity, rows: live + deleted, deleted }),
+      ),
+    ) as unknown;
+    expect(jsonLines(unsure)).toMatchObject([{ isDone: false, removed }]);
+    expect(await recordsOf(world)).toEqual(before);
+
+    const sure = await world.cli('purge', 'newsletter', '--unmasked', '--yes', '--json');
+    expect(jsonLines(sure)).toMatchObject([{ isDone: true, removed, left: [] }]);
+    await world.cli('sync', 'newsletter');
+    const after = await recordsOf(world);
+    for (const [entity, { live }] of Object.entries(before)) {
+      const now = after[entity];
+      expect(now, entity).toMatchObject({ deleted: 0, hashed: now?.live });
+      // The service refuses one of the campaigns, and has another no longer: what no read brings is not stored again.
+      if (entity === 'segment_members') expect(now?.live).toBe(live);
+      else expect(now?.live, entity).toSatisfy((rows: number) => rows > 0 && rows < live);
+    }
+    const status = await world.cli('status', 'newsletter');
+    expect(status.stdout).not.toContain('look deleted');
+    await world.json('purge', 'newsletter', '--unmasked');
+    expect(await recordsOf(world)).toEqual(after);
+    expect(await world.json('publish', 'check', 'lake')).toMatchObject([{ problems: [] }]);
+    if (sink !== 'jsonl') return;
+    const lines = [...contentsOf(world.folder)]
+      .filter(({ place }) => /^\/.*main.*segment_members.*\.jsonl$/.test(place))
+      .flatMap(({ bytes }) => bytes.toString().trim().split('\n'))
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(lines).toHaveLength(before['segment_members']?.live ?? 0);
+    expect(lines.filter((line) => !String(line['id']).startsWith('hmac-'))).toEqual([]);
+  },
+);
+
+async function openNewsletter() {
+  const world = await openCliWorld({
+    settings: '    include: [lists, list_members, segments, segment_members]\n',
+  });
+  const keyOf = (): string => `mask: { key: "${randomBytes(32).toString('base64')}" }\n`;
+  appendFileSync(world.config, keyOf());
+  const edit = (change: (config: string) => string): void =>
+    writeFileSync(world.config, change(readFileSync(world.config, 'utf8')));
+  const mask = `    mask: { segment_members: { fields: { id: hash } }, list_members: { fields: { id: keep } } }\n`;
+  return {
+    world,
+    mask: () => edit((config) => config.replace('  wiki:\n', `${mask}  wiki:\n`)),
+    unmask: () => edit((config) => config.replace(mask, '')),
+    hashAs: (before: string, after: string) =>
+      edit((config) =>
+        config.replace(
+          `segment_members: { fields: { id: ${before} `,
+          `segment_members: { fields: { id: ${after} `,
+        ),
+      ),
+    otherKey: () => edit((config) => config.replace(/^mask: .*\n/m, keyOf())),
+    [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),
+  };
+}
+
+// Proves promise 10.8
+it('a sync refuses keys that are hashes of another key, another rule or a mask that is gone, until they are dropped', async () => {
+  await using newsletter = await openNewsletter();
+  const { world } = newsletter;
+  newsletter.mask();
+  await world.json('sync', 'newsletter');
+  const refused = (why: string) => ({ code: 2, stderr: expect.stringContaining(why) as string });
+  newsletter.hashAs('hash', '{ hash: { as: email } }');
+  expect(await world.cli('sync', 'newsletter')).toMatchObject(refused('another rule'));
+  newsletter.hashAs('{ hash: { as: email } }', 'hash');
+  await world.json('sync', 'newsletter');
+  newsletter.otherKey();
+  expect(await world.cli('sync', 'newsletter')).toMatchObject(refused('as hashes of another mask.key'));
+  newsletter.unmask();
+  expect(await world.cli('sync', 'newsletter')).toMatchObject(refused('id is stored as hashes'));
+  await world.json('reset', 'newsletter/segment_members', '--data', '--yes');
+  expect((await world.json('sync', 'newsletter')).at(-1)).toMatchObject({ report: { outcome: 'ok' } });
+});
+
+// Proves promise 10.8
+it('a sync refuses a mask of a key of which records were purged: they would be stored again', async () => {
+  await using newsletter = await openNewsletter();
+  const { world } = newsletter;
+  await world.json('sync', 'newsletter');
+  const [first] = jsonLines(await world.cli('export', 'newsletter/segment_members'));
+  const key = ['segment_id', 'id'].flatMap((name) => ['--key', `${name}=${String(first?.[name])}`]);
+  await world.json('purge', 'newsletter/segment_members', ...key);
+  newsletter.mask();
+  const stderr = expect.stringContaining('1 of its records were purged') as string;
+  expect(await world.cli('sync', 'newsletter')).toMatchObject({ code: 2, stderr });
+  expect(await world.cli('purge', 'newsletter', '--unmasked', '--yes')).toMatchObject({ code: 2, stderr });
+  newsletter.unmask();
+  await world.json('sync', 'newsletter', '--full');
+  const stored = jsonLines(await world.cli('export', 'newsletter/segment_members'));
+  expect(stored.map(({ id, segment_id }) => [segment_id, id])).not.toContainEqual([
+    first?.['segment_id'],
+    first?.['id'],
+  ]);
+});
+
+describe('values from before', () => {
+  const targets = `publish:\n  lake: { type: files, directory: ./lake, format: jsonl, connectors: [newsletter] }\n`;
+
+  async function maskLines(world: CliWorld): Promise<string> {
+    const { stdout } = await world.cli('status', 'newsletter');
+    return stdout
+      .replaceAll(/\n {4,}/g, ' ')
+      .split('\n')
+      .filter((line) => line.includes('mask of'))
+      .join('\n');
+  }
+
+  // Proves promise 10.6
+  it.each(triedSinks)(
+    'rewrites all that a %s sink holds from before a mask, where no read reaches it',
+    { timeout: 300_000 },
+    async (sink) => {
+      await using clear = await openClearWorld(sink, { more: targets });
+      const { world, marks } = clear;
+      const find = async (): Promise<readonly string[]> => {
+        const found = await foundIn(world, sink, '', marks.values(), { isPurged: true });
+        return [...found].map(([value, place]) => `${value} in ${place}`);
+      };
+      expect((await find()).length).toBeGreaterThan(200);
+
+      clear.mask();
+      await world.cli('purge', 'newsletter', '--unmasked', '--yes');
+      const early = await world.cli('purge', 'newsletter', '--unmasked');
+      expect(early).toMatchObject({ code: 2, stderr: expect.stringContaining('not in use yet') as string });
+      expect((await world.cli('sync', 'newsletter', '--allow-deletes')).code).toBe(3);
+      expect(await maskLines(world)).toContain('are as before');
+      expect((await find()).length).toBeGreaterThan(0);
+
+      const [look] = await world.json('purge', 'newsletter', '--unmasked', '--dry-run');
+      const entities = look?.['entities'] as readonly Record<string, unknown>[];
+      const members = entities.find(({ entity }) => entity === 'list_members') ?? {};
+      for (const count of ['rows', 'quarantined', sink === 'jsonl' ? 'lines' : 'versions']) {
+        expect(members[count], count).toBeGreaterThan(0);
+      }
+      expect((await find()).length).toBeGreaterThan(0);
+      const [done] = await world.json('purge', 'newsletter', '--unmasked');
+      expect(done).toMatchObject({ entities, left: [], targets: [{ target: 'lake', problem: null }] });
+      expect(await find()).toEqual([]);
+      expect(await maskLines(world)).toBe('');
+
+      // What was rewritten is as a read would have stored it.
+      const { stdout } = await world.cli('sync', 'newsletter', '--full', '--allow-deletes', '--json');
+      const counts = stdout
+        .trim()
+        .split('\n')
+        .flatMap((line) => /"entity":"list_members","counts":({[^}]*})/.exec(line)?.[1] ?? []);
+      expect(counts.at(-1)).toContain('"updated":0');
+      expect(await find()).toEqual([]);
+      expect(await world.json('publish', 'check', 'lake')).toMatchObject([{ problems: [] }]);
+    },
+  );
+
+  // Proves promise 10.6
+  it('leaves no byte of what reads under a mask have written over, and names elements that none replaces', async () => {
+    await using world = await openCliWorld();
+    await world.json('sync', 'newsletter');
+    const rows = jsonLines(await world.cli('export', 'newsletter/email_activity'));
+    const addresses = [...new Set(rows.map((row) => String(row['email_address'])))];
+    // Ids are hashes of addresses, which no mask covers here.
+    const find = (): readonly string[] =>
+      [...contentsOf(world.folder)].flatMap(({ bytes }) => addresses.filter((one) => bytes.includes(one)));
+    const hashed = '{ fields: { email_address: hash } }';
+    const mask = (entities: readonly string[]): void => {
+      const config = readFileSync(world.config, 'utf8').replace(/ {4}mask:\n(?: {6}.*\n)+/, '');
+      const lines = entities.map((entity) => `      ${entity}: ${hashed}\n`).join('');
+      writeFileSync(world.config, config.replace('  wiki:\n', `    mask:\n${lines}  wiki:\n`));
+    };
+    appendFileSync(world.config, `mask: { key: "${randomBytes(32).toString('base64')}" }\n`);
+    mask(['email_activity']);
+    await world.json('sync', 'newsletter');
+    expect(await maskLines(world)).toContain('rows of email_activity_events');
+    await world.json('purge', 'newsletter', '--unmasked');
+    expect(await maskLines(world)).toBe('');
+
+    mask(['email_activity', 'list_members', 'segment_members', 'unsubscribes']);
+    await world.json('sync', 'newsletter');
+    expect(find()).not.toEqual([]);
+    const [end] = await world.json('purge', 'newsletter', '--unmasked');
+    expect(end).toMatchObject({ entities: [{ rows: 0 }, { rows: 0 }, { rows: 0 }], texts: 0, left: [] });
+    expect(find()).toEqual([]);
+  });
+});

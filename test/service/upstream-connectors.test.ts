@@ -647,7 +647,7 @@ describe.each<
     expect(body).toMatchObject({ context_store_readiness: { readiness: 'Ready' } });
   });
 
-  // In `npm test` test/e2e/direct.test.ts shows it.
+  // In `npm test` test/e2e/accounts.test.ts shows it.
   it.runIf(isLong)(
     'is synced through serve to rows that equal the truth, and a second run writes none',
     async ({ folder }) => {

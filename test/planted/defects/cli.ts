@@ -1,7 +1,6 @@
 import type { Defect } from '../planting.ts';
 
-const exitCodes = 'test/cli/output/exit-codes.test.ts';
-const terminal = 'test/cli/output/terminal.test.ts';
+const output = 'test/cli/output.test.ts';
 const asked = 'test/cli/commands/sync/sync-all.test.ts';
 
 /** Of commands: what they print, how they end, and which options they hear. */
@@ -12,7 +11,7 @@ export const cliDefects: readonly Defect[] = [
     find: '[2, 4, 1, 6, 5, 3, 130]',
     replace: '[2, 4, 6, 1, 5, 3, 130]',
     because: 'A command that failed for one connector ends as if only deletes were withheld.',
-    foundBy: exitCodes,
+    foundBy: output,
   },
   {
     id: 'put-off-run-is-fine',
@@ -20,7 +19,7 @@ export const cliDefects: readonly Defect[] = [
     find: 'return report.resumeAt === null ? exitCodes.ok : exitCodes.degraded;',
     replace: 'return report.resumeAt === null ? exitCodes.degraded : exitCodes.ok;',
     because: 'A run that the service put off ends with 0, and one that its own limit ended with 3.',
-    foundBy: exitCodes,
+    foundBy: output,
   },
   {
     id: 'secret-on-stdout',
@@ -28,7 +27,7 @@ export const cliDefects: readonly Defect[] = [
     find: 'const toOut = (text: string): void => out.write(scrubber.scrub(text));',
     replace: 'const toOut = (text: string): void => out.write(text);',
     because: 'A secret that an answer repeats is printed.',
-    foundBy: terminal,
+    foundBy: output,
   },
   {
     id: 'closed-pipe-is-a-loss',
@@ -37,7 +36,7 @@ export const cliDefects: readonly Defect[] = [
     find: "if (!('code' in error && error.code === 'EPIPE')) onLost(error);",
     replace: 'onLost(error);',
     because: 'A command whose output goes to "head" ends with an error.',
-    foundBy: terminal,
+    foundBy: output,
   },
   {
     id: 'calls-for-each-connector',
