@@ -283,7 +283,7 @@ describe('publish once', () => {
   });
 });
 
-describe('published history', () => {
+describe('the history of an entity', () => {
   const history = historyName(members);
 
   function historyIn(end: PublishEnd) {
@@ -291,36 +291,34 @@ describe('published history', () => {
     return end.published.manifest.entities.find(({ entity }) => entity === history);
   }
 
-  describe('the history of an entity', () => {
-    // Proves promise 20.11
-    it('has each version of a row once, in rows of their own', async () => {
-      const settings = world.settings({ connectors: [connectorOf(world.sink, { keepMs: null })] });
-      const history = historyName(members);
-      const publish = async (change: Change) => {
-        await world.run({ ...change, hasHistory: true });
-        return historyIn(await world.publish({ settings }));
-      };
-      expect(await publish({ upserts: { 1: 'Ada', 2: 'Bob' } })).toMatchObject({ upserts: 2, deletes: 0 });
-      expect(await publish({ upserts: { 1: 'Ada', 2: 'Bea' }, deletes: ['1'] })).toMatchObject({
-        upserts: 2,
-        deletes: 0,
-        key: ['list_id', 'id', '_version'],
-      });
-      expect(await publish({ upserts: { 1: 'Ada', 2: 'Bea' } })).toMatchObject({ upserts: 1, deletes: 0 });
-      expect((await world.publish({ settings })).kind).toBe('unchanged');
-      const manifests = world.manifests();
-      const lake = readLake(world.lake, manifests, manifests.at(-1)?.publication ?? 0);
-      const lines = [...(lake.get(history)?.values() ?? [])].map(({ line }) => line);
-      const rows = lines.toSorted((left, right) => Number(left['_version']) - Number(right['_version']));
-      expect(rows.map((row) => [row['id'], row['name'], row['_is_deleted'], row['_changed_at']])).toEqual([
-        ['1', 'Ada', false, '2026-03-01T10:01:00.000Z'],
-        ['2', 'Bob', false, '2026-03-01T10:01:00.000Z'],
-        ['2', 'Bea', false, '2026-03-01T10:02:00.000Z'],
-        ['1', 'Ada', true, '2026-03-01T10:02:00.000Z'],
-        ['1', 'Ada', false, '2026-03-01T10:03:00.000Z'],
-      ]);
-      expect(await world.problems()).toEqual([]);
+  // Proves promise 20.11
+  it('has each version of a row once, in rows of their own', async () => {
+    const settings = world.settings({ connectors: [connectorOf(world.sink, { keepMs: null })] });
+    const history = historyName(members);
+    const publish = async (change: Change) => {
+      await world.run({ ...change, hasHistory: true });
+      return historyIn(await world.publish({ settings }));
+    };
+    expect(await publish({ upserts: { 1: 'Ada', 2: 'Bob' } })).toMatchObject({ upserts: 2, deletes: 0 });
+    expect(await publish({ upserts: { 1: 'Ada', 2: 'Bea' }, deletes: ['1'] })).toMatchObject({
+      upserts: 2,
+      deletes: 0,
+      key: ['list_id', 'id', '_version'],
     });
+    expect(await publish({ upserts: { 1: 'Ada', 2: 'Bea' } })).toMatchObject({ upserts: 1, deletes: 0 });
+    expect((await world.publish({ settings })).kind).toBe('unchanged');
+    const manifests = world.manifests();
+    const lake = readLake(world.lake, manifests, manifests.at(-1)?.publication ?? 0);
+    const lines = [...(lake.get(history)?.values() ?? [])].map(({ line }) => line);
+    const rows = lines.toSorted((left, right) => Number(left['_version']) - Number(right['_version']));
+    expect(rows.map((row) => [row['id'], row['name'], row['_is_deleted'], row['_changed_at']])).toEqual([
+      ['1', 'Ada', false, '2026-03-01T10:01:00.000Z'],
+      ['2', 'Bob', false, '2026-03-01T10:01:00.000Z'],
+      ['2', 'Bea', false, '2026-03-01T10:02:00.000Z'],
+      ['1', 'Ada', true, '2026-03-01T10:02:00.000Z'],
+      ['1', 'Ada', false, '2026-03-01T10:03:00.000Z'],
+    ]);
+    expect(await world.problems()).toEqual([]);
   });
 });
 

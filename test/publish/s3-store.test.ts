@@ -352,7 +352,7 @@ describe('what goes wrong with a bucket', () => {
   });
 });
 
-describe('s3 publications', () => {
+describe('publications in a bucket', () => {
   const program = testProgram('support/publish/publisher.mjs');
   const noSignal = new AbortController().signal;
 
@@ -407,106 +407,103 @@ describe('s3 publications', () => {
     'late',
   ];
 
-  describe('publications in a bucket', () => {
-    // Proves promise 20.2
-    it(
-      'are whole whatever happens to requests, and every change is in one of them',
-      { timeout: 900_000 },
-      async () => {
-        const random = seededRandom(startSeed());
-        const states: object[] = [];
-        for (let round = 0; round < repeats('TRIALS', { share: 2, full: 150 }); round += 1) {
-          await change(random);
-          const sink = await world.stored();
-          states.push(sink);
-          // So many at times that all attempts of a request fail.
-          const share = isLong && random() < 0.3 ? 0.6 : 0.1;
-          fake.fault = () =>
-            random() < share ? (faults[Math.floor(random() * faults.length)] ?? null) : null;
-          const end = await world
-            .publish({ isSnapshotAsked: random() < 0.2 }, await openTarget(100))
-            .catch((error: unknown) => error);
-          fake.fault = () => null;
-          if (end instanceof Error) {
-            expect(end).toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
-          } else {
-            expect((await seen()).rows).toEqual(sink);
-          }
-          const { publication, rows } = await seen();
-          if (publication > 0) expect(states).toContainEqual(rows);
-        }
-        await world.publish({}, await openTarget());
-        await expectWhole();
-      },
-    );
-
-    // Proves promise 20.2
-    it('of two publishers at once follow one another without a gap', { timeout: 900_000 }, async () => {
+  // Proves promise 20.2
+  it(
+    'are whole whatever happens to requests, and every change is in one of them',
+    { timeout: 900_000 },
+    async () => {
       const random = seededRandom(startSeed());
-      fake.delayMs = () => random() * 3;
-      let published = 0;
-      for (let round = 0; round < repeats('TRIALS', { share: 2, full: 200 }); round += 1) {
+      const states: object[] = [];
+      for (let round = 0; round < repeats('TRIALS', { share: 2, full: 150 }); round += 1) {
         await change(random);
-        const ends = await Promise.all(
-          [await openTarget(), await openTarget()].map(async (target) => await world.publish({}, target)),
-        );
-        published += ends.filter(({ kind }) => kind === 'published').length;
-        expect((await seen()).publication).toBe(published);
-      }
-      await expectWhole();
-    });
-
-    // Proves promise 20.2
-    it.each(['overwrites', 'refuses the header'])(
-      'are refused by a server that %s, before any file is there',
-      async (how) => {
-        if (how === 'overwrites') {
-          fake.keepsConditions = false;
-        } else {
-          fake.fault = ({ headers }) =>
-            headers['if-none-match'] === undefined ? null : { status: 501, code: 'NotImplemented' };
-        }
-        await change(seededRandom(startSeed()));
-        const refused = {
-          code: 'TARGET_INCOMPATIBLE',
-          message: expect.stringContaining('If-None-Match') as string,
-        };
-        await expect(world.publish({}, await openTarget())).rejects.toMatchObject(refused);
-        await using target = await openTarget();
-        await expect(target.probe()).rejects.toMatchObject(refused);
-        expect([...fake.objects.keys()].filter((key) => !key.endsWith('/_conditions'))).toEqual([]);
-      },
-    );
-
-    // Proves promise 20.2
-    it.runIf(hasMoreKills)('continue after publishers that were killed', { timeout: 900_000 }, async () => {
-      const random = seededRandom(startSeed());
-      const path = world.sink.type === 'sqlite' ? world.sink.path : '';
-      for (let kill = 0; kill < repeats('KILLS', { share: 0, full: 60 }); kill += 1) {
-        await change(random);
-        const before = await seen();
         const sink = await world.stored();
-        const child = fork(program, [path, fake.endpoint], {
-          env: { ...process.env, TMPDIR: world.folder },
-        });
-        await once(child, 'message');
-        const killAt = fake.requests.length + 1 + Math.floor(random() * 14);
-        fake.fault = () => {
-          if (fake.requests.length === killAt) child.kill('SIGKILL');
-          return null;
-        };
-        const ended = Promise.race([once(child, 'exit'), once(child, 'message')]);
-        child.send({ isSnapshotAsked: random() < 0.3 });
-        await ended;
-        child.kill('SIGKILL');
+        states.push(sink);
+        // So many at times that all attempts of a request fail.
+        const share = isLong && random() < 0.3 ? 0.6 : 0.1;
+        fake.fault = () => (random() < share ? (faults[Math.floor(random() * faults.length)] ?? null) : null);
+        const end = await world
+          .publish({ isSnapshotAsked: random() < 0.2 }, await openTarget(100))
+          .catch((error: unknown) => error);
         fake.fault = () => null;
+        if (end instanceof Error) {
+          expect(end).toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
+        } else {
+          expect((await seen()).rows).toEqual(sink);
+        }
         const { publication, rows } = await seen();
-        expect({ publication, rows }).toEqual(
-          publication === before.publication ? before : { publication: before.publication + 1, rows: sink },
-        );
+        if (publication > 0) expect(states).toContainEqual(rows);
       }
       await world.publish({}, await openTarget());
       await expectWhole();
-    });
+    },
+  );
+
+  // Proves promise 20.2
+  it('of two publishers at once follow one another without a gap', { timeout: 900_000 }, async () => {
+    const random = seededRandom(startSeed());
+    fake.delayMs = () => random() * 3;
+    let published = 0;
+    for (let round = 0; round < repeats('TRIALS', { share: 2, full: 200 }); round += 1) {
+      await change(random);
+      const ends = await Promise.all(
+        [await openTarget(), await openTarget()].map(async (target) => await world.publish({}, target)),
+      );
+      published += ends.filter(({ kind }) => kind === 'published').length;
+      expect((await seen()).publication).toBe(published);
+    }
+    await expectWhole();
+  });
+
+  // Proves promise 20.2
+  it.each(['overwrites', 'refuses the header'])(
+    'are refused by a server that %s, before any file is there',
+    async (how) => {
+      if (how === 'overwrites') {
+        fake.keepsConditions = false;
+      } else {
+        fake.fault = ({ headers }) =>
+          headers['if-none-match'] === undefined ? null : { status: 501, code: 'NotImplemented' };
+      }
+      await change(seededRandom(startSeed()));
+      const refused = {
+        code: 'TARGET_INCOMPATIBLE',
+        message: expect.stringContaining('If-None-Match') as string,
+      };
+      await expect(world.publish({}, await openTarget())).rejects.toMatchObject(refused);
+      await using target = await openTarget();
+      await expect(target.probe()).rejects.toMatchObject(refused);
+      expect([...fake.objects.keys()].filter((key) => !key.endsWith('/_conditions'))).toEqual([]);
+    },
+  );
+
+  // Proves promise 20.2
+  it.runIf(hasMoreKills)('continue after publishers that were killed', { timeout: 900_000 }, async () => {
+    const random = seededRandom(startSeed());
+    const path = world.sink.type === 'sqlite' ? world.sink.path : '';
+    for (let kill = 0; kill < repeats('KILLS', { share: 0, full: 60 }); kill += 1) {
+      await change(random);
+      const before = await seen();
+      const sink = await world.stored();
+      const child = fork(program, [path, fake.endpoint], {
+        env: { ...process.env, TMPDIR: world.folder },
+      });
+      await once(child, 'message');
+      const killAt = fake.requests.length + 1 + Math.floor(random() * 14);
+      fake.fault = () => {
+        if (fake.requests.length === killAt) child.kill('SIGKILL');
+        return null;
+      };
+      const ended = Promise.race([once(child, 'exit'), once(child, 'message')]);
+      child.send({ isSnapshotAsked: random() < 0.3 });
+      await ended;
+      child.kill('SIGKILL');
+      fake.fault = () => null;
+      const { publication, rows } = await seen();
+      expect({ publication, rows }).toEqual(
+        publication === before.publication ? before : { publication: before.publication + 1, rows: sink },
+      );
+    }
+    await world.publish({}, await openTarget());
+    await expectWhole();
   });
 });

@@ -20,7 +20,7 @@ import {
   openProcesses,
 } from '../support/search/index-world.ts';
 
-describe('hostile searches', () => {
+describe('a search that means harm', () => {
   const rows = 20_000;
   /**
    * Of a statement; what it costs to notice and to say so comes on top. Measured as time of the processor: others
@@ -132,29 +132,27 @@ describe('hostile searches', () => {
     ['SQL', { filter: { eq: { 'id" OR 1=1 --': 'x' } } }],
   ];
 
-  describe('a search that means harm', () => {
-    // Proves promise 16
-    it.each(hostile)('ends in time or is refused: %s', async (_, query) => {
-      let fastest = Infinity;
-      for (let time = 0; time < 3 && fastest > mostMs; time += 1) {
-        const before = process.cpuUsage();
-        const end = await endOf(query);
-        const { user, system } = process.cpuUsage(before);
-        fastest = Math.min(fastest, (user + system) / 1_000);
-        expect(['answered', 'SEARCH_INVALID', 'SEARCH_TOO_SLOW']).toContain(end);
-      }
-      expect(fastest).toBeLessThan(mostMs);
-    });
+  // Proves promise 16
+  it.each(hostile)('ends in time or is refused: %s', async (_, query) => {
+    let fastest = Infinity;
+    for (let time = 0; time < 3 && fastest > mostMs; time += 1) {
+      const before = process.cpuUsage();
+      const end = await endOf(query);
+      const { user, system } = process.cpuUsage(before);
+      fastest = Math.min(fastest, (user + system) / 1_000);
+      expect(['answered', 'SEARCH_INVALID', 'SEARCH_TOO_SLOW']).toContain(end);
+    }
+    expect(fastest).toBeLessThan(mostMs);
+  });
 
-    it('leaves the records and everything else unchanged', async () => {
-      const { data } = await open.search(
-        searched,
-        { query: { filter: { eq: { id: 'id1' } } }, fields: ['id'] },
-        options(),
-      );
-      expect(data).toEqual([{ id: 'id1' }]);
-      expect(({} as Record<string, unknown>)['x']).toBeUndefined();
-    });
+  it('leaves the records and everything else unchanged', async () => {
+    const { data } = await open.search(
+      searched,
+      { query: { filter: { eq: { id: 'id1' } } }, fields: ['id'] },
+      options(),
+    );
+    expect(data).toEqual([{ id: 'id1' }]);
+    expect(({} as Record<string, unknown>)['x']).toBeUndefined();
   });
 
   async function endOf(query: unknown): Promise<string> {
