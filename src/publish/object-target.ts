@@ -389,12 +389,10 @@ export async function pruneObjects(
   const named = new Set(kept.flatMap(({ files }) => [...files.keys()]));
   const files = new Map(old.flatMap((one) => [...one.files]).filter(([name]) => !named.has(name)));
   await remove([...files.keys()]);
-  const newest = manifests.at(-1)?.publication ?? 0;
-  const all = keepFromMs === null ? null : { named: new Set([...named, ...files.keys()]), newest };
   // Listed first: the manifests that are read later include any that was made meanwhile.
   const pattern = partNamePattern(layout);
   const leftovers = await store.leftovers();
-  const { unnamed, newestMs, newest: newestNow } = await findUnnamed(store, pattern, all);
+  const { unnamed, newestMs, newest: newestNow } = await findUnnamed(store, pattern);
   const ages = {
     ageMs: dayMs,
     now: async () => (isDryRun ? Math.max(newestMs, clock.now()) : await timeOfStore(store, newestNow)),
@@ -461,11 +459,7 @@ interface Found extends Leftover {
  * What attempts left that were killed, or that are under way; the newest time of a file that a publisher wrote; the
  * newest publication meanwhile. Null: nothing is known of the manifests.
  */
-async function findUnnamed(
-  store: ObjectStore,
-  pattern: LinearPattern,
-  all: Awaited<ReturnType<typeof knownOf>> | null,
-) {
+async function findUnnamed(store: ObjectStore, pattern: LinearPattern) {
   const found: Found[] = [];
   const numbers = new Set<number>();
   let newestMs = 0;
@@ -486,7 +480,7 @@ async function findUnnamed(
       remove: async () => await store.remove([name]),
     });
   }
-  const { named, newest } = all ?? (await knownOf(store, found, numbers));
+  const { named, newest } = await knownOf(store, found, numbers);
   let newestNow = newest;
   // Published since the manifests were read.
   for await (const { manifest } of readManifests(store, newest + 1)) {

@@ -11,7 +11,7 @@ import { connect as connectTls } from 'node:tls';
 import type * as Sdk from '@aws-sdk/client-s3';
 import type { CompletedPart, GetObjectCommandOutput, ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
 import { eachOf } from '../core/each-of.ts';
-import { type Recovery, SyncError } from '../core/errors.ts';
+import { type ErrorCode, type Recovery, SyncError } from '../core/errors.ts';
 import { checkTemporaryFolder, makeTemporaryFolder } from '../files/private-file.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import { hasProxies, proxyFor } from '../http/proxies.ts';
@@ -332,6 +332,7 @@ async function* piecesOf(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8
 
 /** What is read into memory as a whole is a text of this program. */
 const maxTextBytes = 64 * 1024 * 1024;
+const tooLong = `expected at most ${maxTextBytes} bytes, got more: this program did not write it. Remove it, or choose another \`prefix\`.`;
 
 export async function readObject(s3: OpenS3Client, at: ObjectPlace): Promise<Buffer | null> {
   const pieces: Uint8Array[] = [];
@@ -339,7 +340,7 @@ export async function readObject(s3: OpenS3Client, at: ObjectPlace): Promise<Buf
   try {
     for await (const piece of piecesOf(s3, at)) {
       bytes += piece.length;
-      if (bytes > maxTextBytes) throw tooLong(at);
+      if (bytes > maxTextBytes) throw unreadable(at, tooLong, 'stop', 'TARGET_INCOMPATIBLE');
       pieces.push(piece);
     }
   } catch (error) {
@@ -348,15 +349,13 @@ export async function readObject(s3: OpenS3Client, at: ObjectPlace): Promise<Buf
   return Buffer.concat(pieces);
 }
 
-function unreadable({ Bucket, Key }: ObjectPlace, why: string, recovery: 'retry' | 'stop'): SyncError {
-  return new SyncError(`Could not read s3://${Bucket}/${Key}: ${why}`, { code: 'TARGET_FAILED', recovery });
-}
-
-function tooLong({ Bucket, Key }: ObjectPlace): SyncError {
-  return new SyncError(
-    `Expected at most ${maxTextBytes} bytes in s3://${Bucket}/${Key}, got more: this program did not write it. Remove it, or choose another \`prefix\`.`,
-    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop' },
-  );
+function unreadable(
+  { Bucket, Key }: ObjectPlace,
+  why: string,
+  recovery: Recovery,
+  code: ErrorCode = 'TARGET_FAILED',
+): SyncError {
+  return new SyncError(`Could not read s3://${Bucket}/${Key}: ${why}`, { code, recovery });
 }
 
 interface Upload {
@@ -416,17 +415,19 @@ export async function leftUploads(
   return (page?.Uploads ?? []).flatMap(({ Key = '', UploadId, Initiated }) => {
     if (!Key.startsWith(below.Prefix) || Initiated === undefined) return [];
     const upload = new sdk.AbortMultipartUploadCommand({ Bucket: below.Bucket, Key, UploadId });
-    const remove = async (): Promise<void> => void (await ask('remove', upload).catch(ignoreGone));
+    const remove = async (): Promise<void> => {
+      try {
+        await ask('remove', upload);
+      } catch (error) {
+        // Another prune has removed the upload meanwhile.
+        if (!(error instanceof SyncError) || error.context['code'] !== 'NoSuchUpload') throw error;
+      }
+    };
     const name = Key.slice(below.Prefix.length);
     // In a bucket without a prefix it may be another program's.
     const isShared = below.Prefix === '';
     return [{ name, isShared, files: 1, bytes: 0, modifiedAtMs: Initiated.getTime(), remove }];
   });
-}
-
-/** Another prune has removed the upload meanwhile. */
-function ignoreGone(error: unknown): void {
-  if (!(error instanceof SyncError) || error.context['code'] !== 'NoSuchUpload') throw error;
 }
 
 /** Rejects with TARGET_FAILED where the file is shorter. */
@@ -548,13 +549,13 @@ async function* listObjects(s3: OpenS3Client, place: S3Place, prefix: string, af
     const from = token === undefined ? { StartAfter: last || undefined } : { ContinuationToken: token };
     const input = new s3.sdk.ListObjectsV2Command({ Bucket: place.bucket, Prefix: root + prefix, ...from });
     const page: ListObjectsV2CommandOutput = await s3.ask('list', input);
-    if (page.IsTruncated === undefined) throw notS3(place);
+    if (page.IsTruncated === undefined) throw notS3(place, noList);
     const objects = page.Contents ?? [];
     token = page.IsTruncated ? page.NextContinuationToken : undefined;
-    if (token !== undefined && objects.length === 0) throw notInOrder(place);
+    if (token !== undefined && objects.length === 0) throw notS3(place, notInOrder);
     for (const { Key = '', Size = 0, LastModified } of objects) {
       // Names that only ever rise end every loop, whatever the server says.
-      if (!isBehind(Key, last) || !Key.startsWith(root + prefix)) throw notInOrder(place);
+      if (!isBehind(Key, last) || !Key.startsWith(root + prefix)) throw notS3(place, notInOrder);
       last = Key;
       yield { name: Key.slice(root.length), bytes: Size, modifiedAtMs: LastModified?.getTime() ?? 0 };
     }
@@ -645,16 +646,13 @@ function isUnknownHeader({ context }: SyncError): boolean {
   return context['status'] === 501 || context['code'] === 'InvalidArgument';
 }
 
-function notS3({ bucket }: S3Place): SyncError {
-  return new SyncError(
-    `Expected the list of the objects in the bucket "${bucket}", got an answer as S3 gives none. Check \`endpoint\`.`,
-    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop' },
-  );
+function notS3({ bucket }: S3Place, what: string): SyncError {
+  return new SyncError(`The list of the objects in the bucket "${bucket}" ${what}`, {
+    code: 'TARGET_INCOMPATIBLE',
+    recovery: 'stop',
+  });
 }
 
-function notInOrder({ bucket }: S3Place): SyncError {
-  return new SyncError(
-    `The list of the objects in the bucket "${bucket}" is not in the order of their names, or has others than were asked for. Use a general purpose bucket: directory buckets (S3 Express) keep no order.`,
-    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop' },
-  );
-}
+const noList = 'is an answer as S3 gives none. Check `endpoint`.';
+const notInOrder =
+  'is not in the order of their names, or has others than were asked for. Use a general purpose bucket: directory buckets (S3 Express) keep no order.';

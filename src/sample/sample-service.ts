@@ -95,12 +95,29 @@ export function sampleProviders({ accounts, otherwise }: SampleProvidersOptions)
   /** The account of a connector, or why it has none here. */
   const accountOrRefusal = (connector: ProvidedConnector): SampleAccount | ApiError => {
     const { definition, account, connectorId } = connector;
-    if (typeof account === 'string') return onlySamples(definition);
+    const { title, upstream } = definition;
+    const refused = (status: number, errorCode: string, message: string): ApiError =>
+      new ApiError(status, message, { errorCode });
+    if (typeof account === 'string') {
+      const start = 'this server was started with sample accounts only: start it without --samples.';
+      return refused(
+        400,
+        'samples_only',
+        `This connector belongs to a real account of ${title}, and ${start}`,
+      );
+    }
     const secrets = secretsOf(definition, connector.credentials() ?? {});
-    if (secrets.some((text) => text.startsWith('revoked'))) return refusedCredentials();
+    if (secrets.some((text) => text.startsWith('revoked'))) {
+      const message = 'The third party does not take the credentials of this connector.';
+      return refused(401, 'third_party_unauthorized', message);
+    }
     const known = accounts.get(connectorId);
     if (known !== undefined) return known;
-    return sampleDefinitions.includes(definition.name) ? accountOf(connector) : noSampleData(definition);
+    if (openers.has(definition.name)) return accountOf(connector);
+    const advice =
+      upstream === null ? '' : ' Create a connector with credentials of the third party instead.';
+    const message = `This server has no sample data for connectors of the type '${title}'.${advice}`;
+    return refused(400, 'no_sample_data', message);
   };
 
   return {
@@ -146,27 +163,6 @@ function secretsOf({ credentials: shapes }: Definition, credentials: JsonObject)
   return Object.entries(credentials).flatMap(([field, value]) =>
     isSecret(field) && typeof value === 'string' ? [value] : [],
   );
-}
-
-function onlySamples({ title }: Definition): ApiError {
-  return new ApiError(
-    400,
-    `This connector belongs to a real account of ${title}, and this server was started with sample accounts only: start it without --samples.`,
-    { errorCode: 'samples_only' },
-  );
-}
-
-function refusedCredentials(): ApiError {
-  return new ApiError(401, 'The third party does not take the credentials of this connector.', {
-    errorCode: 'third_party_unauthorized',
-  });
-}
-
-function noSampleData({ title, upstream }: Definition): ApiError {
-  const advice = upstream === null ? '' : ' Create a connector with credentials of the third party instead.';
-  return new ApiError(400, `This server has no sample data for connectors of the type '${title}'.${advice}`, {
-    errorCode: 'no_sample_data',
-  });
 }
 
 /** One page of a list, cut as the entity's pagination says, with the connector's own metadata. */

@@ -116,7 +116,7 @@ describe('generated sql', () => {
           column('total', 'In euros; {{ hostile }} {# words #}'),
           column("it's"),
         ],
-        staleAfterMs: 7_200_000,
+        freshWithinMs: 7_200_000,
       }));
       const [table] = sourceOf({ ...catalogue, tables }).tables;
       expect(table?.config.freshness).toEqual({ warn_after: { count: 2, period: 'hour' } });

@@ -1,11 +1,10 @@
 import type { DescribedTable, TableJoin } from '../../core/records.ts';
-import { type EntityName, entityOfHistory } from '../../core/names.ts';
+import { entityOfHistory } from '../../core/names.ts';
 import { describeTables } from '../../definitions/describe-tables.ts';
 import { entityName, neededFiles, type PublishedColumn, type PublishedEntity } from '../manifest.ts';
 import type { Target } from '../target.ts';
-import { nextSlots } from '../../settings/cron.ts';
 import { defaultLayout } from '../../settings/publish-file.ts';
-import type { ConnectorSettings, PublishPlace, Schedule } from '../../settings/settings.ts';
+import type { ConnectorSettings, PublishPlace } from '../../settings/settings.ts';
 import { historyTable } from '../../sinks/decisions/stored-table.ts';
 import { tableName } from '../../sinks/postgres/column-types.ts';
 
@@ -127,8 +126,8 @@ function tableOf(
     joins: versionsOf === null ? (described?.joins ?? []) : [],
     /** In the words of a description: what becomes of deleted records. */
     deletes: versionsOf === null ? deletesOf(declared) : 'One row for each version, written once.',
-    /** How long rows may stay unchanged before a person should check; null: not known. */
-    staleAfterMs: declared === null ? null : freshnessOf(declared.connector, declared.entity.name),
+    /** `freshWithin`: how old rows may be before a person should check; null: it is not set. */
+    freshWithinMs: declared === null ? null : freshWithinOf(declared),
     /** All files of the generation, snapshots included; relative to the root of the target, with `/`. */
     glob: globOf(published, place),
     /** What its state at the newest publication consists of; null: nothing is published. */
@@ -156,28 +155,15 @@ function describedTable({ connector, entity, table }: Declared): DescribedTable 
   return describeTables(entity, parents).find((one) => one.entity === name) ?? null;
 }
 
+function freshWithinOf({ connector, entity }: Declared): number | null {
+  return connector.entities.get(entity.name)?.freshWithinMs ?? connector.freshWithinMs;
+}
+
 function deletesOf(declared: Declared | null): string {
   if (declared === null) return 'Deleted records are marked or left out.';
   const { entity, table } = declared;
   if (table !== entity.table || entity.deletes === 'never') return 'Records are never deleted.';
   return 'Records that are gone at the source are marked or left out once a read of the whole entity has shown it.';
-}
-
-const dayMs = 86_400_000;
-/** Any time does, if the same config always gives the same text. */
-const fixedMs = Date.UTC(2024, 0, 1);
-
-/** `freshWithin`, or else twice the longest time between two runs, at least a day; null where nothing is scheduled. */
-function freshnessOf(connector: ConnectorSettings, entity: EntityName): number | null {
-  const within = connector.entities.get(entity)?.freshWithinMs ?? connector.freshWithinMs;
-  if (within !== null) return within;
-  return connector.schedule === null ? null : Math.max(dayMs, 2 * longestGapMs(connector.schedule));
-}
-
-function longestGapMs(schedule: Schedule): number {
-  if (schedule.kind === 'every') return schedule.everyMs;
-  const slots = nextSlots(schedule, fixedMs, 50);
-  return Math.max(0, ...slots.slice(1).map((slot, index) => slot - (slots[index] ?? slot)));
 }
 
 export type OwnType = 'json' | 'integer' | 'time' | 'string' | 'boolean';

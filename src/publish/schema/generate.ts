@@ -320,7 +320,7 @@ function sourcesYaml(catalogue: Catalogue, tables: readonly CatalogueTable[]): s
             `${table.description ?? `Rows of ${table.connector}/${table.entity}`}. ${table.deletes}`,
           ),
           config: {
-            freshness: table.staleAfterMs === null ? null : { warn_after: inPeriods(table.staleAfterMs) },
+            freshness: table.freshWithinMs === null ? null : { warn_after: inPeriods(table.freshWithinMs) },
             ...externalLocation(table, catalogue),
           },
           columns: columnsYaml(table),
