@@ -1,5 +1,4 @@
 import { eachOf } from '../core/each-of.ts';
-import { systemClock } from '../core/clock.ts';
 
 /**
  * Where a target of files keeps them: a folder, or a bucket. Names are relative, with `/`. Rejects with `SyncError`
@@ -51,37 +50,26 @@ export interface Leftover extends FileCount {
   readonly modifiedAtMs: number;
   /** Another attempt has won: however young it is, it is never needed. */
   readonly isOver?: boolean;
-  /** Its time is that of this machine, whatever the store's clock says. */
-  readonly isLocal?: true;
   /** What another process has removed meanwhile is no error. */
   readonly remove: () => Promise<void>;
-}
-
-interface LeftoverAges {
-  /** What is younger may belong to a process that is at work. */
-  readonly ageMs: number;
-  /**
-   * Milliseconds since the epoch by the store's own clock, which costs a write: it is asked only where something was
-   * found.
-   */
-  readonly now: () => Promise<number>;
-  /** Counts, and removes nothing. */
-  readonly isDryRun: boolean;
 }
 
 /** Requests at once for objects by their names: not every server takes many of them in one. */
 export const atOnce = 8;
 
-/** Removes those of attempts that are over, and those that are old enough. `waiting`: those too young to be removed. */
-export async function removeOld(found: readonly Leftover[], { ageMs, now, isDryRun }: LeftoverAges) {
-  const open = found.filter(({ isOver }) => isOver !== true);
-  const storeMs = open.every(({ isLocal }) => isLocal) ? 0 : await now();
-  const isYoung = ({ modifiedAtMs, isLocal }: Leftover): boolean =>
-    modifiedAtMs >= (isLocal === true ? systemClock.now() : storeMs) - ageMs;
-  const young = new Set(open.filter(isYoung));
-  const old = found.filter((one) => !young.has(one));
+/** What is younger than a day may belong to a process that is at work. */
+const leftoverMs = 24 * 3_600_000;
+
+/**
+ * Removes those of attempts that are over, and those that are old enough at `nowMs`; a dry run counts them. `waiting`:
+ * those too young to be removed.
+ */
+export async function removeOld(found: readonly Leftover[], nowMs: number, isDryRun: boolean) {
+  const isYoung = ({ isOver, modifiedAtMs }: Leftover): boolean =>
+    isOver !== true && modifiedAtMs >= nowMs - leftoverMs;
+  const [young, old] = [found.filter(isYoung), found.filter((one) => !isYoung(one))];
   if (!isDryRun) await eachOf(old, atOnce, async ({ remove }) => await remove());
-  return { removed: sumOf(old), waiting: sumOf([...young]) };
+  return { removed: sumOf(old), waiting: sumOf(young) };
 }
 
 export function sumOf(counts: readonly FileCount[]): FileCount {

@@ -353,8 +353,6 @@ function changedBefore(before: StoredManifest | null, { manifest }: StoredManife
   return [`${manifestName(publication)} was changed after publication ${publication + 1} named its hash`];
 }
 
-const dayMs = 24 * 3_600_000;
-
 interface Prune {
   readonly layout: string;
   readonly clock: Clock;
@@ -367,8 +365,8 @@ interface Prune {
 /**
  * Removes the oldest publications, up to those that a reader of any that was the newest at `keepFromMs` or later needs;
  * then files and leftovers of this layout that no manifest names: at once where their number was published, because no
- * attempt ends with a number that is taken, and else when they are a day old by the store's own clock. Manifests go
- * first, from the oldest on: at no time one names a file that was removed. Where every publication stays, there may be
+ * attempt ends with a number that is taken, and else when they are a day old by this machine's clock, from which S3
+ * takes no request where it is minutes off. Manifests go first, from the oldest on: at no time one names a file that was removed. Where every publication stays, there may be
  * any number of manifests: those alone are read whose number more than one attempt has.
  */
 export async function pruneObjects(
@@ -392,39 +390,15 @@ export async function pruneObjects(
   // Listed first: the manifests that are read later include any that was made meanwhile.
   const pattern = partNamePattern(layout);
   const leftovers = await store.leftovers();
-  const { unnamed, newestMs, newest: newestNow } = await findUnnamed(store, pattern);
-  const ages = {
-    ageMs: dayMs,
-    now: async () => (isDryRun ? Math.max(newestMs, clock.now()) : await timeOfStore(store, newestNow)),
-    isDryRun,
-  };
+  const { unnamed, newest: newestNow } = await findUnnamed(store, pattern);
   const left = [...unnamed, ...leftovers].flatMap((one): Leftover[] => {
     const groups = pattern.groups(one.name ?? '');
     if (groups === null && one.isShared === true) return [];
     return [{ ...one, isOver: Number(groups?.['publication'] ?? Infinity) <= newestNow }];
   });
-  const { removed, waiting } = await removeOld(left, ages);
+  const { removed, waiting } = await removeOld(left, clock.now(), isDryRun);
   const published = [...files.values()].map((bytes) => ({ files: 1, bytes }));
   return { publications: old.length, ...sumOf([removed, ...published]), waiting };
-}
-
-/** By the store's clock, from a file that is written for it: times of all other files may be anything. */
-async function timeOfStore(store: ObjectStore, newest: number): Promise<number> {
-  if (newest > 0) return await timeOf(store, latestName, latestText(newest));
-  // Without a publication there is nothing that `_latest.json` could name.
-  const name = '.prune';
-  try {
-    return await timeOf(store, name, '{}\n');
-  } finally {
-    await store.remove([name]);
-  }
-}
-
-/** 0, at which nothing is old, where the list does not show it. */
-async function timeOf(store: ObjectStore, name: string, text: string): Promise<number> {
-  await store.replace(name, text);
-  for await (const object of store.list(name)) if (object.name === name) return object.modifiedAtMs;
-  return 0;
 }
 
 type Kept = ReturnType<typeof keptOf>;
@@ -456,18 +430,15 @@ interface Found extends Leftover {
 }
 
 /**
- * What attempts left that were killed, or that are under way; the newest time of a file that a publisher wrote; the
- * newest publication meanwhile. Null: nothing is known of the manifests.
+ * What attempts left that were killed, or that are under way; the newest publication meanwhile.
  */
 async function findUnnamed(store: ObjectStore, pattern: LinearPattern) {
   const found: Found[] = [];
   const numbers = new Set<number>();
-  let newestMs = 0;
   for await (const { name, bytes, modifiedAtMs } of store.list('')) {
     const number = publicationOf(name);
     if (number !== null) numbers.add(number);
     const groups = pattern.groups(name);
-    if (name === latestName || groups !== null) newestMs = Math.max(newestMs, modifiedAtMs);
     if (groups === null) continue;
     const { publication, attempt } = groups;
     found.push({
@@ -487,7 +458,7 @@ async function findUnnamed(store: ObjectStore, pattern: LinearPattern) {
     newestNow = manifest.publication;
     for (const { path } of filesOf(manifest)) named.add(path);
   }
-  return { unnamed: found.filter(({ name }) => !named.has(name)), newestMs, newest: newestNow };
+  return { unnamed: found.filter(({ name }) => !named.has(name)), newest: newestNow };
 }
 
 /**

@@ -613,12 +613,12 @@ async function leftStaged(ownPrefix: string): Promise<readonly Leftover[]> {
       for await (const { name, ...facts } of listFiles(folder, '', '')) {
         const remove = async (): Promise<void> => void (await removeFile(folder, path.join(folder, name)));
         const of = base.startsWith(ownPrefix) ? { name } : {};
-        found.push({ ...of, files: 1, ...facts, isLocal: true, remove });
+        found.push({ ...of, files: 1, ...facts, remove });
       }
       if (found.length > own) continue;
       const { mtimeMs: modifiedAtMs } = await stat(folder);
       const remove = async (): Promise<void> => await rm(folder, { recursive: true }).catch(() => undefined);
-      found.push({ files: 0, bytes: 0, modifiedAtMs, isLocal: true, remove });
+      found.push({ files: 0, bytes: 0, modifiedAtMs, remove });
     } catch {
       // It is another user's, whose next prune removes it; or another process removes it now.
     }

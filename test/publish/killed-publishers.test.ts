@@ -32,6 +32,8 @@ const children: ChildProcess[] = [];
 
 beforeEach(() => {
   world = openPublishWorld();
+  // Ages of files are those of this machine.
+  world.clock.advance(Date.now() - world.clock.now());
 });
 
 afterEach(async () => {

@@ -183,17 +183,15 @@ describe('a bucket', () => {
     const old = { files: 2, bytes: 1500 };
     const none = { files: 0, bytes: 0 };
     const nowMs = Date.now() + minuteMs;
-    expect(await removeOld(await store.leftovers(), ages(nowMs))).toEqual({ removed: none, waiting: old });
+    const prune = async (isDryRun: boolean) => await removeOld(await store.leftovers(), nowMs, isDryRun);
+    expect(await prune(false)).toEqual({ removed: none, waiting: old });
     expect(fake.uploads.size).toBe(1);
     await utimes(staged.path, 0, (Date.now() - dayMs) / 1000 - 1);
     const startedMs = nowMs - dayMs - 1;
     for (const [id, upload] of fake.uploads) fake.uploads.set(id, { ...upload, startedMs });
-    expect(await removeOld(await store.leftovers(), { ...ages(nowMs), isDryRun: true })).toEqual({
-      removed: old,
-      waiting: none,
-    });
+    expect(await prune(true)).toEqual({ removed: old, waiting: none });
     expect(fake.uploads.size).toBe(1);
-    expect(await removeOld(await store.leftovers(), ages(nowMs))).toEqual({ removed: old, waiting: none });
+    expect(await prune(false)).toEqual({ removed: old, waiting: none });
     expect(fake.uploads.size).toBe(0);
     expect(existsSync(staged.path)).toBe(false);
   });
@@ -204,11 +202,6 @@ describe('a bucket', () => {
     expect((await stat(path.dirname(file))).mode & 0o777).toBe(0o700);
   });
 });
-
-/** A day, where the server says that it is `nowMs`. */
-function ages(nowMs: number): Parameters<typeof removeOld>[1] {
-  return { ageMs: dayMs, now: () => Promise.resolve(nowMs), isDryRun: false };
-}
 
 async function namesOf(store: ObjectStore, prefix: string, after?: string): Promise<string[]> {
   const names: string[] = [];

@@ -205,8 +205,6 @@ interface DuckdbTargetOptions {
   readonly signal: AbortSignal;
 }
 
-const dayMs = 24 * 3_600_000;
-
 /**
  * A DuckDB file with the current rows of every entity. Each publication builds another file beside it, which takes its
  * place: readers keep theirs.
@@ -287,8 +285,7 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
         }
       }
       // Last: copies of the file that was replaced just now are over, too.
-      const ages = { ageMs: dayMs, now: () => Promise.resolve(clock.now()), isDryRun };
-      const { removed, waiting } = await removeOld(await leftBuilds(at), ages);
+      const { removed, waiting } = await removeOld(await leftBuilds(at), clock.now(), isDryRun);
       return { publications, ...removed, waiting };
     },
     [Symbol.asyncDispose]: end,
