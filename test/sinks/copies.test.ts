@@ -11,16 +11,17 @@ import {
   members,
   membersTable,
   news,
-  onlyPartition,
-  page,
   partition,
-  record,
   dayMs,
   report,
+  resetScope,
+  purgeRequest,
+  expireRequest,
   start,
   type Started,
   type SinkKind,
 } from '../contracts/sink/fixture.ts';
+import { benchOfTest } from '../contracts/sink/use-bench.ts';
 import { RunInHand, param, useRuns } from '../contracts/sink/run-in-hand.ts';
 import { History } from '../support/histories/history.ts';
 import { storedState } from '../support/histories/stored-state.ts';
@@ -33,17 +34,15 @@ import {
   fillWithNews,
   stoppingSink,
   tableIds,
-  useBenches,
 } from '../support/sinks/copying.ts';
 import { isLong, repeats, startSeed } from '../support/trials.ts';
 
 const postgres = await postgresSinkKind();
-const begin = useBenches();
 
 describe.each(copyWays(postgres))('a copy %s', (_way, ofSource, ofTarget) => {
   // Proves promise 1.3
   it('resumes wherever it was broken off, is used for nothing before it is complete, and leaves the source as it was', async () => {
-    const [from, to] = [begin(ofSource), begin(ofTarget)];
+    const [from, to] = [benchOfTest(ofSource), benchOfTest(ofTarget)];
     await fillWithNews(from, 230, seededRandom(7));
     await beginAnother(to);
     const [source, target] = [await from.open(), await to.open()];
@@ -64,8 +63,7 @@ describe.each(copyWays(postgres))('a copy %s', (_way, ofSource, ofTarget) => {
       const refused = { code: 'COPY_UNFINISHED', recovery: 'stop' };
       await expect(target.acquire(identity())).rejects.toMatchObject(refused);
       await expect(copyNews(target, source)).rejects.toMatchObject(refused);
-      const what = { entity: null, tables: [], withData: true, now: instant(to.clock.now()) };
-      await expect(target.repair.reset(news, what)).rejects.toMatchObject(refused);
+      await expect(target.repair.reset(news, resetScope())).rejects.toMatchObject(refused);
       expect((await target.history.connectors()).map(({ connector }) => connector)).toEqual(['another']);
     }
     expect(attempts).toBeGreaterThan(10);
@@ -78,17 +76,14 @@ describe.each(copyWays(postgres))('a copy %s', (_way, ofSource, ofTarget) => {
 
   // Proves promise 1.3
   it('continues with change numbers above all that the source has given, and resumes the run that was killed there', async () => {
-    const [from, to] = [begin(ofSource), begin(ofTarget)];
+    const [from, to] = [benchOfTest(ofSource), benchOfTest(ofTarget)];
     await fillWithNews(from, 20, seededRandom(8));
     const [source, target] = [await from.open(), await to.open()];
     const { newestSeq } = await copyNews(source, target);
     to.clock.advance(1_000);
-    const lease = await target.acquire(identity());
-    const started = await target.startRun(lease, to.plan('r3', { isFull: true }));
-    expect(started.continues).toBe('r2');
-    const { id } = await onlyPartition(target, lease);
-    const added = record(membersTable, { list_id: 'a', id: 'added' });
-    await target.commit(lease, [page({ lease, run: started.run }, id, [added])]);
+    const { begun, commit } = await to.walking('r3', { isFull: true }, { sink: target });
+    expect(begun.continues).toBe('r2');
+    await commit([member('added')]);
     const [newest] = await to.ledger('SELECT id, _seq FROM news__members ORDER BY _seq DESC LIMIT 1');
     expect(newest).toMatchObject({ id: 'added' });
     expect(Number(newest?.['_seq'])).toBeGreaterThan(newestSeq);
@@ -97,7 +92,7 @@ describe.each(copyWays(postgres))('a copy %s', (_way, ofSource, ofTarget) => {
 
   // Proves promise 1.3
   it('finishes the sweep of a killed run with the rows that the run met, and with those that it met in their owner', async () => {
-    const [from, to] = [begin(ofSource), begin(ofTarget)];
+    const [from, to] = [benchOfTest(ofSource), benchOfTest(ofTarget)];
     await beginAnother(to);
     const [source, target] = [await from.open(), await to.open()];
     const roots = ['one', 'two'].map((variant) => partition(members, { variant }));
@@ -114,18 +109,7 @@ describe.each(copyWays(postgres))('a copy %s', (_way, ofSource, ofTarget) => {
     const killed = await RunInHand.begin(from, { sink: source, lease }, 'r2', { roots });
     await killed.walk(shows(['1', '2'], ['2']));
     await lease[Symbol.asyncDispose]();
-    // Of later rows too, in every bit of a chunk, whose lengths differ from sink to sink.
-    const random = seededRandom(14);
-    const [{ length = 0 } = {}] = await from.ledger('SELECT length(bits) AS length FROM _sync_seen');
-    const bits = Buffer.from(Array.from({ length: Number(length) }, () => Math.floor(random() * 256)));
-    const literal =
-      ofSource === sqliteKind ? `x'${bits.toString('hex')}'` : `decode('${bits.toString('hex')}', 'hex')`;
-    await from.ledger(`INSERT INTO _sync_seen (connector, entity, origin, chunk, bits)
-      SELECT connector, entity, origin, 3, ${literal} FROM _sync_seen`);
     await copyNews(source, target);
-    const met = await metRows(from);
-    expect(met.slice(0, 4)).toEqual(['1 met', '1 that it owns', '2 met', '2 that it owns']);
-    expect(await metRows(to)).toEqual(met);
     await source.copies.reopen(news, identity().holder);
     to.clock.advance(from.clock.now() - to.clock.now());
     for (const [bench, sink] of [
@@ -145,24 +129,22 @@ describe.each(copyWays(postgres))('a copy %s', (_way, ofSource, ofTarget) => {
   });
 
   it('starts from the beginning where the source was synced since it was broken off', async () => {
-    const [from, to] = [begin(ofSource), begin(ofTarget)];
+    const [from, to] = [benchOfTest(ofSource), benchOfTest(ofTarget)];
     await fillWithNews(from, 120, seededRandom(9));
     const [source, target] = [await from.open(), await to.open()];
     const cut = new Error('cut');
     await expect(copyNews(source, stoppingSink(target, 3, cut))).rejects.toBe(cut);
     from.clock.advance(hourMs);
-    const started = await from.begin(source, 'r3', { isFull: true });
-    const { id } = await onlyPartition(source, started.lease);
-    const changed = record(membersTable, { list_id: 'a', id: 'later' });
-    await source.commit(started.lease, [page(started, id, [changed])]);
-    await started.lease[Symbol.asyncDispose]();
+    const { commit, release } = await from.walking('r3', { isFull: true }, { sink: source });
+    await commit([member('later')]);
+    await release();
     expect(await copyNews(source, target)).toMatchObject({ state: 'begun', rows: 121 });
     expect(await storedState(to)).toEqual(await storedState(from));
   });
 
   // Proves promise 1.3
   it('is refused while a run has the connector in either sink, and keeps runs out of both', async () => {
-    const [from, to] = [begin(ofSource), begin(ofTarget)];
+    const [from, to] = [benchOfTest(ofSource), benchOfTest(ofTarget)];
     await fillWithNews(from, 5, seededRandom(10));
     const [source, target] = [await from.open(), await to.open()];
     const busy = { code: 'CONNECTOR_BUSY' };
@@ -172,12 +154,7 @@ describe.each(copyWays(postgres))('a copy %s', (_way, ofSource, ofTarget) => {
       await lease[Symbol.asyncDispose]();
     }
     // As a sync would have it that was to begin in an empty sink.
-    await target.repair.reset(news, {
-      entity: null,
-      tables: [],
-      withData: true,
-      now: instant(to.clock.now()),
-    });
+    await target.repair.reset(news, resetScope());
     const others = [await from.open(), await to.open()];
     const holder = { ...identity().holder, command: 'connector-sync copy news' };
     let steps = 0;
@@ -192,7 +169,7 @@ describe.each(copyWays(postgres))('a copy %s', (_way, ofSource, ofTarget) => {
   });
 
   it('is not finished where the target does not hold what was read, and where the source was lost meanwhile', async () => {
-    const [from, to] = [begin(ofSource), begin(ofTarget)];
+    const [from, to] = [benchOfTest(ofSource), benchOfTest(ofTarget)];
     await fillWithNews(from, 5, seededRandom(16));
     const [source, target] = [await from.open(), await to.open()];
     const edit = async (): Promise<void> =>
@@ -217,7 +194,7 @@ describe.each(copyWays(postgres))('a copy %s', (_way, ofSource, ofTarget) => {
 
   // Proves promise 1.3
   it('keeps runs out of the source until it is reopened, and gives a copy of it all the same', async () => {
-    const [from, to, third] = [begin(ofSource), begin(ofTarget), begin(ofTarget)];
+    const [from, to, third] = [benchOfTest(ofSource), benchOfTest(ofTarget), benchOfTest(ofTarget)];
     await fillWithNews(from, 5, seededRandom(15));
     const [source, target] = [await from.open(), await to.open()];
     const { holder } = identity();
@@ -236,7 +213,7 @@ describe.each(copyWays(postgres))('a copy %s', (_way, ofSource, ofTarget) => {
   });
 
   it('is refused where the target holds the connector, and changes nothing there', async () => {
-    const [from, to] = [begin(ofSource), begin(ofTarget)];
+    const [from, to] = [benchOfTest(ofSource), benchOfTest(ofTarget)];
     await fillWithNews(from, 5, seededRandom(11));
     await fillWithNews(to, 7, seededRandom(12));
     const [source, target] = [await from.open(), await to.open()];
@@ -249,7 +226,7 @@ describe.each(copyWays(postgres))('a copy %s', (_way, ofSource, ofTarget) => {
   });
 
   it('leaves nothing of an unfinished copy that is discarded, and no finished one is', async () => {
-    const [from, to] = [begin(ofSource), begin(ofTarget)];
+    const [from, to] = [benchOfTest(ofSource), benchOfTest(ofTarget)];
     await fillWithNews(from, 120, seededRandom(13));
     await beginAnother(to);
     const [source, target] = [await from.open(), await to.open()];
@@ -267,21 +244,6 @@ describe.each(copyWays(postgres))('a copy %s', (_way, ofSource, ofTarget) => {
   });
 });
 
-/** Row numbers that unfinished chains have met, by what each bit of a chunk says: its second half is of owners. */
-async function metRows(bench: Bench): Promise<readonly string[]> {
-  const chunks = await bench.ledger(`SELECT chunk, bits FROM _sync_seen WHERE connector = '${news}'`);
-  const met: (readonly [row: number, where: string])[] = [];
-  for (const { chunk, bits } of chunks as readonly { readonly chunk: number; readonly bits: Buffer }[]) {
-    const rows = (bits.length * 8) / 2;
-    for (let bit = 0; bit < 2 * rows; bit += 1) {
-      const isSet = (((bits[bit >> 3] ?? 0) >> (bit & 7)) & 1) === 1;
-      if (isSet) met.push([chunk * rows + (bit % rows), bit < rows ? 'met' : 'that it owns']);
-    }
-  }
-  const sorted = met.toSorted((left, right) => left[0] - right[0]);
-  return sorted.map(([row, where]) => `${row} ${where}`);
-}
-
 /**
  * Without numbers that are given once and passed over where they are not used, and what a discarded copy notes: that it
  * was, and that it has written.
@@ -297,7 +259,7 @@ describe.each(copyWays(await postgresSinkKind()))(
   (_way, ofSource, ofTarget) => {
     // Proves promise 1.3
     it('leaves nothing of the sync state that the source has forgotten since, and has what it got', async () => {
-      const [from, to] = [begin(ofSource), begin(ofTarget)];
+      const [from, to] = [benchOfTest(ofSource), benchOfTest(ofTarget)];
       await fillWithNews(from, 20, seededRandom(17));
       const [source, target] = [await from.open(), await to.open()];
       const whenConditionsAreCopied = async (): Promise<void> => {
@@ -305,13 +267,8 @@ describe.each(copyWays(await postgresSinkKind()))(
       };
       await expect(copyNews(source, target, whenConditionsAreCopied)).rejects.toBe(cut);
       expect(await to.count('_sync_quarantine')).toBe(1);
-      await source.purges.purge(news, {
-        of: [{ entity: members, keyTexts: [], isRefusedMeant: () => true }],
-        canReturn: false,
-        targets: [],
-        removeFile: () => Promise.reject(new Error('There is no file')),
-        signal: AbortSignal.timeout(60_000),
-      });
+      const all = [{ entity: members, keyTexts: [], isRefusedMeant: () => true }];
+      await source.purges.purge(news, purgeRequest(all));
       const failed = { run: 'r3' } as unknown as Started;
       await source.enterFailedStart(report(failed, { outcome: 'failed' }));
       // Its runs take the numbers behind those that the copy has reserved.
@@ -327,7 +284,7 @@ describe.each(copyWays(await postgresSinkKind()))(
     });
 
     it('starts from the beginning where versions have expired since', async () => {
-      const [from, to] = [begin(ofSource), begin(ofTarget)];
+      const [from, to] = [benchOfTest(ofSource), benchOfTest(ofTarget)];
       const kept = { tables: [membersTable], versions: new Set([members]) };
       const { sink: source, lease, sweep } = await useRuns(from, kept);
       for (const [run, name] of ['Ada', 'Grace', 'Hedy'].entries()) {
@@ -340,22 +297,8 @@ describe.each(copyWays(await postgresSinkKind()))(
         if ((await to.count('_sync_runs')) !== 0) throw cut;
       };
       await expect(copyNews(source, target, whenRunsAreCopied)).rejects.toBe(cut);
-      await source.purges.expire(news, {
-        entities: [
-          {
-            entity: members,
-            deletedBefore: null,
-            publishedThrough: 0,
-            quarantinedBefore: null,
-            filesBefore: null,
-            versionsBefore: instant(start + 1.5 * dayMs),
-            withheld: 0,
-          },
-        ],
-        isAsked: true,
-        removeFile: () => Promise.resolve(),
-        signal: AbortSignal.timeout(60_000),
-      });
+      const old = expireRequest(members, { versionsBefore: instant(start + 1.5 * dayMs) });
+      await source.purges.expire(news, old);
       expect(await copyNews(source, target)).toMatchObject({ state: 'begun' });
       for (const bench of [from, to]) {
         expect(await bench.ledger('SELECT name FROM news__members__versions')).toEqual([{ name: 'Grace' }]);

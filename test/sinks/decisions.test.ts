@@ -23,7 +23,6 @@ import {
 } from '../../src/sinks/decisions/becoming-due.ts';
 import {
   chooseColumns,
-  mergeDrift,
   newsOf,
   otherFields,
   rememberDrift,
@@ -66,7 +65,7 @@ import {
   readyRows,
 } from '../../src/sinks/ledger/deletes/noted-rows.ts';
 import { endProof, sealProof } from '../../src/sinks/ledger/commit.ts';
-import { agreesWithStored, keptSince, readWhole } from '../../src/sinks/ledger/runs/ledger-runs.ts';
+import { agreesWithStored, readWhole } from '../../src/sinks/ledger/runs/ledger-runs.ts';
 import type { Doubt, Seal, StoredProof } from '../../src/sinks/partition.ts';
 import type { EntityReport } from '../../src/sinks/run-report.ts';
 import type { RunPlan } from '../../src/sinks/sink.ts';
@@ -339,15 +338,6 @@ describe('drift columns', () => {
     });
   });
 
-  it('notes each field once, and again when it is accepted', () => {
-    const memory = rememberDrift([of('nick', 'string', { isRefused: true })]);
-    const met = { entity: members, field: 'nick', kind: 'undeclared', type: 'string' } as const;
-    expect(newsOf(memory, { ...met, isRefused: true })).toBe(null);
-    expect(newsOf(memory, met)).toEqual(of('nick', 'string'));
-    expect(newsOf(memory, met)).toBe(null);
-    expect(newsOf(memory, { ...met, isRefused: true })).toBe(null);
-  });
-
   it('notes 200 fields of an entity by name, and all others as one', () => {
     const memory = rememberDrift([]);
     const noted = Array.from({ length: 202 }, (_, index) =>
@@ -359,23 +349,6 @@ describe('drift columns', () => {
       otherFields,
       undefined,
     ]);
-  });
-
-  it('says in one row of a field which types it had, and where its values are', () => {
-    const seen = {
-      connector: 'news' as ConnectorName,
-      entity: members,
-      firstSeenAt: 't1',
-      firstRun: 'r1' as RunId,
-    };
-    const one = { ...seen, ...of('nick', 'string'), isEvolved: false };
-    const rows = (...all: readonly (typeof one)[]) =>
-      mergeDrift(all).map(({ types, place }) => ({ types, place }));
-    expect(rows(one, { ...one, type: 'null', firstSeenAt: 't2' })).toEqual([
-      { types: ['string', 'null'], place: 'extra' },
-    ]);
-    expect(rows({ ...one, isEvolved: true })).toEqual([{ types: ['string'], place: 'column' }]);
-    expect(rows({ ...one, isRefused: true })).toEqual([{ types: ['string'], place: 'quarantine' }]);
   });
 });
 
@@ -402,11 +375,6 @@ describe('end run', () => {
     expect(agreesWithStored(whole, false)).toBe(false);
     expect(agreesWithStored({ ...whole, pending: 1 }, true)).toBe(false);
   });
-
-  it('keeps runs and quarantined records for 90 days', () => {
-    const since = keptSince(Date.parse('2026-04-01T00:00:00Z'));
-    expect(since).toEqual({ runs: '2026-01-01T00:00:00.000Z', quarantined: '2026-01-01T00:00:00.000Z' });
-  });
 });
 
 it('takes for the last day the hours back to the same hour of yesterday', () => {
@@ -414,7 +382,6 @@ it('takes for the last day the hours back to the same hour of yesterday', () => 
   expect([firstHourOfDay(now), hourOf(now)]).toEqual(['2026-02-28T10', '2026-03-01T10']);
 });
 
-const dayMs = 24 * 60 * 60 * 1_000;
 const nowMs = Date.parse('2026-03-02T00:00:00Z');
 const stored = { hash: 'a', volatileHash: 'v', changedAt: instant(nowMs), deletedAt: null };
 const showing = { isInsertOnly: false, wasSeen: false, staleBefore: staleBefore(nowMs) };
@@ -436,24 +403,6 @@ it('updates what has another hash, and what was deleted, before it is a duplicat
   expect(classifyMet({ ...stored, deletedAt: instant(nowMs) }, stored, seen)).toEqual(updated);
   expect(classifyMet(stored, stored, seen)).toEqual({ kind: 'duplicate', isWritten: false });
   expect(classifyMet(stored, stored, showing)).toEqual({ kind: 'unchanged', isWritten: false });
-});
-
-it('never replaces an exploded row', () => {
-  const other = { hash: 'b', volatileHash: 'w' };
-  const exploded = { ...showing, isInsertOnly: true };
-  const old = { ...stored, changedAt: instant(nowMs - 2 * dayMs) };
-  expect(classifyMet(old, other, exploded)).toEqual({ kind: 'unchanged', isWritten: false });
-});
-
-it('writes a volatile change once the row was last written a day ago, as what it is otherwise', () => {
-  const change = { hash: 'a', volatileHash: 'w' };
-  const old = { ...stored, changedAt: instant(nowMs - dayMs) };
-  expect(classifyMet(stored, change, showing)).toEqual({ kind: 'unchanged', isWritten: false });
-  expect(classifyMet(old, change, showing)).toEqual({ kind: 'unchanged', isWritten: true });
-  expect(classifyMet(old, change, { ...showing, wasSeen: true })).toEqual({
-    kind: 'duplicate',
-    isWritten: true,
-  });
 });
 
 describe('missing rows', () => {
@@ -596,50 +545,6 @@ describe('missing rows', () => {
         );
       });
     });
-
-    it('count by what they still need', () => {
-      const alike = {
-        entity: members,
-        since: '2026-03-01',
-        isAllowed: false,
-        isVouchedFor: false,
-        wasAsked: false,
-      };
-      const counts = countMissing([
-        { ...alike, rows: 2, missed: 1, needs: 'walk', owner: 'live' },
-        {
-          ...alike,
-          rows: 3,
-          missed: 2,
-          needs: 'nothing',
-          owner: 'live',
-          isAllowed: true,
-          since: '2026-02-01',
-        },
-        {
-          ...alike,
-          rows: 5,
-          missed: 1,
-          needs: 'get',
-          owner: 'live',
-          isVouchedFor: true,
-          wasAsked: true,
-          since: '2026-01-01',
-        },
-        { ...alike, rows: 7, missed: 1, needs: 'get', owner: 'emptied', isVouchedFor: true },
-        { ...alike, rows: 11, missed: 0, needs: 'get', owner: 'live', isVouchedFor: true, wasAsked: true },
-      ]);
-      expect(counts).toEqual({
-        missing: 10,
-        allowed: 3,
-        missedTwice: 3,
-        vouchedFor: 5,
-        toConfirm: 12,
-
-        orphans: 7,
-        firstMissed: '2026-02-01',
-      });
-    });
   });
 
   it('weighs rows against those of 24 hours ago', () => {
@@ -675,10 +580,6 @@ describe('missing rows', () => {
   const look = (change: Partial<LookedForRow>) => lookForRow({ ...row, ...change }, chain, believedUntil);
 
   describe('a row that its owner no longer shows', () => {
-    it('is missing where no place is left', () => {
-      expect(look({})).toEqual({ kind: 'missing', owner: 1, needs: 'nothing', leaves: [] });
-    });
-
     it('moves where this chain has met it', () => {
       const otherPlaces = [walked, { ...walked, partition: 3, metBy: 7 }];
       expect(look({ otherPlaces, isSeen: true })).toEqual({ kind: 'moves', owner: 3, leaves: [3] });
@@ -692,11 +593,6 @@ describe('missing rows', () => {
       const open = { ...walked, fullOrigin: 6 };
       const otherPlaces = [walked, { ...open, partition: 3 }, { ...open, partition: 4 }];
       expect(look({ otherPlaces })).toEqual({ kind: 'moves', owner: 3, leaves: [2, 3] });
-    });
-
-    it('stays where something else than this chain has written it meanwhile, unless a clock was wrong', () => {
-      expect(look({ changedAt: '2026-03-01T11:00:00.000Z' }).kind).toBe('stays');
-      expect(look({ changedAt: '2030-01-01T00:00:00.000Z' }).kind).toBe('missing');
     });
 
     it('needs what the walk asks for that proves least', () => {
@@ -788,13 +684,6 @@ describe('resume run', () => {
       expect(mayResume({ ...earlier, ...change }, plan, 'd1')).toBe(false);
     });
 
-    it('resumes by a full run only a full one', () => {
-      const full = { ...plan, isFull: true };
-      expect(mayResume(earlier, full, 'd1')).toBe(false);
-      expect(mayResume({ ...earlier, isFull: true }, full, 'd1')).toBe(true);
-      expect(mayResume({ ...earlier, isFull: true }, plan, 'd1')).toBe(true);
-    });
-
     it('knows one that was kept waiting before it gave a page', () => {
       const resumeAt = '2026-03-01T13:00:00.000Z';
       expect(wasKeptWaiting({ ...earlier, resumeAt, hasStored: false })).toBe(true);
@@ -872,23 +761,6 @@ describe('stored table', () => {
 
   it('names a table after its connector and entity', () => {
     expect(tableName(news, members)).toBe('news_eu__members');
-  });
-
-  it('has nothing stored and nothing to fill in a new table', () => {
-    expect(declareTable(news, table, undefined)).toEqual({
-      columns: { key: ['id'], declared: table.columns, stored: table.columns, evolved: [] },
-      stored: [],
-      filled: [],
-      retyped: [],
-    });
-  });
-
-  it('keeps columns that are no longer declared, and fills those that are declared again', () => {
-    const next = { ...table, columns: [column('id'), column('nick')] };
-    const second = declareTable(news, next, first);
-    expect(second.columns.stored.map(({ name }) => name)).toEqual(['id', 'name', 'nick']);
-    expect(second.filled).toEqual([column('nick')]);
-    expect(declareTable(news, table, second.columns).filled).toEqual([column('name')]);
   });
 
   it('takes an added column for a declared one once the definition declares it', () => {

@@ -1,17 +1,11 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, afterAll } from 'vitest';
+import { describe, expect, it, afterAll } from 'vitest';
 import { instant, systemClock } from '../../src/core/clock.ts';
 import { writeJson } from '../../src/core/json-text.ts';
 import type { EntityName, RunId } from '../../src/core/names.ts';
-import {
-  type EntityTable,
-  type PreparedRecord,
-  keyTextOf,
-  type Column,
-  type ColumnValue,
-} from '../../src/core/records.ts';
+import { type EntityTable, keyTextOf, type Column, type ColumnValue } from '../../src/core/records.ts';
 import type {
   RecordTables,
   RecordTable,
@@ -24,7 +18,7 @@ import type { StoredRecord } from '../../src/sinks/record-reader.ts';
 import { columnValue } from '../../src/sinks/records/mark-rows.ts';
 import { rowsTable, selectCells, type RowsTable } from '../../src/sinks/records/own-names.ts';
 import { accessSink } from '../../src/sinks/registry.ts';
-import type { RecordReader, Sink } from '../../src/sinks/sink-access.ts';
+import type { RecordReader } from '../../src/sinks/sink-access.ts';
 import { sqliteTables } from '../../src/sinks/sqlite/records/record-tables.ts';
 import type { Database, Tx } from '../../src/sql/database.ts';
 import { openServer } from '../../src/sql/postgres/server.ts';
@@ -32,75 +26,46 @@ import { openSqliteDatabase } from '../../src/sql/sqlite/open-sqlite-database.ts
 import { openSqlite } from '../../src/sql/sqlite/open-sqlite.ts';
 import { jsonlKind, sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
-import {
-  Bench,
-  member,
-  members,
-  membersTable,
-  news,
-  onlyPartition,
-  page,
-  report,
-  entityReport,
-  type Started,
-  lists,
-  start,
-} from '../contracts/sink/fixture.ts';
-import { benchOfTest } from '../contracts/sink/use-bench.ts';
+import { member, members, membersTable, news, lists, resetScope, start } from '../contracts/sink/fixture.ts';
+import { benchOfTest, useBench } from '../contracts/sink/use-bench.ts';
 import { sharedPostgres } from '../support/postgres.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 
 const kinds = { sqlite: sqliteKind, jsonl: jsonlKind, postgres: await postgresSinkKind() };
 
 describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the records of a %s sink', (type) => {
-  let bench: Bench;
-  let sink: Sink;
-  let started: Started;
-  let partition: number;
+  const bench = useBench(kinds[type]);
+  const open = async (): Promise<RecordReader> =>
+    await accessSink(kinds[type].options(bench().folder)).openRecords();
 
-  beforeEach(async () => {
-    bench = new Bench(kinds[type]);
-    sink = await bench.open();
-    started = await bench.begin(sink, 'run-1');
-    partition = (await onlyPartition(sink, started.lease)).id;
-  });
-
-  afterEach(async () => {
-    await bench.close();
-  });
-
-  async function store(...records: readonly PreparedRecord[]): Promise<void> {
-    await sink.commit(started.lease, [page(started, partition, records)]);
-  }
-
-  function open(): Promise<RecordReader> {
-    return accessSink(bench.kind.options(bench.folder)).openRecords();
+  /** A run that has stored three changes; the second member is deleted. */
+  async function changed() {
+    const { sink, lease, run, commit } = await bench().walking('run-1');
+    await commit([member('1'), member('2')]);
+    await commit([member('1', 'Eve')]);
+    await sink.repair.tombstoneRecord(lease, run, members, '["a","2"]');
+    return sink;
   }
 
   it('come in the order of their changes, each once, in its newest state', async () => {
-    await store(member('1'), member('2'), member('3'));
-    await store(member('1', 'Eve'));
-    await sink.repair.tombstoneRecord(started.lease, started.run, members, '["a","2"]');
+    const sink = await changed();
     await using reader = await open();
-    expect(await shown(reader, 0)).toEqual(['3 Ada upsert 3', '1 Eve upsert 4', '2 - delete 5']);
-    expect(await shown(reader, 3)).toEqual(['1 Eve upsert 4', '2 - delete 5']);
-    expect(await shown(reader, 5)).toEqual([]);
-    expect(await reader.newestSeq(news)).toBe(5);
+    expect(await shown(reader, 0)).toEqual(['1 Eve upsert 3', '2 - delete 4']);
+    expect(await shown(reader, 3)).toEqual(['2 - delete 4']);
+    expect(await shown(reader, 4)).toEqual([]);
+    expect(await reader.newestSeq(news)).toBe(4);
     expect(reader.sinkId).toBe(sink.id);
   });
 
   it('are those of the moment of opening, whatever is written meanwhile', async () => {
     const all = Array.from({ length: 250 }, (_, index) => member(`${index + 1}`));
-    await store(...all);
+    const { run, commit, finish } = await bench().walking('run-1');
+    await commit(all);
     await using reader = await open();
     const reading = reader.changes(news, await tableOf(reader), 0)[Symbol.asyncIterator]();
     const first = await reading.next();
-    await store(member('2', 'Eve'), member('251'));
-    await sink.finish(
-      started.lease,
-      started.run,
-      report(started, { entities: [entityReport(members, { fetched: 252, inserted: 251, updated: 1 })] }),
-    );
+    await commit([member('2', 'Eve'), member('251')]);
+    await finish();
     const rest: StoredRecord[] = [];
     for (let next = await reading.next(); next.done !== true; next = await reading.next()) {
       rest.push(...next.value);
@@ -108,16 +73,14 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the records of a %s sin
     const seqs = [...(first.value as readonly StoredRecord[]), ...rest].map(({ seq }) => seq);
     expect(seqs).toEqual(all.map((_, index) => index + 1));
     expect(await reader.newestSeq(news)).toBe(250);
-    expect((await reader.history.run(started.run))?.state).toBe('running');
+    expect((await reader.history.run(run))?.state).toBe('running');
     await using later = await open();
     expect(await shown(later, 249)).toEqual(['250 Ada upsert 250', '2 Eve upsert 251', '251 Ada upsert 252']);
-    expect((await later.history.run(started.run))?.state).toBe('ok');
+    expect((await later.history.run(run))?.state).toBe('ok');
   });
 
   it('are found by their key, tombstones too, and others are not', async () => {
-    await store(member('1'), member('2'));
-    await store(member('1', 'Eve'));
-    await sink.repair.tombstoneRecord(started.lease, started.run, members, '["a","2"]');
+    await changed();
     await using reader = await open();
     const table = await tableOf(reader);
     expect(await reader.record(news, table, '["a","1"]')).toMatchObject({
@@ -131,6 +94,7 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the records of a %s sin
   });
 
   it('have no table where nothing was ever stored', async () => {
+    await bench().walking('run-1');
     await using reader = await open();
     expect(await reader.table(news, 'strangers' as EntityName)).toBeNull();
     expect(await reader.tableId(news, 'strangers' as EntityName)).toBeNull();
@@ -142,26 +106,22 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the records of a %s sin
       await using reader = await open();
       return { id: await reader.tableId(news, members), newest: await reader.newestSeq(news) };
     };
-    await store(member('1'), member('2'));
+    const { sink, lease, run, commit, release } = await bench().walking('run-1');
+    await commit([member('1'), member('2')]);
     const first = await look();
     expect(first).toEqual({ id: expect.stringMatching(/^[0-9a-f-]{32,36}$/) as string, newest: 2 });
-    await sink.repair.tombstoneRecord(started.lease, started.run, members, '["a","2"]');
-    await started.lease[Symbol.asyncDispose]();
-    sink = await bench.open();
+    await sink.repair.tombstoneRecord(lease, run, members, '["a","2"]');
+    await release();
     const columns = [...membersTable.columns, { name: 'added', type: 'string' } as const];
-    started = await bench.begin(sink, 'run-2', { tables: [{ ...membersTable, columns }] });
-    await started.lease[Symbol.asyncDispose]();
-    const now = instant(bench.clock.now());
-    await sink.repair.reset(news, { entity: members, tables: [membersTable], withData: false, now });
+    await bench().read('run-2', [], { plan: { tables: [{ ...membersTable, columns }] } });
+    const tables = [membersTable];
+    await sink.repair.reset(news, resetScope({ entity: members, tables, withData: false }));
     expect(await look()).toEqual({ ...first, newest: 3 });
     const ids = [first.id];
     for (const entity of [members, null]) {
-      await sink.repair.reset(news, { entity, tables: [membersTable], withData: true, now });
+      await sink.repair.reset(news, resetScope({ entity, tables }));
       expect((await look()).id).toBeNull();
-      started = await bench.begin(sink, `run-${ids.length + 2}`);
-      partition = (await onlyPartition(sink, started.lease)).id;
-      await store(member('1'));
-      await started.lease[Symbol.asyncDispose]();
+      await bench().read(`run-${ids.length + 2}`, [member('1')], { sink });
       const { id, newest } = await look();
       expect(newest).toBe(3 + ids.length);
       ids.push(id);
@@ -170,7 +130,10 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the records of a %s sin
   });
 
   it('may be left in the middle', async () => {
-    await store(...['1', '2', '3'].map((id) => member(id)));
+    await bench().read(
+      'run-1',
+      ['1', '2', '3'].map((id) => member(id)),
+    );
     {
       await using reader = await open();
       const table = await tableOf(reader);

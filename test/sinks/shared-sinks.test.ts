@@ -4,7 +4,7 @@ import Database from 'better-sqlite3';
 import { describe, expect } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import type { ConnectorName, RunId } from '../../src/core/names.ts';
+import type { ConnectorName } from '../../src/core/names.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import { shareSinks } from '../../src/sinks/share-sinks.ts';
 import type { Sink } from '../../src/sinks/sink-access.ts';
@@ -12,17 +12,11 @@ import { sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
 import {
   type Bench,
-  entityReport,
   identity,
   member,
-  members,
   membersTable,
-  onlyPartition,
-  page,
-  report,
   sealed,
   type SinkKind,
-  type Started,
 } from '../contracts/sink/fixture.ts';
 import { benchOfTest } from '../contracts/sink/use-bench.ts';
 import { it } from '../support/it.ts';
@@ -127,36 +121,25 @@ const seed = startSeed(11);
  * and continues.
  */
 async function runInto(bench: Bench, sink: Sink, connector: ConnectorName): Promise<void> {
-  const run = `r-${connector}` as RunId;
-  const begin = async (): Promise<Started & AsyncDisposable> => {
-    const lease = await sink.acquire(identity({ connector }));
-    return { lease, run, [Symbol.asyncDispose]: async () => await lease[Symbol.asyncDispose]() };
-  };
-  const store = async (started: Started, id: number, number: number): Promise<void> => {
+  const walk = async (run: string) =>
+    await bench.walking(run, {}, { sink, lease: await sink.acquire(identity({ connector })) });
+  const first = await walk(`r-${connector}`);
+  const store = async ({ commit }: Pick<typeof first, 'commit'>, number: number): Promise<void> => {
     const fresh = Array.from({ length: 5 }, (_, row) => member(`${connector}-${5 * number + row}`));
     const changed = number === 0 ? [] : [member(`${connector}-${5 * number - 1}`, `changed by ${number}`)];
-    const [committed] = await sink.commit(started.lease, [
-      page(started, id, [...fresh, ...changed], {
-        position: { kind: 'offset', offset: number + 1 },
-        seal: number === pages - 1 ? sealed : null,
-      }),
-    ]);
-    expect(committed?.counts[0]?.counts).toMatchObject({ inserted: 5, updated: changed.length });
+    const committed = await commit([...fresh, ...changed], {
+      position: { kind: 'offset', offset: number + 1 },
+      seal: number === pages - 1 ? sealed : null,
+    });
+    expect(committed.counts[0]?.counts).toMatchObject({ inserted: 5, updated: changed.length });
   };
-  {
-    await using started = await begin();
-    await sink.startRun(started.lease, bench.plan(run));
-    const { id } = await onlyPartition(sink, started.lease);
-    for (let number = 0; number < pages / 2; number += 1) await store(started, id, number);
-  }
-  await using started = await begin();
-  const again = { ...started, run: `${run}-2` as RunId };
-  await sink.startRun(again.lease, bench.plan(again.run));
-  const { id, position } = await onlyPartition(sink, again.lease);
-  expect(position).toMatchObject({ offset: pages / 2 });
-  for (let number = pages / 2; number < pages; number += 1) await store(again, id, number);
-  const entities = [entityReport(members, { fetched: 18, inserted: 15, updated: 3 })];
-  await sink.finish(again.lease, again.run, report(again, { connector, entities }));
+  for (let number = 0; number < pages / 2; number += 1) await store(first, number);
+  await first.release();
+  const again = await walk(`r-${connector}-2`);
+  expect(again.position).toMatchObject({ offset: pages / 2 });
+  for (let number = pages / 2; number < pages; number += 1) await store(again, number);
+  await again.finish({ connector });
+  await again.release();
 }
 
 function expected(connector: ConnectorName): ReadonlyMap<unknown, unknown> {

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { instant } from '../../src/core/clock.ts';
 import type { EntityName } from '../../src/core/names.ts';
 import {
   type DescribedTable,
@@ -13,16 +12,14 @@ import type { RunPlan } from '../../src/sinks/sink.ts';
 import { sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
 import {
-  identity,
   lists,
   listsTable,
   member,
   members,
   membersTable,
   news,
-  onlyPartition,
-  page,
   record,
+  resetScope,
   type LedgerRow,
 } from '../contracts/sink/fixture.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
@@ -44,31 +41,25 @@ const described: readonly DescribedTable[] = [
   },
 ];
 
+const runs = { tables: [listsTable, membersTable], isFull: true };
+
 describe.each(['sqlite', 'postgres'] as const)('the views of a %s sink', (type) => {
   const bench = useBench(kinds[type]);
 
-  /** A run of its own that stores these records. */
+  /** A run that stores these records. */
   async function run(
     sink: Sink,
     id: string,
     records: readonly PreparedRecord[],
     change: Partial<RunPlan> = {},
   ) {
-    const started = await bench().begin(sink, id, {
-      tables: [listsTable, membersTable],
-      described,
-      isFull: true,
-      ...change,
-    });
-    if (records.length > 0) {
-      const { id: partition } = await onlyPartition(sink, started.lease);
-      await sink.commit(started.lease, [page(started, partition, records)]);
-    }
-    return started;
+    const walk = await bench().walking(id, { ...runs, described, ...change }, { sink });
+    await walk.commit(records);
+    return walk;
   }
 
   async function once(...given: Parameters<typeof run>): Promise<void> {
-    await (await run(...given)).lease[Symbol.asyncDispose]();
+    await (await run(...given)).release();
   }
 
   const columnsOf = async (view: string): Promise<readonly string[]> =>
@@ -87,7 +78,7 @@ describe.each(['sqlite', 'postgres'] as const)('the views of a %s sink', (type) 
     const sink = await bench().open();
     const started = await run(sink, 'r1', [member('1'), member('2')]);
     await sink.repair.tombstoneRecord(started.lease, started.run, members, '["a","2"]');
-    await started.lease[Symbol.asyncDispose]();
+    await started.release();
     expect(await bench().ledger('SELECT id, name FROM news__members_current')).toEqual([
       { id: '1', name: 'Ada' },
     ]);
@@ -119,9 +110,8 @@ describe.each(['sqlite', 'postgres'] as const)('the views of a %s sink', (type) 
   it('go with their table when its data is reset, and come again', async () => {
     const sink = await bench().open();
     await once(sink, 'r1', [member('1')]);
-    const now = instant(bench().clock.now());
     for (const [index, entity] of [members, null].entries()) {
-      await sink.repair.reset(news, { entity, tables: [membersTable], withData: true, now });
+      await sink.repair.reset(news, resetScope({ entity, tables: [membersTable] }));
       await expect(bench().ledger('SELECT * FROM news__members_current')).rejects.toThrow(
         /no such table|does not exist/,
       );
@@ -244,9 +234,7 @@ describe.each(['sqlite', 'postgres'] as const)('the views of a %s sink', (type) 
       ['said', 'string', 'Made of address, tags (in the view alone)', 0, 1],
       ['street', 'string', 'Made of address (in the view alone)', 0, 1],
     ]);
-    const lease = await sink.acquire(identity());
-    await sink.startRun(lease, bench().plan('r2', { tables: [listsTable, membersTable] }));
-    await lease[Symbol.asyncDispose]();
+    await bench().read('r2', [], { sink, plan: { tables: [listsTable, membersTable] } });
     expect(
       await bench().ledger('SELECT * FROM _catalog_joins'),
       'kept by a run that says nothing',
@@ -256,12 +244,10 @@ describe.each(['sqlite', 'postgres'] as const)('the views of a %s sink', (type) 
 
 describe('the views of a PostgreSQL sink that others are made of', () => {
   const bench = useBench(kinds.postgres);
-  const runs = { tables: [listsTable, membersTable], isFull: true };
-
   // Proves promise 20.10
   it('keep working and their rights, take new columns, and hold up a reset until the others are dropped', async () => {
     const sink = await bench().open();
-    await (await bench().begin(sink, 'r1', { ...runs, described })).lease[Symbol.asyncDispose]();
+    await bench().read('r1', [], { sink, plan: { ...runs, described } });
     await bench().ledger(
       `CREATE VIEW mine AS SELECT said FROM news__members_current; GRANT SELECT ON news__members_current TO PUBLIC`,
     );
@@ -270,7 +256,7 @@ describe('the views of a PostgreSQL sink that others are made of', () => {
       columns: [...membersTable.columns, { name: 'added', type: 'integer' }],
     };
     const tables = [listsTable, wider];
-    await (await bench().begin(sink, 'r2', { ...runs, described, tables })).lease[Symbol.asyncDispose]();
+    await bench().read('r2', [], { sink, plan: { ...runs, described, tables } });
     expect(await bench().ledger('SELECT added FROM news__members_current')).toEqual([]);
     expect(
       await bench().ledger(
@@ -279,16 +265,9 @@ describe('the views of a PostgreSQL sink that others are made of', () => {
     ).toEqual([{ may: true }]);
     const [described0] = described;
     const other = described0 === undefined ? [] : [{ ...described0, derived: [] }];
-    await (
-      await bench().begin(sink, 'r3', { ...runs, described: other, tables })
-    ).lease[Symbol.asyncDispose]();
+    await bench().read('r3', [], { sink, plan: { ...runs, described: other, tables } });
     expect(await bench().ledger('SELECT * FROM mine')).toEqual([]);
-    const what = {
-      entity: members,
-      tables: [membersTable],
-      withData: true,
-      now: instant(bench().clock.now()),
-    };
+    const what = resetScope({ entity: members, tables: [membersTable] });
     await expect(sink.repair.reset(news, what)).rejects.toThrow(/Views of your own are made of it/);
     await bench().ledger('DROP VIEW mine');
     await sink.repair.reset(news, what);
@@ -328,11 +307,6 @@ describe('unpacked views', () => {
 
     // Proves promise 20.12
     it('are values of their type, and null where the field has another', async () => {
-      const { started, commit } = await bench().walking('r1', {
-        tables: [listsTable, membersTable],
-        described,
-        isFull: true,
-      });
       const records = values.map(([json], index) => {
         const text: unknown = JSON.parse(json);
         return record(membersTable, {
@@ -345,8 +319,7 @@ describe('unpacked views', () => {
           visits: index,
         });
       });
-      await commit(records);
-      await started.lease[Symbol.asyncDispose]();
+      await bench().read('r1', records, { plan: { ...runs, described } });
       const rows = await bench().ledger('SELECT * FROM news__members_current ORDER BY id');
       expect(rows).toHaveLength(values.length);
       for (const [index, [json, wanted]] of values.entries()) {
@@ -369,9 +342,7 @@ describe('unpacked views', () => {
     });
 
     it('stand in the catalogue with their types and paths', async () => {
-      const sink = await bench().open();
-      const started = await bench().begin(sink, 'r1', { tables: [listsTable, membersTable], described });
-      await started.lease[Symbol.asyncDispose]();
+      await bench().read('r1', [], { plan: { ...runs, described } });
       const rows = await bench().ledger(
         "SELECT type, description FROM _catalog_columns WHERE column_name IN ('deep_unixms', 'vip_text') ORDER BY position",
       );

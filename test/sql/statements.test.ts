@@ -10,6 +10,17 @@ import { databaseKinds, openTestPostgres } from '../support/sql/databases.ts';
  * The few words in which statements are written once for every database (`src/sql/statement.ts`) mean the same in each.
  */
 
+/** `it` with a database of this kind, and the tables that `make` makes. */
+function withDatabase(open: (typeof databaseKinds)[number]['open'], make?: (db: Database) => Promise<void>) {
+  return it.extend<{ db: Database }>({
+    db: async ({ folder }, use) => {
+      await using db = await open(folder);
+      await make?.(db);
+      await use(db);
+    },
+  });
+}
+
 /** One table with a column of each type. */
 async function makeTable(db: Database): Promise<void> {
   const types =
@@ -47,11 +58,11 @@ const rows: readonly Row[] = [
 ];
 
 describe.each(databaseKinds)('statements of $name', ({ open }) => {
+  const it = withDatabase(open, makeTable);
+
   it('store values one by one and in sets, and read them back, to the last digit and byte', async ({
-    folder,
+    db,
   }) => {
-    await using db = await open(folder);
-    await makeTable(db);
     await db.transact(async (tx) => {
       for (const { id, name, bytes, isOn } of rows) tx.put(insertOne, { id, name, bytes, isOn: flag(isOn) });
     });
@@ -63,10 +74,8 @@ describe.each(databaseKinds)('statements of $name', ({ open }) => {
   });
 
   it('find by lists and sets what was stored by single values, U+0000 and lone surrogates too', async ({
-    folder,
+    db,
   }) => {
-    await using db = await open(folder);
-    await makeTable(db);
     const names = ['a\0b', '\0', '\uD800 high', 'low \uDC00', '\uFFFD', 'plain', '\uE000'];
     await db.transact(async (tx) => {
       for (const [id, name] of names.entries()) {
@@ -85,9 +94,7 @@ describe.each(databaseKinds)('statements of $name', ({ open }) => {
     );
   });
 
-  it('ask for lists: what is in them, what is not, and 64 bits of each integer', async ({ folder }) => {
-    await using db = await open(folder);
-    await makeTable(db);
+  it('ask for lists: what is in them, what is not, and 64 bits of each integer', async ({ db }) => {
     const ids = [1n, 2n, 2n ** 53n + 1n, largest];
     await db.transact(async (tx) => {
       await tx.run('INSERT INTO t (id) SELECT v.id FROM {v: id bigint}', { v: ids.map((id) => ({ id })) });
@@ -105,17 +112,14 @@ describe.each(databaseKinds)('statements of $name', ({ open }) => {
     expect(await found('id NOT IN {ids bigint}', [])).toEqual(ids);
   });
 
-  it('find an integer by a number that is as large exactly', async ({ folder }) => {
-    await using db = await open(folder);
-    await makeTable(db);
+  it('find an integer by a number that is as large exactly', async ({ db }) => {
     // `String` has another integer for this one, which reads back as the same number.
     const id = 1_234_567_890_123_456_768n;
     await db.transact((tx) => Promise.resolve(tx.put(insertOne, { id, name: null, bytes: null, isOn: 1 })));
     expect(await ask<Row>(db, 'SELECT id FROM t WHERE id = :id', { id: Number(id) })).toEqual([{ id }]);
   });
 
-  it('count the rows of a set from 1, and take an empty one', async ({ folder }) => {
-    await using db = await open(folder);
+  it('count the rows of a set from 1, and take an empty one', async ({ db }) => {
     const sql = 'SELECT v.n, v.params_hash FROM {v: params_hash text, n} ORDER BY v.n';
     expect(
       await ask(db, sql, { v: [{ paramsHash: 'b' }, { paramsHash: null }, { paramsHash: 'a' }] }),
@@ -127,11 +131,7 @@ describe.each(databaseKinds)('statements of $name', ({ open }) => {
     expect(await ask(db, sql, { v: [] })).toEqual([]);
   });
 
-  it('give flags as booleans, by the name of their column, and a member of a JSON text', async ({
-    folder,
-  }) => {
-    await using db = await open(folder);
-    await makeTable(db);
+  it('give flags as booleans, by the name of their column, and a member of a JSON text', async ({ db }) => {
     const name = '{"key":"it\'s \\u00e9","n":7}';
     await db.transact(async (tx) => void (await tx.run(insertOne, { id: 1, name, bytes: null, isOn: true })));
     const sql = `SELECT is_on, is_on AS was_on, is_on AS on_number, 0 AS has_none, {json name key} AS member, {json name none} AS none
@@ -145,10 +145,8 @@ describe.each(databaseKinds)('statements of $name', ({ open }) => {
   });
 
   it('refuse a value that is missing, a set without a member and a list in place of a value', async ({
-    folder,
+    db,
   }) => {
-    await using db = await open(folder);
-    await makeTable(db);
     const refused = async (sql: string, values: Values): Promise<void> => {
       await expect(ask(db, sql, values)).rejects.toThrow();
     };
@@ -193,9 +191,9 @@ describe('transactions', () => {
   }
 
   describe.each(databaseKinds)('a transaction of $name', ({ name, open }) => {
-    it('stores all of it or nothing, and what it puts is stored with it', async ({ folder }) => {
-      await using db = await open(folder);
-      await makeTable(db);
+    const it = withDatabase(open, makeTable);
+
+    it('stores all of it or nothing, and what it puts is stored with it', async ({ db }) => {
       await db.transact(async (tx) => {
         tx.put('INSERT INTO t (id) VALUES (1)');
         expect(await insert(tx, 2)).toBe(1);
@@ -211,10 +209,8 @@ describe('transactions', () => {
     });
 
     it('stores nothing where one of its statements has failed, also where the error was caught or the statement was put', async ({
-      folder,
+      db,
     }) => {
-      await using db = await open(folder);
-      await makeTable(db);
       await db.transact(async (tx) => void (await insert(tx, 1)));
       const works: readonly ((tx: Tx) => Promise<unknown>)[] = [
         async (tx) => [await insert(tx, 2), await insert(tx, 1).catch(() => 0)],
@@ -233,9 +229,7 @@ describe('transactions', () => {
       expect(await db.transact(async (tx) => await insert(tx, 2)), 'the next one begins clean').toBe(1);
     });
 
-    it('runs statements in the order in which they were given', async ({ folder }) => {
-      await using db = await open(folder);
-      await makeTable(db);
+    it('runs statements in the order in which they were given', async ({ db }) => {
       const counts = await db.transact(
         async (tx) =>
           await Promise.all(
@@ -248,9 +242,7 @@ describe('transactions', () => {
       expect(counts).toEqual([1, 2, 3, 4]);
     });
 
-    it('follows another one, where both are begun at once', async ({ folder }) => {
-      await using db = await open(folder);
-      await makeTable(db);
+    it('follows another one, where both are begun at once', async ({ db }) => {
       const add = async () =>
         await db.transact(async (tx) => {
           if (tx.dialect.name === 'postgres') await tx.run('LOCK TABLE t');
@@ -261,9 +253,7 @@ describe('transactions', () => {
       expect(await idsIn(db)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
     });
 
-    it('refuses statements when it is over', async ({ folder }) => {
-      await using db = await open(folder);
-      await makeTable(db);
+    it('refuses statements when it is over', async ({ db }) => {
       const kept = await db.transact(async (tx) => {
         await insert(tx, 1);
         return tx;
@@ -273,9 +263,7 @@ describe('transactions', () => {
       expect(await idsIn(db)).toEqual([1]);
     });
 
-    it('is not seen by readers before it is committed', async ({ folder }) => {
-      await using db = await open(folder);
-      await makeTable(db);
+    it('is not seen by readers before it is committed', async ({ db }) => {
       const seen: (readonly number[])[] = [];
       const beside = db.transact(async (tx) => {
         await insert(tx, 1);
@@ -292,11 +280,9 @@ describe('transactions', () => {
   const sqliteKinds = databaseKinds.filter(({ name }) => name.startsWith('SQLite'));
 
   describe.each(sqliteKinds)('a transaction of $name', ({ open }) => {
-    it('is refused when the database is closed, which waits for those that have begun', async ({
-      folder,
-    }) => {
-      const db = await open(folder);
-      await makeTable(db);
+    const it = withDatabase(open, makeTable);
+
+    it('is refused when the database is closed, which waits for those that have begun', async ({ db }) => {
       const begun = db.transact(async (tx) => await insert(tx, 1));
       const reading = idsIn(db);
       await db[Symbol.asyncDispose]();
@@ -310,14 +296,14 @@ describe('transactions', () => {
   describe.each(sqliteKinds)(
     'a transaction of $name that waits for something else than its own statements',
     ({ open }) => {
+      const it = withDatabase(open, makeTable);
+
       it.for<[string, (db: Database) => Promise<unknown>]>([
         ['a timer', async () => await new Promise((resolve) => setTimeout(resolve, 1))],
         ['a file', async () => await readFile(import.meta.filename)],
         ['another transaction', async (db) => await db.transact(async (tx) => await insert(tx, 2))],
         ['what never comes', async () => await new Promise(() => undefined)],
-      ])('throws instead of hanging, and stores nothing: %s', async ([, wait], { folder }) => {
-        await using db = await open(folder);
-        await makeTable(db);
+      ])('throws instead of hanging, and stores nothing: %s', async ([, wait], { db }) => {
         let late: unknown = null;
         const stuck = db.transact(async (tx) => {
           await insert(tx, 1);
@@ -396,10 +382,9 @@ async function read(snapshot: Snapshot, from = 0): Promise<readonly Cells[]> {
 }
 
 describe.each(databaseKinds)('a snapshot of $name', ({ open }) => {
-  it('shows one state, however long its reader waits and whatever is committed meanwhile', async ({
-    folder,
-  }) => {
-    await using db = await open(folder);
+  const it = withDatabase(open);
+
+  it('shows one state, however long its reader waits and whatever is committed meanwhile', async ({ db }) => {
     await fill(db, 2);
     await using snapshot = await db.openSnapshot();
     const add = async (id: number) =>
@@ -417,9 +402,8 @@ describe.each(databaseKinds)('a snapshot of $name', ({ open }) => {
   });
 
   it('gives every row once, in the order asked for, in batches; several readers side by side', async ({
-    folder,
+    db,
   }) => {
-    await using db = await open(folder);
     await fill(db, 1_234);
     await using snapshot = await db.openSnapshot();
     const [all, half] = await Promise.all([read(snapshot), read(snapshot, 600)]);
@@ -431,8 +415,7 @@ describe.each(databaseKinds)('a snapshot of $name', ({ open }) => {
     expect(lengths).toEqual([100, 1_000, 134]);
   });
 
-  it('ends a batch by the length of its rows, and keeps all digits of integers', async ({ folder }) => {
-    await using db = await open(folder);
+  it('ends a batch by the length of its rows, and keeps all digits of integers', async ({ db }) => {
     await fill(db, 0);
     const large = 'x'.repeat(3_000_000);
     await db.transact(async (tx) => {
@@ -452,8 +435,7 @@ describe.each(databaseKinds)('a snapshot of $name', ({ open }) => {
     expect(Math.max(...batches)).toBeLessThanOrEqual(db.dialect.name === 'sqlite' ? 2 : 4);
   });
 
-  it('can be left in the middle of a batch, and disposed while it is read', async ({ folder }) => {
-    await using db = await open(folder);
+  it('can be left in the middle of a batch, and disposed while it is read', async ({ db }) => {
     await fill(db, 1_000);
     await using snapshot = await db.openSnapshot();
     for await (const batch of snapshot.batches(byId, { from: 0 })) {
@@ -468,8 +450,7 @@ describe.each(databaseKinds)('a snapshot of $name', ({ open }) => {
     expect(await db.transact(async (tx) => await tx.run('DELETE FROM t'))).toBe(1_000);
   });
 
-  it('rejects with the reason of its signal once that is aborted', async ({ folder }) => {
-    await using db = await open(folder);
+  it('rejects with the reason of its signal once that is aborted', async ({ db }) => {
     await fill(db, 1_000);
     const stop = new AbortController();
     await using snapshot = await db.openSnapshot(stop.signal);
@@ -485,8 +466,7 @@ describe.each(databaseKinds)('a snapshot of $name', ({ open }) => {
     await expect(db.openSnapshot(stop.signal)).rejects.toBe(reason);
   });
 
-  it('says what is wrong with a statement', async ({ folder }) => {
-    await using db = await open(folder);
+  it('says what is wrong with a statement', async ({ db }) => {
     await using snapshot = await db.openSnapshot();
     await expect(snapshot.batches('SELECT nonsense').next()).rejects.toThrow(/nonsense/);
   });

@@ -21,7 +21,7 @@ import {
 } from './fixture.ts';
 import {
   type RunInHand,
-  type Held,
+  useHeld,
   list,
   membersOf,
   readingOf,
@@ -39,13 +39,10 @@ const at = (ms: number): string => instant(start + ms);
 
 export function becomingDue(kind: SinkKind): void {
   const bench = useBench(kind);
+  const held = useHeld(bench);
   const it = rulesOf(kind);
   const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunInHand> =>
-    beginLists(bench(), sinkOf, run, change);
-  let sinkOf: Held;
-  const open = async (): Promise<void> => {
-    sinkOf = await bench().hold();
-  };
+    beginLists(bench(), held(), run, change);
 
   /** A run that reads the lists (list `a` among them) and the members of `a`. */
   async function readOnce(
@@ -74,7 +71,6 @@ export function becomingDue(kind: SinkKind): void {
   everywhere(
     'reads in full first, and incrementally when a proven full walk has left a watermark',
     async () => {
-      await open();
       const first = await begin('r1', incremental);
       expect(await first.partition(null)).toMatchObject({ mode: 'full', watermark: null });
       await first.read(null, { seal: whole({ watermark: at(0) }) });
@@ -91,7 +87,6 @@ export function becomingDue(kind: SinkKind): void {
   it.each(['nothing', null] as const)(
     'counts a full walk from the beginning of its chain, absence: %s',
     async (absence) => {
-      await open();
       const first = await begin('r1', incremental);
       const began = instant(bench().clock.now());
       bench().clock.advance(hourMs);
@@ -109,21 +104,19 @@ export function becomingDue(kind: SinkKind): void {
   );
 
   it('takes other choices for no reason to read what leads to nothing in full, but a changed definition', async () => {
-    await open();
     const alone: Partial<RunPlan> = { ...incremental, leaves: [lists, members] };
     const first = await begin('r1', alone);
     await first.read(null, { seal: whole({ watermark: at(0) }) });
     await first.finish();
     expect(await (await begin('r2', { ...alone, choices: 'other' })).modes()).toEqual(['lists incremental']);
-    await sinkOf.lease[Symbol.asyncDispose]();
-    const lease = await sinkOf.sink.acquire(identity({ definitionHash: 'v2' }));
-    sinkOf = { ...sinkOf, lease };
-    expect(await (await begin('r3', alone)).modes()).toEqual(['lists full']);
+    const { sink, lease } = held();
+    await lease[Symbol.asyncDispose]();
+    const ofChanged = { sink, lease: await sink.acquire(identity({ definitionHash: 'v2' })) };
+    expect(await (await beginLists(bench(), ofChanged, 'r3', alone)).modes()).toEqual(['lists full']);
   });
 
   // Proves promise 2
   it('reads in full what a clock that was ahead has dated years from now', async () => {
-    await open();
     await readOnce('r1', incremental, { seal: whole({ watermark: at(0) }), marker: 'm1' });
     await bench().ledger("UPDATE _sync_partitions SET full_at = '2099-01-01T00:00:00.000Z'");
     const second = await begin('r2', incremental);
@@ -135,7 +128,6 @@ export function becomingDue(kind: SinkKind): void {
 
   // Proves promise 2.1
   it('reads again what was read with a change value that had not settled', async () => {
-    await open();
     await readOnce('r1', {}, { marker: 'm1' });
     const second = await begin('r2');
     const unsettled = { value: 'm2', isSettled: false };
@@ -147,7 +139,6 @@ export function becomingDue(kind: SinkKind): void {
 
   // Proves promise 2
   it('starts from the beginning, in full, when an incremental walk turns out not to work', async () => {
-    await open();
     await readOnce('r1', incremental, { marker: 'm1', seal: whole({ watermark: at(0) }) });
     const second = await begin('r2', incremental);
     await second.read(null, { records: [list('a')], children: [membersOf('a', settled('m2'))], seal: null });
@@ -159,7 +150,6 @@ export function becomingDue(kind: SinkKind): void {
   });
 
   it('drops a kept position when the next chain reads the partition in another mode', async () => {
-    await open();
     await readOnce('r1', incremental, { marker: 'm1', seal: whole({ watermark: at(0) }) });
     const second = await begin('r2', incremental);
     await second.read(null, { records: [list('a')], children: [membersOf('a', settled('m2'))] });
@@ -175,7 +165,6 @@ export function becomingDue(kind: SinkKind): void {
   });
 
   it('concludes nothing from a walk whose first half an earlier chain has read, and makes it again in full', async () => {
-    await open();
     const second = await begin('r2');
     await second.read(null, { records: [list('a')], children: [membersOf('a', settled('m2'))] });
     await second.read('a', { seal: null });
@@ -186,13 +175,12 @@ export function becomingDue(kind: SinkKind): void {
     expect((await third.partition('a')).position).toEqual({ kind: 'offset', offset: 0 });
     await third.read('a', { seal: whole({ absence: 'nothing' }) });
     await third.sweep();
-    expect(await sinkOf.sink.deletes.missing(sinkOf.lease, third.run)).toEqual([]);
+    expect(await held().sink.deletes.missing(held().lease, third.run)).toEqual([]);
     await third.finish();
     expect(await findAgain('r4', {}, settled('m2'))).toEqual(['a full', 'lists full']);
   });
 
   it('restarts a full walk that breaks off, where the partition was read whole before', async () => {
-    await open();
     const swept = whole({ watermark: at(0), absence: 'nothing' });
     await readOnce('r1', incremental, { marker: 'm1', seal: swept });
     const second = await begin('r2', { ...incremental, isFull: true });
@@ -206,7 +194,6 @@ export function becomingDue(kind: SinkKind): void {
   });
 
   everywhere('reads partitions below a record from the start when it returns after a delete', async () => {
-    await open();
     const swept = whole({ watermark: at(0), absence: 'nothing' });
     const first = await begin('r1', incremental);
     await first.read(null, { records: [list('a')], children: [membersOf('a', settled('m1'))], seal: swept });
@@ -216,7 +203,7 @@ export function becomingDue(kind: SinkKind): void {
     const second = await begin('r2', { ...incremental, isFull: true });
     await second.read(null, { seal: swept });
     await second.sweep();
-    const { lease, sink } = sinkOf;
+    const { lease, sink } = held();
     expect(await sink.deletes.tombstone(lease, second.run, lists, 'all', 10)).toBe(1);
     while ((await sink.deletes.tombstoneBelow(lease, second.run, 10)).length > 0);
     await second.finish();
@@ -234,7 +221,6 @@ export function becomingDue(kind: SinkKind): void {
   });
 
   it('continues a full run with one that is not, which stays full; a full run continues no other run', async () => {
-    await open();
     const first = await begin('r1', { ...incremental, isFull: true });
     expect(first.started).toMatchObject({ continues: null, isFull: true });
     await first.read(null, { seal: null });
@@ -257,7 +243,6 @@ export function becomingDue(kind: SinkKind): void {
 
   // Proves promise 13
   it('gives what was not read for longest first where the run may end early, never read ones before all others', async () => {
-    await open();
     const budgeted: Partial<RunPlan> = { isBudgeted: true };
     const children = ['a', 'b', 'c'].map((id) => membersOf(id));
     const first = await begin('r1', budgeted);
@@ -278,7 +263,6 @@ export function becomingDue(kind: SinkKind): void {
 
   // Proves promise 3
   it('makes due again what a page ended that was not the last: in full, without its watermark, and nothing is missing there', async () => {
-    await open();
     const ids = ['a', 'b', 'c', 'd'];
     const first = await begin('r1', incremental);
     await first.read(null, { records: ids.map(list), children: ids.map((id) => membersOf(id)) });
@@ -317,16 +301,15 @@ const all = whole({ watermark, absence: 'nothing' });
 
 export function leftovers(kind: SinkKind): void {
   const bench = useBench(kind);
+  const held = useHeld(bench);
   const it = rulesOf(kind);
-  let sinkOf: Held;
   const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunInHand> =>
-    beginLists(bench(), sinkOf, run, { ...changed, ...change });
+    beginLists(bench(), held(), run, { ...changed, ...change });
   const dueMembers = async (): Promise<unknown> =>
-    (await sinkOf.sink.history.connectors())[0]?.entities.find(({ entity }) => entity === members)?.due;
+    (await held().sink.history.connectors())[0]?.entities.find(({ entity }) => entity === members)?.due;
 
   /** A run that reads lists `a` and `b` and their members, all of it in full. */
   async function readAll(): Promise<void> {
-    sinkOf = await bench().hold();
     const first = await begin('r1');
     await first.read(null, {
       records: [list('a'), list('b')],
@@ -377,7 +360,7 @@ export function leftovers(kind: SinkKind): void {
       const third = await begin('r3');
       await third.read(null);
       expect(await third.ready()).toEqual([]);
-      expect(await sinkOf.sink.left(sinkOf.lease)).toEqual([{ entity: members, partitions: 1 }]);
+      expect(await held().sink.left(held().lease)).toEqual([{ entity: members, partitions: 1 }]);
       expect(await third.leftovers()).toBe(1);
       expect(await third.leftovers()).toBe(0);
       const [one, ...others] = await third.ready();
@@ -388,10 +371,10 @@ export function leftovers(kind: SinkKind): void {
         watermark,
         position: { kind: 'offset', offset: 0 },
       });
-      expect(await sinkOf.sink.history.failures(news, 5), 'until it is read').toHaveLength(1);
+      expect(await held().sink.history.failures(news, 5), 'until it is read').toHaveLength(1);
       await third.read('a');
-      expect(await sinkOf.sink.history.failures(news, 5)).toEqual([]);
-      expect(await sinkOf.sink.left(sinkOf.lease)).toEqual([]);
+      expect(await held().sink.history.failures(news, 5)).toEqual([]);
+      expect(await held().sink.left(held().lease)).toEqual([]);
       expect(await third.leftovers()).toBe(0);
     },
   );
@@ -415,7 +398,7 @@ export function leftovers(kind: SinkKind): void {
     expect(await third.leftovers()).toBe(0);
     expect(await third.ready()).toEqual([]);
     expect(await dueMembers()).toBe(1);
-    expect(await sinkOf.sink.left(sinkOf.lease)).toEqual([{ entity: members, partitions: 1 }]);
+    expect(await held().sink.left(held().lease)).toEqual([{ entity: members, partitions: 1 }]);
   });
 
   it('drops a child whose parent is tombstoned, or was never stored', async () => {
@@ -429,7 +412,7 @@ export function leftovers(kind: SinkKind): void {
     const fourth = await begin('r4');
     await fourth.read(null);
     expect(await dueMembers()).toBe(2);
-    await sinkOf.sink.repair.tombstoneRecord(sinkOf.lease, fourth.run, lists, '["a"]');
+    await held().sink.repair.tombstoneRecord(held().lease, fourth.run, lists, '["a"]');
     expect(await dueMembers()).toBe(1);
     expect(await fourth.leftovers()).toBe(0);
     expect(await dueMembers()).toBe(0);
@@ -487,7 +470,6 @@ export function leftovers(kind: SinkKind): void {
   });
 
   it('brings children whose full walk was never swept', async () => {
-    sinkOf = await bench().hold();
     const first = await begin('r1');
     await first.read(null, { records: [list('a')], children: [membersOf('a')], seal: all });
     await first.sweep();
@@ -516,7 +498,6 @@ export function leftovers(kind: SinkKind): void {
   });
 
   everywhere('brings thousands of children in one call', async () => {
-    sinkOf = await bench().hold();
     const ids = Array.from({ length: 2_500 }, (_, at) => `l${at}`);
     const first = await begin('r1');
     await first.read(null, {
@@ -553,10 +534,10 @@ function inWindow(id: string): FoundPartition {
 /** What a backfill does beside the syncs of a connector. */
 export function windows(kind: SinkKind): void {
   const bench = useBench(kind);
+  const held = useHeld(bench);
   const it = rulesOf(kind);
-  let sinkOf: Held;
   const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunInHand> =>
-    beginLists(bench(), sinkOf, run, change);
+    beginLists(bench(), held(), run, change);
   const partitionsIn = (window: string): Promise<unknown> =>
     bench().count('_sync_partitions', `backfill = '${window}'`);
 
@@ -568,7 +549,6 @@ export function windows(kind: SinkKind): void {
 
   // Proves promise 13
   it('leaves an unfinished sync alone: its positions, what is ready, and what it has met', async () => {
-    sinkOf = await bench().hold();
     const sync = await begin('s1');
     await sync.read(null, { records: [list('a'), list('b')], children: [membersOf('a'), membersOf('b')] });
     await sync.read('a', { records: [member('1')], seal: null });
@@ -586,15 +566,12 @@ export function windows(kind: SinkKind): void {
       ['b', null],
     ]);
     const { id } = await next.partition('a');
-    const [stored] = await sinkOf.sink.commit(sinkOf.lease, [
-      page({ lease: sinkOf.lease, run: next.run }, id, [member('1')]),
-    ]);
+    const [stored] = await next.sink.commit(next.lease, [page(next, id, [member('1')])]);
     expect(stored?.counts[0]?.counts).toEqual(counts({ fetched: 1, duplicate: 1 }));
   });
 
   // Proves promise 13
   it('resumes its own window after a kill, also when a sync ran meanwhile, and no other', async () => {
-    sinkOf = await bench().hold();
     const first = await begin('b1', backfill());
     await first.read(null, { records: [list('a')], children: [inWindow('a')] });
     await first.read('a', { records: [member('1')], seal: null });
@@ -609,14 +586,12 @@ export function windows(kind: SinkKind): void {
     expect(again.started).toMatchObject({ continues: 'b1', due: 1 });
     const { id, position } = await again.partition('a');
     expect(position).toEqual({ kind: 'offset', offset: 1 });
-    const [stored] = await sinkOf.sink.commit(sinkOf.lease, [
-      page({ lease: sinkOf.lease, run: again.run }, id, [member('1'), member('2')], { seal: sealed }),
-    ]);
+    const last = page(again, id, [member('1'), member('2')], { seal: sealed });
+    const [stored] = await again.sink.commit(again.lease, [last]);
     expect(stored?.counts[0]?.counts).toEqual(counts({ fetched: 2, duplicate: 1, inserted: 1 }));
   });
 
   it('is read in full from the start, whatever the living partitions know', async () => {
-    sinkOf = await bench().hold();
     const incremental = { reading: readingOf({ members: { isIncremental: true } }) };
     const sync = await begin('s1', incremental);
     await sync.read(null, { records: [list('a')], children: [membersOf('a', settled('m1'))] });
@@ -636,11 +611,10 @@ export function windows(kind: SinkKind): void {
   });
 
   it('puts its rows where the living partition has them, which the next full walk judges', async () => {
-    sinkOf = await bench().hold();
     const first = await begin('b1', backfill());
     await readWindow(first, 'gone');
     await first.finish();
-    const [shownLists, shownMembers] = (await sinkOf.sink.history.connectors())[0]?.entities ?? [];
+    const [shownLists, shownMembers] = (await held().sink.history.connectors())[0]?.entities ?? [];
     expect([shownLists, shownMembers]).toMatchObject([
       { entity: lists, rows: 1, partitions: 1, due: 0 },
       { entity: members, rows: 1, partitions: 1, due: 0, lastSealedAt: null },
@@ -651,7 +625,7 @@ export function windows(kind: SinkKind): void {
     expect(await sync.modes()).toEqual(['a full']);
     await sync.read('a', { records: [member('here')], seal: swept });
     await sync.sweep();
-    expect(await sinkOf.sink.history.missing(news, 5)).toMatchObject([
+    expect(await held().sink.history.missing(news, 5)).toMatchObject([
       { entity: members, keyText: '["a","gone"]' },
     ]);
   });
@@ -664,20 +638,18 @@ export function windows(kind: SinkKind): void {
   ] as const)(
     'after a run that ended as %s, keeps %i partitions and is done: %j',
     async (outcome, kept, done) => {
-      sinkOf = await bench().hold();
       const first = await begin('b1', backfill());
       await readWindow(first);
       expect(await partitionsIn(january)).toBe(2);
       await first.finish(outcome);
       expect(await partitionsIn(january)).toBe(kept);
-      const { history } = sinkOf.sink;
+      const { history } = held().sink;
       expect(await history.finishedWindows(news, 'b1')).toEqual(done);
       expect(await history.finishedWindows(news, 'b2')).toEqual([]);
     },
   );
 
   it('is forgotten when it starts from the beginning', async () => {
-    sinkOf = await bench().hold();
     const first = await begin('b1', backfill());
     await first.read(null, { records: [list('a')], children: [inWindow('a'), inWindow('b')] });
     const late = { ...backfill(), continueAfter: instant(bench().clock.now() + dayMs) };
@@ -687,11 +659,10 @@ export function windows(kind: SinkKind): void {
   });
 
   everywhere('says nothing of how fresh an entity is, and is no sync in the history', async () => {
-    sinkOf = await bench().hold();
     const sync = await begin('s1');
     await sync.read(null);
     await sync.finish();
-    const { history } = sinkOf.sink;
+    const { history } = held().sink;
     const before = await history.freshness(news);
     const beside = await begin('b1', backfill());
     await readWindow(beside);
@@ -706,7 +677,6 @@ export function windows(kind: SinkKind): void {
   });
 
   it('is dropped by a later sync when no run resumes it', async () => {
-    sinkOf = await bench().hold();
     const first = await begin('b1', backfill());
     await first.read(null, { records: [list('a')], children: [inWindow('a')] });
     const sync = await begin('s1');

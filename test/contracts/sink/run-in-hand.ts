@@ -1,4 +1,4 @@
-import { expect } from 'vitest';
+import { beforeEach, expect } from 'vitest';
 import { instant, type Instant } from '../../../src/core/clock.ts';
 import type { EntityName } from '../../../src/core/names.ts';
 import { addCounts, noCounts, type PageCounts, type PreparedRecord } from '../../../src/core/records.ts';
@@ -185,6 +185,18 @@ export class RunInHand {
 export interface Held {
   readonly sink: Sink;
   readonly lease: Lease;
+}
+
+/** Gives each test a sink of its bench that holds the connector. */
+export function useHeld(bench: () => Bench): () => Held {
+  let held: Held | null = null;
+  beforeEach(async () => {
+    held = await bench().hold();
+  });
+  return () => {
+    if (held === null) throw new Error('Only inside a test');
+    return held;
+  };
 }
 
 /** Whole runs after each other over one lease. */

@@ -39,7 +39,7 @@ const drifted = (field: string, change: Partial<FieldDrift> = {}): FieldDrift =>
 });
 
 /** As the engine prepares them: with real hashes. */
-function prepared(
+export function prepared(
   table: EntityTable,
   raws: readonly JsonObject[],
 ): { readonly records: readonly PreparedRecord[]; readonly drift: readonly FieldDrift[] } {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, afterAll, beforeAll, onTestFinished } from 'vitest';
+import { describe, expect, it, afterAll, beforeAll } from 'vitest';
 import { isConnectorName, isDeclaredName, maxNameLength } from '../../../src/core/names.ts';
 import type { Column, EntityTable, FieldType } from '../../../src/core/records.ts';
 import { openPostgresTarget } from '../../../src/publish/postgres/postgres-target.ts';
@@ -7,7 +7,6 @@ import { tableName } from '../../../src/sinks/postgres/column-types.ts';
 import { columnsThatFit } from '../../../src/sinks/postgres/records/record-tables.ts';
 import { indexSuffixes } from '../../../src/sinks/records/own-names.ts';
 import { openHistory, openExistingRecords, openSink } from '../../../src/sinks/registry.ts';
-import type { Sink } from '../../../src/sinks/sink-access.ts';
 import {
   encodeArray,
   encodeRows,
@@ -21,13 +20,9 @@ import { sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import { describeSink } from '../../contracts/sink-contract.ts';
 import {
-  Bench,
-  identity,
+  type Bench,
   members,
-  onlyPartition,
-  page,
   record,
-  type Started,
   lists,
   listsTable,
   member,
@@ -37,6 +32,7 @@ import {
   news,
   type SinkKind,
 } from '../../contracts/sink/fixture.ts';
+import { benchOfTest, useBench } from '../../contracts/sink/use-bench.ts';
 import { hostileValues } from '../../contracts/sink/records.ts';
 import { RunInHand, param, type Shown } from '../../contracts/sink/run-in-hand.ts';
 import { targetContract } from '../../contracts/target-contract.ts';
@@ -66,20 +62,8 @@ const long = 'not to be compressed: 0123456789 abcdefghijklmnopqrstuvwxyz';
 const filled: Partial<Record<FieldType, string | number>> = { integer: 1, boolean: 1, string: long };
 
 describe('tables of PostgreSQL with many columns', () => {
-  let bench: Bench;
-  let sink: Sink;
-
-  beforeEach(async () => {
-    bench = new Bench(kind);
-    sink = await bench.open();
-  });
-
-  afterEach(async () => {
-    await bench.close();
-  });
-
-  const begin = async (table: EntityTable): Promise<Started> =>
-    await bench.begin(sink, 'r1', { tables: [table] });
+  const bench = useBench(kind);
+  const begin = async (table: EntityTable) => await bench().walking('r1', { tables: [table] });
 
   // Proves promise 1.2
   it.each(['integer', 'boolean', 'string'] as const)(
@@ -87,15 +71,14 @@ describe('tables of PostgreSQL with many columns', () => {
     async (type) => {
       const most = columnsThatFit([], [...key, ...columns(1_600, type)], 0).length - key.length;
       const table = wide(most, type);
-      const started = await begin(table);
-      const { id } = await onlyPartition(sink, started.lease);
+      const { sink, lease, commit } = await begin(table);
       const values = Object.fromEntries(columns(most, type).map(({ name }) => [name, filled[type] ?? null]));
       const full = record(table, { id: 'x'.repeat(60), ...values });
-      await sink.commit(started.lease, [page(started, id, [full])]);
-      await sink.commit(started.lease, [page(started, id, [{ ...full, hash: 'changed' }])]);
-      expect(await bench.count('news__members', `f${most - 1} IS NOT NULL`)).toBe(1);
-      const more = bench.plan('r2', { tables: [wide(most + 1, type)] });
-      await expect(sink.startRun(started.lease, more)).rejects.toMatchObject({
+      await commit([full]);
+      await commit([{ ...full, hash: 'changed' }]);
+      expect(await bench().count('news__members', `f${most - 1} IS NOT NULL`)).toBe(1);
+      const more = bench().plan('r2', { tables: [wide(most + 1, type)] });
+      await expect(sink.startRun(lease, more)).rejects.toMatchObject({
         code: 'SINK_INCOMPATIBLE',
         recovery: 'stop',
         message: expect.stringMatching(
@@ -106,33 +89,34 @@ describe('tables of PostgreSQL with many columns', () => {
   );
 
   it('are refused by name and number before anything is made', async () => {
-    const lease = await sink.acquire(identity());
+    const { sink, lease } = await bench().hold();
     const start = async (table: EntityTable): Promise<unknown> =>
-      await sink.startRun(lease, bench.plan('r1', { tables: [table] }));
+      await sink.startRun(lease, bench().plan('r1', { tables: [table] }));
     await expect(start(wide(1_590, 'boolean'))).rejects.toThrow(
       'it would have 1602 columns (1591 for fields, 11 of the program), and a table has 1600 at most',
     );
     await expect(start(wide(1_200, 'integer'))).rejects.toThrow(
       /a row whose 1201 fields are all there would take \d{4,5} bytes .* a row has 8160 at most/,
     );
-    expect(await bench.count('_sync_tables')).toBe(0);
+    expect(await bench().count('_sync_tables')).toBe(0);
   });
 
   it('count columns that were dropped', async () => {
-    const started = await begin(wide(10, 'boolean'));
+    const { sink, lease } = await begin(wide(10, 'boolean'));
     const names = columns(800, 'boolean').map(({ name }) => `other_${name}`);
-    await bench.ledger(`ALTER TABLE news__members ${names.map((name) => `ADD ${name} boolean`).join(', ')}`);
-    await bench.ledger(`ALTER TABLE news__members ${names.map((name) => `DROP ${name}`).join(', ')}`);
-    const more = bench.plan('r2', { tables: [wide(800, 'boolean')] });
-    await expect(sink.startRun(started.lease, more)).rejects.toThrow(/800 dropped or added by others/);
-    const fewer = bench.plan('r3', { tables: [wide(780, 'boolean')] });
-    await expect(sink.startRun(started.lease, fewer)).resolves.toMatchObject({ run: 'r3' });
+    await bench().ledger(
+      `ALTER TABLE news__members ${names.map((name) => `ADD ${name} boolean`).join(', ')}`,
+    );
+    await bench().ledger(`ALTER TABLE news__members ${names.map((name) => `DROP ${name}`).join(', ')}`);
+    const more = bench().plan('r2', { tables: [wide(800, 'boolean')] });
+    await expect(sink.startRun(lease, more)).rejects.toThrow(/800 dropped or added by others/);
+    const fewer = bench().plan('r3', { tables: [wide(780, 'boolean')] });
+    await expect(sink.startRun(lease, fewer)).resolves.toMatchObject({ run: 'r3' });
   });
 
   it('leave undeclared fields in _extra that they have no column for', async () => {
     const most = columnsThatFit([], [...key, ...columns(1_600, 'boolean')], 0).length - key.length;
-    const started = await begin(wide(most - 1, 'boolean'));
-    const { id } = await onlyPartition(sink, started.lease);
+    const { sink, lease, run, commit } = await begin(wide(most - 1, 'boolean'));
     const extra = '{"more":true,"most":true}';
     const drift = ['more', 'most'].map((field) => ({
       entity: members,
@@ -141,13 +125,13 @@ describe('tables of PostgreSQL with many columns', () => {
       type: 'boolean' as const,
     }));
     const one = record(wide(most - 1, 'boolean'), { id: 'a' }, { extra });
-    await sink.commit(started.lease, [page(started, id, [one], { drift })]);
-    const added = await sink.drift.evolve(started.lease, started.run, members);
+    await commit([one], { drift });
+    const added = await sink.drift.evolve(lease, run, members);
     expect(added.map(({ name }) => name)).toEqual(['more']);
-    expect(await bench.ledger('SELECT more, _extra::text AS extra FROM news__members')).toEqual([
+    expect(await bench().ledger('SELECT more, _extra::text AS extra FROM news__members')).toEqual([
       { more: true, extra: '{"most":true}' },
     ]);
-    expect(await sink.drift.evolve(started.lease, started.run, members)).toEqual([]);
+    expect(await sink.drift.evolve(lease, run, members)).toEqual([]);
   });
 });
 
@@ -371,18 +355,11 @@ function showing(run: string, gone: number): (one: Partition) => Shown {
 }
 
 describe('what a run reads of PostgreSQL', () => {
-  let bench: Bench;
-
-  beforeEach(() => {
-    bench = new Bench(kind);
-  });
-
-  afterEach(async () => {
-    await bench.close();
-  });
+  const bench = useBench(kind);
 
   const reads = async (): Promise<readonly Reads[]> =>
-    (await bench.ledger(`SELECT relname AS name, seq_tup_read AS rows FROM pg_stat_user_tables WHERE schemaname = current_schema()
+    (await bench()
+      .ledger(`SELECT relname AS name, seq_tup_read AS rows FROM pg_stat_user_tables WHERE schemaname = current_schema()
       UNION ALL SELECT indexrelname, idx_tup_read FROM pg_stat_user_indexes WHERE schemaname = current_schema()`)) as unknown as readonly Reads[];
 
   /**
@@ -390,16 +367,15 @@ describe('what a run reads of PostgreSQL', () => {
    * latest.
    */
   async function run(name: string, gone: number): Promise<void> {
-    const sink = await bench.open();
-    const lease = await sink.acquire(identity());
-    const hand = await RunInHand.begin(bench, { sink, lease }, name, plan);
+    const held = await bench().hold();
+    const hand = await RunInHand.begin(bench(), held, name, plan);
     await hand.walk(showing(name, gone));
     await hand.sweep(100);
     await hand.missing(members);
     await hand.tombstone([lists, members], 100);
     await hand.finish();
-    await lease[Symbol.asyncDispose]();
-    await bench.closeSinks();
+    await held.lease[Symbol.asyncDispose]();
+    await bench().closeSinks();
   }
 
   const times = [
@@ -411,7 +387,7 @@ describe('what a run reads of PostgreSQL', () => {
     'is of no table and no index more than a few times what is stored, %s',
     async (_, between) => {
       await run('r1', 0);
-      await bench.ledger(between);
+      await bench().ledger(between);
       await run('r2', 0);
       await run('r3', 1);
       const stored = listCount * (membersOfList + 1);
@@ -449,19 +425,12 @@ describe('odd settings', async () => {
 
   // Proves promise 1.1
   it('reads and copies numbers to the last digit, whatever the settings of the role', async () => {
-    const [from, to] = [new Bench(kind), new Bench(sqliteKind)];
-    onTestFinished(async () => {
-      await from.close();
-      await to.close();
-    });
+    const [from, to] = [benchOfTest(kind), benchOfTest(sqliteKind)];
     const [source, target] = [await from.open(), await to.open()];
-    const started = await from.begin(source, 'r1');
-    const { id } = await onlyPartition(source, started.lease);
     const records = numbers.map((score, index) =>
       record(membersTable, { list_id: 'a', id: String(index), score }),
     );
-    await source.commit(started.lease, [page(started, id, records)]);
-    await started.lease[Symbol.asyncDispose]();
+    await from.read('r1', records, { sink: source });
     expect(await scoresOf(from)).toEqual(numbers);
     await copyNews(source, target);
     expect(await scoresOf(to)).toEqual(numbers);

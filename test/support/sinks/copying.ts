@@ -1,4 +1,3 @@
-import { afterEach } from 'vitest';
 import type { CopyEnd } from '../../../src/app/copy-connector.ts';
 import type { ConnectorName } from '../../../src/core/names.ts';
 import { accessSink } from '../../../src/sinks/registry.ts';
@@ -13,7 +12,7 @@ import {
   opens,
   partition,
   sealed,
-  Bench,
+  type Bench,
   type SinkKind,
 } from '../../contracts/sink/fixture.ts';
 import { hostileText } from './hostile-texts.ts';
@@ -24,19 +23,6 @@ export function copyWays(postgres: SinkKind): readonly (readonly [string, SinkKi
     ['from SQLite to PostgreSQL', sqliteKind, postgres],
     ['from PostgreSQL to SQLite', postgres, sqliteKind],
   ];
-}
-
-/** Makes benches, which are closed after each test. */
-export function useBenches(): (kind: SinkKind) => Bench {
-  const open: Bench[] = [];
-  afterEach(async () => {
-    for (const bench of open.splice(0)) await bench.close();
-  });
-  return (kind) => {
-    const bench = new Bench(kind);
-    open.push(bench);
-    return bench;
-  };
 }
 
 /** From one open sink into another. */
