@@ -219,7 +219,7 @@ export async function startService(options: ServiceOptions) {
       connectors,
       /** Made at its first use, because making it takes half of the start. */
       get openApi() {
-        return (openApi ??= JSON.stringify(openApiDocument(apiEndpoints, definitions.values()), null, 2));
+        return (openApi ??= JSON.stringify(openApiDocument(apiEndpoints), null, 2));
       },
       clock,
     };

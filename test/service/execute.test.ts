@@ -419,31 +419,6 @@ describe('specified answers', () => {
     return Object.fromEntries([...key].map(([param, field]) => [param, record[field] ?? null]));
   }
 
-  describe('block_id of the blocks of workspace notes', () => {
-    const parentOf = ({ parent }: JsonObject): readonly unknown[] => {
-      const { type = null, page_id = null, block_id = null } = object(parent);
-      return [type, page_id ?? block_id];
-    };
-    const blocks = someOf('workspace-notes', 'blocks', 400).map(({ record }) => record);
-    const page = someOf('workspace-notes', 'pages', 1).map(({ record }) => record);
-    // A copy shows the children of another block, a database its pages as children of its own.
-    const others = new Set<unknown>(['synced_block', 'child_page', 'child_database']);
-    const above = blocks.filter(({ has_children, type }) => has_children === true && !others.has(type));
-
-    // Proves specification 4.8.3
-    it.each([
-      ['a page', 'page_id', page],
-      ['a block', 'block_id', above.slice(0, 5)],
-    ])('is %s, and lists what has it as its parent', async (_what, type, parents) => {
-      expect(parents.length).toBeGreaterThan(0);
-      for (const { id: block_id = null } of parents) {
-        const { records } = await api.list('workspace-notes', 'blocks', { block_id });
-        expect(records.length).toBeGreaterThan(0);
-        for (const record of records) expect(parentOf(record)).toEqual([type, block_id]);
-      }
-    });
-  });
-
   describe('a rich text of workspace notes', () => {
     const isA = (kind: string, value: JsonValue | undefined): boolean =>
       typeof value === kind && !Array.isArray(value);

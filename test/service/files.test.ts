@@ -128,26 +128,6 @@ describe('served files', () => {
       }
       expect(downloads).toBeGreaterThan(5);
     });
-
-    // Proves specification 2.2.5, 4.4.5
-    it('page by cursor, end_cursor and has_next_page', async () => {
-      const ids: unknown[] = [];
-      let cursor: unknown = null;
-      do {
-        const { records, metadata } = await api.list(library, 'folders', {
-          limit: 4,
-          ...(typeof cursor === 'string' ? { cursor } : {}),
-        });
-        expect(Object.keys(metadata).toSorted()).toEqual(['end_cursor', 'has_next_page']);
-        expect(metadata['has_next_page']).toBe(typeof metadata['end_cursor'] === 'string');
-        ids.push(...records.map(({ id }) => id));
-        cursor = metadata['end_cursor'];
-      } while (cursor !== null);
-      const truth = [...sampleTruth(createSampleAccount(account), 'folders')].map(
-        ({ record }) => record['id'],
-      );
-      expect(ids).toEqual(truth);
-    });
   });
 });
 

@@ -1,17 +1,15 @@
 import * as z from 'zod';
-import type { Definition } from '../../definitions/definition.ts';
 import { apiError } from '../api-error.ts';
 import type { Access, Endpoint, Tag } from '../routes/endpoint.ts';
 
-export type ConnectorType = ReturnType<typeof connectorTypes>[number];
-export type Operation = ReturnType<typeof operationOf>;
-export type Parameter = ReturnType<typeof parametersIn>[number];
+type Operation = ReturnType<typeof operationOf>;
+type Parameter = ReturnType<typeof parametersIn>[number];
 export type JsonSchema = z.core.JSONSchema.BaseSchema;
 
 /**
  * The document is made of the same declarations that the server routes and parses by: there is no second description.
  */
-export function openApiDocument(endpoints: readonly Endpoint[], definitions: Iterable<Definition>) {
+export function openApiDocument(endpoints: readonly Endpoint[]) {
   const schemas = collectSchemas();
   /** Path -> method in lower case -> operation. */
   const paths: Record<string, Record<string, Operation>> = {};
@@ -32,8 +30,6 @@ export function openApiDocument(endpoints: readonly Endpoint[], definitions: Ite
     servers: [{ url: '/' }],
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths,
-    // What execute takes depends on the connector type: as data, because OpenAPI cannot say it of one path.
-    'x-connector-types': connectorTypes(definitions),
     components: {
       schemas: schemas.named,
       securitySchemes: {
@@ -60,8 +56,6 @@ function operationOf(endpoint: Endpoint, schemas: Schemas) {
     summary: endpoint.summary,
     description: endpoint.description,
     security: access === 'public' ? [] : [{ bearer: [] }],
-    // Who may call it: the one thing about a token that OpenAPI has no word for.
-    'x-access': access,
     parameters: [
       ...parametersIn('path', request.path, example.path, schemas),
       ...parametersIn('query', request.query, example.query, schemas),
@@ -189,29 +183,4 @@ function simplify(schema: JsonSchema): void {
   delete schema.readOnly;
   // A later version may say more; a client that refuses fields it does not know would break then.
   if (schema.additionalProperties === false) delete schema.additionalProperties;
-}
-
-/** What execute takes for the connectors of each type. */
-function connectorTypes(definitions: Iterable<Definition>) {
-  return [...definitions].map(({ name, title, id, entities }) => ({
-    name,
-    title,
-    id,
-    actions: [...entities.values()].flatMap((entity) =>
-      [...entity.actions].map(([action, { params }]) => ({
-        entity: entity.name,
-        action,
-        params: [...params].map(([param, declared]) => ({
-          name: param,
-          type: declared.type,
-          required: declared.required,
-          enum: declared.enum,
-          default: declared.default,
-          maximum: declared.max,
-        })),
-        // What a search returns and can be asked for.
-        fields: action === 'context_store_search' ? [...entity.searchable.keys()] : [],
-      })),
-    ),
-  }));
 }

@@ -162,7 +162,7 @@ export async function answerOf(response: Response): Promise<Answer> {
   };
 }
 
-const { paths } = openApiDocument(apiEndpoints, []);
+const { paths } = openApiDocument(apiEndpoints);
 
 /**
  * Holds an answer against what its endpoint declares: the status is among the declared ones, the body is of the
