@@ -20,7 +20,6 @@ import type {
   ParamRuleFile,
   RequestFile,
   ListRequestFile,
-  PagingFile,
 } from './upstream/upstream-file.ts';
 import { sentByPaging } from './upstream/upstream.ts';
 
@@ -399,17 +398,7 @@ function checkRecord(requests: EntityRequestsFile, entity: EntityFile, place: Pl
 
 type Pagination = EntityFile['pagination'];
 
-/** What the kinds become: tokens of `pagination` by token, or offsets. A new kind does not compile until it is here. */
-const becomes: Readonly<Record<Exclude<PagingFile['kind'], 'none'>, Pagination['kind']>> = {
-  cursor: 'pageToken',
-  nextUrl: 'pageToken',
-  linkHeader: 'pageToken',
-  offset: 'offset',
-};
-
-/**
- * The service's paging fits the one that the entity declares, and what the engine reads of an answer is written once.
- */
+/** The service's paging is one by token, and what the engine reads of an answer is written once. */
 function checkPaging(
   { paging, metadata, records }: ListRequestFile,
   pagination: Pagination,
@@ -419,51 +408,26 @@ function checkPaging(
   if (recordsPlace(records).isOne && pagination.kind !== 'single') {
     place.note(oneIsSingle(pagination), 'records');
   }
-  if (paging.kind !== 'none' && (pagination.kind === 'page' || pagination.kind === 'lastRecord')) {
-    noteKind(`expected no paging: by ${pagination.kind}, the pagination of the entity is the service's own`);
+  if (pagination.kind !== 'pageToken') {
+    if (paging.kind === 'none') return;
+    noteKind(`${paging.kind} expects pagination by pageToken, got ${pagination.kind}`);
     return;
   }
-  if (paging.kind !== 'none' && pagination.kind !== becomes[paging.kind]) {
-    noteKind(`${paging.kind} expects pagination by ${becomes[paging.kind]}, got ${pagination.kind}`);
+  const tokenKeys = pagination.tokenKeys.map(keyOfToken);
+  if (paging.kind === 'none') {
+    const names = tokenKeys.flatMap((key) => [key, key.split('.')[0] ?? '']);
+    if (names.some((name) => Object.hasOwn(metadata, name))) return;
+    const message = `expected one of ${tokenKeys.join(', ')}, the tokenKeys of the entity, or a paging`;
+    place.note(message, 'metadata');
     return;
   }
-  const written = keysWritten(paging, pagination);
-  for (const key of Object.keys(metadata)) {
-    if (written.includes(key)) place.note('is written by paging: leave it out', 'metadata', key);
-  }
-  if (pagination.kind === 'pageToken') {
-    const tokenKeys = pagination.tokenKeys.map(keyOfToken);
-    const isCopied = tokenKeys.some((key) =>
-      [key, key.split('.')[0] ?? ''].some((name) => Object.hasOwn(metadata, name)),
+  if (typeof pagination.tokenKeys[0] === 'object') {
+    noteKind(
+      `${paging.kind} writes the token itself: expected a key without param as the first of tokenKeys`,
     );
-    if (paging.kind === 'none' && !isCopied) {
-      const message = `expected one of ${tokenKeys.join(', ')}, the tokenKeys of the entity, or a paging`;
-      place.note(message, 'metadata');
-    }
-    if (paging.kind !== 'none' && typeof pagination.tokenKeys[0] === 'object') {
-      noteKind(
-        `${paging.kind} writes the token itself: expected a key without param as the first of tokenKeys`,
-      );
-    }
   }
-  const total = 'total' in paging ? paging.total : null;
-  if (total !== null && pagination.kind === 'offset' && pagination.totalKeys.length === 0) {
-    place.note('expected totalKeys in the pagination of the entity beside it', 'paging', 'total');
-  }
-}
-
-/** Keys of the metadata that a translated paging sets. */
-function keysWritten({ kind }: PagingFile, pagination: Pagination): readonly string[] {
-  if (kind === 'none') return [];
-  switch (pagination.kind) {
-    case 'single':
-      return [];
-    case 'page':
-    case 'lastRecord':
-    case 'offset':
-      return pagination.totalKeys;
-    case 'pageToken':
-      return [...pagination.tokenKeys.map(keyOfToken), ...pagination.flagKeys];
+  for (const key of [...tokenKeys, ...pagination.flagKeys]) {
+    if (Object.hasOwn(metadata, key)) place.note('is written by paging: leave it out', 'metadata', key);
   }
 }
 

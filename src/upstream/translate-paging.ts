@@ -3,7 +3,6 @@ import type { Params } from '../core/records.ts';
 import type { Entity, Pagination } from '../definitions/definition.ts';
 import { keyOfToken, numberedKey, flagOf, tokenOf } from '../definitions/pagination-file.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
-import type { AnswerPlace } from '../definitions/upstream/template.ts';
 import type { ListRequest, Paging } from '../definitions/upstream/upstream.ts';
 import type { JsonAnswer, PagedCall } from './ask-upstream.ts';
 import { queryText, refusedValue } from './call-address.ts';
@@ -39,16 +38,8 @@ export function translatePaging(
 ): TranslatedCall {
   switch (paging.kind) {
     case 'none':
-    case 'offset': {
       // The entity's own page numbers: what lies behind the last one may be refused.
-      const endStatus = endStatusOf(pagination, params);
-      const total = paging.kind === 'none' ? null : paging.total;
-      return {
-        call: { params },
-        endStatus,
-        readMetadata: (answer) => totalOf(pagination, total, answer),
-      };
-    }
+      return { call: { params }, endStatus: endStatusOf(pagination, params), readMetadata: () => ({}) };
     case 'cursor':
     case 'nextUrl':
     case 'linkHeader':
@@ -117,12 +108,6 @@ function readFlag(value: JsonValue, { status }: ListAnswer): boolean {
   const flag = value === null || value === '' ? false : flagOf(value);
   if (flag !== null) return flag;
   throw brokenAnswer('expected true or false as the flag for more pages, got another kind', status);
-}
-
-function totalOf(pagination: Pagination, place: AnswerPlace | null, answer: ListAnswer): JsonObject {
-  const [key] = pagination.kind === 'offset' ? pagination.totalKeys : [];
-  const total = place === null ? undefined : valueAtPlace(answer, place);
-  return key === undefined || total === undefined ? {} : { [key]: total };
 }
 
 function wholeNumber(value: JsonValue | undefined, otherwise: number): number {

@@ -146,9 +146,9 @@ const requests = {
 
 const paging = {
   'kind: linkHeader, keep: [after] → kind: offset':
-    'entities.orders.list.paging.kind: offset expects pagination by offset, got pageToken',
+    'entities.orders.list.paging.kind: expected kind: none, cursor, nextUrl or linkHeader',
   'kind: linkHeader → kind: linkheader':
-    'entities.orders.list.paging.kind: expected kind: none, cursor, nextUrl, linkHeader or offset',
+    'entities.orders.list.paging.kind: expected kind: none, cursor, nextUrl or linkHeader',
   'keep: [after] → keep: all': 'entities.orders.list.paging.keep: expected names of parameters, or any',
   'query: { fields: id }, identity → headers: { Host: elsewhere }, identity':
     'check.headers.Host: Host is set by the program and by auth: leave it out',
@@ -159,9 +159,9 @@ const paging = {
   'paging: { kind: cursor, token: next.token } → paging: { kind: none }':
     'entities.events.list.metadata: expected one of next, the tokenKeys',
   'total: { header: X-Total } → total: { header: X-Total, path: total }':
-    'entities.notes.list.paging.total: expected path or header, one of the two',
-  'totalKeys: [total] → totalKeys: []':
-    'entities.notes.list.paging.total: expected totalKeys in the pagination',
+    'entities.notes.list.metadata.total: expected path or header, one of the two',
+  'metadata: { total: { header: X-Total } } → paging: { kind: cursor, token: next }':
+    'entities.notes.list.paging.kind: cursor expects pagination by pageToken, got offset',
 };
 
 describe('an upstream', () => {

@@ -146,12 +146,10 @@ function requestShape() {
 }
 
 /**
- * How the pages of the service become those that the entity's `pagination` declares. Where it is by token, the token
- * and the flag are written under the first of its `tokenKeys` and `flagKeys`; where it is by offset, the total under
- * the first of its `totalKeys`.
+ * How the pages of the service become those of a `pagination` by token: the token and the flag are written under the
+ * first of its `tokenKeys` and `flagKeys`.
  */
-export function pagingFile() {
-  const total = placeFile().nullable().default(null);
+function pagingFile() {
   const fromAddress = {
     keep: z.union([z.literal('any'), z.array(textAs(queryName)).min(1)], {
       error: 'expected names of parameters, or any',
@@ -162,15 +160,17 @@ export function pagingFile() {
     // The parameters are the service's own, and `metadata` copies what its answer says.
     strictObject({ kind: z.literal('none') }),
     // pageToken. No token ends the walk, as does `more` when it is there and not true.
-    strictObject({ kind: z.literal('cursor'), token: placeFile(), more: total }),
+    strictObject({
+      kind: z.literal('cursor'),
+      token: placeFile(),
+      more: placeFile().nullable().default(null),
+    }),
     // pageToken. The next page's address, in the body or the `Link` header with rel=next. Only the `keep` parameters of
     // its query are taken over, into the token; `alone`: a call with a token sends no other parameters. `any`: all that
     // do not sign the call, alone, and a segment of the address's path behind that of the request; then it must have
     // the origin of `baseUrl`.
     strictObject({ kind: z.literal('nextUrl'), path: textAs(pathText), ...fromAddress }),
     strictObject({ kind: z.literal('linkHeader'), ...fromAddress }),
-    // offset. The parameters are the service's own (perhaps under other names).
-    strictObject({ kind: z.literal('offset'), total }),
   ] as const;
   return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
 }

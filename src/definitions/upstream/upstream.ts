@@ -162,7 +162,6 @@ export function sentByPaging(paging: PagingFile, pagination: EntityFile['paginat
       return new Set(pagination.kind === 'pageToken' ? [pagination.tokenParam] : []);
     case 'none':
     case 'cursor':
-    case 'offset':
       return new Set();
   }
 }
@@ -185,8 +184,6 @@ function buildPaging(paging: PagingFile, signing: readonly string[]) {
         keep: paging.keep === 'any' ? { except: signing } : paging.keep,
         isAlone: paging.alone || paging.keep === 'any',
       };
-    case 'offset':
-      return { kind: paging.kind, total: paging.total && buildPlace(paging.total) };
   }
 }
 

@@ -252,7 +252,7 @@ function answerOf(
 }
 
 function describe(
-  { kind, totalOf }: MadeUpPaging,
+  { kind }: MadeUpPaging,
   { maxSize, isFixed, end, gaps, honoursSize, totalCountsListing }: Declared,
 ): { rules: PaginationRules; paging: Paging } {
   const none: Paging = { kind: 'none' };
@@ -270,11 +270,10 @@ function describe(
       return { rules: { kind, ...own, ...(behind === undefined ? {} : { end: behind }) }, paging: none };
     }
     case 'offset': {
-      const total = totalOf(1) === null ? null : ({ kind: 'body', path: ['total'] } as const);
       const refused = end === 'refused' ? { status: 404 } : undefined;
       const own = { offsetParam: 'offset', ...sized, gaps, honoursSize, totalCountsListing };
       const rules = { kind, ...own, end: refused };
-      return { rules, paging: { kind, total } };
+      return { rules, paging: none };
     }
     case 'cursor':
     case 'nextUrl':
