@@ -81,21 +81,6 @@ export function checkKey(
   checkTwice(key, at, note);
 }
 
-/** Names of a service that become fields: each a field that is declared, and none of them twice among `all`. */
-export function checkRenamed(
-  rename: Readonly<Record<string, string>>,
-  all: Readonly<Record<string, string>>,
-  fields: readonly string[],
-  place: Place,
-): void {
-  const renamed = Object.values(all);
-  for (const [from, to] of Object.entries(rename)) {
-    if (!fields.includes(to)) place.note(noSuch('field', to, fields), from);
-    if (from === to) place.note('expected another name than the one it has', from);
-    if (renamed.indexOf(to) !== Object.keys(all).indexOf(from)) place.note(`${to} has two names`, from);
-  }
-}
-
 /** One entity whose parts are held against each other. All places are within it: `['fields', 'id']`. */
 export type EntityCheck = ReturnType<typeof openEntityCheck>;
 

@@ -5,7 +5,6 @@ import {
   checkKey,
   checkName,
   checkRemoteName,
-  checkRenamed,
   checkTwice,
   namePattern,
   placeAt,
@@ -61,7 +60,7 @@ function checkFields(check: EntityCheck): void {
   for (const [field, revealed] of Object.entries(entity.reveals)) {
     for (const name of [field, ...revealed]) check.field(['reveals', field], name);
   }
-  checkRenamed(entity.rename ?? {}, entity.rename ?? {}, declared, placeAt(note, ['rename']));
+  checkRenamed(check);
   checkLater(check);
   checkRecords(check);
   for (const where of ['order', 'only'] as const) {
@@ -167,6 +166,17 @@ function checkCredentials(file: DefinitionFile, note: Note): void {
     if (!Object.values(fields).some(({ required }) => required)) {
       note([...at, 'fields'], 'expected at least one field that is required');
     }
+  }
+}
+
+/** Names of a service that become fields: each a field that is declared, and none of them twice. */
+function checkRenamed({ entity: { rename = {} }, note, field }: EntityCheck): void {
+  const renamed = Object.values(rename);
+  for (const [index, [from, to]] of Object.entries(rename).entries()) {
+    const at = ['rename', from];
+    field(at, to);
+    if (from === to) note(at, 'expected another name than the one it has');
+    if (renamed.indexOf(to) !== index) note(at, `${to} has two names`);
   }
 }
 

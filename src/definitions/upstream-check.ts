@@ -1,4 +1,4 @@
-import { checkRenamed, type Place } from './check-names.ts';
+import type { Place } from './check-names.ts';
 import { checkParam } from './params.ts';
 import type { DefinitionFile, EntityFile } from './definition-file.ts';
 import { buildAction, type Action, type Param } from './definition.ts';
@@ -265,7 +265,6 @@ function checkEntityRequests(
       place.note(message, 'list', 'metadata');
     }
   }
-  checkRecord(requests, entity, place);
 }
 
 const noParams: ReadonlySet<string> = new Set();
@@ -376,24 +375,6 @@ function placeName(
 ): string {
   if (rule.in === 'header') return `header ${as.toLowerCase()}`;
   return rule.in === 'query' || method === 'GET' ? `query ${as}` : `body ${at}`;
-}
-
-/** What is renamed or filled in becomes a declared field, from one source. */
-function checkRecord(requests: EntityRequestsFile, entity: EntityFile, place: Place): void {
-  const fields = Object.keys(entity.fields);
-  const all = { ...entity.rename, ...requests.rename };
-  const renamed = Object.values(all);
-  checkRenamed(requests.rename, all, fields, place.at('rename'));
-  for (const [field, param] of Object.entries(requests.inject)) {
-    const here = place.at('inject', field);
-    if (!fields.includes(field)) here.note(noSuch('field', field, fields));
-    if (renamed.includes(field)) here.note(`${field} is also renamed from another field`);
-    for (const action of ['list', 'get'] as const) {
-      const declared = entity.actions[action]?.params ?? {};
-      if (requests[action] === undefined || Object.hasOwn(declared, param)) continue;
-      here.note(noSuch(`${action} parameter`, param, Object.keys(declared)));
-    }
-  }
 }
 
 type Pagination = EntityFile['pagination'];

@@ -1,14 +1,7 @@
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { instantOf, type Instant } from '../core/clock.ts';
-import {
-  isJsonObject,
-  memberOf,
-  renamedMembers,
-  withValueAt,
-  type JsonObject,
-  type JsonValue,
-} from '../core/json.ts';
+import { isJsonObject, renamedMembers, withValueAt, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
@@ -95,7 +88,7 @@ export function openUpstream(options: UpstreamOptions) {
       try {
         const answer = await askForJson({ ...asked, mayLackBody: true }, session, signal);
         const hasAnswered = answered.has(call.entity);
-        const page = readPage(answer, { entity, requests, message, hasAnswered }, translated, call.params);
+        const page = readPage(answer, { entity, requests, message, hasAnswered }, translated);
         answered.add(call.entity);
         return page;
       } catch (error) {
@@ -105,7 +98,7 @@ export function openUpstream(options: UpstreamOptions) {
     },
     /** Null: the service says that there is no such record. */
     async get(call: UpstreamCall, signal: AbortSignal): Promise<JsonObject | null> {
-      const { requests } = requestsOf(call);
+      const { entity, requests } = requestsOf(call);
       const { get } = requests;
       if (get === null) throw refusedValue('the action get', 'is not declared for this entity');
       const asked = { request: get, call: { params: call.params }, entity: call.entity };
@@ -115,7 +108,7 @@ export function openUpstream(options: UpstreamOptions) {
       if (!isJsonObject(record)) {
         throw brokenAnswer('expected a record in the answer, got none', answer.status);
       }
-      return asDeclared(record, requests, call.params);
+      return renamedMembers(record, entity.rename);
     },
     /** Null: the service says that there is no such file. The caller reads the file to its end or closes it. */
     async download(call: UpstreamCall, signal: AbortSignal): Promise<UpstreamFile | null> {
@@ -183,12 +176,7 @@ interface ListRules {
 }
 
 /** Throws `UpstreamFailure` for an answer without records that does not say that there are none. */
-function readPage(
-  answer: JsonAnswer,
-  rules: ListRules,
-  { readMetadata }: TranslatedCall,
-  params: Params,
-): UpstreamPage {
+function readPage(answer: JsonAnswer, rules: ListRules, { readMetadata }: TranslatedCall): UpstreamPage {
   const { entity, requests } = rules;
   const { list } = requests;
   const found = recordsAt(answer.value, list.records);
@@ -202,7 +190,7 @@ function readPage(
   if (came === null && isNoPage) throw noRecords(answer, list.records, rules.hasAnswered);
   const metadata = { ...metadataOf(), ...(came === null ? {} : { [emptyKey]: came }) };
   return {
-    records: (found ?? []).map((record) => asDeclared(record, requests, params)),
+    records: (found ?? []).map((record) => asDeclared(record, entity)),
     metadata: Object.keys(metadata).length === 0 ? null : metadata,
     serverTime: instantOf(answer.header('date')),
     bytes: answer.wireBytes,
@@ -238,18 +226,8 @@ function copied({ metadata }: ListRequest, answer: JsonAnswer): JsonObject {
   return Object.fromEntries(pairs.filter((pair): pair is [string, JsonValue] => pair[1] !== undefined));
 }
 
-function asDeclared<Value extends JsonValue>(
-  record: Value,
-  { rename, inject }: EntityRequests,
-  params: Params,
-): Value | JsonObject {
-  if (!isJsonObject(record) || (rename.size === 0 && inject.size === 0)) return record;
-  const declared = new Map<string, JsonValue>(Object.entries(renamedMembers(record, rename)));
-  for (const [field, param] of inject) {
-    const value = memberOf(params, param);
-    if (value !== undefined && !declared.has(field)) declared.set(field, value);
-  }
-  return Object.fromEntries(declared);
+function asDeclared<Value extends JsonValue>(record: Value, { rename }: Entity): Value | JsonObject {
+  return isJsonObject(record) ? renamedMembers(record, rename) : record;
 }
 
 export type UpstreamFile = ReturnType<typeof fileOf>;

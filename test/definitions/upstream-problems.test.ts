@@ -126,7 +126,6 @@ const requests = {
     'entities.totals.list.records: expected a path such as items or list[*].customer',
   "records: 'list[*].payment' → records: { path: payment, one: true }":
     'entities.payments.list.records: one record expects pagination of kind single, got pageToken',
-  'rename: { _id: id } → rename: { _id: all_orders }': 'entities.totals.rename._id: all_orders has two names',
   'limit: { as: per_page } → limt: { as: per_page }':
     'list.params.limt: no such parameter: "limt"; did you mean "limit"?',
   '{ as: per_page } → { as: state }': 'goes where',
@@ -136,10 +135,6 @@ const requests = {
     'list.params.labels.list: expected one of comma, repeat, brackets, got "repeats"',
   '{ as: per_page } → { at: a.b }': 'list.params.limit.at: belongs to a parameter in the body of a POST',
   'method: POST, → method: GET,': 'entities.events.list.safe: belongs to a POST',
-  'rename: { tags: labels } → rename: { tags: label }':
-    'entities.orders.rename.tags: no such field: "label"; did you mean "labels"?',
-  'inject: { event_state: state } → inject: { event_state: stat }':
-    'entities.events.inject.event_state: no such list parameter: "stat"; did you mean "state"?',
   "url: file.url → url: 'file..url'": 'entities.orders.download.url: expected names joined by dots',
   'download: { → upload: {': 'entities.orders.upload: unknown key',
 };

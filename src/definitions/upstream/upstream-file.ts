@@ -20,7 +20,6 @@ export type CheckFile = UpstreamFile['check'];
  * `entities` stays as it is written, for the content hash.
  */
 export function upstreamFile() {
-  const texts = z.record(z.string(), z.string()).default({});
   // Of these, one of which the credentials do not have the field is not sent.
   const headers = z
     .record(
@@ -106,10 +105,6 @@ export function upstreamFile() {
           // holds the address of the file.
           url: textAs(pathText).nullable().default(null),
         }).optional(),
-        // Field as it is sent -> field as it is declared.
-        rename: texts,
-        // Field -> parameter of the call whose value it is given, where the record does not have the field.
-        inject: texts,
         headers,
         timeoutMs: limits.timeoutMs.nullable().default(null),
         maxBodyBytes: limits.maxBodyBytes.nullable().default(null),

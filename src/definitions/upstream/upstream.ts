@@ -75,7 +75,7 @@ function buildEntityRequests(
   if (requests?.list === undefined) {
     throw new TypeError(`expected a checked file with a list request of ${name}`);
   }
-  const { list, get, download, rename, inject, headers, timeoutMs, maxBodyBytes } = requests;
+  const { list, get, download, headers, timeoutMs, maxBodyBytes } = requests;
   const own = {
     headers: { ...lowerCased(shared.headers), ...lowerCased(headers) },
     timeoutMs: timeoutMs ?? shared.timeoutMs,
@@ -103,8 +103,6 @@ function buildEntityRequests(
       download === undefined
         ? null
         : { ...build('download', download), url: download.url === null ? null : answerPath(download.url) },
-    rename: new Map([...Object.entries(entity.rename ?? {}), ...Object.entries(rename)]),
-    inject: mapOf(inject),
   };
 }
 

@@ -78,7 +78,6 @@ interface TestAccountOptions {
   readonly get?: GetRequest;
   readonly download?: DownloadRequest;
   readonly rename?: ReadonlyMap<string, string>;
-  readonly inject?: ReadonlyMap<string, string>;
   readonly pagination?: Pagination;
   readonly auth?: Authentication;
   readonly shape?: CredentialShape;
@@ -126,8 +125,6 @@ function testUpstream(options: Pick<TestAccountOptions, 'baseUrl'> & Partial<Tes
           list,
           get: options.get ?? { ...requestOf('/items/{note_id}', { note_id: { kind: 'path' } }), record: [] },
           download: options.download ?? null,
-          rename: options.rename ?? new Map(),
-          inject: options.inject ?? new Map(),
         },
       ],
     ]),
@@ -144,7 +141,16 @@ export function openTestAccount(options: TestAccountOptions): UpstreamAccount {
     ...plain,
     credentials: [options.shape ?? shapeOf('token')],
     upstream: testUpstream(options),
-    entities: new Map([[things, { ...entity, pagination: options.pagination ?? entity.pagination }]]),
+    entities: new Map([
+      [
+        things,
+        {
+          ...entity,
+          pagination: options.pagination ?? entity.pagination,
+          rename: options.rename ?? entity.rename,
+        },
+      ],
+    ]),
   };
   const { credentials = { token: secretToken } } = options;
   const transport = openUpstreamTransport({
