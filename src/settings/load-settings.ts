@@ -110,14 +110,7 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
   const refuse = (): never => {
     throw new ProblemsError('CONFIG_INVALID', eachOnce([...problems, ...missing]));
   };
-  const parse = (data: unknown) =>
-    parseShape(settingsFile, data, { problem }, (at) => !config.isFromOutside(at));
-  const whole = parse(config.data);
-  // What is missing may be a duration or a choice, which no text stands for: its default does.
-  const unfit = main.unresolved.filter(({ at }) =>
-    whole.problems.some(({ path: place }) => place === at.join('.')),
-  );
-  const shape = unfit.length === 0 ? whole : parse(withoutPlaces(config.data, unfit));
+  const shape = parseShape(settingsFile, config.data, { problem }, (at) => !config.isFromOutside(at));
   for (const found of shape.problems) add(found);
   if (shape.value === null || problems.length > 0) return refuse();
   const own = shape.value.definitions.map((name) => path.resolve(main.folder, name));
@@ -130,15 +123,6 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
     add(problem(at, message));
   });
   return problems.length > 0 ? refuse() : frozen({ ...settings, missing });
-}
-
-function withoutPlaces(data: unknown, places: readonly { readonly at: YamlPath }[]): unknown {
-  const rest: unknown = structuredClone(data);
-  for (const { at } of places) {
-    const owner = at.slice(0, -1).reduce<unknown>((outer, step) => Object(outer)[step], rest);
-    Reflect.deleteProperty(Object(owner), at.at(-1) ?? '');
-  }
-  return rest;
 }
 
 /** The stand-in for a key that is missing here must never mask a value. */

@@ -155,18 +155,16 @@ describe('what is missing of a target', () => {
     ]);
   });
 
-  it('may be a duration or a choice', () => {
+  it('may be a duration', () => {
     const text = withTargets(`  lake: { type: files, directory: ./lake }
-  mart: { type: files, directory: ./mart, format: '\${MART}', keep: '\${MART}', when: { every: '\${MART}' } }
+  mart: { type: files, directory: ./mart, keep: '\${MART}', when: { every: '\${MART}' } }
 `);
     const settings = read(text);
     const [lake, mart] = [...settings.publish.values()];
     if (lake === undefined || mart === undefined) throw new Error('expected two');
     expect(() => checkTargets(settings, [lake])).not.toThrow();
     expect(problemsOf(() => checkTargets(settings, [mart]))).toEqual(
-      ['format', 'keep', 'when.every'].map((at) =>
-        expect.stringContaining(`publish.mart.${at}: the environment`),
-      ),
+      ['keep', 'when.every'].map((at) => expect.stringContaining(`publish.mart.${at}: the environment`)),
     );
   });
 
