@@ -50,6 +50,16 @@ describe.each([
   );
 });
 
+it.each([...definitions.values()])('sends each parameter of $name under its own name', ({ upstream }) => {
+  const others = [...(upstream?.entities.values() ?? [])].flatMap(({ list, get }) =>
+    [...list.params, ...(get?.params ?? [])].filter(([name, place]) => {
+      if (place.kind === 'body') return place.at.join('.') !== name;
+      return place.kind === 'query' ? place.name !== name : place.kind !== 'path';
+    }),
+  );
+  expect(others).toEqual([]);
+});
+
 describe('the email-marketing definition', () => {
   // Proves specification 8.1, 8.2
   it('asks for at most 1000 records a page, the number that the service caps at', () => {

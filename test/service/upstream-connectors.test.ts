@@ -460,7 +460,7 @@ const mailing: Readonly<Record<string, Failing>> = {
   '504': [faults.gatewayTimeout, 'upstream_timeout', /HTTP 504/],
   'a redirect': [away, 'upstream_unusable', /redirects to another address/],
   'an answer that is no JSON': [noJson, 'upstream_unavailable', /JSON/],
-  'a cut body': [cutBody('length'), 'upstream_unavailable', /without a complete answer/],
+  'a cut body': [cutBody(), 'upstream_unavailable', /without a complete answer/],
   'a body without end': [gzipBomb(80_000_000), 'upstream_too_large', /expected/],
   'no array of records': [errorInside200('invalid_token'), 'upstream_unavailable', /an array of records/],
 };

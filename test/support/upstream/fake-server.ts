@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../src/core/json.ts';
 import type { Reply } from '../hostile/exchange.ts';
-import { countArrivals, listen } from '../listen.ts';
+import { listen } from '../listen.ts';
 
 /** What a service says to one request, before anything goes wrong with it. Header names are lower-case. */
 export interface Answer {
@@ -48,8 +48,6 @@ export type LoggedRequest = ReturnType<typeof loggedRequest>;
 interface Fault {
   /** Which requests it is for; left out: every request. */
   readonly on?: (request: LoggedRequest) => boolean;
-  /** How many of these pass unharmed first; left out: none. */
-  readonly after?: number;
   /** How many of these it happens to; left out: one. */
   readonly times?: number;
   readonly effect: Effect;
@@ -77,9 +75,7 @@ export type FakeServer = Awaited<ReturnType<typeof startFakeServer>>;
 /** A service on port 0 of this machine. A client that breaks off, or is killed, does it no harm. */
 export async function startFakeServer({ answer, credentialOf, refuse = () => null }: FakeServerOptions) {
   const requests: LoggedRequest[] = [];
-  const { check, arrived } = countArrivals(requests);
-  const holds = new Set<Promise<void>>();
-  let faults: { readonly fault: Fault; met: number; done: number }[] = [];
+  let faults: { readonly fault: Fault; done: number }[] = [];
   let taken = 0;
   let inFlight = 0;
   let peak = 0;
@@ -87,10 +83,8 @@ export async function startFakeServer({ answer, credentialOf, refuse = () => nul
   /** The effect of the first fault that is for this request. */
   const takeEffect = (logged: LoggedRequest): Fault['effect'] | null => {
     for (const entry of faults) {
-      const { on = () => true, after = 0, times = 1, effect } = entry.fault;
+      const { on = () => true, times = 1, effect } = entry.fault;
       if (entry.done >= times || !on(logged)) continue;
-      entry.met += 1;
-      if (entry.met <= after) continue;
       entry.done += 1;
       return effect;
     }
@@ -113,13 +107,11 @@ export async function startFakeServer({ answer, credentialOf, refuse = () => nul
     const request = await readRequest(message);
     const logged = loggedRequest(request, credentialOf(request));
     const index = requests.push(logged) - 1;
-    check();
     response.once('finish', () => {
       requests[index] = { ...logged, status: response.statusCode };
     });
     const effect = takeEffect(logged);
     const refused = refuse(inFlight);
-    await Promise.all(holds);
     const right = (): Answer => refused ?? rightAnswer(request);
     const given = effect === null ? right() : await effect(right, logged);
     if (typeof given === 'function') await given({ request: message, response, connectorId: '' });
@@ -149,22 +141,10 @@ export async function startFakeServer({ answer, credentialOf, refuse = () => nul
       taken = requests.length;
       return since;
     },
-    /** Resolves when `count` requests have arrived in all. */
-    arrived,
     /** The most requests that were in flight at once. */
     peak: () => peak,
-    /** Requests wait for their answer until the returned function is called. Several holds add up. */
-    hold() {
-      let resolve = (): void => undefined;
-      const promise = new Promise<void>((settle) => (resolve = settle));
-      holds.add(promise);
-      return () => {
-        holds.delete(promise);
-        resolve();
-      };
-    },
     /** Lets a fault happen. Of several that fit a request the one scripted first does, until it is used up. */
-    script: (fault: Fault) => void faults.push({ fault, met: 0, done: 0 }),
+    script: (fault: Fault) => void faults.push({ fault, done: 0 }),
     /** Ends all faults. */
     heal() {
       faults = [];

@@ -23,14 +23,13 @@ export function gzipBomb(bytes: number): Effect {
   };
 }
 
-/** Half of the right body, and then the end of the connection. `says`: how the length was announced. */
-export function cutBody(says: 'length' | 'chunks'): Effect {
+/** Half of the right body, and then the end of the connection. */
+export function cutBody(): Effect {
   return (right) =>
     async ({ request, response }) => {
       const { status, headers, body } = right();
       const bytes = Buffer.from(body);
-      const length = says === 'length' ? { 'content-length': String(bytes.length) } : {};
-      response.writeHead(status, { ...headers, ...length });
+      response.writeHead(status, { ...headers, 'content-length': String(bytes.length) });
       const half = bytes.subarray(0, bytes.length >> 1);
       await new Promise<void>((resolve) => response.write(half, () => resolve()));
       request.socket.destroy();
