@@ -116,10 +116,8 @@ function signatureOf(secret: Secret, signed: string): string {
 
 function bodyOf({ format }: Webhook, notice: Notice): string {
   if (format === 'json') return JSON.stringify(notice);
-  const { title, text, todo } = notice;
-  return JSON.stringify({
-    text: [`*${slackText(title)}*`, slackText(text), `_${slackText(todo)}_`].join('\n'),
-  });
+  const { title, text } = notice;
+  return JSON.stringify({ text: `*${slackText(title)}*\n${slackText(text)}` });
 }
 
 /** Nothing in it is a link, a mention or a command. */
@@ -213,7 +211,7 @@ async function sendMail(
       from,
       to: [...to],
       subject: `[connector-sync] ${notice.title}`,
-      text: [notice.text, `Since: ${notice.since}`, `What to do: ${notice.todo}`].join('\n\n'),
+      text: `${notice.text}\n\nSince: ${notice.since}`,
       // The same for a message that is sent twice.
       messageId: `<${notice.id}@connector-sync>`,
       headers: { 'Auto-Submitted': 'auto-generated' },

@@ -1,16 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { healthOf } from '../app/connector-health.ts';
-import { freshnessOf, withheldByAgeOf, type WithRetention } from '../app/connector-states.ts';
+import { healthOf, type Trouble } from '../app/connector-health.ts';
+import type { WithRetention } from '../app/connector-states.ts';
 import { instant, type Instant } from '../core/clock.ts';
-import { type ErrorCode, SyncError } from '../core/errors.ts';
+import { SyncError } from '../core/errors.ts';
 import { isLikeGlob } from '../core/glob.ts';
-import type { Health } from '../core/health.ts';
 import type { ConnectorSettings, LocalSettings, NoticeKind, NotifySettings } from '../settings/settings.ts';
 import { type FieldNews, newsName } from '../sinks/drift.ts';
-import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { Condition, FoundState, NewMessage, NoticeChanges } from '../sinks/notices.ts';
-import { counted, printableWithin, roughly } from '../telemetry/format.ts';
-import { purgedPlaces, withheldItemsText } from '../wording/connector-text.ts';
+import { printableWithin } from '../telemetry/format.ts';
+import { troubleLine } from '../wording/connector-text.ts';
 
 /** A channel that messages are sent to. */
 export type MessageChannel = Exclude<NotifySettings, { readonly type: 'heartbeat' }>;
@@ -29,8 +27,6 @@ export interface Notice {
   readonly sink: string | null;
   readonly title: string;
   readonly text: string;
-  /** Advice for a person. */
-  readonly todo: string;
   readonly items: readonly ChangedItem[];
 }
 
@@ -50,74 +46,28 @@ interface Change {
   readonly since: Instant;
   /** Conditions that have come up; of `recovered`, those that are over. */
   readonly items: readonly ChangedItem[];
-  readonly needsPerson: boolean;
 }
 
 interface KindWords {
   /** Behind the name of a connector or target. */
-  readonly title: (items: number) => string;
+  readonly title: string;
   /** Says that it is over, before "since"; null: its end is no news. */
   readonly over: string | null;
-  /** Advice for a person. */
-  readonly todo: (about: string, needsPerson: boolean) => string;
 }
 
 /** All kinds, in the order in which a message for each is sent. */
 const kinds: Readonly<Record<NoticeKind, KindWords>> = {
-  failed: {
-    title: () => ': the sync failed',
-    over: 'The sync had failed',
-    todo: (about, needsPerson) =>
-      needsPerson
-        ? `Repair it, then run: connector-sync sync ${about}. "connector-sync check ${about}" says more.`
-        : `Nothing yet: the next run tries again. If none comes, run: connector-sync sync ${about}`,
-  },
-  incomplete: {
-    title: () => ': the sync is incomplete',
-    over: 'The sync had been incomplete',
-    todo: (about, needsPerson) =>
-      `${needsPerson ? 'Repair it; the next run reads the rest' : 'The next run tries again'}. "connector-sync status ${about}" shows what is missing.`,
-  },
-  'withheld-deletes': {
-    title: () => ': deletes wait for you',
-    over: 'Deletes had been withheld',
-    todo: (about) =>
-      `Check at the source. If they are deleted there, run: connector-sync sync ${about} --allow-deletes`,
-  },
-  'withheld-retention': {
-    title: () => ': what is too old waits for you',
-    over: 'What is too old had been kept',
-    todo: (about) =>
-      `Check "retention" and "history" of the config. If all of it is to go, run: connector-sync prune ${about} --allow-deletes`,
-  },
-  late: {
-    title: (items) => `: ${counted(items, 'entity is', 'entities are')} too old`,
-    over: 'It had been too old',
-    todo: (about) =>
-      `Is a worker running, and does its run end? "connector-sync status ${about}" shows the last one.`,
-  },
-  'purge-unfinished': {
-    title: () => ': a purge is not finished',
-    over: 'A purge had not been finished',
-    todo: (about) => `Run: connector-sync prune ${about}`,
-  },
-  'publication-failed': {
-    title: () => ': the publication failed',
-    over: 'The publication had failed',
-    todo: (about) => `Repair it, then run: connector-sync publish ${about}`,
-  },
-  'config-refused': {
-    title: () => ' was refused',
-    over: 'It had been refused',
-    todo: () => '"connector-sync check" lists the mistakes. Correct them, then run: connector-sync reload',
-  },
-  'schema-change': {
-    title: () => ': the records have changed',
-    // An undeclared field is news once.
-    over: null,
-    todo: (about) => `"connector-sync schema diff ${about}" lists the fields, with lines for the definition.`,
-  },
-  recovered: { title: () => ': works again', over: null, todo: () => 'Nothing.' },
+  failed: { title: ': the sync failed', over: 'The sync had failed' },
+  incomplete: { title: ': the sync is incomplete', over: 'The sync had been incomplete' },
+  'withheld-deletes': { title: ': deletes wait for you', over: 'Deletes had been withheld' },
+  'withheld-retention': { title: ': what is too old waits for you', over: 'What is too old had been kept' },
+  late: { title: ': its data is too old', over: 'It had been too old' },
+  'purge-unfinished': { title: ': a purge is not finished', over: 'A purge had not been finished' },
+  'publication-failed': { title: ': the publication failed', over: 'The publication had failed' },
+  'config-refused': { title: ' was refused', over: 'It had been refused' },
+  // An undeclared field is news once.
+  'schema-change': { title: ': the records have changed', over: null },
+  recovered: { title: ': works again', over: null },
 };
 // `as`: the keys are those of the record.
 const allKinds = Object.keys(kinds) as readonly NoticeKind[];
@@ -179,8 +129,7 @@ function changeOf(kind: NoticeKind, of: readonly Condition[]): Change {
   });
   const since = items.map((one) => one.since).toSorted()[0] ?? '';
   const connector = of[0]?.connector || null;
-  const needsPerson = kind !== 'recovered' && of.some((one) => detailOf(one).needsPerson === true);
-  return { kind, connector, since, items, needsPerson };
+  return { kind, connector, since, items };
 }
 
 /** A message for each channel that wants to hear of the change. */
@@ -220,7 +169,6 @@ export function testNotice(channel: MessageChannel, sink: string, at: Instant): 
     sink,
     title: 'A test of connector-sync',
     text: `The channel ${channel.name} works: you will be notified here.`,
-    todo: 'Nothing.',
     items: [],
   };
 }
@@ -255,7 +203,7 @@ export function hearsOf({ connectors }: Pick<NotifySettings, 'connectors'>, conn
 const mostItems = 20;
 
 function noticeOf(change: Change, { sink, nowMs }: AboutHow): Notice {
-  const { kind, connector, since, items, needsPerson } = change;
+  const { kind, connector, since, items } = change;
   const [first] = items;
   const isOfConfig = first?.kind === 'config-refused';
   const target = connector === null && !isOfConfig ? (first?.subject ?? null) : null;
@@ -271,9 +219,8 @@ function noticeOf(change: Change, { sink, nowMs }: AboutHow): Notice {
     connector,
     target,
     sink,
-    title: `${about}${kinds[kind].title(items.length)}`,
+    title: `${about}${kinds[kind].title}`,
     text: [...texts, ...(more > 0 ? [`And ${more} more.`] : [])].join('\n'),
-    todo: kinds[kind].todo(about, needsPerson),
     items: items.slice(0, mostItems),
   };
 }
@@ -284,10 +231,8 @@ function overText({ kind, subject, since }: ChangedItem): string {
 
 /** Stored with a condition as `Condition.detail`. */
 interface Detail {
-  /** A sentence. */
+  /** What is wrong, and what to do about it. */
   readonly text: string;
-  /** No run may help before a person does. */
-  readonly needsPerson?: boolean;
   /** Only of a config that was refused: where. */
   readonly host?: string;
 }
@@ -311,10 +256,11 @@ function detailOf({ detail }: Pick<Condition, 'detail'>): Detail {
   return JSON.parse(detail) as Detail;
 }
 
-function detailText({ text, needsPerson, host }: Detail): string {
-  return JSON.stringify({ text: printableWithin(text, 1_000), needsPerson, host });
+function detailText({ text, host }: Detail): string {
+  return JSON.stringify({ text: printableWithin(text, 1_000), host });
 }
 
+/** What is wrong with a connector, in the words of its status. */
 export function conditionsOf(
   connector: Pick<ConnectorSettings, 'name'> & WithRetention,
   { overviews, fields, conditions, nowMs }: FoundState,
@@ -322,110 +268,73 @@ export function conditionsOf(
   const { name } = connector;
   const overview = overviews.get(name) ?? null;
   const before = conditions.get(name) ?? [];
-  const { words } = healthOf(connector, overview, nowMs);
   const now = instant(nowMs);
   const endedAt = overview?.lastEnded?.finishedAt ?? now;
   // An interrupted run says neither that it works again nor that it does not.
   const isCut = overview?.lastEnded?.state === 'interrupted';
-  const found: readonly Found[] = [
-    { kind: 'watched', subject: '', since: now, text: '' },
-    ...(overview === null || isCut ? [] : ofRun(overview, words)),
-    ...(overview?.missing ?? [])
-      .filter(({ withheld }) => withheld > 0)
-      .map(({ entity, withheld }) => {
-        const text = withheldText(entity, withheld);
-        return { kind: 'withheld-deletes', subject: entity, since: endedAt, text } as const;
-      }),
-    ...withheldByAgeOf(connector, overview?.withheldByAge ?? []).map(({ entity, withheld }) => {
-      const text = withheldItemsText([entity], withheld);
-      return { kind: 'withheld-retention', subject: entity, since: now, text } as const;
-    }),
-    ...(overview !== null && words.has('late') ? lateOf(connector, overview, before, nowMs) : []),
-    ...ofPurges(overview?.purgeWork ?? [], nowMs),
-    ...(fields.get(name) ?? []).map((news) => {
-      return {
+  const wasLate = before.some(({ kind }) => kind === 'late');
+  const found = new Map<NoticeKind, Found>();
+  for (const trouble of healthOf(connector, overview, nowMs).troubles) {
+    const kind = trouble.word === 'failed' ? 'failed' : kindByTrouble[trouble.kind];
+    if (kind === undefined || (isCut && isOfRuns(kind))) continue;
+    // Nothing gets late that a person has paused.
+    if (kind === 'late' && (overview?.paused ?? null) !== null && !wasLate) continue;
+    const since = sinceOf(trouble) ?? (kind === 'withheld-retention' ? now : endedAt);
+    // A purge takes minutes; a younger one may be under way.
+    if (kind === 'purge-unfinished' && nowMs - Date.parse(since) < purgeMs) continue;
+    const text = troubleLine(trouble, name, { program: 'connector-sync', nowMs });
+    const other = found.get(kind);
+    found.set(kind, { kind, subject: '', since, text: other === undefined ? text : `${other.text} ${text}` });
+  }
+  return {
+    connector: name,
+    found: [
+      { kind: 'watched', subject: '', since: now, text: '' },
+      ...found.values(),
+      ...(fields.get(name) ?? []).map((news): Found => ({
         kind: 'schema-change',
         subject: newsName(news),
         since: news.since,
         text: fieldText(news),
-      } as const;
-    }),
-  ];
-  return { connector: name, found, before: isCut ? before.filter(({ kind }) => !isOfRuns(kind)) : before };
+      })),
+    ],
+    before: isCut ? before.filter(({ kind }) => !isOfRuns(kind)) : before,
+  };
 }
 
 function isOfRuns(kind: string): boolean {
   return kind === 'failed' || kind === 'incomplete';
 }
 
-/** Codes of listings that no later run reads before a person has changed something. */
-const forPerson: ReadonlySet<ErrorCode> = new Set(['AUTH_FAILED', 'FORBIDDEN', 'SCHEMA_CHANGED'] as const);
-
-/** A purge takes minutes; a younger one may be under way. */
 const purgeMs = 3_600_000;
 
-function ofPurges(work: ConnectorOverview['purgeWork'], nowMs: number): readonly Found[] {
-  const since = work.map((one) => one.since).toSorted()[0];
-  if (since === undefined || nowMs - Date.parse(since) < purgeMs) return [];
-  const text = `${purgedPlaces(work)} may still hold what was purged.`;
-  return [{ kind: 'purge-unfinished', subject: '', since, text }];
+/** Troubles that have a message, unless the run has failed by them; fields have one each. */
+const kindByTrouble: Partial<Record<Trouble['kind'], Exclude<NoticeKind, 'recovered'>>> = {
+  withheld: 'withheld-deletes',
+  'withheld-by-age': 'withheld-retention',
+  late: 'late',
+  purge: 'purge-unfinished',
+  credentials: 'incomplete',
+  schema: 'incomplete',
+  error: 'incomplete',
+  retried: 'incomplete',
+  'left-out': 'incomplete',
+  'part-missing': 'incomplete',
+};
+
+/** Null: since the newest run. */
+function sinceOf(trouble: Trouble): Instant | null {
+  if (trouble.kind === 'purge') return trouble.work.map((one) => one.since).toSorted()[0] ?? null;
+  if (trouble.kind !== 'late' || trouble.asOf === null) return null;
+  return instant(Date.parse(trouble.asOf) + (trouble.freshWithinMs ?? 0));
 }
 
-/** Conditions of the newest run that ended. */
-function ofRun(
-  { lastEnded, error, failures, partMissing }: ConnectorOverview,
-  words: ReadonlySet<Health>,
-): readonly Found[] {
-  if (lastEnded === null) return [];
-  const of = { subject: '', since: lastEnded.finishedAt ?? lastEnded.startedAt };
-  if (words.has('failed')) {
-    if (error !== null) return [{ kind: 'failed', ...of, ...errorDetail(error) }];
-    return [{ kind: 'failed', ...of, text: 'It stopped on an error.', needsPerson: true }];
-  }
-  const listings = partMissing.reduce((sum, one) => sum + one.listings, 0);
-  const codes = failures.length === 0 ? '' : ` (${failures.map(({ code }) => code).join(', ')})`;
-  const why = [
-    ...(lastEnded.state === 'degraded' ? [`Some listings failed${codes}.`] : []),
-    ...(listings === 0
-      ? []
-      : [`Part missing: ${counted(listings, 'listing')} may have records that did not come.`]),
-  ];
-  const needsPerson = failures.some(({ code, recovery }) => recovery === 'stop' || forPerson.has(code));
-  return why.length === 0 ? [] : [{ kind: 'incomplete', ...of, text: why.join(' '), needsPerson }];
-}
-
-function errorDetail({ message, code, recovery }: Pick<SyncError, 'message' | 'code' | 'recovery'>): Detail {
-  return { text: `${message} (${code})`, needsPerson: recovery !== 'retry' };
-}
-
-/** Nothing gets late that a person has paused. */
-function lateOf(
-  connector: Pick<ConnectorSettings, 'entities'>,
-  { lastEnded, paused, freshness }: ConnectorOverview,
-  before: readonly Condition[],
-  nowMs: number,
-): readonly Found[] {
-  const since = lastEnded?.finishedAt ?? instant(nowMs);
-  const was = new Set(before.flatMap(({ kind, subject }) => (kind === 'late' ? [subject] : [])));
-  return freshnessOf(connector, freshness).flatMap(({ entity, asOf, freshWithinMs }): readonly Found[] => {
-    if (freshWithinMs === null || (paused !== null && !was.has(entity))) return [];
-    const of = { kind: 'late', subject: entity } as const;
-    if (asOf === null) return [{ ...of, since, text: `${entity} was never read completely.` }];
-    const dueMs = Date.parse(asOf) + freshWithinMs;
-    if (nowMs <= dueMs) return [];
-    const text = `${entity} is as of ${asOf}; it may be ${roughly(freshWithinMs)} old.`;
-    return [{ ...of, since: instant(dueMs), text }];
-  });
-}
-
-function withheldText(entity: string, rows: number): string {
-  return `${counted(rows, 'row')} of ${entity} ${rows === 1 ? 'looks' : 'look'} deleted and ${rows === 1 ? 'is' : 'are'} kept.`;
-}
-
-function fieldText({ entity, field, kind }: FieldNews): string {
-  return kind === 'undeclared'
-    ? `${entity} has a new field that the definition does not declare: ${field}.`
-    : `${entity} has values that do not fit the column ${field}.`;
+function fieldText({ connector, entity, field, kind }: FieldNews): string {
+  const what =
+    kind === 'undeclared'
+      ? `has a new field that the definition does not declare: ${field}.`
+      : `has values that do not fit the column ${field}.`;
+  return `${entity} ${what} "connector-sync schema diff ${connector}" has lines for the definition.`;
 }
 
 /** A condition that concerns no connector alone: `detail` says from the stored one whether it holds. */
@@ -462,8 +371,8 @@ export function configOf(
 ): Compared {
   return ofNone(state, 'config-refused', file, (was) => {
     if (refusal !== null) {
-      const text = `A worker on ${host} has read ${file} again and keeps the config before: ${refusal}`;
-      return { text, needsPerson: true, host };
+      const text = `A worker on ${host} has read ${file} again and keeps the config before: ${refusal} Correct it, then run: connector-sync reload`;
+      return { text, host };
     }
     // A refusal by a worker elsewhere ends with that worker's own reload, or when a worker starts with the config.
     return isStart || was?.host === host ? null : was;
@@ -473,8 +382,9 @@ export function configOf(
 /** How a publication into a target ended; `error` null: it went well. */
 export function publicationOf(state: FoundState, target: string, error: unknown): Compared {
   return ofNone(state, 'publication-failed', target, () => {
-    if (error instanceof SyncError) return errorDetail(error);
-    const message = error instanceof Error ? error.message : String(error);
-    return error === null ? null : errorDetail({ message, code: 'INTERNAL', recovery: 'stop' });
+    if (error === null) return null;
+    const why = error instanceof Error ? error.message : JSON.stringify(error);
+    const code = error instanceof SyncError ? error.code : 'INTERNAL';
+    return { text: `${why} (${code}). Once it is put right, run: connector-sync publish ${target}` };
   });
 }

@@ -24,7 +24,7 @@ interface TextStyle {
 }
 
 /** As text, with commands in double quotes. */
-function troubleLine(trouble: Trouble, connector: string, style: TextStyle): string {
+export function troubleLine(trouble: Trouble, connector: string, style: TextStyle): string {
   return troubleParts(trouble, connector, style)
     .map((part, index) => (index % 2 === 0 ? part : `"${part}"`))
     .join('');
@@ -228,7 +228,7 @@ export function unfinishedPurgeText(work: readonly PurgeWork[], program: string)
 }
 
 /** Where purges have left work. */
-export function purgedPlaces(work: readonly PurgeWork[]): string {
+function purgedPlaces(work: readonly PurgeWork[]): string {
   const isSinkLeft = work.some(({ step }) => step === 'lines' || step === 'space');
   return [...(isSinkLeft ? ['the sink'] : []), ...targetNames(work).map((name) => `target ${name}`)].join(
     ' and ',
@@ -259,7 +259,7 @@ export function allowByAgeText(connector: string, program: string): string {
 }
 
 /** Of a check that has ended: what it kept is known by its number alone. */
-export function withheldItemsText(entities: readonly EntityName[], items: number): string {
+function withheldItemsText(entities: readonly EntityName[], items: number): string {
   const are = items === 1 ? 'is' : 'are';
   return `${counted(items, 'item')} of ${entities.join(', ')} (deleted rows, versions, files) ${are} older than the config keeps, and ${are} kept: that is more than the guards let go at once.`;
 }
