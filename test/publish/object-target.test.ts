@@ -30,6 +30,7 @@ import { hourMs, members } from '../contracts/sink/fixture.ts';
 import { openSmallDisk } from '../support/small-disk.ts';
 import { copyObjects, fakePlace, type FakeS3 } from '../support/publish/fake-s3.ts';
 import { useOwnTemp, openFakeStore, openStore } from '../support/publish/s3-place.ts';
+import { publish, stored as storedState } from '../support/publish/plans.ts';
 import { openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
 import { isLong } from '../support/trials.ts';
 
@@ -720,43 +721,13 @@ function longChain(length: number) {
     const publication = stored.length + 1;
     const path = `news/members/g1/changes/${publication}.jsonl`;
     const previous = stored.at(-1);
+    const sha256 = '0'.repeat(64);
+    const file = { path, rows: 1, bytes: 7, sha256, firstSeq: publication, lastSeq: publication };
+    const made = publish(previous?.manifest ?? null, storedState({ newestSeq: publication }));
     const manifest: Manifest = {
-      format: 1,
-      publication,
+      ...made,
       previous: previous === undefined ? null : { publication: publication - 1, sha256: previous.sha256 },
-      sink: 'sink',
-      createdAt: '2026-03-01T10:02:00.000Z',
-      by: { program: 'test', host: 'here' },
-      entities: [
-        {
-          connector: 'news' as never,
-          entity: 'members' as never,
-          generation: 1,
-          base: 1,
-          tableId: 'table',
-          schema: 1,
-          key: ['id'],
-          columns: [{ name: 'id', field: 'id', type: 'string' }],
-          layout: null,
-          after: publication - 1,
-          through: publication,
-          asOf: null,
-          run: null,
-          upserts: 1,
-          deletes: 0,
-          files: [
-            {
-              path,
-              rows: 1,
-              bytes: 7,
-              sha256: '0'.repeat(64),
-              firstSeq: publication,
-              lastSeq: publication,
-            },
-          ],
-          snapshot: null,
-        },
-      ],
+      entities: made.entities.map((one) => (one.entity === members ? { ...one, files: [file] } : one)),
     };
     const text = manifestText(manifest);
     texts.set(manifestName(publication), text);

@@ -167,22 +167,30 @@ describe('a new generation', () => {
     ]);
   });
 
-  it('of everything begins where the ledger lacks the published run and has older ones', () => {
+  it.each<[what: string, Partial<StoredConnector>, reason: string]>([
+    [
+      'the ledger lacks the published run and has older ones',
+      { newestSeq: 15, isPublishedRunKnown: false, oldestRunAt: run1.startedAt },
+      `it knows older runs of news, but not ${run2.run}, which was published`,
+    ],
+    [
+      'that is so, and it has given published numbers again by now',
+      { newestSeq: 90, isPublishedRunKnown: false, oldestRunAt: run1.startedAt },
+      `it knows older runs of news, but not ${run2.run}, which was published`,
+    ],
+    [
+      'the ledger does not know the end of the published run',
+      { newestSeq: 90, isPublishedEndKnown: false },
+      `it does not know the end of run ${run2.run} of news, which was published`,
+    ],
+    [
+      'a later run has given published numbers again',
+      { newestSeq: 90, newestRun: run2, hasReusedNumbers: true },
+      'changes of news have numbers that were published before',
+    ],
+  ])('of everything begins where %s', (_what, restored, reason) => {
     const later = publish(newest, stored({ newestSeq: 20, newestRun: run2 }));
-    const restored = { newestSeq: 15, isPublishedRunKnown: false, oldestRunAt: run1.startedAt };
-    expect(reasonOf(plan(later, stored(restored)))).toBe(
-      `the sink was restored from a backup: it knows older runs of news, but not ${run2.run}, which was published`,
-    );
-    // Numbers that were given again by now tell nothing.
-    expect(reasonOf(plan(later, stored({ ...restored, newestSeq: 90 })))).toContain('restored');
-  });
-
-  it('of everything begins where the ledger does not know the end of the published run', () => {
-    const finishedAt = '2026-03-01T10:30:00.000Z';
-    const ended = publish(newest, stored({ newestSeq: 20, newestRun: { ...run1, finishedAt } }));
-    expect(reasonOf(plan(ended, stored({ newestSeq: 90, isPublishedEndKnown: false })))).toBe(
-      `the sink was restored from a backup: it does not know the end of run ${run1.run} of news, which was published`,
-    );
+    expect(reasonOf(plan(later, stored(restored)))).toBe(`the sink was restored from a backup: ${reason}`);
   });
 
   it('of everything begins once where an entity is no longer stored after a backup was restored', () => {
@@ -194,12 +202,6 @@ describe('a new generation', () => {
       [lists, 3, run1.run],
       [members, 1, run1.run],
     ]);
-  });
-
-  it('of everything begins where a later run has given published numbers again', () => {
-    expect(reasonOf(plan(newest, stored({ newestSeq: 90, newestRun: run2, hasReusedNumbers: true })))).toBe(
-      'the sink was restored from a backup: changes of news have numbers that were published before',
-    );
   });
 
   it('does not begin where the ledger has forgotten the published run with all older ones', () => {
