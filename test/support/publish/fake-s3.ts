@@ -14,7 +14,7 @@ import { listen } from '../listen.ts';
 /**
  * What happens to a request. `cut-before`: the connection breaks and nothing was done; `cut-after`: it was done, and
  * the answer is lost; `cut-within`: half of the answer comes; `silence`: nothing is done, and no answer comes; `late`:
- * it is done, and answered as a failure that says it was not; `no-length`: the answer does not say how long it is.
+ * it is done, and answered as a failure that says it was not.
  */
 export type S3Fault =
   | 'slow-down'
@@ -23,7 +23,6 @@ export type S3Fault =
   | 'cut-within'
   | 'silence'
   | 'late'
-  | 'no-length'
   | {
       readonly status: number;
       readonly code: string;
@@ -134,7 +133,7 @@ async function answer(fake: FakeS3, request: IncomingMessage, response: ServerRe
   const { status, headers, body: content = '' } = fault === 'late' ? failure(500, 'InternalError') : given;
   const bytes = Buffer.from(content);
   response.writeHead(status, {
-    ...(fault === 'no-length' ? {} : { 'content-length': bytes.length }),
+    'content-length': bytes.length,
     'content-type': 'application/xml',
     ...headers,
   });

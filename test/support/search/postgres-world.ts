@@ -7,7 +7,7 @@ import type { Entity } from '../../../src/definitions/definition.ts';
 import { openPostgresSearch } from '../../../src/search/postgres-search.ts';
 import type { SearchAnswer } from '../../../src/search/search-request.ts';
 import { sharedPostgres } from '../postgres.ts';
-import { type FoundIds, preparedAs } from './search-world.ts';
+import { pagesOf, preparedAs } from './search-world.ts';
 
 type Changed = { readonly signal?: AbortSignal; readonly deadlineMs?: number };
 
@@ -54,17 +54,8 @@ export async function openPostgresWorld(entity: Entity) {
     },
     indexSql: async () => await opened.indexSql(searched, never),
     search,
-    /** Pages with the cursor of the one before. */
-    pages: async (params: Readonly<Record<string, unknown>>) => {
-      const pages: FoundIds[] = [];
-      let cursor: string | null = null;
-      do {
-        const { data, meta } = await search({ ...params, cursor });
-        pages.push({ ids: data.map((record) => record['id'] ?? null), cursor: meta.cursor });
-        ({ cursor } = meta);
-      } while (cursor !== null);
-      return pages;
-    },
+    pages: async (params: Readonly<Record<string, unknown>>) =>
+      await pagesOf(async (cursor) => await search({ ...params, cursor })),
     [Symbol.asyncDispose]: async () => {
       await opened[Symbol.asyncDispose]();
       await bench.close();

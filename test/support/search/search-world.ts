@@ -35,7 +35,7 @@ export interface SearchOptions {
   readonly target?: SearchTarget;
 }
 
-export interface FoundIds {
+interface FoundIds {
   readonly ids: readonly JsonValue[];
   readonly cursor: string | null;
 }
@@ -93,18 +93,8 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
       ...options,
     });
   };
-  /** Ids and cursors of all pages, each read with the cursor of the one before. */
-  const pages = async (params: Readonly<Record<string, unknown>>, options?: SearchOptions) => {
-    const found: FoundIds[] = [];
-    let cursor: string | null = null;
-    do {
-      if (found.length > 10_000) throw new Error('the pages do not end');
-      const { data, meta } = await search({ ...params, cursor }, options);
-      found.push({ ids: data.map(({ id }) => id ?? null), cursor: meta.cursor });
-      cursor = meta.cursor;
-    } while (cursor !== null);
-    return found;
-  };
+  const pages = async (params: Readonly<Record<string, unknown>>, options?: SearchOptions) =>
+    await pagesOf(async (cursor) => await search({ ...params, cursor }, options));
   return {
     db,
     target,
@@ -127,6 +117,21 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
       rmSync(folder, { recursive: true });
     },
   };
+}
+
+/** Ids and cursors of all pages, each read with the cursor of the one before. */
+export async function pagesOf(
+  read: (cursor: string | null) => Promise<SearchAnswer>,
+): Promise<readonly FoundIds[]> {
+  const found: FoundIds[] = [];
+  let cursor: string | null = null;
+  do {
+    if (found.length > 10_000) throw new Error('the pages do not end');
+    const { data, meta }: SearchAnswer = await read(cursor);
+    found.push({ ids: data.map(({ id }) => id ?? null), cursor: meta.cursor });
+    cursor = meta.cursor;
+  } while (cursor !== null);
+  return found;
 }
 
 type TableWriter = ReturnType<typeof tableWriter>;
