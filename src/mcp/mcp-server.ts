@@ -1,5 +1,5 @@
 import type * as server from '@modelcontextprotocol/server';
-import type { McpServer, ServerContext } from '@modelcontextprotocol/server';
+import type { McpServer } from '@modelcontextprotocol/server';
 import type * as stdio from '@modelcontextprotocol/server/stdio';
 import PQueue from 'p-queue';
 import { programVersion } from '../app/program-version.ts';
@@ -54,7 +54,6 @@ export function mcpServer(
   server.setRequestHandler('tools/list', () => ({ tools: listed }));
   server.setRequestHandler('tools/call', async ({ params }, { mcpReq }) => {
     const tool = tools.find(({ name }) => name === params.name);
-    using _progress = tellProgress(mcpReq);
     const { text, isError } = await runCall(
       { name: tool?.name ?? 'unknown', isSlow: tool?.isSlow === true },
       async (signal) => {
@@ -69,23 +68,6 @@ export function mcpServer(
     return { content: [{ type: 'text', text }], isError };
   });
   return made;
-}
-
-const progressEveryMs = 1_000;
-
-/** A client that asks for progress hears that its call waits or runs, so that it need not give it up. */
-function tellProgress({ _meta, notify }: ServerContext['mcpReq']): Disposable {
-  const progressToken = _meta?.progressToken;
-  let progress = 0;
-  const tell = (): void => {
-    progress += 1;
-    const message = `${progress} s`;
-    const params = { progressToken, progress, message };
-    // A client that has gone hears nothing.
-    notify({ method: 'notifications/progress', params }).catch(() => undefined);
-  };
-  const timer = progressToken === undefined ? undefined : setInterval(tell, progressEveryMs);
-  return { [Symbol.dispose]: () => clearInterval(timer) };
 }
 
 /** The official implementation of the protocol, an optional package. Throws PACKAGE_MISSING. */

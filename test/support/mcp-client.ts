@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
@@ -49,6 +50,12 @@ export async function openMcpClient(
         .map((line) => JSON.parse(line) as Record<string, unknown>),
     [Symbol.asyncDispose]: async () => await client.close(),
   };
+}
+
+/** Processes that a server has started, by their numbers. */
+export function processesOf({ pid }: { readonly pid?: number | null | undefined }): readonly string[] {
+  const { stdout } = spawnSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' });
+  return stdout.split('\n').filter((line) => line !== '');
 }
 
 export function callsOf(client: Client) {
