@@ -8,7 +8,7 @@ import type { Sink } from '../../src/sinks/sink-access.ts';
 import { useHostedRuns } from '../support/hosted-runs.ts';
 import * as broken from '../support/hostile/broken-replies.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
-import { pagedRows, type TokenBend } from '../support/hostile/paged-rows.ts';
+import { pagedByOffset, pagedByToken, type ExpiredTokens } from '../support/hostile/paged-rows.ts';
 import {
   apiError,
   gzipBomb,
@@ -87,10 +87,8 @@ const passing: Record<string, Reply> = {
 
 describe('a sync from a service that fails once', () => {
   it.each(Object.entries(passing))('%s: all records arrive', async (_, fault) => {
-    const service = pagedRows(members, { paging: 'offset', silentCap: 100 });
-    const { report, stored } = await syncMembers((call, index) =>
-      index === 3 ? fault : service.reply(call),
-    );
+    const paged = pagedByOffset(members, 100);
+    const { report, stored } = await syncMembers((call, index) => (index === 3 ? fault : paged(call)));
     expect(report.failures).toEqual([]);
     expect(report.outcome).toBe('ok');
     expect(stored.size).toBe(members.length);
@@ -121,9 +119,9 @@ describe('a sync from a service that keeps failing', () => {
   it.each(Object.entries(lasting))(
     '%s: whole pages are kept, the walk is set aside and named',
     async (_, [fault, code]) => {
-      const service = pagedRows(members, { paging: 'offset', silentCap: 100 });
+      const paged = pagedByOffset(members, 100);
       const { report, stored, calls } = await syncMembers((call, index) =>
-        index >= 3 ? fault : service.reply(call),
+        index >= 3 ? fault : paged(call),
       );
       expect(report.outcome).toBe('degraded');
       expect(report.failures).toMatchObject([
@@ -142,8 +140,8 @@ describe('a sync from a service that keeps failing', () => {
       [apiError(402, 'quota exceeded for this organization'), 'QUOTA_EXHAUSTED'],
     ];
     for (const [fault, code] of stops) {
-      const service = pagedRows(members, { paging: 'offset', silentCap: 100 });
-      const { report } = await syncMembers((call, index) => (index >= 3 ? fault : service.reply(call)));
+      const paged = pagedByOffset(members, 100);
+      const { report } = await syncMembers((call, index) => (index >= 3 ? fault : paged(call)));
       expect(report).toMatchObject({ outcome: 'failed', error: { code, recovery: 'stop' } });
       hosted.begin();
     }
@@ -198,19 +196,18 @@ describe('a sync from a service with bent page tokens', () => {
     name: `User ${index}`,
   }));
 
-  async function syncUsers(bend: TokenBend | null): Promise<{ report: RunReport; stored: number }> {
-    const service = pagedRows(users, { paging: 'token', silentCap: 40, ...(bend === null ? {} : { bend }) });
-    const { sync } = await hosted.open(notes, (call) => service.reply(call));
+  async function syncUsers(expired: ExpiredTokens): Promise<{ report: RunReport; stored: number }> {
+    const { sync } = await hosted.open(notes, pagedByToken(users, 40, expired));
     return { report: await sync(['users'], { limits }), stored: hosted.rows(notes, 'users').size };
   }
 
   it('restarts after an expired token, and gives up after three times', async () => {
-    expect(await syncUsers({ kind: 'expired', fromCall: 2, times: 2 })).toMatchObject({
+    expect(await syncUsers({ fromCall: 2, times: 2 })).toMatchObject({
       report: { outcome: 'ok' },
       stored: 250,
     });
     hosted.begin();
-    const { report } = await syncUsers({ kind: 'expired', fromCall: 2, times: 1000 });
+    const { report } = await syncUsers({ fromCall: 2, times: 1000 });
     expect(report).toMatchObject({
       outcome: 'failed',
       error: { code: 'TOKEN_EXPIRED', recovery: 'retry' },
