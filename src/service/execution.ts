@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import * as z from 'zod';
 import { firstCharacters, hasAtMostCharacters } from '../core/characters.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import { isJsonArray, isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Action, ActionName, Definition, Entity, Param } from '../definitions/definition.ts';
 import { copiedFields } from '../engine/prepare/prepare-record.ts';
@@ -24,51 +24,49 @@ import type { KeptConnector, ProviderFile, ProviderRequest } from './provider.ts
 export function checkParams(
   entity: Entity,
   actionName: ActionName,
-  action: Action,
-  given: Readonly<Record<string, unknown>>,
+  { params: declared }: Action,
+  given: JsonObject,
 ): Params {
-  if (given['cursor'] !== undefined && given['cursor'] !== null && !action.params.has('cursor')) {
+  if ((given['cursor'] ?? null) !== null && !declared.has('cursor')) {
     throw badParameter(
       'cursor',
-      `Parameter 'cursor' is not supported for entity '${entity.name}'. ` +
-        `Supported parameters: ${pythonList([...action.params.keys()])}`,
+      `Parameter 'cursor' is not supported for entity '${entity.name}'. Supported parameters: ${pythonList([...declared.keys()])}`,
     );
   }
+  const missing = (name: string): string =>
+    `Missing required path parameter '${name}' for path '${entity.name}/${actionName}'. ` +
+    `Provided parameters: ${pythonList(Object.keys(given).slice(0, 20).map(shorten))}`;
   const params: Record<string, JsonValue> = {};
-  for (const [name, param] of action.params) {
-    const value = Object.hasOwn(given, name) ? given[name] : undefined;
-    const checked = checkValue(name, param, value, () =>
-      badParameter(
-        name,
-        `Missing required path parameter '${name}' for path '${entity.name}/${actionName}'. ` +
-          `Provided parameters: ${pythonList(Object.keys(given).slice(0, 20).map(shorten))}`,
-      ),
-    );
+  for (const [name, param] of declared) {
+    const checked = checkValue(name, param, memberOf(given, name), missing);
     if (checked !== undefined) params[name] = checked;
   }
   return params;
 }
 
-function checkValue(name: string, param: Param, value: unknown, missing: () => ApiError) {
-  if (value === undefined) {
-    if (param.required) throw missing();
-    return param.default ?? undefined;
-  }
+function checkValue(
+  name: string,
+  param: Param,
+  value: JsonValue | undefined,
+  missing: (name: string) => string,
+): JsonValue | undefined {
+  if (param.required && value === undefined) throw badParameter(name, missing(name));
   if (param.required && (value === null || value === '')) {
     throw badParameter(name, `Path parameter '${name}' cannot be None or empty string`);
   }
-  if (value === null) return param.default ?? undefined;
+  if (value === undefined || value === null) return param.default ?? undefined;
   const typed = toType(name, param, value);
   if (param.enum !== null && (typeof typed !== 'string' || !param.enum.includes(typed))) {
-    throw badParameter(
-      name,
-      `Invalid value '${shorten(typed)}' for parameter '${name}'; expected one of: ${pythonList(param.enum)}`,
-    );
+    throw invalid(name, typed, `one of: ${pythonList(param.enum)}`);
   }
-  return typeof typed === 'number' ? withinLimits(name, param, typed) : typed;
+  if (typeof typed !== 'number') return typed;
+  if (param.min !== null && typed < param.min) throw invalid(name, typed, `at least ${param.min}`);
+  if (param.max === null || typed <= param.max) return typed;
+  if (param.aboveMax === 'cap') return param.max;
+  throw invalid(name, typed, `at most ${param.max}`);
 }
 
-function toType(name: string, param: Param, value: unknown): JsonValue {
+function toType(name: string, param: Param, value: JsonValue): JsonValue {
   switch (param.type) {
     case 'string':
       if (typeof value === 'string') return value;
@@ -83,68 +81,42 @@ function toType(name: string, param: Param, value: unknown): JsonValue {
     case 'boolean':
       if (typeof value === 'boolean') return value;
       break;
-    case 'object':
-      if (isPlainObject(value)) return checkMembers(name, param, value);
-      break;
     case 'array':
-      if (Array.isArray(value)) return asJson(value);
+      if (isJsonArray(value)) return value;
       break;
+    case 'object':
+      if (!isJsonObject(value)) break;
+      // Members that the definition knows are checked like parameters (without their defaults); others pass.
+      for (const [member, declared] of param.members ?? []) {
+        const missing = (): string => `Missing required member '${member}' of parameter '${name}'`;
+        checkValue(`${name}.${member}`, declared, memberOf(value, member), missing);
+      }
+      return value;
   }
-  throw badParameter(
-    name,
-    `Invalid value '${shorten(value)}' for parameter '${name}'; expected type: ${param.type}`,
-  );
+  throw invalid(name, value, `type: ${param.type}`);
 }
 
-/** Members that the definition knows are checked like parameters (without their defaults); others pass as they are. */
-function checkMembers(name: string, param: Param, value: Record<string, unknown>): JsonValue {
-  for (const [member, declared] of param.members ?? []) {
-    const path = `${name}.${member}`;
-    const given = Object.hasOwn(value, member) ? value[member] : undefined;
-    checkValue(path, declared, given, () =>
-      badParameter(path, `Missing required member '${member}' of parameter '${name}'`),
-    );
-  }
-  return asJson(value);
-}
-
-function isPlainObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** Values of a parsed JSON body are JSON. */
-function asJson(value: object): JsonValue {
-  return value as JsonValue;
-}
-
-function withinLimits(name: string, param: Param, value: number): number {
-  if (param.min !== null && value < param.min) {
-    throw badParameter(
-      name,
-      `Invalid value '${value}' for parameter '${name}'; expected at least ${param.min}`,
-    );
-  }
-  if (param.max === null || value <= param.max) return value;
-  if (param.aboveMax === 'cap') return param.max;
-  throw badParameter(name, `Invalid value '${value}' for parameter '${name}'; expected at most ${param.max}`);
+function invalid(name: string, value: JsonValue, expected: string): ApiError {
+  const message = `Invalid value '${shorten(value)}' for parameter '${name}'; expected ${expected}`;
+  return badParameter(name, message);
 }
 
 /**
  * Enough of a wrong value to recognise it; of an array or object its kind, for it may be nested deeper than can be
  * written.
  */
-function shorten(value: unknown): string {
+function shorten(value: JsonValue): string {
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? '[…]' : '{…}';
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   return hasAtMostCharacters(text, 60) ? text : `${firstCharacters(text, 60)}…`;
 }
 
 /** The hosted executor prints its lists so: `['a', 'b']`. */
-export function pythonList(texts: readonly string[]): string {
+function pythonList(texts: readonly string[]): string {
   return `[${texts.map((text) => `'${text}'`).join(', ')}]`;
 }
 
-export interface ResultShape {
+interface ResultShape {
   /** What to keep; wins over `exclude` when both are given. Null: all. */
   readonly select: Fields | null;
   readonly exclude: Fields | null;
@@ -156,7 +128,7 @@ const maxTextLength = 200;
 const marker = '... [truncated — use `get` action with the record id to retrieve the full value]';
 
 /** Applies what an execute call says about its result besides parameters. */
-export function shapeResult(record: JsonObject, shape: ResultShape): JsonObject {
+function shapeResult(record: JsonObject, shape: ResultShape): JsonObject {
   const { select, exclude } = shape;
   const fields = select ?? exclude;
   const selected = fields === null ? record : filterMembers(record, fields, select !== null);
@@ -243,7 +215,7 @@ export const executeBody = z.object({
     .string()
     .describe('list, get, context_store_search (or search), download: as the entity offers them.'),
   params: z
-    .record(z.string(), z.unknown())
+    .record(z.string(), z.custom<JsonValue>())
     .nullish()
     .describe("The action's parameters; null or absent where there are none."),
   select_fields: fieldPaths.describe('Dot paths of what is kept of a record; wins over exclude_fields.'),

@@ -35,13 +35,12 @@ import {
 } from './endpoint.ts';
 
 const members = z.record(z.string(), z.custom<JsonValue>());
-const maxConfigDepth = 32;
 const maxConfigBytes = 64 * 1024;
 
 /** An object that is kept and shown as it came. */
 const config = members.refine(
-  (value) => isKept(value),
-  `Expected at most ${maxConfigBytes} bytes, ${maxConfigDepth} levels deep.`,
+  (value) => Buffer.byteLength(JSON.stringify(value)) <= maxConfigBytes,
+  `Expected at most ${maxConfigBytes} bytes.`,
 );
 
 const requestedEntities = z
@@ -625,16 +624,4 @@ function checkRequestedEntities(
 
 function wrong(place: string, message: string): ApiError {
   return new ApiError(422, message, { field: `body.entities.${place}`, errorCode: 'value_error' });
-}
-
-/** Without recursion: what came may be nested as deep as a body allows. */
-function isKept(value: Readonly<Record<string, JsonValue>>): boolean {
-  let level: readonly JsonValue[] = [value];
-  for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > maxConfigDepth) return false;
-    level = level.flatMap((one) =>
-      typeof one === 'object' && one !== null ? Object.values<JsonValue>(one) : [],
-    );
-  }
-  return Buffer.byteLength(JSON.stringify(value)) <= maxConfigBytes;
 }
