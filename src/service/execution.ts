@@ -71,7 +71,7 @@ function toType(name: string, param: Param, value: JsonValue): JsonValue {
     case 'string':
       if (typeof value === 'string') return value;
       // Ids travel in the third party's path, where a number and its digits are the same thing.
-      if (Number.isSafeInteger(value)) return String(value);
+      if (typeof value === 'number' && Number.isSafeInteger(value)) return String(value);
       break;
     case 'integer':
       if (typeof value === 'number' && Number.isSafeInteger(value)) return value;
