@@ -51,7 +51,6 @@ export type RunEvent =
       readonly bytes: number;
       readonly ms: number;
     }
-  | { readonly kind: 'commit-started'; readonly pages: number; readonly records: number }
   /**
    * What is known of listings that a page led to, for people: `records` is about how many records their parents state
    * for all of them, null where one states nothing; `listings`: how many, null where that is not known.
@@ -75,7 +74,6 @@ export type RunEvent =
    * A page was fetched but will not be stored because the run ends. Fetched - committed - dropped bytes are in flight.
    */
   | ({ readonly kind: 'page-dropped'; readonly bytes: number } & OfEntity)
-  | { readonly kind: 'commit-finished'; readonly pages: number; readonly ms: number }
   | ({ readonly kind: 'walk-restarted'; readonly why: string } & OfListing)
   | ({ readonly kind: 'walk-sealed'; readonly proof: string } & OfListing)
   /**

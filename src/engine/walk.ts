@@ -766,8 +766,7 @@ export type GroupCommits = ReturnType<typeof groupCommits>;
  * Gathers whole pages of several walks into one transaction. A commit that fails ends the run before its pages are
  * refused.
  */
-export function groupCommits(run: Pick<Run, 'sink' | 'lease' | 'clock' | 'onEvent' | 'ending'>) {
-  const { sink, lease, clock, onEvent, ending } = run;
+export function groupCommits({ sink, lease, ending }: Pick<Run, 'sink' | 'lease' | 'ending'>) {
   let gathered: Waiting[] = [];
   let records = 0;
   let groupsUnderWay = 0;
@@ -811,12 +810,6 @@ export function groupCommits(run: Pick<Run, 'sink' | 'lease' | 'clock' | 'onEven
   }
 
   async function store(group: readonly Waiting[]): Promise<void> {
-    const startedMs = clock.now();
-    onEvent({
-      kind: 'commit-started',
-      pages: group.length,
-      records: group.reduce((sum, { page }) => sum + page.fetched, 0),
-    });
     try {
       const committed = await sink.commit(
         lease,
@@ -828,7 +821,6 @@ export function groupCommits(run: Pick<Run, 'sink' | 'lease' | 'clock' | 'onEven
           reject(new Error(`the sink answered ${committed.length} of ${group.length} pages`));
         } else resolve(page);
       });
-      onEvent({ kind: 'commit-finished', pages: group.length, ms: clock.now() - startedMs });
     } catch (error) {
       ending.end(error);
       for (const { reject } of group) reject(error);

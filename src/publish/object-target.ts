@@ -366,8 +366,9 @@ interface Prune {
  * Removes the oldest publications, up to those that a reader of any that was the newest at `keepFromMs` or later needs;
  * then files and leftovers of this layout that no manifest names: at once where their number was published, because no
  * attempt ends with a number that is taken, and else when they are a day old by this machine's clock, from which S3
- * takes no request where it is minutes off. Manifests go first, from the oldest on: at no time one names a file that was removed. Where every publication stays, there may be
- * any number of manifests: those alone are read whose number more than one attempt has.
+ * takes no request where it is minutes off. Manifests go first, from the oldest on: at no time one names a file that
+ * was removed. Where every publication stays, there may be any number of manifests: those alone are read whose number
+ * more than one attempt has.
  */
 export async function pruneObjects(
   store: ObjectStore,

@@ -598,7 +598,7 @@ describe('log lines', () => {
 
   it.each<[RunEvent, string]>([
     [{ kind: 'throttled', waitMs: 5 }, 'warn'],
-    [{ kind: 'commit-finished', pages: 1, ms: 1 }, 'debug'],
+    [{ kind: 'page-requested', entity: lists, params: {} }, 'debug'],
     [finishedAs('ok'), 'info'],
     [finishedAs('degraded'), 'warn'],
     [finishedAs('failed'), 'error'],
@@ -610,7 +610,7 @@ describe('log lines', () => {
 
   it('below the chosen level are not written', async () => {
     const lines = await collect('info');
-    logRunEvent(lines.log, newsletter, { kind: 'commit-finished', pages: 1, ms: 1 });
+    logRunEvent(lines.log, newsletter, { kind: 'page-requested', entity: lists, params: {} });
     expect(lines.written).toEqual([]);
   });
 

@@ -26,7 +26,7 @@ import {
 } from './manifest.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
-import { type EntityTable, keyTextOf, type ColumnValue, type FieldType } from '../../core/records.ts';
+import { type EntityTable, keyTextOf, type ColumnValue } from '../../core/records.ts';
 import { createPrivateDirectory, syncDirectory, syncFile } from '../../files/private-file.ts';
 import { type Tx, quoted } from '../../sql/database.ts';
 import { explained } from '../../sql/explained.ts';
@@ -39,9 +39,10 @@ import { toSinkError } from '../sqlite/open-database.ts';
 import type { Instant } from '../../core/clock.ts';
 import { firstRows, rowsOf } from '../../sql/batch-size.ts';
 import { sqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
-import { tableName, isJsonColumn } from '../decisions/stored-table.ts';
+import { tableName } from '../decisions/stored-table.ts';
 import { lineWriters } from './line.ts';
-import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { toColumnValue } from '../../core/canonical-json.ts';
+import { isJsonObject, memberOf, type JsonObject } from '../../core/json.ts';
 import { readJson, writeJson } from '../../core/json-text.ts';
 
 /** The ledger in `file` has the records; files below `directory` have their changes as lines. */
@@ -471,15 +472,11 @@ function linesOf(bytes: Buffer): readonly Buffer[] {
 function keyReader({ key, columns }: EntityTable): (line: JsonObject) => string {
   const types = new Map(columns.map(({ name, type }) => [name, type]));
   return (line) =>
-    keyTextOf(key.map((name) => columnValue(types.get(name) ?? 'any', memberOf(line, name) ?? null)));
-}
-
-/** The value of a line in a column of this type. */
-function columnValue(type: FieldType, value: JsonValue): ColumnValue {
-  if (value === null) return null;
-  if (isJsonColumn(type)) return writeJson(value);
-  if (typeof value === 'boolean') return Number(value);
-  return typeof value === 'object' ? writeJson(value) : value;
+    keyTextOf(
+      key.map(
+        (name) => toColumnValue({ type: types.get(name) ?? 'any' }, memberOf(line, name) ?? null) ?? null,
+      ),
+    );
 }
 
 /** Its members in their order. */

@@ -9,9 +9,10 @@ import type { CopyHow } from '../copies.ts';
 import type { Holder, StoredIdentity } from '../lease.ts';
 import { versionsName, rowsTable, versionsTable } from '../records/own-names.ts';
 import { parseNames } from '../stored-json.ts';
-import { checkWhole, holding, holdingOnce } from './acquire.ts';
-import { noteAction } from './actions.ts';
 import {
+  checkWhole,
+  holding,
+  holdingOnce,
   hasIdentity,
   holdConnector,
   noteCopiedTo,
@@ -19,6 +20,7 @@ import {
   rivalOf,
   storedIdentity,
 } from './connectors.ts';
+import { noteAction } from './actions.ts';
 import type { CellColumn, CellTable, CellType, numbered, RecordTables, Taken } from './driver.ts';
 import { outsideRun, type Ledger } from './ledger.ts';
 import { clearFacts, dropFacts, factNames, whichFacts } from './repair/resets.ts';
@@ -164,7 +166,7 @@ async function describe(snapshot: Snapshot, ledger: Ledger, connector: Connector
       newestSeq: await ledger.newestSeq(tx, connector),
       highest: {
         runs: (await cellOf<number | null>(tx, newestRun, { connector })) ?? 0,
-        partitions: await ledger.highestPartition(tx),
+        partitions: await ledger.reserveNumbers(tx, 'partitions', 0),
       },
     };
   });

@@ -47,11 +47,10 @@ export interface LedgerDriver extends AsyncDisposable {
   isInPlace(): Promise<boolean>;
   /**
    * Reserves `count` consecutive numbers for rows of `_sync_runs` or `_sync_partitions`, and gives the offset: the
-   * first number is the offset plus 1. No other process takes one in between.
+   * first number is the offset plus 1. No other process takes one in between. Without any it is the highest number that
+   * was ever given, and nothing is written.
    */
   reserveNumbers(tx: Tx, of: keyof typeof numbered, count: number): Promise<number>;
-  /** The highest number that a partition of this sink was ever given. */
-  highestPartition(tx: Tx): Promise<number>;
   /** The newest change number of the connector, and the least that its next one may have. */
   newestSeq(tx: Tx, connector: ConnectorName): Promise<number>;
   raiseSeq(tx: Tx, connector: ConnectorName, least: number): Promise<void>;

@@ -9,7 +9,7 @@ import type { WalkFailure, WalkRef } from '../partition.ts';
 import type { ListingsOf, RunReport } from '../run-report.ts';
 import type { CommittedPage, PageCommit, RunPlan } from '../sink.ts';
 import { noteAction } from './actions.ts';
-import { acquireConnector, enterFailedStart } from './acquire.ts';
+import { acquireConnector, enterFailedStart } from './connectors.ts';
 import { commitPages } from './commit.ts';
 import { ledgerCopies } from './copies.ts';
 import { ledgerDeletes } from './deletes/ledger-deletes.ts';

@@ -63,16 +63,14 @@ export function postgresLedger(opened: OpenedSchema, who = processUser()): Ledge
     },
     // The table's lock keeps others from taking a number in between.
     reserveNumbers: async (tx, of, count) => {
-      if (count === 0) return 0;
       const { table, column } = numbered[of];
+      if (count === 0) {
+        return (await cellOf<number>(tx, `SELECT last_value FROM ${table}_${column}_seq`)) ?? 0;
+      }
       await tx.run(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`);
       const sequence = `pg_get_serial_sequence('${table}', '${column}')`;
       const sql = `SELECT setval(${sequence}, nextval(${sequence}) + :count)`;
       return ((await cellOf<number>(tx, sql, { count })) ?? 0) - count;
-    },
-    highestPartition: async (tx) => {
-      const { table, column } = numbered.partitions;
-      return (await cellOf<number>(tx, `SELECT last_value FROM ${table}_${column}_seq`)) ?? 0;
     },
     newestSeq,
     raiseSeq,
@@ -157,7 +155,18 @@ export function openLeases({ server, schema, sinkId, clock }: OpenedSchema) {
     ): Promise<Taken> => {
       const known = own.get(connector);
       if (known !== undefined) throw new ConnectorBusyError(connector, known.holder);
-      const lease = newLease(connector, holder, sinkId);
+      const lease: OwnLease = {
+        connector,
+        holder,
+        lockName: `connector-sync ${sinkId} ${connector}`,
+        epoch: null,
+        lockedIn: null,
+        renewedMs: 0,
+        tokens: new Set(),
+        isOvertaken: false,
+        hasLost: false,
+        isReleased: false,
+      };
       own.set(connector, lease);
       try {
         await server.whileAway(async () => await lock(lease, await session.current(), lockTries));
@@ -201,21 +210,6 @@ interface OwnLease {
   /** The server has lost commits of this holder. */
   hasLost: boolean;
   isReleased: boolean;
-}
-
-function newLease(connector: ConnectorName, holder: Holder, sinkId: string): OwnLease {
-  const lockName = `connector-sync ${sinkId} ${connector}`;
-  const flags = { isOvertaken: false, hasLost: false, isReleased: false };
-  return {
-    connector,
-    holder,
-    lockName,
-    epoch: null,
-    lockedIn: null,
-    renewedMs: 0,
-    tokens: new Set(),
-    ...flags,
-  };
 }
 
 async function lock(lease: OwnLease, session: LeaseSession, tries: number): Promise<void> {

@@ -82,7 +82,6 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
     giveBack: async () => await db.compact(),
     runEnded: async () => foldLog(writer, file),
     reserveNumbers,
-    highestPartition: async (tx) => await highestNumber(tx, 'partitions'),
     newestSeq,
     raiseSeq,
     // A transaction that writes is alone from its start, and all processes of a file are on one machine.
@@ -116,17 +115,12 @@ function foldLog(writer: Connection, file: string): void {
   }
 }
 
-/** No row of the table has, or ever had, a higher number: SQLite keeps the highest of each. */
-async function highestNumber(tx: Tx, of: keyof typeof numbered): Promise<number> {
-  const { table } = numbered[of];
-  return (await cellOf<number>(tx, 'SELECT seq FROM sqlite_sequence WHERE name = :table', { table })) ?? 0;
-}
-
 /** As `LedgerDriver.reserveNumbers`: the transaction has the write lock, so no other process takes one in between. */
 export async function reserveNumbers(tx: Tx, of: keyof typeof numbered, count: number): Promise<number> {
-  const last = await highestNumber(tx, of);
-  if (count === 0) return last;
   const { table } = numbered[of];
+  const last =
+    (await cellOf<number>(tx, 'SELECT seq FROM sqlite_sequence WHERE name = :table', { table })) ?? 0;
+  if (count === 0) return last;
   // SQLite makes the row with the table's first row.
   await tx.run('DELETE FROM sqlite_sequence WHERE name = :table', { table });
   await tx.run('INSERT INTO sqlite_sequence (name, seq) VALUES (:table, :seq)', { table, seq: last + count });

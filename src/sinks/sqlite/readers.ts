@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs';
 import type { Instant } from '../../core/clock.ts';
 import type { ColumnValue } from '../../core/records.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
@@ -96,8 +95,6 @@ export async function openServedFile(
   let opened: string | null = null;
   let log: string | null = null;
   let why = '';
-  /** The foreign file as it was when it was read, so that it is opened again only after a change. */
-  let seen: string | null = null;
 
   const openThis = (found: string): void => {
     if (sinkIdIn(of) !== sinkId) {
@@ -117,7 +114,6 @@ export async function openServedFile(
     log = idOf(`${file}-wal`);
   };
   const openAgain = (found: string): void => {
-    seen = looks(file);
     // SQLite would read the log of the sink into the other file.
     if (opened !== null && found !== opened && log !== null && idOf(`${file}-wal`) === log) {
       why = `another file is at ${place}, and ${file}-wal is still that of the sink`;
@@ -137,7 +133,6 @@ export async function openServedFile(
     await losing();
     await db[Symbol.asyncDispose]();
     db = null;
-    seen = null;
   };
   const first = idOf(file);
   if (first === null) throw movedError(file, true);
@@ -148,12 +143,8 @@ export async function openServedFile(
       const found = idOf(file);
       if (db !== null && found === opened) return null;
       await lose(losing);
-      if (found === null) {
-        seen = null;
-        why = `nothing is at ${place}`;
-      } else if (seen === null || seen !== looks(file)) {
-        openAgain(found);
-      }
+      if (found === null) why = `nothing is at ${place}`;
+      else openAgain(found);
       return db === null ? why : null;
     },
     read: async (work) => {
@@ -170,16 +161,6 @@ export async function openServedFile(
 function idOf(file: string): string | null {
   try {
     return fileAt(file);
-  } catch {
-    return null;
-  }
-}
-
-/** Changes when the file is another one, or is written: a copy may be opened before all of it is there. */
-function looks(file: string): string | null {
-  try {
-    const { ino, size, mtimeMs } = statSync(file);
-    return `${ino} ${size} ${mtimeMs}`;
   } catch {
     return null;
   }

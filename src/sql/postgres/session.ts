@@ -107,20 +107,16 @@ export function txOn(
       if (failure !== null) throw failure.error;
       const last = waiting.pop();
       if (last === undefined) return;
-      await new Promise<void>((resolve, reject) => {
-        const settle = {
-          resolve: (answer: Answer): void => {
-            last.resolve(answer);
-            resolve();
-          },
-          reject: (error: unknown): void => {
-            last.reject(error);
-            reject(error);
-          },
-        };
-        waiting.push({ ...last, ...settle });
-        send();
+      const answered = new Promise<Answer>((resolve, reject) => {
+        waiting.push({ ...last, resolve, reject });
       });
+      send();
+      try {
+        last.resolve(await answered);
+      } catch (error) {
+        last.reject(error);
+        throw error;
+      }
     },
   };
 }

@@ -125,24 +125,9 @@ interface Noted extends Told {
 const ofKeys = 'd.connector = :connector AND d.entity = :entity AND d.key_hash IN {keyHashes bytea}';
 const isNoMore = 'is_wanted = 0, failure = NULL, failed_at = NULL, failed_run = NULL';
 
-/**
- * The records are stored, and say this of their files. Writes nothing where that is known. A key that is noted twice is
- * noted in this order.
- */
-export async function noteFiles(tx: Tx, of: OfEntity, notes: readonly FileNote[]): Promise<void> {
-  for (let left = notes; left.length > 0;) {
-    const first = new Map<string, FileNote>();
-    const again: FileNote[] = [];
-    for (const note of left) {
-      if (first.has(note.keyText)) again.push(note);
-      else first.set(note.keyText, note);
-    }
-    await noteEach(tx, of, [...first.values()]);
-    left = again;
-  }
-}
-
-async function noteEach(tx: Tx, of: OfEntity, notes: readonly FileNote[]): Promise<void> {
+/** The records are stored, and say this of their files: of a key, the last note counts. Writes only what is new. */
+export async function noteFiles(tx: Tx, of: OfEntity, given: readonly FileNote[]): Promise<void> {
+  const notes = [...new Map(given.map((note) => [note.keyText, note])).values()];
   const without = notes.filter(({ file }) => file === null);
   if (without.length > 0) {
     await tx.run(

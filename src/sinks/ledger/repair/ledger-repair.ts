@@ -18,9 +18,8 @@ import {
 import type { Holder } from '../../lease.ts';
 import type { AdoptedIdentity, ResetCounts, ResetScope, UndonePlace, UndoneRows } from '../../repair.ts';
 import { parseNames } from '../../stored-json.ts';
-import { adopt, holdingFor } from '../acquire.ts';
+import { adopt, holdingFor, storedIdentity } from '../connectors.ts';
 import { noteAction } from '../actions.ts';
-import { storedIdentity } from '../connectors.ts';
 import { deleteRows } from '../deletes/delete-rows.ts';
 import { beginFiles } from '../downloads/ledger-files.ts';
 import { long, outsideRun, type Commit, type InLease, type Ledger } from '../ledger.ts';
