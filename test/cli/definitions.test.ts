@@ -123,8 +123,8 @@ describe('definitions check', () => {
     expect(await run('bad.yaml', 'good.yaml')).toEqual({
       code: 2,
       stdout: `✗ bad.yaml: 2 mistakes
-  bad.yaml:31:5: entities.tickets.pagination.tokenKeys: is missing; expected an array
-  bad.yaml:37:7: entities.tickets.pagination.tokenKey: unknown key; did you mean "tokenKeys"?
+  bad.yaml:33:5: entities.tickets.pagination.tokenKeys: is missing; expected an array
+  bad.yaml:39:7: entities.tickets.pagination.tokenKey: unknown key; did you mean "tokenKeys"?
 ✓ good.yaml: help-desk (Help desk), 1 entity
 `,
       stderr: '',
@@ -136,7 +136,7 @@ describe('definitions check', () => {
       files: [
         {
           definition: 'other-desk',
-          problems: [{ line: 31, column: 5, path: 'entities.tickets.pagination.tokenKeys' }, {}],
+          problems: [{ line: 33, column: 5, path: 'entities.tickets.pagination.tokenKeys' }, {}],
         },
         {
           definition: null,
