@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import type { ErrorRule, FailureClass, Wait } from '../../src/definitions/upstream/upstream-file.ts';
+import { builtInDefinition } from '../support/sample-service.ts';
 import {
   failureOf,
   never,
@@ -27,20 +28,8 @@ function rule(failureClass: FailureClass, some: Partial<Omit<ErrorRule, 'then'>>
   return { ...conditions, ...some, then: failureClass };
 }
 
-const titled = (is: string): ErrorRule['where'] => [{ path: ['title'], is }];
-
-/** Mailchimp, section "Errors" of its guide. */
-const mailing: readonly ErrorRule[] = [
-  rule('unauthorized', { status: 403, where: titled('Wrong Datacenter') }),
-  rule('unauthorized', { status: 403, where: titled('User Disabled') }),
-  rule('throttled', { status: 403, contains: 'simultaneous connections' }),
-  rule('forbidden', { status: 503, where: titled('Compliance Related') }),
-];
-/** Notion, "Status codes". */
-const notes: readonly ErrorRule[] = [
-  rule('staleToken', { status: 400, contains: 'start_cursor provided is invalid' }),
-  rule('edge', { status: 403, hasHeader: 'cf-ray', lacksHeader: 'x-notion-request-id' }),
-];
+const mailing = builtInDefinition('email-marketing').upstream?.errors ?? [];
+const notes = builtInDefinition('workspace-notes').upstream?.errors ?? [];
 
 async function failing(reply: Reply, upstream: Parameters<typeof openTestAccount>[0]['upstream'] = {}) {
   const server = await startThirdParty(() => reply);

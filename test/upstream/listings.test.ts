@@ -1,20 +1,9 @@
-import { readFileSync, mkdtempSync, rmSync, copyFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import type { Params } from '../../src/core/records.ts';
-import type { Definition } from '../../src/definitions/definition.ts';
-import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { recordsPlace } from '../../src/definitions/upstream/records-file.ts';
 import type { ListRequest, Paging } from '../../src/definitions/upstream/upstream.ts';
-import { parseJsonText } from '../../src/http/lossless-json.ts';
-import { styleOf } from '../../src/pagination/pagination-of.ts';
-import { valueAt, valueAtPlace } from '../../src/upstream/answers.ts';
 import { buildRequest } from '../../src/upstream/ask-upstream.ts';
 import { translatePaging, nextLinkOf } from '../../src/upstream/translate-paging.ts';
-import { seededRandom } from '../support/seeded-random.ts';
-import { entityName } from '../support/source/test-definition.ts';
 import {
   failureOf,
   listOf,
@@ -26,15 +15,6 @@ import {
   things,
 } from '../support/third-party/open-test-account.ts';
 import { startThirdParty, type Reply } from '../support/third-party/start-third-party.ts';
-import { repeats, startSeed } from '../support/trials.ts';
-import {
-  deskEntities,
-  type DeskEntity,
-  deskLists,
-  deskRows,
-  openDeskCursors,
-} from '../support/upstream/desk.ts';
-import { AnswerInstead, type Answer } from '../support/upstream/fake-server.ts';
 
 const noted = { headers: { date: 'Tue, 03 Feb 2026 10:00:00 GMT' } };
 
@@ -263,154 +243,6 @@ describe('a call', () => {
   });
 });
 
-const base = new URL('https://desk.example/api');
-const desk = readDesk();
-
-function readDesk(): Definition {
-  const folder = mkdtempSync(join(tmpdir(), 'desk-'));
-  try {
-    copyFileSync(
-      new URL('../fixtures/upstream/help-desk.yaml', import.meta.url),
-      join(folder, 'help-desk.yaml'),
-    );
-    const [definition] = loadDefinitions([folder]).values();
-    if (definition === undefined) throw new Error('the definition was not read');
-    return definition;
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
-
-/**
- * One list call, as the executor makes and reads it, without the network. Null: the page token is no longer known.
- */
-function openList(kind: DeskEntity, rows: () => readonly JsonObject[]) {
-  const entity = desk.entities.get(entityName(kind));
-  const list = desk.upstream?.entities.get(entityName(kind))?.list;
-  if (entity === undefined || list === undefined) throw new Error(`the desk has no ${kind}`);
-  const cursors = openDeskCursors();
-  const signature = { headers: {}, query: [], secrets: [] };
-  const ask = (params: Params): { records: readonly JsonObject[]; metadata: JsonObject } | null => {
-    const { call, readMetadata } = translatePaging(entity, list, params);
-    const { url, method, headers, body } = buildRequest(base, list, call, {}, signature);
-    const request = {
-      method,
-      path: url.pathname,
-      query: url.searchParams,
-      headers,
-      body: body === null ? null : parseJsonText(body),
-    };
-    let answer: Answer;
-    try {
-      answer = deskLists[kind]({ request, origin: base.origin, rows: rows(), cursors });
-    } catch (error) {
-      if (error instanceof AnswerInstead && error.answer.status === 400) return null;
-      throw error;
-    }
-    const value = parseJsonText(String(answer.body));
-    const found = valueAt(value, list.records.path) as readonly JsonObject[];
-    const header = (name: string): string | null => answer.headers[name] ?? null;
-    return {
-      records: found,
-      metadata: {
-        ...Object.fromEntries(
-          [...list.metadata].map(([key, place]) => [key, valueAtPlace({ value, header }, place) ?? null]),
-        ),
-        ...readMetadata({ value, status: 200, header, url, holdsSecret: () => false }),
-      },
-    };
-  };
-  return { entity, ask };
-}
-
-interface Walked {
-  readonly end: string;
-  readonly met: ReadonlySet<JsonValue>;
-  readonly calls: number;
-}
-
-/** Walks as the engine does, with `move` before each call but the first. */
-function walk(kind: DeskEntity, rows: () => readonly JsonObject[], size: number, move: () => void): Walked {
-  const { entity, ask } = openList(kind, rows);
-  const { pagination } = entity;
-  if (pagination.kind === 'single') throw new Error('expected pages');
-  const style = styleOf({ ...pagination, maxSize: size });
-  const pages = style.walk({
-    isOrdered: true,
-    growsOnly: false,
-    pageLengths: new Map(),
-    storedRows: 0,
-    trustsTotal: true,
-  });
-  const met = new Set<JsonValue>();
-  let position = pages.begin();
-  for (let calls = 1; calls < 500; calls += 1) {
-    const page = ask(pages.request(position));
-    if (page === null) return { end: 'restart', met, calls };
-    const { records, metadata } = page;
-    for (const { id } of records) met.add(id ?? null);
-    const next = style.readNext({ result: [], metadata }, () => records.at(-1));
-    if (next !== null && 'fault' in next) return { end: next.fault, met, calls };
-    const marks = records.map(({ id }) => JSON.stringify(id));
-    const seen = { marks, changes: [], capMs: 0, bytes: 100 * marks.length, next, nowMs: calls };
-    const step = pages.advance(position, seen);
-    if (step.kind === 'end') {
-      const isProven = step.proof.isOrdered && step.doubt === undefined;
-      return { end: isProven ? 'end' : 'no proof', met, calls };
-    }
-    if (step.kind !== 'continue') return { end: step.why, met, calls };
-    position = step.position;
-    move();
-  }
-  return { end: 'never', met, calls: 500 };
-}
-
-describe.each(deskEntities)('the pages of %s', (kind) => {
-  it.each([0, 1, 19, 20, 50, 51, 57, 230])('bring each of %i rows that do not move', (count) => {
-    const rows = deskRows(kind, count);
-    for (const size of [50, 37, 21]) {
-      const { end, met } = walk(
-        kind,
-        () => rows,
-        size,
-        () => undefined,
-      );
-      expect(end).toBe('end');
-      expect(met.size).toBe(count);
-    }
-  });
-
-  it('bring every row that is there throughout, or claim no proof, while rows come and go', () => {
-    const seed = startSeed();
-    let ends = 0;
-    const trials = repeats('TRIALS', { share: 25, full: 2_000 });
-    for (let trial = 0; trial < trials; trial += 1) {
-      const random = seededRandom(seed + trial);
-      const all = deskRows(kind, 400);
-      let added = 60 + Math.floor(random() * 200);
-      let rows: readonly JsonObject[] = all.slice(0, added);
-      const size = 12 + Math.floor(random() * 39);
-      const before = new Set(rows.map(({ id }) => id));
-      const move = (): void => {
-        for (let change = Math.floor(random() * 4); change > 0; change -= 1) {
-          if (random() < 0.3 && added < all.length) rows = [...rows, ...all.slice(added, (added += 1))];
-          else {
-            const gone = Math.floor(random() * rows.length);
-            before.delete(rows[gone]?.['id']);
-            rows = rows.filter((_row, index) => index !== gone);
-          }
-        }
-      };
-      const { end, met } = walk(kind, () => rows, size, move);
-      if (end !== 'end') continue;
-      ends += 1;
-      const missed = [...before].filter((id) => !met.has(id ?? null));
-      expect(missed, `seed ${seed + trial}, size ${size}`).toEqual([]);
-    }
-    expect(ends).toBeGreaterThan(trials / 2);
-  });
-});
-
 describe('what an answer says about the next page', () => {
   const entity = {
     pagination: {
@@ -555,8 +387,8 @@ describe('what an answer says about the next page', () => {
 
   it('comes back as any parameter, alone and behind the path of the listing', () => {
     const { call } = translatePaging(entity, { paging: any }, { cursor: '/p%2F8?c=1&apikey=k&d=2' });
-    const request = desk.upstream?.entities.get(entityName('customers'))?.list;
-    if (request === undefined) throw new Error('the desk has no customers');
+    const base = new URL('https://desk.example/api');
+    const request = requestOf('/customers', { limit: query, cursor: { kind: 'paging' } });
     const signature = { headers: {}, query: [['apikey', 'right']] as const, secrets: [] };
     const { url } = buildRequest(base, request, { ...call, params: { limit: 5 } }, {}, signature);
     expect(url.href).toBe('https://desk.example/api/customers/p%2F8?c=1&d=2&apikey=right');
@@ -587,11 +419,4 @@ describe('what an answer says about the next page', () => {
       'the page token is none',
     );
   });
-});
-
-it('has a fixture of each kind of paging', () => {
-  const text = readFileSync(new URL('../fixtures/upstream/help-desk.yaml', import.meta.url), 'utf8');
-  for (const kind of ['nextUrl', 'linkHeader', 'cursor']) {
-    expect(text).toContain(`paging: { kind: ${kind}`);
-  }
 });

@@ -11,6 +11,8 @@ import { openUpstream, type UpstreamAccount } from '../../src/upstream/open-upst
 import { openUpstreamTransport } from '../../src/upstream/upstream-transport.ts';
 import { sampleSeed } from '../support/sample-service.ts';
 import { sampleTruth, type TruthRecord } from '../support/sample-truth.ts';
+import { entityName } from '../support/source/test-definition.ts';
+import { deskEntities, deskRows } from '../support/upstream/desk.ts';
 import { bentBody, onPath } from '../support/upstream/faults.ts';
 import { type FakeMailchimp, mailchimpRoutes, startFakeMailchimp } from '../support/upstream/mailchimp.ts';
 import { type FakeNotion, notionVersion, startFakeNotion } from '../support/upstream/notion.ts';
@@ -234,6 +236,19 @@ it.each<[string, string, () => Promise<UpstreamWorld>]>([
   ['a help desk', 'App', deskWorld],
 ])('all listings of %s show its records with: %s', async (_what, title, openWorldOf) => {
   expect(await differences(openWorldOf(), title)).toEqual([]);
+});
+
+it.each([0, 1, 7, 8, 14])('each kind of paging brings all of %i rows', async (count) => {
+  const { world, open } = await openWorld(deskWorld({ rows: (entity) => deskRows(entity, count) }));
+  const account = open('Key in a header');
+  for (const name of deskEntities) {
+    const entity = world.definition.entities.get(entityName(name));
+    const found = entity && (await walkAccount(account, entity, [{ record: {}, params: {} }]));
+    // Numbered pages overlap.
+    expect(new Set(found?.map(({ record }) => record['id']))).toEqual(
+      new Set(deskRows(name, count).map(({ id }) => id)),
+    );
+  }
 });
 
 it('identifies the account by the integration where the answer names no workspace', async () => {

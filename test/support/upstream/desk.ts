@@ -35,7 +35,6 @@ export async function startFakeDesk(rowsNow?: (entity: string) => readonly JsonO
   const fixed = new Map(deskEntities.map((entity) => [entity as string, deskRows(entity, 57)]));
   const rowsOf = (entity: string): readonly JsonObject[] =>
     entity === 'attachments' ? attachments : (rowsNow?.(entity) ?? fixed.get(entity) ?? []);
-  const cursors = openDeskCursors();
   const oauth = openOAuthServer();
   const key = 'desk-key-7e21c9';
   const user = 'ada@example.test/token';
@@ -87,7 +86,7 @@ export async function startFakeDesk(rowsNow?: (entity: string) => readonly JsonO
   };
 
   const list = (entity: DeskEntity, request: FakeRequest): Answer =>
-    deskLists[entity]({ request, origin: server.origin, rows: rowsOf(entity), cursors });
+    deskLists[entity]({ request, origin: server.origin, rows: rowsOf(entity) });
 
   const single = (entity: string, id: string): Answer => {
     const record = rowsOf(entity).find((row) => row['id'] === id);
@@ -149,17 +148,16 @@ function deskError(status: number, error: string, message: string): Answer {
   return jsonAnswer(status, { ok: false, error, message });
 }
 
-/** What a list needs besides the request: the rows as they are at this moment, and places in them. */
+/** What a list needs besides the request: the rows as they are at this moment. */
 interface DeskList {
   readonly request: FakeRequest;
   /** The address of this service, for links to further pages. */
   readonly origin: string;
   readonly rows: readonly JsonObject[];
-  readonly cursors: DeskCursors;
 }
 
 /** Each kind of records has its own kind of paging. */
-export const deskLists: Readonly<Record<DeskEntity, (list: DeskList) => Answer>> = {
+const deskLists: Readonly<Record<DeskEntity, (list: DeskList) => Answer>> = {
   /** By number, from 1; the array is the whole body, and a header says how many there are. */
   agents({ request, rows }) {
     const page = whole(request, 'page', 1);
@@ -169,37 +167,35 @@ export const deskLists: Readonly<Record<DeskEntity, (list: DeskList) => Answer>>
     return jsonAnswer(200, records, { 'x-total-count': String(rows.length) });
   },
   /** After the last record. */
-  tickets({ request, rows, cursors }) {
+  tickets({ request, rows }) {
     const after = request.query.get('starting_after');
-    const start = after === null ? 0 : cursors.positionAfter(rows, after);
-    if (start === null) throw invalid(`no such ticket: ${after}`);
+    const start = after === null ? 0 : rows.findIndex(({ id }) => id === after) + 1;
+    if (start === 0 && after !== null) throw invalid(`no such ticket: ${after}`);
     const end = start + sizeOf(request.query.get('limit'));
-    // So that a ticket which is deleted before the next page is asked for is still a place.
-    cursors.at(rows, end);
     return jsonAnswer(200, { object: 'list', data: rows.slice(start, end), has_more: end < rows.length });
   },
   /** By the address of the next page, in the body; null at the end. */
-  customers({ request, rows, cursors, origin }) {
+  customers({ request, rows, origin }) {
     const size = sizeOf(request.query.get('size'));
-    const start = startOf(rows, cursors, request.query.get('cursor'));
+    const start = startOf(request.query.get('cursor'));
     const end = start + size;
-    const next = new URLSearchParams({ size: String(size), cursor: cursors.at(rows, end), view: 'full' });
+    const next = new URLSearchParams({ size: String(size), cursor: cursorAt(end), view: 'full' });
     return jsonAnswer(200, {
       items: rows.slice(start, end),
       links: { next: end < rows.length ? `${origin}/api/customers?${next.toString()}` : null },
     });
   },
   /** By the `Link` header, beside a link back. */
-  events({ request, rows, cursors, origin }) {
+  events({ request, rows, origin }) {
     const size = sizeOf(request.query.get('limit'));
-    const start = startOf(rows, cursors, request.query.get('after'));
+    const start = startOf(request.query.get('after'));
     const end = start + size;
     const first = `<${origin}/api/events?limit=${size}>; rel="first"`;
-    const next = `<${origin}/api/events?limit=${size}&after=${cursors.at(rows, end)}>; rel="next"`;
+    const next = `<${origin}/api/events?limit=${size}&after=${cursorAt(end)}>; rel="next"`;
     return jsonAnswer(200, rows.slice(start, end), { link: end < rows.length ? `${first}, ${next}` : first });
   },
   /** By a cursor in the body of a POST that changes nothing; an empty text ends. */
-  articles({ request, rows, cursors }) {
+  articles({ request, rows }) {
     if (request.method !== 'POST') throw new AnswerInstead(deskError(405, 'method_not_allowed', 'POST only'));
     const { page, filter, ...others } = isJsonObject(request.body) ? request.body : {};
     const [unknown] = Object.keys(others);
@@ -207,11 +203,11 @@ export const deskLists: Readonly<Record<DeskEntity, (list: DeskList) => Answer>>
     const { after, size } = isJsonObject(page) ? page : {};
     const state = isJsonObject(filter) ? filter['state'] : undefined;
     const found = state === undefined ? rows : rows.filter((row) => row['state'] === state);
-    const start = startOf(found, cursors, after === undefined ? null : textOf(after));
+    const start = startOf(after === undefined ? null : textOf(after));
     const end = start + sizeOf(size === undefined ? null : textOf(size));
     return jsonAnswer(200, {
       result: { articles: found.slice(start, end) },
-      page: { next: end < found.length ? cursors.at(found, end) : '' },
+      page: { next: end < found.length ? cursorAt(end) : '' },
     });
   },
   /** By count and offset under names of its own, with a total in the body. */
@@ -221,25 +217,25 @@ export const deskLists: Readonly<Record<DeskEntity, (list: DeskList) => Answer>>
     return jsonAnswer(200, { values: rows.slice(start, start + size), startAt: start, total: rows.length });
   },
   /** By a cursor that comes in a header; the page's size is asked for in one. */
-  messages({ request, rows, cursors }) {
-    const start = startOf(rows, cursors, request.query.get('cursor'));
+  messages({ request, rows }) {
+    const start = startOf(request.query.get('cursor'));
     const end = start + sizeOf(request.headers['x-page-size'] ?? null);
     const more = end < rows.length;
     return jsonAnswer(
       200,
       { messages: rows.slice(start, end) },
-      { 'x-has-more': String(more), ...(more ? { 'x-next-cursor': cursors.at(rows, end) } : {}) },
+      { 'x-has-more': String(more), ...(more ? { 'x-next-cursor': cursorAt(end) } : {}) },
     );
   },
   /** By the next page's address, given as a path: what it has besides the place changes, and no filter goes with it. */
-  reviews({ request, rows, cursors }) {
+  reviews({ request, rows }) {
     const { query } = request;
     const place = query.get('page_info');
     if (place !== null && query.has('state')) throw invalid('page_info goes alone');
-    const start = startOf(rows, cursors, place);
+    const start = startOf(place);
     const size = sizeOf(query.get('limit'));
     const end = start + size;
-    const next = new URLSearchParams({ page_info: cursors.at(rows, end), limit: String(size) });
+    const next = new URLSearchParams({ page_info: cursorAt(end), limit: String(size) });
     // The key of the caller is repeated, as some services do.
     for (const [name, value] of query) if (name === 'apikey') next.set(name, value);
     return jsonAnswer(200, {
@@ -248,24 +244,15 @@ export const deskLists: Readonly<Record<DeskEntity, (list: DeskList) => Answer>>
     });
   },
   /** By an address whose path ends in the place, which also knows the size of a page. */
-  parcels({ request, rows, cursors }) {
+  parcels({ request, rows }) {
     const [place = null, size = '20'] = (request.path.split('/')[3] ?? '').split('~').filter(Boolean);
-    const start = startOf(rows, cursors, place);
+    const start = startOf(place);
     const length = sizeOf(place === null ? request.query.get('limit') : size);
     const end = start + length;
-    const next = `/api/parcels/${cursors.at(rows, end)}~${length}`;
+    const next = `/api/parcels/${cursorAt(end)}~${length}`;
     return jsonAnswer(200, { records: rows.slice(start, end), ...(end < rows.length ? { next } : {}) });
   },
 };
-
-function startOf(rows: readonly JsonObject[], cursors: DeskCursors, cursor: string | null): number {
-  if (cursor === null) return 0;
-  const start = cursors.positionOf(rows, cursor);
-  if (start === null) {
-    throw new AnswerInstead(deskError(400, 'cursor_expired', 'the cursor is not known any more'));
-  }
-  return start;
-}
 
 /** 20 unless it is asked for; at most 50, and more is refused. */
 function sizeOf(value: string | null): number {
@@ -301,7 +288,7 @@ export const deskEntities = [
   'parcels',
 ] as const;
 
-export type DeskEntity = (typeof deskEntities)[number];
+type DeskEntity = (typeof deskEntities)[number];
 
 /** So many records of a kind, always the same. Ids grow. */
 export function deskRows(entity: string, count: number): readonly JsonObject[] {
@@ -317,54 +304,12 @@ export function deskRows(entity: string, count: number): readonly JsonObject[] {
   });
 }
 
-type DeskCursors = ReturnType<typeof openDeskCursors>;
+/** Opaque text for the place before the row at this position. */
+const cursorAt = (start: number): string => Buffer.from(`place ${start}`).toString('base64url');
 
-/** Places in a listing that rows which come and go elsewhere do not shift. */
-export function openDeskCursors() {
-  const nextById = new Map<string, string | null>();
-  const idAt = (rows: readonly JsonObject[], at: number): string | null => {
-    const row = rows[at];
-    return row === undefined ? null : textOf(row['id']);
-  };
-  const find = (rows: readonly JsonObject[], id: string | null): number =>
-    id === null ? -1 : rows.findIndex((row) => row['id'] === id);
-
-  /** The position after the row with this id; of a row that is gone, after its former place. Null: there was none. */
-  const positionAfter = (rows: readonly JsonObject[], id: string): number | null => {
-    const own = find(rows, id);
-    if (own !== -1) return own + 1;
-    const next = find(rows, nextById.get(id) ?? null);
-    return next === -1 ? null : next;
-  };
-
-  return {
-    /** Opaque text for the place before the row at this position. */
-    at(rows: readonly JsonObject[], start: number): string {
-      const last = idAt(rows, start - 1);
-      const next = idAt(rows, start);
-      if (last !== null) nextById.set(last, next);
-      return Buffer.from(JSON.stringify([last, next])).toString('base64url');
-    },
-    /** Null: the text was never given, or both rows beside the place are gone. */
-    positionOf(rows: readonly JsonObject[], cursor: string): number | null {
-      const [last, next] = placeIn(cursor);
-      if (last === null && next === null) return null;
-      const after = last === null ? 0 : positionAfter(rows, last);
-      if (after !== null) return after;
-      const at = find(rows, next);
-      return at === -1 ? null : at;
-    },
-    positionAfter,
-  };
-}
-
-function placeIn(cursor: string): readonly [string | null, string | null] {
-  try {
-    const place = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as unknown;
-    const [last, next] = Array.isArray(place) ? (place as unknown[]) : [];
-    return [typeof last === 'string' ? last : null, typeof next === 'string' ? next : null];
-  } catch {
-    // Not a text that this service gave.
-    return [null, null];
-  }
+function startOf(cursor: string | null): number {
+  if (cursor === null) return 0;
+  const [, start] = /^place (\d+)$/.exec(Buffer.from(cursor, 'base64url').toString()) ?? [];
+  if (start !== undefined) return Number(start);
+  throw new AnswerInstead(deskError(400, 'cursor_expired', 'the cursor is not known any more'));
 }
