@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,6 +19,7 @@ import { apiError, text, throttled } from '../support/hostile/replies.ts';
 import { killedSync } from '../support/killed-sync.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { hasMoreKills, repeats, startSeed, triedSinks } from '../support/trials.ts';
+import { mountDisk } from '../support/small-disk.ts';
 
 describe('files of records', () => {
   let world: FileWorld | null = null;
@@ -200,27 +200,17 @@ describe('files of records', () => {
 
     it('ends the run on a full disk, and resumes when there is space', async ({ skip }) => {
       const { files, sync, stored, directory } = await open();
-      mkdirSync(directory);
-      try {
-        execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', directory], { stdio: 'ignore' });
-      } catch {
-        // Mounting needs root and a kernel that allows it.
-        skip('a tmpfs cannot be mounted here');
-      }
-      try {
-        for (const id of ['a1', 'a2', 'a3', 'a4']) files.set(id, file('x'.repeat(400_000)));
-        const full = await sync({ concurrency: 1 });
-        expect(full).toMatchObject({
-          outcome: 'failed',
-          error: { code: 'SINK_FULL', recovery: 'retry' },
-          files: [{ stored: 2, failed: 0, left: 2 }],
-        });
-        execFileSync('mount', ['-o', 'remount,size=8m', directory]);
-        expect(await sync()).toMatchObject({ outcome: 'ok', files: [{ stored: 2 }] });
-        expect(Object.values(stored()).map(({ length }) => length)).toEqual(Array(4).fill(400_000));
-      } finally {
-        execFileSync('umount', [directory]);
-      }
+      using disk = mountDisk(directory, '1m', skip);
+      for (const id of ['a1', 'a2', 'a3', 'a4']) files.set(id, file('x'.repeat(400_000)));
+      const full = await sync({ concurrency: 1 });
+      expect(full).toMatchObject({
+        outcome: 'failed',
+        error: { code: 'SINK_FULL', recovery: 'retry' },
+        files: [{ stored: 2, failed: 0, left: 2 }],
+      });
+      disk.remount('size=8m');
+      expect(await sync()).toMatchObject({ outcome: 'ok', files: [{ stored: 2 }] });
+      expect(Object.values(stored()).map(({ length }) => length)).toEqual(Array(4).fill(400_000));
     });
 
     it('fetches files of records that were stored before downloads were configured', async () => {

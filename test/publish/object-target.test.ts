@@ -27,7 +27,7 @@ import { lostObjects, manifestName } from '../../src/publish/object-target.ts';
 import { readTargetState } from '../../src/publish/publication.ts';
 import type { Target } from '../../src/publish/target.ts';
 import { hourMs, members } from '../contracts/sink/fixture.ts';
-import { openSmallDisk } from '../support/small-disk.ts';
+import { mountDisk } from '../support/small-disk.ts';
 import { copyObjects, fakePlace, type FakeS3 } from '../support/publish/fake-s3.ts';
 import { useOwnTemp, openFakeStore, openStore } from '../support/publish/s3-place.ts';
 import { publish, stored as storedState } from '../support/publish/plans.ts';
@@ -358,8 +358,7 @@ describe('a folder', () => {
     'that is on a full disk is refused, and published to when there is room',
     async ({ skip }) => {
       await world.run({ upserts: { 1: 'Ada' } });
-      using disk = openSmallDisk(world.lake);
-      if (disk.unavailable !== null) skip(disk.unavailable);
+      using disk = mountDisk(world.lake, '256m', skip);
       disk.fill();
       await world.refused(/No space is left/, { code: 'TARGET_FAILED' });
       disk.free();

@@ -1,9 +1,9 @@
-import { execFileSync, fork } from 'node:child_process';
+import { fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { readFileSync, readdirSync, statSync, mkdirSync } from 'node:fs';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, afterEach, vi } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 import { DuckDBTimestampTZValue, type DuckDBValue } from '@duckdb/node-api';
 import { readJson } from '../../src/core/json-text.ts';
 import type { ColumnValue, EntityTable, FieldType } from '../../src/core/records.ts';
@@ -21,6 +21,7 @@ import { duckdbLists, identifier, literal, duckdb } from '../support/publish/rea
 import { hostileRows, hostileTable } from '../support/publish/hostile-rows.ts';
 import { changedAt, filesIn, thing, writeRowFiles, things } from '../support/publish/write-row-files.ts';
 import { isLong, startSeed } from '../support/trials.ts';
+import { mountDisk } from '../support/small-disk.ts';
 
 const live = thing(7, { values: ['a,b', 9007199254740993n, -0, 1n, '{"a":\n"b"}'], extra: '{"x":1}' });
 const deleted = thing(9, { isDeleted: true, values: ['', 1n, 1, 1n, '{}'], extra: '{}' });
@@ -222,12 +223,6 @@ describe.each(formats)('%s files', (format) => {
 });
 
 describe('parquet files', () => {
-  let mounted: string | null = null;
-  afterEach(() => {
-    if (mounted !== null) execFileSync('umount', [mounted]);
-    mounted = null;
-  });
-
   describe('a Parquet file', () => {
     it('has a type for every column, and says which hold JSON', async ({ folder }) => {
       const values = ['a', 1n, 0.5, 1, '{}'];
@@ -377,14 +372,7 @@ describe('parquet files', () => {
 
     it('says that the disk is full', async ({ folder, skip }) => {
       const disk = join(folder, 'disk');
-      mkdirSync(disk);
-      try {
-        execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16k', 'tmpfs', disk], { stdio: 'ignore' });
-        mounted = disk;
-      } catch {
-        // Mounting needs root and a kernel that allows it.
-        skip('a tmpfs cannot be mounted here');
-      }
+      using _disk = mountDisk(disk, '16k', skip);
       const random = Array.from({ length: 5000 }, (_, index) =>
         thing(index, { extra: `{"x":${Math.random()}}` }),
       );

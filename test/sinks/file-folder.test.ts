@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   existsSync,
@@ -14,25 +13,21 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect } from 'vitest';
+import { describe, expect } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../src/core/names.ts';
 import type { FileFolder } from '../../src/sinks/files.ts';
 import { openFileFolder } from '../../src/sinks/files/open-file-folder.ts';
 import { safeBase, safeFileName } from '../../src/sinks/files/safe-file-name.ts';
 import { it } from '../support/it.ts';
+import { mountDisk } from '../support/small-disk.ts';
 
 describe('open file folder', () => {
   const entity = 'attachments' as EntityName;
   const keyText = '["a1"]';
   let folder = '';
-  let mounted: string | null = null;
   it.beforeEach(({ folder: made }) => {
     folder = made;
-  });
-  afterEach(() => {
-    if (mounted !== null) execFileSync('umount', [mounted]);
-    mounted = null;
   });
 
   const open = (directory = join(folder, 'files')): FileFolder =>
@@ -180,14 +175,7 @@ describe('open file folder', () => {
     // Proves promise 15
     it('ends with SINK_FULL on a full disk, and leaves room for what is smaller', async ({ skip }) => {
       const disk = join(folder, 'disk');
-      mkdirSync(disk);
-      try {
-        execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', disk], { stdio: 'ignore' });
-        mounted = disk;
-      } catch {
-        // Mounting needs root and a kernel that allows it.
-        skip('a tmpfs cannot be mounted here');
-      }
+      using _disk = mountDisk(disk, '1m', skip);
       const files = open(join(disk, 'files'));
       const much = Array.from({ length: 40 }, () => 'x'.repeat(65_536));
       await expect(files.store(fileOf(chunks(...much)))).rejects.toMatchObject({

@@ -1,12 +1,12 @@
-import { spawnSync, execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path, { join } from 'node:path';
-import { describe, expect, afterEach, beforeEach, vi } from 'vitest';
+import { describe, expect, afterEach, beforeEach, onTestFinished, vi } from 'vitest';
 import type { Database } from '../../src/sql/database.ts';
 import type { SqliteDatabase } from '../../src/sql/sqlite/open-sqlite-database.ts';
 import { openSqlite, type Connection } from '../../src/sql/sqlite/open-sqlite.ts';
-import { readSqlite, watchSqlite, type WatchedSqlite } from '../../src/sql/sqlite/open-sqlite-database.ts';
-import { mountDisk } from '../contracts/file-sink/full-disk.ts';
+import { readSqlite, watchSqlite } from '../../src/sql/sqlite/open-sqlite-database.ts';
+import { mountDisk } from '../support/small-disk.ts';
 import { it } from '../support/it.ts';
 import { openTestSqlite, writerOf } from '../support/sql/databases.ts';
 
@@ -112,25 +112,20 @@ it('stores nothing of what did not fit, and the next transaction begins clean', 
 });
 
 it('survives a disk that is full, where SQLite has rolled back by itself', async ({ folder, skip }) => {
-  const disk = join(folder, 'disk');
-  skip(!mountDisk(disk, '1m'), 'a tmpfs cannot be mounted here');
-  try {
-    const file = join(disk, 'test.db');
-    const writer = writerOf(file);
-    await using db = openTestSqlite(file, { writer });
-    await makeTable(db);
-    await insert(db, 1);
-    // Pages go into the log before the COMMIT: then SQLite gives up the whole transaction, and not the statement alone.
-    writer.pragma('cache_size = 5');
-    await expect(insert(db, 1_000, 4_000)).rejects.toMatchObject({
-      code: expect.stringMatching(/^SQLITE_(FULL|IOERR)/) as string,
-    });
-    expect([writer.inTransaction, await countIn(db)]).toEqual([false, 1]);
-    await insert(db, 2);
-    expect(await countIn(db)).toBe(3);
-  } finally {
-    execFileSync('umount', ['-l', disk]);
-  }
+  using _disk = mountDisk(folder, '1m', skip);
+  const file = join(folder, 'test.db');
+  const writer = writerOf(file);
+  await using db = openTestSqlite(file, { writer });
+  await makeTable(db);
+  await insert(db, 1);
+  // Pages go into the log before the COMMIT: then SQLite gives up the whole transaction, and not the statement alone.
+  writer.pragma('cache_size = 5');
+  await expect(insert(db, 1_000, 4_000)).rejects.toMatchObject({
+    code: expect.stringMatching(/^SQLITE_(FULL|IOERR)/) as string,
+  });
+  expect([writer.inTransaction, await countIn(db)]).toEqual([false, 1]);
+  await insert(db, 2);
+  expect(await countIn(db)).toBe(3);
 });
 
 it('writes nothing where its check throws, which has the write lock', async ({ folder }) => {
@@ -149,37 +144,34 @@ it('writes nothing where its check throws, which has the write lock', async ({ f
   expect([writer.inTransaction, await countIn(db)]).toEqual([false, 0]);
 });
 
-describe('readers', () => {
-  /* Connections of SQLite that read. */
+const count = 'SELECT count(*) AS n FROM t';
 
-  let opened: Connection[] = [];
-  beforeEach(() => {
-    opened = [];
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-  });
-  afterEach(() => {
-    vi.useRealTimers();
-  });
-
-  function openReader(file: string): Connection {
+/** A file with one row, the connection that made it, and those that read it. */
+function fileIn(folder: string) {
+  const file = join(folder, 'test.db');
+  const writer = writerOf(file);
+  onTestFinished(() => void writer.close());
+  writer.exec('CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)');
+  const opened: Connection[] = [];
+  const openReader = (): Connection => {
     const db = openSqlite(file, { readonly: true });
     opened.push(db);
     return db;
-  }
+  };
+  return { file, writer, opened, openReader };
+}
 
-  function fileIn(folder: string): string {
-    const file = join(folder, 'test.db');
-    const writer = writerOf(file);
-    writer.exec('CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)');
-    writer.close();
-    return file;
-  }
+const explain = (error: unknown): Error => new Error('explained', { cause: error });
 
-  const count = 'SELECT count(*) AS n FROM t';
+describe('readers', () => {
+  /* Connections of SQLite that read. */
+
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
+  afterEach(() => void vi.useRealTimers());
 
   it('are opened on first use, four at most, used again, and closed when idle', async ({ folder }) => {
-    const file = fileIn(folder);
-    await using db = openTestSqlite(file, { openReader: () => openReader(file) });
+    const { file, opened, openReader } = fileIn(folder);
+    await using db = openTestSqlite(file, { openReader });
     await db.transact(async (tx) => void (await tx.run('INSERT INTO t VALUES (2)')));
     expect(opened).toEqual([]);
     const read = async () => await db.read(async (tx) => await tx.first(count));
@@ -203,9 +195,8 @@ describe('readers', () => {
   it('hold no snapshot longer than a read: the log can be folded into the file and emptied', async ({
     folder,
   }) => {
-    const file = fileIn(folder);
-    const writer = writerOf(file);
-    await using db = openTestSqlite(file, { writer, openReader: () => openReader(file) });
+    const { file, writer, openReader } = fileIn(folder);
+    await using db = openTestSqlite(file, { writer, openReader });
     await db.read(async (tx) => await tx.first(count));
     await expect(db.read(async (tx) => await tx.first('SELECT nonsense'))).rejects.toThrow('nonsense');
     await db.transact(async (tx) => void (await tx.run('INSERT INTO t VALUES (2)')));
@@ -213,9 +204,8 @@ describe('readers', () => {
   });
 
   it('share the memory of the database', async ({ folder }) => {
-    const file = fileIn(folder);
-    const writer = writerOf(file);
-    await using db = openTestSqlite(file, { writer, openReader: () => openReader(file), cacheKiB: 4_096 });
+    const { file, writer, opened, openReader } = fileIn(folder);
+    await using db = openTestSqlite(file, { writer, openReader, cacheKiB: 4_096 });
     const read = async () => await db.read(async (tx) => await tx.first(count));
     await Promise.all(Array.from({ length: 9 }, read));
     const sizes = [writer, ...opened].map((one) => -Number(one.pragma('cache_size', { simple: true })));
@@ -223,12 +213,8 @@ describe('readers', () => {
   });
 
   it('need no connection that writes, and cannot write', async ({ folder }) => {
-    const file = fileIn(folder);
-    await using db = readSqlite({
-      file,
-      openReader: () => openReader(file),
-      explain: (error) => new Error('explained', { cause: error }),
-    });
+    const { file, openReader } = fileIn(folder);
+    await using db = readSqlite({ file, openReader, explain });
     expect(await db.read(async (tx) => await tx.first(count))).toEqual({ n: 1 });
     await expect(db.read(async (tx) => await tx.run('INSERT INTO t VALUES (5)'))).rejects.toThrow(
       'explained',
@@ -240,8 +226,8 @@ describe('readers', () => {
   it('are all closed with the database, those that are being read from when the read is over', async ({
     folder,
   }) => {
-    const file = fileIn(folder);
-    const db = openTestSqlite(file, { openReader: () => openReader(file) });
+    const { file, opened, openReader } = fileIn(folder);
+    const db = openTestSqlite(file, { openReader });
     const reading = db.read(async (tx) => await tx.first(count));
     await db[Symbol.asyncDispose]();
     expect(await reading).toEqual({ n: 1 });
@@ -252,37 +238,20 @@ describe('readers', () => {
 
 /* A SQLite file that is read for days. */
 
-interface Watched {
-  readonly db: WatchedSqlite;
-  readonly opened: readonly Connection[];
-  readonly writer: Connection;
+function watched(folder: string) {
+  const { file, openReader, ...more } = fileIn(folder);
+  const db = watchSqlite({ file, openReader, cacheKiB: 512, explain });
+  onTestFinished(async () => await db[Symbol.asyncDispose]());
+  return { db, ...more };
 }
-
-function watched(folder: string): Watched {
-  const file = join(folder, 'test.db');
-  const writer = writerOf(file);
-  writer.exec('CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)');
-  const opened: Connection[] = [];
-  const openReader = (): Connection => {
-    const db = openSqlite(file, { readonly: true });
-    opened.push(db);
-    return db;
-  };
-  const explain = (error: unknown): Error => new Error('explained', { cause: error });
-  return { db: watchSqlite({ file, openReader, cacheKiB: 512, explain }), opened, writer };
-}
-
-const count = 'SELECT count(*) AS n FROM t';
 
 it('is read on one connection, opened on first use, with the memory it is given', async ({ folder }) => {
-  const { db, opened, writer } = watched(folder);
+  const { db, opened } = watched(folder);
   expect(opened).toEqual([]);
   const read = async () => await db.read(async (tx) => await tx.first(count));
   const answers = await Promise.all([read(), db.mark(), read(), read()]);
   expect(answers).toEqual([{ n: 1 }, expect.any(Number), { n: 1 }, { n: 1 }]);
   expect(opened.map((one) => one.pragma('cache_size', { simple: true }))).toEqual([-512]);
-  await db[Symbol.asyncDispose]();
-  writer.close();
 });
 
 it('gives a mark that changes with each commit, and with nothing else', async ({ folder }) => {
@@ -299,8 +268,6 @@ it('gives a mark that changes with each commit, and with nothing else', async ({
   expect(await next(), 'nothing was stored').toBe(false);
   await db.read(async (tx) => await tx.first(count));
   expect(await next(), 'it was read').toBe(false);
-  await db[Symbol.asyncDispose]();
-  writer.close();
 });
 
 it('gives the mark of now, after the reads that began before', async ({ folder }) => {
@@ -316,8 +283,6 @@ it('gives the mark of now, after the reads that began before', async ({ folder }
   await reading;
   expect(atRead, 'the state in which the read began').toEqual({ n: 1 });
   expect(after).not.toBe(before);
-  await db[Symbol.asyncDispose]();
-  writer.close();
 });
 
 it('cannot be written, and holds no snapshot between reads', async ({ folder }) => {
@@ -326,12 +291,10 @@ it('cannot be written, and holds no snapshot between reads', async ({ folder }) 
   await db.mark();
   writer.exec('INSERT INTO t VALUES (2)');
   expect(writer.pragma('wal_checkpoint(TRUNCATE)')).toEqual([{ busy: 0, log: 0, checkpointed: 0 }]);
-  await db[Symbol.asyncDispose]();
-  writer.close();
 });
 
 it('is closed when the reads that have begun are over, and answers no more', async ({ folder }) => {
-  const { db, opened, writer } = watched(folder);
+  const { db, opened } = watched(folder);
   const reading = db.read(async (tx) => await tx.first(count));
   await db[Symbol.asyncDispose]();
   expect(await reading).toEqual({ n: 1 });
@@ -339,5 +302,4 @@ it('is closed when the reads that have begun are over, and answers no more', asy
   await expect(db.mark()).rejects.toMatchObject({
     cause: { message: expect.stringContaining('was closed') },
   });
-  writer.close();
 });

@@ -2,40 +2,24 @@ import { execFileSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
 
-/** A folder on a separate small disk, if this machine allows it. */
-interface SmallDisk extends Disposable {
-  /** Null, or why the disk cannot be made full. */
-  readonly unavailable: string | null;
-  fill(): void;
-  free(): void;
-}
-
-const sizeMiB = 256;
-
-/** Mounts a tmpfs on the folder, which needs root and kernel support; otherwise it is an ordinary folder. */
-export function openSmallDisk(folder: string): SmallDisk {
+/**
+ * A disk of its own at this folder until it is disposed of. Mounting needs root and a kernel that allows it: elsewhere
+ * the test is skipped.
+ */
+export function mountDisk(folder: string, size: string, skip: (note: string) => never) {
   mkdirSync(folder, { recursive: true });
-  const unavailable = mount(folder);
-  const ballast = path.join(folder, 'ballast');
-  const free = (): void => rmSync(ballast, { force: true });
-  return {
-    unavailable,
-    fill: () => fillUp(ballast),
-    free,
-    [Symbol.dispose]: () => {
-      free();
-      if (unavailable === null) execFileSync('umount', [folder]);
-    },
-  };
-}
-
-function mount(folder: string): string | null {
   try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${sizeMiB}m`, 'tmpfs', folder], { stdio: 'pipe' });
-    return null;
-  } catch (error) {
-    return error instanceof Error ? (error.message.trim().split('\n').at(-1) ?? '') : String(error);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', folder], { stdio: 'ignore' });
+  } catch {
+    skip('a tmpfs cannot be mounted here');
   }
+  const ballast = path.join(folder, 'ballast');
+  return {
+    fill: () => fillUp(ballast),
+    free: () => rmSync(ballast, { force: true }),
+    remount: (how: string) => void execFileSync('mount', ['-o', `remount,${how}`, folder]),
+    [Symbol.dispose]: () => void execFileSync('umount', ['-l', folder]),
+  };
 }
 
 function fillUp(file: string): void {

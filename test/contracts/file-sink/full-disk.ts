@@ -1,67 +1,39 @@
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, statfsSync, writeFileSync } from 'node:fs';
+import { statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, expect, it } from 'vitest';
+import { expect } from 'vitest';
 import { SyncError } from '../../../src/core/errors.ts';
-import type { Sink } from '../../../src/sinks/sink-access.ts';
+import { it } from '../../support/it.ts';
+import { mountDisk } from '../../support/small-disk.ts';
 import {
-  entityReport,
-  identity,
   member,
-  members,
   membersTable,
   news,
   onlyPartition,
-  page,
-  report,
   sealed,
+  type Bench,
   type SinkKind,
-  type Started,
 } from '../sink/fixture.ts';
-import { useBench } from '../sink/use-bench.ts';
-
-/** A disk of its own for one test; false where this machine does not let us have one. */
-export function mountDisk(folder: string, size: string): boolean {
-  mkdirSync(folder, { recursive: true });
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', folder], { stdio: 'ignore' });
-    return true;
-  } catch {
-    // Mounting needs root and a kernel that allows it.
-    return false;
-  }
-}
+import { benchOfTest } from '../sink/use-bench.ts';
 
 export function fullDisk(kind: SinkKind): void {
-  const bench = useBench(kind);
-  let sink: Sink | null = null;
-  let mounted: string | null = null;
-
-  afterEach(async () => {
-    await sink?.[Symbol.asyncDispose]();
-    if (mounted !== null) execFileSync('umount', [mounted]);
-    sink = null;
-    mounted = null;
-  });
+  /** A sink on a small disk, and a run of it. */
+  async function openOn(folder: string, bench: Bench) {
+    const sink = await kind.open(folder, { clock: bench.clock });
+    const walk = await bench.walking('r1', {}, { sink });
+    const rows = async () => await kind.readRows(folder, news, membersTable);
+    return { ...walk, rows, [Symbol.asyncDispose]: async () => await sink[Symbol.asyncDispose]() };
+  }
 
   it('stops with SINK_FULL, keeps every earlier commit whole, and continues in the same process when space is free', async ({
+    folder,
     skip,
   }) => {
-    const folder = join(bench().folder, 'disk');
-    skip(!mountDisk(folder, '6m'), 'a tmpfs cannot be mounted here');
-    mounted = folder;
-    sink = await kind.open(folder, { clock: bench().clock });
-    const lease = await sink.acquire(identity());
-    const run = 'r1' as Started['run'];
-    await sink.startRun(lease, bench().plan(run));
-    const { id } = await onlyPartition(sink, lease);
+    using disk = mountDisk(folder, '6m', skip);
+    await using on = await openOn(folder, benchOfTest(kind));
     const commit = async (offset: number): Promise<unknown> => {
-      const records = Array.from({ length: 100 }, (_, index) =>
-        member(String(offset + index), 'n'.repeat(2_000)),
-      );
-      return sink?.commit(lease, [
-        page({ lease, run }, id, records, { position: { kind: 'offset', offset } }),
-      ]);
+      const ids = Array.from({ length: 100 }, (_, index) => String(offset + index));
+      const records = ids.map((id) => member(id, 'n'.repeat(2_000)));
+      return await on.commit(records, { position: { kind: 'offset', offset } });
     };
 
     let offset = 0;
@@ -75,33 +47,29 @@ export function fullDisk(kind: SinkKind): void {
     }
     expect(full).toBeInstanceOf(SyncError);
     expect(full).toMatchObject({ code: 'SINK_FULL', recovery: 'retry' });
-    expect(await kind.readRows(folder, news, membersTable)).toHaveLength(offset);
-    expect((await onlyPartition(sink, lease)).position).toEqual({ kind: 'offset', offset: offset - 100 });
+    expect(await on.rows()).toHaveLength(offset);
+    expect((await onlyPartition(on.sink, on.lease)).position).toEqual({
+      kind: 'offset',
+      offset: offset - 100,
+    });
 
     await expect(commit(offset)).rejects.toThrow(/No space is left for .*; .* free on its disk\)/);
-    execFileSync('mount', ['-o', 'remount,size=64m', folder]);
+    disk.remount('size=64m');
     await commit(offset);
-    expect(await kind.readRows(folder, news, membersTable)).toHaveLength(offset + 100);
+    expect(await on.rows()).toHaveLength(offset + 100);
   });
+
   it('ends a run well on a disk that has room for its end, and none to fold the log into the file', async ({
+    folder,
     skip,
   }) => {
-    const folder = join(bench().folder, 'disk');
-    skip(!mountDisk(folder, '6m'), 'a tmpfs cannot be mounted here');
-    mounted = folder;
-    sink = await kind.open(folder, { clock: bench().clock });
-    const started = await bench().begin(sink, 'r1');
-    const { id } = await onlyPartition(sink, started.lease);
+    using _disk = mountDisk(folder, '6m', skip);
+    await using on = await openOn(folder, benchOfTest(kind));
     const records = Array.from({ length: 600 }, (_, row) => member(String(row), 'n'.repeat(2_000)));
-    await sink.commit(started.lease, [page(started, id, records, { seal: sealed })]);
+    await on.commit(records, { seal: sealed });
     const { bavail, bsize } = statfsSync(folder);
     writeFileSync(join(folder, 'ballast'), Buffer.alloc(bavail * bsize - 256 * 1_024));
-    const counts = { fetched: 600, inserted: 600 };
-    const finishing = sink.finish(
-      started.lease,
-      started.run,
-      report(started, { entities: [entityReport(members, counts)] }),
-    );
+    const finishing = on.finish();
     // The run has ended, and the next one writes the lines.
     if (kind.options('/nowhere').type === 'jsonl') {
       await expect(finishing).rejects.toMatchObject({
@@ -111,6 +79,6 @@ export function fullDisk(kind: SinkKind): void {
         ) as string,
       });
     } else await finishing;
-    expect(await kind.readRows(folder, news, membersTable)).toHaveLength(600);
+    expect(await on.rows()).toHaveLength(600);
   });
 }

@@ -117,13 +117,6 @@ export function openingFiles(kind: FileSinkKind): void {
     });
   });
 
-  it('makes no file where there is no sink to read', async () => {
-    await expect(kind.openHistory(join(bench().folder, 'none'))).rejects.toThrow(
-      /There is no sink at .* yet/,
-    );
-    expect(readdirSync(bench().folder)).toEqual([]);
-  });
-
   it('is not there yet while another process makes its file', async () => {
     const { folder } = bench();
     const db = new Database(kind.ledgerFile(folder));

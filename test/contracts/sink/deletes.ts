@@ -748,15 +748,6 @@ export function orphans(kind: SinkKind): void {
     expect(await hand.missing(blocks), 'they are missing no longer').toBeUndefined();
   });
 
-  it('counts rows below a vanished record neither as missing nor as live', async () => {
-    const { sink, lease, sweep } = await useRuns(bench(), wholePlan);
-    await (await sweep('r1', showing(full))).finish();
-    const hand = await sweep('r2', showing({ p2: { b3: [] }, p3: {} }));
-    expect(await hand.missing(blocks)).toMatchObject({ live: 4, missing: 1 });
-    expect(await sink.deletes.tombstone(lease, hand.run, pages, 'all', 9)).toBe(1);
-    expect(await hand.missing(blocks)).toMatchObject({ live: 2, missing: 1 });
-  });
-
   // Proves promise 4
   it('weighs all that would go along, of entities that the run does not read too, and notes it with the first delete', async () => {
     const { sink, lease, sweep } = await useRuns(bench(), { ...wholePlan, keeps: [] });

@@ -1,5 +1,6 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, expect, it } from 'vitest';
 import { healthOf } from '../../../src/app/connector-health.ts';
@@ -228,6 +229,7 @@ export function opening(kind: SinkKind): void {
     expect(await access.isThere()).toBe(false);
     expect(await openExistingHistory(kind.options(bench().folder))).toBeNull();
     expect(await openExistingRecords(kind.options(bench().folder))).toBeNull();
+    expect(readdirSync(bench().folder)).toEqual([]);
     const sink = await bench().open();
     expect(await access.isThere()).toBe(true);
     expect(await sink.isInPlace()).toBe(true);

@@ -31,7 +31,7 @@ import {
   sealed,
   type StoredEntity,
 } from './fixture.ts';
-import { param, RunInHand, useRuns, type Shown } from './run-in-hand.ts';
+import { param, RunInHand, useRuns, type Held, type Shown } from './run-in-hand.ts';
 import { useBench, rulesOf } from './use-bench.ts';
 
 const tables = [listsTable, membersTable];
@@ -74,13 +74,11 @@ export function purging(kind: SinkKind): void {
   }
 
   async function run(sink: Sink, name: string, shown: ReturnType<typeof showing>): Promise<RunInHand> {
-    await using lease = await sink.acquire(identity());
-    const hand = await RunInHand.begin(bench(), { sink, lease }, name, { ...plan, isFull: true });
-    await hand.walk(shown);
-    await hand.sweep();
-    expect(await hand.missing(lists)).toBeUndefined();
-    expect(await hand.missing(members)).toBeUndefined();
+    const { sweep, lease } = await useRuns(bench(), { ...plan, isFull: true }, { sink });
+    const hand = await sweep(name, shown);
+    expect([await hand.missing(lists), await hand.missing(members)]).toEqual([undefined, undefined]);
     await hand.finish();
+    await lease[Symbol.asyncDispose]();
     return hand;
   }
 
@@ -196,10 +194,11 @@ export function purging(kind: SinkKind): void {
     const ofLists = { ...failed, entity: lists, params: {} };
     const ofMembers = { ...failed, entity: members, params: { list_id: canary } };
     {
-      await using lease = await sink.acquire(identity());
-      const hand = await RunInHand.begin(bench(), { sink, lease }, 'r2', plan);
-      await hand.walk(showing(['a', canary]));
-      await hand.finish('degraded', { failures: [ofLists, ofMembers] });
+      const { sweep, lease } = await useRuns(bench(), plan, { sink });
+      await (
+        await sweep('r2', showing(['a', canary]))
+      ).finish('degraded', { failures: [ofLists, ofMembers] });
+      await lease[Symbol.asyncDispose]();
     }
     expect(await bench().ledger("SELECT report FROM _sync_runs WHERE run = 'r2'")).toEqual([
       { report: expect.stringContaining(canary) as string },
@@ -416,6 +415,10 @@ export function resetting(kind: SinkKind): void {
       (line) => !/^(_sync_actions: |_sync_commits: |sqlite_sequence: name=_sync_actions)/.test(line),
     );
 
+  /** A run that meets these members; it has not ended. */
+  const again = async (on: Partial<Held>, run: string, ids: readonly string[]): Promise<RunInHand> =>
+    await (await useRuns(bench(), planOfAll, on)).sweep(run, showingOpens(ids));
+
   /**
    * Two connectors with rows, shared rows, missing rows, windows, a refused record and an unfinished run; no process
    * holds the first.
@@ -445,12 +448,11 @@ export function resetting(kind: SinkKind): void {
       }),
     ]);
     await lease[Symbol.asyncDispose]();
-    const mail = await sink.acquire(identity({ connector: other }));
-    const theirRun = await RunInHand.begin(bench(), { sink, lease: mail }, 'm1', planOfAll);
-    await theirRun.walk(showingOpens(['1']));
-    await theirRun.sweep();
-    await theirRun.finish();
-    await mail[Symbol.asyncDispose]();
+    const mail = await again({ sink, lease: await sink.acquire(identity({ connector: other })) }, 'm1', [
+      '1',
+    ]);
+    await mail.finish();
+    await mail.lease[Symbol.asyncDispose]();
     const params = 'params, params_hash';
     const same = 'inject, rank, 99, found_at, 0, 0 FROM _sync_partitions';
     await bench().ledger(
@@ -496,10 +498,7 @@ export function resetting(kind: SinkKind): void {
       },
     ]);
     expect(await sink.history.missing(news, 9)).toEqual([]);
-    const lease = await sink.acquire(identity());
-    const next = await RunInHand.begin(bench(), { sink, lease }, 'r4', planOfAll);
-    await next.walk(showingOpens(['1', '2', '3']));
-    await next.sweep();
+    const next = await again({ sink }, 'r4', ['1', '2', '3']);
     expect(await next.missing(members)).toBeUndefined();
   });
 
@@ -533,10 +532,7 @@ export function resetting(kind: SinkKind): void {
           table,
         ).toEqual([]);
       }
-      const lease = await sink.acquire(identity());
-      const next = await RunInHand.begin(bench(), { sink, lease }, 'r4', planOfAll);
-      await next.walk(showingOpens(['1', '7']));
-      await next.sweep();
+      const next = await again({ sink }, 'r4', ['1', '7']);
       expect(await next.tombstone([lists, members])).toEqual({ lists: 0, members: 0 });
       await next.finish();
       expect((await bench().rows()).map(({ id }) => id)).toEqual(['1', '7']);
@@ -586,9 +582,7 @@ export function resetting(kind: SinkKind): void {
       expect(after).toEqual(before.filter((line) => !isOurs(line)));
       expect((await sink.history.connectors()).map(({ connector }) => connector)).toEqual([other]);
       const lease = await sink.acquire(identity({ baseUrl: 'https://another.example.test' }));
-      const next = await RunInHand.begin(bench(), { sink, lease }, 'r1', planOfAll);
-      await next.walk(showingOpens(['1']));
-      await next.finish();
+      await (await again({ sink, lease }, 'r1', ['1'])).finish();
       expect(await bench().rows()).toHaveLength(1);
     },
   );
@@ -646,9 +640,7 @@ export function resetting(kind: SinkKind): void {
         detail: { entities: 3, rows: 5 },
       });
       const lease = await sink.acquire(identity({ baseUrl: 'https://another.example.test' }));
-      const next = await RunInHand.begin(bench(), { sink, lease }, 'r1', planOfAll);
-      await next.walk(showingOpens(['1']));
-      await next.finish();
+      await (await again({ sink, lease }, 'r1', ['1'])).finish();
       expect(await bench().rows()).toHaveLength(1);
     },
   );

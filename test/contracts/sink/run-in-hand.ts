@@ -18,6 +18,7 @@ import type { Sink } from '../../../src/sinks/sink-access.ts';
 import {
   entityReport,
   hourMs,
+  identity,
   lists,
   listsTable,
   members,
@@ -200,8 +201,8 @@ export function useHeld(bench: () => Bench): () => Held {
 }
 
 /** Whole runs after each other over one lease. */
-export async function useRuns(bench: Bench, plan: Partial<RunPlan>) {
-  const { sink, lease } = await bench.hold();
+export async function useRuns(bench: Bench, plan: Partial<RunPlan>, on: Partial<Held> = {}) {
+  const { sink = await bench.open(), lease = await sink.acquire(identity()) } = on;
   const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunInHand> =>
     RunInHand.begin(bench, { sink, lease }, run, { ...plan, ...change });
   /** Walks and sweeps; ends there. */

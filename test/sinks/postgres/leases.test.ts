@@ -1,4 +1,3 @@
-import { fork, type ChildProcess } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, expect, it, onTestFinished, vi, afterAll, describe } from 'vitest';
 import { SyncError } from '../../../src/core/errors.ts';
@@ -20,7 +19,6 @@ import {
 } from '../../contracts/sink/fixture.ts';
 import { holding } from '../../contracts/sink/holding.ts';
 import { benchOfTest } from '../../contracts/sink/use-bench.ts';
-import { testProgram } from '../../support/ensure-built.ts';
 import { findPgbouncer, startPgbouncer } from '../../support/pgbouncer.ts';
 import { startPooler } from '../../support/postgres-pooler.ts';
 import { askPostgres, sharedPostgres, startPostgres } from '../../support/postgres.ts';
@@ -32,6 +30,9 @@ import {
   PagedRun,
   postgresOptions,
   rowsPerPage,
+  startHost,
+  until,
+  type Told,
 } from '../../support/sinks/paged-run.ts';
 import { isLong, startSeed } from '../../support/trials.ts';
 
@@ -159,30 +160,7 @@ describe('leases', () => {
 
 /* The server does not learn that a host has vanished: its lease runs out, and what it sends later is refused. */
 
-const program = testProgram('sinks/postgres/host-process.mjs');
-/** More than are stored before the test ends. */
-const pages = 1_000_000;
 const takenOverMs = 40_000;
-
-interface Told {
-  readonly kind: 'stored' | 'done' | 'failed';
-  readonly epoch: number;
-  readonly page?: number;
-  readonly code?: string;
-}
-
-/** A host that walks the bench's connector when it gets it. */
-function startHost(bench: Bench, told: Told[], aheadMs: number): ChildProcess {
-  const options = JSON.stringify(postgresOptions(bench));
-  const child = fork(program, [options, String(pages), String(aheadMs)]);
-  child.on('message', (message) => told.push(message as Told));
-  onTestFinished(() => void child.kill('SIGKILL'));
-  return child;
-}
-
-async function until(is: () => boolean): Promise<void> {
-  while (!is()) await pause(20);
-}
 
 /**
  * Has the first of two hosts vanish in the middle of its walk and come back; gives how long no host held the connector.
@@ -227,7 +205,7 @@ it.runIf(isLong)(
     const told: Told[] = [];
     const first = startHost(bench, told, 60_000);
     await until(() => told.length > 0);
-    startHost(bench, told, 0);
+    startHost(bench, told);
     const takenMs = await takeOver(bench, told, {
       vanish: () => first.kill('SIGSTOP'),
       comeBack: () => first.kill('SIGCONT'),

@@ -1,6 +1,6 @@
-import { fork, type ChildProcess, execFileSync } from 'node:child_process';
+import { type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, rmSync, writeFileSync } from 'node:fs';
+import { chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, onTestFinished, describe } from 'vitest';
@@ -11,11 +11,10 @@ import { tableName } from '../../../src/sinks/postgres/column-types.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import { quoted } from '../../../src/sql/database.ts';
-import { mountDisk } from '../../contracts/file-sink/full-disk.ts';
+import { mountDisk } from '../../support/small-disk.ts';
 import { postgresSinkKind, postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
 import { type Bench, identity, members, news, member } from '../../contracts/sink/fixture.ts';
 import { benchOfTest } from '../../contracts/sink/use-bench.ts';
-import { testProgram } from '../../support/ensure-built.ts';
 import type { Row } from '../../support/expected-rows.ts';
 import { it } from '../../support/it.ts';
 import { isCommit, type Passing, type PostgresProxy } from '../../support/postgres-proxy.ts';
@@ -24,7 +23,14 @@ import { builtInDefinition, startSampleService, storedByDefault } from '../../su
 import { differencesFrom, noDifferences } from '../../support/sample-sinks.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { shortenWaits } from '../../support/shorten-waits.ts';
-import { openBehindProxy, PagedRun, postgresOptions, rowsPerPage } from '../../support/sinks/paged-run.ts';
+import {
+  openBehindProxy,
+  PagedRun,
+  rowsPerPage,
+  startHost,
+  until,
+  type Told,
+} from '../../support/sinks/paged-run.ts';
 import { byKey } from '../../support/stored-rows.ts';
 import { chosenEntities, syncOnce } from '../../support/sync-once.ts';
 import { isLong, repeats, startSeed } from '../../support/trials.ts';
@@ -286,19 +292,9 @@ describe('cut connections', () => {
 });
 
 describe('killed hosts', () => {
-  const program = testProgram('sinks/postgres/host-process.mjs');
-  /** More than are stored before the last kill. */
-  const pages = 1_000_000;
-  const rowsPerPage = 5;
   const hosts = 3;
   const kills = repeats('KILLS', { share: 2, full: 300 });
   const seed = startSeed(7);
-
-  interface Told {
-    readonly kind: 'stored' | 'done';
-    readonly epoch: number;
-    readonly page: number;
-  }
 
   interface Host {
     readonly child: ChildProcess;
@@ -314,18 +310,9 @@ describe('killed hosts', () => {
       await (await bench.open())[Symbol.asyncDispose]();
       const told: Told[] = [];
       const begin = (): Host => {
-        const child = fork(program, [JSON.stringify(postgresOptions(bench)), String(pages)]);
-        const host: Host = { child, epoch: 0 };
-        child.on('message', (message) => {
-          const one = message as Told;
-          told.push(one);
-          host.epoch = one.epoch;
-        });
-        onTestFinished(() => void child.kill('SIGKILL'));
+        const host: Host = { child: startHost(bench, told), epoch: 0 };
+        host.child.on('message', (message) => (host.epoch = (message as Told).epoch));
         return host;
-      };
-      const until = async (is: () => boolean): Promise<void> => {
-        while (!is()) await pause(5);
       };
       const running = Array.from({ length: hosts }, begin);
       await until(() => told.length > 0);
@@ -363,7 +350,7 @@ describe('killed hosts', () => {
         `${kills} kills (seed ${seed}), ${ofHolders} of the host that wrote: ${rows.length} rows, of ${told.length} pages told; a reader saw ${read.length}`,
       );
       const keys = new Set(rows.map(({ id }) => Number(id)));
-      const storedPages = Math.max(...told.map(({ page }) => page)) + 1;
+      const storedPages = Math.max(...told.map(({ page = 0 }) => page)) + 1;
       expect(rows.length, 'what was told is stored').toBeGreaterThanOrEqual(storedPages * rowsPerPage);
       expect(rows.length % rowsPerPage, 'no page torn').toBe(0);
       expect(
@@ -425,18 +412,13 @@ describe('full disk', () => {
     const postgres = await startPostgres();
     onTestFinished(async () => await postgres.stop());
     const disk = join(postgres.data, '..', 'disk');
-    skip(!mountDisk(disk, '24m'), 'a tmpfs cannot be mounted here');
-    onTestFinished(async () => {
-      await postgres.kill();
-      execFileSync('umount', [disk]);
-    });
+    using small = mountDisk(disk, '24m', skip);
     const bench = benchOfTest(await postgresSinkKindOn(postgres));
     if (process.getuid?.() === 0) chownSync(disk, 65_534, 65_534);
     // What is made from now on lies on this disk; the log of the server does not.
     const place = `CREATE TABLESPACE small LOCATION '${disk}'`;
     await askPostgres(postgres.url, place, 'ALTER ROLE sync SET default_tablespace = small');
-    const ballast = join(disk, 'ballast');
-    writeFileSync(ballast, Buffer.alloc(12 * 1_024 * 1_024));
+    writeFileSync(join(disk, 'ballast'), Buffer.alloc(12 * 1_024 * 1_024));
 
     const { sink, started, commit } = await bench.walking();
     const random = seededRandom(1);
@@ -463,7 +445,7 @@ describe('full disk', () => {
     expect(await bench.rows()).toHaveLength(stored);
     const [partition] = await sink.nextPartitions(started.lease, 1);
     expect(partition?.position, 'as of the last whole commit').toEqual({ kind: 'offset', offset: stored });
-    rmSync(ballast);
+    small.free();
     expect(await store(stored)).toEqual(counted);
     expect(await bench.rows()).toHaveLength(stored + rowsPerPage);
   }, 120_000);

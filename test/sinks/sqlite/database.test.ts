@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { writeFileSync, openSync, mkdirSync, copyFileSync } from 'node:fs';
+import { writeFileSync, openSync, copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, afterEach, describe, beforeEach } from 'vitest';
@@ -21,6 +21,7 @@ import { testProgram } from '../../support/ensure-built.ts';
 import { it } from '../../support/it.ts';
 import { startScript } from '../../support/run-cli.ts';
 import { lastStep, madeUpMigrations } from '../../support/sinks/made-up-versions.ts';
+import { mountDisk } from '../../support/small-disk.ts';
 
 describe('open database', () => {
   let folder = '';
@@ -227,27 +228,20 @@ describe('waiting for locks', () => {
     // Proves promise 1.6
     it('on a disk that is mounted read-only says so, with the path', async ({ skip }) => {
       const at = join(folder, 'disk');
-      mkdirSync(at);
-      try {
-        execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'none', at], { stdio: 'ignore' });
-      } catch {
-        skip('mounting needs root');
-      }
-      cleanups.push(() => execFileSync('umount', [at]));
-      const remount = (how: string) => execFileSync('mount', ['-o', `remount,${how}`, at]);
+      using disk = mountDisk(at, '8m', skip);
       const told = async (options: SinkOptions): Promise<string> => {
         const sink = await openSink(options, { clock: systemClock }).catch(String);
         if (typeof sink === 'string') return sink;
         await sink[Symbol.asyncDispose]();
         return 'opened';
       };
-      remount('ro');
+      disk.remount('ro');
       expect(await told(kinds[type].options(at)), 'nothing there yet').toContain(
         `${kinds[type].ledgerFile(at)} is read-only`,
       );
-      remount('rw');
+      disk.remount('rw');
       expect(await told(kinds[type].options(at))).toBe('opened');
-      remount('ro');
+      disk.remount('ro');
       expect(await told(kinds[type].options(at)), 'after a good one').toContain(
         `${kinds[type].ledgerFile(at)} is read-only`,
       );
@@ -308,52 +302,36 @@ describe('migrations', () => {
     file = sqliteKind.ledgerFile(bench().folder);
   });
 
-  interface Stored {
-    readonly version: unknown;
-    readonly members: readonly unknown[];
-    readonly tables: readonly unknown[];
-    /** Null: the table is not there. */
-    readonly madeUp: readonly unknown[] | null;
-    readonly runs: readonly unknown[];
-  }
-
-  function stored(path: string): Stored {
-    const db = new Database(path, { readonly: true });
-    try {
-      expect(db.pragma('integrity_check', { simple: true })).toBe('ok');
-      const tables = db.prepare('SELECT name FROM sqlite_schema ORDER BY name').pluck().all();
-      return {
-        version: db.pragma('user_version', { simple: true }),
-        members: db.prepare('SELECT * FROM news__members ORDER BY _row').all(),
-        tables: tables.filter(
-          (name) => name !== '_sync_made_up' && !String(name).includes('autoindex__sync_made_up'),
-        ),
-        madeUp: tables.includes('_sync_made_up') ? db.prepare('SELECT * FROM _sync_made_up').all() : null,
-        runs: db.prepare('SELECT * FROM _sync_runs').all(),
-      };
-    } finally {
-      db.close();
-    }
-  }
-
-  function migrated(before: Stored): Stored {
+  async function stored() {
+    const ask = async (sql: string) => await bench().ledger(sql);
+    expect(await ask('PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
+    const tables = await ask('SELECT name FROM sqlite_schema ORDER BY name');
+    const names = tables.map(({ name }) => String(name));
     return {
-      ...before,
-      version: 3,
-      madeUp: [{ connector: 'news', runs: 2 }],
-      runs: before.runs.map((run) => ({ ...(run as object), made_up: 'before' })),
+      version: (await ask('PRAGMA user_version'))[0]?.['user_version'],
+      members: await ask('SELECT * FROM news__members ORDER BY _row'),
+      tables: names.filter((name) => !name.includes('_sync_made_up')),
+      madeUp: names.includes('_sync_made_up') ? await ask('SELECT * FROM _sync_made_up') : null,
+      runs: await ask('SELECT * FROM _sync_runs'),
     };
   }
 
+  const migrated = (before: Awaited<ReturnType<typeof stored>>) => ({
+    ...before,
+    version: 3,
+    madeUp: [{ connector: 'news', runs: 2 }],
+    runs: before.runs.map((run) => ({ ...run, made_up: 'before' })),
+  });
+
   // Proves promise 1.7
   it('brings version 1 to a later one when it is opened for writing, and the next sync writes only what has changed', async () => {
-    const before = stored(file);
+    const before = await stored();
     expect(before).toMatchObject({ version: 1, madeUp: null });
     const { clock } = bench();
     await using sink = ledgerSink(
       await openLedgerFile({ file, format: newer, records: sqliteTables, durability: 'full', clock }),
     );
-    expect(stored(file)).toEqual(migrated(before));
+    expect(await stored()).toEqual(migrated(before));
     const { commit } = await bench().walking('r2', {}, { sink });
     const records = [member('1'), member('2', 'Grace'), member('3')];
     const counts = await commit(records);
@@ -373,25 +351,25 @@ describe('migrations', () => {
   it.each([...Array.from({ length: lastStep + 1 }, (_, step) => String(step)), 'end'])(
     'is of version 1 or of the newest, and whole, after a SIGKILL at step %s, and the next opening completes it',
     async (step) => {
-      const before = stored(file);
+      const before = await stored();
       const { child, result } = startScript([script, file, step], bench().folder);
       expect((await result).stderr).toBe('');
       expect(child.signalCode).toBe('SIGKILL');
-      expect(stored(file)).toEqual(step === 'end' ? migrated(before) : before);
+      expect(await stored()).toEqual(step === 'end' ? migrated(before) : before);
       expect(await startScript([script, file], bench().folder).result).toMatchObject({ code: 0, stderr: '' });
-      expect(stored(file)).toEqual(migrated(before));
+      expect(await stored()).toEqual(migrated(before));
     },
   );
 
   // Proves promise 1.7
   it('is migrated once by several processes that open it at the same time', async () => {
-    const before = stored(file);
+    const before = await stored();
     const startAtMs = String(Date.now() + 1_000);
     const openers = Array.from({ length: 4 }, () =>
       startScript([script, file, '-1', startAtMs], bench().folder),
     );
     for (const { result } of openers) expect(await result).toMatchObject({ code: 0, stderr: '' });
-    expect(stored(file)).toEqual(migrated(before));
+    expect(await stored()).toEqual(migrated(before));
   });
 
   it('is not read before it is migrated, and says how', () => {

@@ -1,8 +1,11 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { setTimeout as pause } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
 import { noCounts } from '../../../src/core/records.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import { entityReport, identity, member, members, sealed, type Bench } from '../../contracts/sink/fixture.ts';
+import { testProgram } from '../ensure-built.ts';
 import { startPostgresProxy, type Passing } from '../postgres-proxy.ts';
 
 export const rowsPerPage = 5;
@@ -94,4 +97,25 @@ export async function openBehindProxy(
   onTestFinished(() => proxy.close());
   proxy.rule(rule);
   return { proxy, sink: await openAt(bench, atPort(bench, proxy.port), signal) };
+}
+
+/** One page that a host has stored, or why it ended. */
+export interface Told {
+  readonly kind: 'stored' | 'failed';
+  readonly epoch: number;
+  readonly page?: number;
+  readonly code?: string;
+}
+
+/** A host that walks the bench's connector when it gets it, with a clock that is so far ahead. */
+export function startHost(bench: Bench, told: Told[], aheadMs = 0): ChildProcess {
+  const program = testProgram('sinks/postgres/host-process.mjs');
+  const child = fork(program, [JSON.stringify(postgresOptions(bench)), String(aheadMs)]);
+  child.on('message', (message) => told.push(message as Told));
+  onTestFinished(() => void child.kill('SIGKILL'));
+  return child;
+}
+
+export async function until(is: () => boolean): Promise<void> {
+  while (!is()) await pause(5);
 }
