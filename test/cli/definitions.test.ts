@@ -605,32 +605,6 @@ describe('what is tried', () => {
     });
     expect(readdirSync(world.folder)).toEqual(['sync.yaml']);
   });
-
-  it('is read by the API of the environment, without a config', async ({ folder }) => {
-    await using world = await openCliWorld();
-    const config = readFileSync(world.config, 'utf8');
-    const [, url = ''] = /baseUrl: "([^"]+)"/.exec(config) ?? [];
-    const env = {
-      CONNECTOR_API_BASE_URL: url,
-      CONNECTOR_API_CLIENT_ID: 'local',
-      CONNECTOR_API_CLIENT_SECRET: '',
-    };
-    const run = (secret: string) =>
-      callCli(['definitions', 'try', 'workspace-notes', 'users'], {
-        cwd: folder,
-        env: { ...env, CONNECTOR_API_CLIENT_SECRET: secret },
-      });
-    expect(await run(world.env['SECRET'] ?? '')).toMatchObject({
-      code: 0,
-      stdout: expect.stringContaining('✓ connector c-wiki answers') as string,
-    });
-    expect(await run('')).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining(
-        'the environment variable CONNECTOR_API_CLIENT_SECRET is empty',
-      ) as string,
-    });
-  });
 });
 
 interface Tried {

@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, afterEach, afterAll } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect } from 'vitest';
 import { userInfo } from 'node:os';
 import { existsSync } from 'node:fs';
 import { systemClock } from '../../src/core/clock.ts';
@@ -9,17 +9,14 @@ import { loadSettings } from '../../src/settings/load-settings.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import type { RunOutcome } from '../../src/sinks/run-report.ts';
 import { Bench, entityReport, identity, members, report, type SinkKind } from '../contracts/sink/fixture.ts';
-import { cliSecret, writeCliConfig, startCliService } from '../support/cli-config.ts';
+import { cliSecret, writeCliConfig } from '../support/cli-config.ts';
 import { it } from '../support/it.ts';
-import { callCli, jsonLines, type CliResult, startCli } from '../support/run-cli.ts';
-import type { Service } from '../../src/service/start-service.ts';
-import { openCliWorld } from '../support/cli-world.ts';
+import { callCli, jsonLines, startCli, type CliResult, type RunningCli } from '../support/run-cli.ts';
+import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { startRedis } from '../support/redis.ts';
 import { declarationOf } from '../../src/cli/commands/schema.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { listingOf, type SampleAccount } from '../../src/sample/sample-account.ts';
-import { serveSamples } from '../support/serve-samples.ts';
 
 describe('many connectors', () => {
   const env = { SECRET: cliSecret };
@@ -203,27 +200,20 @@ describe('several sinks', () => {
 });
 
 describe('runs --follow', () => {
-  let service: Service;
-  let config: string;
-  const env = { SECRET: cliSecret };
-
-  it.beforeEach(async ({ folder }) => {
-    service = await startCliService();
-    config = await writeCliConfig(folder, service.url);
+  let world: CliWorld;
+  beforeEach(async () => {
+    world = await openCliWorld();
   });
+  afterEach(() => world[Symbol.asyncDispose]());
+  const start = (...args: readonly string[]): RunningCli =>
+    startCli([...args, '--config', world.config], { cwd: world.folder, env: world.env });
 
-  afterEach(() => service.close());
-
-  it('runs --follow reports each run as it starts and ends, also before there is any sink, until it is stopped', async ({
-    folder,
-  }) => {
-    const following = startCli(['runs', '--follow', '--config', config], { cwd: folder, env });
+  it('runs --follow reports each run as it starts and ends, also before there is any sink, until it is stopped', async () => {
+    const following = start('runs', '--follow');
     await following.until('Waiting for runs');
-    const sync = (connector: string): Promise<unknown> =>
-      callCli(['sync', connector, '--config', config], { cwd: folder, env });
-    await sync('wiki');
+    await world.cli('sync', 'wiki');
     await following.until('wiki        ok in ');
-    await sync('newsletter');
+    await world.cli('sync', 'newsletter');
     await following.until('newsletter  ok in ');
     following.child.kill('SIGINT');
     const { code, stdout, stderr } = await following.result;
@@ -243,14 +233,11 @@ describe('runs --follow', () => {
     expect(lines).toHaveLength(4);
   });
 
-  it('runs --follow --json begins with the newest runs and then has a line for each change', async ({
-    folder,
-  }) => {
-    const sync = (): Promise<unknown> => callCli(['sync', 'wiki', '--config', config], { cwd: folder, env });
-    await sync();
-    const following = startCli(['runs', '--follow', '--json', '--config', config], { cwd: folder, env });
+  it('runs --follow --json begins with the newest runs and then has a line for each change', async () => {
+    await world.cli('sync', 'wiki');
+    const following = start('runs', '--follow', '--json');
     await following.until('"runs":[');
-    await sync();
+    await world.cli('sync', 'wiki');
     await following.until('"change":"ended"');
     following.child.kill('SIGTERM');
     const result = await following.result;
@@ -262,10 +249,10 @@ describe('runs --follow', () => {
     ]);
   });
 
-  it("runs takes a run's id alone", async ({ folder }) => {
+  it("runs takes a run's id alone", async () => {
     const id = '20261121T152528492Z-4b72c77d';
     for (const more of ['--follow', 'wiki']) {
-      const { code, stderr } = await callCli(['runs', id, more, '--config', config], { cwd: folder, env });
+      const { code, stderr } = await world.cli('runs', id, more);
       expect(code).toBe(2);
       expect(stderr).toContain("Expected a run's id alone, got more.");
     }
@@ -273,37 +260,28 @@ describe('runs --follow', () => {
 });
 
 describe('cancel', () => {
-  let folder: string;
-  let service: Service;
-  let config: string;
-  const env = { SECRET: cliSecret };
-
-  it.beforeEach(async ({ folder: made }) => {
-    folder = made;
+  let world: CliWorld;
+  beforeEach(async () => {
     // Slow enough for a run to last until it is cancelled.
-    service = await startCliService({ latencyMs: 400 });
-    config = await writeCliConfig(folder, service.url);
+    world = await openCliWorld({ latencyMs: 400 });
   });
-
-  afterEach(() => service.close());
-
-  function cli(...args: readonly string[]): Promise<CliResult> {
-    return callCli([...args, '--config', config], { cwd: folder, env });
-  }
+  afterEach(() => world[Symbol.asyncDispose]());
+  const start = (...args: readonly string[]): RunningCli =>
+    startCli([...args, '--config', world.config], { cwd: world.folder, env: world.env });
 
   /** The id of the newest run. */
   async function newestRun(): Promise<{ readonly run: string; readonly state: string }> {
-    const [document = {}] = jsonLines(await cli('runs', '--limit', '1', '--json'));
+    const [document = {}] = jsonLines(await world.cli('runs', '--limit', '1', '--json'));
     const [run] = document['runs'] as readonly { readonly run: string; readonly state: string }[];
     if (run === undefined) throw new Error('expected a run in the ledger');
     return run;
   }
 
   it('cancel ends a sync of another process after a checkpoint, and the next one resumes', async () => {
-    const syncing = startCli(['sync', 'newsletter', '--config', config, '--json'], { cwd: folder, env });
+    const syncing = start('sync', 'newsletter', '--json');
     await syncing.until('"kind":"page-committed"');
     const { run } = await newestRun();
-    const { code, stdout } = await cli('cancel', run);
+    const { code, stdout } = await world.cli('cancel', run);
     expect(code).toBe(0);
     expect(stdout).toBe(
       `newsletter: run ${run} stops at its next page, within seconds; what is stored stays.\n`,
@@ -316,25 +294,24 @@ describe('cancel', () => {
       report: { outcome: 'interrupted' },
     });
 
-    const over = await cli('cancel', run);
+    const over = await world.cli('cancel', run);
     expect(over.code).toBe(2);
     expect(over.stderr).toContain(`Run ${run} of newsletter is not running: it ended interrupted at 20`);
 
-    const next = await cli('sync', 'newsletter', '--json');
+    const next = await world.cli('sync', 'newsletter', '--json');
     expect(next.code).toBe(0);
     expect(jsonLines(next)[0]).toMatchObject({ kind: 'run-started', continues: run });
   }, 60_000);
 
   it('cancel ends a run of a worker, which is not retried', async () => {
     await using redis = await startRedis();
-    config = await writeCliConfig(folder, service.url, {
-      schedules: { newsletter: '{ every: 1h }' },
-      more: `redis: { url: "${redis.url}" }\n`,
-    });
-    const worker = startCli(['worker', '--config', config], { cwd: folder, env });
+    const text = await readFile(world.config, 'utf8');
+    const scheduled = text.replace('    id: c-news\n', '    id: c-news\n    schedule: { every: 1h }\n');
+    await writeFile(world.config, `${scheduled}redis: { url: "${redis.url}" }\n`);
+    const worker = start('worker');
     await worker.until('"event":"run-started"');
     const { run } = await newestRun();
-    expect((await cli('cancel', run)).code).toBe(0);
+    expect((await world.cli('cancel', run)).code).toBe(0);
     await worker.until('"msg":"job ended"');
     worker.child.kill('SIGTERM');
     const { code, stderr } = await worker.result;
@@ -345,12 +322,12 @@ describe('cancel', () => {
   }, 60_000);
 
   it('cancel reports that the process of a run no longer exists', async () => {
-    const syncing = startCli(['sync', 'newsletter', '--config', config, '--json'], { cwd: folder, env });
+    const syncing = start('sync', 'newsletter', '--json');
     await syncing.until('"kind":"run-started"');
     syncing.child.kill('SIGKILL');
     await syncing.result;
     const { run } = await newestRun();
-    const { code, stdout } = await cli('cancel', run);
+    const { code, stdout } = await world.cli('cancel', run);
     expect(code).toBe(0);
     expect(stdout).toBe(
       `newsletter: the process of run ${run} (${syncing.child.pid}) has ended; the next run resumes from what it stored.\n`,
@@ -358,10 +335,10 @@ describe('cancel', () => {
   });
 
   it('cancel ends with 2 for an unknown run', async () => {
-    const { code, stderr } = await cli('cancel', 'nope');
+    const { code, stderr } = await world.cli('cancel', 'nope');
     expect(code).toBe(2);
     expect(stderr).toContain('Expected the id of a run, got "nope"');
-    const other = await cli('cancel', '20260101T000000000Z-00000000');
+    const other = await world.cli('cancel', '20260101T000000000Z-00000000');
     expect(other.code).toBe(2);
     expect(other.stderr).toContain('No sink of the config has a run 20260101T000000000Z-00000000.');
   });
@@ -396,31 +373,13 @@ it('lists what people did, by whom and with which run, newest first', async () =
 
 describe('schema', () => {
   const odd = 'red \u001b[31m\u202e';
-  let folder: string;
-  let service: Service;
-  let config: string;
+  let world: CliWorld;
   let edit: ((record: JsonObject) => JsonObject) | null = null;
 
-  it.beforeAll(async ({ fileFolder: made }) => {
-    folder = made;
-    service = await serveSamples({
-      port: 0,
-      clientId: 'local',
-      clientSecret: cliSecret,
-      definitions: loadDefinitions([builtInDefinitionsFolder]),
-      accounts: ['email-marketing', 'workspace-notes'].map((definitionName, index) => ({
-        connectorId: index === 0 ? 'c-news' : 'c-wiki',
-        workspace: 'default',
-        definitionName,
-        seed: 1,
-        size: 'tiny',
-        wrap: drifting,
-      })),
-    });
-    config = await writeCliConfig(folder, service.url);
+  beforeAll(async () => {
+    world = await openCliWorld({ wrap: drifting });
   });
-
-  afterAll(() => service.close());
+  afterAll(() => world[Symbol.asyncDispose]());
 
   function drifting(account: SampleAccount): SampleAccount {
     return {
@@ -433,8 +392,7 @@ describe('schema', () => {
     };
   }
 
-  const cli = (args: readonly string[]): Promise<CliResult> =>
-    callCli(['--config', config, ...args], { cwd: folder, env: { SECRET: cliSecret } });
+  const cli = (args: readonly string[]): Promise<CliResult> => world.cli(...args);
 
   describe('schema diff', () => {
     it('says that nothing was synced yet, and makes no sink', async () => {
@@ -443,7 +401,7 @@ describe('schema', () => {
       expect(result.stdout).toBe(
         'newsletter: not synced yet (sink main)\nwiki: not synced yet (sink main)\n',
       );
-      expect(existsSync(join(folder, 'main.db'))).toBe(false);
+      expect(existsSync(join(world.folder, 'main.db'))).toBe(false);
     });
 
     it('says that there is none', async () => {

@@ -34,7 +34,6 @@ import { doubtText } from '../../../wording/run-report-table.ts';
 import { command, hostOf, wholeNumber, type CommandContext } from '../../command.ts';
 import { shellWord } from '../../environment.ts';
 import { configuredWorkspaces } from '../../find-in-workspaces.ts';
-import { registerSecrets } from '../../load-config.ts';
 import { exitCodeOfError, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { openPatientApp } from '../../output/show-run.ts';
 import {
@@ -69,8 +68,7 @@ export const tryEntity = command({
   help: `
 Without --connector: with credentials in the environment the service itself is asked, such as
 $CONNECTOR_SYNC_CREDENTIAL_API_KEY for the field api_key. Otherwise the API is, with the definition's connector in the
-workspace of the config (else "default"). Without a config the API is that of $CONNECTOR_API_BASE_URL,
-$CONNECTOR_API_CLIENT_ID and $CONNECTOR_API_CLIENT_SECRET.
+workspace of the config (else "default").
 
 Examples:
   $ connector-sync definitions try ./my-definitions/issue-tracker.yaml projects
@@ -295,7 +293,8 @@ function chooseConnector(
   name: string | undefined,
   allowHosts: readonly string[],
 ): Chosen {
-  const own = config ?? environmentSettings(context);
+  const { cwd, env } = context;
+  const own = config ?? readSettings({ file: resolve(cwd, 'no config'), text: '{"sinks":{}}', env });
   const settings = { ...own, allowUpstreamHosts: [...own.allowUpstreamHosts, ...allowHosts] };
   const chosen = (address: ConnectorSettings['address'], entry?: ConnectorSettings): Chosen => {
     const isDirect = address.kind === 'direct';
@@ -337,20 +336,6 @@ function masksOfType({ connectors }: LocalSettings, { id, name }: Definition): M
     );
   }
   return masks;
-}
-
-/** Without a config: the API that the environment names, if any. */
-function environmentSettings({ cwd, env, scrubber }: CommandContext): LocalSettings {
-  const api = {
-    baseUrl: '${CONNECTOR_API_BASE_URL}',
-    clientId: '${CONNECTOR_API_CLIENT_ID}',
-    clientSecret: '${CONNECTOR_API_CLIENT_SECRET}',
-  };
-  const hasApi = (env['CONNECTOR_API_BASE_URL'] ?? '') !== '';
-  const text = JSON.stringify({ sinks: {}, ...(hasApi ? { api } : {}) });
-  const settings = readSettings({ file: resolve(cwd, 'environment'), text, env });
-  registerSecrets(settings, scrubber);
-  return settings;
 }
 
 function addressOf(
@@ -417,8 +402,7 @@ function variable(field: string): string {
 
 function howToText(definition: Definition): string {
   const { name, upstream } = definition;
-  const api =
-    'name an API in the config, or by CONNECTOR_API_BASE_URL, CONNECTOR_API_CLIENT_ID and CONNECTOR_API_CLIENT_SECRET';
+  const api = 'name an API in the config';
   if (upstream === null) {
     return `${name} has no upstream, so only an API can read it, and there is none: ${api}.`;
   }
