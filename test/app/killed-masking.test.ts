@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { maskStored } from '../../src/app/purge-records.ts';
 import { systemClock } from '../../src/core/clock.ts';
@@ -15,7 +14,7 @@ import { killAtMessage } from '../support/kill-at-message.ts';
 import { openClearWorld } from '../support/masks/clear-world.ts';
 import { foundIn } from '../support/masks/marked-world.ts';
 import { startPostgresProxy } from '../support/postgres-proxy.ts';
-import { sharedPostgres } from '../support/postgres.ts';
+import { askPostgres, sharedPostgres } from '../support/postgres.ts';
 import { callCli, jsonLines, startCli } from '../support/run-cli.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { killedCopies } from '../support/sinks/killed-copies.ts';
@@ -116,15 +115,7 @@ async function openCopies(sink: (typeof triedSinks)[number], { more = '' }: { re
   // A test's own: more than one may be there.
   const clearDatabase = `clear_${more === '' ? 'alone' : 'published'}`;
   const urlOf = (database: string): string => server?.url.replace('/postgres?', `/${database}?`) ?? '';
-  const ask = async (sql: string): Promise<void> => {
-    const client = new pg.Client({ connectionString: server?.url });
-    await client.connect();
-    try {
-      await client.query(sql);
-    } finally {
-      await client.end();
-    }
-  };
+  const ask = async (sql: string): Promise<unknown> => await askPostgres(server?.url ?? '', sql);
   if (server !== null) await ask(`CREATE DATABASE ${clearDatabase}`);
   const sinkSettings = `{ type: postgres, url: "${urlOf(clearDatabase)}", schema: main, durability: normal }`;
   const clear = await openClearWorld(sink, {

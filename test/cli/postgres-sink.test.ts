@@ -1,9 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
-import { startPostgres, type PrivatePostgres } from '../support/postgres.ts';
+import { askPostgres, startPostgres, type PrivatePostgres } from '../support/postgres.ts';
 import { startRedis, type PrivateRedis } from '../support/redis.ts';
 import { redisContents } from '../support/redis-contents.ts';
 import { callCli, jsonLines, startCli, type CliResult, type RunningCli } from '../support/run-cli.ts';
@@ -126,10 +125,6 @@ describe('every command over a PostgreSQL sink that asks for a password', () => 
 
 /** From now on every connection over TCP has to prove the password. */
 async function demandPassword({ url, data }: PrivatePostgres): Promise<void> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  await client.query(`ALTER USER sync PASSWORD '${password}'`);
   writeFileSync(path.join(data, 'pg_hba.conf'), 'host all all 127.0.0.1/32 scram-sha-256\n');
-  await client.query('SELECT pg_reload_conf()');
-  await client.end();
+  await askPostgres(url, `ALTER USER sync PASSWORD '${password}'`, 'SELECT pg_reload_conf()');
 }

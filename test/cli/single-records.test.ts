@@ -15,7 +15,7 @@ import { triedSinks } from '../support/trials.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { it } from '../support/it.ts';
-import { sharedPostgres } from '../support/postgres.ts';
+import { askPostgres, sharedPostgres } from '../support/postgres.ts';
 
 describe('explain a record', () => {
   let world: CliWorld;
@@ -495,20 +495,16 @@ describe('edited rows', () => {
     postgres: {
       settings: '{ type: postgres, url: "URL", schema: edited }',
       edit: async (_: string, from: string, to: string) => {
-        const client = new pg.Client({ connectionString: (await sharedPostgres()).url });
-        await client.connect();
-        await client.query('UPDATE edited.newsletter__lists SET name = $1 WHERE name = $2', [to, from]);
-        await client.end();
+        const [now, before] = [to, from].map((name) => pg.escapeLiteral(name));
+        const update = `UPDATE edited.newsletter__lists SET name = ${now} WHERE name = ${before}`;
+        await askPostgres((await sharedPostgres()).url, update);
       },
     },
   } as const;
 
   async function open(type: keyof typeof kinds): Promise<CliWorld> {
     const { url } = await sharedPostgres();
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
-    await client.query('DROP SCHEMA IF EXISTS edited CASCADE');
-    await client.end();
+    await askPostgres(url, 'DROP SCHEMA IF EXISTS edited CASCADE');
     const sinkSettings = kinds[type].settings.replace('URL', url);
     const world = await openCliWorld({ sinkSettings });
     onTestFinished(async () => await world[Symbol.asyncDispose]());

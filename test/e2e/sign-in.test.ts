@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { watchSinks } from '../../src/app/watch-sinks.ts';
 import { systemClock } from '../../src/core/clock.ts';
@@ -10,7 +9,7 @@ import { overviewPage, readOverviewPage } from '../../src/page/overview-page.ts'
 import { readSettings } from '../../src/settings/load-settings.ts';
 import { startSignInProvider } from '../support/sign-in/sign-in-provider.ts';
 import { importText, serviceText } from '../support/import/miniature.ts';
-import { sharedPostgres } from '../support/postgres.ts';
+import { askPostgres, sharedPostgres } from '../support/postgres.ts';
 import { agree, redirectOf, shownAddress, signInWorld } from '../support/sign-in/sign-in-world.ts';
 
 describe('a connector that a person signs in', () => {
@@ -300,12 +299,5 @@ async function shownPages(folder: string) {
 }
 
 async function tableText(url: string, table: string): Promise<string> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  try {
-    const { rows } = await client.query(`SELECT t::text AS row FROM ${table} AS t`);
-    return JSON.stringify(rows);
-  } finally {
-    await client.end();
-  }
+  return JSON.stringify(await askPostgres(url, `SELECT t::text AS row FROM ${table} AS t`));
 }

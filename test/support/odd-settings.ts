@@ -1,6 +1,5 @@
-import pg from 'pg';
 import type { PostgresConnection } from '../../src/sql/postgres/place.ts';
-import type { PrivatePostgres } from './postgres.ts';
+import { askPostgres, type PrivatePostgres } from './postgres.ts';
 
 /** Each changes what a statement means or what a value looks like, or how many rows it takes to be slow. */
 const oddSettings = {
@@ -27,16 +26,9 @@ const oddSettings = {
 
 /** The connection of a role of the server that has all of them. */
 export async function oddConnection({ url, connection }: PrivatePostgres): Promise<PostgresConnection> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  try {
-    await client.query('CREATE ROLE odd LOGIN SUPERUSER');
-    for (const [name, value] of Object.entries(oddSettings)) {
-      const list = name === 'search_path' ? value : `'${value}'`;
-      await client.query(`ALTER ROLE odd SET ${name} = ${list}`);
-    }
-  } finally {
-    await client.end();
-  }
+  const set = Object.entries(oddSettings).map(
+    ([name, value]) => `ALTER ROLE odd SET ${name} = ${name === 'search_path' ? value : `'${value}'`}`,
+  );
+  await askPostgres(url, 'CREATE ROLE odd LOGIN SUPERUSER', ...set);
   return { ...connection, user: 'odd' };
 }

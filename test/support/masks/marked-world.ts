@@ -1,11 +1,10 @@
 import { randomBytes, randomInt } from 'node:crypto';
 import { join } from 'node:path';
-import pg from 'pg';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import { listingOf, type SampleAccount } from '../../../src/sample/sample-account.ts';
 import { ApiError } from '../../../src/service/api-error.ts';
 import type { CliWorld } from '../cli-world.ts';
-import { sharedPostgres } from '../postgres.ts';
+import { askPostgres, sharedPostgres } from '../postgres.ts';
 import { isLong, type triedSinks } from '../trials.ts';
 import { contentsOf, openSearchFor } from './find-values.ts';
 
@@ -166,17 +165,16 @@ export async function foundIn(
   for (const { place, bytes } of contentsOf(world.folder)) look(place, bytes);
   if (sink === 'postgres') {
     const { data, url } = await sharedPostgres();
-    const client = new pg.Client({ connectionString: database ?? url });
-    await client.connect();
-    await client.query('CHECKPOINT');
-    const { rows } = await client.query<{ file: string; base: string }>(
+    const rows = await askPostgres(
+      database ?? url,
+      'CHECKPOINT',
       `SELECT pg_relation_filepath(oid) AS file,
          'base/' || (SELECT oid FROM pg_database WHERE datname = current_database()) AS base FROM pg_class
        WHERE oid = 'pg_statistic'::regclass OR oid = (SELECT reltoastrelid FROM pg_class WHERE oid = 'pg_statistic'::regclass)`,
     );
-    await client.end();
-    const outOfReach = ['pg_wal/', ...rows.map(({ file }) => file)].map((name) => join(data, name));
-    for (const { place, bytes } of contentsOf(database === null ? data : join(data, rows[0]?.base ?? ''))) {
+    const outOfReach = ['pg_wal/', ...rows.map(({ file }) => String(file))].map((name) => join(data, name));
+    const base = String(rows[0]?.['base']);
+    for (const { place, bytes } of contentsOf(database === null ? data : join(data, base))) {
       if (isPurged && outOfReach.some((one) => place.startsWith(one))) continue;
       look(place, bytes);
     }

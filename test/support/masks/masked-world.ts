@@ -2,14 +2,13 @@ import Database from 'better-sqlite3';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import pg from 'pg';
 import { expect } from 'vitest';
 import type { DuckDBValue } from '@duckdb/node-api';
 import type { SampleSize } from '../../../src/sample/sample-account.ts';
 import { openCliWorld, type CliWorld } from '../cli-world.ts';
 import { openMcpClient } from '../mcp-client.ts';
 import { serveUi } from '../page/served-ui.ts';
-import { sharedPostgres } from '../postgres.ts';
+import { askPostgres, sharedPostgres } from '../postgres.ts';
 import { duckdb, identifier, literal, askDuckdbFile } from '../publish/read-tables.ts';
 import { fakeBucket, fakeKey, startFakeS3 } from '../publish/fake-s3.ts';
 import type { triedSinks } from '../trials.ts';
@@ -154,25 +153,20 @@ async function rowsOfServers({ bucket, mart }: MaskedWorld): Promise<readonly Se
   expect(bucket.objects.size).toBeGreaterThan(0);
   const objects = [...bucket.objects].map(([key, { body }]) => `${key} ${body.toString('latin1')}`);
   const requests = bucket.requests.map((request) => JSON.stringify([request.key, request.headers]));
-  const client = new pg.Client({ connectionString: mart.url });
-  await client.connect();
-  try {
-    const tables = await client.query<{ name: string }>(
-      `SELECT oid::regclass::text AS name FROM pg_class WHERE relkind = 'r' AND relnamespace = '${mart.schema}'::regnamespace`,
-    );
-    expect(tables.rows.length).toBeGreaterThan(0);
-    const rows: string[] = [];
-    for (const { name } of tables.rows) {
-      const found = await client.query<{ row: string }>(`SELECT to_json(t)::text AS row FROM ${name} AS t`);
-      rows.push(...found.rows.map(({ row }) => row));
-    }
-    return [
-      { place: 'bucket', text: Buffer.from([...objects, ...requests].join('\n'), 'latin1').toString('utf8') },
-      { place: 'rows of mart', text: rows.join('\n') },
-    ];
-  } finally {
-    await client.end();
+  const tables = await askPostgres(
+    mart.url,
+    `SELECT oid::regclass::text AS name FROM pg_class WHERE relkind = 'r' AND relnamespace = '${mart.schema}'::regnamespace`,
+  );
+  expect(tables.length).toBeGreaterThan(0);
+  const rows: string[] = [];
+  for (const { name } of tables) {
+    const found = await askPostgres(mart.url, `SELECT to_json(t)::text AS row FROM ${String(name)} AS t`);
+    rows.push(...found.map(({ row }) => String(row)));
   }
+  return [
+    { place: 'bucket', text: Buffer.from([...objects, ...requests].join('\n'), 'latin1').toString('utf8') },
+    { place: 'rows of mart', text: rows.join('\n') },
+  ];
 }
 
 /** Answers of the pages about the connector, its runs and a record. */
