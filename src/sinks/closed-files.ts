@@ -12,7 +12,7 @@ export interface ClosedFiles extends AsyncDisposable {
 /** How contents of files are compared. */
 export interface ComparedContents {
   readonly signal: AbortSignal;
-  /** Called at least once for every MiB read. */
+  /** Called after each file. */
   readonly onProgress: (progress: ContentsProgress) => void;
 }
 

@@ -217,7 +217,7 @@ function lineFiles(
     let changed = 0;
     for (const file of files.filter(({ entity }) => entity === table.entity)) {
       signal?.throwIfAborted();
-      const bytes = readListed(folder, file);
+      const bytes = await readListed(folder, file);
       // Without the lease another process may have written it again.
       if (bytes === null && taken === null) continue;
       if (bytes === null) throw damagedError(connector, damageOf(folder, file));

@@ -1,6 +1,6 @@
-import { createHash, hash as hashOf } from 'node:crypto';
-import { readFileSync, statSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { hash } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { hasCode } from '../../files/private-file.ts';
@@ -100,8 +100,6 @@ export function listFile(tx: Tx, connector: ConnectorName, file: ListedFile): vo
 
 /* A file against what the manifest says of it. */
 
-const chunkBytes = 1024 * 1024;
-
 /**
  * Between the commit that lists a file and its renaming, the file has its temporary name; another process may rename it
  * between the attempts.
@@ -127,55 +125,22 @@ export function findWrongLength(directory: string, file: ListedFile): DamagedFil
   return isThere ? null : damageOf(directory, file);
 }
 
-/** By its hash, piece by piece. Rejects with the signal's reason. */
-export async function findOtherContent(
-  directory: string,
-  file: ListedFile,
-  how: ReadHow = {},
-): Promise<DamagedFile | null> {
-  for (const path of pathsOf(directory, file)) {
-    if (sizeOf(path) === file.length && (await hashAt(path, how)) === file.hash) return null;
-  }
-  return damageOf(directory, file);
-}
-
-interface ReadHow {
-  readonly signal?: AbortSignal | undefined;
-  readonly onRead?: (bytes: number) => void;
-}
-
-/** Null where there is no such file by now. */
-async function hashAt(path: string, { signal, onRead }: ReadHow): Promise<string | null> {
-  const hash = createHash('sha256');
-  const buffer = Buffer.allocUnsafe(chunkBytes);
-  await using handle = await open(path, 'r').catch(ignoreMissing);
-  if (handle === null) return null;
-  let bytes = 0;
-  do {
-    signal?.throwIfAborted();
-    ({ bytesRead: bytes } = await handle.read(buffer, 0, buffer.length, null));
-    hash.update(buffer.subarray(0, bytes));
-    onRead?.(bytes);
-  } while (bytes > 0);
-  return hash.digest('hex');
+/** By its hash. */
+export async function findOtherContent(directory: string, file: ListedFile): Promise<DamagedFile | null> {
+  return (await readListed(directory, file)) === null ? damageOf(directory, file) : null;
 }
 
 /** All that a file holds; null where that is not what the manifest says. */
-export function readListed(directory: string, file: ListedFile): Buffer | null {
+export async function readListed(directory: string, file: ListedFile): Promise<Buffer | null> {
   for (const path of pathsOf(directory, file)) {
-    try {
-      const bytes = readFileSync(path);
-      if (hashOf('sha256', bytes, 'hex') === file.hash) return bytes;
-    } catch (error) {
-      ignoreMissing(error);
-    }
+    if (sizeOf(path) !== file.length) continue;
+    const bytes = await readFile(path).catch((error: unknown) => {
+      if (hasCode(error, 'ENOENT')) return null;
+      throw error;
+    });
+    if (bytes !== null && hash('sha256', bytes, 'hex') === file.hash) return bytes;
   }
   return null;
-}
-
-function ignoreMissing(error: unknown): null {
-  if (hasCode(error, 'ENOENT')) return null;
-  throw error;
 }
 
 /**
@@ -199,15 +164,10 @@ export function openJsonlClosedFiles(directory: string, ledger: string): ClosedF
     for (const [index, file] of files.entries()) {
       how?.signal.throwIfAborted();
       const folder = entityDirectory(directory, connector, file.entity);
-      const onRead = (read: number): void => {
-        bytes += read;
-        how?.onProgress({ files: index, allFiles: files.length, bytes, allBytes });
-      };
-      const damage =
-        how === undefined
-          ? findWrongLength(folder, file)
-          : await findOtherContent(folder, file, { signal: how.signal, onRead });
+      const damage = await (how === undefined ? findWrongLength : findOtherContent)(folder, file);
       if (damage !== null) found.push({ file, damage });
+      bytes += file.length;
+      how?.onProgress({ files: index + 1, allFiles: files.length, bytes, allBytes });
     }
     // Without the files that another process has removed or written again since they were listed.
     const now = found.length === 0 ? new Set() : new Set((await list(connector)).map(identityOf));
