@@ -4,7 +4,7 @@ import { SyncError } from '../../src/core/errors.ts';
 import { writeJson } from '../../src/core/json-text.ts';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import type { EntityName } from '../../src/core/names.ts';
-import type { FieldType, PreparedRecord, Quarantined, Column, EntityTable } from '../../src/core/records.ts';
+import type { FieldType, PreparedRecord, Quarantined, Column } from '../../src/core/records.ts';
 import { timeMs } from '../../src/core/times.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
@@ -36,12 +36,19 @@ const fields: Record<string, FieldType> = {
   cover: 'object',
 };
 
+/** Of records of members, whose columns have these types. */
+function shaped(types: Record<string, FieldType>, key: readonly string[] = ['id']) {
+  const columns = Object.entries(types).map(([name, type]): Column => ({ name, type }));
+  return {
+    table: { entity: 'members' as EntityName, columns, key },
+    ignored: new Set<string>(),
+    volatile: [],
+    explodedField: null,
+  };
+}
+
 const prepare = compilePrepare({
-  table: {
-    entity: 'list_members' as EntityName,
-    columns: Object.entries(fields).map(([name, type]) => ({ name, type })),
-    key: ['list_id', 'id'],
-  },
+  ...shaped(fields, ['list_id', 'id']),
   ignored: new Set(['_links']),
   volatile: [['stats'], ['cover', 'file', 'url'], ['*', 'signed', 'url']],
   explodedField: 'activity',
@@ -109,15 +116,7 @@ describe('prepareRecord', () => {
   });
 
   it('gives a field the value that the service sends under another name, and the record the hash that it had without', () => {
-    const table = {
-      entity: 'reports' as EntityName,
-      columns: [
-        { name: 'id', type: 'string' },
-        { name: 'likes', type: 'object' },
-      ] as const,
-      key: ['id'],
-    };
-    const shape = { table, ignored: new Set<string>(), volatile: [], explodedField: null };
+    const shape = shaped({ id: 'string', likes: 'object' });
     const filling = compilePrepare({ ...shape, filledFrom: new Map([['likes', 'thumbs']]) });
     const likesOf = (raw: JsonObject, prepareIt = filling): readonly unknown[] => {
       const prepared = prepareIt({ id: 'a', ...raw }, {});
@@ -151,19 +150,7 @@ describe('prepareRecord', () => {
 
   it('keeps a text that UTF-8 cannot hold as JSON text', () => {
     const lone = JSON.parse('"\\ud800"') as string;
-    const record = compilePrepare({
-      table: {
-        entity: 'e' as EntityName,
-        columns: [
-          { name: 'id', type: 'string' },
-          { name: 'name', type: 'string' },
-        ],
-        key: ['id'],
-      },
-      ignored: new Set(),
-      volatile: [],
-      explodedField: null,
-    })({ id: 'a', name: lone }, {});
+    const record = compilePrepare(shaped({ id: 'string', name: 'string' }))({ id: 'a', name: lone }, {});
     expect(record).toMatchObject({
       kind: 'record',
       record: { values: ['a', null], extra: String.raw`{"name":"\ud800"}` },
@@ -341,18 +328,9 @@ describe('the change values of a record', () => {
 });
 
 const shape: RecordShape = {
-  table: {
-    entity: 'things' as EntityName,
-    columns: [
-      { name: 'id', type: 'string' },
-      { name: 'name', type: 'string' },
-      { name: 'stats', type: 'object' },
-    ],
-    key: ['id'],
-  },
+  ...shaped({ id: 'string', name: 'string', stats: 'object' }),
   ignored: new Set(['_links']),
   volatile: [['stats'], ['more', 'url'], ['*', 'signed']],
-  explodedField: null,
 };
 const evolvable = [
   { name: 'city', type: 'string' },
@@ -576,19 +554,11 @@ const established: KnownDrift = {
 };
 
 function preparing(onSchemaChange: OnSchemaChange, known: Partial<KnownDrift> = {}) {
-  const table: EntityTable = {
-    entity: 'members' as EntityName,
-    columns: [
-      { name: 'id', type: 'string' },
-      { name: 'list_id', type: 'string' },
-      { name: 'age', type: 'integer' },
-    ],
-    key: ['id'],
-  };
+  const own = shaped({ id: 'string', list_id: 'string', age: 'integer' });
   const prepare = compilePrepare({
-    table: withEvolved(table, established),
+    ...own,
+    table: withEvolved(own.table, established),
     ignored: new Set(['_links']),
-    volatile: [],
     explodedField: 'activity',
     policy: schemaPolicyOf({ onSchemaChange }, { ...established, ...known }),
   });
