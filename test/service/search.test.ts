@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { afterAll, describe, expect, beforeAll } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import { searchableEntities } from '../../src/service/store/store-ledger.ts';
 import { it } from '../support/it.ts';
@@ -15,25 +15,16 @@ import {
   text,
   type ServedApi,
 } from '../support/service/served-api.ts';
-import {
-  searchable,
-  definitionNamed,
-  execute,
-  never,
-  providerOf,
-  sampleOf,
-  searchAll,
-  storeWorld,
-} from '../support/service/store-world.ts';
+import { searchable, definitionNamed, never, sampleOf, searchAll } from '../support/service/store-world.ts';
+
+let api: ServedApi;
+it.beforeAll(async ({ fileFolder }) => {
+  api = await serveApi({ data: fileFolder, accounts: sampleAccounts('tiny') });
+  await Promise.all([mailing, notes].map((id) => searchable(api.service.stores, id)));
+});
+afterAll(() => api.service.close());
 
 describe('search', () => {
-  let api: ServedApi;
-  it.beforeAll(async ({ fileFolder }) => {
-    api = await serveApi({ data: fileFolder, accounts: sampleAccounts('tiny') });
-    await Promise.all([mailing, notes].map((id) => searchable(api.service.stores, id)));
-  });
-  afterAll(() => api.service.close());
-
   const search = async (
     connector: string,
     entity: string,
@@ -177,31 +168,23 @@ describe('search', () => {
 });
 
 describe('search results', () => {
-  const mailing = 'email-marketing';
-  const notes = 'workspace-notes';
-  const accounts = { [mailing]: sampleOf(mailing), [notes]: sampleOf(notes) };
-
-  const world = storeWorld();
-  afterAll(() => world[Symbol.asyncDispose]());
-  beforeAll(async () => {
-    for (const name of [mailing, notes] as const) world.keep(name, name, providerOf(name, accounts[name]));
-    await Promise.all([mailing, notes].map((id) => searchable(world.stores, id)));
-  });
+  const accounts = { [mailing]: sampleOf('email-marketing'), [notes]: sampleOf('workspace-notes') };
 
   // Proves specification 1.6, 2.6.2
   it.each([
-    [mailing, ['lists', 'campaigns', 'reports', 'email_activity']],
-    [notes, ['users', 'pages', 'data_sources', 'blocks']],
-  ] as const)('finds in a store of %s exactly what the account has', async (name, entities) => {
+    [mailing, 'email-marketing', ['lists', 'campaigns', 'reports', 'email_activity']],
+    [notes, 'workspace-notes', ['users', 'pages', 'data_sources', 'blocks']],
+  ] as const)('finds in the store of %s (%s) exactly what the account has', async (id, name, entities) => {
     const searchable = searchableEntities(definitionNamed(name));
+    const { stores } = api.service;
     expect(searchable.map((entity) => entity.name)).toEqual(expect.arrayContaining([...entities]));
     for (const entity of searchable) {
       // In several pages.
-      const found = await searchAll(world.stores, name, entity.name, { limit: 70 });
+      const found = await searchAll(stores, id, entity.name, { limit: 70 });
       for (const record of found) expect(Object.keys(record)).toEqual([...entity.searchable.keys()]);
-      const expected = expectedRecords(entity, accounts[name]);
+      const expected = expectedRecords(entity, accounts[id]);
       expect(asTexts(found), entity.name).toEqual(asTexts(expected));
-      const status = world.stores.status(name).entities.find((one) => one.entity === entity.name);
+      const status = stores.status(id).entities.find((one) => one.entity === entity.name);
       expect(status?.records).toBe(expected.length);
     }
   });
@@ -212,7 +195,7 @@ describe('search results', () => {
       ({ record }) => Array.isArray(record['activity']) && record['activity'].length > 1,
     );
     const { campaign_id, email_id, list_is_active, activity } = truth?.record ?? {};
-    const found = await searchAll(world.stores, mailing, 'email_activity', {
+    const found = await searchAll(api.service.stores, mailing, 'email_activity', {
       query: { filter: { eq: { campaign_id: campaign_id ?? null, email_id: email_id ?? null } } },
     });
     expect(found).toHaveLength(Array.isArray(activity) ? activity.length : -1);
@@ -221,22 +204,23 @@ describe('search results', () => {
 
   // Proves specification 2.8.2
   it('shows the properties of a page as a list of names and values', async () => {
-    const connector = {
-      connectorId: notes,
-      definition: notes,
-      provider: providerOf(notes, accounts[notes]),
-    };
     const [page] = [...sampleTruth(accounts[notes], 'pages')].map(({ record }) => record);
     const query = { filter: { eq: { id: page?.['id'] ?? null } } };
     const body = { entity: 'pages', action: 'search', params: { query } };
-    expect(await execute(world.stores, connector, { ...body, select_fields: ['properties'] })).toMatchObject({
+    const answer = await api.execute(notes, { ...body, select_fields: ['properties'] });
+    expect(answer.body['result']).toMatchObject({
       data: [{ properties: pairs(page?.['properties'] ?? null) }],
       meta: { has_more: false, cursor: null },
     });
   });
 
   it('says which part of a query cannot be asked', async () => {
-    const asked = world.stores.search(notes, 'users', { query: { filter: { eq: { nonsense: 1 } } } }, never);
+    const asked = api.service.stores.search(
+      notes,
+      'users',
+      { query: { filter: { eq: { nonsense: 1 } } } },
+      never,
+    );
     await expect(asked).rejects.toMatchObject({
       status: 400,
       body: {
@@ -245,7 +229,7 @@ describe('search results', () => {
         ],
       },
     });
-    const other = world.stores.search(notes, 'comments', { query: {} }, never);
+    const other = api.service.stores.search(notes, 'comments', { query: {} }, never);
     await expect(other).rejects.toMatchObject({
       status: 400,
       body: { errors: [{ error_code: 'unknown_entity' }] },
