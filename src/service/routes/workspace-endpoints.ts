@@ -20,18 +20,11 @@ const { shape: workspace, show: toWorkspace } = shownAs<Workspace>()('Workspace'
 const maxPage = 100;
 
 /** In decimal digits: what else JavaScript takes for a number (`0x10`, `1e1`, ` 5 `) is refused. */
-const pageLimit: z.ZodType<number> = z
-  .unknown()
-  .optional()
-  .transform((given = '20', context) => {
-    const number = typeof given === 'string' && /^\d{1,15}$/.test(given) ? Number(given) : NaN;
-    if (number >= 1 && number <= maxPage) return number;
-    context.addIssue({
-      code: 'custom',
-      message: `Expected a whole number from 1 to ${maxPage}, in decimal digits.`,
-    });
-    return z.NEVER;
-  })
+const pageLimit = z
+  .string()
+  .regex(/^(?:[1-9]\d?|100)$/, `Expected a whole number from 1 to ${maxPage}, in decimal digits.`)
+  .default('20')
+  .transform(Number)
   .meta({ type: 'integer', minimum: 1, maximum: maxPage, default: 20 });
 
 const query = z.object({

@@ -84,9 +84,26 @@ interface WorkspaceQuery {
 }
 
 /** More is a client that has lost its way: workspaces come into being by being named. */
-const maxWorkspaces = 10_000;
+const mostOfOrganization = 10_000;
 
-export function createWorkspaces({ ask, run, write }: StateFile, clock: Clock) {
+/** Throws `ApiError` 409 where the organization has as many as it may have. */
+function checkRoom({ ask }: StateFile, table: 'workspaces' | 'connectors', organizationId: string): void {
+  const count = `SELECT count(*) AS number FROM ${table} WHERE organization_id = :organizationId`;
+  if (ask<{ number: number }>(count, { organizationId }).one().number < mostOfOrganization) return;
+  const message = `An organization has at most ${mostOfOrganization} ${table}.`;
+  throw new ApiError(409, message, { errorCode: 'limit_reached' });
+}
+
+/** Throws `ApiError` 404 where the organization has no such workspace. */
+function checkWorkspace({ ask }: StateFile, organizationId: string, id: string): void {
+  const workspace = 'SELECT 1 FROM workspaces WHERE organization_id = :organizationId AND id = :id';
+  if (ask(workspace, { organizationId, id }).first === undefined) {
+    throw notFound('There is no such workspace.');
+  }
+}
+
+export function createWorkspaces(file: StateFile, clock: Clock) {
+  const { ask, run, write } = file;
   const select = `SELECT id, organization_id, name, status, is_cache_enabled, created_at, updated_at, sequence
     FROM workspaces WHERE organization_id = :organizationId`;
   const byId = (organizationId: string, id: string): Workspace | null =>
@@ -121,12 +138,7 @@ export function createWorkspaces({ ask, run, write }: StateFile, clock: Clock) {
         const present = byName(organizationId, name);
         if (present !== null) return present;
         checkPlainName('workspace', name);
-        const { active, inactive } = stats(organizationId);
-        if (active + inactive >= maxWorkspaces) {
-          throw new ApiError(409, `An organization has at most ${maxWorkspaces} workspaces.`, {
-            errorCode: 'limit_reached',
-          });
-        }
+        checkRoom(file, 'workspaces', organizationId);
         const made = { id: randomUUID(), organizationId, name, folded: foldedName(name) };
         run(
           `INSERT INTO workspaces (id, organization_id, name, folded_name, status, is_cache_enabled, created_at, updated_at)
@@ -208,15 +220,13 @@ export interface NewConnector extends Pick<
 
 type ConnectorRow = Omit<StoredConnector, 'replicationConfig'> & { readonly replicationConfig: string };
 
-/** Of one organization. */
-const maxConnectors = 10_000;
-
 const select = `SELECT id, organization_id, workspace_id, definition, name, replication_config, account, address, created_at, updated_at
   FROM connectors`;
 const ofOne = 'WHERE organization_id = :organizationId AND id = :id';
 
 /** Each look-up names the organization first. */
-export function createConnectors({ ask, run, write }: StateFile, sealer: Sealer, clock: Clock) {
+export function createConnectors(file: StateFile, sealer: Sealer, clock: Clock) {
+  const { ask, run, write } = file;
   const seal = (credentials: JsonObject | null, organizationId: string, id: string) =>
     credentials === null ? null : sealer.seal(writeJson(credentials), ownerOf(organizationId, id));
   /**
@@ -260,17 +270,8 @@ export function createConnectors({ ask, run, write }: StateFile, sealer: Sealer,
         if (ask('SELECT 1 FROM connectors WHERE id = :id', { id }).first !== undefined) {
           throw usage(`Two connectors have the id ${id}.`);
         }
-        const workspace =
-          'SELECT 1 FROM workspaces WHERE organization_id = :organizationId AND id = :workspaceId';
-        if (ask(workspace, { organizationId, workspaceId }).first === undefined) {
-          throw notFound('There is no such workspace.');
-        }
-        const count = 'SELECT count(*) AS number FROM connectors WHERE organization_id = :organizationId';
-        if (ask<{ number: number }>(count, { organizationId }).one().number >= maxConnectors) {
-          throw new ApiError(409, `An organization has at most ${maxConnectors} connectors.`, {
-            errorCode: 'limit_reached',
-          });
-        }
+        checkWorkspace(file, organizationId, workspaceId);
+        checkRoom(file, 'connectors', organizationId);
         run(
           `INSERT INTO connectors
              (id, organization_id, workspace_id, definition, name, replication_config, credentials, account, address, created_at, updated_at)
@@ -287,15 +288,15 @@ export function createConnectors({ ask, run, write }: StateFile, sealer: Sealer,
         );
         return connectorOf(ask<ConnectorRow>(`${select} ${ofOne}`, { organizationId, id }).one());
       }),
-    /** Null: there is none. */
+    /** Does nothing where there is none. */
     update: (
       organizationId: string,
       id: string,
       change: Partial<Pick<NewConnector, 'name' | 'replicationConfig' | 'credentials' | 'address'>>,
-    ): StoredConnector | null =>
+    ): void =>
       write(() => {
         const present = byId(organizationId, id);
-        if (present === null) return null;
+        if (present === null) return;
         const { name, replicationConfig, address } = { ...present, ...change };
         const now = instant(clock.now());
         checkPlainName('connector', name);
@@ -304,7 +305,6 @@ export function createConnectors({ ask, run, write }: StateFile, sealer: Sealer,
           { name, replicationConfig: writeJson(replicationConfig), address, now, organizationId, id },
         );
         if (change.credentials !== undefined) put(change.credentials, organizationId, id);
-        return byId(organizationId, id);
       }),
     /** False: there is none. */
     delete: (organizationId: string, id: string): boolean =>
@@ -402,7 +402,8 @@ const tokenBytes = 32;
  * application tokens are kept in memory and end with the process. Issuing throws `ApiError` 429 to an application that
  * asks too often.
  */
-export function createTokens({ ask, run, write }: StateFile, options: TokenOptions) {
+export function createTokens(file: StateFile, options: TokenOptions) {
+  const { ask, run, write } = file;
   const { clock, maxTokens } = options;
   const checkRate = createRateLimit(options.tokensPerSecond, clock);
   const unstored = createUnstoredTokens(maxTokens);
@@ -421,11 +422,7 @@ export function createTokens({ ask, run, write }: StateFile, options: TokenOptio
       if (ask(application, { clientId, organizationId }).first === undefined) {
         throw new ApiError(401, 'The application no longer exists.', { errorCode: 'unauthorized' });
       }
-      const workspace =
-        'SELECT 1 FROM workspaces WHERE id = :workspaceId AND organization_id = :organizationId';
-      if (workspaceId !== null && ask(workspace, { workspaceId, organizationId }).first === undefined) {
-        throw notFound('There is no such workspace.');
-      }
+      if (workspaceId !== null) checkWorkspace(file, organizationId, workspaceId);
       const kind: Principal['kind'] = workspaceId === null ? 'application' : 'scoped';
       run(
         `INSERT INTO tokens (hash, kind, client_id, workspace_id, expires_at)
