@@ -139,7 +139,7 @@ async function addCommands(program: Command, args: readonly string[], enter: Ent
 
 function newProgram(world: ProcessWorld, scrub: (text: string) => string): Command {
   const helpWidth = Math.min(world.stdout.columns ?? usualColumns, mostHelpColumns);
-  /** Breaks examples, which Commander leaves as they are, and indents what continues one. */
+  /** Breaks what Commander leaves as it is, paragraphs and examples, and indents what continues an example. */
   const wrapped = (line: string): string => {
     if (line.length <= helpWidth) return line;
     const hanging = line.startsWith(' ') ? ' '.repeat(6) : '';
@@ -164,7 +164,10 @@ function newProgram(world: ProcessWorld, scrub: (text: string) => string): Comma
     })
     .configureOutput({
       getOutHelpWidth: () => helpWidth,
-      writeOut: (text) => void world.stdout.write(scrub(text.split('\n').map(wrapped).join('\n'))),
+      writeOut: (text) => {
+        const paragraphs = text.replaceAll(/^(\S.*)\n(?=\S)/gm, '$1 ');
+        world.stdout.write(scrub(paragraphs.split('\n').map(wrapped).join('\n')));
+      },
       writeErr: (text) => void world.stderr.write(scrub(text)),
     })
     .showHelpAfterError('(see --help)')

@@ -124,13 +124,17 @@ async function everyHelp(columns: number): Promise<ReadonlyMap<string, string>> 
 const withoutLayout = (text: string): string => text.replaceAll(/\s+/g, ' ');
 
 describe('--help of every command', () => {
-  it('fits 80 and 60 columns, and breaks no word', async () => {
+  it('fits 80 and 60 columns, fills the lines of a paragraph, and breaks no word', async () => {
     const wide = await everyHelp(100_000);
     expect(wide.size).toBeGreaterThan(35);
     for (const columns of [80, 60]) {
       for (const [command, text] of await everyHelp(columns)) {
         const long = text.split('\n').filter((line) => line.length > columns && line.trim().includes(' '));
         expect([command, long]).toEqual([command, []]);
+        const short = [...text.matchAll(/^(\S.*)\n(?=(\S+))/gm)].filter(
+          ([, line = '', next = '']) => line.length + 1 + next.length <= columns,
+        );
+        expect([command, short.map(([, line]) => line)]).toEqual([command, []]);
         expect(withoutLayout(text)).toBe(withoutLayout(wide.get(command) ?? ''));
       }
     }
