@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { cpus, loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Queue } from 'bullmq';
+import { type JobState, Queue } from 'bullmq';
 import { Redis } from 'ioredis';
 import { freePort, startRedis } from '../test/support/redis.ts';
 import { measureCommand, startMeasuredWorker, type MeasuredWorker } from './worker/measured-process.ts';
@@ -13,7 +13,7 @@ import { connectorName, sinkName, writeConfig, type BenchConfig } from './worker
 /**
  * A worker with many connectors and sinks: start, idle cost, a run of each connector, reloads, metrics, commands,
  * recovery after Redis loses its data, and the delay of scheduled runs. `npm run bench:worker -- <connectors> <sinks>`,
- * with `reload` behind them for the reloads alone. Linux only.
+ * with `reload` behind them for three reloads while 200 runs are in progress, and what became of every run. Linux only.
  * Uses a private Redis, and a service in a separate process that answers after 20 ms.
  */
 const connectors = Number(process.argv[2] ?? 1000);
@@ -57,13 +57,8 @@ async function measure(): Promise<void> {
   const file = writeConfig(config, 0);
   tell('config', `${(statSync(file).size / 1e6).toFixed(2)} MB`);
   const port = await freePort();
+  if (isOnlyReload) return await reloadUnderLoad(file, port);
   const worker = await startWorker(file, port, 'start to ready');
-  if (isOnlyReload) {
-    const queues = await openSyncQueues();
-    await reload(file, worker, queues);
-    await closeAll(queues);
-    return;
-  }
   await pause(10_000);
   const before = worker.figures();
   await pause(idleMs);
@@ -74,7 +69,9 @@ async function measure(): Promise<void> {
   const queues = await openSyncQueues();
   await runEach(queues, worker, 'a first run of each');
   await runEach(queues, worker, 'a second one');
+  const third = runEach(queues, worker, 'a third one, with reloads');
   await reload(file, worker, queues);
+  await third;
   await scrape(port);
   await commands(file);
   await forgetEverything();
@@ -88,8 +85,13 @@ async function measure(): Promise<void> {
   tell('memory at the end', `${rssMiB} MiB, at most ${peakMiB} MiB`);
 }
 
-async function startWorker(config: string, port: number, what: string): Promise<MeasuredWorker> {
-  const worker = await startMeasuredWorker(config, port);
+async function startWorker(
+  config: string,
+  port: number,
+  what: string,
+  options: readonly string[] = [],
+): Promise<MeasuredWorker> {
+  const worker = await startMeasuredWorker(config, port, options);
   workers.push(worker);
   tell(
     what,
@@ -136,10 +138,7 @@ async function runEach(queues: readonly Queue[], worker: MeasuredWorker, what: s
   let open = connectors;
   while (open > 0) {
     await pause(500);
-    const counts = await Promise.all(
-      queues.map((queue) => queue.getJobCounts('waiting', 'active', 'delayed')),
-    );
-    open = counts.reduce((sum, one) => sum + Object.values(one).reduce((all, jobs) => all + jobs, 0), 0);
+    open = await jobsIn(queues, 'waiting', 'active', 'delayed');
     if (Date.now() - startedMs > mostMs) break;
   }
   const tookMs = Date.now() - startedMs;
@@ -154,38 +153,42 @@ async function runEach(queues: readonly Queue[], worker: MeasuredWorker, what: s
   tell('memory after them', `${rssMiB} MiB, at most ${peakMiB} MiB`);
 }
 
-/** While runs are in progress: each time one connector is changed. */
+/**
+ * Reloads while this many runs are in progress: each connector has one job. A job that a run did not end is lost; a run
+ * that a reload interrupts has that outcome.
+ */
+async function reloadUnderLoad(file: string, port: number): Promise<void> {
+  const inProgress = Math.min(200, connectors);
+  const options = ['--concurrency', String(Math.ceil(inProgress / sinks)), '--max-runs', String(inProgress)];
+  const worker = await startWorker(file, port, 'start to ready', options);
+  const queues = await openSyncQueues();
+  const ended = runEach(queues, worker, `a run of each, ${inProgress} at a time`);
+  while ((await jobsIn(queues, 'active')) < inProgress) await pause(20);
+  await reload(file, worker, queues);
+  await ended;
+  const { outcomes, mostConfigs } = worker.ended();
+  tell('runs by outcome', JSON.stringify(outcomes));
+  tell('readings of the config in use', `at most ${mostConfigs}`);
+  await closeAll(queues);
+}
+
+/** Three times, one connector is changed each time. */
 async function reload(file: string, worker: MeasuredWorker, queues: readonly Queue[]): Promise<void> {
   const config = readFileSync(file, 'utf8');
   for (let turn = 1; turn <= 3; turn += 1) {
-    await Promise.all(
-      queues.map((queue, sink) =>
-        queue.addBulk(
-          Array.from({ length: Math.ceil(Math.min(connectors, 2_000) / sinks) }, (_, index) => ({
-            name: 'sync',
-            data: {
-              connector: connectorName((sink + index * sinks) % connectors),
-              kind: 'sync',
-              reason: 'manual',
-              due: null,
-            },
-            opts: { attempts: 5, removeOnComplete: true },
-          })),
-        ),
-      ),
-    );
     writeFileSync(file, config.replace('freshWithin: 2d', `freshWithin: ${turn + 2}d`));
     const before = worker.figures().cpuS;
     const ms = await worker.reload();
-    const active = await Promise.all(queues.map((queue) => queue.getActiveCount()));
     tell(
       `reload ${turn}`,
-      `${seconds(ms)}, processor ${(worker.figures().cpuS - before).toFixed(1)} s, ${active.reduce((sum, one) => sum + one, 0)} runs in progress`,
+      `${seconds(ms)}, processor ${(worker.figures().cpuS - before).toFixed(1)} s, ${await jobsIn(queues, 'active')} runs in progress`,
     );
   }
-  await Promise.all(queues.map(async (queue) => await queue.drain()));
-  writeFileSync(file, config);
-  await worker.reload();
+}
+
+async function jobsIn(queues: readonly Queue[], ...states: readonly JobState[]): Promise<number> {
+  const counts = await Promise.all(queues.map((queue) => queue.getJobCounts(...states)));
+  return counts.reduce((sum, one) => sum + Object.values(one).reduce((all, jobs) => all + jobs, 0), 0);
 }
 
 async function scrape(port: number): Promise<void> {

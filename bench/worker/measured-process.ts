@@ -19,18 +19,34 @@ export interface MeasuredWorker {
   figures(): Figures;
   /** Has it read its config again; resolves with the milliseconds until it serves that one. Rejects for a refused one. */
   reload(): Promise<number>;
+  /** How the runs ended so far, by outcome, and how many readings of the config were in use at most. */
+  ended(): { readonly outcomes: Readonly<Record<string, number>>; readonly mostConfigs: number };
   stop(): Promise<void>;
 }
 
 /** Starts `connector-sync worker` from the built program; resolves when it is ready for scheduled runs. */
-export async function startMeasuredWorker(config: string, port: number): Promise<MeasuredWorker> {
+export async function startMeasuredWorker(
+  config: string,
+  port: number,
+  options: readonly string[] = [],
+): Promise<MeasuredWorker> {
   const startedMs = Date.now();
-  const child = spawn(process.execPath, [main, 'worker', '--http', `127.0.0.1:${port}`, '--config', config], {
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
+  const args = [main, 'worker', '--http', `127.0.0.1:${port}`, '--config', config, ...options];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] });
   const ended = once(child, 'close');
   const lines = createInterface({ input: child.stderr });
   const lastLines: string[] = [];
+  const outcomes: Record<string, number> = {};
+  let [configs, mostConfigs] = [1, 1];
+  lines.on('line', (line) => {
+    if (line.includes('"msg":"run ended"')) {
+      const outcome = /"outcome":"([^"]*)"/.exec(line)?.[1] ?? 'none';
+      outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+    }
+    if (line.includes('"msg":"the config was read again"')) configs += 1;
+    if (line.includes('"msg":"the runs of the older config are over"')) configs -= 1;
+    mostConfigs = Math.max(mostConfigs, configs);
+  });
   await new Promise<void>((resolve, reject) => {
     lines.on('line', (line) => {
       lastLines.push(line);
@@ -58,6 +74,7 @@ export async function startMeasuredWorker(config: string, port: number): Promise
       await done;
       return performance.now() - askedMs;
     },
+    ended: () => ({ outcomes, mostConfigs }),
     stop: async () => {
       child.kill('SIGTERM');
       await ended;
