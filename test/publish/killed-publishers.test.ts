@@ -3,14 +3,13 @@ import { once } from 'node:events';
 import { lutimesSync, readdirSync, utimesSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openTarget } from '../../src/publish/open-target.ts';
 import type { Target } from '../../src/publish/target.ts';
 import type { PublishPlace, PublishSettings } from '../../src/settings/settings.ts';
 import { testProgram } from '../support/ensure-built.ts';
-import { startPostgres, type PrivatePostgres } from '../support/postgres.ts';
+import { askPostgres, startPostgres, type PrivatePostgres } from '../support/postgres.ts';
 import {
   allNamed,
   openPublishWorld,
@@ -204,15 +203,8 @@ describe('killed table publishers', () => {
         server = await startPostgres();
         return { type: 'postgres', connection: server.connection, schema: 'mart', deletes: 'mark' };
       },
-      see: async (): Promise<Seen> => {
-        const client = new pg.Client({ connectionString: server?.url });
-        await client.connect();
-        try {
-          return seenOf((await client.query(seenSql('mart._publications', 'mart.news__members'))).rows);
-        } finally {
-          await client.end();
-        }
-      },
+      see: async (): Promise<Seen> =>
+        seenOf(await askPostgres(server?.url ?? '', seenSql('mart._publications', 'mart.news__members'))),
     },
     duckdb: {
       place: async (): Promise<TablePlace> => ({ type: 'duckdb', path: join(world.folder, 'desk.duckdb') }),

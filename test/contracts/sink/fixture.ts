@@ -382,6 +382,9 @@ export class Bench {
   }
 }
 
+/** A run in which one partition is walked. */
+export type Walking = Awaited<ReturnType<Bench['walking']>>;
+
 export async function onlyPartition(sink: Sink, lease: Lease): Promise<Partition> {
   const [first, ...others] = await sink.nextPartitions(lease, 10);
   if (first === undefined || others.length > 0) {

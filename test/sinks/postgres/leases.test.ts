@@ -12,6 +12,7 @@ import {
   news,
   runPlan,
   type Bench,
+  type Walking,
   member,
   membersTable,
   sealed,
@@ -341,11 +342,7 @@ const heldLocks = `SELECT count(*)::integer AS held FROM warehouse._sync_leases
   JOIN pg_locks ON locktype = 'advisory' AND pid = backend_pid AND granted`;
 
 /** The page of this one record, and of the whole walk where it is the last. */
-async function store(
-  walk: Awaited<ReturnType<Bench['walking']>>,
-  key: number,
-  isLast = false,
-): Promise<void> {
+async function store(walk: Walking, key: number, isLast = false): Promise<void> {
   const position = { kind: 'offset', offset: key } as const;
   await walk.commit([member(String(key))], { position, seal: isLast ? sealed : null });
 }

@@ -5,9 +5,8 @@ import {
   Bench,
   member,
   membersTable,
-  onlyPartition,
-  page,
   type Started,
+  type Walking,
   news,
   record,
   rootOf,
@@ -118,33 +117,28 @@ export class IndexWorld extends IndexFile {
   readonly bench: Bench;
   readonly sink: Sink;
   readonly started: Started;
-  readonly #partition: number;
+  readonly #commit: Walking['commit'];
 
-  private constructor(made: { sink: Sink; started: Started; partition: number }, bench: Bench) {
+  private constructor({ sink, started, commit }: Walking, bench: Bench) {
     super(sqlite.ledgerFile(bench.folder));
     this.bench = bench;
-    this.sink = made.sink;
-    this.started = made.started;
-    this.#partition = made.partition;
+    this.sink = sink;
+    this.started = started;
+    this.#commit = commit;
   }
 
   static async open(): Promise<IndexWorld> {
     const bench = new Bench(sqlite);
-    const sink = await bench.open();
-    const started = await bench.begin(sink, 'run-1');
-    const { id } = await onlyPartition(sink, started.lease);
-    return new IndexWorld({ sink, started, partition: id }, bench);
+    return new IndexWorld(await bench.walking('run-1'), bench);
   }
 
   /** The next run of the same sink, after the lease was given back; closed with the first. */
   static async again({ bench, sink }: IndexWorld, change: Partial<RunPlan> = {}): Promise<IndexWorld> {
-    const started = await bench.begin(sink, 'run-2', { isFull: true, ...change });
-    const { id } = await onlyPartition(sink, started.lease);
-    return new IndexWorld({ sink, started, partition: id }, bench);
+    return new IndexWorld(await bench.walking('run-2', { isFull: true, ...change }, { sink }), bench);
   }
 
   async store(...records: readonly PreparedRecord[]): Promise<void> {
-    await this.sink.commit(this.started.lease, [page(this.started, this.#partition, records)]);
+    await this.#commit(records);
   }
 
   async storeMany(count: number, nameOf: (index: number) => string): Promise<void> {
@@ -175,10 +169,8 @@ export async function sinkOfMembers(
   members: readonly PreparedRecord[],
   { isIndexed }: { readonly isIndexed: boolean },
 ): Promise<string> {
-  const sink = await bench.open();
-  const started = await bench.begin(sink, 'run-1', membersPlan);
-  const { id } = await onlyPartition(sink, started.lease);
-  await sink.commit(started.lease, [page(started, id, members, { entity: listMembers.name })]);
+  const { commit } = await bench.walking('run-1', membersPlan);
+  await commit(members, { entity: listMembers.name });
   await bench.closeSinks();
   const file = sqlite.ledgerFile(bench.folder);
   if (isIndexed) await indexEntity(file, news, listMembers);

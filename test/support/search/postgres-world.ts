@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
-import { Bench, news, onlyPartition, page, rootOf } from '../../contracts/sink/fixture.ts';
+import { Bench, news, rootOf } from '../../contracts/sink/fixture.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Entity } from '../../../src/definitions/definition.ts';
@@ -16,10 +16,8 @@ export type PostgresWorld = Awaited<ReturnType<typeof openPostgresWorld>>;
 /** A PostgreSQL sink, filled by commits of a run, and searches of it. Rows have the numbers that SQLite gives them. */
 export async function openPostgresWorld(entity: Entity) {
   const bench = new Bench(await postgresSinkKind());
-  const sink = await bench.open();
   const plan = { tables: [entity.table], entities: [entity.name], roots: [rootOf(entity.name)] };
-  const started = await bench.begin(sink, 'run-1', plan);
-  const { id } = await onlyPartition(sink, started.lease);
+  const { commit } = await bench.walking('run-1', plan);
   const prepare = preparedAs(entity.table, entity);
   const options = bench.kind.options(bench.folder);
   if (options.type !== 'postgres') throw new Error('no schema');
@@ -38,8 +36,7 @@ export async function openPostgresWorld(entity: Entity) {
   return {
     schema: options.schema,
     store: async (raws: readonly JsonObject[]) => {
-      const records = raws.map(prepare);
-      await sink.commit(started.lease, [page(started, id, records, { entity: entity.name })]);
+      await commit(raws.map(prepare), { entity: entity.name });
     },
     /** In the sink's schema, as its tables' owner. */
     run: async (sql: string) => await bench.kind.ledgerSql(bench.folder, sql),

@@ -4,7 +4,15 @@ import { expect, onTestFinished } from 'vitest';
 import { noCounts } from '../../../src/core/records.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
-import { entityReport, identity, member, members, sealed, type Bench } from '../../contracts/sink/fixture.ts';
+import {
+  entityReport,
+  identity,
+  member,
+  members,
+  sealed,
+  type Bench,
+  type Walking,
+} from '../../contracts/sink/fixture.ts';
 import { testProgram } from '../ensure-built.ts';
 import { startPostgresProxy, type Passing } from '../postgres-proxy.ts';
 
@@ -16,10 +24,10 @@ export const rowsPerPage = 5;
  */
 export class PagedRun {
   readonly #bench: Bench;
-  readonly #walk: Awaited<ReturnType<Bench['walking']>>;
+  readonly #walk: Walking;
   #stored: number;
 
-  private constructor(bench: Bench, walk: Awaited<ReturnType<Bench['walking']>>) {
+  private constructor(bench: Bench, walk: Walking) {
     this.#bench = bench;
     this.#walk = walk;
     this.#stored = Number(walk.position?.['offset'] ?? 0) / rowsPerPage;
