@@ -4,7 +4,7 @@ import { estimateCalls } from '../engine/plan-run.ts';
 import { openNotifier } from '../notify/open-notifier.ts';
 import type { ConnectorSettings, ReadConnector, SettingsWith } from '../settings/settings.ts';
 import { storedStatus } from '../sinks/registry.ts';
-import { defaultApiLimits } from '../source/api/call-with-retries.ts';
+import { defaultApiLimits } from '../source/api/api-limits.ts';
 import type { ConnectorOrigin } from '../source/source.ts';
 import type { App, AppOptions, EntityGlobs } from './app.ts';
 

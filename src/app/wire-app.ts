@@ -4,7 +4,7 @@ import type { Notifier } from '../notify/open-notifier.ts';
 import { isLoopback } from '../settings/texts.ts';
 import type { DirectAddress, LocalSettings, ReadConnector } from '../settings/settings.ts';
 import { shareSinks } from '../sinks/share-sinks.ts';
-import { defaultApiLimits } from '../source/api/call-with-retries.ts';
+import { defaultApiLimits } from '../source/api/api-limits.ts';
 import { type ConnectorSource, maskedSource } from '../source/source.ts';
 import {
   type ApiClient,

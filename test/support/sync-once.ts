@@ -13,7 +13,7 @@ import type { Sink, SinkOptions } from '../../src/sinks/sink-access.ts';
 import type { Partition } from '../../src/sinks/partition.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { ConnectorIdentity } from '../../src/sinks/lease.ts';
-import type { ApiLimits } from '../../src/source/api/call-with-retries.ts';
+import type { ApiLimits } from '../../src/source/api/api-limits.ts';
 import { openApiClient } from '../../src/source/api/open-api-client.ts';
 import { openApiSource } from '../../src/source/api/open-api-source.ts';
 import type { Source, ConnectorSource } from '../../src/source/source.ts';

@@ -12,7 +12,8 @@ import {
   pageIn,
   type OnExchange,
 } from '../../http/exchange.ts';
-import { type ApiLimits, type BrokenAnswers, type CallBudget, callWithRetries } from './call-with-retries.ts';
+import { type ApiLimits } from './api-limits.ts';
+import { type BrokenAnswers, type CallBudget, callWithRetries } from './call-with-retries.ts';
 import { type CallFacts, stopError, classifyAnswer, classifyThrown, invalidBody } from './call-failure.ts';
 import type { SyncError } from '../../core/errors.ts';
 import {

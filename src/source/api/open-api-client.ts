@@ -14,13 +14,8 @@ import {
   type IssuedToken,
   type TokenCache,
 } from './api-caller.ts';
-import {
-  defaultApiLimits,
-  type ApiLimits,
-  openCallBudget,
-  type CallBudget,
-  type CallBudgetOptions,
-} from './call-with-retries.ts';
+import { defaultApiLimits, type ApiLimits } from './api-limits.ts';
+import { openCallBudget, type CallBudget, type CallBudgetOptions } from './call-with-retries.ts';
 import { stopError, type CallFacts, invalidBody, callFacts } from './call-failure.ts';
 import type { Secret } from '../../core/secret.ts';
 import { orAborted } from '../../http/or-aborted.ts';

@@ -6,13 +6,8 @@ import { openUpstream, type UpstreamAccount, type UpstreamFile } from '../../ups
 import type { UpstreamOptions } from '../../upstream/session.ts';
 import { UpstreamFailure } from '../../upstream/upstream-failure.ts';
 import { openUpstreamTransport } from '../../upstream/upstream-transport.ts';
-import {
-  defaultApiLimits,
-  type ApiLimits,
-  openBrokenAnswers,
-  openCallBudget,
-  callWithRetries,
-} from '../api/call-with-retries.ts';
+import { defaultApiLimits, type ApiLimits } from '../api/api-limits.ts';
+import { openBrokenAnswers, openCallBudget, callWithRetries } from '../api/call-with-retries.ts';
 import {
   callFacts,
   type CallFacts,

@@ -7,7 +7,7 @@ import { Secret } from '../../../src/core/secret.ts';
 import type { Clock } from '../../../src/core/clock.ts';
 import type { Definition } from '../../../src/definitions/definition.ts';
 import type { OnExchange } from '../../../src/http/exchange.ts';
-import type { ApiLimits } from '../../../src/source/api/call-with-retries.ts';
+import type { ApiLimits } from '../../../src/source/api/api-limits.ts';
 import { openApiClient, type ApiClient } from '../../../src/source/api/open-api-client.ts';
 import { openApiSource } from '../../../src/source/api/open-api-source.ts';
 import type { StatedRate } from '../../../src/source/source.ts';

@@ -1,0 +1,27 @@
+/** Times in milliseconds, sizes in bytes. Production uses them as they are; tests shorten what they would wait for. */
+export const defaultApiLimits = {
+  connectTimeoutMs: 5_000,
+  headersTimeoutMs: 300_000,
+  /**
+   * Between two chunks of a body; a drip feed never trips it, `attemptTimeoutMs` does, or for a file `leastFileBytes`.
+   */
+  bodyTimeoutMs: 300_000,
+  /** Of a file in `bodyTimeoutMs` of waiting for it. */
+  leastFileBytes: 64 * 1024,
+  /** From sending to the last byte. One call may take minutes: the API retries the third party inside. */
+  attemptTimeoutMs: 300_000,
+  /** Compressed and decompressed each. */
+  maxBodyBytes: 64 * 1024 * 1024,
+  maxErrorBytes: 64 * 1024,
+  maxHeaderBytes: 16_384,
+  /** Attempts after the first one. */
+  retries: 5,
+  backOffMs: 500,
+  maxBackOffMs: 30_000,
+  /** Attempts and waits of one call together; above `attemptTimeoutMs`, so that one that timed out gets another. */
+  maxCallMs: 600_000,
+  /** A longer Retry-After is not waited for here: the caller gets a `ThrottledError`. */
+  maxThrottleWaitMs: 30_000,
+};
+
+export type ApiLimits = Readonly<typeof defaultApiLimits>;
