@@ -94,30 +94,22 @@ export type EntityTarget = ReturnType<typeof targetsOf>[number];
 
 /** Every table of a connector. */
 export function targetsOf(connector: ConnectorSettings) {
-  return [...connector.definition.entities.values()].flatMap((entity) => {
-    const { table, explodedTable } = entity;
-    const own = {
-      /** As a person writes it. */
-      name: `${connector.name}/${table.entity}`,
-      connector,
-      /** The entity, or the one whose records have the named rows as elements. */
-      entity,
-      table,
-      /** The rows are elements of the entity's records. */
-      isExploded: false,
-    };
-    return explodedTable === null
-      ? [own]
-      : [
-          own,
-          {
-            ...own,
-            name: `${connector.name}/${explodedTable.entity}`,
-            table: explodedTable,
-            isExploded: true,
+  return [...connector.definition.entities.values()].flatMap((entity) =>
+    [entity.table, entity.explodedTable].flatMap((table) =>
+      table === null
+        ? []
+        : {
+            /** As a person writes it. */
+            name: `${connector.name}/${table.entity}`,
+            connector,
+            /** The entity, or the one whose records have the named rows as elements. */
+            entity,
+            table,
+            /** The rows are elements of the entity's records. */
+            isExploded: table !== entity.table,
           },
-        ];
-  });
+    ),
+  );
 }
 
 /** Throws USAGE, naming what there is. */
