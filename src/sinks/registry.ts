@@ -118,14 +118,14 @@ function jsonlAccess(directory: string): SinkAccess {
   return fileAccess({
     file,
     place: directory,
-    loadFormat: async () => (await import('./jsonl/manifest.ts')).jsonlFormat,
+    loadFormat: async () => (await import('./jsonl/jsonl-sink.ts')).jsonlFormat,
     open: async (how) => {
       const { openJsonlSink } = await import('./jsonl/jsonl-sink.ts');
       return await openJsonlSink({ ...how, directory, file });
     },
     openClosedFiles: async () => {
       if (!isSinkThere(file)) return null;
-      const { openJsonlClosedFiles } = await import('./jsonl/manifest.ts');
+      const { openJsonlClosedFiles } = await import('./jsonl/jsonl-sink.ts');
       return openJsonlClosedFiles(directory, file);
     },
   });

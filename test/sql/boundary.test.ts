@@ -16,7 +16,6 @@ const besideTheLedger: Readonly<Record<string, readonly string[]>> = {
   // Which files are closed.
   'src/sinks/jsonl/jsonl-sink.ts': ['_sync_files'],
   // The files of lines.
-  'src/sinks/jsonl/manifest.ts': ['_sync_files'],
   // Tells the schema of a sink from one of a target.
   'src/publish/postgres/postgres-target.ts': ['_sync_meta'],
   // Tells a person where quarantined records are.

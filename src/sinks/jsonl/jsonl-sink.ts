@@ -2,40 +2,31 @@ import { hash as hashOf } from 'node:crypto';
 import { readdirSync, readFileSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
+import { readFile } from 'node:fs/promises';
 import type { OpenHow, Sink } from '../sink-access.ts';
 import type { RecordTables, LedgerDriver, Lines, RewrittenLines, Taken } from '../ledger/driver.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
 import { openLedgerFile } from '../sqlite/open-ledger.ts';
 import { sqliteTables } from '../sqlite/records/record-tables.ts';
-import {
-  jsonlFormat,
-  closedName,
-  damageOf,
-  entityDirectory,
-  findOtherContent,
-  findWrongLength,
-  knownFiles,
-  listedFiles,
-  listFile,
-  readFileName,
-  readListed,
-  temporaryEndings,
-  unlistedEnding,
-  type KnownFile,
-  type ListedFile,
-} from './manifest.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import { type EntityTable, keyTextOf, type ColumnValue } from '../../core/records.ts';
-import { createPrivateDirectory, syncDirectory, syncFile } from '../../files/private-file.ts';
+import { createPrivateDirectory, syncDirectory, syncFile, hasCode } from '../../files/private-file.ts';
 import { type Tx, quoted } from '../../sql/database.ts';
 import { explained } from '../../sql/explained.ts';
 import { openTurns } from '../../sql/turns.ts';
-import { damageAdvice, damageText, type DamagedFile } from '../closed-files.ts';
+import {
+  damageAdvice,
+  damageText,
+  type DamagedFile,
+  type CheckedFiles,
+  type ClosedFiles,
+  type ComparedContents,
+} from '../closed-files.ts';
 import { writeWholeFile } from '../files/write-whole-file.ts';
 import { outsideRun, type Ledger } from '../ledger/ledger.ts';
 import { wholeTables } from '../ledger/tables.ts';
-import { toSinkError } from '../sqlite/open-database.ts';
+import { toSinkError, type LedgerFormat } from '../sqlite/open-database.ts';
 import type { Instant } from '../../core/clock.ts';
 import { firstRows, rowsOf } from '../../sql/batch-size.ts';
 import { sqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
@@ -44,6 +35,8 @@ import { lineWriters } from './line.ts';
 import { toColumnValue } from '../../core/canonical-json.ts';
 import { isJsonObject, memberOf, type JsonObject } from '../../core/json.ts';
 import { readJson, writeJson } from '../../core/json-text.ts';
+import { sqliteMigrations, tablesSql } from '../sqlite/schema.ts';
+import { openToRead } from '../sqlite/readers.ts';
 
 /** The ledger in `file` has the records; files below `directory` have their changes as lines. */
 export async function openJsonlSink(
@@ -483,4 +476,182 @@ function keyReader({ key, columns }: EntityTable): (line: JsonObject) => string 
 function lineText(line: JsonObject): string {
   const members = Object.entries(line).map(([name, value]) => `${JSON.stringify(name)}:${writeJson(value)}`);
   return `{${members.join(',')}}\n`;
+}
+
+/**
+ * The manifest: a row for each file of lines. A file has the lines of changes from `first_seq`, which is its name, up
+ * to `last_seq`; changes above the highest `last_seq` of an entity are in no file yet. A file with `is_dropped` is to
+ * be removed.
+ */
+const filesSql = `
+CREATE TABLE _sync_files (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  first_seq INTEGER NOT NULL,
+  last_seq INTEGER NOT NULL,
+  length INTEGER NOT NULL,
+  hash TEXT NOT NULL,
+  is_dropped INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (connector, entity, first_seq)
+) STRICT, WITHOUT ROWID;
+`;
+
+/** The ledger of a JSONL sink. Version 1 listed files that grew. */
+export const jsonlFormat: LedgerFormat = {
+  kind: 'jsonl',
+  sql: `${tablesSql}${filesSql}`,
+  firstVersion: 2,
+  migrations: sqliteMigrations,
+};
+
+interface ListedFile {
+  readonly entity: EntityName;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+  /** In bytes. */
+  readonly length: number;
+  /** SHA-256, in hex. */
+  readonly hash: string;
+}
+
+interface KnownFile extends ListedFile {
+  readonly isDropped: boolean;
+}
+
+/** Its name sorts as its lines do: by their change numbers. */
+function closedName({ firstSeq }: Pick<ListedFile, 'firstSeq'>): string {
+  return `${String(firstSeq).padStart(12, '0')}.jsonl`;
+}
+
+/** The name of a whole file until the manifest has it, and of one that is being written. */
+const temporaryEndings = { whole: '.next', partial: '.part' } as const;
+/** The ending of a file that no row knows: its ledger was lost, or replaced by an older one. */
+const unlistedEnding = '.unlisted';
+
+/**
+ * Names of this sink: `closed` is the name that the file has, or is to have. Null for another name: files of other
+ * programs are not touched.
+ */
+function readFileName(name: string): { readonly closed: string; readonly ending: string } | null {
+  const [, closed, ending = ''] = /^(\d{12,16}\.jsonl)(\.next|\.part|\.unlisted)?$/.exec(name) ?? [];
+  return closed === undefined ? null : { closed, ending };
+}
+
+function entityDirectory(directory: string, connector: ConnectorName, entity: EntityName): string {
+  return join(directory, connector, entity);
+}
+
+async function knownFiles(tx: Tx, connector: ConnectorName): Promise<readonly KnownFile[]> {
+  return await tx.rows<KnownFile>(
+    `SELECT entity, first_seq, last_seq, length, hash, is_dropped FROM _sync_files
+     WHERE connector = :connector ORDER BY entity, first_seq`,
+    { connector },
+  );
+}
+
+/** Files that are part of the sink, in the order of their lines. */
+async function listedFiles(tx: Tx, connector: ConnectorName): Promise<readonly ListedFile[]> {
+  return (await knownFiles(tx, connector)).filter(({ isDropped }) => !isDropped);
+}
+
+/** Lists a file, or what it holds since it was written again. */
+function listFile(tx: Tx, connector: ConnectorName, file: ListedFile): void {
+  tx.put(
+    `INSERT INTO _sync_files (connector, entity, first_seq, last_seq, length, hash)
+     VALUES (:connector, :entity, :firstSeq, :lastSeq, :length, :hash)
+     ON CONFLICT (connector, entity, first_seq) DO UPDATE SET
+       last_seq = excluded.last_seq, length = excluded.length, hash = excluded.hash, is_dropped = 0`,
+    { ...file, connector },
+  );
+}
+
+/* A file against what the manifest says of it. */
+
+/**
+ * Between the commit that lists a file and its renaming, the file has its temporary name; another process may rename it
+ * between the attempts.
+ */
+function pathsOf(directory: string, file: ListedFile): readonly [string, ...string[]] {
+  const closed = join(directory, closedName(file));
+  return [closed, `${closed}${temporaryEndings.whole}`, closed];
+}
+
+function sizeOf(path: string): number | null {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? null;
+}
+
+/** For a file that does not hold what it should. */
+function damageOf(directory: string, file: ListedFile): DamagedFile {
+  const [path] = pathsOf(directory, file);
+  return { entity: file.entity, path, length: file.length, found: sizeOf(path) };
+}
+
+/** By its length alone; null where it is the right one. `directory`: of the file's entity. */
+function findWrongLength(directory: string, file: ListedFile): DamagedFile | null {
+  const isThere = pathsOf(directory, file).some((path) => sizeOf(path) === file.length);
+  return isThere ? null : damageOf(directory, file);
+}
+
+/** By its hash. */
+async function findOtherContent(directory: string, file: ListedFile): Promise<DamagedFile | null> {
+  return (await readListed(directory, file)) === null ? damageOf(directory, file) : null;
+}
+
+/** All that a file holds; null where that is not what the manifest says. */
+async function readListed(directory: string, file: ListedFile): Promise<Buffer | null> {
+  for (const path of pathsOf(directory, file)) {
+    if (sizeOf(path) !== file.length) continue;
+    const bytes = await readFile(path).catch((error: unknown) => {
+      if (hasCode(error, 'ENOENT')) return null;
+      throw error;
+    });
+    if (bytes !== null && hashOf('sha256', bytes, 'hex') === file.hash) return bytes;
+  }
+  return null;
+}
+
+/**
+ * The files that a JSONL sink has closed: what the manifest says of them, against what lies in `directory`. Read only,
+ * without a lease, beside a process that writes. Throws when there is no sink yet.
+ */
+export function openJsonlClosedFiles(directory: string, ledger: string): ClosedFiles {
+  const { db } = openToRead({ file: ledger, format: jsonlFormat });
+
+  const list = async (connector: ConnectorName): Promise<readonly ListedFile[]> =>
+    await db.read(async (tx) => await listedFiles(tx, connector));
+
+  const check = async (
+    connector: ConnectorName,
+    how: ComparedContents | undefined,
+  ): Promise<CheckedFiles> => {
+    const files = await list(connector);
+    const found: { readonly file: ListedFile; readonly damage: DamagedFile }[] = [];
+    const allBytes = files.reduce((sum, { length }) => sum + length, 0);
+    let bytes = 0;
+    for (const [index, file] of files.entries()) {
+      how?.signal.throwIfAborted();
+      const folder = entityDirectory(directory, connector, file.entity);
+      const damage = await (how === undefined ? findWrongLength : findOtherContent)(folder, file);
+      if (damage !== null) found.push({ file, damage });
+      bytes += file.length;
+      how?.onProgress({ files: index + 1, allFiles: files.length, bytes, allBytes });
+    }
+    // Without the files that another process has removed or written again since they were listed.
+    const now = found.length === 0 ? new Set() : new Set((await list(connector)).map(identityOf));
+    const damaged = found.filter(({ file }) => now.has(identityOf(file))).map(({ damage }) => damage);
+    return { files: files.length, damaged };
+  };
+
+  return {
+    check: async (connector, how) =>
+      await explained(
+        (error) => (how?.signal.aborted === true ? error : toSinkError(error, ledger)),
+        async () => await check(connector, how),
+      ),
+    [Symbol.asyncDispose]: async () => await db[Symbol.asyncDispose](),
+  };
+}
+
+function identityOf({ entity, firstSeq, length, hash }: ListedFile): string {
+  return JSON.stringify([entity, firstSeq, length, hash]);
 }

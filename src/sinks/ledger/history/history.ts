@@ -31,7 +31,7 @@ import { countsOfRun } from '../counts.ts';
 import { readDays } from '../days.ts';
 import { readsAgree } from '../deletes/noted-rows.ts';
 import type { RecordTables } from '../driver.ts';
-import { readMasks } from '../masking.ts';
+import { readMasks } from '../masks.ts';
 import { readOutbox } from '../notices/ledger-notices.ts';
 import { readPurgeWork } from '../purges/complete-steps.ts';
 import { readPurgeNotes } from '../purges/purge-notes.ts';

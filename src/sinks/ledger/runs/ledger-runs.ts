@@ -28,7 +28,7 @@ import { storedRawKey } from '../connectors.ts';
 import { pruneDay, pruneDays } from '../days.ts';
 import { dropShared } from '../deletes/places.ts';
 import type { Commit, CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
-import { checkKeys, noteKeys, noteMasks } from '../masking.ts';
+import { checkKeys, noteKeys, noteMasks } from '../masks.ts';
 import { findPartitions, meetFound } from '../partitions/due-partitions.ts';
 import { countReady, isLeft, partitionsOfChain, type Scope } from '../partitions/read-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';
