@@ -283,7 +283,7 @@ describe.each(copyWays(await postgresSinkKind()))(
       expect(numbers).toEqual({ runs: 6, n: 6 });
     });
 
-    it('starts from the beginning where versions have expired since', async () => {
+    it('resumes within versions, and starts from the beginning where some have expired since', async () => {
       const [from, to] = [benchOfTest(ofSource), benchOfTest(ofTarget)];
       const kept = { tables: [membersTable], versions: new Set([members]) };
       const { sink: source, lease, sweep } = await useRuns(from, kept);
@@ -293,6 +293,10 @@ describe.each(copyWays(await postgresSinkKind()))(
       }
       await lease[Symbol.asyncDispose]();
       const target = await to.open();
+      const whenVersionsAreCopied = async (): Promise<void> => {
+        if ((await to.count('news__members__versions')) !== 0) throw cut;
+      };
+      await expect(copyNews(source, target, whenVersionsAreCopied)).rejects.toBe(cut);
       const whenRunsAreCopied = async (): Promise<void> => {
         if ((await to.count('_sync_runs')) !== 0) throw cut;
       };

@@ -251,7 +251,7 @@ export const sinkDefects: readonly Defect[] = [
     replace: 'alone: async (tx) => {',
     because: 'In PostgreSQL two processes send the same notification.',
     foundBy: onPostgres,
-    titled: 'finds each change once, however many processes look at the same time',
+    titled: 'notifying people',
   },
   {
     id: 'renewal-of-a-lost-lease',
@@ -357,7 +357,7 @@ export const sinkDefects: readonly Defect[] = [
     replace: 'if (whole === null) return;',
     because: 'A copy that was killed within a table of versions can never be completed.',
     foundBy: 'test/sinks/copies.test.ts',
-    titled: 'resumes wherever it was broken off',
+    titled: 'resumes within versions',
   },
   {
     id: 'resumed-copy-keeps-expired-versions',
@@ -366,7 +366,7 @@ export const sinkDefects: readonly Defect[] = [
     replace: '',
     because: 'Versions that the source has removed since stay in the target of a resumed copy.',
     foundBy: 'test/sinks/copies.test.ts',
-    titled: 'starts from the beginning where versions have expired since',
+    titled: 'starts from the beginning where some have expired since',
   },
   {
     id: 'disagreeing-walks-delete',
