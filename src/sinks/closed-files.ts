@@ -12,7 +12,7 @@ export interface ClosedFiles extends AsyncDisposable {
 /** How contents of files are compared. */
 export interface ComparedContents {
   readonly signal: AbortSignal;
-  /** Called after each file. */
+  /** Called at least once for every MiB read. */
   readonly onProgress: (progress: ContentsProgress) => void;
 }
 

@@ -1,5 +1,13 @@
-import { hash as hashOf } from 'node:crypto';
-import { readdirSync, readFileSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { createHash, hash as hashOf } from 'node:crypto';
+import {
+  createReadStream,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { readFile } from 'node:fs/promises';
@@ -592,9 +600,27 @@ function findWrongLength(directory: string, file: ListedFile): DamagedFile | nul
   return isThere ? null : damageOf(directory, file);
 }
 
-/** By its hash. */
-async function findOtherContent(directory: string, file: ListedFile): Promise<DamagedFile | null> {
-  return (await readListed(directory, file)) === null ? damageOf(directory, file) : null;
+/** By its hash, in pieces. Rejects with the signal's reason. */
+async function findOtherContent(
+  directory: string,
+  file: ListedFile,
+  how?: { readonly signal: AbortSignal; readonly onRead: (bytes: number) => void },
+): Promise<DamagedFile | null> {
+  for (const path of pathsOf(directory, file)) {
+    if (sizeOf(path) !== file.length) continue;
+    const hash = createHash('sha256');
+    try {
+      for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
+        how?.signal.throwIfAborted();
+        hash.update(chunk as Buffer);
+        how?.onRead((chunk as Buffer).length);
+      }
+    } catch (error) {
+      if (!hasCode(error, 'ENOENT')) throw error;
+    }
+    if (hash.digest('hex') === file.hash) return null;
+  }
+  return damageOf(directory, file);
 }
 
 /** All that a file holds; null where that is not what the manifest says. */
@@ -631,10 +657,15 @@ export function openJsonlClosedFiles(directory: string, ledger: string): ClosedF
     for (const [index, file] of files.entries()) {
       how?.signal.throwIfAborted();
       const folder = entityDirectory(directory, connector, file.entity);
-      const damage = await (how === undefined ? findWrongLength : findOtherContent)(folder, file);
+      const onRead = (read: number): void => {
+        bytes += read;
+        how?.onProgress({ files: index, allFiles: files.length, bytes, allBytes });
+      };
+      const damage =
+        how === undefined
+          ? findWrongLength(folder, file)
+          : await findOtherContent(folder, file, { signal: how.signal, onRead });
       if (damage !== null) found.push({ file, damage });
-      bytes += file.length;
-      how?.onProgress({ files: index + 1, allFiles: files.length, bytes, allBytes });
     }
     // Without the files that another process has removed or written again since they were listed.
     const now = found.length === 0 ? new Set() : new Set((await list(connector)).map(identityOf));
