@@ -140,6 +140,15 @@ describe('connectors', () => {
       expect(objects(found.body['data']).map(({ id }) => id)).toEqual([made.body['id']]);
     });
 
+    it('keeps any objects of at most 64 KiB beside the credentials, as they came', async () => {
+      const deep = JSON.parse(`${'{"a":['.repeat(60)}1${']}'.repeat(60)}`) as JsonObject;
+      const made = await client.post(connectors, { ...base, replication_config: deep, environment: deep });
+      expect(made.body).toMatchObject({ replication_config: deep, environment: deep });
+      const large = { text: 'x'.repeat(65_536) };
+      const { status, body } = await client.post(connectors, { ...base, replication_config: large });
+      expect([status, errorsOf(body)]).toEqual([422, [['body.replication_config', 'custom']]]);
+    });
+
     it.each(['', ' ', 'a\nb', 'a\u0000b', '\u202eb', 'x'.repeat(256), '\ud800'])(
       'refuses the name %j of a workspace or a connector',
       async (name) => {

@@ -84,6 +84,13 @@ describe('the OpenAPI document', () => {
     }
   });
 
+  it('describes the limit of a list, which comes as a text, as the number that it stands for', () => {
+    const list = operations.find(({ operation }) => operation.operationId === 'listWorkspaces');
+    const limit = list?.operation.parameters.find(({ name }) => name === 'limit');
+    expect(limit).toMatchObject({ required: false, description: 'Default: 20.' });
+    expect(limit?.schema).toEqual({ type: 'integer', minimum: 1, maximum: 100 });
+  });
+
   it('gives examples that the shapes take', () => {
     for (const { operationId, request, example } of apiEndpoints) {
       for (const [shape, value] of [

@@ -23,9 +23,10 @@ const maxPage = 100;
 const pageLimit = z
   .string()
   .regex(/^(?:[1-9]\d?|100)$/, `Expected a whole number from 1 to ${maxPage}, in decimal digits.`)
-  .default('20')
-  .transform(Number)
-  .meta({ type: 'integer', minimum: 1, maximum: maxPage, default: 20 });
+  .optional()
+  .transform((given = '20') => Number(given))
+  // A number has no pattern.
+  .meta({ type: 'integer', minimum: 1, maximum: maxPage, pattern: undefined, description: 'Default: 20.' });
 
 const query = z.object({
   name_contains: z.string().optional().describe('A part of the name, in any case.'),

@@ -83,7 +83,7 @@ interface WorkspaceQuery {
   readonly after: number;
 }
 
-/** More is a client that has lost its way: workspaces come into being by being named. */
+/** Workspaces, and connectors; more of either is a client that has lost its way. */
 const mostOfOrganization = 10_000;
 
 /** Throws `ApiError` 409 where the organization has as many as it may have. */
@@ -102,7 +102,7 @@ function checkWorkspace({ ask }: StateFile, organizationId: string, id: string):
   }
 }
 
-export function createWorkspaces(file: StateFile, clock: Clock) {
+function createWorkspaces(file: StateFile, clock: Clock) {
   const { ask, run, write } = file;
   const select = `SELECT id, organization_id, name, status, is_cache_enabled, created_at, updated_at, sequence
     FROM workspaces WHERE organization_id = :organizationId`;
@@ -225,7 +225,7 @@ const select = `SELECT id, organization_id, workspace_id, definition, name, repl
 const ofOne = 'WHERE organization_id = :organizationId AND id = :id';
 
 /** Each look-up names the organization first. */
-export function createConnectors(file: StateFile, sealer: Sealer, clock: Clock) {
+function createConnectors(file: StateFile, sealer: Sealer, clock: Clock) {
   const { ask, run, write } = file;
   const seal = (credentials: JsonObject | null, organizationId: string, id: string) =>
     credentials === null ? null : sealer.seal(writeJson(credentials), ownerOf(organizationId, id));
@@ -372,7 +372,7 @@ export function createRateLimit(perSecond: number, clock: Clock): (key: string) 
   };
 }
 
-export interface TokenOptions {
+interface TokenOptions {
   readonly clock: Clock;
   readonly tokenTtlSeconds: number;
   /** Live tokens of one application; the oldest one is deleted when another is asked for. */
