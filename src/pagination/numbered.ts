@@ -25,7 +25,7 @@ import {
 import type { Params } from '../core/records.ts';
 
 /** Completeness rests on a fixed order, or on a total: see `numberedPagination`. */
-export function numberedStyle(rules: NumberedRules, flagKeys: readonly string[] = []): PaginationStyle {
+export function numberedStyle(rules: NumberedRules, flagKeys: readonly string[]): PaginationStyle {
   return {
     restsOnOrder: true,
     walk: (listing) => numberedPagination(rules, listing),

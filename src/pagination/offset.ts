@@ -42,7 +42,7 @@ export function offsetStyle(rules: OffsetRules): PaginationStyle {
  * 100 of the walk (the seam). While rows only vanish, or move to the end, everything behind a known record is still
  * ahead of the walk: with a fixed order the unbroken seam is a proof.
  */
-export function offsetPagination(rules: OffsetRules, listing: Listing): Pagination {
+function offsetPagination(rules: OffsetRules, listing: Listing): Pagination {
   const { maxSize, offsetParam, sizeParam, gaps, end } = rules;
   const walk = {
     begin: () => offsetPosition.parse({ kind: 'offset', offset: 0, size: maxSize }),

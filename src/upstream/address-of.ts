@@ -43,8 +43,8 @@ export function addressOf(
 
 /**
  * Scheme, host and port of each place that gets these credentials, known without a call; the service itself is the
- * first. Null: the credentials cannot be used, so nothing is sent. Throws `TypeError` for a definition without
- * `upstream`.
+ * first. A name of a host that comes with the token stays a name. Null: the credentials cannot be used, so nothing is
+ * sent. Throws `TypeError` for a definition without `upstream`.
  */
 export function placesOfCredentials(definition: Definition, given: JsonObject): string | null {
   const { upstream } = definition;

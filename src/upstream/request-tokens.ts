@@ -211,7 +211,7 @@ function refusedGrant(
 
 const maxBodyBytes = 1024 * 1024;
 
-/** What a call needs that asks for no records: one for tokens, or for the host of the account. */
+/** What a call needs that asks for no records: for tokens, for a code of another device, or to give tokens back. */
 export interface BesideFacts {
   readonly upstream: Upstream;
   readonly credentials: OpenCredentials;

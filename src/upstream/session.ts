@@ -52,7 +52,7 @@ export interface UpstreamOptions {
   readonly gate: CallGate;
   readonly transport: UpstreamTransport;
   readonly clock?: Clock;
-  /** Hears of each request that is sent for JSON, but for tokens and hosts. */
+  /** Hears of each request that is sent for JSON, but for tokens. */
   readonly onExchange?: OnExchange;
 }
 
@@ -63,7 +63,7 @@ export interface OpenedCall {
   readonly base: URL;
 }
 
-export interface AccountFacts extends BesideFacts {
+interface AccountFacts extends BesideFacts {
   readonly lane: CallLane;
 }
 

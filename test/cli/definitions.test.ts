@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, readdirSync, writeFileSync, appendFileSync } f
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { displayWidth } from '../../src/cli/output/text-table.ts';
-import { serviceText } from '../support/import/miniature.ts';
+import { bearer, serviceText } from '../support/import/miniature.ts';
 import { it } from '../support/it.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 import type { JsonObject } from '../../src/core/json.ts';
@@ -281,6 +281,19 @@ describe('definitions import', () => {
     );
     expect(readFileSync(file, 'utf8')).toBe(kept);
     expect(readFileSync(`${file}.new`, 'utf8')).toContain('baseUrl: https://collector.example/v1');
+  });
+
+  it('says which ways to sign in are left out, and why', async ({ folder }) => {
+    const schemes = { key: bearer, sso: { type: 'openIdConnect' } };
+    writeFileSync(
+      join(folder, 'connector.yaml'),
+      serviceText({ listings: { things: { more: onePage } }, schemes }),
+    );
+    const { stdout } = await run(folder, ['--mode', 'direct']);
+    expect(stdout).toContain(
+      'Left out: the sign-in sso, because a security scheme of type openIdConnect is not supported.\n',
+    );
+    expect(stdout).not.toContain('the sign-in Key');
   });
 
   it('never overwrites a definition that was edited', async ({ folder }) => {

@@ -138,7 +138,7 @@ const requests = {
 
 const paging = {
   'kind: linkHeader, keep: [after] → kind: offset':
-    'entities.orders.list.paging.kind: expected kind: none, cursor, nextUrl or linkHeader',
+    "entities.orders.list.paging.kind: expected kind: none, cursor, nextUrl or linkHeader; pages by number, by offset and by the last record are kinds of the entity's pagination",
   'kind: linkHeader → kind: linkheader':
     'entities.orders.list.paging.kind: expected kind: none, cursor, nextUrl or linkHeader',
   'keep: [after] → keep: all': 'entities.orders.list.paging.keep: expected names of parameters, or any',

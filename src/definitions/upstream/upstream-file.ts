@@ -167,7 +167,8 @@ function pagingFile() {
     strictObject({ kind: z.literal('nextUrl'), path: textAs(pathText), ...fromAddress }),
     strictObject({ kind: z.literal('linkHeader'), ...fromAddress }),
   ] as const;
-  return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
+  const others = "pages by number, by offset and by the last record are kinds of the entity's pagination";
+  return z.discriminatedUnion('kind', kinds, { error: `${expectedKind(kinds)}; ${others}` });
 }
 
 /** Where an answer has a value; `next_cursor` is short for `{ path: next_cursor }`. */

@@ -2,8 +2,20 @@ import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import { seededRandom } from '../seeded-random.ts';
 
 /** How a listing is cut into pages, and how its definition says so. */
-export const styles = ['page', 'fixedPage', 'page', 'offset', 'token', 'lastRecord'] as const;
-export type Style = (typeof styles)[number];
+export type Style = 'page' | 'fixedPage' | 'offset' | 'token' | 'lastRecord';
+
+/** Each as often as it is chosen. The places stay: by them the seeds that were hard once make the same service. */
+const styles: readonly Style[] = [
+  'page',
+  'fixedPage',
+  'page',
+  'offset',
+  'token',
+  'lastRecord',
+  'page',
+  'offset',
+  'page',
+];
 
 /** What a service is like. All of it follows from the seed. */
 export interface ServiceKind {
@@ -44,7 +56,7 @@ export function serviceKind(seed: number): ServiceKind {
     return value;
   };
   const int = (from: number, below: number): number => from + Math.floor(random() * (below - from));
-  const style = pick<Style>([...styles, 'page', 'offset', 'page']);
+  const style = pick(styles);
   const size = random() < 0.2 ? int(2, 5) : random() < 0.8 ? int(5, 16) : int(16, 41);
   const isCapped = style !== 'fixedPage' && random() < 0.2;
   const cap = isCapped ? int(2, size + 1) : size;
