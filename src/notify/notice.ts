@@ -32,7 +32,7 @@ export interface Notice {
 
 interface ChangedItem {
   readonly kind: NoticeKind;
-  /** An entity, a field, a target; '' for all of the connector. */
+  /** A field, a target, a config; '' for all of the connector. */
   readonly subject: string;
   readonly since: Instant;
   /** A sentence. */
@@ -124,7 +124,7 @@ export function noticeChanges(compared: Compared, how: AboutHow): NoticeChanges 
 
 function changeOf(kind: NoticeKind, of: readonly Condition[]): Change {
   const items = of.map(({ subject, since, ...one }): ChangedItem => {
-    // `as`: only `conditions.ts` makes conditions, and `watched` is not among these.
+    // `as`: only `Found` becomes a condition, and `watched` is not among these.
     return { kind: one.kind as NoticeKind, subject, since, text: detailOf(one).text };
   });
   const since = items.map((one) => one.since).toSorted()[0] ?? '';
@@ -286,6 +286,8 @@ export function conditionsOf(
     const other = found.get(kind);
     found.set(kind, { kind, subject: '', since, text: other === undefined ? text : `${other.text} ${text}` });
   }
+  // A failure hides what is incomplete: that comes up again when the failure is over, and says so.
+  if (found.has('failed')) found.delete('incomplete');
   return {
     connector: name,
     found: [
@@ -337,6 +339,11 @@ function fieldText({ connector, entity, field, kind }: FieldNews): string {
   return `${entity} ${what} "connector-sync schema diff ${connector}" has lines for the definition.`;
 }
 
+/** Leaves room for what to do about it. */
+function shortened(why: string): string {
+  return printableWithin(why, 600).replace(/\.$/, '');
+}
+
 /** A condition that concerns no connector alone: `detail` says from the stored one whether it holds. */
 function ofNone(
   { conditions, nowMs }: FoundState,
@@ -371,8 +378,8 @@ export function configOf(
 ): Compared {
   return ofNone(state, 'config-refused', file, (was) => {
     if (refusal !== null) {
-      const text = `A worker on ${host} has read ${file} again and keeps the config before: ${refusal} Correct it, then run: connector-sync reload`;
-      return { text, host };
+      const what = `A worker on ${host} has read ${file} again and keeps the config before: ${shortened(refusal)}`;
+      return { text: `${what}. Correct it, then run: connector-sync reload`, host };
     }
     // A refusal by a worker elsewhere ends with that worker's own reload, or when a worker starts with the config.
     return isStart || was?.host === host ? null : was;
@@ -385,6 +392,8 @@ export function publicationOf(state: FoundState, target: string, error: unknown)
     if (error === null) return null;
     const why = error instanceof Error ? error.message : JSON.stringify(error);
     const code = error instanceof SyncError ? error.code : 'INTERNAL';
-    return { text: `${why} (${code}). Once it is put right, run: connector-sync publish ${target}` };
+    return {
+      text: `${shortened(why)} (${code}). Once it is put right, run: connector-sync publish ${target}`,
+    };
   });
 }

@@ -226,7 +226,14 @@ export function openFolderStore(directory: string): ObjectStore {
 
   return {
     list: (prefix, after = '') => listFiles(directory, prefix, after),
-    size: async (name) => await at(name, async (path) => await sizeOf(directory, path)),
+    sizes: async (names) => {
+      const sizes = new Map<string, number>();
+      for (const name of names) {
+        const bytes = await at(name, async (path) => await sizeOf(directory, path));
+        if (bytes !== null) sizes.set(name, bytes);
+      }
+      return sizes;
+    },
     read: async (name) => await at(name, async (path) => await readFile(directory, path)),
     stream: (name) => streamFile(directory, pathOf(name)),
     stage: async (name) =>

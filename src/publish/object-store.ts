@@ -7,8 +7,8 @@ import { eachOf } from '../core/each-of.ts';
 export interface ObjectStore extends AsyncDisposable {
   /** In the order of their names, those behind `after` alone. */
   list(prefix: string, after?: string): AsyncIterable<ListedObject>;
-  /** Bytes of an object; null where there is none. */
-  size(name: string): Promise<number | null>;
+  /** Bytes of those that are there, by their names. */
+  sizes(names: readonly string[]): Promise<ReadonlyMap<string, number>>;
   /** Null where there is none. */
   read(name: string): Promise<Buffer | null>;
   /** A part of it after the other; none where there is none. */

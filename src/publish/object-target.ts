@@ -1,7 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { unlink } from 'node:fs/promises';
 import { type Clock, instant } from '../core/clock.ts';
-import { eachOf } from '../core/each-of.ts';
 import { SyncError } from '../core/errors.ts';
 import { type LinearPattern, linearPattern } from '../definitions/linear-pattern.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
@@ -15,7 +14,7 @@ import {
   readManifest,
 } from './manifest.ts';
 import type { PublishedEntity, PublishedFile, StoredManifest } from './manifest.ts';
-import { atOnce, type Leftover, type ObjectStore, removeOld, sumOf } from './object-store.ts';
+import { type Leftover, type ObjectStore, removeOld, sumOf } from './object-store.ts';
 import type { FileFormat, RowFileWriters } from './row-files.ts';
 import type { OpenPublication, PlannedEntity, PrunedTarget, Target, TargetCheck } from './target.ts';
 
@@ -323,13 +322,10 @@ async function lostFiles(
     }
   }
   if (from + numbers.length === last) lost.push(...changedBefore(before, newest));
-  const sizes = new Map<string, number | null>();
-  await eachOf([...bytesByPath.keys()], atOnce, async (path) => {
-    sizes.set(path, await store.size(path));
-  });
+  const sizes = await store.sizes([...bytesByPath.keys()]);
   for (const [path, bytes] of bytesByPath) {
-    const found = sizes.get(path) ?? null;
-    if (found === null) lost.push(`${path} is missing`);
+    const found = sizes.get(path);
+    if (found === undefined) lost.push(`${path} is missing`);
     else if (found !== bytes) lost.push(`${path} has ${found} bytes, expected ${bytes}`);
   }
   return lost;
@@ -365,10 +361,10 @@ interface Prune {
 /**
  * Removes the oldest publications, up to those that a reader of any that was the newest at `keepFromMs` or later needs;
  * then files and leftovers of this layout that no manifest names: at once where their number was published, because no
- * attempt ends with a number that is taken, and else when they are a day old by this machine's clock, from which S3
- * takes no request where it is minutes off. Manifests go first, from the oldest on: at no time one names a file that
- * was removed. Where every publication stays, there may be any number of manifests: those alone are read whose number
- * more than one attempt has.
+ * attempt ends with a number that is taken, and else when they are a day old by this machine's clock: S3 refuses the
+ * requests of a machine whose clock is minutes off. Manifests go first, from the oldest on: at no time one names a file
+ * that was removed. Where every publication stays, there may be any number of manifests: those alone are read whose
+ * number more than one attempt has.
  */
 export async function pruneObjects(
   store: ObjectStore,
@@ -430,9 +426,7 @@ interface Found extends Leftover {
   readonly attempt: string;
 }
 
-/**
- * What attempts left that were killed, or that are under way; the newest publication meanwhile.
- */
+/** What attempts left that were killed, or that are under way; the newest publication meanwhile. */
 async function findUnnamed(store: ObjectStore, pattern: LinearPattern) {
   const found: Found[] = [];
   const numbers = new Set<number>();

@@ -12,6 +12,7 @@ import type * as Sdk from '@aws-sdk/client-s3';
 import type { CompletedPart, GetObjectCommandOutput, ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
 import { eachOf } from '../core/each-of.ts';
 import { type ErrorCode, type Recovery, SyncError } from '../core/errors.ts';
+import { grouped } from '../core/grouped.ts';
 import { checkTemporaryFolder, makeTemporaryFolder } from '../files/private-file.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import { hasProxies, proxyFor } from '../http/proxies.ts';
@@ -493,10 +494,7 @@ export async function openS3Store(
 
   return {
     list: (prefix, after) => listObjects(s3, place, prefix, after),
-    size: async (name) => {
-      const head = await s3.ask('read', new s3.sdk.HeadObjectCommand(at(name))).catch(nullIfAbsent);
-      return head && (head.ContentLength ?? 0);
-    },
+    sizes: async (names) => await sizesIn((...of) => listObjects(s3, place, ...of), names),
     read,
     stream: (name) => streamObject(s3, at(name)),
     stage: async (name) => {
@@ -624,6 +622,24 @@ async function leftStaged(ownPrefix: string): Promise<readonly Leftover[]> {
     }
   }
   return found;
+}
+
+/** A list for each folder, from the first of its names on: one answer has a thousand sizes. */
+async function sizesIn(
+  list: ObjectStore['list'],
+  names: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  const sorted = names.toSorted((left, right) => Buffer.compare(Buffer.from(left), Buffer.from(right)));
+  const byFolder = grouped(sorted, (name) => name.slice(0, name.lastIndexOf('/') + 1));
+  const sizes = new Map<string, number>();
+  await eachOf([...byFolder], atOnce, async ([folder, wanted]) => {
+    const left = new Set(wanted);
+    for await (const { name, bytes } of list(folder, wanted[0]?.slice(0, -1))) {
+      if (left.delete(name)) sizes.set(name, bytes);
+      if (left.size === 0) break;
+    }
+  });
+  return sizes;
 }
 
 /** S3 sorts names by their bytes in UTF-8, which is not how texts compare here. */

@@ -8,7 +8,7 @@ export interface Condition {
   /** '' where it concerns none alone. */
   readonly connector: ConnectorName | '';
   readonly kind: string;
-  /** What of it: an entity, a field, a target; '' for all of the connector. */
+  /** What of it: a field, a target, a config; '' for all of the connector. */
   readonly subject: string;
   readonly since: Instant;
   /** For the text of messages; without secrets. */

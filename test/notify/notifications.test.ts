@@ -17,7 +17,10 @@ import { once } from 'node:events';
 import { instant } from '../../src/core/clock.ts';
 import { SyncError } from '../../src/core/errors.ts';
 import { failedStart } from '../../src/engine/sync-connector.ts';
+import { conditionsOf, noticeChanges } from '../../src/notify/notice.ts';
 import { openNotifier } from '../../src/notify/open-notifier.ts';
+import type { ConnectorOverview } from '../../src/sinks/ledger-reader.ts';
+import type { Condition } from '../../src/sinks/notices.ts';
 import { openHistory, openSink } from '../../src/sinks/registry.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { notifySettings } from '../support/notify/notify-settings.ts';
@@ -81,6 +84,39 @@ it('tells once that a sync is incomplete, and once that it works again', async (
       text: `The sync had been incomplete since ${String(to.bodies()[0]?.['since'])}.`,
     },
   ]);
+});
+
+// Proves promise 12.3
+it('tells when a failure is over, also where part of a listing is missing all the while', () => {
+  const { settings, news } = notifySettings(['ops: { type: webhook, url: "https://example.com/" }']);
+  const nowMs = Date.now();
+  const at = instant(nowMs);
+  const partMissing = [{ entity: 'lists', listings: 1 }] as unknown as ConnectorOverview['partMissing'];
+  const error = { code: 'AUTH_FAILED', recovery: 'stop', message: '401' } as const;
+  const told: string[] = [];
+  let known: readonly Condition[] = [];
+  for (const [state, more] of [
+    ['ok', { partMissing }],
+    ['failed', { partMissing, error }],
+    ['ok', { partMissing }],
+    ['ok', {}],
+  ] as const) {
+    const lastEnded = { state, startedAt: at, finishedAt: at };
+    const lists = { missing: [], failures: [], partMissing: [], newFields: [], freshness: [], purgeWork: [] };
+    const overview = { ...lists, withheldByAge: [], paused: null, error: null, lastEnded, ...more };
+    const found = conditionsOf(news, {
+      overviews: new Map([[news.name, overview as unknown as ConnectorOverview]]),
+      fields: new Map(),
+      conditions: new Map([[news.name, known]]),
+      nowMs,
+    });
+    const how = { settings, sink: 'main', nowMs, hide: (text: string) => text };
+    const { stored, dropped, messages } = noticeChanges(found, how);
+    const gone = new Set([...stored, ...dropped].map(({ kind }) => kind));
+    known = [...known.filter(({ kind }) => !gone.has(kind)), ...stored];
+    told.push(...messages.map(({ kind }) => kind));
+  }
+  expect(told).toEqual(['incomplete', 'failed', 'incomplete', 'recovered']);
 });
 
 it('is signed as the guide checks it', async () => {
@@ -256,7 +292,7 @@ it('tells once that a config was refused, and once that a later one is in force'
     'ops: { type: webhook, url: URL }',
     'wiki: { type: webhook, url: URL/wiki, connectors: [wiki], kinds: [failed] }',
   );
-  const refused = { file, refusal: 'line 4: no such sink: "mian"' };
+  const refused = { file, refusal: `line 4: no such sink: "mian"${' and more'.repeat(200)}.` };
   await configRead({ file, refusal: null, isStart: true });
   await configRead(refused);
   await configRead(refused);
@@ -271,7 +307,9 @@ it('tells once that a config was refused, and once that a later one is in force'
     { kind: 'config-refused', title: 'The config was refused', connector: null, target: null },
     { kind: 'recovered', title: 'The config: works again', connector: null, target: null },
   ]);
-  expect(to.bodies('/')[0]?.['text']).toContain('keeps the config before: line 4: no such sink: "mian"');
+  expect(to.bodies('/')[0]?.['text']).toMatch(
+    /keeps the config before: line 4: no such sink: "mian" .*\. Correct it, then run: connector-sync reload$/,
+  );
   expect(to.bodies('/wiki')).toEqual([]);
 });
 

@@ -148,7 +148,7 @@ describe.skipIf(program === null)('the pages in a browser', () => {
 });
 
 /** A page in a context of its own. Fails where it asked another machine for something, or an error was logged. */
-export async function usePage(
+async function usePage(
   browser: Browser,
   options: BrowserContextOptions,
   use: (page: Page) => Promise<void>,

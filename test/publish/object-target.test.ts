@@ -694,13 +694,13 @@ describe('a publication that continues what the target has lost', () => {
     let isBeside = false;
     await using pruner = world.target();
     const target = world.target((store) => ({
-      size: async (name) => {
+      sizes: async (names) => {
         if (!isBeside) {
           isBeside = true;
           await world.publish({ isSnapshotAsked: true });
           await pruner.prune(world.clock.now() + 1, false);
         }
-        return await store.size(name);
+        return await store.sizes(names);
       },
     }));
     await world.publish({}, target);
@@ -746,9 +746,9 @@ function longChain(length: number) {
       const text = texts.get(name);
       return Promise.resolve(text === undefined ? null : Buffer.from(text));
     },
-    size: (name: string) => {
-      counts.sizes += 1;
-      return Promise.resolve(bytes.get(name) ?? null);
+    sizes: (names: readonly string[]) => {
+      counts.sizes += names.length;
+      return Promise.resolve(new Map([...bytes].filter(([name]) => names.includes(name))));
     },
   } as Partial<ObjectStore> as ObjectStore;
   const look = async (newest: StoredManifest): Promise<readonly string[]> =>

@@ -57,8 +57,8 @@ describe.each([
     expect(await namesOf(store, '')).toEqual(['a', 'b/1', 'b/10', 'b/2', 'c/1']);
     expect(await namesOf(store, 'b/')).toEqual(['b/1', 'b/10', 'b/2']);
     expect(await namesOf(store, 'b/', 'b/1')).toEqual(['b/10', 'b/2']);
-    const names = ['c/1', 'b/10', 'b', 'a'];
-    expect(await Promise.all(names.map(async (name) => await store.size(name)))).toEqual([11, 12, null, 7]);
+    const sizes = await store.sizes(['c/1', 'b/2', 'b/10', 'b', 'a', 'd/1']);
+    expect(sizes).toEqual(new Map(Object.entries({ a: 7, 'b/10': 12, 'b/2': 11, 'c/1': 11 })));
     expect(String(await store.read('a'))).toBe('another');
     expect(await store.read('b')).toBeNull();
     await store.remove(['a', 'b/1', 'b/1', 'missing', 'b/10', 'b/2', 'c/1']);
@@ -93,6 +93,16 @@ describe('a bucket', () => {
     for (const name of names) await store.replace(name, '');
     expect(await namesOf(store, 'n/')).toEqual(names);
     expect(await namesOf(store, 'n/', 'n/4')).toEqual(names.slice(5));
+  });
+
+  it('tells the sizes of many objects by one list for each folder', async () => {
+    const { fake, store } = await openFakeStore();
+    const names = Array.from({ length: 30 }, (_, index) => `${index % 2}/changes/${index}`);
+    for (const name of names) await store.replace(name, name);
+    const before = fake.requests.length;
+    const sizes = await store.sizes(names);
+    expect(sizes).toEqual(new Map(names.map((name) => [name, name.length])));
+    expect(fake.requests.slice(before).map(({ operation }) => operation)).toEqual(['list', 'list']);
   });
 
   it.each<[S3Operation, S3Fault]>([

@@ -90,7 +90,7 @@ export async function askDuckdbFile(
 }
 
 /** Each value as text. */
-export function duckdbTexts(row: Readonly<Record<string, DuckDBValue>>): ModelRow {
+function duckdbTexts(row: Readonly<Record<string, DuckDBValue>>): ModelRow {
   return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, textOf(value)]));
 }
 

@@ -27,7 +27,7 @@ export function stopStore(
     steps: () => steps,
     wrap: (store) => ({
       list: (prefix, after) => store.list(prefix, after),
-      size: (name) => store.size(name),
+      sizes: (names) => store.sizes(names),
       read: (name) => store.read(name),
       stream: (name) => store.stream(name),
       stage: (name) => around(`stage ${name}`, () => store.stage(name)),
