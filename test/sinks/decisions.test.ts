@@ -547,6 +547,26 @@ describe('missing rows', () => {
     });
   });
 
+  it('counts as missed twice what is missing from the second walk on, and dates what guards count', () => {
+    const alike = { entity: members, needs: 'nothing', owner: 'live', isAllowed: false } as const;
+    const once = { ...alike, rows: 2, missed: 1, since: '2026-03-01', isVouchedFor: false, wasAsked: false };
+    const twice = { ...once, rows: 3, missed: 2, since: '2026-02-01' };
+    const vouchedFor = {
+      ...once,
+      rows: 5,
+      needs: 'get',
+      isVouchedFor: true,
+      wasAsked: true,
+      since: '2026-01-01',
+    } as const;
+    expect(countMissing([once, twice, vouchedFor])).toMatchObject({
+      missing: 10,
+      missedTwice: 3,
+      vouchedFor: 5,
+      firstMissed: '2026-02-01',
+    });
+  });
+
   it('weighs rows against those of 24 hours ago', () => {
     const account = { stored: 100, judged: 10, addedInDay: 30, deletedInDay: 5 };
     expect(weighRows(account)).toEqual({ live: 90, dayAgo: 65, deletedInDay: 5 });

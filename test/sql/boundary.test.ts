@@ -13,9 +13,8 @@ const besideTheLedger: Readonly<Record<string, readonly string[]>> = {
   'src/sinks/postgres/postgres-sink.ts': ['_sync_counters', '_sync_meta'],
   // Whose file it is; the change counter; the newest commits.
   'src/sinks/sqlite/open-database.ts': ['_sync_commits', '_sync_meta'],
-  // Which files are closed.
+  // The files of lines, and which are closed.
   'src/sinks/jsonl/jsonl-sink.ts': ['_sync_files'],
-  // The files of lines.
   // Tells the schema of a sink from one of a target.
   'src/publish/postgres/postgres-target.ts': ['_sync_meta'],
   // Tells a person where quarantined records are.

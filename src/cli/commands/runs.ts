@@ -218,8 +218,8 @@ export const undo = command({
   help: `
 Rows that the run inserted are marked as deleted, rows that it deleted are live again, and rows that it updated are
 restored where the history (see the config) has their version of before. Other updated rows are named, stay as they are,
-and the next run reads all listings that the run has written from in full. Rows that later runs have changed stay, and
-are named as far as that is known. Nothing is called; an undo that was interrupted is completed by the same command.
+and the next run reads all listings that the run has written from in full. Rows that later runs have changed stay.
+Nothing is called; an undo that was interrupted is completed by the same command.
 
 Example:
   $ connector-sync undo newsletter --run 20261121T152528492Z-4b72c77d`,

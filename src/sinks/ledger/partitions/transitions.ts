@@ -265,7 +265,7 @@ const ofEntities = 'connector = :connector AND entity IN {entities text}';
 const aged = `SELECT id FROM _sync_partitions {index _sync_partitions_aged} WHERE connector = :connector AND entity = :entity
           AND due_since IS NULL AND backfill = '' AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
 
-/** A position that was stored without a mask: `sealed-position.ts` has the other form. */
+/** A position that was stored without a mask: `sealPosition` writes the other form. */
 export const isClearPosition = `position NOT LIKE '{"kind":"sealed"%'`;
 
 /** What a new chain of runs, the age of partitions and a person do to them. */
