@@ -35,17 +35,29 @@ const textOrLongInteger = /"(?:[^"\\]+|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])
 
 /** Reads what `writeJson` wrote; an integer that a double cannot hold exactly comes back as the bigint it was. */
 export function readJson(text: string): JsonValue {
+  return read(text, (token) => Number.isFinite(Number(token)) && BigInt(Number(token)) === BigInt(token));
+}
+
+/**
+ * Reads fields of a stored record as their API has sent them: every integer beyond 2^53 is a bigint. Columns take these
+ * digits, and `canonicalJson` writes them again; of a number it would round them (2^60 to 1152921504606847000).
+ */
+export function readFields(text: string): JsonValue {
+  return read(text, (token) => Number.isSafeInteger(Number(token)));
+}
+
+function read(text: string, isNumber: (token: string) => boolean): JsonValue {
   if (!longDigits.test(text)) return parse(text);
   const mark = markAbsentFrom(text);
   const marked = text.replace(textOrLongInteger, (token) =>
-    token.startsWith('"') || BigInt(Number(token)) === BigInt(token) ? token : `"${mark}${token}"`,
+    token.startsWith('"') || isNumber(token) ? token : `"${mark}${token}"`,
   );
   return parse(marked, (_name, value) =>
     typeof value === 'string' && value.startsWith(mark) ? BigInt(value.slice(mark.length)) : value,
   );
 }
 
-/** The same; undefined for a text that is no JSON, such as one that was cut. */
+/** As `readJson`; undefined for a text that is no JSON, such as one that was cut. */
 export function readJsonIfWhole(text: string): JsonValue | undefined {
   try {
     return readJson(text);

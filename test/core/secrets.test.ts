@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 import { isLikeGlob } from '../../src/core/glob.ts';
 import { hideSecrets, isWeakSecret } from '../../src/core/hide-secrets.ts';
-import { readJson, writeJson } from '../../src/core/json-text.ts';
+import { readFields, readJson, writeJson } from '../../src/core/json-text.ts';
 import type { JsonValue } from '../../src/core/json.ts';
 import { it } from '../support/it.ts';
 import { seededRandom } from '../support/seeded-random.ts';
@@ -179,6 +179,13 @@ it.each<[string, JsonValue]>([
   ['decimals with many digits', [1 / 3, 14 / 15, -1 / 97, 1234567890123456.5, -2.220446049250313e-16]],
 ])('reads back %s as they were', (_what, value) => {
   expect(readJson(writeJson(value))).toEqual(value);
+});
+
+it('reads integers that no double holds, and fields of records to the last digit', () => {
+  const text = `[9007199254740991,9007199254740992,1${'0'.repeat(400)},"#9007199254740992",0.1234567890123456]`;
+  const others = [10n ** 400n, '#9007199254740992', 0.1234567890123456];
+  expect(readJson(text)).toEqual([2 ** 53 - 1, 2 ** 53, ...others]);
+  expect(readFields(text)).toEqual([2 ** 53 - 1, 2n ** 53n, ...others]);
 });
 
 it('keeps a member named __proto__ a member', () => {

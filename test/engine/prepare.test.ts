@@ -2,14 +2,15 @@ import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import { writeJson } from '../../src/core/json-text.ts';
-import type { JsonObject, JsonValue } from '../../src/core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
 import type { EntityName } from '../../src/core/names.ts';
-import type { FieldType, PreparedRecord, Quarantined, Column } from '../../src/core/records.ts';
+import type { FieldType, PreparedRecord, Quarantined, Column, RecordMask } from '../../src/core/records.ts';
 import { timeMs } from '../../src/core/times.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import type { OnSchemaChange } from '../../src/engine/chosen-entities.ts';
 import { compileChangeSpan, countUndated } from '../../src/engine/prepare/change-span.ts';
+import { entityMaskings } from '../../src/engine/prepare/mask-row.ts';
 import {
   compilePrepare,
   type RecordShape,
@@ -429,6 +430,18 @@ function randomValue(random: () => number, depth = 0): JsonValue {
   }
   return scalars[Math.floor(random() * scalars.length)] ?? null;
 }
+
+it('a stored row under a mask keeps integers of other fields to the last digit', () => {
+  const [entity] = [...loadDefinitions([builtInDefinitionsFolder]).values()].flatMap(({ entities }) => [
+    ...entities.values(),
+  ]);
+  if (entity === undefined) throw new Error('There are built-in definitions');
+  const stored = (value: JsonValue) => (isJsonObject(value) ? { ...value, name: null } : value);
+  const [masking] = entityMaskings(entity, { stored } as RecordMask);
+  const columns: readonly Column[] = [{ name: 'id', type: 'string' }];
+  const masked = masking?.cells(columns, { values: ['a'], extra: `{"big":${2n ** 60n},"name":"Ada"}` });
+  expect(masked).toMatchObject({ values: ['a'], extra: `{"big":${2n ** 60n},"name":null}` });
+});
 
 describe('fields declared later', () => {
   const definitions = loadDefinitions([builtInDefinitionsFolder]);

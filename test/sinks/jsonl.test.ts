@@ -15,6 +15,7 @@ import { describe, expect, it } from 'vitest';
 import { instant } from '../../src/core/clock.ts';
 import { readJson } from '../../src/core/json-text.ts';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
+import { keyTextOf, type EntityTable, type PreparedRecord } from '../../src/core/records.ts';
 import type { EntityMasking } from '../../src/sinks/masks.ts';
 import { accessSink } from '../../src/sinks/registry.ts';
 import type { Sink } from '../../src/sinks/sink-access.ts';
@@ -227,6 +228,21 @@ describe('JSONL files', () => {
 });
 
 describe('erased lines', () => {
+  // Proves promise 21.1
+  it.each([
+    ['integer', 2n ** 60n, 2n ** 60n + 1n],
+    ['any', `${2n ** 60n}`, `${2n ** 61n}`],
+  ] as const)('of one large key of type %s leave those of another', async (type, kept, gone) => {
+    const sink = await bench().open();
+    const table: EntityTable = { entity: members, columns: [{ name: 'id', type }], key: ['id'] };
+    const records = [kept, gone].map((id): PreparedRecord => {
+      return { ...member(''), keyText: keyTextOf([id]), hash: String(id), values: [id] };
+    });
+    await bench().read('r1', records, { sink, plan: { tables: [table] } });
+    await sink.purges.purge(news, purgeRequest([{ entity: members, keyTexts: [keyTextOf([gone])] }]));
+    expect(readFileSync(fileOf(), 'utf8')).toMatch(/^\{"id":1152921504606846976,[^\n]*\n$/);
+  });
+
   // Proves promise 21.1
   it.each<[string, (sink: Sink) => Promise<unknown>, readonly string[]]>([
     ['a purge', async (sink) => await purge(sink, '1'), [firstFile, 'notes.txt']],

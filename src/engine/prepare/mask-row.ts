@@ -1,5 +1,5 @@
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { readJson } from '../../core/json-text.ts';
+import { readFields } from '../../core/json-text.ts';
 import type { Column, ColumnValue, FieldType, RecordMask } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { EntityMasking } from '../../sinks/masks.ts';
@@ -97,7 +97,7 @@ function maskedCells(
     if (fitting === undefined) misfits[name] = value;
     return fitting ?? null;
   });
-  const undeclared = extra === null ? noFields() : objectOf(readJson(extra));
+  const undeclared = extra === null ? noFields() : objectOf(readFields(extra));
   const others = { ...record(undeclared), ...misfits };
   const text = Object.keys(others).length === 0 ? null : canonicalJson(others);
   if (text === extra && cells.every((cell, index) => cell === (values[index] ?? null))) return null;
@@ -113,7 +113,7 @@ function jsonOf(type: FieldType, value: Exclude<ColumnValue, null>): JsonValue {
     case 'object':
     case 'array':
     case 'any':
-      return readJson(String(value));
+      return readFields(String(value));
     case 'number':
       return Number(value);
     case 'integer':

@@ -42,7 +42,7 @@ import { tableName } from '../decisions/stored-table.ts';
 import { lineWriters } from './line.ts';
 import { toColumnValue } from '../../core/canonical-json.ts';
 import { isJsonObject, memberOf, type JsonObject } from '../../core/json.ts';
-import { readJson, writeJson } from '../../core/json-text.ts';
+import { readFields, writeJson } from '../../core/json-text.ts';
 import { sqliteMigrations, tablesSql } from '../sqlite/schema.ts';
 import { openToRead } from '../sqlite/readers.ts';
 
@@ -443,7 +443,7 @@ async function rewrittenLines(
   const all = linesOf(bytes);
   for (let at = 0; at < all.length; at += linesAtOnce) {
     const parsed = all.slice(at, at + linesAtOnce).map((was) => {
-      const value = readJson(was.toString('utf8', 0, was.length - 1));
+      const value = readFields(was.toString('utf8', 0, was.length - 1));
       if (!isJsonObject(value)) return { was, value: null, after: null };
       const after = line(value, { keyText: keyTextIn(value), seq: Number(value['_seq']) });
       return { was, value, after };

@@ -1,6 +1,6 @@
 import { canonicalJson, toColumnValue } from '../../core/canonical-json.ts';
 import { memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { readJson, writeJson } from '../../core/json-text.ts';
+import { readFields, readJson, writeJson } from '../../core/json-text.ts';
 import type { Column, ColumnValue } from '../../core/records.ts';
 import { type Cells, type Tx, quoted } from '../../sql/database.ts';
 import type { RecordTables, Stamp, TablePlace } from '../ledger/driver.ts';
@@ -113,7 +113,7 @@ async function* rowsWithExtra(
       { ...names, after, limit: batchRows },
     );
     // `as`: objects are stored there.
-    yield found.map(({ row, extra, isLive }) => ({ row, members: readJson(extra) as JsonObject, isLive }));
+    yield found.map(({ row, extra, isLive }) => ({ row, members: readFields(extra) as JsonObject, isLive }));
     const last = found.at(-1);
     if (last === undefined || found.length < batchRows) return;
     after = last.row;

@@ -290,6 +290,26 @@ export function evolving(kind: SinkKind): void {
     },
   );
 
+  // Proves promise 7.2
+  everywhere('moves integers to the last digit, and leaves those of other fields as they are', async () => {
+    const { sink, lease } = await bench().hold();
+    const big = 2n ** 60n;
+    const all = { big, more: { big }, mixed: big, huge: 10n ** 400n };
+    const { evolved } = await sync(sink, lease, 'r1', [
+      { id: '1', ...all },
+      { id: '2', ...all, mixed: 'text', huge: 'text' },
+    ]);
+    expect(evolved.map(({ name, type }) => [name, type])).toEqual([
+      ['big', 'integer'],
+      ['more', 'object'],
+    ]);
+    const texts = ['big', 'more', '_extra'].map((name) => `CAST(${name} AS TEXT) AS ${name}`);
+    expect(await bench().ledger(`SELECT ${texts.join(', ')} FROM news__members ORDER BY _row`)).toEqual([
+      { big: `${big}`, more: `{"big":${big}}`, _extra: `{"huge":1${'0'.repeat(400)},"mixed":${big}}` },
+      { big: `${big}`, more: `{"big":${big}}`, _extra: '{"huge":"text","mixed":"text"}' },
+    ]);
+  });
+
   it('stores without the column in a run whose plan lacks it, and fills it in the next run that has it', async () => {
     const { sink, lease } = await bench().hold();
     await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }]);
@@ -326,7 +346,7 @@ export function tableChanges(kind: SinkKind): void {
     ]);
   });
 
-  it('still stores when the definition no longer declares a column, and clears it where the row is written again', async () => {
+  it('still stores when the definition no longer declares a column, clears it where the row is written again, and fills it when it is declared again', async () => {
     const wider = withColumns({ name: 'city', type: 'string' });
     const first = await bench().walking('r1', planned(wider));
     await first.commit([record(wider, { list_id: 'a', id: '1', city: 'Kyiv' })]);
@@ -335,6 +355,9 @@ export function tableChanges(kind: SinkKind): void {
     expect(committed.counts[0]?.counts).toEqual(counts({ fetched: 1, updated: 1 }));
     const [row] = await bench().rows(wider);
     expect([row?.['city'] ?? null, row?.['_extra']]).toEqual([null, { city: 'Kyiv' }]);
+    await bench().walking('r3', planned(wider), first);
+    const [again] = await bench().rows(wider);
+    expect([again?.['city'], again?.['_extra'] ?? null]).toEqual(['Kyiv', null]);
   });
 
   it.each<[string, EntityTable]>([
