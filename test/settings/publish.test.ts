@@ -168,6 +168,19 @@ describe('what is missing of a target', () => {
     );
   });
 
+  it.each([
+    ['publish.mart.type', "publish: { mart: { type: '${MART}', directory: ./mart } }"],
+    ['publish.mart.format', "publish: { mart: { type: files, directory: ./mart, format: '${MART}' } }"],
+    [
+      'notify.mart.kinds.0',
+      "notify: { mart: { type: webhook, url: 'https://hooks.example.com/x', kinds: ['${MART}'] } }",
+    ],
+  ])('stops every command where it is a choice, such as %s', (at, text) => {
+    expect(problemsOf(() => read(`${goodConfig}${text}\n`))).toEqual([
+      expect.stringContaining(`${at}: the environment variable MART is not set`),
+    ]);
+  });
+
   it('and every secret of it, is not shown', () => {
     expect(folder.view(config)).toMatchObject({
       publish: {

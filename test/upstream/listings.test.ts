@@ -50,7 +50,8 @@ describe('list', () => {
   });
 
   it('gives fields the names that the definition has', async () => {
-    const server = await startThirdParty(() => ({ body: { items: [{ a: 1, b: 2 }, { list_id: 'own' }] } }));
+    const items = [{ a: 1, b: 2 }, { list_id: 'own' }];
+    const server = await startThirdParty((_request, index) => ({ body: index === 0 ? { items } : { a: 3 } }));
     const account = openTestAccount({
       baseUrl: server.origin,
       list: listOf(requestOf('/lists/{list_id}', { list_id: { kind: 'path' } })),
@@ -59,6 +60,7 @@ describe('list', () => {
     const page = await account.list({ entity: things, params: { list_id: 'l1' } }, never);
     expect(page.records).toEqual([{ x: 1, b: 2 }, { list_id: 'own' }]);
     expect(page.metadata).toBeNull();
+    expect(await account.get({ entity: things, params: { note_id: 'n' } }, never)).toEqual({ x: 3 });
   });
 
   it.each([
@@ -115,6 +117,27 @@ describe('list', () => {
     await account.list({ entity: things, params: {} }, never);
     const failure = await failureOf(account.list({ entity: things, params: {} }, never));
     expect(failure).toMatchObject({ class: 'unavailable', reason: 'brokenRecords', status: 200 });
+  });
+
+  it('is empty behind the last page, where the service refuses that with the status of its end', async () => {
+    const server = await startThirdParty(() => ({ status: 416, body: { detail: 'no such page' } }));
+    const account = openTestAccount({
+      baseUrl: server.origin,
+      list: listOf(requestOf('/items', { page: query })),
+      pagination: {
+        kind: 'page',
+        pageParam: 'page',
+        first: 1,
+        sizeParam: null,
+        maxSize: 50,
+        totalKeys: [],
+        flagKeys: [],
+        end: { status: 416 },
+      },
+    });
+    const listed = (page: number) => account.list({ entity: things, params: { page } }, never);
+    expect((await listed(2)).records).toEqual([]);
+    expect(await failureOf(listed(1))).toMatchObject({ class: 'refused', status: 416 });
   });
 
   it('hands on what is no object among its records', async () => {
