@@ -91,7 +91,7 @@ export function noticeChanges(compared: Compared, how: AboutHow): NoticeChanges 
     kind,
     subject: how.hide(subject),
     since,
-    detail: how.hide(detailText(detail)),
+    detail: detailText(detail, how.hide),
   }));
   const keyOf = ({ kind, subject }: Condition): string => JSON.stringify([kind, subject]);
   const known = new Map(before.map((one) => [keyOf(one), one]));
@@ -231,8 +231,10 @@ function overText({ kind, subject, since }: ChangedItem): string {
 
 /** Stored with a condition as `Condition.detail`. */
 interface Detail {
-  /** What is wrong, and what to do about it. */
+  /** What is wrong, and what to do about it. A long one is cut. */
   readonly text: string;
+  /** What is never cut: continues the text, with the full stop that it lacks. */
+  readonly advice?: string;
   /** Only of a config that was refused: where. */
   readonly host?: string;
 }
@@ -256,8 +258,11 @@ function detailOf({ detail }: Pick<Condition, 'detail'>): Detail {
   return JSON.parse(detail) as Detail;
 }
 
-function detailText({ text, host }: Detail): string {
-  return JSON.stringify({ text: printableWithin(text, 1_000), host });
+/** Secrets are hidden before a text is cut, so that no part of one stays at its end. */
+function detailText({ text, advice = '', host }: Detail, hide: (text: string) => string): string {
+  const hidden = printableWithin(hide(text), 1_000 - advice.length);
+  const said = advice === '' ? hidden : `${hidden.replace(/\.$/, '')}${advice}`;
+  return JSON.stringify({ text: said, host });
 }
 
 /** What is wrong with a connector, in the words of its status. */
@@ -339,11 +344,6 @@ function fieldText({ connector, entity, field, kind }: FieldNews): string {
   return `${entity} ${what} "connector-sync schema diff ${connector}" has lines for the definition.`;
 }
 
-/** Leaves room for what to do about it. */
-function shortened(why: string): string {
-  return printableWithin(why, 600).replace(/\.$/, '');
-}
-
 /** A condition that concerns no connector alone: `detail` says from the stored one whether it holds. */
 function ofNone(
   { conditions, nowMs }: FoundState,
@@ -378,8 +378,8 @@ export function configOf(
 ): Compared {
   return ofNone(state, 'config-refused', file, (was) => {
     if (refusal !== null) {
-      const what = `A worker on ${host} has read ${file} again and keeps the config before: ${shortened(refusal)}`;
-      return { text: `${what}. Correct it, then run: connector-sync reload`, host };
+      const text = `A worker on ${host} has read ${file} again and keeps the config before: ${refusal}`;
+      return { text, advice: '. Correct it, then run: connector-sync reload', host };
     }
     // A refusal by a worker elsewhere ends with that worker's own reload, or when a worker starts with the config.
     return isStart || was?.host === host ? null : was;
@@ -393,7 +393,8 @@ export function publicationOf(state: FoundState, target: string, error: unknown)
     const why = error instanceof Error ? error.message : JSON.stringify(error);
     const code = error instanceof SyncError ? error.code : 'INTERNAL';
     return {
-      text: `${shortened(why)} (${code}). Once it is put right, run: connector-sync publish ${target}`,
+      text: why,
+      advice: ` (${code}). Once it is put right, run: connector-sync publish ${target}`,
     };
   });
 }

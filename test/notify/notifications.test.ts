@@ -268,6 +268,22 @@ it('has no secret in messages, notes or the ledger', async () => {
   for (const one of ['the-secret-of-the-api', 'T0KEN-of-the-path', secret]) expect(told).not.toContain(one);
 });
 
+// Proves promise 10.4
+it('leaves no part of a secret where it cuts a long reason', async () => {
+  const to = await receiver();
+  const { publicationEnded, lake } = await notifier(
+    to,
+    `ops: { type: webhook, url: URL, secret: ${secret} }`,
+  );
+  const why = `also ${secret} `.repeat(50);
+  await publicationEnded(lake, new SyncError(why, { code: 'TARGET_FAILED', recovery: 'stop' }));
+  await to.arrived(1);
+  expect(to.bodies()[0]?.['text']).toMatch(
+    /^also \[secret\] also .* \(TARGET_FAILED\)\. Once it is put right, run: /,
+  );
+  expect(JSON.stringify(to.bodies())).not.toContain(secret.slice(0, 8));
+});
+
 it('notes what waits where the ledger cannot be written to, and sends it when that is back', async () => {
   const to = await receiver();
   const { publicationEnded, lake, notes, folder } = await notifier(to, 'ops: { type: webhook, url: URL }');
