@@ -199,6 +199,7 @@ describe('load definitions', () => {
         'name: expected lower-case words of letters and digits joined by _ or -',
       'id: 3f2c8a5e- → id: ': 'id: expected a UUID',
       'key: [id] → key: [id]\n    rename: { tags: labels }': 'projects.rename.tags: no such field: "labels"',
+      'key: [id] → key: [id]\n    rename: { name: name }': 'projects.rename.name: expected another name than',
       'key: [id] → key: [id]\n    rename: { label: name, title: name }':
         'projects.rename.title: name has two names',
     });

@@ -1,8 +1,12 @@
 import type { LookupAddress } from 'node:dns';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/core/json.ts';
 import type { Pagination } from '../../src/definitions/definition.ts';
+import { parseDefinition } from '../../src/definitions/load-definitions.ts';
 import type { CredentialValue } from '../../src/definitions/upstream/authentication.ts';
 import type { Upstream } from '../../src/definitions/upstream/upstream.ts';
+import { placesOfCredentials } from '../../src/upstream/address-of.ts';
 import { buildAddress, buildPath } from '../../src/upstream/call-address.ts';
 import {
   failureOf,
@@ -241,6 +245,33 @@ describe('a host variable', () => {
       expect(() => buildAddress(base, new Map([['dc', dc]])), dc).toThrow('do not make an address');
     }
     expect(buildAddress(base, new Map([['dc', 'us7']])).href).toBe('https://us7.api.service.example/3.0');
+  });
+});
+
+describe('the places that credentials are given for', () => {
+  const everyKind = readFileSync('test/fixtures/definitions/upstream/every-kind.yaml', 'utf8');
+  const { definition } = parseDefinition('every-kind.yaml', everyKind);
+
+  it.each<[string, JsonObject, string | null]>([
+    ['their host', { api_key: 'k', shop_name: 'my', region: 'north-us' }, 'https://my.us.shop.example'],
+    [
+      'the host of the next source',
+      { api_key: 'k', shop_name: 'my', region: 'n' },
+      'https://my.eu.shop.example',
+    ],
+    [
+      'where tokens are issued; the host that comes with them stays a name',
+      { id: 'i', secret: 's' },
+      'https://{shop}.eu.shop.example, https://login.shop.example',
+    ],
+    [
+      'where a person signs in',
+      { app: 'a', app_secret: 's', shop_name: 'my' },
+      'https://my.eu.shop.example, https://eu.people.example, https://login.shop.example',
+    ],
+    ['none, if they fit no way to sign in', { shop_name: 'my' }, null],
+  ])('are %s', (_what, given, places) => {
+    expect(definition && placesOfCredentials(definition, given)).toBe(places);
   });
 });
 
