@@ -540,6 +540,15 @@ export function files(kind: SinkKind): void {
     ]);
   });
 
+  it.each([
+    ['v2', photo('v2')],
+    ['no file', null],
+  ] as const)('are what the last record of a key in a page says: %s', async (_what, last) => {
+    const sink = await bench().open();
+    const started = await shown(sink, 'r1', [withFile('1', photo('v1')), withFile('1', last, 'Bea')]);
+    expect((await wanted(sink, started)).map(({ version }) => version)).toEqual(last === null ? [] : ['v2']);
+  });
+
   // Proves promise 15
   it('are not noted where the commit of their records fails', async () => {
     const { sink, started, id } = await bench().walking();
