@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
-import { writeJson } from '../../src/core/json-text.ts';
+import { canonicalJson } from '../../src/core/canonical-json.ts';
+import { readFields, writeJson } from '../../src/core/json-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
 import type { EntityName } from '../../src/core/names.ts';
 import type { FieldType, PreparedRecord, Quarantined, Column, RecordMask } from '../../src/core/records.ts';
@@ -430,6 +431,16 @@ function randomValue(random: () => number, depth = 0): JsonValue {
   }
   return scalars[Math.floor(random() * scalars.length)] ?? null;
 }
+
+it.each([
+  ['{"b":1,"__proto__":{"z":1,"a":2}}', '{"__proto__":{"a":2,"z":1},"b":1}'],
+  [
+    '{"b":[9007199254740993,-0.0],"__proto__":{"z":1,"a":2}}',
+    '{"__proto__":{"a":2,"z":1},"b":[9007199254740993,-0.0]}',
+  ],
+])('canonical JSON of %s is %s', (text, expected) => {
+  expect(canonicalJson(readFields(text))).toBe(expected);
+});
 
 it('a stored row under a mask keeps integers of other fields to the last digit', () => {
   const [entity] = [...loadDefinitions([builtInDefinitionsFolder]).values()].flatMap(({ entities }) => [

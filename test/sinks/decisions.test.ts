@@ -405,6 +405,15 @@ it('updates what has another hash, and what was deleted, before it is a duplicat
   expect(classifyMet(stored, stored, showing)).toEqual({ kind: 'unchanged', isWritten: false });
 });
 
+it('writes a stale volatile change of a row that was seen as well, and none of an exploded row', () => {
+  const old = { ...stored, changedAt: showing.staleBefore };
+  const change = { hash: 'a', volatileHash: 'w' };
+  const seen = classifyMet(old, change, { ...showing, wasSeen: true });
+  expect(seen).toEqual({ kind: 'duplicate', isWritten: true });
+  const exploded = classifyMet(old, change, { ...showing, isInsertOnly: true });
+  expect(exploded).toEqual({ kind: 'unchanged', isWritten: false });
+});
+
 describe('missing rows', () => {
   const news = 'news' as ConnectorName;
   const members = 'members' as EntityName;
