@@ -7,7 +7,7 @@ import type { Scrubber } from '../telemetry/scrubber.ts';
 import type { ExitCode } from './output/exit-codes.ts';
 import type { Terminal } from './output/terminal.ts';
 
-/** What every command gets: the world it runs in. */
+/** The environment in which a command runs. */
 export interface CommandContext {
   readonly terminal: Terminal;
   readonly scrubber: Scrubber;
@@ -32,7 +32,7 @@ export interface CommandContext {
 interface EnterOptions {
   /** The command's stderr is a log: every other message becomes a log line too. */
   readonly isLogged?: boolean;
-  /** What the first Ctrl-C reports, where that is not about pages. */
+  /** The text that the first Ctrl-C prints, where it is not about pages. */
   readonly stopping?: string;
   /** The command only watches: an interrupt has nothing to finish and nothing to report. */
   readonly isWatching?: boolean;
@@ -56,7 +56,7 @@ type OptionText =
 type OptionTexts = Readonly<Record<string, OptionText>>;
 
 interface CommandParts<Argument extends string, Second extends string, Options extends OptionTexts> {
-  /** Of a subcommand; those of commands stand in `commands.ts`. */
+  /** Describes a subcommand; `commands.ts` describes the commands. */
   readonly description?: string;
   /** As Commander writes it (`<one>`, `[one]`, `<some...>`), and its text. */
   readonly argument?: readonly [Argument, string];
@@ -64,7 +64,7 @@ interface CommandParts<Argument extends string, Second extends string, Options e
   readonly second?: readonly [Second, string];
   /** The text of each option by its flags, as Commander writes them: `-k, --key <name=value...>`. */
   readonly options?: Options;
-  /** What `--help` shows below the options. */
+  /** Text that `--help` shows below the options. */
   readonly help?: string;
   readonly commands?: Readonly<Record<string, AddCommand>>;
   readonly enter?: (flags: FlagsOf<Options>) => EnterOptions;

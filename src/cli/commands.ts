@@ -1,6 +1,6 @@
 import type { AddCommand } from './command.ts';
 
-/** Of each command, by the word after the program's name, the line that `--help` shows, in its order. */
+/** The line of `--help` for each command, by the word after the program's name, in the order of the help. */
 const descriptions = {
   demo: 'Try it without an account: a local API with sample data, a sync, a database.',
   init: 'Write a config file to start from; never overwrites one.',

@@ -17,7 +17,7 @@ import {
 } from './output/exit-codes.ts';
 import { openTerminal, type Output } from './output/terminal.ts';
 
-/** What a process has; tests and `main.ts` bring it. */
+/** The parts of a process that the program uses; tests and `main.ts` provide them. */
 interface ProcessWorld {
   /** Without the executable and the script. */
   readonly args: readonly string[];
@@ -96,7 +96,7 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
       config: config ?? null,
       settings: async (...parts) => {
         const { loadConfig } = await import('./load-config.ts');
-        // What is read again may have other credentials.
+        // A reloaded config may have other credentials.
         return loadConfig({ ...context, env: withDotEnv(world.env, world.cwd).env }, ...parts);
       },
       isVerbose: verbose === true,
@@ -159,7 +159,7 @@ function newProgram(world: ProcessWorld, scrub: (text: string) => string): Comma
     .configureHelp({
       showGlobalOptions: true,
       minWidthToWrap: 20,
-      // Those of every command: the options of `publish` are none of `publish status`.
+      // Shows the options that every command has: the options of `publish` do not apply to `publish status`.
       visibleGlobalOptions: (command) => (command.parent === null ? [] : [...program.options]),
     })
     .configureOutput({

@@ -53,7 +53,7 @@ export function checkParamName(name: string, at: YamlPath, note: Note): void {
   }
 }
 
-/** What a name must look like, for a sentence. */
+/** Describes the form of a valid name, for use in an error text. */
 export function namePattern(joint: string): string {
   return `lower-case words of letters and digits joined by ${joint}, at most ${maxNameLength} characters`;
 }

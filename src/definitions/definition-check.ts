@@ -94,7 +94,7 @@ function checkRecords({ entity: { records, pagination }, note }: EntityCheck): v
   note(['records'], `expected ${what}: a result that is an array is read as it is`);
 }
 
-/** What counts in the content hash in another way than a declared value does. */
+/** Checks `addedLater` and `moved`: the content hash treats these fields differently from other declared ones. */
 function checkLater({ entity, note, field, fields }: EntityCheck): void {
   const { addedLater, key, explode, moved } = entity;
   const at = ['addedLater'];
@@ -116,7 +116,7 @@ function checkLater({ entity, note, field, fields }: EntityCheck): void {
   }
 }
 
-/** What is filled in after a record is hashed can be neither its key nor a part that is hashed apart. */
+/** Checks a field that is filled in after hashing: it can be neither part of the key nor hashed separately. */
 function checkFilled(check: EntityCheck, field: string, source: string): void {
   const { entity, note } = check;
   const at = ['filledFrom', field];
@@ -331,7 +331,7 @@ function checkInject({ entity, note }: EntityCheck, { inject, params }: ParentFi
   }
 }
 
-/** Of one parent, or of an entity without parents where `index` is null. */
+/** Checks the required parameters of one parent, or of an entity without parents where `index` is null. */
 function checkRequired({ entity, note }: EntityCheck, index: number | null): void {
   const filled = index === null ? {} : (entity.parents[index]?.params ?? {});
   const filledAt = index === null ? ['parents'] : ['parents', index, 'params'];

@@ -49,8 +49,8 @@ function makeSchema() {
       concurrency: z.int().min(1).max(32),
     }),
     errors: z.array(errorPattern).default([]),
-    // What a new connector may bring to sign in with the third party: one of these. Empty: nothing is known about it,
-    // anything goes.
+    // The ways to sign in with the third party; a new connector brings one of them. Empty: nothing is known, and any
+    // credentials are accepted.
     credentials: z.array(credentials).default([]),
     entities: z.record(z.string(), entity()),
     upstream: upstreamFile().nullable().default(null),
@@ -74,9 +74,9 @@ function entity() {
     key: names().min(1),
   });
   return strictObject({
-    // What its records are, for people; null where the file does not say.
+    // Describes the records, for people; null where the file does not.
     description: text.nullable().default(null),
-    // What fields mean, for people: its own and those of exploded elements.
+    // Describes fields, for people: those of the records and of exploded elements.
     descriptions: z.record(z.string(), text).default({}),
     // Columns of the views of current rows that are made of others. They are stored nowhere, and no record changes with
     // them.
@@ -112,8 +112,8 @@ function entity() {
     // Path of a field -> the field whose values it holds, as `lists.id`, for the masks of a config. Fields that
     // `parents` fill in are not among them.
     references: z.record(z.string(), z.string()).default({}),
-    // What a search of the indexed store returns and can be asked for, by name. Empty: every column. The entity is in
-    // the store where it has the action `context_store_search`.
+    // Fields that a search of the indexed store returns and accepts as conditions, by name. Empty: every column. The
+    // entity is in the store if it has the action `context_store_search`.
     searchable: z.record(z.string(), searchable()).default({}),
     actions: actions(),
     ...readingShape(),
@@ -123,7 +123,7 @@ function entity() {
 
 /** The field that identifies a record of an entity without a key: a hash of all that the record is. */
 const recordHash = 'record_hash';
-/** What `key: none` is read as: the name of no field. */
+/** The name that `key: none` is read as; no field has it. */
 const noKey = '';
 
 interface Keyed {
@@ -201,7 +201,7 @@ function param() {
     default: z.union([z.string(), z.number(), z.boolean()]).nullable().default(null),
     min: z.number().nullable().default(null),
     max: z.number().nullable().default(null),
-    // What the service does above `max`: `cap` answers with `max` records, `refuse` answers 400.
+    // Behaviour of the service above `max`: `cap` answers with `max` records, `refuse` answers 400.
     aboveMax: z.enum(['cap', 'refuse']).default('refuse'),
   };
   const member = orShort(strictObject(shape));
@@ -243,8 +243,9 @@ function readingShape() {
     cut: cut().optional(),
     // How only what changed is asked for; null: every walk is full.
     incremental: incremental().nullable().default(null),
-    // What it takes to believe that a record is deleted: `sweep`: absence from a complete full walk (records never move
-    // from one parent to another); `confirm`: `get` finds nothing either; `never`: an event happened and stays.
+    // Evidence that is needed before a record counts as deleted: `sweep`: absence from a complete full walk (records
+    // never move from one parent to another); `confirm`: `get` finds nothing either; `never`: records are events, and
+    // are never deleted.
     deletes: z.enum(['sweep', 'confirm', 'never']).default('sweep'),
     // Records that meet one of these exist although listings may leave them out (trashed, archived): they are not
     // deleted.
@@ -336,7 +337,7 @@ function parent() {
     // Numbers in the parent record whose sum is about how many records there are below it: shown to people while a run
     // is in progress, and used for nothing else.
     childCount: names().default([]),
-    // Those not `byDefault` are chosen in the settings.
+    // False: the parent is read only if the settings choose it.
     byDefault: z.boolean().default(true),
   });
 }

@@ -92,7 +92,7 @@ function buildEntity(name: EntityName, file: EntityFile, list: ListRequestFile |
     rename: mapOf(file.rename ?? {}),
     /** Where an API's answer has the records; null: its result is their array. */
     records: file.records === undefined ? null : recordsPlace(file.records),
-    /** What an API's answer has in place of an empty array; null: the definition says nothing. */
+    /** Forms that stand for an empty array in an API's answer; null: the definition names none. */
     empty: file.empty ?? list?.empty ?? null,
     ignored: new Set(file.ignored),
     volatile: file.volatile.map((path) => path.split('.')),
@@ -125,7 +125,7 @@ function buildEntity(name: EntityName, file: EntityFile, list: ListRequestFile |
     /** Where the entity's records land, and where exploded elements land (or null). */
     table: buildTable(name, file, addedLater),
     explodedTable: explode && buildExplodedTable(explode, file),
-    /** What the config keeps of its records from being stored; null: nothing. */
+    /** Keeps values out of storage as the config says; null: nothing is masked. */
     mask: noMask,
   };
 }

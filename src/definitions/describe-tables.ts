@@ -8,7 +8,7 @@ import {
 import type { EntityName } from '../core/names.ts';
 import type { Definition, Entity } from './definition.ts';
 
-/** Of an entity, and of what its arrays are exploded into. `parents`: those that lead to it in this connector. */
+/** Describes the tables of an entity and of its exploded arrays. `parents`: the parents that this connector reads. */
 export function describeTables(entity: Entity, parents: readonly EntityName[]): readonly DescribedTable[] {
   const { table, explodedTable, description, descriptions, derived } = entity;
   const described = (names: readonly string[]): Readonly<Record<string, string>> =>
@@ -45,7 +45,7 @@ function joinsOf(entity: Entity, chosen: readonly EntityName[]): readonly TableJ
         const field = params.get(param);
         return field === undefined ? [] : [[column, field] as const];
       });
-      // What lies inside of an object has no column.
+      // Members of an object have no column.
       if (pairs.some(([, field]) => field.includes('.'))) return { columns: [], parent, parentColumns: [] };
       return {
         columns: pairs.map(([column]) => column),
@@ -57,7 +57,9 @@ function joinsOf(entity: Entity, chosen: readonly EntityName[]): readonly TableJ
   return only === undefined || others.length > 0 || only.columns.length === 0 ? [] : [only];
 }
 
-/** What the tables of a connector type hold, for people who query them: Markdown. `command`: what makes it again. */
+/**
+ * Builds a Markdown dictionary of the tables of a connector type, for people who query them. `command` recreates it.
+ */
 export function dataDictionary(definition: Definition, command: string): string {
   const { title, entities } = definition;
   const parts = [...entities.values()].flatMap((entity) => {

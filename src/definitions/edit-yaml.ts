@@ -106,7 +106,7 @@ function endOfNode(node: unknown): number {
   return last === undefined ? rangeOf(node)[1] : endOfNode(last);
 }
 
-/** What stands before the entry in its line; null where that is more than blanks. */
+/** The indentation of the entry's line; null where other text precedes the entry. */
 function indentOf(text: string, pair: Pair): string | null {
   const start = startOf(pair);
   const before = text.slice(text.lastIndexOf('\n', start - 1) + 1, start);

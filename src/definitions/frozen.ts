@@ -10,7 +10,7 @@ export function frozen<Value>(value: Value): Frozen<Value> {
 /** Plain data, read-only with everything inside it. */
 export type Frozen<Value> = [JsonValue] extends [Value] ? Value : FrozenPart<Value>;
 
-/** What is as it is: nothing of it can be changed. */
+/** Values that are immutable themselves, or are treated as such. */
 type Whole =
   string | number | bigint | boolean | null | undefined | Secret | ((...given: never[]) => unknown);
 

@@ -18,7 +18,7 @@ export function linearPattern(pattern: string) {
     return {
       /** Whether the whole text matches. Never true of one above 4,096 characters. */
       test: (text: string): boolean => text.length <= maxTextLength && program.testExact(text),
-      /** What the named groups matched, where the whole text matches; null where it does not. */
+      /** The texts that the named groups matched; null where the pattern does not match the whole text. */
       groups: (text: string): Readonly<Record<string, string | null>> | null => {
         const matcher = program.matcher(text);
         return text.length <= maxTextLength && matcher.matches() ? matcher.getNamedGroups() : null;

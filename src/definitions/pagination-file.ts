@@ -76,7 +76,7 @@ export function paginationFile() {
       lifetimeMs: z.int().min(1000).default(60_000),
       totalKeys,
     }),
-    // What follows a record is asked for: by the value that the last record of a page has in `field`, a dotted path.
+    // The next page is requested with a value of the last record of a page, at `field`, a dotted path.
     strictObject({
       kind: z.literal('lastRecord'),
       tokenParam: z.string(),
@@ -100,7 +100,10 @@ function tokenKey() {
   });
 }
 
-/** What comes behind the last of numbered pages; absent: an empty page. Without a default: no content hash changes. */
+/**
+ * The answer after the last of numbered pages; absent: an empty page. It has no default, so that no content hash
+ * changes.
+ */
 function endOfPages() {
   return z
     .union([z.literal('repeats'), strictObject({ status: z.int().min(400).max(500) })], {
@@ -124,7 +127,7 @@ const nexts = [
 const yes: readonly unknown[] = [true, 'true', 1, '1'];
 const no: readonly unknown[] = [false, 'false', 0, '0'];
 
-/** What a flag says; null: it is none. */
+/** Reads a flag; null: the value is no flag. */
 export function flagOf(value: JsonValue | undefined): boolean | null {
   const said = typeof value === 'string' ? value.trim().toLowerCase() : value;
   return yes.includes(said) ? true : no.includes(said) ? false : null;

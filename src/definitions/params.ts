@@ -32,7 +32,7 @@ export function convertParams(action: Pick<Action, 'params'>, params: Params): P
   );
 }
 
-/** What is wrong with one parameter's value; `name` is only for the sentence. */
+/** Checks the value of one parameter and returns the problems; `name` is only used in their text. */
 export function checkParam(name: string, param: Param, given: JsonValue): readonly string[] {
   const value = convertValue(param.type, given);
   if (value === null) return [`${name}: expected type ${param.type}, got ${describe(given)}`];
@@ -158,7 +158,7 @@ export function isClockValue(value: JsonValue, { type }: Pick<Param, 'type'>): v
   return type !== 'object' && isJsonObject(value);
 }
 
-/** What is wrong with it; null: nothing. */
+/** Finds the problem with a time of the clock; null: there is none. */
 export function clockProblem(value: JsonObject, { type }: Pick<Param, 'type'>): string | null {
   const { days, format, ...others } = value;
   if (Object.keys(others).length > 0 || days === undefined || format === undefined) {

@@ -21,7 +21,7 @@ import type { Problem } from '../core/problems.ts';
 /** A config of 100,000 connectors fits. */
 const maxBytes = 16 * 1024 * 1024;
 
-/** What every file here is read as: YAML 1.2, core schema. */
+/** Options for reading every file: YAML 1.2, core schema. */
 export const yamlSyntax = {
   schema: 'core',
   stringKeys: true,
@@ -67,9 +67,9 @@ export function parseYaml(file: string, text: string) {
   return {
     /** The name used in problems. */
     file,
-    /** What the file says; null when `problems` is not empty. */
+    /** The content of the file; null when `problems` is not empty. */
     data,
-    /** What keeps the file from being read at all: missing, too large, invalid YAML, forbidden keys. */
+    /** Problems that prevent reading the file at all: missing, too large, invalid YAML, forbidden keys. */
     problems: problems as readonly Problem[],
     /** Comments that begin with TODO: what they say, and the first line behind them that is none. */
     todos: todosIn(text),
@@ -233,7 +233,7 @@ function yamlData(document: Document.Parsed) {
   return { data: forbidden.length === 0 ? data : null, forbidden };
 }
 
-/** What stands at an anchor, once it was read. */
+/** The value at an anchor, once it was read. */
 interface Anchored {
   /** While it is read: what refers to it then lies in it. */
   isOpen: boolean;

@@ -211,7 +211,7 @@ function checkKeys({ note }: EntityCheck, pagination: PaginationFile): void {
   });
 }
 
-/** What the last record brings by itself. */
+/** Checks the path of the value in the last record that requests the next page. */
 function checkTokenField({ entity, note, field: checkField }: EntityCheck, path: string): void {
   const here = [...at, 'field'];
   const [first = '', ...rest] = path.split('.');
@@ -250,7 +250,7 @@ export function checkReading(check: EntityCheck): void {
 
 type Incremental = NonNullable<EntityFile['incremental']>;
 
-/** Of fields that hold a number of seconds or milliseconds. */
+/** Types of fields that can hold a number of seconds or milliseconds. */
 const numberTypes: ReadonlySet<string> = new Set(['integer', 'number', 'string']);
 
 /** The change value, the parameters that ask for it, and what makes such a walk complete. */
@@ -370,7 +370,10 @@ function checkNewestFirst(check: EntityCheck, params: EntityFile['fixedParams'])
   checkSorting(check, params, at);
 }
 
-/** What is identified by all of its content is another record with each change, and cannot be asked for. */
+/**
+ * Checks an entity without a key: its whole content identifies a record, so each change makes another record, and no
+ * record can be requested by key.
+ */
 function checkKeyless({ entity, note }: EntityCheck): void {
   if (entity.isKeyless !== true) return;
   if (entity.deletes !== 'never') {
@@ -400,7 +403,7 @@ function checkUnlisted(check: EntityCheck): void {
   });
 }
 
-/** What a record is known to be whole by must come with it. */
+/** Checks `whole`: the fields that prove a record complete must come with the record itself. */
 function checkWhole({ entity, note, field }: EntityCheck): void {
   const { recursive, parents } = entity;
   const ofTree =

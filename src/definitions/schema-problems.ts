@@ -144,7 +144,7 @@ function typeName(value: unknown): string {
   return Array.isArray(value) ? 'an array' : article(typeof value);
 }
 
-/** What the file says at a place; where a text is short for `{ type: text }`, that text is its `type`. */
+/** The value at a path of the file. Where a text is short for `{ type: text }`, that text is its `type`. */
 function writtenAt(data: unknown, path: YamlPath): unknown {
   let value = data;
   for (const step of path) {

@@ -59,7 +59,7 @@ function checkErrors({ file, upstream }: Checked, errors: Place): void {
   });
 }
 
-/** What has requests is an entity, and there is one. */
+/** Checks that only entities have requests, and that at least one entity has some. */
 function checkEntities(check: Checked, place: Place): void {
   const { entities } = check.upstream;
   const known = Object.keys(check.file.entities);
@@ -124,7 +124,9 @@ function checkAuthentication(auth: Authentication, shape: Shape, place: Place): 
   }
 }
 
-/** What comes with a token has a place of its own in the credentials, and is not there before. */
+/**
+ * Checks the values that are kept with a token: each has a separate credential field, which is not required beforehand.
+ */
 function checkIssued(auth: IssuedAuthentication, shape: Shape, place: Place): void {
   const tokens = auth.kind === 'refresh' ? [auth.accessToken, auth.refreshToken] : [];
   for (const field of Object.keys(auth.keeps)) {
@@ -145,7 +147,7 @@ function checkIssued(auth: IssuedAuthentication, shape: Shape, place: Place): vo
   }
 }
 
-/** What the program sends itself. */
+/** Parameters that the program sends by itself. */
 const ownParams: Readonly<Record<'clientCredentials' | 'authorizationCode', readonly string[]>> = {
   clientCredentials: ['grant_type', 'client_id', 'client_secret', 'scope'],
   authorizationCode: [
@@ -214,7 +216,7 @@ function checkHost({ file, upstream: { host, auth, baseUrl } }: Checked, place: 
   }
 }
 
-/** What is asked for tokens, by its key. */
+/** Addresses of the token endpoints, by their key. */
 function addressesOf(auth: IssuedAuthentication): readonly (readonly [string, Template])[] {
   if (auth.kind !== 'authorizationCode') return [['tokenUrl', auth.tokenUrl]];
   const { tokenUrl, authorizeUrl, deviceUrl, revokeUrl } = auth;

@@ -89,7 +89,7 @@ function checkSome(settings: LocalSettings): void {
   );
 }
 
-/** What `<connector>/<entity>` on the command line names. */
+/** The table that `<connector>/<entity>` on the command line names. */
 export type EntityTarget = ReturnType<typeof targetsOf>[number];
 
 /** Every table of a connector. */
@@ -170,7 +170,7 @@ export function isStillPublished(
   );
 }
 
-/** Those that the connector is published into. */
+/** The targets that the connector is published into. */
 export function targetsOfConnector(
   { publish }: Pick<LocalSettings, 'publish'>,
   connector: string,
@@ -178,7 +178,7 @@ export function targetsOfConnector(
   return [...publish.values()].filter(({ connectors }) => connectors.some(({ name }) => name === connector));
 }
 
-/** Those that are published when a sync of one of these connectors has ended. */
+/** The targets that are published after a sync of one of these connectors. */
 export function targetsAfterSync(
   { publish }: Pick<LocalSettings, 'publish'>,
   connectors: ReadonlySet<string>,

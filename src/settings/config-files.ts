@@ -14,7 +14,7 @@ export type WrittenConfig = ReturnType<typeof gatherConnectors>;
 type Env = Readonly<Record<string, string | undefined>>;
 type Members = Readonly<Record<PropertyKey, unknown>>;
 
-/** What a file would hold: it is read as if it did. */
+/** New content of a file, which is read in place of the stored content. */
 export interface EditedFile {
   /** Absolute. There may be none yet. */
   readonly file: string;
@@ -85,7 +85,7 @@ export function gatherConnectors(main: WrittenFile, env: Env, edited: EditedFile
     },
     /** Where the relative paths of a connector begin. */
     folderOf: (connector: string): string => written.get(connector)?.file.folder ?? main.folder,
-    /** What keeps files from being read, and connectors that are there twice. */
+    /** Files that cannot be read, and connectors that are defined twice. */
     problems,
   };
 }
@@ -162,7 +162,10 @@ export function hideValue(message: string): string {
 
 const addresses = ['id', 'workspace', 'credentials'];
 
-/** What an entry says itself replaces a default whole. An id, a workspace and credentials are ways to say one thing. */
+/**
+ * Merges an entry with the defaults; a member of the entry replaces the default as a whole. An id, a workspace and
+ * credentials are alternatives: an entry with one of them takes none of the others from the defaults.
+ */
 function withDefaults(entry: Members, defaults: Members): Members {
   const merged: Record<PropertyKey, unknown> = { ...defaults, ...entry };
   if (addresses.some((name) => Object.hasOwn(entry, name))) {
@@ -283,7 +286,7 @@ export function interpolate(data: unknown, options: InterpolateOptions) {
     });
     return unresolved.length === before ? filled : missingHere;
   };
-  // What holds no reference is not copied: in a large config that is nearly everything.
+  // Values without a reference are not copied: in a large config that is nearly everything.
   const walk = (value: unknown, path: () => YamlPath): unknown => {
     if (typeof value === 'string') {
       if (!value.includes('${')) return value;

@@ -295,7 +295,7 @@ const defaultFullEveryMs = 7 * 86_400_000;
 type EntitySettings = Readonly<ReturnType<typeof buildEntity>>;
 type Entities = ReadonlyMap<EntityName, EntitySettings>;
 
-/** What the file says of a connector, and where. */
+/** A connector as the file writes it, and its place there. */
 interface Written {
   readonly file: ConnectorFile;
   readonly definition: Definition;
@@ -328,7 +328,7 @@ function buildEntity(entity: Entity, { file: connector, at: connectorAt, note }:
     fullEveryMs: file.fullEvery ?? defaultFullEveryMs,
     /** The entity's, or else the connector's. */
     freshWithinMs: file.freshWithin ?? connector.freshWithin ?? null,
-    /** What is done with a field that the definition does not declare. The entity's, or else the connector's. */
+    /** Treatment of fields that the definition does not declare: the entity's setting, or else the connector's. */
     onSchemaChange: file.onSchemaChange ?? connector.onSchemaChange,
     /** How versions of rows are kept; null: there are none. The entity's, or else the connector's. */
     history: (file.history === undefined ? connector.history : file.history) ?? null,
@@ -403,7 +403,7 @@ function takenParams(entity: Entity): ReadonlyMap<string, string> {
   return new Map([...walkParams(entity), ...filled]);
 }
 
-/** Those that are the same for every listing of the entity, or change with each page. */
+/** Parameters that are the same for every listing of the entity, or change with each page. */
 export function walkParams(entity: Entity): ReadonlyMap<string, string> {
   const taken = (names: Iterable<string>, why: string) => [...names].map((name) => [name, why] as const);
   const paging = pagingParams(entity.pagination).map(({ name }) => name);
@@ -502,17 +502,17 @@ function descendants(name: EntityName, entities: Entities): readonly EntityName[
 
 interface OfConnector {
   readonly definition: Definition;
-  /** Those that the connector reads. */
+  /** The entities that the connector reads. */
   readonly read: ReadonlySet<EntityName>;
   readonly sinks: Iterable<Sink>;
-  /** Its own. */
+  /** The sink of the connector. */
   readonly sink: Sink;
-  /** Of the config file: relative paths begin there. */
+  /** The folder of the config file; relative paths begin there. */
   readonly folder: string;
   readonly at: readonly string[];
 }
 
-/** Whose files a connector fetches, and where to; null where the file says nothing of it. */
+/** Builds the download settings of a connector; null where the file has none. */
 function buildDownloads(file: DownloadsFile | undefined, of: OfConnector, note: Note) {
   if (file === undefined) return null;
   const { at, folder } = of;
@@ -533,7 +533,7 @@ function buildDownloads(file: DownloadsFile | undefined, of: OfConnector, note: 
   return {
     /** Absolute; files lie in `<directory>/<connector>/<entity>/`. */
     directory,
-    /** Of the connector's entities, those whose files are fetched. Not empty. */
+    /** The entities of the connector whose files are fetched. Not empty. */
     entities: downloadedEntities(file, of, note),
     /** A larger file is not fetched, and counts as failed. */
     maxBytes: file.maxBytes,

@@ -104,7 +104,7 @@ function checkDate(value: string, valuesByName: ReadonlyMap<string, readonly num
     : { ok: true, value };
 }
 
-/** What is wrong with a time zone's name, or null. */
+/** Finds the problem with the name of a time zone; null: there is none. */
 export function checkTimezone(timezone: string): string | null {
   try {
     // Offsets such as +02:00 are refused: some Node versions take them, the scheduler does not.

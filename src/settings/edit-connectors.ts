@@ -17,7 +17,7 @@ interface EditOptions {
 export interface ConfigEdit {
   /** Absolute. */
   readonly file: string;
-  /** What it holds now; null: there is no such file. */
+  /** The current content; null: there is no such file. */
   readonly before: string | null;
   readonly after: string;
   /** The config with this change. */

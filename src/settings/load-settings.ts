@@ -24,7 +24,7 @@ import type { LocalSettings, PartName, PublishSettings, Settings, SettingsWith }
 
 interface LoadSettingsOptions {
   readonly file: string;
-  /** What the file holds, where it is none: then `file` only names it, and says where relative paths start. */
+  /** Config text that is not stored in a file: `file` then only names it, and says where relative paths start. */
   readonly text?: string;
   /** The config file, or one with connectors, as it would be. */
   readonly edited?: EditedFile;
@@ -130,7 +130,7 @@ function withoutMissingKey(data: SettingsFile, missing: readonly Problem[]): Set
   return missing.some(({ path: at }) => at === 'mask.key') ? { ...data, mask: { key: null } } : data;
 }
 
-/** Of a connector, or of the defaults. */
+/** Whether the path leads into the credentials of a connector or of the defaults. */
 function isCredential(at: YamlPath): boolean {
   return (
     (at[0] === 'connectors' && at[2] === 'credentials') || (at[0] === 'defaults' && at[1] === 'credentials')

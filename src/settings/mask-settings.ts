@@ -27,10 +27,10 @@ interface Written {
   readonly entities: ReadEntities;
   /** Null: there is none, or it is missing here. */
   readonly key: Secret | null;
-  /** Of the connector. */
+  /** The path of the connector in the config. */
   readonly at: readonly string[];
   readonly note: Note;
-  /** Of a server: its clients ask for pages by what they were answered. */
+  /** Whether a server uses the masks: its clients request pages by values of earlier answers. */
   readonly isServed?: boolean;
 }
 
@@ -138,7 +138,7 @@ function checkLinked(written: Written, masks: Masks): void {
   }
 }
 
-/** What the config has to say of a field whose values are masked elsewhere by a rule; empty: it says so. */
+/** The lines that a config lacks for a field whose values a rule masks elsewhere; empty: none is missing. */
 function missingLine(
   { definition, entities, isServed = false }: Written,
   masks: Masks,
@@ -213,7 +213,7 @@ type ReadEntities = ReadonlyMap<EntityName, { readonly parents: readonly EntityN
 interface NeededField {
   /** The names on the way to it. */
   readonly path: readonly string[];
-  /** What for, for a sentence: "email is ...". */
+  /** The reason, for use in a sentence: "email is ...". */
   readonly why: string;
   /** Whether a hash does as well as the value. */
   readonly mayHash: boolean;
@@ -329,7 +329,7 @@ export function openRecordMask(rules: MaskRules, key: Secret | null): RecordMask
       try {
         return sealer.open(Buffer.from(sealed, 'base64'), sealedFor);
       } catch {
-        // Of another key or damaged: what it was for starts from the beginning.
+        // Sealed with another key, or damaged: the caller starts from the beginning.
         return null;
       }
     },

@@ -7,7 +7,7 @@ import { strictObject } from '../definitions/schema-problems.ts';
 import { firstNames, noSuch } from '../definitions/suggest-name.ts';
 import { secret } from './texts.ts';
 
-/** What `mcp` serves to agents. */
+/** Settings of `mcp`, which serves stored records to agents. */
 export const mcpFile = strictObject({
   connectors: z.array(z.string().min(1)).default([]).meta({
     description: 'The connectors that agents may read, * stands for any text; none named: all',
@@ -28,7 +28,7 @@ export const mcpFile = strictObject({
 
 type McpFile = z.output<typeof mcpFile>;
 
-/** What agents do not see. */
+/** An entity or a field that is hidden from agents. */
 export interface Exclusion {
   /** Null: of every connector. */
   readonly connector: string | null;
@@ -68,7 +68,7 @@ export function buildMcp(
     connectors: globs,
     exclude: exclusions,
     sql,
-    /** Who queries PostgreSQL sinks. */
+    /** The role that queries PostgreSQL sinks. */
     sqlRole:
       sqlUser === undefined
         ? null

@@ -8,7 +8,7 @@ import { strictObject } from '../definitions/schema-problems.ts';
 import { expectedType, firstNames } from '../definitions/suggest-name.ts';
 import { wrong, checked, matching, orNull, secret, type Checked } from './texts.ts';
 
-/** What people are notified of. */
+/** Kinds of notices that are sent to people. */
 export const noticeKinds = [
   'failed',
   'incomplete',

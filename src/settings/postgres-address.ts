@@ -32,7 +32,7 @@ export function postgresAddress(
   return {
     ...url,
     password: given === '' ? null : new Secret(given),
-    /** Of the certificates to trust; null: the system's. */
+    /** The file of the certificates to trust; null: the system's. */
     rootCertificate: rootCertificate === null ? null : path.resolve(folder, rootCertificate),
   };
 }

@@ -121,7 +121,7 @@ export const publishFile = z
         url: postgresUrl(),
         password: z.string().min(1).optional().meta(secret('Best as ${file:path} or ${VARIABLE}')),
         schema: z.string().optional().meta({ description: "Default: the target's name, - as _" }),
-        // What becomes of a row that is deleted: `_deleted` says so, or it is removed.
+        // Treatment of a row that is deleted: `mark` sets `_deleted`, `remove` deletes it.
         deletes: z.enum(['mark', 'remove']).default('mark'),
         ...publishing,
       }),

@@ -58,12 +58,12 @@ const entityMask = strictObject({
   }),
 });
 
-/** Of a connector: by entity. */
+/** The masks of a connector, by entity. */
 export const connectorMask = z.record(z.string(), entityMask).meta({
   description: 'Values that are never stored as they come, by entity and path',
 });
 
-/** Of the config: what all masks share. */
+/** Settings that all masks of the config share. */
 export const maskFile = strictObject({
   key: secretKey().meta({
     description:
@@ -211,7 +211,7 @@ const durability = z
   .default('full')
   .meta({ description: 'full survives a power loss; normal is faster and survives a crash of the program' });
 
-/** Of a sink in files. */
+/** Settings of sinks that are stored in files. */
 const inFiles = {
   durability,
   lockTimeout: duration().prefault('60s').meta({
@@ -221,7 +221,7 @@ const inFiles = {
 
 const toSecret = (text: string): Secret => new Secret(text);
 
-/** What travels in bodies and headers without surprises. A line end is usually a slip in a secret file. */
+/** Text that is safe in bodies and headers. A line end is usually a slip in a secret file. */
 const printable = matching(
   /^[^\p{Cc}\p{Zl}\p{Zp}]{1,4096}$/u,
   'expected 1 to 4096 characters without line ends and control characters',
@@ -317,7 +317,7 @@ const namedToken = strictObject({
     .meta({ description: 'act: pause, run, cancel, undo and publish from the pages, too' }),
 });
 
-/** Who may ask a server of this program, and by which names it is reached. */
+/** Access to the HTTP servers of this program, and the names that they are reached by. */
 const httpFile = strictObject({
   token: orNull(accessToken).meta({
     description:

@@ -22,7 +22,10 @@ export type SettingsWith<Name extends PartName> = LocalSettings & Pick<SettingsP
 interface SettingsParts {
   /** For what only an API can do. */
   readonly api: ApiSettings;
-  /** What connectors are read with: their credentials, and the API unless all of them have some (then null). */
+  /**
+   * The access that reading needs: the credentials of connectors, and the API unless all of them have credentials (then
+   * null).
+   */
   readonly access: ApiSettings | null;
   readonly redis: RedisSettings;
   readonly http: HttpSettings;
@@ -30,7 +33,7 @@ interface SettingsParts {
 
 export type PartName = keyof SettingsParts;
 
-/** What every command has, wherever it runs. */
+/** Settings that every command has, wherever it runs. */
 export interface LocalSettings {
   /** Absolute path of the file it came from; relative paths inside are relative to its folder. */
   readonly file: string;
@@ -49,17 +52,17 @@ export interface LocalSettings {
   readonly connectors: ReadonlyMap<ConnectorName, ConnectorSettings>;
   /** Where what is stored is published to, by name. */
   readonly publish: ReadonlyMap<string, PublishSettings>;
-  /** Who is notified when something is wrong, by name. */
+  /** The receivers of notices, by name. */
   readonly notify: ReadonlyMap<string, NotifySettings>;
-  /** What `mcp` serves to agents. */
+  /** Settings of `mcp`. */
   readonly mcp: Frozen<ReturnType<typeof buildMcp>>;
   /** Lower case. Hosts of `notify` that may be at any address. */
   readonly allowNotifyHosts: readonly string[];
   /** Lower case. Hosts that direct connectors may reach at any address. */
   readonly allowUpstreamHosts: readonly string[];
-  /** What seals sign-ins, and where services send the browser back to when a person signs in. */
+  /** The key that seals sign-ins, and the address that services redirect the browser to after a sign-in. */
   readonly signIns: Frozen<SettingsFile['signIns']>;
-  /** What values are hashed with, in all connectors alike. */
+  /** The key that values are hashed with, shared by all connectors. */
   readonly mask: Frozen<SettingsFile['mask']>;
   readonly guards: { readonly maxDeleteShare: number; readonly minDeleteRows: number };
   /** Every definition that is known, by name: the built-in ones and the user's. */
@@ -68,7 +71,7 @@ export interface LocalSettings {
 
 export type SinkSettings = MapValue<ReturnType<typeof buildSinks>>;
 export type ConnectorSettings = MapValue<ReturnType<typeof buildConnectors>>;
-/** What a connector is read by; where it is stored is another matter. */
+/** The settings that reading a connector needs; its sink is not among them. */
 export type ReadConnector = Pick<
   ConnectorSettings,
   'name' | 'definition' | 'address' | 'concurrency' | 'requestsPerSecond' | 'isRateSet'
@@ -94,6 +97,6 @@ export type PublishPlace = Frozen<ReturnType<typeof buildPublishPlace>>;
 export type PublishSettings = PublishPlace &
   Frozen<Pick<PublishFile, 'when' | 'snapshotEveryMs' | 'keepMs'>> & {
     readonly name: string;
-    /** Of one sink, because a publication shows one state of it. Not empty. */
+    /** Connectors of one sink, because a publication shows one state of it. Not empty. */
     readonly connectors: readonly ConnectorSettings[];
   };

@@ -251,7 +251,7 @@ function openSealed(connector: string, key: Buffer | null) {
       try {
         return tokensShape.parse(JSON.parse(text));
       } catch {
-        // What a parser says of it may hold a part of a token.
+        // The parser's message may quote part of a token.
         throw incompatible(damaged);
       }
     },

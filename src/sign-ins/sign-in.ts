@@ -2,7 +2,7 @@ import type { Instant } from '../core/clock.ts';
 import type { Database, Tx } from '../sql/database.ts';
 import type { Lock } from '../sql/sqlite/lock.ts';
 
-/** What a service has issued to a person for one connector. All of it is secret. */
+/** Tokens that a service has issued to a person for one connector. Every value is secret. */
 export interface SignInTokens {
   readonly accessToken: string;
   /** Null: the service issued none. */
@@ -20,7 +20,7 @@ export interface IssuedTokens extends SignInTokens {
   readonly refreshSeconds: number | null;
 }
 
-/** What is known of a sign-in without its tokens: no part of it is secret. */
+/** Facts about a sign-in without its tokens; none of them is secret. */
 export interface SignInFacts {
   readonly signedInAt: Instant;
   /** Null: the tokens are those that the person brought. */
@@ -55,7 +55,7 @@ export interface SignIn extends AsyncDisposable {
   read(): Promise<StoredSignIn | null>;
   /** A person has signed in: takes the place of what was there. Durable when it resolves. */
   store(tokens: IssuedTokens): Promise<void>;
-  /** What the service calls the account that has signed in. */
+  /** Stores the name that the service gives to the signed-in account. */
   nameAccount(account: string): Promise<void>;
   /** Gives what was there. */
   remove(): Promise<StoredSignIn | null>;
@@ -71,7 +71,7 @@ export interface SignIn extends AsyncDisposable {
   ): Promise<StoredSignIn | null>;
 }
 
-/** What a place answers besides SQL. */
+/** Operations that depend on where sign-ins are stored, in addition to SQL. */
 export interface SignInDriver extends AsyncDisposable {
   /** Null: nothing was ever stored there. `makes`: the place is made then. */
   open(makes: boolean): Promise<Database | null>;

@@ -84,7 +84,7 @@ function firstValue(sources: readonly HostSource[], { values }: OpenCredentials)
   return null;
 }
 
-/** Of an origin its host; null for an address with more than a host in it. */
+/** The host of an origin; null for an address that has more than a host. */
 function hostIn({ isOrigin }: HostSource, value: string): string | null {
   if (!isOrigin || !value.includes('/')) return value;
   return /^https:\/\/([^/]+)\/?$/i.exec(value)?.[1] ?? null;

@@ -49,7 +49,7 @@ export function isFailed({ failed }: Pick<Upstream, 'failed'>, value: JsonValue)
   return found === failed.is;
 }
 
-/** What an answer that is an error means: the first rule that matches, else the default of its status. */
+/** Classifies an answer that is an error: by the first rule that matches, else by the default of its status. */
 export function readFailure(
   rules: Rules,
   failed: Pick<WireAnswer, 'status' | 'header' | 'body'>,
@@ -276,7 +276,7 @@ interface FoundJson {
   readonly redact: (text: string) => string;
 }
 
-/** What is known of an answer without an array of records. */
+/** Facts about an answer without an array of records. */
 interface WithoutArray {
   /** As the definition says; null: it says nothing. */
   readonly empty: readonly EmptyForm[] | null;
@@ -301,7 +301,7 @@ export function cameEmpty(form: EmptyForm | null, answer: WithoutArray): 'nothin
   return form === 'null' && empty === null && total === null && !saysError ? 'null' : null;
 }
 
-/** What there is in the place of an array of records; null: something that never means an empty one. */
+/** The form that replaces the array of records; null: a value that never stands for an empty array. */
 export function emptyFormAt(value: JsonValue, path: RecordsPlace['path']): EmptyForm | null {
   if (value === null) return 'null';
   let found: JsonValue | undefined = value;
@@ -315,7 +315,7 @@ export function emptyFormAt(value: JsonValue, path: RecordsPlace['path']): Empty
   return found === null ? 'null' : null;
 }
 
-/** What should be records; null where nothing of the kind is at the place. */
+/** The values at the place of the records; null where the place does not have the expected type. */
 export function recordsAt(
   value: JsonValue,
   { path, member, isOne }: RecordsPlace,
@@ -324,7 +324,7 @@ export function recordsAt(
   if (isOne) return isJsonObject(found) ? [found] : null;
   if (!isJsonArray(found)) return null;
   if (member === null) return found;
-  // What has no such member shows as no record.
+  // An element without such a member counts as no record.
   return found.flatMap((element) => {
     const inside = valueAt(element, member) ?? null;
     return isJsonArray(inside) ? inside : [inside];

@@ -218,7 +218,7 @@ function noteRemaining(
   if (waitMs !== null) lane.pause(waitMs);
 }
 
-/** What paging changes in a call; absent members change nothing. */
+/** Changes that paging makes to a call; absent members change nothing. */
 export interface PagedCall {
   readonly params: Params;
   /** Put into the query last, in place of what is there under the same names. */
@@ -238,7 +238,7 @@ export function buildRequest(
   base: URL,
   request: UpstreamRequest,
   call: PagedCall,
-  /** Of the request itself, made of the credentials where the definition says so. */
+  /** Headers of the request itself, made of the credentials where the definition says so. */
   fixedHeaders: Readonly<Record<string, string>>,
   signature: Signature,
 ): WireRequest {

@@ -28,7 +28,7 @@ import type { UpstreamTransport } from './upstream-transport.ts';
 
 interface AuthorizationOptions {
   readonly definition: Definition;
-  /** Of the connector: the app's. */
+  /** The credentials of the connector, which identify the app. */
   readonly credentials: JsonObject;
   readonly connector: string;
   readonly transport: UpstreamTransport;
@@ -68,7 +68,7 @@ export function openAuthorization(options: AuthorizationOptions) {
   };
 }
 
-/** What every way to sign in knows. */
+/** Facts that all ways to sign in share. */
 type AppFacts = BesideFacts & { readonly credentials: AppCredentials };
 
 const maxCodeLength = 4_096;
@@ -193,7 +193,7 @@ function readDevice(value: JsonValue, asked: URL) {
   }
   return {
     deviceCode: textOf('device_code'),
-    /** What the person enters there. */
+    /** The code that the person enters there. */
     userCode: textOf('user_code'),
     /** The address to open; it may have the code in it. */
     url,
@@ -242,7 +242,7 @@ export async function awaitRedirect(wanted: URL) {
   const { port } = server.address() as AddressInfo;
   const host = `${wanted.hostname}:${port}`;
   return {
-    /** What the service is asked to send the browser back to, with the port. */
+    /** The address that the service redirects the browser to, with the port. */
     redirect: `http://${host}${wanted.pathname}`,
     /**
      * The first code that `codeIn` finds in a request to that address; what it throws, this rejects with. Other

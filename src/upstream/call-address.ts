@@ -29,7 +29,7 @@ function isAt(url: URL, host: string): boolean {
   );
 }
 
-/** What stands between `//` and the `/` of the template's own text, whatever the values are. */
+/** Resolves the part of the template between `//` and the first `/` of its text, whatever the values are. */
 function hostOf(template: Template, variables: ReadonlyMap<string, string>): string {
   let host = '';
   for (const part of template) {

@@ -44,7 +44,7 @@ interface LaneOptions {
   readonly refusals: Map<string, { readonly tokens: string; readonly failure: UpstreamFailure }>;
 }
 
-/** What all calls of a process to third parties pass. One for the process. */
+/** Creates the gate that all calls of a process to third parties pass. One per process. */
 export function openCallGate(options: CallGateOptions = {}) {
   const { clock = systemClock, maxWaitMs = defaultMaxWaitMs, openShared } = options;
   const lanes = new Map<string, CallLane>();
@@ -141,7 +141,7 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
         usedAt = clock.now();
       }
     },
-    /** What a token endpoint has issued to this account and nothing stores, by the fields of its credentials. */
+    /** Values that a token endpoint has issued to this account and that are stored nowhere, by credential field. */
     issued: new Map<string, Secret>(),
     /**
      * Why the tokens with this hash are of no use any longer; null: that is not known. Kept until other ones of the
@@ -265,7 +265,7 @@ export function openMachineSlots(
   folder = path.join(tmpdir(), `connector-sync-calls-${ownUid ?? 'own'}`),
 ): (account: string, limits: { readonly concurrency: number }) => SharedBudget {
   return (account, { concurrency }) => {
-    /** Of this process: they need not be tried. */
+    /** Slots that this process holds: they need not be tried. */
     const held = new Set<number>();
     const tries = new PQueue({ concurrency: 1 });
 

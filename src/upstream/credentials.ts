@@ -18,7 +18,7 @@ export interface OpenCredentials {
   readonly auth: Authentication | null;
   /** Trimmed, without control characters. */
   readonly values: ReadonlyMap<string, string>;
-  /** Those that must not be shown. */
+  /** Values that must not be shown. */
   readonly secrets: readonly string[];
   /**
    * Tells the account from others, of other services too, and nothing else: the hash of what does not change when
@@ -111,11 +111,11 @@ export function unusable(why: string): UpstreamFailure {
   });
 }
 
-/** What authentication adds to a request. */
+/** Headers and query parameters that authentication adds to a request. */
 export interface Signature {
   readonly headers: Readonly<Record<string, string>>;
   readonly query: readonly (readonly [string, string])[];
-  /** What was made of the credentials: as secret as they are. */
+  /** Values derived from the credentials, as secret as they are. */
   readonly secrets: readonly string[];
 }
 

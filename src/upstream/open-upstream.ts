@@ -36,13 +36,13 @@ interface UpstreamCall {
 export interface UpstreamPage {
   /** Objects, if the service keeps to it. */
   readonly records: readonly JsonValue[];
-  /** What the definition's `pagination` reads, and what its `metadata` copies; null where that is nothing. */
+  /** Values that the definition's `pagination` reads and its `metadata` copies; null if there are none. */
   readonly metadata: JsonObject | null;
   /** The answer's `Date` header. */
   readonly serverTime: Instant | null;
   /** Received, before decompression. */
   readonly bytes: number;
-  /** Of the body after decompression: what the page weighs in memory. */
+  /** Length of the body after decompression, as a measure of the memory that the page takes. */
   readonly bodyBytes: number;
 }
 
@@ -155,7 +155,7 @@ function readIdentity(answer: JsonAnswer, paths: readonly AnswerPath[] | null, n
   const shown = name === null ? null : textOf(valueAt(answer.value, name));
   return {
     identity,
-    /** Of the service that answered. */
+    /** The host that answered. */
     host: answer.url.host,
     name: shown === null ? null : redactMessage(shown, []),
     /** The answer's `Date` header. */
@@ -212,7 +212,9 @@ function howEmpty(
   });
 }
 
-/** What says, in an answer that should have everything, that more follows: only here is the whole answer known. */
+/**
+ * Finds the sign, in an answer that should be complete, that more records follow: only here is the whole answer known.
+ */
 function signOfMoreIn(answer: JsonAnswer, { pagination }: Entity, { records: { path, isOne } }: ListRequest) {
   if (pagination.kind !== 'single' || pagination.flagKeys !== undefined || isOne) return {};
   const around = [answer.value, valueAt(answer.value, path.slice(0, -1))];
@@ -334,6 +336,6 @@ function fileOf(stream: WireStream, host: string) {
 }
 
 function inflated(bytes: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
-  // What ends the reading is thrown by the iteration below; the callback would hear of it a second time.
+  // The iteration below throws the error that ends the stream; the callback would report it a second time.
   return pipeline(Readable.from(bytes), createGunzip(), () => undefined);
 }

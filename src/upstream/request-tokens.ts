@@ -23,7 +23,7 @@ export type NewTokens = Omit<IssuedTokens, 'app'>;
 export class RefusedGrantError extends UpstreamFailure {
   /** The word of the answer, such as `invalid_grant`; empty: it has none. */
   readonly error: string;
-  /** What the service says, without secrets, in brackets; empty: nothing. */
+  /** The service's error text without secrets, in brackets; empty: none. */
   readonly words: string;
 
   constructor(text: string, status: number, { error, words }: { error: string; words: string }) {
@@ -32,7 +32,7 @@ export class RefusedGrantError extends UpstreamFailure {
     this.words = words;
   }
 
-  /** What was given will be refused for good. */
+  /** Whether the service will refuse this grant permanently. */
   get isEnded(): boolean {
     return endedGrants.has(this.error);
   }
@@ -45,7 +45,7 @@ const endedGrants: ReadonlySet<string> = new Set([
   'invalid_refresh_token',
 ]);
 
-/** What is sent for tokens, besides who asks. */
+/** The body fields of a token request, without the client's credentials. */
 export type Grant = Readonly<Record<string, string>> & { readonly grant_type: string };
 
 /** For another access token. */
@@ -120,7 +120,7 @@ export function clientForm(
       ...(basic === null ? {} : { authorization: `Basic ${basic}` }),
     },
     body: isJson ? JSON.stringify(fields) : new URLSearchParams(fields).toString(),
-    /** What was made of the credentials. */
+    /** Values derived from the credentials. */
     secrets: basic === null ? [] : [basic],
   };
 }
@@ -211,7 +211,7 @@ function refusedGrant(
 
 const maxBodyBytes = 1024 * 1024;
 
-/** What a call needs that asks for no records: for tokens, for a code of another device, or to give tokens back. */
+/** The context of a call that reads no records: it requests tokens or a device code, or revokes tokens. */
 export interface BesideFacts {
   readonly upstream: Upstream;
   readonly credentials: OpenCredentials;

@@ -36,7 +36,7 @@ import { UpstreamFailure } from './upstream-failure.ts';
 import type { UpstreamTransport } from './upstream-transport.ts';
 
 export interface UpstreamOptions {
-  /** Of a connector type that says how its third party is called. */
+  /** The definition of a connector type; it says how the third party is called. */
   readonly definition: Definition;
   /** Opened for each call; nothing keeps what it resolves to. What it rejects with reaches the caller as it is. */
   readonly credentials: () => Promise<JsonObject>;
@@ -45,7 +45,10 @@ export interface UpstreamOptions {
    * `credentials` must give them from then on. Null: tokens are renewed only where the refresh token stays the same.
    */
   readonly saveCredentials?: ((changed: JsonObject) => Promise<void>) | null;
-  /** Of a definition with sign-ins; null or absent: there is no place for one. The account closes it. */
+  /**
+   * The stored sign-in, for a definition with sign-ins; null or absent: there is no place for one. The account closes
+   * it.
+   */
   readonly signIn?: SignIn | null;
   /** The connector's id, or its name in a config: calls with renewed tokens share its limits. */
   readonly connector: string;
@@ -56,7 +59,7 @@ export interface UpstreamOptions {
   readonly onExchange?: OnExchange;
 }
 
-/** What one call needs to reach the account; to be forgotten with the call. */
+/** Values that one call needs to reach the account; to be discarded with the call. */
 export interface OpenedCall {
   readonly credentials: OpenCredentials;
   readonly lane: CallLane;
@@ -158,7 +161,7 @@ export function openSession(options: UpstreamOptions) {
   };
 }
 
-/** What a token endpoint issues and the credentials do not have. */
+/** Fields that a token endpoint issues and the credentials lack. */
 function missingOf(auth: IssuedAuthentication, values: OpenCredentials['values']): readonly string[] {
   return [accessTokenField(auth), ...Object.keys(auth.keeps)].filter((field) => !values.has(field));
 }
@@ -335,7 +338,7 @@ function storedOf(signIn: SignIn | null): SignIn {
   );
 }
 
-/** What is stored of an answer; a refresh token that it does not replace stays. */
+/** Combines issued tokens with the stored ones; a refresh token that the answer does not replace stays. */
 export function tokensOf(
   credentials: AppCredentials,
   { refreshToken, ...issued }: NewTokens,

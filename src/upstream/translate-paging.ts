@@ -16,7 +16,7 @@ export interface TranslatedCall {
   readonly call: PagedCall;
   /** Refused with this status, the page lies behind the last one: it is empty. Null: a refusal is one. */
   readonly endStatus: number | null;
-  /** What the answer adds to the metadata. Throws `UpstreamFailure` where it contradicts itself. */
+  /** Reads the metadata that the answer adds. Throws `UpstreamFailure` where the answer contradicts itself. */
   readonly readMetadata: (answer: ListAnswer) => JsonObject;
 }
 
@@ -127,14 +127,14 @@ type Answered = Pick<JsonAnswer, 'url' | 'status' | 'holdsSecret'>;
 /** Which parameters of an address's query are kept: these, or any but those that sign the call. */
 type Kept = Extract<Paging, { kind: 'nextUrl' | 'linkHeader' }>['keep'];
 
-/** What a call sends of the address of its page. */
+/** The parts of the page's address that a call sends. */
 interface NextPlace {
   readonly query: readonly Pair[];
   /** Behind the path of the request; null: nothing. */
   readonly segment: string | null;
 }
 
-/** What `any` keeps of an address: a service that sends more is not understood. */
+/** Limits for the parts of an address that `any` keeps; a service that sends more is not understood. */
 const mostParameters = 50;
 const longestName = 200;
 const longestValue = 8_000;

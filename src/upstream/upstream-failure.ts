@@ -40,7 +40,7 @@ export class UpstreamFailure extends Error {
   override readonly name = 'UpstreamFailure';
   readonly class: FailureClass;
   readonly reason: FailureReason;
-  /** Of the answer; null where there was none. */
+  /** The status of the answer; null where there was none. */
   readonly status: number | null;
   /** How long the service asks to wait, at most an hour; null where it does not. */
   readonly waitMs: number | null;

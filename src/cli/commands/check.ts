@@ -293,7 +293,7 @@ async function compareContents(context: CheckContext, closed: ClosedFiles, conne
   });
 }
 
-/** What masks leave open, a line for each; where there is nothing, what is masked. */
+/** Reports values that the masks do not cover, one line each; if there are none, the masked entities. */
 async function checkMasks({ connectors }: LocalSettings): Promise<readonly CheckResult[]> {
   const results: CheckResult[] = [];
   for (const connector of connectors.values()) {
@@ -435,7 +435,7 @@ async function checkPages(
   return [passed(`pages of ${name}`, `${all} answered as the definition says${some}`), ...results];
 }
 
-/** What checks need; a program has no terminal, and is shown nothing. */
+/** The context of checks; a program has no terminal, and is shown nothing. */
 interface CheckContext extends Pick<CommandContext, 'clock' | 'signal' | 'program'> {
   readonly terminal: Pick<Terminal, 'addLine' | 'note' | 'redraw' | 'style'>;
 }
@@ -446,11 +446,11 @@ interface CheckResult {
   readonly state: 'ok' | 'warning' | 'failed' | 'skipped';
   readonly detail: string;
   readonly exitCode: ExitCode;
-  /** Of a failure: problems of one code are of one kind. */
+  /** The code of a failure: problems of one code are of one kind. */
   readonly code?: string;
 }
 
-/** Of one kind of problem, and of things that are right, so many are named. */
+/** The largest number of names in a line about problems of one kind, or about things that are right. */
 const mostNamed = 20;
 
 async function attempt(what: string, check: () => Promise<string>): Promise<CheckResult> {
@@ -466,7 +466,7 @@ function failed(what: string, error: unknown): CheckResult {
   return { what, state: 'failed', detail: message, exitCode: exitCodeOfError(error), code };
 }
 
-/** What another room has found out. */
+/** Makes a result of a finding from another room. */
 function found({ what, state, detail }: Omit<CheckResult, 'exitCode'>): CheckResult {
   return { what, state, detail, exitCode: state === 'failed' ? exitCodes.failed : exitCodes.ok };
 }

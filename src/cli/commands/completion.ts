@@ -160,7 +160,7 @@ function readConfig(context: CommandContext): LocalSettings | null {
 
 const shells = ['bash', 'zsh'] as const;
 
-/** What is typed is given to the program as words, and never evaluated. */
+/** Scripts for each shell. They pass the typed words to the program and never evaluate them. */
 const completionScripts: Readonly<Record<(typeof shells)[number], string>> = {
   bash: `
 _connector_sync() {

@@ -189,7 +189,7 @@ Examples:
     const credentials = await readCredentials(context, flags.credentialsFile ?? null, known);
     await using app = await openPatientApp(context, settings, 'connectors create');
     const administration = openAdministration(app.client, settings.api.baseUrl);
-    // Of a type that only the service knows, it says at least whether there is one.
+    // Checks that a type that only the service knows exists there.
     if (known === null) await administration.definition(named.id, signal);
     const created = await administration.createConnector(
       { workspace, definitionId: named.id, name, credentials },
@@ -317,7 +317,7 @@ function writeEdit(context: CommandContext, { file, before, after }: ConfigEdit)
   }
 }
 
-/** What makes workers take over the config; none where they do by themselves. Null: no worker is known. */
+/** Commands that make workers reload the config; none where they watch it. Null: no worker is known. */
 async function reloadCommands(settings: LocalSettings): Promise<readonly string[] | null> {
   await using reached = await reachQueues(settings);
   const workers = (await reached.queues?.workers()) ?? 0;

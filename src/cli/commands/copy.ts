@@ -139,7 +139,7 @@ export interface EndedCopy {
   readonly program: string;
 }
 
-/** What the copy of one connector has done. */
+/** Describes the copy of one connector. */
 export function copiedText({ connector, end, from, to, program }: EndedCopy): readonly string[] {
   const { downloads, name } = connector;
   const { state, rows, deleted, entities, newestSeq, withoutVersions, isPaused } = end;
@@ -161,7 +161,7 @@ export function copiedText({ connector, end, from, to, program }: EndedCopy): re
   ];
 }
 
-/** What holds for all connectors that were copied, and what a person does next; empty where none was. */
+/** Describes the result that all copied connectors share, and the next steps; empty where none was copied. */
 export function copyEndText(copies: readonly EndedCopy[]): readonly string[] {
   const [first] = copies;
   if (first === undefined) return [];

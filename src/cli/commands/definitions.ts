@@ -31,7 +31,7 @@ Examples:
       : await printDictionary(context, dictionary),
 });
 
-/** Of a definition of one's own too. */
+/** Prints the data dictionary of a definition, built-in or user-written. */
 async function printDictionary(context: CommandContext, name: string): Promise<void> {
   const { definitions } = await context.settings();
   const definition = definitions.get(name);

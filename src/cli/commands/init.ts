@@ -240,7 +240,7 @@ function directConnector(definition: Definition) {
     definition: name,
     /** As people know the service. */
     service,
-    /** Of its credentials: the field, and the variable that it is read from. */
+    /** The credential fields, each with the variable that it is read from. */
     variables: fields.map(([field]) => [field, `${prefix}_${field.toUpperCase()}`] as const),
   };
 }

@@ -36,7 +36,7 @@ export const stopping = 'Stopping: what is not published yet stays out. Ctrl-C a
 
 export const targets = ['[target...]', 'names from the config (default: all)'] as const;
 
-/** What each target holds, and whether something newer is stored; each entity of the targets that were named. */
+/** Shows the content of each target, and whether the sink has newer data; for named targets each entity. */
 const publishStatus = command({
   description: 'Show what each target holds, and whether something newer is stored.',
   argument: targets,
@@ -362,7 +362,10 @@ async function runPublish(
   });
 }
 
-/** What is published is published, fresh or not: the code keeps a report from being made of it. */
+/**
+ * Reports entities that are not fresh. They are published all the same; the exit code tells a caller not to use them
+ * for a report.
+ */
 function tellFreshness(
   { terminal, clock }: CommandContext,
   target: PublishSettings,

@@ -101,7 +101,7 @@ function notAskedTexts(notAsked: ChosenRecords['notAsked']): readonly string[] {
 
 type PurgeFlags = FlagsOf<typeof options>;
 
-/** What no purge removes. */
+/** Copies and traces of records that no purge removes. */
 const outOfReach = [
   'copies that readers of tables, exports, files and publications have made',
   'backups, snapshots of disks, and logs',

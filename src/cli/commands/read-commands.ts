@@ -264,7 +264,10 @@ async function* checkedAtEnd(
   check();
 }
 
-/** What has been written there cannot be taken back: once bytes have been sent, there is no second attempt. */
+/**
+ * Writes a file to standard output. Bytes that were sent cannot be taken back, so there is no second attempt after the
+ * first of them.
+ */
 function toStdout(terminal: Terminal): (file: IncomingFile) => Promise<Downloaded> {
   if (terminal.columns() !== null) {
     throw usage(

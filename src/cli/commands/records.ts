@@ -57,7 +57,7 @@ Example:
   },
 });
 
-/** What a run did to everything else is not asked for here: `runs <id>` shows that. */
+/** Leaves out the report, which covers everything that the run did: `runs <id>` shows it. */
 function withoutReport(run: RunSummary | null): Omit<RunSummary, 'report'> | null {
   if (run === null) return null;
   const { report: _report, ...rest } = run;

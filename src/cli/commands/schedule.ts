@@ -192,7 +192,7 @@ function telling({ terminal }: CommandContext): Tell {
   };
 }
 
-/** What a list of schedules shows; times are in milliseconds, null where Redis holds none or cannot be asked. */
+/** The content of a list of schedules; times are in milliseconds, null where Redis holds none or cannot be reached. */
 type ScheduleList = Awaited<ReturnType<typeof readSchedules>>;
 
 async function readSchedules(
@@ -220,7 +220,7 @@ async function readSchedules(
         next: queued.next('connectors', sink.name, name),
         paused,
         lastRun,
-        /** What was tried since, without a run that could begin. */
+        /** The newest failure since the last run: no run could begin. */
         givenUp: isNews ? failure : null,
       };
     }),
@@ -239,7 +239,7 @@ interface Listed {
   readonly targets: readonly WorkerTarget[];
 }
 
-/** What Redis knows of all schedules; `problem`: why it cannot be asked. */
+/** Reads the state of all schedules in Redis; `problem`: why Redis cannot be reached. */
 async function askRedis(
   settings: LocalSettings,
   listed: Listed,
@@ -292,7 +292,7 @@ async function readQueued(
     next: (kind: keyof typeof due, sink: string, name: string) => due[kind].get(key(sink, name)) ?? null,
     failure: (kind: keyof typeof due, sink: string, name: string) =>
       failures[kind].get(key(sink, name)) ?? null,
-    /** Of the sinks in which jobs wait. */
+    /** The backlogs of the sinks in which jobs wait. */
     backlogBySink,
   };
 }
@@ -393,7 +393,7 @@ function givenUpLines({ shown, targets, nowMs, program }: ScheduleList): readonl
     : ['', ...lines, `"${program} check" and the worker's log say what is wrong.`];
 }
 
-/** What is due and waits for a worker, and how long that will take. */
+/** Describes the runs that are due and wait for a worker, and how long they will take. */
 function backlogLines({ backlogBySink }: ScheduleList): readonly string[] {
   return [...backlogBySink].map(([sink, { waiting, doneAMinute, dueAMinute, endsInMs }]) => {
     const rates = `${perMinute(doneAMinute)} a minute are done, ${perMinute(dueAMinute)} become due`;
@@ -408,7 +408,7 @@ function perMinute(rate: number): string {
   return rate >= 10 ? count(Math.round(rate)) : rate.toFixed(1);
 }
 
-/** What a person would otherwise have to find out: why "next" says nothing, or why nothing comes of it. */
+/** Explains why "next" is empty, or why a schedule has no effect. */
 function scheduleRemarks({ shown, targets, problem, nowMs, program }: ScheduleList): readonly string[] {
   if (problem !== null) return [`When they run next is not known: ${problem}`];
   const waiting = [

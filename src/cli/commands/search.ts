@@ -18,7 +18,7 @@ import { openPatientApp } from '../output/show-run.ts';
 import { columnGap, cutToWidth, displayWidth, textTable, wrapped } from '../output/text-table.ts';
 
 const widestCell = 40;
-/** Of a longer one nothing more would be seen. */
+/** Characters of a value that are measured: a cell shows no more of a longer one. */
 const longestCell = 1_000;
 
 /**

@@ -60,7 +60,7 @@ type ServeFlags = FlagsOf<typeof serveOptions>;
 type ServeChoices = ReturnType<typeof readServeFlags>;
 
 const maxLifetimeMs = 7 * 86_400_000;
-/** What a timer can wait for. */
+/** The longest wait of a timer. */
 const maxRefreshMs = 24 * 86_400_000;
 
 /** Throws USAGE that names the flag. */
@@ -274,7 +274,7 @@ async function forget(clientId: string, folder: string, clock: Clock): Promise<v
     using state = await openStoredState(folder, clock, { isMade: false });
     state?.applications.delete(clientId);
   } catch {
-    // What kept the service from starting keeps this from working too, and is what will be reported.
+    // The error that kept the service from starting also causes this one, and is reported.
   }
 }
 
@@ -304,7 +304,7 @@ function startFailure(error: unknown, { service: { host, port }, tls }: ServeCho
   );
 }
 
-/** What a person who has just started the service wants to know. `data`: as it was written. */
+/** The lines that are shown when the service has started. `data`: as it was written. */
 function announcement(
   service: Pick<Service, 'url' | 'connectors'>,
   choices: Pick<ServeChoices, 'revision' | 'service'>,

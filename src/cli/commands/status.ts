@@ -91,7 +91,7 @@ Examples:
 
 type StatusStyle = Parameters<typeof reasonLine>[2] & { readonly width: number | null };
 
-/** What is known of one connector, for a person. */
+/** Describes the state of one connector, for a person. */
 function statusText(shown: StoredConnector, style: StatusStyle): readonly string[] {
   const { connector, health, lastRun, status, failures, paused, purgeWork, unfinishedCopy } = shown;
   const { program, width } = style;
@@ -261,7 +261,7 @@ export async function openListPage(chosen: readonly ConnectorSettings[], flags: 
   const counts = countWords(all.map(({ health }) => health));
   return {
     connectors: shown.map(({ connector }) => connector),
-    /** Of a shown one, without its sign-in. */
+    /** The health of a shown connector, without its sign-in. */
     healthOf: (connector: ConnectorSettings) => healthOf(connector, overviewOf(overviews, connector), nowMs),
     overviews,
     /** In JSON: `total` match the flags, on this page or not; `counts` are of all that were named. */

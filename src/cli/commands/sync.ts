@@ -114,7 +114,7 @@ async function longestAgoFirst(chosen: readonly ChosenConnector[]): Promise<read
     try {
       overviews.set(sink.name, await readOverview(sink));
     } catch {
-      // What is wrong with it is reported where a run opens it; that migrates one with older tables.
+      // The run that opens the sink reports the error, and migrates a sink with older tables.
     }
   }
   const lastStart = ({ connector }: ChosenConnector): string =>
@@ -160,7 +160,7 @@ function canSelect({ definition, entities }: ConnectorSettings, globs: EntityGlo
   }
 }
 
-/** What a sync would read, without reading it. */
+/** Shows the plan of a sync without reading anything. */
 async function showPlans(chosen: readonly ChosenConnector[], isFull: boolean, { terminal }: CommandContext) {
   const plans = await Promise.all(
     chosen.map(async ({ connector, globs }) => ({
@@ -337,7 +337,7 @@ function pauseText(error: unknown, clock: Clock): string {
     : `; run it again after ${until}`;
 }
 
-/** What a person may say of the runs of one command, as it came from the command line. */
+/** Flags for the runs of one command, as they came from the command line. */
 interface RunFlags {
   readonly full?: boolean;
   readonly allowDeletes?: boolean;
@@ -345,7 +345,7 @@ interface RunFlags {
   readonly maxCalls?: string | undefined;
 }
 
-/** What several runs, one after another, may take together. */
+/** Limits that several consecutive runs share. */
 type AskedRuns = ReturnType<typeof askedRuns>;
 
 /** Time counts from now on. Throws USAGE for values that mean nothing. */
@@ -360,7 +360,7 @@ export function askedRuns(flags: RunFlags, clock: Clock) {
 
   return {
     isBudgeted: budgetMs !== null || maxCalls !== null,
-    /** What the next run is asked for; null when the time or the calls are used up. */
+    /** The request for the next run; null when the time or the calls are used up. */
     next: (): AskedRun | null => {
       const msLeft = endMs === null ? null : endMs - clock.now();
       const callsLeft = maxCalls === null ? null : maxCalls - callsUsed;

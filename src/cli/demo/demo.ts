@@ -116,7 +116,7 @@ async function startService(portText: string, clientSecret: string, revision: nu
   });
 }
 
-/** What the demo's runs took and wrote, beside what reading everything for the first time took. */
+/** Sums up the calls and writes of the demo's runs, compared with the first complete read. */
 function totalsText(reports: readonly RunReport[], first: readonly RunReport[], ms: number) {
   const written = sumOf(reports, rowsWritten);
   const deleted = sumOf(
@@ -160,7 +160,7 @@ interface DemoQuery {
   readonly sql: string;
 }
 
-/** What a person might ask of the copy; run as they are printed. Lines and answers fit 80 columns. */
+/** Sample questions about the copy; run as they are printed. Lines and answers fit 80 columns. */
 const demoQueries: readonly DemoQuery[] = [
   {
     question: 'How many people can each list reach?',

@@ -3,7 +3,7 @@ import { ProblemsError } from '../../core/problems.ts';
 import type { EntityReport, RunReport } from '../../sinks/run-report.ts';
 import type { Terminal } from './terminal.ts';
 
-/** What scripts and schedulers learn without reading a word. Documented: never renumber. */
+/** Exit codes for scripts and schedulers. Documented: never renumber. */
 export const exitCodes = {
   ok: 0,
   failed: 1,
@@ -41,7 +41,7 @@ function exitCodeOfOutcome(report: Omit<EndedReport, 'entities'>): ExitCode {
     case 'ok':
       return exitCodes.ok;
     case 'partial':
-      // What a budget ended was asked for; what the service put off is still missing.
+      // The user set the budget that ended the run; records that the service put off are still missing.
       return report.resumeAt === null ? exitCodes.ok : exitCodes.degraded;
     case 'degraded':
       return exitCodes.degraded;
@@ -60,7 +60,7 @@ function exitCodeOfErrorCode(code: ErrorCode): ExitCode {
   return codeByError[code] ?? exitCodes.failed;
 }
 
-/** What a person must repair, or may repeat; every other error is a failure. */
+/** Errors that a person must repair, or may retry; every other error is a failure. */
 const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
   USAGE: exitCodes.usage,
   CONFIG_INVALID: exitCodes.usage,
@@ -82,7 +82,7 @@ const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
   SEARCH_INVALID: exitCodes.usage,
   AUTH_FAILED: exitCodes.authentication,
   CONNECTOR_BUSY: exitCodes.busy,
-  // What the service put off before a run could begin is missing as it is where it ends one.
+  // The service put off the run before it began: records are missing, as after a run that it put off halfway.
   THROTTLED: exitCodes.degraded,
   CANCELLED: exitCodes.interrupted,
   INTERRUPTED: exitCodes.interrupted,

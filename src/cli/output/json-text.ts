@@ -1,7 +1,7 @@
 import type { JsonValue } from '../../core/json.ts';
 import { wholeJson } from '../../core/canonical-json.ts';
 
-/** Of the documents that commands print: it changes where one loses a member, or a member its meaning. */
+/** The version of the documents that commands print: it changes where one loses a member, or a member its meaning. */
 export const outputVersion = 1;
 
 /** A document that a command prints, with the version of all of them. */

@@ -15,7 +15,7 @@ import { stderrLog } from '../environment.ts';
 import type { Terminal } from './terminal.ts';
 import { indentedTable, wrapped } from './text-table.ts';
 
-/** What a run reports while it is in progress. */
+/** Callbacks that a run reports to while it is in progress. */
 export type Shown = Required<Pick<SyncRequest, 'onEvent' | 'onExpected'>>;
 
 /**

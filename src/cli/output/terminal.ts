@@ -73,7 +73,7 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
       out.writeAll(stdout.isTTY === true ? escaped(text) : text),
     /** The bytes of a file on stdout, as they are. Resolves as `printRecords` does. */
     printBytes: (bytes: Uint8Array): Promise<boolean> => out.writeAll(bytes),
-    /** What happens and what went wrong, on stderr. */
+    /** Prints events and errors to stderr. */
     note: (...lines: readonly string[]): void => {
       if (lines.length === 0) return;
       erase();

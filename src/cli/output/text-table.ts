@@ -5,7 +5,7 @@ interface TableColumn {
   readonly align: 'left' | 'right';
 }
 
-/** Of each row a cell for each column. */
+/** Rows of a table, with a cell for each column. */
 export type Rows = readonly (readonly string[])[];
 
 type Columns = readonly TableColumn[];

@@ -13,7 +13,7 @@ import {
 } from './sent-values.ts';
 import type { Relationship } from './service-file.ts';
 
-/** What becomes of one entity of the file in one mode. */
+/** The result of converting one entity of the file in one mode. */
 export type Outcome =
   | { readonly kind: 'converted'; readonly plan: EntityPlan }
   | { readonly kind: 'refused'; readonly why: string }
@@ -171,7 +171,7 @@ function ownColumn(param: string, own: ReadonlyMap<string, FieldType>): readonly
   return own.has(param) ? [param] : [];
 }
 
-/** What became of every entity with a listing, in the order of a definition: parents above their children. */
+/** Converts every entity with a listing, in the order of a definition: parents before their children. */
 export function judgeEntities(mode: ModeName, sources: Sources): ReadonlyMap<string, Outcome> {
   const found = new Map<string, Outcome>();
   const open = new Set<string>();
@@ -233,7 +233,7 @@ function requestText(list: Operation): string {
   return JSON.stringify([method, path, inOrder, body.fixed, records?.path, records?.wrapped, filter]);
 }
 
-/** What became of another entity; a text says why it cannot be a parent. */
+/** Looks up the result of another entity; a text says why it cannot be a parent. */
 type ParentOf = (entity: string) => KnownParent | string;
 
 /**

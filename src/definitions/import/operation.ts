@@ -72,7 +72,7 @@ export function readOperation(raw: RawOperation, schemas: Schemas) {
     isPreferred: partIn(operation, `${prefix}preferred-for-check`) === true,
     needsCookie: declared.some((one) => isCookie(one) && partIn(one, 'required') === true),
     isDeprecated: partIn(operation, 'deprecated') === true,
-    /** What the operation itself says of it; null: what holds for the whole file. */
+    /** Security requirements of the operation itself; null: those of the whole file apply. */
     security: Array.isArray(partIn(operation, 'security')) ? listIn(operation, 'security') : null,
     hasOwnServers: listIn(operation, 'servers').length > 0 || listIn(shared, 'servers').length > 0,
   };
@@ -106,7 +106,7 @@ function recordPlace(extractor: string | null, answer: JsonObject, schemas: Sche
   return { path, wrapped, isOne, isFound: false, record: unwrapped(record, wrapped, schemas) };
 }
 
-/** Of elements that are arrays: all their elements are records. */
+/** Unwraps elements that are arrays: all their elements are records. */
 function unwrapped(record: JsonObject, wrapped: readonly string[], schemas: Schemas): JsonObject {
   return wrapped.length > 0 && schemas.typeOf(record) === 'array' ? schemas.items(record) : record;
 }
@@ -221,7 +221,7 @@ function paramType(schemas: Schemas, schema: JsonObject): Parameter['type'] {
 /** Objects within objects of a body; defaults that lie deeper are not found. */
 const mostBodyLevels = 20;
 
-/** What an object parameter is sent as where nothing is given: its default, or those of its members. */
+/** The value of an object parameter that is sent by default: its own default, or the defaults of its members. */
 function fallbackOf(schemas: Schemas, schema: JsonObject): JsonValue | undefined {
   // Each schema once, also one that contains itself.
   const known = new Map<JsonObject, JsonValue | undefined>();
@@ -259,7 +259,7 @@ const emptyBody = {
   problem: null as string | null,
 };
 
-/** What a request sends in its body. `problem`: why it cannot be sent by this program. */
+/** Reads the body of a request. `problem`: why this program cannot send it. */
 function requestBodyOf(body: JsonObject, schemas: Schemas): Body {
   const kind = objectIn(body, `${prefix}body-type`);
   if (textIn(kind, 'type') === 'graphql') return readGraphql(kind);

@@ -12,7 +12,7 @@ export interface Told {
 export type Paging = {
   readonly size: Size | null;
   readonly total: Told | null;
-  /** What proves it, for a comment. */
+  /** Quotes the evidence in the file, for a comment. */
   readonly evidence: string;
 } & (
   | { readonly kind: 'token'; readonly param: Parameter; readonly token: Told; readonly more: Told | null }
@@ -41,7 +41,7 @@ const tokenParam =
 const pageParam = /^page(?: (?:number|no|num|index))?$/;
 const offsetParam = /^(?:offset|start(?: at| row| index)?|skip)$/;
 
-/** What the file proves of how a listing pages. */
+/** Infers how a listing pages, as far as the file proves it. */
 export function inferPaging(operation: Operation, schemas: Schemas): PagingFound {
   const values = answerValues(operation, schemas);
   const size = pageSize(operation);
@@ -80,7 +80,10 @@ export function inferPaging(operation: Operation, schemas: Schemas): PagingFound
   return withoutEvidence(operation, values, shared);
 }
 
-/** What an answer has only where more follows. The end of a page (`end_cursor`) the last one has too. */
+/**
+ * Finds the value of an answer that is present only if more pages follow. The last page has an `end_cursor` too, so
+ * such values do not count.
+ */
 function signOf(values: readonly AnswerValue[]): Told | null {
   const byRole = (role: AnswerValue['role']): AnswerValue | undefined =>
     values.find((one) => one.role === role && !one.words.includes('end'));
@@ -229,7 +232,7 @@ export function placeText({ place }: Pick<Told, 'place'>): string {
 /** The parameter for the size of a page. */
 interface Size {
   readonly param: Parameter;
-  /** What may be asked for at most. */
+  /** The largest page size that may be requested. */
   readonly max: number;
   /** Where `max` is from. */
   readonly evidence: 'maximum' | 'description' | 'default' | 'guessed';
@@ -277,7 +280,7 @@ interface AnswerValue {
   readonly key: string | null;
   readonly place: PlaceFile;
   readonly role: 'token' | 'flag' | 'address' | 'total';
-  /** Of the last name on the way to it. */
+  /** Words of the last name on the path to it. */
   readonly words: readonly string[];
 }
 
@@ -300,7 +303,7 @@ const roles: readonly (readonly [AnswerValue['role'], RegExp, readonly string[]]
   ],
 ];
 
-/** What the file copies to `connector_metadata` comes first, then the rest of the answer. */
+/** Lists the values that the file copies to `connector_metadata`, then those of the rest of the answer. */
 function answerValues(operation: Operation, schemas: Schemas): readonly AnswerValue[] {
   const copied = [...operation.metadata].flatMap(([key, place]): readonly (AnswerValue | null)[] => {
     if (place.header === 'Link') return [{ key, place, role: 'address', words: ['next'] }];

@@ -180,7 +180,7 @@ function entityOf(path: string): string | null {
   return columnName(name);
 }
 
-/** What a definition may be called: the words of the title, as many as there is room for. */
+/** Makes a definition's name from the words of the title, as many as fit. */
 function serviceName(title: string): string {
   const words = wordsOf(title).filter((word) => !/^(?:the|api|rest|openapi|specification|v\d+)$/.test(word));
   let name = '';

@@ -15,7 +15,7 @@ interface Field {
 
 export interface Fields {
   readonly declared: readonly Field[];
-  /** Those that no column can be named after: they are kept in `_extra`. */
+  /** Fields without a possible column name: they are kept in `_extra`. */
   readonly others: readonly string[];
 }
 
@@ -124,7 +124,7 @@ export function getsOwnKind(list: Operation, get: Operation | null): boolean {
   return isBelow && wordsOf(param.name).join('_') === `${singular(list.entity)}_id`;
 }
 
-/** What a request for one record cannot do without. */
+/** Parameters that a request for one record requires. */
 export function neededParams(get: Operation | null): Operation['params'] {
   return get?.params.filter(({ isRequired, place }) => isRequired && place !== 'header') ?? [];
 }

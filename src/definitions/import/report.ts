@@ -50,7 +50,7 @@ export function kindText(outcome: Outcome): string {
   return word === 'todo' ? 'TODO' : word === 'notChosen' ? 'not chosen' : word;
 }
 
-/** What became of an entity, in one line. */
+/** Describes the result for an entity in one line. */
 export function outcomeText(outcome: Outcome): string {
   switch (outcome.kind) {
     case 'converted': {

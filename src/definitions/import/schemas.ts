@@ -49,7 +49,7 @@ export function openSchemas(root: JsonObject) {
     kinds,
     required: (schema: JsonValue | undefined): ReadonlySet<string> =>
       new Set(parts(schema).flatMap((part) => textsIn(part, 'required'))),
-    /** What a column of such values is. */
+    /** The column type for values of this schema. */
     typeOf: (schema: JsonValue | undefined): FieldType => {
       const found = [...kinds(schema)].filter((kind) => kind !== 'null');
       const [only] = found;
@@ -139,7 +139,7 @@ function referenceProblem(root: JsonObject, reference: string): string | null {
 
 // Readers of data whose shape is not checked: what is not of the kind that is asked for is as if it were absent.
 
-/** Of the keys that these files add to OpenAPI. */
+/** Begins the keys that these files add to OpenAPI. */
 export const prefix = 'x-airbyte-';
 
 const nothing: JsonObject = {};

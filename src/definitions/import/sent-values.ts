@@ -243,7 +243,7 @@ export function furtherListings({ operations }: Pick<ServiceFile, 'operations'>)
 /** Through a Connector Execution API, or the service itself. */
 export type ModeName = 'hosted' | 'direct';
 
-/** What an import reads from. */
+/** The input of an import. */
 export interface Sources {
   readonly service: ServiceFile;
   /** Lower-case names of headers that a way to sign in sends. */

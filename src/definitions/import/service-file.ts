@@ -177,7 +177,7 @@ function readRelationships(info: JsonObject): readonly Relationship[] {
     });
 }
 
-/** Of each entity that the indexed store has: its fields and their kinds. */
+/** Reads the fields, and their kinds, of each entity in the indexed store. */
 function readSearchable(info: JsonObject): ReadonlyMap<string, readonly [string, JsonObject][]> {
   const entities = listIn(info, `${prefix}context-store`, 'entities');
   return new Map(
@@ -236,7 +236,7 @@ export function serverOf({ root, isPlain }: ServiceFile): Server {
     // OpenAPI demands the default. In a connector.yaml, such a name may tell accounts apart.
     if (isPath && isPlain && fallback !== null) return fallback;
     if (isPath || !choices.every(isHostPart)) {
-      // What a program computes from its choices, the file shows by its default alone.
+      // The file shows only the default of a value that a program computes from its choices.
       const shown = fallback === null ? stated : [fallback];
       const such = shown.length === 0 ? '' : ` (such as ${oneLine(shown.join(', '), 100)})`;
       open.push(

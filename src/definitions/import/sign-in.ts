@@ -23,7 +23,7 @@ export interface SignIn {
   readonly why: string;
   /** Headers whose values are fields of the credentials. */
   readonly headers: ReadonlyMap<string, string>;
-  /** What in it is not proven by the file. */
+  /** Parts that the file does not prove. */
   readonly guesses: readonly string[];
   readonly evidence: readonly string[];
 }
@@ -233,7 +233,7 @@ function isSame(other: SignIn, way: SignIn): boolean {
   return other.auth !== null && fits(other.fields, way.fields) && fits(way.fields, other.fields);
 }
 
-/** What a definition has room for. */
+/** The longest scope that a definition accepts, in characters. */
 const mostText = 2_000;
 
 function loginWay(stated: StatedWay, flow: JsonObject, scope: Scope, server: Server): SignIn {
@@ -313,7 +313,7 @@ function addressesOf(scheme: JsonObject, flow: JsonObject, server: Server): Json
   return { ...urls, ...(params.length === 0 ? {} : { params: Object.fromEntries(params) }) };
 }
 
-/** What the program sends itself. */
+/** Parameters that the program sends by itself. */
 const sentAnyway =
   /^(?:response_type|client_id|redirect_uri|scope|state|code_challenge|code_challenge_method)$/;
 

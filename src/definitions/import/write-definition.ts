@@ -24,7 +24,7 @@ export function writeDefinition(
 ) {
   const comments: Comment[] = [];
   const note: NoteAt = (at, text) => void comments.push({ at, text: oneLine(text, 300) });
-  // Of a plain file there is no hosted definition beside this one.
+  // A plain file has no hosted definition in addition to this one.
   const isOnly = mode === 'hosted' || service.isPlain;
   const name = isOnly ? service.name : `${service.name}-direct`;
   const written = plans.map((plan) => [plan.entity, writeEntity(plan, mode, service, note)] as const);
@@ -317,7 +317,7 @@ const searchParams: JsonObject = {
   fields: 'array',
 };
 
-/** What the indexed store has of an entity, by the file. */
+/** Lists the fields of an entity that the indexed store has, according to the file. */
 function searchableFields({ entity, fields }: EntityPlan, { searchable, schemas }: ServiceFile): JsonObject {
   const columnBySent = new Map(fields.declared.map(({ sent, name }) => [sent, name]));
   const known = searchable.get(entity) ?? [];

@@ -6,7 +6,7 @@ import type { RecordMask, EntityTable, FieldType } from '../../core/records.ts';
 import { frozen } from '../frozen.ts';
 import type { Definition, Entity } from '../definition.ts';
 
-/** What becomes of a value. `as`: how it is brought into one form before it is hashed. */
+/** Says how a value is masked. `as`: the form that it is normalized to before it is hashed. */
 export type MaskRule =
   | { readonly kind: 'keep' }
   | { readonly kind: 'drop' }
@@ -20,7 +20,7 @@ type HashedAs = 'value' | 'text' | 'email' | 'phone';
 export interface MaskRules {
   /** By path: names joined by dots, `*` for any one name or place in an array. */
   readonly fields: ReadonlyMap<string, MaskRule>;
-  /** What becomes of fields that no rule covers. */
+  /** Treatment of fields that no rule covers. */
   readonly unknownFields: 'keep' | 'drop';
 }
 
@@ -116,7 +116,7 @@ function withElements(nodes: readonly RuleNode[]): readonly RuleNode[] {
 /** Values nested deeper are dropped where a rule leads to them: records this deep are not stored. */
 const maxDepth = 200;
 
-/** What stands for a text; '' is never asked for. */
+/** Replaces a text by its hash; never called with ''. */
 type HashText = (text: string) => string;
 
 /**

@@ -83,7 +83,7 @@ export function authentication() {
       ...tokenRequest(),
       // Scopes, separated by spaces.
       scope: tokenText().optional(),
-      // What the service wants besides.
+      // Additional parameters that the service requires.
       params: z.record(textAs(queryName), tokenText()).default({}),
     }),
     // OAuth 2.0 (RFC 6749, section 4.1, with RFC 7636): a person signs in with `connector-sync login`. What is issued
@@ -102,7 +102,7 @@ export function authentication() {
       revokeUrl: textAs(templateUrl).optional(),
       // Scopes, separated by spaces.
       scope: tokenText().optional(),
-      // What the address of `authorizeUrl` says besides.
+      // Additional parameters in the address of `authorizeUrl`.
       params: z.record(textAs(queryName), tokenText()).default({}),
       // False: the service refuses the parameters of RFC 7636.
       pkce: z.boolean().default(true),
@@ -145,7 +145,7 @@ function valueShape() {
   return {
     field: z.string().optional(),
     text: z.string().optional(),
-    // What follows the last separator: `us1` of `abc-us1`.
+    // Keeps only the text after the last separator: `us1` of `abc-us1`.
     afterLast: z.string().min(1).optional(),
     // With a text at its end: `me@example.com/token`.
     suffix: z.string().min(1).optional(),

@@ -17,7 +17,7 @@ export interface RecordsPlace {
 
 export type EmptyForm = 'null' | 'missing' | 'noContent';
 
-/** What an answer without records has in the place of an empty array; `noContent`: nothing at all. */
+/** Forms that stand for an empty array in an answer without records; `noContent`: an answer without a body. */
 export function emptyFile() {
   const forms = ['null', 'missing', 'noContent'] as const;
   const form = z.preprocess((value) => (value === null ? 'null' : value), z.enum(forms));

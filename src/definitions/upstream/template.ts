@@ -39,7 +39,7 @@ export function fillTemplate(template: Template, valueOf: (name: string) => stri
   return template.map((one) => (one.kind === 'name' ? valueOf(one.name) : one.text)).join('');
 }
 
-/** Of a text that was checked. */
+/** Parses a text that was checked before. Throws `TypeError` otherwise. */
 export function checkedTemplate(text: string): Template {
   const template = parseTemplate(text);
   if (template === null) throw new TypeError(`expected a checked text, got ${JSON.stringify(text)}`);

@@ -20,7 +20,7 @@ export type CheckFile = UpstreamFile['check'];
  * `entities` stays as it is written, for the content hash.
  */
 export function upstreamFile() {
-  // Of these, one of which the credentials do not have the field is not sent.
+  // A header that is made of a credential field is not sent where the credentials lack that field.
   const headers = z
     .record(
       z.string(),
@@ -32,7 +32,7 @@ export function upstreamFile() {
   const limits = {
     // For the whole call, from connecting to the last byte of the body.
     timeoutMs: z.int().min(1000).max(600_000),
-    // Of the body, compressed and decompressed each. Not of a downloaded file.
+    // Limits the body, both compressed and decompressed; downloaded files are exempt.
     maxBodyBytes: z.int().min(1024).max(1_073_741_824),
   };
 
@@ -61,7 +61,7 @@ export function upstreamFile() {
         .optional(),
       name: answerPath().nullable().default(null),
     }),
-    // Of one credential, for all entities and processes together.
+    // Limits for one credential, shared by all entities and processes.
     limits: strictObject({
       concurrency: z.int().min(1).max(100),
       requestsPerSecond: z.number().positive().max(1000),
@@ -113,7 +113,7 @@ export function upstreamFile() {
   });
 }
 
-/** Of a request for an action: where its parameters go, beside what every request has. */
+/** The request of an action: the places of its parameters, in addition to the parts that every request has. */
 function actionShape() {
   const rule = strictObject({
     as: z.string().optional(),
@@ -288,7 +288,7 @@ const classByStatus = new Map<number, FailureClass>([
   [529, 'throttled'],
 ]);
 
-/** What an answer means that no rule matches. `isJson`: its body was a JSON object. */
+/** Classifies a failed answer that no rule matches. `isJson`: its body was a JSON object. */
 export function defaultFailureClass(status: number, isJson: boolean): FailureClass {
   if (status === 403) return isJson ? 'forbidden' : 'edge';
   return classByStatus.get(status) ?? (status >= 500 ? 'unavailable' : 'refused');

@@ -56,7 +56,7 @@ export function buildUpstream(file: UpstreamFile, entities: ReadonlyMap<EntityNa
       name,
     },
     limits,
-    /** Those that the service itself can be asked for. */
+    /** Entities that can be requested from the service itself. */
     entities: new Map(requests),
   };
 }

@@ -174,7 +174,7 @@ function definitionFiles(
   );
 }
 
-/** What became of every entity, in each mode. */
+/** Shows the result for every entity, in each mode. */
 function showImports({ terminal }: CommandContext, service: ServiceFile, imports: readonly Imported[]): void {
   const width = terminal.columns();
   for (const one of imports) {
@@ -198,7 +198,7 @@ function showImports({ terminal }: CommandContext, service: ServiceFile, imports
   if (further !== '') terminal.print(...wrapped(`With a further list that is not read: ${further}.`, width));
 }
 
-/** What was written, and what a person does next. */
+/** Shows the written files and the next steps. */
 function showNext(
   { terminal, cwd, program }: CommandContext,
   folder: string,
@@ -244,7 +244,7 @@ const nextOf: Readonly<Record<ModeName, string>> = {
   direct: 'to read a page of the service without storing it, and to write a config for "sync"',
 };
 
-/** What a plain OpenAPI file lists, and the command that imports some of it. */
+/** Shows the listings of a plain OpenAPI file, and the command that imports some of them. */
 function showListings({ terminal, cwd, program }: CommandContext, file: string): ExitCode {
   const { listings, gets } = readPlainFile(resolve(cwd, file));
   terminal.printJson({ gets, listings });

@@ -18,7 +18,7 @@ export async function settingsIfAny(context: CommandContext): Promise<LocalSetti
   return isAskedFor || existsSync(configFile(context)) ? await context.settings() : null;
 }
 
-/** Those of the config; without one, those that come with the program. */
+/** The definitions of the config; without a config, those that come with the program. */
 export function knownDefinitions(settings: LocalSettings | null): ReadonlyMap<string, Definition> {
   return settings?.definitions ?? loadDefinitions([builtInDefinitionsFolder]);
 }

@@ -325,7 +325,9 @@ function chooseConnector(
   return chosen({ kind: 'workspace', workspace });
 }
 
-/** Of the config's connectors of this type. Throws USAGE where they mask an entity in several ways. */
+/**
+ * Collects the masks of the config's connectors of this type. Throws USAGE where they mask an entity in several ways.
+ */
 function masksOfType({ connectors }: LocalSettings, { id, name }: Definition): Masks {
   const ofType = [...connectors.values()].filter(({ definition }) => definition.id === id);
   const masks = new Map(ofType.flatMap((connector) => [...connector.masks]));
@@ -395,7 +397,7 @@ function credentialsOf(
   return Object.fromEntries(given);
 }
 
-/** Of a field of credentials in the environment. */
+/** The environment variable of a credential field. */
 function variable(field: string): string {
   return `${credentialPrefix}${field.toUpperCase()}`;
 }
@@ -602,7 +604,7 @@ function cellText(type: FieldType, value: ColumnValue): string {
   return printable(String(value).slice(0, longestCell));
 }
 
-/** What comes after a call, as the sync's own code decided. */
+/** Describes the step after a call, as the sync's code decided it. */
 function stepText(next: TriedStep): string {
   switch (next.kind) {
     case 'call':
@@ -626,7 +628,7 @@ function stepText(next: TriedStep): string {
   }
 }
 
-/** What the answer says about the next page. */
+/** Lists the facts in an answer about the next page. */
 function factsOf({ pagination }: Entity, { page, commit, next: step }: SeenCall): readonly string[] {
   if (page === null || commit === null) {
     return commit === null && step.kind === 'call'

@@ -190,7 +190,7 @@ function changesTable({ entities }: Manifest, width: number | null): readonly st
 /** An entity of the newest publication that is older than it may be; `asOf` null: it was never read completely. */
 type StaleEntity = Pick<PublishedEntity, 'connector' | 'entity' | 'asOf'>;
 
-/** Of those that the config still has: others get no newer. */
+/** Finds stale entities among those that the config still has: no sync refreshes the others. */
 export function staleEntities(
   { entities }: Manifest,
   target: PublishSettings,

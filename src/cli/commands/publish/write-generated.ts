@@ -34,7 +34,7 @@ function writeOne(folder: string, file: GeneratedFile): WrittenFile['outcome'] {
       replace(place, text);
       return 'written';
     }
-    // What was edited was this same text.
+    // The edited file was generated from this same text.
     if (stated?.sha256 === sha256(file.body)) return 'edited';
     replace(`${place}.new`, text);
     return 'beside';
