@@ -26,15 +26,15 @@ interface ChildOptions {
   /** How much new data the heap takes between two collections; left out, as Node.js has it. */
   readonly youngMiB?: number;
   readonly env?: Readonly<Record<string, string>>;
-  /** What the process may ask of this one. They do not reject. */
+  /** Functions that the process may call in this one. They must not reject. */
   readonly own?: Calls;
-  /** Aborted, it kills the process, and calls reject with its reason. */
+  /** Abort kills the process; pending calls reject with the signal's reason. */
   readonly signal?: AbortSignal;
-  /** What calls reject with after the process ended unexpectedly. */
+  /** Builds the error with which calls reject after the process ended unexpectedly. */
   readonly died: (how: string) => Error;
 }
 
-/** All that it gets of the environment, because it needs no secret of this program. */
+/** Environment variables that the process inherits; it needs no secret of this program. */
 const passedOn = ['TMPDIR', 'SQLITE_TMPDIR', 'TZ', 'SystemRoot'];
 
 /** Runs a module as a process, with the number of this one as its argument. */
@@ -102,7 +102,7 @@ export function startChild<Theirs extends Calls>(options: ChildOptions): Child<T
   };
 }
 
-/** What a process answers: a function for each name. */
+/** Functions that a process offers to the other one, by name. */
 export type Calls = Readonly<Record<string, (given: never) => unknown>>;
 
 /**
@@ -204,13 +204,13 @@ interface AnswerOptions {
   readonly end?: 'exit' | 'kill';
   /** Calls may block for long: a thread ends the process when its parent has ended, even then. */
   readonly isWatched?: boolean;
-  /** Of all its memory: a watched process that has more ends. */
+  /** Limit on the total memory of a watched process: the process ends when it exceeds it. */
   readonly mostMiB?: number;
 }
 
 /**
- * What the module of a child process calls: answers its parent with `calls`, and ends with it. Gives what asks the
- * parent.
+ * Serves the parent process from the module of a child process: answers with `calls`, and ends together with the
+ * parent. Returns the function that calls the parent.
  */
 export function answerParent<Parents extends Calls = Calls>(
   calls: Calls,

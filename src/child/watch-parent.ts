@@ -3,7 +3,7 @@ import { workerData } from 'node:worker_threads';
 export interface Watched {
   /** The number of the parent process. */
   readonly parent: number;
-  /** Of all memory of this one; null: no limit. */
+  /** Limit on the total memory of this process; null: no limit. */
   readonly mostMiB: number | null;
 }
 

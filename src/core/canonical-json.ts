@@ -169,7 +169,7 @@ export function toColumnValue({ type }: Pick<Column, 'type'>, value: JsonValue):
 export interface VolatileField {
   readonly index: number;
   readonly text: string;
-  /** What of it counts for the hash. */
+  /** The part of `text` that counts for the hash. */
   readonly stableText: string;
 }
 

@@ -13,7 +13,7 @@ export function instant(ms: number): Instant {
   return new Date(ms).toISOString();
 }
 
-/** Of a `Date` header; null where there is none that can be read. */
+/** Parses a `Date` header; null where it is absent or unreadable. */
 export function instantOf(date: string | null): Instant | null {
   const ms = Date.parse(date ?? '');
   return Number.isNaN(ms) ? null : instant(ms);

@@ -1,12 +1,12 @@
 /**
- * What to do about a failure. The engine acts on this alone, never on a message or a status. `retry` and `throttle`
+ * Action to take after a failure. The engine acts on this alone, never on a message or a status. `retry` and `throttle`
  * reach the engine only after the source has used up its own attempts. For the error that ended a run: `retry`: a later
  * run may succeed without help. `stop`: a person must fix something first.
  */
 export type Recovery =
   'retry' | 'throttle' | 'smaller-page' | 'restart-walk' | 'skip-partition' | 'skip-entity' | 'stop';
 
-/** What kind of failure it is, for people and exit codes. A closed set: add here before use. */
+/** Kind of a failure, for people and exit codes. A closed set: add here before use. */
 export type ErrorCode =
   | 'USAGE'
   | 'CONFIG_INVALID'
@@ -62,7 +62,7 @@ export type ErrorCode =
 
 export type ErrorContext = Readonly<Record<string, string | number | boolean | null>>;
 
-/** What an error says where it is stored or reported. */
+/** The parts of an error that are stored or reported. */
 export interface Failure {
   readonly code: ErrorCode;
   readonly recovery: Recovery;
@@ -117,7 +117,9 @@ interface ThrottledErrorOptions extends Omit<SyncErrorOptions, 'code' | 'recover
 export class ThrottledError extends SyncError {
   override readonly name = 'ThrottledError';
   readonly retryAfterMs: number;
-  /** What came, where the API did not ask for the pause: it is this program's own choice then. Null: it did ask. */
+  /**
+   * The answer that led this program to pause although the API did not ask for it. Null: the API asked for the pause.
+   */
   readonly because: string | null;
 
   constructor(
@@ -131,7 +133,7 @@ export class ThrottledError extends SyncError {
   }
 }
 
-/** What a person asked for cannot be done as it was asked: exit code 2. */
+/** Error for a request of a user that cannot be carried out as given: exit code 2. */
 export function usage(message: string): SyncError {
   return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

@@ -12,7 +12,7 @@ interface OfListing extends OfEntity {
 
 interface Failed {
   readonly code: ErrorCode;
-  /** What failed; without any secret. */
+  /** The failure, without any secret. */
   readonly message: string;
 }
 
@@ -22,7 +22,7 @@ export interface ReadEarlier extends OfEntity {
   readonly records: number;
   /** Listings that were read to their end, and those that are still to be read; null: not known, in a tree. */
   readonly listings: { readonly read: number; readonly due: number } | null;
-  /** What led to its listings: more may come while that is read. */
+  /** The entity whose records lead to these listings: more may come while it is read. */
   readonly parent: EntityName | null;
 }
 
@@ -34,7 +34,7 @@ export type RunEvent =
       readonly run: RunId;
       readonly continues: RunId | null;
       readonly due: number;
-      /** What the runs that this one resumes have read, by entity. Absent: it resumes none. */
+      /** Records and listings that the resumed runs have read, by entity. Absent: it resumes none. */
       readonly earlier?: readonly ReadEarlier[];
     }
   /** `isIncremental`: only what changed is asked for. */
@@ -52,8 +52,8 @@ export type RunEvent =
       readonly ms: number;
     }
   /**
-   * What is known of listings that a page led to, for people: `records` is about how many records their parents state
-   * for all of them, null where one states nothing; `listings`: how many, null where that is not known.
+   * Listings that a page led to, for people. `records`: roughly how many records their parents state for all of them,
+   * null where one states nothing; `listings`: how many, null where that is not known.
    */
   | ({
       readonly kind: 'listings-found';
@@ -67,7 +67,7 @@ export type RunEvent =
       readonly kind: 'page-committed';
       readonly counts: PageCounts;
       readonly newlyDue: number;
-      /** What `page-fetched` counted for the page; 0 for entities made of its elements. */
+      /** The bytes that `page-fetched` counted for the page; 0 for entities made of its elements. */
       readonly bytes: number;
     } & OfListing)
   /**
@@ -107,16 +107,16 @@ export type RunEvent =
       readonly ms: number;
       /** For concurrency, rate and pauses, before that. */
       readonly waitedMs: number;
-      /** Of that, for rate and pauses. */
+      /** The part of `waitedMs` for rate and pauses. */
       readonly pacedMs: number;
     }
   | ({
       readonly kind: 'call-retried';
       /** Null for calls about tokens and the catalog. */
       readonly entity: EntityName | null;
-      /** The one that failed, from 1. */
+      /** Number of the failed attempt, from 1. */
       readonly attempt: number;
-      /** How many there are at most. */
+      /** Highest number of attempts. */
       readonly attempts: number;
       readonly waitMs: number;
     } & Failed)
@@ -184,7 +184,7 @@ export function handledBy<Rest extends readonly unknown[] = []>(handlers: {
   };
 }
 
-/** What a worker reports to its observer, which must not throw. */
+/** Event that a worker reports to its observer, which must not throw. */
 export type WorkerEvent =
   /** A run starts; `lagMs` is the time since it was due or, without a due time, since it was queued. */
   | {

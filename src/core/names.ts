@@ -48,7 +48,7 @@ export function entityOfHistory(name: string): EntityName | null {
   return isDeclaredName(entity) ? entity : null;
 }
 
-/** Of an entity, or of its versions. */
+/** True for the name of an entity, and of an entity's versions. */
 export function isPublishedName(name: string): name is EntityName {
   return isDeclaredName(name) || entityOfHistory(name) !== null;
 }

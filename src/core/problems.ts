@@ -17,7 +17,7 @@ export interface Problem {
 export class ProblemsError extends SyncError {
   override readonly name = 'ProblemsError';
   readonly problems: readonly Problem[];
-  /** What the files are, at the beginning of a sentence; null: what the code says. */
+  /** Name of the files, for the beginning of a sentence; null: the usual name for the code. */
   readonly subject: string | null;
 
   constructor(

@@ -3,7 +3,7 @@ import type { EntityName } from './names.ts';
 
 export type FieldType = 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'array' | 'any';
 
-/** What a column holds: booleans as 0/1, `object`, `array` and `any` as JSON text, an absent field as null. */
+/** A stored value: booleans as 0/1, `object`, `array` and `any` as JSON text, an absent field as null. */
 export type ColumnValue = string | number | bigint | null;
 
 export interface Column {
@@ -51,8 +51,9 @@ export interface PreparedRecord {
    */
   readonly raw?: string;
   /**
-   * Of a record that was not parsed, because its row was stored from the same bytes: it has the row's hashes, its key's
-   * values and nulls. Gives all of it, with the same key and `raw`. Called only where it must be written after all.
+   * Gives the whole record, with the same key and `raw`, for a record that was not parsed because its row was stored
+   * from the same bytes: that one has the row's hashes, its key's values and nulls. Called only where the record must
+   * be written after all.
    */
   readonly whole?: () => PreparedRecord;
   /** Beside `whole`: what the sink's stored keys gave of its row. */
@@ -64,9 +65,9 @@ export function keyTextOf(parts: readonly ColumnValue[]): string {
   return `[${parts.map((part) => (typeof part === 'string' ? JSON.stringify(part) : String(part))).join(',')}]`;
 }
 
-/** A file that can be downloaded, as its record tells of it. Name and type come from outside. */
+/** A downloadable file, as described by its record. Name and type are hostile input. */
 export interface RecordFile {
-  /** Of the `download` that asks for it. */
+  /** Parameters of the `download` that requests it. */
   readonly params: Params;
   /**
    * 32 hex digits over the parameters and over what the definition takes for the file's version: another one is another
@@ -108,7 +109,7 @@ export interface FieldDrift {
    */
   readonly field: string;
   readonly kind: 'undeclared' | 'misfit';
-  /** Of its value: null, boolean, number (with a fraction), integer, string, array, object. */
+  /** JSON type of the field's value; `number` has a fraction. */
   readonly type: JsonType;
   /** Its record was not stored because of it: it stays unknown. */
   readonly isRefused?: true;
@@ -147,7 +148,7 @@ export interface EntityCounts {
   readonly counts: PageCounts;
 }
 
-/** Of each entity the sum, in the order in which they first come. */
+/** Adds up the counts of each entity, in the order in which the entities first appear. */
 export function sumsByEntity(all: readonly EntityCounts[]): readonly EntityCounts[] {
   const sums = new Map<EntityName, PageCounts>();
   for (const { entity, counts } of all) sums.set(entity, addCounts(sums.get(entity) ?? noCounts, counts));
@@ -160,7 +161,7 @@ export function addsUp(counts: PageCounts): boolean {
   return fetched === filtered + quarantined + inserted + updated + duplicate + unchanged;
 }
 
-/** What a definition says of a table to those who read it. It decides neither what is read nor what is stored. */
+/** Descriptions of a table in a definition, for its readers. They influence neither reading nor storing. */
 export interface DescribedTable {
   readonly entity: EntityName;
   /** Null: the definition says nothing. */
@@ -172,9 +173,9 @@ export interface DescribedTable {
 }
 
 /**
- * What a column of views is made of: `texts`: all texts at `path` in the first of the fields `from` that has a value,
- * joined. Else the one value at `path` of one field, as a value of this type (`unix`, `unixMs`: a timestamp, from
- * seconds or milliseconds since 1970). Null where there is none, or one that is no value of the type.
+ * How a column of views is derived. `texts`: all texts at `path` in the first of the fields `from` that has a value,
+ * joined. Otherwise the one value at `path` of one field, as a value of this type (`unix`, `unixMs`: a timestamp, from
+ * seconds or milliseconds since 1970). Null where there is none, or where it is no value of the type.
  */
 export const derivedKinds = [
   'texts',
@@ -214,7 +215,7 @@ export interface TableJoin {
 /** Stands for a service's own words about a masked entity. */
 export const hiddenWords = '[hidden: the entity has a mask]';
 
-/** What keeps values of an entity's records from being stored and shown. Holds no key that can be printed. */
+/** Keeps values of an entity's records from being stored and shown. Holds no key that can be printed. */
 export interface RecordMask {
   /** Changes with everything that decides what becomes of a value: the rules and the key. Gives no key away. */
   readonly fingerprint: string;

@@ -16,7 +16,7 @@ export const timeForm = `${date}([T ]${clock}(${zone})?)?`;
 const pattern = new RegExp(`^${timeForm}$`);
 
 export interface ReadTime {
-  /** Of its second, since 1970. Without a time of day that of midnight, without a zone in UTC. */
+  /** Start of its second, in milliseconds since 1970. Without a time of day: midnight; without a zone: UTC. */
   readonly ms: number;
   /** Digits of the fraction of its second; empty without one. */
   readonly fraction: string;

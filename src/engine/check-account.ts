@@ -9,19 +9,19 @@ import type { Run } from './run.ts';
 import { findGetParams } from './complete-page.ts';
 import { knownOrMade } from '../core/grouped.ts';
 
-/** Of an entity with no more rows a page with other keys is a reason to ask, and says nothing by itself. */
+/** Most rows of a small entity, whose rows may all have been replaced: their absence alone proves nothing. */
 const tellingRows = 1_000;
 /** Stored rows of an entity that `get` is asked for. */
 const sampledRows = 5;
-/** Rows that must be gone where the page is of an entity with few: those of two entities at least. */
+/** Rows that must be missing, of at least two entities, to prove another account where the walked entity is small. */
 const tellingAnswers = 8;
-/** Times that a run asks, where it gets no answer. */
+/** Times that a run asks when it gets no answer. */
 const mostAttempts = 3;
 
 type PageStored = Pick<PreparedPage, 'stored'>;
 export type CheckAccount = ReturnType<typeof openAccountCheck>['ofPage'];
 
-/** What is known of whose records a page shows. */
+/** Evidence about the account that a page belongs to. */
 export interface Strangeness extends StoredAccount {
   /** Records of the page, and those of them that have a row. */
   readonly records: number;
@@ -35,16 +35,16 @@ export function isStrange({ live, isAdopted, records, known }: Strangeness): boo
 
 export type Answered = 'found' | 'not-found' | 'unanswered';
 
-/** Of one entity, what `get` returned for stored rows that are spread over all of them. */
+/** Answers of `get` for stored rows of one entity, spread over all of its rows. */
 export interface SampledEntity {
   readonly isWalked: boolean;
   readonly answers: readonly Answered[];
 }
 
 /**
- * One stored row that is found is enough for the same account. Of another account `get` finds none of the walked
- * entity's rows; where that has no `get`, none of two other entities, which no other leads to. An entity of few rows
- * may have been replaced: then the rows of another one must be gone too. `live`: rows of the walked entity.
+ * One stored row that is found proves the same account. In another account `get` finds none of the walked entity's
+ * rows; where that has no `get`, none of two other entities without parents. The rows of a small entity may have been
+ * replaced: then the rows of another entity must be missing too. `live`: rows of the walked entity.
  */
 export function isOtherAccount(sampled: readonly SampledEntity[], live: number): boolean {
   const asked = sampled.filter(({ answers }) => answers.length > 0);
@@ -155,7 +155,7 @@ async function sample({ sink, source, lease, signal }: Run, entity: Entity) {
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof SyncError)) throw error;
-      // What must end the run ends it with the next call.
+      // A failure that must end the run ends it with the next call.
       answers.push('unanswered');
     }
     if (answers.at(-1) !== 'not-found') break;

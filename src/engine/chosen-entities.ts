@@ -24,7 +24,7 @@ export interface ChosenEntity {
   readonly trustsTotal?: boolean;
 }
 
-/** What is done with a field that the definition does not declare. */
+/** Treatment of a field that the definition does not declare. */
 export type OnSchemaChange = 'keepExtra' | 'evolve' | 'quarantine' | 'fail';
 
 /** The entities of a run, parents before children. */

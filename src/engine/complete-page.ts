@@ -120,7 +120,7 @@ function wholeDigits(part: ColumnValue): ColumnValue {
 type Meaning = 'ends-run' | 'later' | 'unanswered' | 'refused' | 'entity-refused';
 
 /**
- * What a failed `get` means. `later`: the calls are used up, or the service asks for a pause. `refused`: this record is
+ * Classifies a failed `get`. `later`: the calls are used up, or the service asks for a pause. `refused`: this record is
  * not given to this caller.
  */
 export function meaningOfGet(error: unknown): Meaning {

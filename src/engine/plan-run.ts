@@ -80,7 +80,7 @@ function readingOf(entity: Entity, chosen: ChosenEntity | undefined, nowMs: numb
   };
 }
 
-/** Of its table, and of what an array of it is exploded into. */
+/** Tables that keep versions: the entity's own, and that of its exploded array. */
 function versionedOf({ table, explodedTable }: Entity, chosen: ChosenEntity | undefined) {
   if ((chosen?.history ?? null) === null) return [];
   return (explodedTable === null ? [table] : [table, explodedTable]).map(({ entity }) => entity);
@@ -172,19 +172,19 @@ function boundsOf({ since, before }: NonNullable<Entity['window']>, { sinceMs, u
 
 export interface RunOptions {
   readonly kind: Extract<RunKind, 'sync' | 'backfill'>;
-  /** Of a backfill: change values from `sinceMs` up to, not including, `untilMs`. Null in a sync. */
+  /** Window of a backfill: change values from `sinceMs` up to, not including, `untilMs`. Null in a sync. */
   readonly window: Window | null;
   /** The backfill that the window belongs to: `RunPlan.backfill`. Null in a sync. */
   readonly backfill: string | null;
   /** Everything is read in full, whatever is known. */
   readonly isFull: boolean;
-  /** What a guard withholds is let pass. */
+  /** Deletes rows that a guard would withhold. */
   readonly allowDeletes: boolean;
-  /** Neither time nor calls without end: what was not read for longest goes first, and the run ends as `partial`. */
+  /** Limits on time and calls: the listings that were not read for longest go first, and the run ends as `partial`. */
   readonly budgetMs: number | null;
   readonly maxCalls: number | null;
   readonly guards: Guards;
-  /** What a person asked for with it: `RunPlan.act`. */
+  /** The request of a person that the run carries out: `RunPlan.act`. */
   readonly act?: RunPlan['act'];
 }
 
@@ -311,7 +311,7 @@ export interface CallEstimate {
   readonly entity: EntityName;
   /** Null where nothing is known yet. */
   readonly calls: number | null;
-  /** What the figure rests on, for people. */
+  /** Basis of the figure, for people. */
   readonly basis: string;
 }
 

@@ -60,7 +60,8 @@ type EntityTally = {
 };
 
 /**
- * What decides whether an entity was read whole, over the runs of a chain; what was set aside is tried again by each.
+ * Counts that decide whether an entity was read whole, over the runs of a chain. Listings that were set aside are
+ * retried by each run.
  */
 type Wholeness = ReturnType<typeof wholeness>;
 
@@ -124,7 +125,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
     deleted: (entity: EntityName, rows: number): void => void (of(entity).deleted += rows),
     /** A full walk missed a record that is there. */
     withdrawn: (entity: EntityName): void => void (of(entity).withdrawn += 1),
-    /** Of all entities; the latest holds. */
+    /** Replaces the counts of all entities. */
     missing: (found: ReadonlyMap<EntityName, MissingTally>): void => {
       for (const tally of tallies.values()) Object.assign(tally, nothingMissing);
       for (const [entity, missing] of found) Object.assign(of(entity), missing);
@@ -200,7 +201,7 @@ function countSeal(
   if (mode === 'incremental') tally.incremental += by;
 }
 
-/** Of an entity over the chain: `before` is what its earlier runs counted. */
+/** Adds up the counts of an entity over the chain; `before`: the counts of its earlier runs. */
 function wholeness(tally: EntityTally, before: EarlierCounts | undefined) {
   const { setAside, depthLimited, withdrawn, partial, counts } = tally;
   return {

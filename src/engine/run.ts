@@ -119,8 +119,8 @@ function readEarlier({ earlier, found }: Pick<StartedRun, 'earlier' | 'found'>):
 }
 
 /**
- * What ended a run before its work was done. A failure outweighs a pause, because a person may have to act on it; a
- * pause outweighs a budget. `outer`: the caller's signal.
+ * Reasons that end a run before its work is done. A failure outweighs a pause, because a person may have to act on it;
+ * a pause outweighs a budget. `outer`: the caller's signal.
  */
 export function runEnding(outer: AbortSignal, clock: Clock) {
   const stop = new AbortController();
@@ -148,9 +148,9 @@ export function runEnding(outer: AbortSignal, clock: Clock) {
 
   const ending = {
     error: null as SyncError | null,
-    /** No call is to be made until then, which is longer than one waits. */
+    /** Time before which no call may be made; it is too far away to wait for it. */
     resumeAt: null as Instant | null,
-    /** What came, where the service did not ask for that pause. */
+    /** The answer that led to the pause, where the service did not ask for it. */
     resumeBecause: null as string | null,
     /** The time or the calls that the run was given are used up: nothing more may start. */
     isSpent: false,

@@ -79,7 +79,7 @@ function noteNothingRead({ ending, continues, tally }: Run): void {
 /** Failures of the service rather than of the configuration: the same run may succeed later. */
 const mayPass = new Set<Recovery>(['retry', 'throttle', 'smaller-page', 'restart-walk']);
 
-/** What a table refuses is the trouble of its entity alone: its values stay in `_extra`. */
+/** Adds the new columns to the tables. A table's refusal concerns its entity alone: the values stay in `_extra`. */
 async function evolveColumns({ ending, sink, lease, id, definition, entities, tally }: Run): Promise<void> {
   for (const table of evolvingTables(definition, entities)) {
     if (ending.isOver) return;
@@ -405,7 +405,7 @@ async function fetchEntity(run: FilesRun, entity: EntityName): Promise<void> {
       if (!isBudgetSpent(error)) ending.abort(error);
     },
   });
-  // What has failed says more than that the calls were spent before.
+  // A failure says more than the earlier end of the budget.
   if (endings.length > 0) throw endings.find((error) => !isBudgetSpent(error)) ?? endings[0];
   run.signal.throwIfAborted();
 }
@@ -450,8 +450,8 @@ async function fetchOne(run: FilesRun, wanted: WantedFile, signal: AbortSignal):
 /** The place where files or their account are kept: what fails there fails for every file. */
 const ofSink = new Set<ErrorCode>(['SINK_FULL', 'SINK_FAILED', 'SINK_INCOMPATIBLE', 'FENCED']);
 /**
- * Of one file, whatever it means for other calls: it lies elsewhere, or its record was noted when the definition asked
- * for it in another way.
+ * Failures of one file, whatever they mean for other calls: it lies elsewhere, or its record was noted when the
+ * definition asked for it in another way.
  */
 const ofFile = new Set<ErrorCode>(['REDIRECTED', 'USAGE']);
 /** The service did not answer, as far as is known, or redirected the call. */
@@ -495,7 +495,8 @@ export async function workPool<T extends { readonly id: number }>(pool: Pool<T>,
     while (!isOver()) {
       const woken = wake.next();
       const free = concurrency - open.size;
-      // What ends while `next` looks may be in an answer that is older than its end, and what it led to may not.
+      // The answer of `next` may be older than the end of an item that ends meanwhile, and may lack the items it led
+      // to.
       const asked = new Set(open.keys());
       // Open items may be among the answers: asking for that many more leaves `free` others where there are any.
       const next = free > 0 ? await pool.next(concurrency + open.size) : [];

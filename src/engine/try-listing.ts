@@ -18,17 +18,17 @@ import { paginationOf } from '../pagination/pagination-of.ts';
 /** A call for a page, as a sync would make it, and what a sync would make of its answer. */
 export interface TriedCall {
   readonly request: ListRequest;
-  /** As it came, before records of which only a part came were asked for; null: the call failed. */
+  /** The page as it came, before its incomplete records were requested; null: the call failed. */
   readonly page: SourcePage | null;
-  /** What a sync would store of it; null where the page was not taken. */
+  /** Commit that a sync would store; null where the page was not taken. */
   readonly commit: PageCommit | null;
-  /** What the page shows to be wrong with how the entity is asked for. */
+  /** Errors in the definition of the entity that the page reveals. */
   readonly problems: readonly string[];
   readonly error: SyncError | null;
   readonly next: TriedStep;
 }
 
-/** What comes after a call. */
+/** Step after a call. */
 export type TriedStep =
   /** `restartedBecause`: the listing begins again. */
   | { readonly kind: 'call'; readonly request: ListRequest; readonly restartedBecause: string | null }
@@ -41,7 +41,10 @@ export type TriedStep =
 export interface TryOptions {
   readonly definition: Definition;
   readonly entity: Entity;
-  /** Of the listing: what parents would fill, and what the settings might choose. Checked and converted. */
+  /**
+   * Parameters of the listing: those that parents would fill, and those that the settings might choose. Checked and
+   * converted.
+   */
   readonly params: Params;
   /** Connected. Its limit of calls ends the trial. */
   readonly source: Source;
@@ -113,7 +116,7 @@ interface At {
   isFirst: boolean;
 }
 
-/** Of a run that reads everything, fetches no page ahead, and whose sink keeps nothing. */
+/** Context of a run that reads everything, fetches no page ahead, and whose sink stores nothing. */
 function contextOf(options: TryOptions, source: Source, at: At): WalkContext {
   const { definition, entity, clock, signal } = options;
   const { serverTime } = source.stats();
@@ -199,12 +202,12 @@ export async function probePage(
   const page = await source.list(request, signal);
   return {
     records: page.records.length,
-    /** What the page shows to be wrong with how the entity is asked for; empty: nothing. */
+    /** Errors in the definition of the entity that the page reveals; empty: none. */
     problems: pageProblems(entity, request, page, expectsTotal),
   };
 }
 
-/** Of the first page of a listing; empty: none. */
+/** Errors that the first page of a listing reveals; empty: none. */
 export function pageProblems(
   entity: Entity,
   request: ListRequest,

@@ -26,7 +26,7 @@ import { readRecords, type ListRequest } from '../source/source.ts';
 import { readJson, writeJson } from '../core/json-text.ts';
 import { isJsonObject, type JsonValue } from '../core/json.ts';
 
-/** What the walks of all entities of a run share. */
+/** State that the walks of all entities of a run share. */
 interface SharedByWalks {
   readonly commits: GroupCommits;
   /** Bytes of pages that are received and not yet stored. Absent: no page is fetched ahead. */
@@ -46,7 +46,7 @@ type WalkingRun = Pick<Run, 'source' | 'tally' | 'capMs' | 'clock' | 'onEvent' |
 
 export type WalkContext = ReturnType<typeof walkContext>;
 
-/** What the walks of one entity in one run share, made when the first of them starts. */
+/** State that the walks of one entity in one run share, created when the first of them starts. */
 export function walkContext(run: WalkingRun, entity: Entity, { remembered, ...shared }: SharedByWalks) {
   const chosen = run.entities.get(entity.name);
   const isBackfill = run.asked.window !== null;
@@ -87,18 +87,18 @@ export interface WalkPoint {
   readonly position: Position;
   readonly state: WalkState;
   readonly restarts: number;
-  /** Of its pages, in this run. */
+  /** Times that the page size was halved in this run. */
   readonly halvings: number;
 }
 
-/** Of the keys that a walk has met it keeps so many: those with the smallest hashes. */
+/** Number of keys that a walk keeps of those it has met: the ones with the smallest hashes. */
 const sampleSize = 100;
 /**
- * Pages in a row that may lead no further, and records beyond those that the rules below allow: some services send many
- * empty pages.
+ * Consecutive pages that may lead no further, and records beyond those that the rules below allow: some services send
+ * many empty pages.
  */
 const patience = 1_000;
-/** How often a record may come while a walk continues: pages of eleven records overlap by ten. */
+/** Times that a record may come while a walk continues: pages of eleven records overlap by ten. */
 const mostRepeats = 32;
 /** So many times what a walk had read before may come again, as rows move: then it is no accident. */
 const mostRereads = 4;
@@ -126,8 +126,8 @@ type WalkProgress = Readonly<z.infer<typeof walkProgress>>;
 export const noProgress: WalkProgress = walkProgress.parse({});
 
 /**
- * What a walk notes beside its pagination's position, through every kill: under these names in the stored position. The
- * defaults are those of its beginning.
+ * State of a walk beside its pagination's position. It is stored with the position under these names, so it survives a
+ * kill. The defaults are those of its beginning.
  */
 const walkState = z.object({
   read: z.number().default(0),
@@ -143,7 +143,7 @@ const walkState = z.object({
   refused: z.number().default(0),
   /** Records that came in part and stayed so. */
   partial: z.number().default(0),
-  /** Of these, those that `get` could not be asked for just then. */
+  /** Incomplete records that `get` could not be asked for at the time. */
   unanswered: z.number().default(0),
   /** Nothing has contradicted the order that was asked for. */
   isSorted: z.boolean().default(true),
@@ -151,12 +151,12 @@ const walkState = z.object({
 });
 export type WalkState = Readonly<z.infer<typeof walkState>>;
 
-/** Of a walk that begins, or begins again, in a run that started at `capMs`. */
+/** State of a walk that begins, or begins again, in a run that started at `capMs`. */
 export function beginState(capMs: number): WalkState {
   return walkState.parse({ cap: capMs });
 }
 
-/** Of a walk that resumes at a stored position. */
+/** State of a walk that resumes at a stored position. */
 export function readState(position: Position): WalkState {
   return walkState.parse(position);
 }
@@ -172,7 +172,7 @@ export function afterRecords(
   let { high } = state;
   for (const change of prepared.changes) {
     if (change === null) continue;
-    // Of an array's elements some may be later than the walk's beginning: the others count.
+    // An array may have elements that are later than the walk's beginning: only the others count.
     const settledMs = change.highestMs <= cap ? change.highestMs : change.lowestMs;
     if (settledMs <= cap) high = Math.max(high ?? settledMs, settledMs);
   }
@@ -252,7 +252,7 @@ export async function walkPartition(context: WalkContext, stored: Partition): Pr
   }
 }
 
-/** What a walk has under way: the call for its next page, and pages that are being stored. */
+/** Pending work of a walk: the call for its next page, and pages that are being stored. */
 interface Ahead {
   fetching: Promise<Fetched> | null;
   readonly stored: Promise<void>[];
@@ -428,7 +428,7 @@ function makeReady(walk: Walk, point: WalkPoint, completed: CompletedPage, prepa
   return { next, page: { prepared, commit, bytes: page.bytes, total: page.total } };
 }
 
-/** What the end proves where stored rows contradict it: no more than that of a listing in unknown order. */
+/** Weakens the proof of the end where stored rows contradict it: to that of a listing in unknown order. */
 function unordered(advance: Advance): Advance {
   return advance.kind === 'end' ? { ...advance, proof: { ...advance.proof, isOrdered: false } } : advance;
 }
@@ -516,7 +516,7 @@ export function afterRefusal(
   return { error: new SyncError(`${message}; ${advice}`, { code, recovery, context, cause: error }) };
 }
 
-/** What a page means for the walk; `point` has its records in it. */
+/** Decides how the walk continues after a page; `point` has its records in it. */
 export function afterPage(walk: Walk, point: WalkPoint, advance: Advance): Next {
   switch (advance.kind) {
     case 'continue': {
@@ -551,8 +551,8 @@ function broken(
 }
 
 /**
- * What a failed call means for the walk. Throws what must end the run: a long pause too, as the service keeps the whole
- * account waiting.
+ * Decides how the walk continues after a failed call. Throws errors that must end the run: a long pause too, as the
+ * service keeps the whole account waiting.
  */
 export function afterFailure(walk: Walk, point: WalkPoint, error: unknown): Exclude<Next, { kind: 'end' }> {
   if (!(error instanceof SyncError)) throw error;
@@ -632,10 +632,7 @@ function failureOf(
 
 type SealedWalk = Pick<Walk, 'entity' | 'partition' | 'isBackfill' | 'isFiltered'>;
 
-/**
- * What the end of a walk allows to conclude: nothing in a backfill, whose bounds hide most of what there is, nor with a
- * doubt.
- */
+/** Conclusions from the end of a walk: none in a backfill, whose bounds hide most records, and none with a doubt. */
 export function sealOf(
   { entity, partition, isBackfill, isFiltered }: SealedWalk,
   state: WalkState,
@@ -676,7 +673,7 @@ function isOrderKept(entity: Entity, proof: Proof, state: WalkState): boolean {
 }
 
 /**
- * What changed during the walk may be dated before the walk's beginning, by as much as the records' clock is behind.
+ * Change times during the walk may be earlier than the walk's beginning, by as much as the records' clock is behind.
  */
 function watermarkOf(
   { incremental }: Entity,
@@ -685,7 +682,7 @@ function watermarkOf(
   { cap, high, behind, unanswered }: WalkState,
 ): Seal['watermark'] {
   if (incremental === null || !isSettled || high === null) return null;
-  // What came in part, and could not be asked for, must come again.
+  // Incomplete records that could not be requested must come again.
   if (unanswered > 0) return null;
   return instant(Math.min(high, cap - (smallestOf(clockDifferences, behind) ?? 0)));
 }
@@ -700,7 +697,7 @@ function absenceOf(
   if (partition.mode === 'incremental' || entity.deletes === 'never') return null;
   // A record in a tree that came in part does not say whether it has a listing: what lies there was not looked for.
   if (entity.recursive !== null && partial > 0) return null;
-  // What a filter hides is there, however many walks do not meet it: only the record itself can tell.
+  // Records hidden by a filter exist, however many walks do not meet them: only the record itself can tell.
   if (isFiltered) return isGettable(entity, partition) ? 'get' : null;
   // A record in quarantine may be one that is stored: it was there, unrecognized.
   if (proof.isOrdered && entity.deletes === 'sweep' && refused === 0) return 'nothing';
@@ -779,7 +776,7 @@ export function groupCommits({ sink, lease, ending }: Pick<Run, 'sink' | 'lease'
   function storeIfEnough(): void {
     if (gathered.length === 0) return;
     if (records >= enoughRecords) storeNow();
-    // What is gathered during a commit follows it at once, as one.
+    // Pages gathered during a commit follow it at once, as one.
     else if (groupsUnderWay > 0) return;
     else if (waitingWalks >= openWalks) storeNow();
     else setTimer();

@@ -147,7 +147,7 @@ function syncOpened(descriptor: number): void {
 
 const fullCodes: ReadonlySet<string> = new Set(['SQLITE_FULL', 'ENOSPC', 'EDQUOT']);
 
-/** Of SQLite or of a system call. */
+/** Whether a code of SQLite or of a system call reports a full disk or quota. */
 export function saysFull(code: string): boolean {
   return fullCodes.has(code);
 }

@@ -21,7 +21,7 @@ import { hasCode, syncDirectory } from './private-file.ts';
 interface ReplacedText {
   /** Behind a link, the file that it leads to. */
   readonly file: string;
-  /** What it must hold now; null: there must be none. */
+  /** Expected current content; null: the file must not exist. */
   readonly before: string | null;
   readonly after: string;
   /** An existing file whose owner and mode a new one gets. */

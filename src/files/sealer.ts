@@ -18,11 +18,11 @@ const tagBytes = 16;
 const headBytes = 1 + keyIdBytes + nonceBytes + tagBytes;
 
 interface SealerOptions {
-  /** What the key is derived for. */
+  /** Purpose that the key is derived for. */
   readonly purpose: string;
-  /** What to do about a text that was sealed with another key. */
+  /** Advice for a text that was sealed with another key. */
   readonly otherKey: string;
-  /** What to do about one that is damaged or belongs to another owner. */
+  /** Advice for a text that is damaged or belongs to another owner. */
   readonly damaged: string;
 }
 

@@ -2,9 +2,9 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 export interface ConnectionLimits {
-  /** Of all clients together. */
+  /** Limit for all clients together. */
   readonly maxConnections: number;
-  /** From one address. */
+  /** Limit for one client address. */
   readonly maxConnectionsPerClient: number;
   /** Where each connection is busy, the one that has been so for the longest is cut; else the new one is. */
   readonly cutsBusy?: boolean;

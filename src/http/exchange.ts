@@ -12,9 +12,9 @@ export interface ExchangeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | null;
-  /** From connecting to the last byte; of a stream to its head. */
+  /** Time limit from connecting to the last byte; for a stream, to the end of its head. */
   readonly timeoutMs: number;
-  /** Of the body, compressed and decompressed each. Not of a stream. */
+  /** Limit on the body, before and after decompression. It does not apply to a stream. */
   readonly maxBodyBytes: number;
 }
 
@@ -43,12 +43,12 @@ export interface WireStream extends Head {
 export interface WireLimits {
   readonly connectTimeoutMs: number;
   readonly headersTimeoutMs: number;
-  /** Between two chunks of a body. */
+  /** Longest wait between two chunks of a body. */
   readonly bodyTimeoutMs: number;
-  /** Of a file in `bodyTimeoutMs` of waiting for it. */
+  /** Fewest bytes of a file that must arrive within `bodyTimeoutMs` of waiting. */
   readonly leastFileBytes: number;
   readonly maxHeaderBytes: number;
-  /** Of the body of an answer that is no success. */
+  /** Limit on the body of an answer other than 2xx. */
   readonly maxErrorBytes: number;
 }
 
@@ -317,7 +317,7 @@ export async function readBody(wire: Uint8Array, contentEncoding: string | null,
   return bytes;
 }
 
-/** What `readBody` has read. ASCII is only copied, which takes a third of the time. */
+/** Decodes the bytes of `readBody`. ASCII is only copied, which takes a third of the time. */
 export function textOfBody(bytes: Buffer): string {
   return isAscii(bytes) ? bytes.toString('latin1') : utf8.decode(bytes);
 }
@@ -392,7 +392,7 @@ const kindByCode = [
   ],
 ] as const;
 
-/** What kept a request from an answer that can be read. */
+/** Reason why a request got no readable answer. */
 interface NetworkFault {
   /**
    * `slow`: the whole answer took too long; `timeout`: a part of it. `address`: it may not be connected to. `closed`:
@@ -400,7 +400,7 @@ interface NetworkFault {
    * closed, mostly an idle one that the server had closed before the request reached it.
    */
   readonly kind: (typeof kindByCode)[number][1] | 'slow' | 'address' | 'unreachable';
-  /** Of the system call, of TLS or of undici; else the error's name. */
+  /** Code of the system call, of TLS or of undici; otherwise the error's name. */
   readonly code: string;
   /** For a message: it repeats no bytes, headers or addresses of the service. */
   readonly text: string;
@@ -481,7 +481,7 @@ function decodeUtf8(bytes: Uint8Array): string | null {
   }
 }
 
-/** Of a wait. */
+/** Cap on a wait that a header asks for. */
 const maxWaitMs = 3_600_000;
 
 /**
@@ -522,7 +522,7 @@ export interface SeenExchange {
   /** Null: no answer came. */
   readonly status: number | null;
   readonly ms: number;
-  /** Of the answer's body, as received. */
+  /** Size of the answer's body as received, before decompression. */
   readonly wireBytes: number;
   /** Names of the answer's members; null where it was not read as a JSON object. */
   readonly keys: readonly string[] | null;

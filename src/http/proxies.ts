@@ -15,7 +15,7 @@ export const proxyVariables = [...variables['https:'], 'no_proxy', 'NO_PROXY'] a
 /** Addresses of this machine are not asked through a proxy, which has others. */
 const ownNames = ['localhost', '127.0.0.1', '[::1]'];
 
-/** What `EnvHttpProxyAgent` takes as `noProxy`. */
+/** Value of the `noProxy` option of `EnvHttpProxyAgent`. */
 export function withoutProxy(env: Environment = process.env): string {
   const given = (env['no_proxy'] ?? env['NO_PROXY'] ?? '').trim();
   return given === '*' ? given : [given, ...ownNames].join(',');

@@ -332,8 +332,8 @@ export function decodeString({ bytes, isAscii }: Scan, start: number, end: numbe
 }
 
 /**
- * What the scanner of an answer shares with the functions that read its values, one after the other. They return the
- * place behind what they read, or -1 where that is no JSON.
+ * State that the scanner of an answer shares with the functions that read its values, one after the other. They return
+ * the position behind the value, or -1 for invalid JSON.
  */
 export interface Scan {
   readonly bytes: Buffer;
@@ -465,7 +465,7 @@ export function skipColon(scan: Scan, start: number): number {
   return (bytes[at] ?? 0) <= 0x20 ? skipSpace(scan, at) : at;
 }
 
-/** Of each open level, whether it is an object. */
+/** Marks the open levels that are objects. */
 let isObjectAt = new Uint32Array(256);
 
 /**

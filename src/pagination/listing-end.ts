@@ -38,18 +38,21 @@ const mostStrays = 10;
 /** A number of pages, rows or records. */
 export const count = z.number().int().min(0);
 
-/** What every walk by offsets or page numbers keeps of the pages so far. The defaults are those of its first page. */
+/**
+ * State that every walk by offsets or page numbers keeps of its earlier pages. The defaults are those of its first
+ * page.
+ */
 export const pagesSoFar = {
   pages: count.default(0),
-  /** Short marks: of the records read last, in walking order; of the first page and of the one before as a whole. */
+  /** Short marks of the records read last, in walking order; of the first page and of the page before, as a whole. */
   recent: z.array(z.string()).default([]),
   firstMark: z.string().default(''),
   pageMark: z.string().default(''),
-  /** Of the last answer that named one. */
+  /** Total in the last answer that named one. */
   total: count.nullable().default(null),
   /** Every answer so far named this total. */
   isSteady: z.boolean().default(true),
-  /** By how many records it has risen, less those that were found to be new at the end. */
+  /** Records by which the total has risen, less those that were found to be new at the end. */
   risen: count.default(0),
   /** Different records: as far as the last of them are remembered, and in all; null where not all were remembered. */
   shown: count.default(0),
@@ -73,8 +76,8 @@ export const pagesSoFar = {
       from: count,
       pageMark: z.string(),
       /**
-       * What came there. `again`: rows, and the page that seemed to be the last is requested once more. `gap`: rows,
-       * and still nothing new on that page.
+       * Result of the request behind the end. `again`: rows, and the page that seemed to be the last is requested once
+       * more. `gap`: rows, and still nothing new on that page.
        */
       found: z.enum(['nothing', 'again', 'gap']),
       /** How the walk ends where nothing comes. */
@@ -94,13 +97,13 @@ type OwnPosition = Position & PagesSoFar;
 /** An answer, with what each style asks of it. */
 export interface ListedPage {
   readonly seen: PageSeen;
-  /** What the answer says of more behind it; null: nothing. */
+  /** Whether the answer says that more follows; null: it says nothing. */
   readonly hasMore: boolean | null;
   readonly received: number;
   /** Short marks, in the page's order; one of them costs no more than itself. */
   readonly marks: readonly string[];
   readonly markAt: (index: number) => string;
-  /** Of the page as a whole; '' for an empty one. */
+  /** Mark of the whole page; '' for an empty one. */
   readonly mark: string;
   /** Records that had not come before, as far as is known. */
   readonly added: number;
@@ -141,7 +144,7 @@ export function callsToEnd(rows: number, listings: number, rowsOfPage: number): 
   return listings + further + (further > 0 ? 1 : 0);
 }
 
-/** What a definition says of the end. */
+/** Rules of a definition for the end of a listing. */
 export interface EndRules {
   /** Services that filter records after they have cut a page: the default. `never`: this one does not. */
   readonly gaps?: 'never' | undefined;

@@ -139,7 +139,7 @@ function nextFirst(
     const smaller = position.isFixed ? size : Math.floor(size / 2);
     return goTo({ ...position, pages: 0, size: smaller, hasAskedAgain: true });
   }
-  // What is stored of the listing was there once: a page that shows less of it may have been cut.
+  // Stored rows of the listing existed once: a page that shows fewer of them may have been cut.
   const isLikeStored = received >= storedRows;
   // A total may count the page alone: then the largest pages are where the service cuts them.
   const isAll = total === received && received < Math.min(size, known.records);
@@ -163,7 +163,7 @@ function nextFirst(
   };
   if (total !== null && isOrdered && !growsOnly) {
     const page = Math.max(1, Math.floor(total / received));
-    // What the first page shows is all, as far as its total tells: it need not be read again.
+    // The first page shows everything, as far as its total tells: it need not be read again.
     return goTo({ ...next, phase: 'up', page, reach: total <= received ? received : 0 });
   }
   return total === null && !isFixed && received > 2
@@ -185,8 +185,8 @@ export interface NumberedRules extends EndRules {
 }
 
 /**
- * Of a walk through numbered pages: the page numbered `page` of `size` records is requested. The defaults are those of
- * its first page.
+ * Position of a walk through numbered pages: the page numbered `page` of `size` records is requested. The defaults are
+ * those of its first page.
  */
 export const numberedPosition = z.object({
   kind: z.literal('numbered'),
@@ -221,9 +221,9 @@ export const numberedPosition = z.object({
    */
   row: count.default(0),
   short: count.default(0),
-  /** None of the records of that short page had come before: the service leaves records out of its pages. */
+  /** Every record of that short page was new: the service leaves records out of its pages. */
   isShortNew: z.boolean().default(false),
-  /** What lies behind is asked for once more. */
+  /** The page behind the end is requested once more. */
   isAsking: z.boolean().default(false),
 });
 export type NumberedPosition = z.infer<typeof numberedPosition>;

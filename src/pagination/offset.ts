@@ -90,7 +90,7 @@ function nextFirst(
   const { received } = page;
   const known = noteLength(pageLengths, position.size, page.seen);
   if (received === 0) return endOf({ ...position, isSingle: true }, page, isOrdered);
-  // What is stored of the listing was there once: a page that shows less of it may have been cut. Unless the service
+  // Stored rows of the listing existed once: a page that shows fewer of them may have been cut. Unless the service
   // documents it, a total may count the page alone: then the largest pages are where the service cuts them.
   const isTotalSure = totalCountsListing === true || received < known.records;
   const isAll = isTotalSure && isAllOf(position, page);
@@ -301,8 +301,8 @@ export function stepForward(position: OffsetPosition, page: ListedPage): OffsetP
 }
 
 /**
- * What lies behind the last record that came, on a smaller page: a service may fail on large ones. Null where no page
- * is smaller.
+ * Requests the rows behind the last received record once more, on a smaller page: a service may fail on large ones.
+ * Null where no page is smaller.
  */
 export function askAgain(position: OffsetPosition, page: ListedPage): OffsetPosition | null {
   const { received } = page;

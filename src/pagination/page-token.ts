@@ -264,7 +264,7 @@ function lastRecordPagination(rules: LastRecordRules, listing: Listing): Paginat
     return missing > 0 && (missing >= records || last >= records || followed * 2 < records);
   }
 
-  /** What a page's length says; pages without a size say nothing by it. */
+  /** Judges a page by its length; pages without a size prove nothing by it. */
   function judgeLength({ inner, before }: LastRecordPosition, next: LastRecordPosition, page: PageSeen) {
     const { size } = inner;
     const received = page.marks.length;
@@ -283,7 +283,7 @@ function lastRecordPagination(rules: LastRecordRules, listing: Listing): Paginat
       honoursSize: isLater ? undefined : rules.honoursSize,
       isLater,
     });
-    // What is stored of the listing was there once: a page that shows less of it may have been cut.
+    // Stored rows of the listing existed once: a page that shows fewer of them may have been cut.
     return { followed, isShortEnd: isShort && (isLater || next.before >= listing.storedRows) };
   }
 

@@ -27,7 +27,7 @@ export interface PaginationStyle {
   readonly restsOnOrder: boolean;
   walk(listing: Listing): Pagination;
   /**
-   * What an answer says about the next page; null where this style learns nothing from answers. `lastRecord`: undefined
+   * Reads the next page from an answer; null where this style learns nothing from answers. `lastRecord`: undefined
    * where the page is empty.
    */
   readNext(answer: PageAnswer, lastRecord: () => JsonValue | undefined): NextPage | UnreadableNext | null;
@@ -84,8 +84,8 @@ export interface Pagination<Own extends Position = Position> {
   request(position: Own): Params;
   advance(position: Own, page: PageSeen): Advance;
   /**
-   * What it means that the service refuses the call with this status (400, 404): the page lies behind the last one and
-   * is `empty`; it may lie there, which the service does not say; or, null, nothing of the kind.
+   * Interprets a refusal of the call with this status (400, 404). `empty`: the page lies behind the last one.
+   * `perhapsEmpty`: it may lie there, which the service does not say. Null: neither.
    */
   refused(position: Own, status: number | null): 'empty' | 'perhapsEmpty' | null;
   /** The same place with half the page size; null when it cannot be halved. */
@@ -259,7 +259,7 @@ interface KnownLengths {
 export type PageLengths = Map<number, KnownLengths>;
 
 const nothingKnown: KnownLengths = { records: 0, bytes: 0, followed: Infinity, whole: 0 };
-/** What holds for all requested sizes. */
+/** Key of the lengths that hold for all requested sizes. */
 const anySize = 0;
 
 export function lengthsOf(lengths: PageLengths, size: number): KnownLengths {
@@ -352,7 +352,7 @@ function placesOf({ metadata, result }: PageAnswer): readonly JsonObject[] {
   return places.filter((place) => isJsonObject(place));
 }
 
-/** What an answer says of more pages by its keys alone; `hasMore` null: nothing. */
+/** Reads from an answer, by its keys alone, whether more pages follow; `hasMore` null: it does not say. */
 export function readFlag(flagKeys: readonly string[], answer: PageAnswer): NextPage | UnreadableNext {
   for (const place of placesOf(answer)) {
     const flag = firstOf(place, flagKeys);

@@ -252,8 +252,8 @@ export function valueMatcher(condition: FieldCondition): (found: JsonValue) => b
 }
 
 /**
- * Of one type and worth the same; an object or an array equals nothing. Numbers are exact beyond what a double holds,
- * and times are equal that name the same instant.
+ * True for values of one type that are equal; an object or an array equals nothing. Numbers are exact beyond what a
+ * double holds, and times are equal that name the same instant.
  */
 function equals(value: JsonValue, other: Scalar): boolean {
   if (isNumber(value) && isNumber(other)) return compareNumbers(value, other) === 0;
@@ -261,7 +261,7 @@ function equals(value: JsonValue, other: Scalar): boolean {
   return value === other;
 }
 
-/** Of how two values differ. */
+/** Compares by the sign of the difference of two values. */
 const holds: Readonly<Record<Ordering, (difference: number) => boolean>> = {
   gt: (difference) => difference > 0,
   gte: (difference) => difference >= 0,
@@ -335,7 +335,7 @@ function fuzzyMatcher(words: readonly string[]): (value: JsonValue) => WordMatch
   };
 }
 
-/** Of all ways to find the wanted words in this order; Infinity where there is none. */
+/** Fewest slips over all ways to find the wanted words in this order; Infinity where there is none. */
 function fewestSlips(
   wanted: readonly { readonly word: string; readonly most: number }[],
   words: readonly string[],

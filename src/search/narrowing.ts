@@ -4,7 +4,7 @@ import { isTime, likePattern, rangeAround, slipsAllowed } from './match-conditio
 import type { Condition, FieldCondition, Ordering, Scalar } from './search-request.ts';
 import { type FieldSource, isJsonType, type SearchField, type SearchTarget } from './search-target.ts';
 
-/** What a statement of a search binds. */
+/** Value that a statement of a search binds. */
 export type Bound = string | number | bigint;
 
 /**

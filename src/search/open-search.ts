@@ -227,7 +227,9 @@ function bestRows(rule: OrderRule, most: number) {
   };
 }
 
-/** What a row from `after` up to the first key `last` meets by that key, in the language of searches. */
+/**
+ * Condition on the first sort key for the rows from `after` up to the first key `last`, in the language of searches.
+ */
 function boundsOf({ keys }: OrderRule, after: Position | null, last: OrderKey): Condition | null {
   const [first] = keys;
   if (first === undefined || first.by === null) return null;

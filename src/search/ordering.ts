@@ -52,7 +52,7 @@ export function orderRule(
     const [name = ''] = path;
     const field = fields.get(name);
     const column = path.length === 1 && field !== undefined ? nativeColumn(field) : null;
-    // Of flags there are two: they divide nothing.
+    // A boolean has two values: a range of them would narrow nothing.
     const by = column === null || column.kind === 'boolean' ? null : { field: name, column };
     return { direction, keyOf: (record) => orderKey(find(record)), by };
   });
@@ -182,7 +182,7 @@ function isNeeded(wanted: Condition, condition: Condition): boolean {
   return condition === wanted;
 }
 
-/** Of an array the best element that meets the condition counts. */
+/** Scores a value; in an array, the best element that meets the condition counts. */
 function fieldScore(condition: FieldCondition): Score {
   if (condition.kind === 'keyword' || condition.kind === 'fuzzy') {
     const match = wordMatcher(condition);
@@ -204,7 +204,7 @@ function fieldScore(condition: FieldCondition): Score {
   };
 }
 
-/** What a cursor is written and read with: whose it is, and of which query. */
+/** Key that signs cursors, and hash of the query that they belong to. */
 type CursorSeal = ReturnType<typeof cursorSeal>;
 
 /** `query` is of scope, filter and sort: the rest may change from page to page. */

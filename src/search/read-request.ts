@@ -14,7 +14,7 @@ import type {
 import { elementField, fieldAt, findField } from './search-target.ts';
 import type { FoundField, ScalarType, SearchTarget } from './search-target.ts';
 
-/** What is known at one place of the tree. */
+/** Position in the condition tree, with what applies there. */
 interface Place {
   readonly at: string;
   readonly depth: number;

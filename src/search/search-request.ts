@@ -33,7 +33,7 @@ export type Condition =
   | { readonly kind: 'not'; readonly condition: Condition }
   | FieldCondition;
 
-/** What is asked of the value at one path. */
+/** Condition on the value at one path. */
 export type FieldCondition =
   | { readonly kind: 'eq' | 'neq'; readonly path: FieldPath; readonly value: Scalar }
   | { readonly kind: Ordering; readonly path: FieldPath; readonly value: NonNullable<Scalar> }
@@ -95,7 +95,7 @@ export function tooSlow(deadlineMs: number): SyncError {
   );
 }
 
-/** What came, for messages: its kind, never its content. */
+/** Names the kind of a value for messages, never its content. */
 export function kindOf(value: unknown): string {
   if (value === undefined) return 'nothing';
   if (value === null) return 'null';
@@ -116,7 +116,7 @@ export function memberPath(path: string, name: string): string {
   return /^[A-Za-z_][\w.]{0,59}$/.test(name) ? `${path}.${name}` : `${path}[${shownName(name)}]`;
 }
 
-/** What a search may ask: enough for any sensible one, and little enough that none is a burden. */
+/** Limits of a search: high enough for any sensible one, low enough that none is a burden. */
 export const searchLimits = {
   /** Conditions inside conditions. */
   depth: 8,
@@ -134,7 +134,7 @@ export const searchLimits = {
   limit: 1_000,
   defaultLimit: 1_000,
   cursorBytes: 8 * 1024,
-  /** Of the query as JSON text. */
+  /** Size of the query as JSON text. */
   queryBytes: 64 * 1024,
 } as const;
 

@@ -20,7 +20,7 @@ interface TargetHow {
   readonly tableName?: TableName;
 }
 
-/** What a search reads: the rows of one table of a sink, seen as records of searchable fields. */
+/** Table that a search reads: its rows, seen as records of searchable fields. */
 export interface SearchTarget {
   /** Name of the SQL table; tombstoned rows are not there for a search. */
   readonly table: string;
@@ -126,7 +126,7 @@ function columnSource({ name, type }: Column, absentWhenEmpty: ReadonlySet<strin
   return { kind: 'column', column: name, type, ...(isMarked && { isAbsentWhenEmpty: true }) };
 }
 
-/** What an entity without searchable fields is searched by. */
+/** Fields that serve a search of an entity without searchable fields. */
 export function everyColumn(columns: readonly Column[]): readonly (readonly [string, SearchableField])[] {
   return columns.map(({ name, type }) => [name, { type, from: [name], shape: 'asIs' }]);
 }

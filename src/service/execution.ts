@@ -117,7 +117,7 @@ function pythonList(texts: readonly string[]): string {
 }
 
 interface ResultShape {
-  /** What to keep; wins over `exclude` when both are given. Null: all. */
+  /** Fields to keep; wins over `exclude` when both are given. Null: all. */
   readonly select: Fields | null;
   readonly exclude: Fields | null;
   /** Long texts are cut, at any depth. */
@@ -254,7 +254,7 @@ export async function executeAction(call: ExecuteCall) {
   switch (actionName) {
     case 'list': {
       const { records, metadata } = await ask((request) => provider.list(request));
-      // What is no object is handed on as it came: it has no fields to select.
+      // An element other than an object is returned unchanged: it has no fields to select.
       const shaped = records.map((record) =>
         isJsonObject(record) ? shapeResult(withCopies(record, entity), shape) : record,
       );
@@ -404,7 +404,7 @@ function wrongLength(size: number, got: string): ApiError {
 const token = "[A-Za-z0-9!#$&^_.+'*`|~%-]+";
 const mediaTypePattern = new RegExp(`^${token}/${token}(; ?${token}=(${token}|"[ !#-[\\]-~]*"))*$`);
 
-/** What the third party says, where that is a media type at all: anything else could break out of the header. */
+/** Media type of the third party, if it is a valid one: anything else could break out of the header. */
 function mediaType(text: string): string {
   return text.length <= 200 && mediaTypePattern.test(text) ? text : 'application/octet-stream';
 }

@@ -79,7 +79,7 @@ export interface KeptConnector {
   readonly provider: Provider;
 }
 
-/** What a provider is made for. */
+/** Connector that a provider is made for. */
 export interface ProvidedConnector {
   readonly connectorId: string;
   readonly definition: Definition;
@@ -118,7 +118,7 @@ export type ProviderCheck =
   /** Taken: they belong to this account; an empty text: the third party does not say to which. */
   | { readonly kind: 'account'; readonly account: string }
   | { readonly kind: 'refused'; readonly why: string }
-  /** Of a sample account, which asks no third party; `why`: it counts as one that refuses them. */
+  /** A sample account, which asks no third party; `why`: it counts as one that refuses the credentials. */
   | { readonly kind: 'sample'; readonly why: string | null };
 
 /** A third party that takes longer has forgotten the call; a smaller page may take less. */
@@ -187,7 +187,7 @@ export function maskedProvider(provider: Provider, { errors }: Pick<Definition, 
   };
 }
 
-/** What an answer's metadata says of the next page and of totals, and no address or word beside it. */
+/** Keeps of an answer's metadata the next page and totals; addresses and words beside them are left out. */
 function pagingOf(metadata: JsonObject, { pagination, cut }: Entity, mask: RecordMask): JsonObject {
   const kept: Record<string, JsonValue> = {};
   const keep = (key: string, shown: (value: JsonValue) => JsonValue | undefined): void => {

@@ -7,7 +7,7 @@ export const defaultTokenSeconds = 900;
 export const scopedTokenSeconds = 1_200;
 export const defaultMaxTokens = 1_000;
 
-/** What one client, or many, may take of the server. Times in milliseconds. */
+/** Limits on what clients may use of the server. Times in milliseconds. */
 export const defaultServerLimits = {
   maxBodyBytes: 1024 * 1024,
   /** Request line and headers; 431 for more. */
@@ -35,7 +35,7 @@ export const defaultServerLimits = {
   tokensPerSecond: 50,
   /** Live tokens of one application; the oldest one goes when another is asked for. */
   maxTokens: defaultMaxTokens,
-  /** Of one token, and of all requests without one from one address; as many at once after a second of quiet. */
+  /** Rate of one token, and of all requests without one from one address; as many at once after a second of quiet. */
   requestsPerSecond: 1_000,
 };
 

@@ -144,7 +144,7 @@ export interface RequestEntry {
   readonly method: string;
   /** As it is declared: `/api/v1/integrations/connectors/:id/execute`; null where no endpoint matched. */
   readonly route: string | null;
-  /** Of the route; null for one without. */
+  /** Id in the path; null for a route without one. */
   readonly connectorId: string | null;
   readonly status: number;
   readonly durationMs: number;
@@ -186,12 +186,12 @@ export async function startService(options: ServiceOptions) {
       maskedDefinition(servedDefinition(one), settings.masks.get(name) ?? noMasks),
     ]),
   );
-  // What is opened is closed in the opposite order, also when a later step of the start fails.
+  // Close functions, called from the last to the first, also when a later step of the start fails.
   const opened = [async (): Promise<void> => await providers[Symbol.asyncDispose]()];
   try {
     const key = options.key ?? loadServiceKey(data, undefined);
     const state = openServiceState({ ...settings, ...limits, folder: data, key });
-    // Behind the providers: what a third party has renewed until they end is still stored.
+    // Closed after the providers: tokens that a third party renews until they end are still stored.
     opened.unshift(async () => state[Symbol.dispose]());
     const organizationId = seedState(state, options);
     const cursorKey = derivedKey(key, 'search cursors');
@@ -234,7 +234,7 @@ export async function startService(options: ServiceOptions) {
       url,
       /** The ids of the connectors that the options named. */
       connectors: options.connectors.map(({ connectorId }) => connectorId),
-      /** Of the application that `clientId` names, or of `default`. */
+      /** Organization of the application that `clientId` names, or of `default`. */
       organizationId,
       state,
       stores,

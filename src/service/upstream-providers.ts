@@ -51,7 +51,7 @@ function sealedTokens(key: Buffer, { connectorId, definition }: ProvidedConnecto
   };
 }
 
-/** Of 32 bytes as base64url. */
+/** Length of 32 bytes as base64url. */
 const sealLength = 43;
 
 /** Null: the tokens of its listing hold named parameters only, or none. */

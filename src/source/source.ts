@@ -10,8 +10,9 @@ import { valueOf, type ScannedPage, memberWidth } from '../http/scan-json.ts';
 import { createHash } from 'node:crypto';
 
 /**
- * What the engine reads from. One `list` is one page. The source alone retries, waits, refreshes tokens and keeps
- * budgets; what still fails reaches the caller as a `SyncError`, whose `recovery` says what to do.
+ * Source of the records that the engine reads. One `list` is one page. The source alone retries, waits, refreshes
+ * tokens and keeps budgets; remaining failures reach the caller as a `SyncError`, whose `recovery` names the action to
+ * take.
  */
 export interface Source extends AsyncDisposable {
   /**
@@ -62,9 +63,11 @@ export interface FileSource {
 
 /** A connector's records and files, read through the API or from the service itself. */
 export interface ConnectorSource extends Source, FileSource {
-  /** What a sink remembers of it. Connects first, unless that was done. Rejects as `connect` does. */
+  /**
+   * Identity by which a sink recognizes the connector. Connects first, unless that was done. Rejects as `connect` does.
+   */
   origin(signal: AbortSignal): Promise<ConnectorOrigin>;
-  /** What the service calls the account, once `connect` has resolved; null where that is not known. */
+  /** The service's name for the account, once `connect` has resolved; null where that is not known. */
   accountName(): string | null;
 }
 
@@ -72,7 +75,7 @@ export interface ConnectorSource extends Source, FileSource {
 export type ReceiveFile<T> = (file: IncomingFile, signal: AbortSignal) => Promise<T>;
 
 export interface DownloadRequest extends GetRequest {
-  /** What the record says of the file's length, in bytes; null: nothing. Another length is refused. */
+  /** Length of the file in bytes according to its record; null: not stated. A file of another length is refused. */
   readonly size: number | null;
   readonly maxBytes: number;
 }
@@ -108,7 +111,7 @@ export interface ListRequest extends GetRequest {
 
 export interface SourcePage {
   readonly records: PageRecords;
-  /** What the response itself says about more pages; null where the connector says nothing (offset paging). */
+  /** Next page according to the response; null where the connector names none (offset paging). */
   readonly next: NextPage | null;
   /** How many records the listing has; absent: the response does not say. */
   readonly total?: number;
@@ -118,18 +121,18 @@ export interface SourcePage {
   readonly wasNull?: boolean;
   /** The service has refused the request, or failed (500), where nothing was expected. */
   readonly refusal?: 'refused' | 'failed';
-  /** What the response has beside its records, for people; null or absent: nothing. */
+  /** Members of the response beside its records, for people; null or absent: none. */
   readonly metadata?: JsonValue;
   /** The server's `Date` header. */
   readonly serverTime: Instant | null;
-  /** Of the body after decompression: what the page weighs in memory. */
+  /** Size of the body after decompression: the memory that the page takes. */
   readonly bytes: number;
 }
 
-/** What is done about a rate that the API states. `follow`: it is taken. `lower`: only where it is lower. */
+/** Reaction to a rate that the API states. `follow`: it is adopted. `lower`: only if it is lower. */
 export type StatedRate = 'follow' | 'lower';
 
-/** A rate that no person has set, and what it comes from. */
+/** Rate that no person has set, and its origin. */
 export interface CallRate {
   readonly requestsPerSecond: number;
   readonly by: 'definition' | 'api';
@@ -157,8 +160,8 @@ export interface PageRecords extends Iterable<JsonValue> {
   /** The record; read from its bytes with each call where they are kept. */
   readonly value: (index: number) => JsonValue;
   /**
-   * What a record is recognized by: of an object at least those of its members that have these names, as `value` gives
-   * them; of anything else all of it.
+   * Reads only as much as identifies a record: of an object at least those of its members that have these names, as
+   * `value` gives them; of any other value all of it.
    */
   readonly glance: (index: number, names: ReadonlySet<string>) => JsonValue;
   /** The page of which this record has the same index; null where its bytes are not kept. */
@@ -193,7 +196,7 @@ export function unreadRecords(page: ScannedPage): PageRecords {
         isAsked = names.map((name) => wanted.has(name));
       }
       const found: Record<string, JsonValue> = {};
-      // Of a name that comes twice the last one counts.
+      // Duplicate names: the last member counts.
       for (let at = firstMember[index] ?? 0; at < (firstMember[index + 1] ?? 0); at += 1) {
         const name = members[at * memberWidth] ?? 0;
         if (isAsked[name] !== true) continue;

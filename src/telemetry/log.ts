@@ -29,8 +29,8 @@ export async function openLog(options: {
 }
 
 /**
- * What of an error may be logged. An allow-list: clients hang configuration, headers and bodies on their errors, and a
- * list of forbidden names would always be one name behind.
+ * Selects the properties of an error that may be logged. An allow-list: clients hang configuration, headers and bodies
+ * on their errors, and a list of forbidden names would always be one name behind.
  */
 function describeError(error: unknown): Readonly<Record<string, unknown>> {
   if (!(error instanceof Error)) return { type: typeof error, message: String(error) };
@@ -67,7 +67,7 @@ export function logRunEvent(log: Log, connector: ConnectorName, event: RunEvent)
   log[level ?? 'debug']({ connector, event: kind, ...facts }, kind.replaceAll('-', ' '));
 }
 
-/** Of other kinds: debug. */
+/** Levels by kind of event; other kinds are logged as debug. */
 const levelByKind: Readonly<Partial<Record<RunEvent['kind'], Level>>> = {
   'run-started': 'info',
   'sweep-started': 'info',

@@ -120,13 +120,13 @@ export interface SampledConnector {
     readonly asOf: Instant | null;
     readonly freshWithinMs: number | null;
   }[];
-  /** Of the newest run that came to an end; entities without such rows are left out. */
+  /** Counts of the newest run that ended; entities without such rows are left out. */
   readonly missing: readonly {
     readonly entity: EntityName;
     readonly withheld: number;
     readonly pending: number;
   }[];
-  /** As that run found them; entities without such listings are left out. */
+  /** Counts as that run found them; entities without such listings are left out. */
   readonly partMissing: readonly { readonly entity: EntityName; readonly listings: number }[];
   readonly unconfirmed: readonly { readonly entity: EntityName; readonly listings: number }[];
 }
@@ -148,7 +148,7 @@ export interface MetricsOptions {
   readonly clock?: Clock;
 }
 
-/** What has happened since the process began, and how things stand, for Prometheus. */
+/** Counters since the process began and current state, for Prometheus. */
 export type Metrics = ReturnType<typeof openMetrics>;
 
 /** Metrics in a separate registry; two of them share nothing but the process. */
@@ -304,7 +304,7 @@ function trackRunning(number: Gauge, each: Series | null) {
       each?.in_flight_bytes.remove(labelText({ connector }));
     },
     inFlight: (connector: ConnectorName, bytes: number): void => {
-      // What a run drops after its end is no news.
+      // Pages that a run drops after its end are not reported.
       if (running.has(connector)) each?.in_flight_bytes.add(labelText({ connector }), bytes);
     },
   };
@@ -541,14 +541,14 @@ function showConnector(series: Series, sampled: SampledConnector, nowMs: number)
 
 /** How a call of an agent ended. */
 interface EndedCall {
-  /** Of a closed set. */
+  /** Name from a closed set. */
   readonly tool: string;
   readonly result: string;
   readonly ms: number;
   readonly chars: number;
 }
 
-/** What `mcp --http` counts, for Prometheus. */
+/** Metrics of `mcp --http`, for Prometheus. */
 export function openMcpMetrics() {
   const registry = new Registry();
   const { counter, histogram } = metricsIn(registry);

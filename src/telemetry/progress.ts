@@ -4,7 +4,7 @@ import { handledBy, type OnRunEvent, type RunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import { count, counted, duration, printable, printableWithin, roughly } from './format.ts';
 
-/** What to expect of an entity, roughly. Null where it is not known. */
+/** Approximate size of an entity's read. Null where it is not known. */
 export interface Expected {
   /** Rows that the sink held before the run. */
   readonly rows: number | null;
@@ -222,7 +222,7 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
 
   return {
     onEvent,
-    /** What is to be expected of the run. Called before it begins. */
+    /** Sets the expected sizes. Called before the run begins. */
     expect: (expected: ReadonlyMap<EntityName, Expected>): void => {
       for (const [name, one] of expected) entityOf(name).expected = one;
     },
@@ -249,7 +249,7 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
           isUnknown || pages === 0 || pagesPerSecond === 0
             ? null
             : { ms: (pages / pagesPerSecond) * 1000, isAtLeast: left.includes(null) },
-        /** What the whole waits for; null while calls go through. */
+        /** The wait that holds up the whole run; null while calls go through. */
         wait: runWait(nowMs),
       };
     },
@@ -270,7 +270,7 @@ function newEntity(startedAtMs: number) {
     /** Listings found, by resumed runs too, and about how many records parents state. Null: unknown. */
     found: 0 as number | null,
     stated: 0 as number | null,
-    /** What led to them: more may come while that is read. */
+    /** The entity whose records lead to these listings: more may come while it is read. */
     parent: null as EntityName | null,
     pacedMs: 0,
     rate: openRate(startedAtMs),

@@ -45,7 +45,7 @@ export function compileChangeSpan({ field: path, format }: ChangeField) {
   };
 }
 
-/** What follows the number of such records. */
+/** End of a message that begins with the number of such records. */
 export const undatedText =
   'with a change value that is no time: an incremental read never sees them. Times are written as 2026-03-01T09:00:00Z; for numbers the definition has "format: unix" or "unixMs"';
 

@@ -151,7 +151,7 @@ function paramsFrom(
   return params;
 }
 
-/** What the parameters of a listing fill into its records. */
+/** Values that the parameters of a listing fill into its records. */
 export function injectedFrom(child: Entity, parent: Parent, params: Params): Record<string, JsonValue> {
   const injected: Record<string, JsonValue> = {};
   for (const [field, param] of parent.inject) {

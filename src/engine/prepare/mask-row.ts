@@ -54,8 +54,8 @@ export function entityMaskings(entity: Entity, { stored }: RecordMask): readonly
 }
 
 /**
- * What a column has from another field is masked as that one is. Where the other field is not there, it is not known
- * whether it was.
+ * Masks a column that copies another field like that field. Where the other field is absent, the value is treated as a
+ * copy of it.
  */
 function withCopies({ filledFrom }: Pick<Entity, 'filledFrom'>, masked: Masked): Masked {
   if (filledFrom.size === 0) return masked;

@@ -90,7 +90,7 @@ export function compilePreparePage(run: PreparingRun, entity: Entity) {
     const { facts, stored, rows, exploded, drift, extraFields, explodedExtra } = page;
     return {
       ...facts,
-      /** What is stored of the page. */
+      /** Content of the page for the commit. */
       stored: {
         ...stored,
         rows: [
@@ -120,12 +120,12 @@ export function compilePreparePage(run: PreparingRun, entity: Entity) {
 
 type Page = ReturnType<typeof emptyPage>;
 
-/** What the records read so far come to. */
+/** Collects the results of a page's records; at first empty. */
 function emptyPage(partition: Partition, alreadyRead: number, settledMs: number) {
   return {
     partition,
     settledMs,
-    /** Of the next record, in the listing. */
+    /** Position of the next record in its listing. */
     position: alreadyRead,
     rows: [] as PreparedRecord[],
     exploded: [] as PreparedRecord[],
@@ -134,20 +134,20 @@ function emptyPage(partition: Partition, alreadyRead: number, settledMs: number)
     extraFields: 0,
     explodedExtra: 0,
     facts: {
-      /** One per record of the response, in its order: what the pagination recognizes records by. */
+      /** Marks by which the pagination recognizes records: one per record of the response, in its order. */
       marks: [] as string[],
-      /** Of the records that can be identified whatever else changes in them. */
+      /** Keys of the records that can be identified even if everything else in them changes. */
       keys: [] as string[],
       /** Elements found in exploded arrays. */
       explodedFetched: 0,
       depthLimited: 0,
-      /** Records of `rows` of which only a part came. */
+      /** Records of `rows` that came only in part. */
       partial: 0,
     },
   };
 }
 
-/** What a record comes to in its page. All that is asked of it here is in its `glance`. */
+/** Adds a record to its page. It reads only the record's `glance`. */
 function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown: ShownRecord) => void {
   const policyOf = (table: EntityName) => run.policies.get(table) ?? acceptEverything;
   const readRecord = compileReadRecord(recordShape(entity, policyOf(entity.name)));
@@ -218,7 +218,7 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown
   };
 }
 
-/** What is no object may say nothing at all, so that its place is all there is to find it by. */
+/** Adds the place of the record to the message: a record that is no object may have nothing else to find it by. */
 function withPlace(refused: Quarantined, { records, index }: ShownRecord): Quarantined {
   return { ...refused, detail: `${refused.detail}, in place ${index + 1} of ${records.length} of its page` };
 }
@@ -495,7 +495,7 @@ function watchShare() {
         looked += 1;
         if (row !== 'other') found += 1;
       }
-      // What was long ago counts less: a service may begin or cease to send its records as before.
+      // Older pages count less: a service may begin or cease to send its records as before.
       if (looked < 4 * enoughRecords) return;
       looked /= 2;
       found /= 2;

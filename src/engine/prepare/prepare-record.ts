@@ -210,7 +210,7 @@ function finish(shape: CompiledShape, row: Row): Prepared {
   };
 }
 
-/** What the record's hash is made of. Adds what is volatile of the undeclared fields to `row.volatile`. */
+/** Text that the record's hash is computed from. Adds the volatile part of the undeclared fields to `row.volatile`. */
 function contentText({ columns, volatile }: CompiledShape, row: Row, extraText: string | null): string {
   const { values, extra, evolved, moved } = row;
   const undeclared = evolved === null ? extra : { ...evolved, ...extra };
@@ -234,7 +234,7 @@ function refuse(
   return { kind: 'refused', refused: refuseRecord(table.entity, reason, detail, raw), drift };
 }
 
-/** What a value is, for a person; a short one as it came. */
+/** Describes a value for a person by its type, and a scalar also by its first 40 characters. */
 function kindOf(value: JsonValue): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
@@ -282,14 +282,14 @@ export function compileKeyOf(shape: RecordShape) {
   };
 }
 
-/** What differs from answer to answer and must not make another record of one that has no whole key. */
+/** Paths that may differ from answer to answer: they must not make another record of one without a whole key. */
 export function unstablePaths({ ignored, volatile }: Entity): readonly (readonly string[])[] {
   return [...[...ignored].map((name) => [name]), ...volatile];
 }
 
 /**
- * What is filled into a record: of an entity without a key also its hash, of the record and of what its listing fills
- * in.
+ * Values to fill into a record: those of its listing and, for an entity without a key, a hash of the record and of
+ * those values.
  */
 export function compileHashKey(entity: Entity) {
   const [field = ''] = entity.key;
@@ -338,7 +338,7 @@ export function explodedShape(
 
 export type CompiledShape = ReturnType<typeof compileShape>;
 
-/** What is worked out once for all records of a shape. */
+/** Computes once what all records of a shape need. */
 export function compileShape(shape: RecordShape) {
   const { table, volatile, policy = acceptEverything, filledFrom = new Map<string, string>() } = shape;
   const slots = new Map(

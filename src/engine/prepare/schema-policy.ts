@@ -12,7 +12,7 @@ const maxNameChars = 200;
 /** Names distinguished in a run; a service that makes up a name for every record fills no memory. */
 const maxNames = 1_000;
 
-/** What becomes of a record with a field, or a type of a field, that is new. */
+/** Treatment of a record with a new field, or a new type of a field. */
 export interface SchemaPolicy {
   readonly onNews: 'accept' | 'quarantine' | 'fail';
   readonly isKnown: (drift: FieldDrift) => boolean;

@@ -16,10 +16,10 @@ interface RepairOptions {
   readonly act: NonNullable<RunPlan['act']>;
   readonly sink: Sink;
   readonly identity: ConnectorIdentity;
-  /** Of the rows that it may write. */
+  /** Tables whose rows it may write. */
   readonly tables: readonly EntityTable[];
   readonly clock: Clock;
-  /** What it cost so far. */
+  /** Costs so far. */
   readonly costs: () => Pick<RunReport, 'calls' | 'retries' | 'waitedMs' | 'bytes'>;
 }
 
@@ -27,7 +27,7 @@ interface RepairedEntity extends EntityCounts {
   readonly deleted: number;
 }
 
-/** Writes; says of each step what it did as soon as that is stored. Of one entity the last word counts. */
+/** Writes, and reports each step once it is stored. The last report about an entity counts. */
 export type RepairWork = (lease: Lease, run: RunId, onDone: (done: RepairedEntity) => void) => Promise<void>;
 
 /**
@@ -60,7 +60,7 @@ export async function runRepair(options: RepairOptions, prepare: () => Promise<R
   } catch (error) {
     const wasInterrupted = error instanceof SyncError && error.code === 'INTERRUPTED';
     const report = wasInterrupted ? reportOf('interrupted', null) : reportOf('failed', toSyncError(error));
-    await sink.finish(lease, run, report).catch(() => undefined); // What the work threw says more.
+    await sink.finish(lease, run, report).catch(() => undefined); // The error of the work says more.
     throw error;
   }
   const report = reportOf('ok', null);

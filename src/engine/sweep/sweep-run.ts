@@ -61,7 +61,7 @@ export async function sweepRun(run: Run): Promise<void> {
     if (rows > 0) judged = await judgeMissing(run);
     if (round === 1) noteWithheld(run, judged);
     if (await deletePassing(run, judged)) judged = await judgeMissing(run);
-    // What was answered until the asking came to an early end has been judged and deleted: it need not be asked again.
+    // Rows answered before the confirmation ended early have been judged and deleted: they need not be asked again.
     if (error !== null) throw error;
   }
   tally.endedBelow(await sink.deletes.endedBelow(lease, id));
@@ -129,8 +129,8 @@ async function deletePassing(run: Run, judged: readonly JudgedEntity[]): Promise
     }
   }
   signal.throwIfAborted();
-  // What lies below deleted records was judged with them, and goes as well; orphans, which may have moved, wait for a
-  // `get`.
+  // Rows below deleted records were judged with them, and are deleted as well; orphans, which may have moved, wait for
+  // a `get`.
   const isBelowChanged = await deleteBatches(run, () => sink.deletes.tombstoneBelow(lease, id, batchRows));
   return isChanged || isBelowChanged;
 }
@@ -392,7 +392,9 @@ function compileReadConfirmed({ policies, entities }: Run, entity: Entity) {
   };
 }
 
-/** What has left its tree, or lies in the trash, no longer has a place; what has moved is met where it is now. */
+/**
+ * A record that has left its tree, or lies in the trash, no longer has a place; a moved one is met at its new place.
+ */
 function judgeInTree(
   rules: Recursive,
   { row, params }: Candidate,

@@ -11,7 +11,7 @@ import { checkSize, searchLimits, tooSlow } from '../search-request.ts';
 import type { SearchOptions } from '../open-search.ts';
 import type { StatedAnswer } from '../search-target.ts';
 
-/** What is searched, and for what. */
+/** One search: the table that it reads, and its request. */
 export interface SearchCall {
   /** A SQLite sink. */
   readonly file: string;
@@ -28,7 +28,7 @@ export interface SearchCall {
 
 export type ProcessSettings = Pick<SearchOptions, 'cursorKey' | 'deadlineMs'>;
 
-/** What a search process answers: first `settings`, then one search after the other. */
+/** Functions of a search process: first `settings`, then one search after the other. */
 export type SearchCalls = {
   readonly settings: (settings: ProcessSettings) => void;
   readonly search: (call: SearchCall) => Promise<StatedAnswer>;

@@ -54,7 +54,7 @@ const requestedEntities = z
 
 const keptMembers = members.nullish().transform((given) => given ?? {});
 
-/** What a connector was made with besides its credentials, as one object for the service's state. */
+/** Settings that a connector was created with, without its credentials, as one object for the service's state. */
 export const connectorConfig = z.object({
   replication: keptMembers,
   environment: keptMembers,
@@ -67,7 +67,7 @@ export const connectorConfig = z.object({
 /** Shape is one thing, values another: see `checkCredentials`. */
 const givenCredentials = members.describe("As the connector type's `connectionSpecification` has it.");
 
-/** What a connector is made of, or checked before it is made. */
+/** Body of a request that creates a connector, or checks one before that. */
 const newConnector = z
   .object({
     workspace_name: givenName().describe('Made where there is none of this name.'),
@@ -92,7 +92,7 @@ const newConnector = z
   })
   .meta({ id: 'NewConnector' });
 
-/** What may be changed of a connector, or checked before it is. Null, like absent, leaves it as it is. */
+/** Body of a request that changes a connector, or checks a change. Null, like absent, keeps the value. */
 const connectorChange = z
   .object({
     name: givenName().nullish(),
@@ -163,7 +163,7 @@ export const connectorSummary = shownAs<LocalConnector>()('ConnectorSummary', {
   ...dated,
 });
 
-/** What a connector was made with, but for its credentials: those are in no answer. */
+/** A connector as answers show it: without its credentials. */
 export const connectorDetail = shownAs<LocalConnector>()('Connector', {
   ...named,
   source_template: [detailedTemplate.shape, detailedTemplate.show],
@@ -254,7 +254,7 @@ export const inspectConnector = endpoint({
   },
 });
 
-/** What keeps the connector's store from being complete. */
+/** Reasons why the connector's store is incomplete. */
 export function warningsOf({ workspace }: LocalConnector, { problem }: StoreStatus): string[] {
   const ofStore = problem === null ? [] : [problem];
   if (workspace.status === 'inactive') {

@@ -142,7 +142,7 @@ function parsed<Shape extends z.ZodType>(
   return shape === undefined ? (undefined as z.output<Shape>) : parseRequest(shape, value, place);
 }
 
-/** What the endpoints answer from. */
+/** Parts of the service that the endpoints need. */
 export interface ApiParts {
   readonly state: ServiceState;
   /** By name. */
@@ -192,7 +192,7 @@ export function givenName(): z.ZodString {
 /** Any text: what is no connector's id is simply not found. */
 const connectorPath = z.object({ id: z.string().describe("The connector's id.") });
 
-/** What endpoints of one connector have in common. */
+/** Properties that endpoints of one connector share. */
 export const ofConnector = {
   access: 'workspace',
   request: { path: connectorPath },

@@ -256,7 +256,7 @@ function createConnectors(file: StateFile, sealer: Sealer, clock: Clock) {
            AND (:definition IS NULL OR definition = :definition) ORDER BY sequence`,
         { organizationId, id, definition },
       ).all.map(connectorOf),
-    /** Of every organization: for the stores. */
+    /** Connectors of every organization: for the stores. */
     all: (): readonly StoredConnector[] =>
       ask<ConnectorRow>(`${select} ORDER BY sequence`).all.map(connectorOf),
     /** Throws `SyncError` USAGE for an id that is taken. */
@@ -324,7 +324,7 @@ function createConnectors(file: StateFile, sealer: Sealer, clock: Clock) {
   };
 }
 
-/** What sealed credentials are bound to: moved to another connector they do not open. */
+/** Context that sealed credentials are bound to: moved to another connector, they do not open. */
 function ownerOf(organizationId: string, id: string): string {
   return JSON.stringify(['credentials', organizationId, id]);
 }
@@ -342,7 +342,7 @@ function readObject(text: string): JsonObject {
   });
 }
 
-/** Of more than so many the one that was quiet for longest is forgotten: memory is bounded whatever comes. */
+/** Limit on remembered keys, so that memory is bounded: the key that was quiet for longest is forgotten. */
 const maxKeys = 10_000;
 
 /**
@@ -496,7 +496,7 @@ function createUnstoredTokens(max: number) {
   };
 }
 
-/** Of what is too long to be guessed. */
+/** Hash of a secret that is too long to be guessed. */
 export function hashOf(secret: string): Buffer {
   return createHash('sha256').update(secret).digest();
 }

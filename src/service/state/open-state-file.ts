@@ -178,7 +178,7 @@ function prepare(db: Connection, name: string, isHeldElsewhere: boolean): void {
   db.pragma('foreign_keys = ON');
   db.pragma('trusted_schema = OFF');
   db.pragma('cell_size_check = ON');
-  // What was deleted or replaced is overwritten: hashes and sealed credentials too.
+  // Overwrites deleted and replaced values on disk: hashes and sealed credentials too.
   db.pragma('secure_delete = ON');
   if (version === stateVersion) return;
   db.transaction(() => {
@@ -261,7 +261,7 @@ export const maxNameLength = 255;
 // oxlint-disable-next-line no-control-regex
 const unseen = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
 
-/** What a name may be, for messages. */
+/** Rule for names, for messages. */
 export const plainNameRule = `1 to ${maxNameLength} characters that can be seen, none of them at the ends a space`;
 
 /** True for a name that looks like what it is, wherever it is shown, and is stored as it came. */

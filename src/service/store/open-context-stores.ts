@@ -177,18 +177,21 @@ export interface StoreJob {
   readonly nowMs: number;
 }
 
-/** What the process of a sync answers. */
+/** Functions of the process of a sync. */
 export type StoreCalls = { readonly sync: (job: StoreJob) => Promise<StoreSyncEnd> };
 
-/** What the process of a sync asks the service. */
+/** Functions of the service that the process of a sync calls. */
 export type ServiceCalls = {
-  /** An execute call, by its body as JSON text: what the third party answered, as it would come over HTTP. */
+  /**
+   * Makes an execute call, given its body as JSON text; resolves with the third party's answer, as it would come over
+   * HTTP.
+   */
   readonly call: (body: string) => Promise<CallAnswer>;
-  /** What is stored by now: after the first records, every now and then, and at the end. */
+  /** Reports the stored state: after the first records, at intervals, and at the end. */
   readonly ledger: (ledger: StoreLedger) => void;
 };
 
-/** What a sync of a store came to. */
+/** Outcome of a sync of a store. */
 export type StoreSyncEnd =
   /** `resumeAt`: the third party asked for quiet until then. */
   | { readonly kind: 'run'; readonly outcome: RunOutcome; readonly resumeAt: Instant | null }
@@ -246,9 +249,9 @@ interface KeepStoreOptions {
   readonly refreshEveryMs: number | null;
   /** Lets only so many syncs run at a time. */
   readonly slots: PQueue;
-  /** Of the reads of what stores hold: each has files open. */
+  /** Queue for reads of the stores: each read has files open. */
   readonly reads: PQueue;
-  /** What must be over before the file is touched; null: nothing. Never rejects. */
+  /** Resolves when the file may be used; null: at once. Never rejects. */
   readonly after: Promise<void> | null;
 }
 
@@ -285,7 +288,7 @@ function keepStore(options: KeepStoreOptions) {
       ledger = await readStoreLedger(file, definition, storeOrigin(definition));
       ({ problem } = ledger);
     } catch (error) {
-      // What SQLite reads well may still be no account of ours: a bit of a text that has changed, for example.
+      // A file that SQLite reads well may still hold no valid ledger: a changed bit of a text, for example.
       if (!(error instanceof SyncError)) damaged('SINK_FAILED');
       else if (isUnusable(error)) damaged(error.code);
       else problem = failedWith(error.code);
@@ -339,7 +342,7 @@ function keepStore(options: KeepStoreOptions) {
     for (;;) {
       await pause.until(dueAt);
       const giveBack = await takeSlot(slots, closing.signal);
-      // What it is woken for from here on is another sync.
+      // A wake-up from here on requests another sync.
       pause.clear();
       const end = await syncOnce().catch(storageFailure).finally(giveBack);
       await ended(end);
@@ -413,7 +416,7 @@ function openPause(clock: Clock) {
       isWoken = true;
       cutShort?.abort(new Error('woken'));
     },
-    /** What it was woken for is being done. */
+    /** Forgets earlier wake-ups: the sync that they requested begins. */
     clear(): void {
       isWoken = false;
     },

@@ -20,12 +20,12 @@ import type { Tx } from '../../sql/database.ts';
  */
 const fullEveryMs = 24 * 60 * 60 * 1000;
 
-/** What can be searched, in the definition's order. */
+/** Entities that can be searched, in the definition's order. */
 export function searchableEntities(definition: Definition): readonly Entity[] {
   return [...definition.entities.values()].filter(({ actions }) => actions.has('context_store_search'));
 }
 
-/** What a store's sync reads: what can be searched, and the entities through which that is found. */
+/** Entities that a store's sync reads: the searchable ones, and those through which they are found. */
 export function storeEntities(definition: Definition): ChosenEntities {
   const wanted = new Set<EntityName>();
   const want = (entity: Entity): void => {
@@ -120,7 +120,7 @@ function nameOf(text: string): ConnectorName {
   throw new TypeError(`${text} is no name for a connector`);
 }
 
-/** What a store's own account says of it. Small, so that it can be sent from process to process. */
+/** State of a store according to its ledger. Small, so that it can be sent from process to process. */
 export type StoreLedger = Awaited<ReturnType<typeof readIn>>;
 
 export const emptyLedger: StoreLedger = { entities: [], endedAt: null, problem: null };
@@ -150,7 +150,7 @@ async function readIn(tx: Tx, definition: Definition, origin: string) {
   const runs = await readRuns(tx, { connector: storeConnector, kind: 'sync', limit: runsLookedAt });
   const ended = runs.find(({ report }) => report !== null && report.outcome !== 'interrupted');
   return {
-    /** Of the entities that can be searched and have a table. */
+    /** State of the entities that can be searched and have a table. */
     entities: searchableEntities(definition).flatMap(({ name, table, explodedTable }) => {
       const stored = tables.get((explodedTable ?? table).entity);
       if (stored === undefined) return [];
@@ -167,7 +167,7 @@ async function readIn(tx: Tx, definition: Definition, origin: string) {
     }),
     /** When the last sync that was not cut off ended. */
     endedAt: ended?.finishedAt ?? null,
-    /** What the last sync left out; null: nothing. */
+    /** Problem of the last sync; null: none. */
     problem: runs[0] === undefined ? null : problemOf(runs[0]),
   };
 }

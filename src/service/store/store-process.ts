@@ -22,7 +22,9 @@ const calls: StoreCalls = {
 const explain = explainedAs('The sync of a store failed unexpectedly', 'INTERNAL', 'stop');
 const askService = answerParent<ServiceCalls>(calls, { explain });
 
-/** What `http-transport.ts` is to a socket, over the channel to the service, which keeps the time limit. */
+/**
+ * Sends calls to the service over the channel to it, in place of `http-transport.ts`. The service keeps the time limit.
+ */
 const transport: HttpTransport = {
   send: async ({ body }, signal) => {
     signal.throwIfAborted();

@@ -117,7 +117,7 @@ function isSound(file: string): boolean {
       db.close();
     }
   } catch (error) {
-    // What SQLite cannot even check is not sound; anything else is a fault of the program.
+    // A file that SQLite cannot even check is damaged; anything else is a fault of the program.
     if (isSqliteError(error)) return false;
     throw error;
   }

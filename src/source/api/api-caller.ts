@@ -28,7 +28,7 @@ import { orAborted } from '../../http/or-aborted.ts';
 export interface ApiCall<T> {
   readonly request: Omit<HttpRequest, 'headers'> & Partial<Pick<HttpRequest, 'headers'>>;
   readonly facts: CallFacts;
-  /** Those of the calls that ask for the same with other parameters; absent: the call is judged alone. */
+  /** State shared by the calls that request the same with other parameters; absent: the call is judged alone. */
   readonly brokenAnswers?: BrokenAnswers;
   /** Hears of each attempt; its address begins below the base URL. */
   readonly onExchange?: OnExchange | undefined;

@@ -6,11 +6,11 @@ export const defaultApiLimits = {
    * Between two chunks of a body; a drip feed never trips it, `attemptTimeoutMs` does, or for a file `leastFileBytes`.
    */
   bodyTimeoutMs: 300_000,
-  /** Of a file in `bodyTimeoutMs` of waiting for it. */
+  /** Fewest bytes of a file that must arrive within `bodyTimeoutMs` of waiting. */
   leastFileBytes: 64 * 1024,
   /** From sending to the last byte. One call may take minutes: the API retries the third party inside. */
   attemptTimeoutMs: 300_000,
-  /** Compressed and decompressed each. */
+  /** Limit on a body, before and after decompression. */
   maxBodyBytes: 64 * 1024 * 1024,
   maxErrorBytes: 64 * 1024,
   maxHeaderBytes: 16_384,

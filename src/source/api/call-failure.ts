@@ -23,7 +23,7 @@ export interface RetryRule {
    * service asked with a 429 or with `Retry-After`.
    */
   readonly wait: 'back-off' | 'at-once-first' | 'throttle';
-  /** What the service asked for; null: nothing, so back off. */
+  /** Wait that the service asked for; null: none, so back off. */
   readonly afterMs: number | null;
 }
 
@@ -51,7 +51,7 @@ export function shownWords({ isMasked = false }: Pick<CallFacts, 'isMasked'>, wo
   return isMasked && words !== '' ? hiddenWords : words;
 }
 
-/** What the classifier must know about a call besides its answer. */
+/** Facts about a call that classifying its failure needs besides the answer. */
 export interface CallFacts {
   readonly purpose: 'execute' | 'catalog' | 'token';
   /** For messages: `list list_members`, `find connectors`. */
@@ -121,7 +121,7 @@ export function onceOnly(failure: unknown): unknown {
 const longThrottleMs = 60_000;
 export const backOff: RetryRule = { reason: 'failure', most: Infinity, wait: 'back-off', afterMs: null };
 
-/** What a classifier knows of a refusal before it decides. */
+/** Facts about a refusal, before it is classified. */
 interface Refusal {
   /** Null: there was no answer. */
   readonly status: number | null;
@@ -134,7 +134,7 @@ interface Refusal {
   readonly say: (advice: string | null) => string;
 }
 
-/** What the classifiers of both ways to a service have in common. */
+/** Classification that the API and direct connectors share. */
 export function failuresOf(facts: CallFacts, refusal: Refusal) {
   const { status, waitMs, context, say } = refusal;
   const fail = (
@@ -165,7 +165,7 @@ export function failuresOf(facts: CallFacts, refusal: Refusal) {
       (known.entity === null || known.entity === facts.entity) &&
       words?.includes(known.contains.toLowerCase()) === true,
   );
-  /** What the definition says about an answer with this status and these words; null: nothing. */
+  /** Classifies an answer whose status and words the definition lists; null: it lists none. */
   const named = (): CallFailure | null => {
     if (pattern === undefined) return null;
     if (pattern.then === 'throttle') return throttle();
@@ -206,8 +206,8 @@ const asksForToken = /\bbearer\b|\bauthorization\b.{0,20}\bheader\b|\bheader\b.{
 const connectorWords = /^(?!.*\broute\b).*\bconnector\b/is;
 
 /**
- * What an answer that is not 2xx means: the first case that fits. `test/source/failures.test.ts` has them as a
- * table.
+ * Classifies an answer other than 2xx: the first case that fits decides. `test/source/failures.test.ts` lists the cases
+ * as a table.
  */
 export function classifyAnswer(
   answer: WireAnswer,
@@ -226,8 +226,8 @@ export function classifyAnswer(
     say: (advice) => sentence(facts, status, shownWords(facts, redact(upstream.text)), advice),
   });
 
-  // What our own `serve` says about a failure of the third party behind it, where a status alone would be read as
-  // something else.
+  // Error codes of the program's own `serve` for a failure of the third party behind it, where the status alone would
+  // be misleading.
   const says = (code: string): boolean => upstream.errorCodes.includes(code);
   if (named !== null) return named;
   if (status >= 300 && status < 400) {
@@ -389,7 +389,7 @@ function sentence(facts: CallFacts, status: number, message: string, advice: str
 }
 
 interface UpstreamMessage {
-  /** What the body says went wrong, for matching; may hold personal data, so redact before showing. */
+  /** Description of the failure in the body, for matching; may hold personal data, so redact before showing. */
   readonly text: string;
   /** False for HTML and other bodies that the API itself did not write. */
   readonly isJson: boolean;

@@ -185,10 +185,10 @@ export function openBrokenAnswers(): (label: string) => BrokenAnswers {
 }
 
 /**
- * What calls of one kind (`list list_members`) tell each other about answers that are no answer: HTML, or JSON of
- * another shape. Such a fault is mostly that of the whole entity, so one call repeats for all of them while the others
- * wait for its outcome. Once it has used up its attempts, one of those that waited has another attempt, since it may be
- * the first alone that is broken. From then on each further call has one, until any of them gets an answer.
+ * Coordinates calls of one kind (`list list_members`) that get HTML, or JSON of another shape. Such a fault usually
+ * affects the whole entity, so one call repeats for all of them while the others wait for its outcome. Once it has used
+ * up its attempts, one waiting call gets another attempt, since the fault may concern the first call alone. From then
+ * on each further call has one attempt, until any of them gets a valid answer.
  */
 function watchBrokenAnswers() {
   let repeating: Repeating | null = null;
@@ -241,10 +241,10 @@ function startRepeating(call: object) {
   return { call, outcome, settle };
 }
 
-/** What calls have cost so far. */
+/** Costs of all calls so far. */
 type CallCosts = Omit<SourceStats, 'serverTime' | 'rate'>;
 
-/** Of one attempt, as `call-ended` has them. */
+/** Waits of one attempt, as in `call-ended`. */
 export type CallWaits = Pick<Extract<RunEvent, { readonly kind: 'call-ended' }>, 'waitedMs' | 'pacedMs'>;
 
 /** As much as a config may ask for. */
@@ -260,7 +260,10 @@ export interface CallBudgetOptions {
   readonly maxThrottleWaitMs: number;
   /** Limit on attempts; null: none. */
   readonly maxCalls?: number | null;
-  /** What all processes keep together for the account, once that is known; it stays the caller's to dispose. */
+  /**
+   * Returns the budget that all processes share for the account, null until the account is known. The caller disposes
+   * it.
+   */
   readonly shared?: () => SharedBudget | null;
 }
 

@@ -43,7 +43,7 @@ interface ApiSettings {
 
 /** Look-ups of connectors are calls of the account, not of a connector: they have separate limits. */
 interface LookupSettings {
-  /** Of each process. */
+  /** Rate of each process. */
   readonly requestsPerSecond: number;
   /** Look-ups at a time. */
   readonly concurrency: number;
@@ -175,7 +175,7 @@ function checkEnvironment(): void {
   }
 }
 
-/** Of each account; a config of more connectors asks for some of them more often. */
+/** Cached answers of each account; a config of more connectors requests some of them again. */
 const mostKept = 20_000;
 
 /** A cache of catalog answers about connectors: the runs of one account ask for the same ones repeatedly. */
@@ -273,7 +273,7 @@ export function openServerClock() {
   };
 }
 
-/** What the service does not say is null. */
+/** Text that the service may leave out: null then. */
 export const unsaid = z.string().nullable().default(null);
 const connectorId = z.string().refine(isConnectorId, 'expected letters, digits, "_" and "-"');
 
@@ -407,7 +407,7 @@ interface CatalogOptions {
   /** It is sent again only where it cannot have been done. */
   readonly isWrite?: boolean;
   readonly mayBeEmpty?: boolean;
-  /** What to say of an answer in another shape, whatever it is. */
+  /** Text of the error for an answer of another shape. */
   readonly expected?: string;
 }
 
@@ -457,9 +457,9 @@ export type Administration = ReturnType<typeof openAdministration>;
 const mostPages = 10_000;
 
 /**
- * What a person does to an account, as far as a sync has no part in it. Every method rejects with a classified
- * `SyncError`, as the client's do; those that change something are sent once, unless it is certain that nothing was
- * done. The client stays the caller's; `baseUrl` is the client's.
+ * Actions of a person on an account, which a sync never takes. Every method rejects with a classified `SyncError`, as
+ * the client's do; those that change something are sent once, unless it is certain that nothing was done. The client
+ * stays the caller's; `baseUrl` is the client's.
  */
 export function openAdministration(client: ApiClient, baseUrl: string) {
   const budget = client.openBudget({ concurrency: 1, requestsPerSecond: 10 });

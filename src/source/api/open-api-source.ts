@@ -392,14 +392,14 @@ function asEmpty(
   return { result, metadata: { ...(isJsonObject(metadata) ? metadata : {}), [emptyKey]: came } };
 }
 
-/** Of a result in one of the shapes that this API has had. */
+/** Empty form of a result, in the shapes that this API has had. */
 export function plainForm(result: JsonValue) {
   if (!isJsonObject(result) || Object.keys(result).length === 0) return emptyFormAt(result, []);
   const member = ['data', 'hits'].find((name) => Object.hasOwn(result, name));
   return emptyFormAt(result, [member ?? 'data']);
 }
 
-/** What an answer says about the next page. Throws `CallFailure` BODY_INVALID. */
+/** Reads from an answer where the next page is. Throws `CallFailure` BODY_INVALID. */
 export function readPaging(
   answer: PageAnswer,
   records: PageRecords,
@@ -512,7 +512,7 @@ function isJson(type: string | null): boolean {
   return /^\s*[^;]*[/+]json\s*(;|$)/i.test(type ?? '');
 }
 
-/** What may be shown and stored of a `Content-Type`; null for the rest. */
+/** Media type of a `Content-Type` that may be shown and stored; null for any other value. */
 export function contentTypeOf(type: string | null): string | null {
   const text = type?.trim() ?? '';
   return text.length <= maxTypeChars && mediaType.test(text) ? text : null;

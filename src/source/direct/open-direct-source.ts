@@ -41,7 +41,7 @@ export interface DirectClientOptions {
   readonly maxThrottleWaitMs: number;
 }
 
-/** What the direct connectors of a process share: connections, and the limits of each credential. */
+/** Connections, and the limits of each credential, that the direct connectors of a process share. */
 export function openDirectClient({ allowHosts, clock, maxThrottleWaitMs }: DirectClientOptions) {
   const transport = openUpstreamTransport({ allowHosts });
   const gate = openCallGate({ clock, maxWaitMs: maxThrottleWaitMs, openShared: openMachineSlots(clock) });
@@ -201,7 +201,7 @@ async function received<T>(
 
 type Failures = ReturnType<typeof failuresOf>;
 
-/** What a failure at the third party means for a walk: its class and its reason decide. */
+/** Classifies a failure at the third party for a walk, by its class and its reason. */
 export function classifyUpstream(failure: UpstreamFailure, facts: CallFacts): CallFailure {
   const { status, waitMs, reason } = failure;
   const text = wordsOf(facts, failure);
@@ -314,7 +314,7 @@ function sentence(facts: CallFacts, failure: UpstreamFailure, advice: string | n
   return advice === null ? found : `${found}; ${advice}`;
 }
 
-/** What was found out here quotes no value of a record. */
+/** Texts of this program quote no value of a record, so only the third party's words are hidden. */
 function wordsOf(facts: CallFacts, { reason, text }: UpstreamFailure): string {
   return reason === 'answer' ? shownWords(facts, text) : text;
 }
