@@ -102,7 +102,7 @@ export function noPartitionError(connector: ConnectorName, partition: number): S
   );
 }
 
-/** What differs between the identity that a sink holds and the one that is given. */
+/** Differences between the stored identity of a connector and the given one. */
 export function identityDifferences(
   stored: StoredIdentity,
   given: StoredIdentity,
@@ -130,7 +130,7 @@ export function unfinishedCopyError({ connector, from, to, since }: UnfinishedCo
   );
 }
 
-/** What is stored of the connector is being dropped, and counts for nothing. */
+/** Refuses a connector whose removal with its data is incomplete: the remaining data is no longer valid. */
 export function unfinishedRemovalError({ connector, since }: UnfinishedRemoval): SyncError {
   return new SyncError(
     `Connector "${connector}" is being removed with its data since ${since}, and that is not complete. To complete it: connector-sync connectors remove ${connector} --data --yes. It can be added again afterwards.`,

@@ -3,7 +3,7 @@ import type { Instant } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 
-/** What a person may do, as the ledger notes it. */
+/** Actions of a person, as recorded in the ledger. */
 export type ActionName =
   | 'pause'
   | 'resume'
@@ -30,7 +30,7 @@ export interface Action {
   /** Null: it concerned no connector alone. */
   readonly connector: ConnectorName | null;
   readonly entity?: EntityName | null;
-  /** What a reader has to know besides, such as the reason of a pause; without secrets. */
+  /** Further facts for a reader, such as the reason of a pause; never contains secrets. */
   readonly detail?: JsonObject;
   /** The run that does it, or that it was about. */
   readonly run?: RunId | null;

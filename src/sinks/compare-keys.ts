@@ -24,7 +24,7 @@ export interface KeyGroup {
 
 export interface KeyAndDigest {
   readonly keyText: string;
-  /** Of the values. */
+  /** Digest of the row's values. */
   readonly digest: string;
 }
 

@@ -16,18 +16,18 @@ export interface EntityMissing {
   /** Rows without a tombstone, missing ones included. What lies below deleted records counts as deleted. */
   readonly live: number;
   /**
-   * Rows of 24 hours ago; on an entity's first day those that it began with. Without those that a person has let go
-   * since.
+   * Rows 24 hours ago; on an entity's first day, the rows that it began with. Rows whose deletion a person has allowed
+   * since are not counted.
    */
   readonly dayAgo: number;
-  /** Of them: deleted since, without a person's permission. */
+  /** Rows deleted within these 24 hours without a person's permission. */
   readonly deletedInDay: number;
   readonly missing: number;
-  /** Of them: a person let their deletes pass. */
+  /** Missing rows whose deletion a person has allowed. */
   readonly allowed: number;
-  /** Of them: missed by two full walks or more, of different chains. */
+  /** Missing rows that full walks of at least two chains did not meet. */
   readonly missedTwice: number;
-  /** Of them: the last `get` returned them, and another is sent before they are deleted. */
+  /** Missing rows that the last `get` returned. Another `get` is sent before they are deleted. */
   readonly vouchedFor: number;
   /** Waiting for a `get`, orphans included. */
   readonly toConfirm: number;

@@ -37,6 +37,6 @@ export interface ReplacedFile {
   readonly id: number;
   readonly entity: EntityName;
   readonly file: string;
-  /** What is in its place now. */
+  /** File that replaced it. */
   readonly current: string;
 }

@@ -1,7 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorId, ConnectorName } from '../core/names.ts';
 
-/** What a connector is, as a sink has it. */
+/** Identity of a connector, as stored in a sink. */
 export interface StoredIdentity {
   readonly baseUrl: string;
   readonly connectorId: string;
@@ -15,7 +15,7 @@ export interface ConnectorIdentity extends StoredIdentity {
   readonly holder: Holder;
 }
 
-/** Who holds a connector, for the message that the second one gets. */
+/** Process that holds a connector, named in the error that a second process gets. */
 export interface Holder {
   readonly pid: number;
   readonly host: string;

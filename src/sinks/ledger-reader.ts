@@ -42,7 +42,7 @@ export interface StoredOrigin extends StoredIdentity {
 export interface DayOfEntity {
   readonly connector: ConnectorName;
   readonly entity: EntityName;
-  /** Of UTC: `2026-03-01`. */
+  /** Day in UTC: `2026-03-01`. */
   readonly day: string;
   readonly added: number;
   readonly changed: number;
@@ -86,15 +86,15 @@ export interface ConnectorOverview {
   /** The newest of kind `sync` that has a report: neither in progress nor killed. */
   readonly lastEnded: RunFacts | null;
   readonly freshness: readonly EntityFreshness[];
-  /** Of all entities, without tombstoned ones. */
+  /** Rows of all entities, without tombstones. */
   readonly rows: number;
-  /** Of the newest one that could begin and ended; entities of which nothing is missing are left out. */
+  /** Missing rows in the newest run that began and ended; entities without missing rows are left out. */
   readonly missing: readonly EntityMissing[];
-  /** Of the same run: listings that ended with a doubt; entities without such listings are left out. */
+  /** Listings that ended with a doubt in the same run; entities without such listings are left out. */
   readonly partMissing: readonly ListingsOf[];
-  /** Of the same run: listings that were read to their end without a proof of it, in the same way. */
+  /** Listings read to their end without proof in the same run; entities without such listings are left out. */
   readonly unconfirmed: readonly ListingsOf[];
-  /** What ended `lastEnded`, where it failed. */
+  /** Error that ended `lastEnded`; null if it did not fail. */
   readonly error: Failure | null;
   /** Why listings or files of `lastEnded` were set aside, each code once. */
   readonly failures: readonly Pick<Failure, 'code' | 'recovery'>[];
@@ -102,9 +102,9 @@ export interface ConnectorOverview {
   readonly quarantined: number;
   /** Until then the service asked for no calls, in `lastEnded`. */
   readonly resumeAt: Instant | null;
-  /** Of the last days (`newForMs`), without what a person has acknowledged. */
+  /** Fields met first in the last days (`newForMs`) that no person has acknowledged. */
   readonly newFields: readonly FieldNews[];
-  /** What is older than it is to be kept, and a guard keeps: as it was checked last. */
+  /** Data past its retention that a guard keeps, as of the last check. */
   readonly withheldByAge: readonly WithheldOf[];
   /** As `LedgerReader.purgeWork`. */
   readonly purgeWork: readonly PurgeWork[];
@@ -140,7 +140,7 @@ export interface EntityStatus {
   readonly quarantined: number;
   /** Listings that ended with a doubt when they were read last; null where there are none. */
   readonly partMissing: Omit<DoubtedListings, 'entity'> | null;
-  /** Of all its listings, as they stand now; null where it has none. */
+  /** Completeness of all its listings now; null where it has none. */
   readonly completeness: Completeness | null;
   /** When a listing of the entity was last read to its end, in full or for changes only. */
   readonly lastSealedAt: Instant | null;
@@ -151,13 +151,13 @@ export interface EntityStatus {
 }
 
 export interface FileStatus {
-  /** In the folder, those of tombstoned records included. */
+  /** Files in the folder, including those of tombstoned records. */
   readonly stored: number;
-  /** Of those. */
+  /** Size of the stored files. */
   readonly bytes: number;
-  /** Of live records, and not stored in their newest version. */
+  /** Files of live records that are not stored in their newest version. */
   readonly wanted: number;
-  /** Of those: requested, but not received. */
+  /** Wanted files that were requested but not received. */
   readonly failed: number;
 }
 

@@ -53,13 +53,13 @@ export interface EntityMasking {
     columns: readonly Column[],
     row: Pick<RowFacts, 'values' | 'extra'>,
   ) => Pick<RowFacts, 'values' | 'extra' | 'hash'> | null;
-  /** What a record says of its file. */
+  /** Masks the facts about a record's file. */
   readonly file: (said: Pick<RecordFile, 'name' | 'contentType'>) => Pick<RecordFile, 'name' | 'contentType'>;
   /** The version of a file is a hash of masked fields. */
   readonly hidesVersions: boolean;
 }
 
-/** What is, or would be, removed of an entity: its stored keys are not those of the masks. */
+/** Data of an entity that is, or would be, removed because its stored keys are not those of the masks. */
 export interface RemovedOf {
   readonly entity: EntityName;
   /** Deleted ones included. */
@@ -69,7 +69,7 @@ export interface RemovedOf {
   readonly versions: number;
 }
 
-/** What is, or would be, rewritten of an entity. */
+/** Data of an entity that is, or would be, rewritten. */
 export interface RewrittenOf {
   readonly entity: EntityName;
   readonly rows: number;
@@ -86,7 +86,7 @@ export interface MaskEnd {
   /** Where it is not empty, nothing was rewritten so far. */
   readonly removed: readonly RemovedOf[];
   readonly entities: readonly RewrittenOf[];
-  /** Of listings and runs: positions, messages of failures. */
+  /** Texts of listings and runs: positions and messages of failures. */
   readonly texts: number;
   readonly left: readonly LeftStep[];
 }

@@ -8,7 +8,7 @@ export interface Condition {
   /** '' where it concerns none alone. */
   readonly connector: ConnectorName | '';
   readonly kind: string;
-  /** What of it: a field, a target, a config; '' for all of the connector. */
+  /** The field, target or config concerned; '' for the whole connector. */
   readonly subject: string;
   readonly since: Instant;
   /** For the text of messages; without secrets. */

@@ -54,7 +54,7 @@ export interface Partition extends Omit<FoundPartition, 'parent' | 'marker' | 'b
    * last full walk has reached. 0 where it is not read in full.
    */
   readonly storedRows: number;
-  /** What its last walk was sealed with. Empty: nothing is known. */
+  /** Clock differences stored with its last seal, in milliseconds. Empty: unknown. */
   readonly clockDifferences: readonly number[];
 }
 
@@ -80,8 +80,8 @@ export interface Proof {
 }
 
 /**
- * What else must agree before a row that a full walk did not meet counts as deleted. From the strongest walk to the
- * weakest: `nothing` (the walk is proof enough), a `get`, another full `walk`; null: the walk says nothing of such
+ * Confirmation required before a row that a full walk did not meet counts as deleted. From the strongest walk to the
+ * weakest: `nothing` (the walk is proof enough), a `get`, another full `walk`; null: the walk proves nothing about such
  * rows.
  */
 export type Absence = 'nothing' | 'get' | 'walk' | null;
@@ -137,10 +137,10 @@ export interface Seal {
 /** `runs`: chains of runs in a row whose walk ended with the same doubt. */
 export type StoredDoubt = Doubt & { readonly runs: number };
 
-/** What is stored of how a partition's last walk ended. */
+/** Stored proof of a partition's last walk. */
 export interface StoredProof extends Proof, Pick<Seal, 'clockDifferences' | 'lastPage' | 'reach'> {
   readonly doubt?: StoredDoubt;
-  /** Of the walk before, until the whole tree is read. */
+  /** Doubt of the previous walk, until the whole tree is read. */
   readonly doubtBefore?: StoredDoubt;
   /** When it was last read in full to an end without a doubt; null: never. */
   readonly readAt: Instant | null;

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 
-/** Of one entity, what is too old; null: nothing is. */
+/** Retention of one entity, as limits of age; null: nothing expires. */
 export interface Retention {
   readonly entity: EntityName;
   /** Tombstones that were set before. */
@@ -15,7 +15,7 @@ export interface Retention {
   readonly filesBefore: Instant | null;
   /** Versions that ended before, of an entity whose versions are kept now. */
   readonly versionsBefore: Instant | null;
-  /** What a guard keeps though it is too old: noted for readers. */
+  /** Amount past its retention that a guard keeps; noted for readers. */
   readonly withheld: number;
 }
 
@@ -29,7 +29,7 @@ export interface ExpiredOf extends Pick<PurgedOf, 'entity' | 'rows' | 'quarantin
   readonly versions: number;
 }
 
-/** What is too old, and how much there is with it; where nothing is too old it is not counted. */
+/** Expired data, and the totals that it is part of. Totals are not counted where nothing has expired. */
 export interface DueOf extends ExpiredOf {
   readonly of: Pick<ExpiredOf, 'rows' | 'files' | 'versions'>;
 }
@@ -59,7 +59,7 @@ export interface PurgeRequest {
   readonly signal: AbortSignal;
 }
 
-/** What is, or would be, removed of an entity. */
+/** Data of an entity that is, or would be, removed. */
 export interface PurgedOf {
   readonly entity: EntityName;
   /** Tombstones included. */
@@ -119,7 +119,7 @@ export interface PurgeNote {
   readonly canReturn: boolean;
 }
 
-/** What a sink knows of the purged records of a connector. */
+/** Notes of a sink about the purged records of a connector. */
 export interface PurgeNotes {
   readonly count: number;
   noteOf(entity: EntityName, keyText: string): PurgeNote | null;

@@ -40,7 +40,7 @@ export function accessSink(sink: SinkPlace): SinkAccess {
   }
 }
 
-/** What only reads a sink. Each throws as `open` does: `NoSinkYetError` where there is no sink. */
+/** Ways to read a sink. Each throws as `open` does: `NoSinkYetError` where there is no sink. */
 function readersOf(
   open: () => Promise<OpenedToRead>,
 ): Pick<SinkAccess, 'openHistory' | 'openRecords' | 'openKeys'> {
@@ -78,7 +78,7 @@ interface FileAccess extends Pick<SinkAccess, 'place' | 'open' | 'openClosedFile
   readonly loadFormat: () => Promise<LedgerFormat>;
 }
 
-/** Of a sink whose ledger and records lie in one SQLite file. */
+/** Access to a sink whose ledger and records are in one SQLite file. */
 function fileAccess({ file, place, loadFormat, openClosedFiles, ...own }: FileAccess): SinkAccess {
   const open: SinkAccess['open'] = async (how) => {
     // A sink that must exist already is looked for where it was.
@@ -215,8 +215,8 @@ export async function checkCopied(history: LedgerReader, connector: ConnectorNam
 }
 
 /**
- * What a sink says of one connector now; null where it holds nothing of it. Throws COPY_UNFINISHED where it holds only
- * a part.
+ * Status of one connector in a sink; null where the sink holds nothing of it. Throws COPY_UNFINISHED where it holds
+ * only a part.
  */
 export async function storedStatus({
   name,

@@ -44,6 +44,6 @@ export interface UndoneRows {
     /** Key texts, of the first ones. */
     readonly keys: readonly string[];
   };
-  /** Of the last row; null: none is left. */
+  /** Number of the last row; null: no rows remain. */
   readonly next: number | null;
 }

@@ -6,12 +6,12 @@ export interface MissingRow {
   readonly entity: EntityName;
   readonly keyText: string;
   readonly missingSince: Instant;
-  /** What its delete still needs: nothing (withheld by a guard), a `get`, another full walk. */
+  /** Confirmation that its delete still needs: nothing (withheld by a guard), a `get`, another full walk. */
   readonly needs: 'nothing' | 'get' | 'walk';
   readonly missedWalks: number;
 }
 
-/** What is known of one row and of the partition that shows it. */
+/** History of one row and of the partition that shows it. */
 export interface RowHistory {
   readonly row: number;
   readonly firstSeenAt: Instant;
@@ -26,9 +26,9 @@ export interface RowHistory {
   readonly versions?: readonly RowVersion[];
 }
 
-/** What a row held from one change to another. */
+/** Content of a row from one change to the next. */
 export interface RowVersion {
-  /** Of the change with which it began. */
+  /** Number of the change with which it began. */
   readonly seq: number;
   readonly validFrom: Instant;
   /** Null: it is the current one. */

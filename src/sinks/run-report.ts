@@ -39,7 +39,8 @@ export interface RunReport {
   readonly failures: readonly FailureReport[];
   readonly failuresOmitted: number;
   /**
-   * What ended a `failed` run. Recovery `retry`: a later run may get further by itself; any other: a person must act.
+   * Error that ended a `failed` run. Recovery `retry`: a later run may succeed without help; any other: a person must
+   * act.
    */
   readonly error: Failure | null;
   /**
@@ -47,16 +48,16 @@ export interface RunReport {
    * elsewhere.
    */
   readonly resumeAt: Instant | null;
-  /** What came instead, where the service did not ask: a network in front of it refused calls. */
+  /** Reason for `resumeAt` if the service did not ask for it: a network in front of it refused calls. */
   readonly resumeBecause?: string;
-  /** What is due and was not read: set aside, or beyond the run's budget. */
+  /** Work that is due and was not read: set aside, or beyond the run's budget. */
   readonly left: readonly LeftWork[];
   /** How later runs ask for what is `toConfirm`; absent where nothing is. */
   readonly confirmation?: Confirmation;
   /** Both at the end of the run, whichever run has read them. */
   readonly partMissing: readonly DoubtedListings[];
   readonly unconfirmed: readonly ListingsOf[];
-  /** Of the entities whose files this run was to fetch; empty where it was to fetch none. */
+  /** Files of the entities whose files this run was to fetch; empty where there are none. */
   readonly files: readonly FileReport[];
 }
 
@@ -84,7 +85,7 @@ export interface DoubtedListings extends ListingsOf {
 export interface FileReport {
   readonly entity: EntityName;
   readonly stored: number;
-  /** Of those. */
+  /** Size of the stored files. */
   readonly bytes: number;
   /** Requested, but not received. */
   readonly failed: number;
@@ -99,7 +100,7 @@ export interface EntityReport {
   /** Walks read to their end, by the kind of their proof. */
   readonly proofs: Readonly<Record<ProofKind, number>>;
   readonly setAside: number;
-  /** Of the sealed walks without a doubt, those without proof of a known order. */
+  /** Sealed walks without a doubt and without proof of a known order. */
   readonly unordered: number;
   /** Fields kept in `_extra` because they have no column or do not fit it. */
   readonly extraFields: number;
@@ -125,7 +126,7 @@ export interface EntityReport {
   readonly withheld: number;
   /** Rows that seem deleted and wait for a `get` or for another full walk. */
   readonly pending: number;
-  /** Of them: rows that later runs ask for by `get`. */
+  /** Pending rows that later runs request by `get`. */
   readonly toConfirm: number;
   /** Full walks that missed a record which `get` still returns: they prove nothing, and are repeated. */
   readonly withdrawn: number;
@@ -134,7 +135,7 @@ export interface EntityReport {
   /** The numbers that the guards compared where something is `withheld`. */
   readonly withholding: Withholding | null;
   /**
-   * Of a run that ended `ok` or `degraded`: nothing of the entity, nor of what leads to it, was left out since the
+   * For a run that ended `ok` or `degraded`: whether nothing of the entity, nor of its parents, was left out since the
    * chain of runs began.
    */
   readonly isWhole: boolean;
@@ -150,7 +151,7 @@ export type WithheldBecause = 'share' | 'along' | 'empty' | 'replaced' | 'adopte
 export interface Withholding {
   /** Rows of 24 hours ago. */
   readonly dayAgo: number;
-  /** Of them: deleted since. */
+  /** Rows deleted since then. */
   readonly deletedInDay: number;
   /** Rows of the entity that would go along with records of others which look deleted. */
   readonly below: number;
@@ -180,7 +181,7 @@ export function withoutKey<Found extends Pick<DoubtedListings, 'doubt'>>(found: 
 export const completenessWords = ['not-yet', 'part-missing', 'unconfirmed', 'complete'] as const;
 export type Completeness = (typeof completenessWords)[number];
 
-/** What is known of an entity's own listings. */
+/** Facts about an entity's own listings. */
 export interface ListingFacts {
   /** Some failed, or are left to read. */
   readonly isUnread: boolean;

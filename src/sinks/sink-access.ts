@@ -50,23 +50,23 @@ export interface SinkAccess {
   openWatched(): Promise<ServedLedger>;
   /** Null where the sink closes no files. */
   openClosedFiles(): Promise<ClosedFiles | null>;
-  /** What is free where the sink stores; null where the sink cannot tell. */
+  /** Free space where the sink stores; null where the sink cannot tell. */
   freeBytes(): Promise<number | null>;
-  /** For `check`: what the sink depends on besides files, point by point. Rejects where it is out of reach. */
+  /** For `check`: tests each requirement of the sink other than its files. Rejects where the sink cannot be reached. */
   check(durability: OpenHow['durability']): Promise<readonly SinkFinding[]>;
 }
 
 export interface SinkFinding {
   readonly what: string;
   readonly state: 'ok' | 'warning' | 'failed';
-  /** What was found, and what to do where it is not ok; without any secret. */
+  /** The finding, and the remedy where it is not ok; never contains secrets. */
   readonly detail: string;
 }
 
 export interface OpenHow {
   readonly durability: 'full' | 'normal';
   readonly clock: Clock;
-  /** Who does what this process is asked to do, for `LedgerReader.actions`; without it the user of the process. */
+  /** User in whose name this process acts, for `LedgerReader.actions`; by default the user of the process. */
   readonly who?: string;
   /** How long to wait while another program holds a lock that the sink needs. */
   readonly lockTimeoutMs?: number;

@@ -32,7 +32,7 @@ export interface EntityReading {
 
 export interface RunPlan {
   readonly run: RunId;
-  /** What a person asked for with this run, beyond an ordinary one; noted with its start. */
+  /** Request of a person that this run carries out, beyond an ordinary run; noted with its start. */
   readonly act?: Omit<Action, 'connector' | 'run'>;
   readonly kind: RunKind;
   /**
@@ -47,7 +47,7 @@ export interface RunPlan {
   readonly isFull: boolean;
   /** The run may end early: what was not read for longest is read first. */
   readonly isBudgeted: boolean;
-  /** Of every entity in `entities`. */
+  /** Reading of every entity in `entities`. */
   readonly reading: ReadonlyMap<EntityName, EntityReading>;
   /** Entities whose rows are never deleted (events), whether this run reads them or not. */
   readonly keeps: readonly EntityName[];
@@ -55,13 +55,13 @@ export interface RunPlan {
   readonly keepPartitionsSince: Instant;
   /** Every entity that this run reads, parents first, with exploded tables after their entity. */
   readonly tables: readonly EntityTable[];
-  /** What the definition says of those tables; absent: the newest one stored stays. */
+  /** Descriptions of those tables in the definition; absent: the newest stored ones stay. */
   readonly described?: readonly DescribedTable[];
   /**
    * Entities of those tables whose rows have versions from now on; the others have none. Absent: all stay as they are.
    */
   readonly versions?: ReadonlySet<EntityName>;
-  /** Those of the entities that have a mask; absent: none has. */
+  /** Masks of those entities; absent: none has a mask. */
   readonly masks?: readonly PlannedMask[];
   /** How the tables of those entities are brought under their masks. */
   readonly maskings?: readonly EntityMasking[];
@@ -87,11 +87,11 @@ export interface StartedRun {
   readonly due: number;
   /** Asked for by this run or by the one that it resumes. */
   readonly isFull: boolean;
-  /** What the runs before it in its chain counted: what they left out of an entity, this one does not read either. */
+  /** Counts of the earlier runs in its chain. This run does not read the parts of an entity that they left out. */
   readonly earlier: readonly EarlierCounts[];
-  /** Those of them that have stored or changed records, oldest first. */
+  /** Earlier runs that have stored or changed records, oldest first. */
   readonly wrote: readonly RunId[];
-  /** What those runs have found; empty for a fresh start. */
+  /** Partitions that the earlier runs have found; empty for a fresh start. */
   readonly found: readonly ChainPartitions[];
   /**
    * Secret of this connector in this sink, for the hashes of `PreparedRecord.raw`. Their maker mixes in what else
@@ -109,7 +109,7 @@ export interface EarlierCounts extends Pick<PageCounts, 'fetched' | 'quarantined
 /** Partitions of an entity that a chain has found. */
 export interface ChainPartitions {
   readonly entity: EntityName;
-  /** Of a record that led to one of them. */
+  /** Entity of a record that led to one of them. */
   readonly parent: EntityName | null;
   /** Some are listings inside trees, which go when their tree is sealed. */
   readonly isTree: boolean;
@@ -125,7 +125,7 @@ export interface PageCommit {
   /** Records that belong to another listing (synced copies): counted as duplicates, not stored. */
   readonly foreign: number;
   readonly refused: readonly Quarantined[];
-  /** Without those already known below records of which only a part came: the sink adds these. */
+  /** Without those already known below records that came only in part: the sink adds these. */
   readonly children: readonly FoundPartition[];
   readonly position: Position;
   /** The walk's own entity first, then exploded ones. */
@@ -153,11 +153,10 @@ export interface CommittedPage {
   readonly counts: readonly EntityCounts[];
   /** Child partitions that became due by this page, and walks that are due again by `followed`. */
   readonly newlyDue: number;
-  /** Of those walks the ones that this run had sealed. */
+  /** Walks due again by `followed` that this run had sealed. */
   readonly unsealed?: readonly UnsealedWalk[];
   /**
-   * Records of which only a part came and whose rows stay as they are; they count as unchanged or duplicate. Absent:
-   * none.
+   * Records that came only in part and whose rows stay as they are; they count as unchanged or duplicate. Absent: none.
    */
   readonly partial?: number;
 }

@@ -56,7 +56,7 @@ export function writeColumns(columns: readonly Column[]): string {
   return JSON.stringify(columns.map(({ name, type }) => ({ name, type })));
 }
 
-/** What a definition says of a table, without its name. */
+/** Description of a table in a definition, without the table's name. */
 export type StoredDescription = Omit<DescribedTable, 'entity'>;
 
 export function writeDescribed({ description, columns, derived, joins }: StoredDescription): string {

@@ -1,6 +1,6 @@
 import { SyncError } from '../core/errors.ts';
 
-/** What is at a sink's place, and is no sink that can be used. */
+/** Refuses a place whose content cannot be used as a sink. */
 export function unusableSink(place: string, found: string, advice: string, cause?: unknown): SyncError {
   return new SyncError(`${place} cannot be used as a sink: ${found}. ${advice}`, {
     code: 'SINK_INCOMPATIBLE',

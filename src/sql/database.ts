@@ -84,13 +84,13 @@ export interface Database extends ReadableDatabase {
   transact<Result>(work: (tx: Tx) => Promise<Result>, how?: TransactHow): Promise<Result>;
 }
 
-/** Of a statement for one column: its value in the first row; undefined where there is no row. */
+/** Returns the value in the first row of a one-column statement; undefined where there is no row. */
 export async function cellOf<Value>(tx: Tx, sql: string, values?: Values): Promise<Value | undefined> {
   const [value] = await columnOf<Value>(tx, sql, values);
   return value;
 }
 
-/** Of a statement for one column: its values. */
+/** Returns the values of a one-column statement. */
 export async function columnOf<Value>(
   { rows }: Pick<Tx, 'rows'>,
   sql: string,

@@ -54,7 +54,7 @@ const setWord = /^(\w+): (.+)$/s;
 
 export function compileStatement(sql: string, dialect: Dialect): CompiledStatement {
   const parameters: Parameter[] = [];
-  /** Of values, from 1. */
+  /** Positions of values, from 1. */
   const positions = new Map<string, number>();
   const positionOf = (name: string): number =>
     knownOrMade(positions, name, () => parameters.push({ kind: 'value', name }));

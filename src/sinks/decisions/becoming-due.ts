@@ -20,7 +20,7 @@ export interface ChainReading extends EntityReading {
   readonly isFull: boolean;
   /** Later dates come from a clock that was wrong. */
   readonly believedUntil: Instant;
-  /** What must be the same as at the last seal for that to count: see `sealed_scope`. */
+  /** Conditions of reading. The last seal counts only if it was made under the same ones: see `sealed_scope`. */
   readonly scope: string;
 }
 
@@ -93,8 +93,9 @@ export function standingOfParent(
 }
 
 /**
- * What a page shows of last pages: walks that ended with one of this size and at least this many records ended too
- * early. Null: nothing beyond `known`, the shortest page that was followed by more, by entity and requested size.
+ * Learns from a page how long last pages can be: walks that ended with a page of this size and at least this many
+ * records ended too early. Null: the page adds nothing to `known`, the shortest page that was followed by more, by
+ * entity and requested size.
  */
 export function learnPageLength(
   known: Map<string, number>,
@@ -126,17 +127,17 @@ export interface EndedWalk {
   readonly isBelowRecord: boolean;
 }
 
-/** What it proves, of the walk and of its chain. */
+/** Proof that a sealed walk gives, with its chain. */
 export interface WalkProof {
   /** A listing of the tree ended with a doubt: the walk proves nothing. */
   readonly isDoubted: boolean;
-  /** Of the weakest listing of a tree. */
+  /** Proof of the tree's weakest listing about rows that the walk did not meet. */
   readonly absence: Absence;
   readonly watermark: Instant | null;
   readonly chainStartedAt: Instant;
 }
 
-/** What is known of the partition from now on. */
+/** State of the partition after the seal. */
 export interface Conclusion {
   readonly watermark: Instant | null;
   /** The parent's change value with which it need not be read again. */
@@ -197,7 +198,7 @@ function nextFullAt(
 
 const weakestFirst: readonly Absence[] = [null, 'walk', 'get', 'nothing'];
 
-/** What a tree proves of rows that it did not meet is what its least certain listing proves. */
+/** Weakest of these proofs: a tree proves no more about rows that it did not meet than its least certain listing. */
 export function weakestAbsence(absences: readonly Absence[]): Absence {
   return weakestFirst.find((absence) => absences.includes(absence)) ?? null;
 }

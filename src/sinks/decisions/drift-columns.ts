@@ -3,7 +3,7 @@ import type { Column, EntityTable, FieldDrift, FieldType, JsonType } from '../..
 import type { DriftRow, KnownDrift } from '../drift.ts';
 import { columnsMissingIn, isSameInStore, type TableColumns } from './stored-table.ts';
 
-/** What is noted of an entity's field: by name, kind and type, never a value. */
+/** Drift noted for a field of an entity: its name, kind and type, never a value. */
 export interface NotedDrift extends Pick<FieldDrift, 'field' | 'kind' | 'type'> {
   /** Only in quarantined records so far. */
   readonly isRefused: boolean;
@@ -17,7 +17,8 @@ const maxFields = 200;
 export const otherFields = '*';
 
 /**
- * What is noted of one entity; `isRefusedByKey`: text of field, kind and type -> whether it was only refused so far.
+ * Drift noted for one entity. `isRefusedByKey`: text of field, kind and type -> whether it was met only in refused
+ * records.
  */
 export interface DriftMemory {
   readonly isRefusedByKey: Map<string, boolean>;
@@ -32,8 +33,8 @@ export function rememberDrift(stored: readonly NotedDrift[]): DriftMemory {
 }
 
 /**
- * What is to be noted of a field that was met, which is remembered; null where it is already noted. Once accepted, it
- * never counts as refused again.
+ * Note for a field that was met, which is remembered; null where the field is already noted. A field that was accepted
+ * once never counts as refused again.
  */
 export function newsOf({ isRefusedByKey, fields }: DriftMemory, met: FieldDrift): NotedDrift | null {
   const isNamed = fields.has(met.field) || fields.size < maxFields;
@@ -51,7 +52,7 @@ function keyOf({ field, kind, type }: Pick<NotedDrift, 'field' | 'kind' | 'type'
   return `${kind} ${type} ${field}`;
 }
 
-/** What a run knows of an entity's drift. `isEstablished`: it was read whole at least once. */
+/** Drift of an entity that a run knows. `isEstablished`: the entity was read completely at least once. */
 export function knownDrift(
   drift: readonly NotedDrift[],
   evolved: readonly Column[],

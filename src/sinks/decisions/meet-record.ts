@@ -10,8 +10,8 @@ import type { Doubt } from '../partition.ts';
 export type StoredRow = Pick<RowFacts, 'row' | 'hash' | 'volatileHash' | 'changedAt' | 'deletedAt' | 'owner'>;
 
 /**
- * Where a stored record is met: in its `owner` (or outside a walk), in what becomes its `new-owner`, or as a `shared`
- * row, whose owner stays while that is live.
+ * Place where a stored record is met: its `owner` (or outside a walk), its `new-owner`, or a `shared` listing. A shared
+ * row keeps its owner while that is live.
  */
 export type MeetingPlace = 'owner' | 'new-owner' | 'shared';
 
@@ -97,10 +97,10 @@ export function misfitError(entity: EntityName, why: string): SyncError {
 /** Changed rows that a run remembers at most. */
 const mostChanged = 10_000;
 
-/** A row that listings besides its owner have changed. */
+/** A row changed by listings other than its owner. */
 interface ChangedElsewhere {
   readonly owner: number;
-  /** Of the content that it had before. */
+  /** Hash of the row's content before the change. */
   readonly hash: string;
   /** The listings that have changed it. */
   readonly by: Set<number>;
@@ -109,9 +109,9 @@ interface ChangedElsewhere {
 }
 
 /**
- * What a run knows of rows that one listing has changed after another: in memory alone, as the next run finds them
- * again. A record may have moved to the second listing, or changed between the two: only where the first one shows
- * again what it showed before, the two collide.
+ * Rows that several listings have changed in one run, kept only in memory because the next run finds them again. A
+ * record may have moved to the second listing, or changed between the two reads: the listings collide only if the first
+ * one shows the same content again as before.
  */
 export type Collisions = ReturnType<typeof openCollisions>;
 
@@ -120,9 +120,9 @@ export function openCollisions() {
   let count = 0;
   return {
     byEntity,
-    /** Entities of which two listings collide for certain. */
+    /** Entities with a proven collision of two listings. */
     found: new Set<EntityName>(),
-    /** Of the listings that collide, by partition. */
+    /** Doubts of the colliding listings, by partition. */
     doubts: new Map<number, Doubt>(),
     /** Owners that were read again for this. */
     readAgain: new Set<number>(),

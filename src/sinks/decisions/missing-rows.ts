@@ -19,12 +19,12 @@ export function lastSharedSwept(sweptTo: number): number {
   return Math.max(-1 - sweptTo, 0);
 }
 
-/** What is stored when the own rows are through, and the shared rows up to this one; 0: none of them yet. */
+/** Encodes that all own rows are swept, and the shared rows up to this one; 0: no shared rows yet. */
 export function sweptToShared(shared: number): number {
   return -1 - shared;
 }
 
-/** What else must agree before a row that a full walk did not meet counts as deleted. */
+/** Confirmation required before a row that a full walk did not meet counts as deleted. */
 export type Needs = Exclude<Absence, null>;
 
 /** A sweep does not wait for partitions that nothing has led to since `keepPartitionsSince`. */
@@ -59,7 +59,7 @@ export interface LookedForRow {
   readonly changedAt: Instant;
 }
 
-/** What follows. `leaves`: places where it is looked for no longer. */
+/** Decision about a row. `leaves`: places where the row is no longer looked for. */
 type WhereRowIs =
   | { readonly kind: 'stays'; readonly leaves: readonly number[] }
   | { readonly kind: 'moves'; readonly owner: number; readonly leaves: readonly number[] }
@@ -105,7 +105,10 @@ export function isLedTo(
   return place.isLive && (place.isDue || place.origin === origin || isAwaited);
 }
 
-/** Of several full walks that have not met a row, the one that proves least decides what else must agree. */
+/**
+ * Selects, among the full walks that did not meet a row, the one with the weakest proof: it decides which confirmation
+ * the delete needs.
+ */
 function weakest(owner: LookedForRow['owner'], otherPlaces: readonly OtherPlace[], { origin }: LookingChain) {
   let found = { owner: owner.partition, needs: owner.absence };
   for (const { partition, isLive, fullOrigin, absence } of otherPlaces) {
@@ -118,7 +121,7 @@ function weakest(owner: LookedForRow['owner'], otherPlaces: readonly OtherPlace[
   return found;
 }
 
-/** What is noted of a live row that full walks did not meet, or that lies below a deleted record. */
+/** Note of a live row that full walks did not meet, or that lies below a deleted record. */
 export interface NotedMissing {
   /**
    * The number of chains in a row whose walks missed it. 0: `get` has returned it since; it is kept so that the next
@@ -130,7 +133,7 @@ export interface NotedMissing {
   /** `get` has returned it, or is the first to be asked. */
   readonly isVouchedFor: boolean;
   readonly wasAsked: boolean;
-  /** Of its owner: `ended` and `emptied` lie below a deleted record. */
+  /** State of the row's owner: `ended` and `emptied` owners lie below a deleted record. */
   readonly owner: 'live' | 'ended' | 'emptied' | 'resting';
 }
 
@@ -165,7 +168,7 @@ interface MissingCounts extends Pick<
   readonly firstMissed: Instant | null;
 }
 
-/** What a run reports, and what the guards judge, of one entity's rows. */
+/** Counts one entity's rows for the run's report and for the guards. */
 export function countMissing(alike: readonly AlikeRows[]): MissingCounts {
   const count = (which: (noted: AlikeRows) => boolean): number =>
     alike.filter(which).reduce((sum, { rows }) => sum + rows, 0);

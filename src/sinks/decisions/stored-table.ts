@@ -10,7 +10,7 @@ export function tableName(connector: ConnectorName, entity: EntityName): string 
 /** The columns of a table that was declared, as the ledger has them. */
 export interface TableColumns {
   readonly key: readonly string[];
-  /** Of the newest plan, added ones among them. */
+  /** Columns of the newest plan, including added ones. */
   readonly declared: readonly Column[];
   /** Every column that it has had so far, in the order they were added. */
   readonly stored: readonly Column[];
@@ -26,7 +26,7 @@ export interface KnownTable extends TableColumns {
 export interface DeclaredTable {
   /** To be noted. */
   readonly columns: TableColumns;
-  /** What the table has already; empty for a new one. */
+  /** Columns that the table has already; empty for a new table. */
   readonly stored: readonly Column[];
   /** Declared now but not before, or texts now: values kept in `_extra` of existing rows belong into them. */
   readonly filled: readonly Column[];

@@ -6,7 +6,7 @@ const maxExtensionBytes = 20;
 const maxChars = 4_000;
 /** Controls, what is invisible or turns text around, line ends of Unicode, private and unassigned characters. */
 const unprintable = /[\p{C}\p{Zl}\p{Zp}]/gu;
-/** What a path is made of is cut away before; the rest has a meaning to Windows. */
+/** Characters with a meaning to Windows. Path separators are removed before. */
 const special = /[<>:"|?*]/g;
 const reserved = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3])\s*(\.|$)/i;
 
@@ -22,7 +22,7 @@ export function keyDigits(keyText: string): string {
   return createHash('sha256').update(keyText).digest('hex').slice(0, 16);
 }
 
-/** Of the name of a stored file; null for any other name. */
+/** Digits of the key in the name of a stored file; null for any other name. */
 export function digitsOf(file: string): string | null {
   return /^([0-9a-f]{16})-/.exec(file)?.[1] ?? null;
 }

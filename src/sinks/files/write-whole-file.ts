@@ -73,7 +73,7 @@ const pattern = /^\.[0-9a-f]{16}\.(\d{1,10})\.[0-9a-f]{8}\.part$/;
 /** A process with that number may be a later one, or one of another container. No writer pauses for this long. */
 const abandonedMs = 60 * 60 * 1_000;
 
-/** What a file is called while its bytes come in: who writes it is in the name. */
+/** Name of a file while its bytes are received. It contains the id of the writing process. */
 export function temporaryName(digits: string): string {
   return `.${digits}.${process.pid}.${randomBytes(4).toString('hex')}.part`;
 }

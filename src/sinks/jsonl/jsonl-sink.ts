@@ -135,7 +135,7 @@ function lineFiles(
     const name = closedName(file);
     createPrivateDirectory(folder);
     const temporary = `${name}${temporaryEndings.partial}`;
-    // Of a writer that was killed.
+    // Remove the partial file of a writer that was killed.
     rmSync(join(folder, temporary), { force: true });
     const whole = `${name}${temporaryEndings.whole}`;
     const written = await writeWholeFile({ folder, name: whole, temporary, bytes, explain });

@@ -47,7 +47,7 @@ export async function readActions(
   return rows.map(withDetail);
 }
 
-/** What was done of one kind to these connectors. */
+/** Actions of one kind on these connectors. */
 export async function actionsOf(
   tx: Tx,
   action: ActionName,

@@ -124,8 +124,8 @@ async function countPages(commit: Commit, placed: readonly PlacedPage[], known: 
 }
 
 /**
- * What is known to lie below records of which only a part came is read as if they had led to it. A backfill finds its
- * own.
+ * Adds the known partitions below records that came only in part, as if these records had led to them again. A backfill
+ * finds its own partitions.
  */
 async function withKnownBelowPartial(
   { held, current, tx }: Commit,
@@ -255,11 +255,13 @@ interface WholeTree extends EndedWalk {
   readonly absence: Absence;
   /** Each once; null where the tree has no inner listings. */
   readonly innerAbsences: string | null;
-  /** Of several, the same one in each run: their listings are found again, under other ids. */
+  /**
+   * Doubt of one inner listing. The choice among several is the same in each run, although the listings get new ids.
+   */
   readonly innerDoubt: string | null;
 }
 
-/** Those of the partitions whose own listing is read, and every listing inside their trees. */
+/** Trees of the given partitions whose own listing and every inner listing have been read. */
 const readWholeTrees = ask<
   { ids: readonly number[] },
   WholeTree
@@ -282,7 +284,7 @@ function absencesOf(texts: string | null): readonly Absence[] {
 /** Walks that are due again because of what a page's length has taught. */
 interface EarlyEnds {
   readonly ids: readonly number[];
-  /** Those of this run. */
+  /** Walks among them that this run had sealed. */
   readonly ofRun: readonly UnsealedWalk[];
 }
 
@@ -316,8 +318,8 @@ const readEarlyEnds = ask<
      ORDER BY one.id`);
 
 /**
- * What is stored when a partition's own listing has been read to its end; which of it counts is known only when its
- * whole tree is read. `before`: of the walk before.
+ * Proof stored when a partition's own listing has been read to its end. It takes full effect only when the whole tree
+ * is read. `before`: proof of the previous walk.
  */
 export function endProof(
   { proof, doubt, absence: _absence, watermark: _watermark, reach, ...shown }: Seal,
@@ -339,13 +341,13 @@ export function endProof(
 
 export interface SealedTree {
   readonly mode: WalkMode | null;
-  /** Of a listing inside the tree. */
+  /** Doubt of a listing inside the tree. */
   readonly innerDoubt?: Doubt;
   readonly now: Instant;
 }
 
 /**
- * What is stored when every listing of the tree has been read: with a doubt of one of them, the last complete read
+ * Proof stored when every listing of the tree has been read. If one of them ended with a doubt, the last complete read
  * remains as it was.
  */
 export function sealProof(

@@ -25,10 +25,10 @@ import { outsideRun, type HeldConnector, type Ledger } from './ledger.ts';
 import { forgetRaw } from './row-blocks.ts';
 import { forbidContinuing, insertFailedStart, interruptRunning } from './runs/runs.ts';
 
-/** False for a connector of which no run could begin so far. */
+/** False for a connector whose runs have all failed to begin. */
 export const hasIdentity = `base_url <> ''`;
 
-/** Undefined for an unknown connector, and for one of which no run could begin so far. */
+/** Undefined for an unknown connector, and for one whose runs have all failed to begin. */
 export async function storedIdentity(tx: Tx, connector: ConnectorName): Promise<StoredIdentity | undefined> {
   return await tx.first<StoredIdentity>(
     `SELECT base_url, connector_id, definition FROM _sync_connectors WHERE connector = :connector AND ${hasIdentity}`,
@@ -121,7 +121,7 @@ export async function noteCopiedTo(
   return changed > 0;
 }
 
-/** Of the connector's last holder; 0 for an unknown connector. */
+/** Epoch of the connector's last holder; 0 for an unknown connector. */
 export async function storedEpoch(tx: Tx, connector: ConnectorName): Promise<number> {
   const sql = 'SELECT epoch FROM _sync_connectors WHERE connector = :connector';
   return (await cellOf<number>(tx, sql, { connector })) ?? 0;

@@ -152,7 +152,7 @@ async function describe(snapshot: Snapshot, ledger: Ledger, connector: Connector
   const newestRun = 'SELECT max(number) FROM _sync_runs WHERE connector = :connector';
   return await snapshot.read(async (tx) => {
     const tables = await wholeTables(tx, connector);
-    // What changes records takes the connector for a run first, which notes its epoch; a reset with data drops tables.
+    // A run notes its epoch before it changes records. A reset with data drops tables, which `_sync_tables` shows.
     const parts: unknown[] = [copyVersion, ledger.sinkId, epoch, last[0]?.rows];
     // Versions may expire alone.
     for (const { entity } of tables.filter(({ hasVersions }) => hasVersions)) {
@@ -172,7 +172,7 @@ async function describe(snapshot: Snapshot, ledger: Ledger, connector: Connector
   });
 }
 
-/** What a target notes of a copy; the numbers of its shift are added to those of the source. */
+/** Note of a copy in its target. The shift's numbers are added to the numbers of the source. */
 interface Marker extends Shift {
   readonly state: string;
   /** JSON: the entities whose tables it has made. */
@@ -271,7 +271,7 @@ async function copyTables(copying: Copying, tables: readonly WholeTable[], begun
       await outsideRun(writing, async (tx) => {
         const sql = 'UPDATE _sync_copies SET done = :index WHERE connector = :connector';
         await tx.run(sql, { connector, index });
-        // What an earlier attempt has left.
+        // Remove rows that an earlier attempt has copied.
         if (whole === null) return await clearTable(tx, table, connector);
         await target.records.drop(tx, connector, [whole.entity]);
         await makeTable(tx, target.records, connector, whole);
@@ -318,7 +318,7 @@ async function copyTable(
   );
 }
 
-/** Of rows in any order: databases sort texts in different ways. */
+/** Digest of no rows. It does not depend on their order, because databases sort texts in different ways. */
 const noRows = { rows: 0, digest: 0n };
 
 function withRows({ rows, digest }: typeof noRows, batch: readonly Cells[]): typeof noRows {
@@ -384,7 +384,7 @@ interface CopiedColumn extends CellColumn {
   readonly of?: keyof typeof numbered;
 }
 
-/** What is added to numbers of the source. */
+/** Offsets added to numbers of the source. */
 type Shift = Readonly<Record<keyof typeof numbered, number>>;
 
 const numbers: Readonly<Record<string, keyof typeof numbered>> = {

@@ -29,7 +29,8 @@ export function addCounts(tx: Tx, run: RunId, counted: readonly EntityCounts[]):
 }
 
 /**
- * Of all runs so far of the chain whose first run has the number `origin`. `depth_limited` is noted when a run ends.
+ * Counts of all runs so far in the chain whose first run has the number `origin`. `depth_limited` is noted when a run
+ * ends.
  */
 export async function countsOfChain(
   tx: Tx,
@@ -55,7 +56,7 @@ export const runsThatWrote = ask<{ connector: ConnectorName; origin: number }, {
   `SELECT run FROM _sync_runs AS run WHERE connector = :connector AND origin = :origin AND ${hasWritten} ORDER BY number`,
 );
 
-/** What became of the records of a run so far, also while it is in progress. */
+/** Counts of a run's records so far, also while the run is in progress. */
 export async function countsOfRun(tx: Tx, run: RunId): Promise<readonly CountsOfEntity[]> {
   return await tx.rows<CountsOfEntity>(
     `SELECT entity, ${countNames.join(', ')} FROM _sync_counts WHERE run = :run ORDER BY entity`,
@@ -90,15 +91,15 @@ export function keepQuarantined(
 
 export type CountsOfEntity = PageCounts & { readonly entity: EntityName };
 
-/** `quarantined`: of which only a part came, and nothing is stored. */
+/** `quarantined`: records that came only in part; nothing of them is stored. */
 export type StoredCounts = Pick<
   PageCounts,
   'quarantined' | 'inserted' | 'updated' | 'duplicate' | 'unchanged'
 >;
 
 /**
- * What became of a page's records, the walk's own entity first. `stored`: of each of `page.rows`. Throws `SyncError`
- * ACCOUNTING unless all are accounted for.
+ * Counts a page's records by outcome, the walk's own entity first. `stored`: outcome of each of `page.rows`. Throws
+ * `SyncError` ACCOUNTING unless all records are accounted for.
  */
 export function countPage(
   page: Pick<PageCommit, 'fetched' | 'filtered' | 'foreign' | 'refused' | 'rows'> & {
@@ -170,17 +171,17 @@ function numbersOf(counts: PageCounts): number[] {
   return countNames.map((name) => counts[name]);
 }
 
-/** What an entity's table has, and what of it belongs to deletes that were judged before. */
+/** Row counts of an entity's table. */
 interface RowAccount {
   /** Rows without a tombstone. */
   readonly stored: number;
-  /** Of them: below records that are deleted. */
+  /** Rows below deleted records. The guards judged them with these records. */
   readonly judged: number;
   readonly addedInDay: number;
   readonly deletedInDay: number;
 }
 
-/** Live rows now, and 24 hours ago: what a guard's share is a share of. */
+/** Live rows now and 24 hours ago: the base of the share that a guard limits. */
 export function weighRows({
   stored,
   judged,

@@ -48,7 +48,7 @@ export function pruneDays(tx: Tx, connector: ConnectorName, now: Instant): void 
 }
 
 /**
- * What became of rows on each day from `since` (`2026-03-01`, UTC) on, by connector, entity and day; days without a
+ * Counts of changed rows on each day from `since` (`2026-03-01`, UTC) on, by connector, entity and day; days without a
  * change are left out.
  */
 export async function readDays(
@@ -109,7 +109,7 @@ export function noteInDay(
   );
 }
 
-/** Within the window; entities of which nothing came or went are left out. */
+/** Counts within the window; entities without changes are left out. */
 export async function dayChanges(
   tx: Tx,
   connector: ConnectorName,

@@ -24,7 +24,7 @@ export const valuedTables = [
   numbered.runs.table,
 ] as const;
 
-/** What a database offers besides SQL. The rules of the ledger use nothing else of it. */
+/** Database of a ledger. Apart from SQL, the rules of the ledger use only this. */
 export interface LedgerDriver extends AsyncDisposable {
   readonly db: Database;
   /** Random id made with the sink. */
@@ -139,9 +139,7 @@ export interface RecordTables {
    * `renewViews` follows.
    */
   retype(tx: Tx, place: TablePlace, columns: readonly Column[], to: 'string' | 'number'): Promise<void>;
-  /**
-   * Those of the columns that every value which `_extra` holds for them would fit, and for which the table has room.
-   */
+  /** Columns with room in the table whose type fits every value that `_extra` holds for them. */
   fitting(tx: Tx, place: TablePlace, columns: readonly Column[]): Promise<readonly Column[]>;
   /** Moves values of these columns out of `_extra`, each row as one change; those that do not fit stay. */
   fill(tx: Tx, place: TablePlace, columns: readonly Column[], stamp: Stamp): Promise<void>;
@@ -205,7 +203,8 @@ export interface KeptVersions {
 /** One entity's records. Every call takes or gives a set: a statement per record would be a round trip each. */
 export interface RecordTable {
   /**
-   * What is stored under the keys of these records, tombstoned rows included, by key text. A key is given once at most.
+   * Rows stored under the keys of these records, including tombstoned ones, by key text. Each key is given at most
+   * once.
    */
   find(tx: Tx, records: readonly FoundBy[]): Promise<ReadonlyMap<string, StoredRow>>;
   /**
@@ -293,7 +292,7 @@ export interface KeyedRow extends Pick<RowFacts, 'row' | 'changedAt' | 'deletedA
   readonly keyText: string;
 }
 
-/** What is written beside every record. */
+/** Values written with every record. */
 export interface Stamp {
   readonly run: RunId;
   readonly now: Instant;

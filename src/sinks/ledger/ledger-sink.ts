@@ -43,7 +43,7 @@ export function ledgerSink(ledger: Ledger) {
   const setAside = inLease(setWalkAside);
   const finish = inLease(finishRun, long);
   const makeReady = inLease(findLeftovers, long);
-  /** Of the connector, in the window of its run. */
+  /** Listings of the connector in the window of its run. */
   const listingsOf = async <Found extends ListingsOf>(
     lease: Lease,
     readFound: (tx: Tx, of: OfListings) => Promise<readonly (Found & { connector: ConnectorName })[]>,

@@ -14,7 +14,7 @@ export const noRun = '' as RunId;
 /** An open sink. */
 export interface Ledger extends LedgerDriver {
   readonly clock: Clock;
-  /** Who does what people ask for: `OpenHow.who`. */
+  /** User in whose name the process acts: `OpenHow.who`. */
   readonly who: string;
 }
 
@@ -42,7 +42,7 @@ export async function outsideRun<Result>(
   return await taken.inTurn(async () => await taken.transact(noRun, work, how));
 }
 
-/** What every step of a holder's transaction works with. */
+/** Context of every step in a holder's transaction. */
 export interface Commit {
   readonly ledger: Ledger;
   readonly held: HeldConnector;

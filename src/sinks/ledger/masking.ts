@@ -24,7 +24,7 @@ import { renewTable, wholeTables, type WholeTable, countVersions } from './table
 /** Brings what is stored from before a mask under it, wherever that is and whether a read reaches it or not. */
 export function ledgerMasking(ledger: Ledger) {
   return {
-    /** What `rewrite` would do. Takes no lock and writes nothing. Throws USAGE as `rewrite`. */
+    /** Reports the changes that `rewrite` would make. Takes no lock and writes nothing. Throws USAGE as `rewrite`. */
     look: async (connector: ConnectorName, asked: MaskRequest) =>
       await maskAll({ ledger, connector, taken: null, asked }),
     /**
@@ -103,7 +103,7 @@ async function maskAll(of: Masking): Promise<Omit<MaskEnd, 'left'>> {
       noteAction(tx, ledger, { action: 'purge', connector, detail: { isUnmasked: true, rows } });
       // Also where nothing was rewritten: what was published may be from before.
       await noteSteps(tx, ledger, { connector, entities: masks.map(({ entity }) => entity), targets });
-      // What reads under the masks have written over is in freed space.
+      // Reads under the masks have overwritten unmasked values, which are still in freed space.
       await noteSteps(tx, ledger, { connector, entities, targets: [] }, ['space']);
     });
   }
@@ -124,7 +124,7 @@ async function step(
   });
 }
 
-/** Tables of entities of which one has other keys than the masks make. */
+/** Counts the tables to remove: their keys, or those of a table with the same owner, are not those of the masks. */
 async function countRemoved(
   tx: Tx,
   { ledger: { records }, connector, asked: { maskings } }: Masking,
@@ -174,7 +174,7 @@ async function removeEntities(
 interface Masked {
   readonly masking: EntityMasking;
   readonly table: WholeTable;
-  /** What was stored before may not have the mask. */
+  /** Values stored before this may not have the mask. */
   readonly since: Instant;
 }
 

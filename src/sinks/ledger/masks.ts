@@ -112,7 +112,7 @@ const probe = ' Key Probe 1 <Probe-2@Example.com>';
 /** As `maskOfKey`, where no part of the key is masked. */
 const noMask = '{}';
 
-/** What becomes of a probe in each masked part of a key, as JSON: another text where keys are made in another way. */
+/** Masked forms of a probe in each masked part of a key, as JSON. They differ where keys are masked in another way. */
 function maskOfKey(key: readonly string[], masking: EntityMasking | undefined): string {
   if (masking === undefined) return noMask;
   const masked = masking.row(Object.fromEntries(key.map((name) => [name, probe])));

@@ -51,7 +51,7 @@ function openBlocks<One extends Block>(most: number, rowsPerOne: number) {
       block.isChanged = true;
       changed.push(block);
     },
-    /** What has changed, by entity and number, to be put in one statement. Once per transaction. */
+    /** Returns the changed blocks by entity and number, to be stored in one statement. Call it once per transaction. */
     takeChanged: (): readonly One[] => {
       const taken = changed.toSorted(
         (one, other) => compare(one.entity, other.entity) || one.chunk - other.chunk,
@@ -77,8 +77,9 @@ const rowsPerChunk = ownerHalf * 8;
 const keptChunks = 1_024;
 
 /**
- * Which rows a chain of runs has met: one bit per row number, per entity, in chunks of 1 KiB (half of it says in which
- * rows' owners), written in the page's transaction, so that it survives a kill with them.
+ * Rows that a chain of runs has met: one bit per row number and entity, in chunks of 1 KiB. The second half of a chunk
+ * marks rows met in their owner. Chunks are written in the page's transaction, so that they survive a kill with the
+ * rows.
  */
 export type SeenRows = ReturnType<typeof openSeenRows>;
 

@@ -26,7 +26,7 @@ import { livePartitions } from './partitions/read-partitions.ts';
 import type { RecordTable, WrittenRow } from './driver.ts';
 import { noteStored, tableNumbers, type TableNumbers } from './stored-rows.ts';
 
-/** What is known of a commit's records before they are met. */
+/** Facts about a commit's records, read before the records are met. */
 export type KnownRows = Awaited<ReturnType<typeof readStored>>;
 
 /**
@@ -175,7 +175,7 @@ function checkWidth({ current }: Commit, { entity, records }: EntityRows): void 
   throw misfitError(entity, `a record has ${unfit.values.length} values for ${width} columns`);
 }
 
-/** Of the partitions that own rows which another one shows: those that exist. */
+/** Existing partitions among the owners of rows that another partition shows. */
 async function liveOwners(
   { tx }: Commit,
   shown: readonly ShownRows[],
@@ -251,14 +251,14 @@ export interface Batch {
   readonly files: FileNote[];
   /** Rows that their owners show as they were before another listing changed them. */
   readonly collided: Set<number>;
-  /** Of which only a part came, and nothing is stored. */
+  /** Records that came only in part; nothing of them is stored. */
   readonly partial: Quarantined[];
   inserted: number;
   updated: number;
   revived: number;
 }
 
-/** What the records of a commit are met with. */
+/** Context in which the records of a commit are met. */
 export interface Meeting {
   readonly commit: Commit;
   readonly live: ReadonlySet<number>;

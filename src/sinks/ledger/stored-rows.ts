@@ -31,7 +31,7 @@ interface StoredOf {
 export interface TableNumbers {
   /** Without a tombstone. */
   readonly live: number;
-  /** Of the newest row; numbers are never given twice. */
+  /** Number of the newest row. Numbers are never reused. */
   readonly lastRow: number;
   /** The chain that stored the first rows; null: there are none. */
   readonly firstOrigin: number | null;
@@ -155,9 +155,9 @@ export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector) {
       });
     },
     /**
-     * Of each record, in order, the hashes of its row where that is not deleted and is known to have been stored from
-     * the same bytes; `other` where it was stored from other ones; null where that is not known. Looks for no row where
-     * nothing is remembered of the entity. A commit may change the answer.
+     * Hashes of each record's row, in order, where the row is not deleted and was stored from the same bytes; `other`
+     * where it was stored from other bytes; null where that is not known. Reads no rows where nothing is remembered of
+     * the entity. A commit may change the answer.
      */
     same: async (
       lease: Lease,

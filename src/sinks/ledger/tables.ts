@@ -39,7 +39,7 @@ export interface ViewedTable {
   readonly currentView: string | null;
 }
 
-/** Every entity of which there is anything, tables made from others' records included. */
+/** Every entity with a table or a partition, including tables made from others' records. */
 export async function knownEntities(tx: Tx, connector: ConnectorName): Promise<readonly EntityName[]> {
   return await columnOf(
     tx,
@@ -136,7 +136,9 @@ export async function declareTables(
   return changes;
 }
 
-/** What follows the table by change numbers would not hear of what was rewritten: it follows another table now. */
+/**
+ * Gives the table a new id. Readers that follow it by change numbers would miss rewritten rows, so they begin again.
+ */
 export async function renewTable(tx: Tx, of: OfEntity): Promise<void> {
   await tx.run(
     `UPDATE _sync_tables SET table_id = :tableId WHERE connector = :connector AND entity = :entity`,
@@ -156,7 +158,7 @@ export async function addEvolved(
   return after;
 }
 
-/** What the definition says of tables that are there. */
+/** Stores the definition's descriptions of existing tables. */
 export async function describeTables(
   tx: Tx,
   connector: ConnectorName,

@@ -6,8 +6,8 @@ import { placeOf, type PostgresConnection } from '../../sql/postgres/place.ts';
 import { txOn, type PostgresTx as Tx } from '../../sql/postgres/session.ts';
 
 /**
- * What a sink there depends on, for a person: each point is checked by itself, so that a failed one hides none. Throws
- * `SyncError` SINK_FAILED where the server cannot be asked. The schema need not be there yet.
+ * Checks each requirement of a sink on this server by itself, so that one failure hides no other. Throws `SyncError`
+ * SINK_FAILED where the server cannot be queried. The schema need not exist yet.
  */
 export async function checkServer(
   place: PostgresPlace,

@@ -76,7 +76,7 @@ async function served(
   { schema }: PostgresPlace,
   { server, sinkId }: Pick<OpenedSchema, 'server' | 'sinkId'>,
 ): Promise<ServedLedger> {
-  /** Of the newest look that found the sink. */
+  /** Mark of the sink at the newest look; null: the sink was not found. */
   let mark: string | null = null;
   return await servedLedger({
     sinkId,
@@ -165,7 +165,7 @@ function newestVersion(format = schemaFormat): number {
   return 1 + format.migrations.length;
 }
 
-/** What a schema says of the sink in it. */
+/** Sink found in a schema. */
 interface FoundSink {
   readonly sinkId: string;
   readonly version: number;

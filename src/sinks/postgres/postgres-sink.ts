@@ -195,7 +195,7 @@ export function openLeases({ server, schema, sinkId, clock }: OpenedSchema) {
   };
 }
 
-/** What this process knows of a lease that it has. */
+/** State of a lease that this process holds. */
 interface OwnLease {
   readonly connector: ConnectorName;
   readonly holder: Holder;
@@ -316,7 +316,7 @@ interface Fence {
   readonly clock: Clock;
   readonly connector: ConnectorName;
   readonly epoch: number;
-  /** Of its commits; changed only in its turn. */
+  /** Tokens of its commits; changed only in its turn. */
   readonly tokens: LastTokens;
   /**
    * Throws `SyncError` FENCED once the lease has been given back or overtaken. One that another process may have taken,

@@ -16,7 +16,7 @@ import { openToRead, type PostgresPlace, toSinkError } from './open-ledger.ts';
 import { tableName } from './column-types.ts';
 import type { CopiedView } from '../../sql/sqlite/query-copy.ts';
 
-/** Who asks. */
+/** Role that runs the query. */
 interface QueryRole {
   readonly user: string;
   readonly password: Secret | null;
@@ -31,11 +31,11 @@ interface ViewQuery extends AskedQuery {
 }
 
 interface AskedQuery {
-  /** What a stranger has written. */
+  /** Untrusted text of the query. */
   readonly sql: string;
   readonly limit: number;
   readonly offset: number;
-  /** Of a value. */
+  /** Longest value in characters. */
   readonly mostChars: number;
   readonly mostColumns: number;
 }
@@ -183,7 +183,9 @@ export function makeRole(user: string): readonly string[] {
   ];
 }
 
-/** What was granted before is taken away first: a column may have been excluded since. */
+/**
+ * Statements that grant access to the views. They revoke earlier grants first: a column may have been excluded since.
+ */
 export function grantViews(user: string, schema: string, views: readonly OfferedView[]): readonly string[] {
   const [role, place] = [quoted(user), quoted(schema)];
   return [
@@ -199,8 +201,8 @@ export function grantViews(user: string, schema: string, views: readonly Offered
 const mostShown = 5;
 
 /**
- * What the role of a session may do beyond reading these columns of views of the schema: a few of it, as texts. Empty:
- * nothing. The catalogs of the server are for every role to read.
+ * Rights of a session's role beyond reading these columns of the schema's views: a few of them, as texts. Empty: there
+ * are none. Every role may read the server's catalogs.
  */
 async function beyondViews(
   session: QuerySession,

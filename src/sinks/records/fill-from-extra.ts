@@ -71,7 +71,7 @@ export async function fillFromExtra(
   }
 }
 
-/** Those of the columns that every value which `_extra` holds for them would fit. */
+/** Columns whose type fits every value that `_extra` holds for them. */
 export async function fittingColumns(
   tx: Tx,
   name: string,
@@ -121,9 +121,9 @@ async function* rowsWithExtra(
 }
 
 /**
- * What the column holds of a value; undefined where there is none, or it does not fit. A column that was added for an
- * undeclared field takes null too: then what a record says of it leaves `_extra` whole, as it does when the record
- * comes again. For a declared one the next sync does that, since its hash counts the column.
+ * Converts a value for the column; undefined where there is none, or it does not fit. A column that was added for an
+ * undeclared field also takes null, so that the value leaves `_extra` entirely, as it does when the record comes again.
+ * For a declared column the next sync does that, since its hash counts the column.
  */
 function fittedValue(column: Column, value: JsonValue | undefined): ColumnValue | undefined {
   if (value === undefined || (value === null && column.isEvolved !== true)) return undefined;

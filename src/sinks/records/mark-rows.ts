@@ -66,10 +66,10 @@ export function markRows(name: string, versions: string, place: TablePlace, clos
   };
 }
 
-/** What a run has done to rows, and what they were before it. */
+/** Finds the rows that a run has changed, with their state before it, and restores them. */
 function undoing(name: string, versions: string, place: TablePlace, close: CloseVersions): Undoing {
   const { table, stored, versions: kept } = place;
-  // Of a row that a run has only written again, with other volatile fields, the open version is older than the run.
+  // If a run has only rewritten a row with other volatile fields, the open version is older than the run.
   const isOlder = `(t._valid_seq IS NOT NULL AND ${beganAt} < :startedAt)`;
   // The version before the run is followed by one of the run: if not, versions were not kept all the time.
   const withVersion =
@@ -131,7 +131,7 @@ export function columnValue(value: unknown): ColumnValue {
   return typeof value === 'boolean' ? Number(value) : (value as ColumnValue);
 }
 
-/** What `RecordTable.find` reads of a row, in the order of `StoredCells`. */
+/** Columns that `RecordTable.find` reads, in the order of `StoredCells`. */
 export const storedColumns = ['_row', '_hash', '_volatile_hash', '_changed_at', '_deleted_at', '_partition'];
 
 /** As an array: rows as objects would take a third longer. `n`: the record that was asked for, from 1. */
@@ -180,7 +180,7 @@ export interface ChangingRow {
   readonly row: number;
   /** The number of the change. */
   readonly seq: number;
-  /** Of what the row will hold; null: something else than now. */
+  /** Hash of the row's new content; null: the content differs from the present one. */
   readonly hash: string | null;
 }
 

@@ -5,9 +5,9 @@ import type { LedgerReader } from '../sink-access.ts';
 import { viewedTables } from '../ledger/tables.ts';
 import { parseDescribed } from '../stored-json.ts';
 
-/** A table of which a stranger may read the view of current rows. */
+/** A table whose view of current rows a stranger may read. */
 export interface OfferedTable {
-  /** What those who read it call it. */
+  /** Name of the table for its readers. */
   readonly label: string;
   readonly connector: ConnectorName;
   /** Whose listing the rows come from. */

@@ -197,20 +197,20 @@ function definitions(columns: readonly OwnColumn[], types: SqlTypes): readonly s
 /** How a database makes views. */
 export interface Views {
   readonly tableName: (connector: ConnectorName, entity: EntityName) => string;
-  /** What has these names, by the names that were asked for. */
+  /** Finds the relations with these names, keyed by the requested names. */
   readonly findViews: (tx: Tx, names: readonly string[]) => Promise<ReadonlyMap<string, FoundView>>;
   /** Makes the view, or brings it up to date with its table. */
   readonly putView: (tx: Tx, view: ShownView, found: FoundView | undefined) => void;
 }
 
-/** What has the name of a view: a view or something else. */
+/** A relation with the name of a view: a view or something else. */
 export interface FoundView {
   readonly name: string;
   /** Whether this program made it. A view of another person is left alone. */
   readonly isOwn: boolean;
   /** Says how it was made. */
   readonly text: string;
-  /** Those that cannot be changed; absent: all can. */
+  /** Columns that cannot be changed; absent: all can. */
   readonly columns?: readonly Readonly<Record<'name' | 'type', string>>[];
   /** Whether another view is made of it: then it cannot be dropped. */
   readonly isUsed?: boolean;
@@ -284,7 +284,7 @@ function viewNames(table: string, tables: ReadonlySet<string>): readonly string[
   return [`${table}_current`, `${table}__current`].filter((name) => !tables.has(name));
 }
 
-/** Those that no stored column hides, and that can be made of columns that are there: of JSON, to look into one. */
+/** Derived columns that no stored column hides and whose source columns exist. A path needs a JSON column. */
 function shownDerived(
   derived: readonly DerivedColumn[],
   stored: readonly Column[],

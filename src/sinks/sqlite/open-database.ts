@@ -29,7 +29,7 @@ const applicationId = 0x43_53_59_31;
 
 /** The tables of a ledger, as one version of the program makes them. */
 export interface LedgerFormat {
-  /** What the file is for; a SQLite sink cannot be opened as the ledger of a JSONL sink, nor the other way round. */
+  /** Kind of sink. A SQLite sink cannot be opened as the ledger of a JSONL sink, nor the reverse. */
   readonly kind: 'sqlite' | 'jsonl';
   /** Makes the tables of the newest version. */
   readonly sql: string;
@@ -296,8 +296,8 @@ export async function raiseSeq(tx: Tx, _connector: ConnectorName, least: number)
 }
 
 /**
- * What a failure of SQLite or the file system means for the sink at `file`. A full disk and a lock are temporary
- * (`retry`); a person must repair the rest. Other errors come back as they are.
+ * Translates a failure of SQLite or the file system for the sink at `file`. A full disk and a lock are temporary
+ * (`retry`); a person must repair the rest. Returns other errors unchanged.
  */
 export function toSinkError(
   error: unknown,
@@ -356,8 +356,8 @@ function lockedError(file: string, waitedMs: number, cause: unknown): SyncError 
 }
 
 /**
- * Which file is at a path, as device and inode; null where there is none. Throws the system's error where that cannot
- * be known.
+ * Identity of the file at a path, as device and inode; null where there is none. Throws the system's error where that
+ * cannot be determined.
  */
 export function fileAt(path: string): string | null {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });

@@ -23,10 +23,10 @@ import { sqliteTables } from './records/record-tables.ts';
 import { sqliteFormat } from './schema.ts';
 
 interface ViewQuery {
-  /** Of the sink. */
+  /** Database file of the sink. */
   readonly file: string;
   readonly offered: readonly OfferedTable[];
-  /** What a stranger has written. */
+  /** Untrusted text of the query. */
   readonly sql: string;
   readonly offset: number;
   /** Where a copy of what the query reads is made; it exists for a moment. */
@@ -98,7 +98,7 @@ async function viewsIn(tx: Tx, offered: readonly OfferedTable[]): Promise<readon
   );
 }
 
-/** What SQLite says of the text of a query, and of its values while it runs. */
+/** Runs work of a query, and translates SQLite's errors about its text and its values into a refusal. */
 export function ofQuery<Result>(work: () => Result, views: readonly OfferedView[]): Result {
   try {
     return work();

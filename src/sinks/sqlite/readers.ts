@@ -24,7 +24,7 @@ import {
 import { sqliteTables } from './records/record-tables.ts';
 import { sqliteFormat } from './schema.ts';
 
-/* What only reads a sink. Each throws `SyncError` SINK_FAILED where there is none. */
+/* Readers of a sink. Each throws `SyncError` SINK_FAILED where there is no sink. */
 
 interface ReadFile {
   readonly file: string;

@@ -13,7 +13,7 @@ export interface ConnectionsOptions {
   readonly connections: number;
   /** Called when a connection broke or could not be made: the next one may be with another server. */
   readonly onLoss: () => void;
-  /** What an error of the server, or on the way to it, means to the caller. */
+  /** Translates an error of the server, or of the connection to it, for the caller. */
   readonly explain: (error: unknown) => unknown;
   /**
    * With all others of this process that lead to the same database and are shared: it may have hundreds of schemas. For
@@ -24,7 +24,7 @@ export interface ConnectionsOptions {
   readonly silentMs?: number;
 }
 
-/** What statements are given to. */
+/** Connection that runs statements. */
 export type Client = pg.ClientBase;
 
 export type Connections = ReturnType<typeof openConnections>;

@@ -62,7 +62,7 @@ class Bytes {
     this.#least = least;
   }
 
-  /** What was written since the last time. */
+  /** Returns the bytes written since the last call. */
   take(): Buffer {
     const taken = this.#buffer.subarray(0, this.length);
     this.#buffer = Buffer.alloc(0);

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { SyncError } from '../../core/errors.ts';
 import { tlsProblem } from './tls.ts';
 
-/** What a failed statement or connection means for the transaction that it was in. */
+/** Effect of a failed statement or connection on its transaction. */
 type Failing = 'conflict' | 'connection' | 'other';
 
 const conflicts: ReadonlySet<string> = new Set(['40001', '40P01', '55P03']);
@@ -20,11 +20,11 @@ const lostSockets: ReadonlySet<string> = new Set([
   'EAI_AGAIN',
   'ENOENT',
 ]);
-/** What `pg` says where it has no code. */
+/** Messages of `pg` for lost connections without an error code. */
 const lostTexts =
   /Connection terminated|connection timeout|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error|Cannot use a pool after|not queryable/i;
 
-/** Of a `SyncError` that may pass: what it was made from. */
+/** Classifies an error; a `SyncError` with recovery `retry` is classified by its cause. */
 export function failingOf(error: unknown): Failing {
   if (error instanceof SyncError) {
     return error.recovery === 'retry' && error.cause !== undefined ? failingOf(error.cause) : 'other';
@@ -35,7 +35,7 @@ export function failingOf(error: unknown): Failing {
   return code === '' && error instanceof Error && lostTexts.test(error.message) ? 'connection' : 'other';
 }
 
-/** What a `SyncError` was made from. */
+/** Innermost cause of a `SyncError`; any other error itself. */
 export function driverError(error: unknown): unknown {
   return error instanceof SyncError && error.cause !== undefined ? driverError(error.cause) : error;
 }
@@ -56,7 +56,7 @@ export function awayText(error: unknown): string {
   }
 }
 
-/** What is handled like a connection that broke. */
+/** Error that is handled like a broken connection. */
 export function lostConnection(why: string): Error {
   return Object.assign(new Error(why), { code: '08006' });
 }
@@ -67,7 +67,7 @@ export function codeOf(error: unknown): string {
   return typeof error.code === 'string' ? error.code : '';
 }
 
-/** What keeps a connection from being made, where the driver has its own text for it; null for any other error. */
+/** Explains a failed connection attempt where the driver has a text for it; null for any other error. */
 export function connectProblem(code: string, reason: string): string | null {
   if (reason.startsWith('SASL: ') && reason.includes('password must be')) {
     return 'asks for a password, and there is none. Set password, best as ${file:path} or ${VARIABLE}.';
@@ -78,7 +78,7 @@ export function connectProblem(code: string, reason: string): string | null {
   return tlsProblem(code, reason);
 }
 
-/** What the server adds to its message quotes the values that it is about. */
+/** Removes the parts of a server's error that may quote stored values. */
 export function dropValues(error: unknown): void {
   if (!isServerError(error)) return;
   error.detail = undefined;

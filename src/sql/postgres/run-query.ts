@@ -25,7 +25,7 @@ interface QueryOptions {
   /** As the role that may read what is asked for, and no more. */
   readonly connect: Connections['connect'];
   readonly schema: string;
-  /** What another transaction has exported: both see the same state. */
+  /** Snapshot exported by another transaction: both see the same state. */
   readonly state: string;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;

@@ -47,7 +47,7 @@ export interface WriteTx extends PostgresTx {
 
 interface ServerOptions extends Omit<ConnectionsOptions, 'onLoss' | 'explain'> {
   readonly schema: string;
-  /** What an error of the server, or on the way to it, means to the caller; others come back as they are. */
+  /** Translates an error of the server, or of the connection to it, for the caller. Returns others unchanged. */
   readonly explain: (error: unknown, place: string) => unknown;
   readonly durability: 'full' | 'normal';
   readonly signal?: AbortSignal | undefined;
@@ -89,7 +89,7 @@ export function openServer(options: ServerOptions): Server {
   };
 }
 
-/** What the functions below know of an opened server. */
+/** Parts of an opened server. */
 interface Opened extends Pick<ServerOptions, 'durability' | 'signal' | 'delay'> {
   readonly place: string;
   readonly explain: (error: unknown) => unknown;

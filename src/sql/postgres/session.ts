@@ -5,11 +5,11 @@ import { encodeArray } from './encode-binary.ts';
 import { writeText, readText } from './text.ts';
 import type { Duplex } from 'node:stream';
 
-/** What code that is written for PostgreSQL alone may ask besides. */
+/** Transaction with calls that only PostgreSQL offers. */
 export interface PostgresTx extends Tx {
   /** Rows in the order of their columns. */
   arrays(sql: string, values?: Values): Promise<readonly (readonly unknown[])[]>;
-  /** `chunks`: what a `COPY ... FROM STDIN` reads; they are made when they are sent. */
+  /** `chunks`: input of a `COPY ... FROM STDIN`, generated while it is sent. */
   put(sql: string, values?: Values, chunks?: Iterable<Buffer>): void;
 }
 
@@ -51,8 +51,7 @@ export function txOn(
   let isDue = false;
   let isClosed = false;
   /**
-   * Of the first statement that failed. The server would answer a COMMIT behind it as if nothing were wrong, and store
-   * nothing.
+   * Error of the first failed statement. The server would answer a later COMMIT without an error, and store nothing.
    */
   let failure: { readonly error: unknown } | null = null;
   const send = (): void => {
@@ -186,7 +185,7 @@ type Bound =
 interface Statement {
   readonly text: string;
   readonly values: readonly Bound[];
-  /** What a `COPY ... FROM STDIN` reads. */
+  /** Input of a `COPY ... FROM STDIN`. */
   readonly chunks: Iterable<Buffer>;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
@@ -227,7 +226,7 @@ function packetOf(
   let fields: readonly Field[] = [];
   let readers: readonly Reader[] = [];
   let isOver = false;
-  /** Of this process, while it wrote the packet. */
+  /** Error of this process while it wrote the packet. */
   let ownError: unknown = null;
 
   const fail = (error: unknown): void => {
@@ -291,7 +290,9 @@ function packetOf(
 /** For a statement that reads nothing of the client. */
 const noChunks: Iterable<Buffer> = [];
 
-/** Of more than one chunk, the server begins with the first ones while the rest is still being encoded. */
+/**
+ * Sends the chunks. If there are several, the server begins with the first ones while the rest is still being encoded.
+ */
 async function sendChunks(stream: Duplex, chunks: Iterable<Buffer>, isOver: () => boolean): Promise<void> {
   let sent = 0;
   try {
@@ -331,7 +332,7 @@ function textOf(value: string | number | bigint | boolean): string {
   return String(isLong ? BigInt(value) : value);
 }
 
-/** Of an array as the server reads it from a text. */
+/** Element of an array in the server's text format. */
 function element(value: string | number | Buffer | null): string {
   if (value === null) return 'NULL';
   const text = Buffer.isBuffer(value) ? `\\x${value.toString('hex')}` : textOf(value);

@@ -43,20 +43,17 @@ function readCertificates(file: string): string {
   }
 }
 
-/** What Node.js calls a certificate that it does not believe; of a handshake without a result. */
+/** Error codes of Node.js: for certificates that are not trusted, for expired ones, and for failed handshakes. */
 const distrusted =
   /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE|CERT_UNTRUSTED|CERT_REJECTED|CERT_SIGNATURE_FAILURE|CERT_CHAIN_TOO_LONG|CERT_REVOKED|INVALID_(CA|PURPOSE)|PATH_LENGTH_EXCEEDED)$/;
 const outOfTime = /^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/;
 const handshake = /^(EPROTO|ERR_(SSL|TLS|OSSL)_)/;
-/** What `pg` says, without a code, of a server that declines. */
+/** Messages of `pg`, without a code, when a server declines TLS. */
 const withoutTls = /does not support SSL|error establishing an SSL connection/;
 /** A certificate may list hundreds of names. */
 const mostLetters = 300;
 
-/**
- * What is wrong and what to do, where a connection failed for its encryption; null where it did not. `code`: of the
- * error.
- */
+/** Explains a TLS failure of a connection and its remedy; null for any other failure. `code`: code of the error. */
 export function tlsProblem(code: string, message: string): string | null {
   if (code === '' && withoutTls.test(message)) {
     return 'offers no TLS, and sslmode demands it. Set ssl = on in the server; sslmode=disable sends passwords and records unencrypted.';

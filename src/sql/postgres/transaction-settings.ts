@@ -8,9 +8,9 @@ import { settingSql, type Settings } from './session.ts';
  */
 
 /**
- * What statements mean, and what values look like in transit, depends on these: with another `extra_float_digits`
- * numbers come back rounded, without `array_nulls` a NULL is a text, without `standard_conforming_strings` a backslash
- * ends no literal.
+ * Settings that decide the meaning of statements and the format of values in transit. With another
+ * `extra_float_digits`, numbers come back rounded; without `array_nulls`, a NULL is a text; without
+ * `standard_conforming_strings`, a backslash does not end a literal.
  */
 export const valueSettings: Settings = {
   search_path: '',

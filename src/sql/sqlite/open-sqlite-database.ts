@@ -12,11 +12,11 @@ export interface SqliteOptions extends ReadSqliteOptions, LockWait {
   readonly writer: Connection;
   /** Called at the beginning of each transaction, once it has the write lock. What it throws ends the transaction. */
   readonly check?: () => void;
-  /** Of the memory for what was read, at most, for all connections together. */
+  /** Cache memory, at most, for all connections together. */
   readonly cacheKiB?: number | undefined;
 }
 
-/** What SQLite answers beyond the port. */
+/** Database with calls that only SQLite offers. */
 export interface SqliteDatabase extends Database, ReadableSqlite {
   transact<Result>(work: (tx: SqliteTx) => Promise<Result>, how?: TransactHow): Promise<Result>;
   read<Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result>;
@@ -27,7 +27,7 @@ export interface SqliteDatabase extends Database, ReadableSqlite {
   compact(): Promise<void>;
 }
 
-/** Of the memory for what was read. Readers look a little up; the writer looks up every key that comes. */
+/** Share of the cache memory. Readers look up little; the writer looks up every incoming key. */
 const readersShare = 1 / 4;
 
 /**
@@ -103,17 +103,15 @@ export interface ReadSqliteOptions {
    * again when those that were idle are closed.
    */
   readonly openReader: () => Connection;
-  /** What an error of SQLite means to the caller; others come back as they are. */
+  /** Translates an error of SQLite for the caller. Returns others unchanged. */
   readonly explain: (error: unknown) => unknown;
-  /**
-   * Of the memory for what was read, at most, for all readers together; by default what `openReader` has set.
-   */
+  /** Cache memory, at most, for all readers together; by default the setting of `openReader`. */
   readonly cacheKiB?: number | undefined;
   /** For tests: resolves in front of each statement. */
   readonly delay?: (() => Promise<void>) | undefined;
 }
 
-/** What SQLite's readers have beyond the port. */
+/** Readers with calls that only SQLite offers. */
 export interface ReadableSqlite extends ReadableDatabase {
   read<Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result>;
 }

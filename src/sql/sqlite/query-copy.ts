@@ -2,20 +2,20 @@ import { rmSync } from 'node:fs';
 import { quoted } from '../database.ts';
 import { openSqlite, type Connection } from './open-sqlite.ts';
 
-/** A view, or what else a name stands for in a file, and those of its columns that are copied. */
+/** A view or other relation of a file, and the columns to copy from it. */
 export interface CopiedView {
   readonly name: string;
   readonly columns: readonly string[];
 }
 
-/** What a query gave, from its row `offset` on. */
+/** Result of a query, from its row `offset` on. */
 export interface QueryRows {
   readonly columns: readonly string[];
   /** Integers are `bigint`. */
   readonly rows: Iterable<readonly unknown[]>;
 }
 
-/** Names and types of the views, without rows: what a query can be prepared against before anything is copied. */
+/** Names and types of the views, without rows: a query is prepared against them before anything is copied. */
 export function openEmptyCopy(source: Connection, views: readonly CopiedView[]): Connection {
   const empty = openSqlite(':memory:');
   try {
@@ -38,8 +38,8 @@ function listed(columns: readonly string[]): string {
 }
 
 /**
- * What a query reads, as SQLite has compiled it: the tables whose pages its program opens, and the columns that it
- * takes of their rows. `copy` has no indexes, so that there is no other way to a row.
+ * Columns that a query reads, from the program that SQLite compiled: the tables whose pages it opens, and the columns
+ * that it takes of their rows. `copy` has no indexes, so there is no other way to a row.
  */
 export function columnsRead(copy: Connection, sql: string): ReadonlyMap<string, ReadonlySet<string>> {
   const program = copy.prepare<[], Operation>(`EXPLAIN ${selectOf(sql, 0)}`).all();
@@ -72,7 +72,7 @@ interface Operation {
 
 interface CopyOptions {
   readonly views: readonly CopiedView[];
-  /** What is copied; other columns are NULL, and other views have no rows. */
+  /** Columns to copy, by view; other columns are NULL, and other views have no rows. */
   readonly read: ReadonlyMap<string, ReadonlySet<string>>;
   /** Where the copy is put for the moment. */
   readonly file: string;

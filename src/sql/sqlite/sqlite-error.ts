@@ -3,14 +3,14 @@ import type { Clock } from '../../core/clock.ts';
 import { saysFull } from '../../files/private-file.ts';
 
 export interface StorageFailure {
-  /** Of SQLite, or of the system call. */
+  /** Error code of SQLite or of the system call. */
   readonly code: string;
   readonly isFull: boolean;
   /** The message, with the code once: a system call's message begins with it, SQLite's does not hold it. */
   readonly reason: string;
 }
 
-/** What failed in SQLite or the file system; null for every other error. */
+/** Describes a failure of SQLite or the file system; null for every other error. */
 export function storageFailure(error: unknown): StorageFailure | null {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return null;
   if (!isSqliteError(error) && !('syscall' in error)) return null;
@@ -28,7 +28,7 @@ export function isBusy(error: unknown): boolean {
   return isSqliteError(error) && /^SQLITE_(BUSY|LOCKED)/.test(error.code);
 }
 
-/** What SQLite reports by a value is thrown as what it throws elsewhere. */
+/** Error for a busy state that SQLite reports by a return value; elsewhere it throws this error. */
 export function busyError(reason: string): Error {
   return new Database.SqliteError(reason, 'SQLITE_BUSY');
 }

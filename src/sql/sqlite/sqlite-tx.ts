@@ -23,7 +23,7 @@ interface PrepareHow {
   readonly isWide?: boolean;
 }
 
-/** What code that is written for SQLite alone may ask besides. */
+/** Transaction with calls that only SQLite offers. */
 export interface SqliteTx extends Tx {
   /** In the words of SQLite, with `?` for values. The statement may be used until the transaction ends. */
   prepared(sql: string, how?: PrepareHow): Promise<Prepared>;
@@ -191,7 +191,7 @@ export async function inTx<Result>(
   /** Statements that wait for their turn; without a delay there are never any. */
   let waiting = 0;
   let last: Promise<unknown> = Promise.resolve();
-  /** Of the first statement that failed: none runs behind it, as on a server. */
+  /** Error of the first failed statement: no statement runs after it, as on a server. */
   let failure: { readonly error: unknown } | null = null;
   let idle: NodeJS.Immediate | null = null;
   let fail: (error: unknown) => void = () => undefined;

@@ -16,8 +16,8 @@ import { endMissing, noteOrphans, openMissing, orphansGone, readyRows, type Miss
 import { dropShared, leaveAllPlaces, leavePlaces, otherPlaces } from './places.ts';
 
 /**
- * Who decided that a row is deleted. `judged`: the guards were asked about it together with what goes along. `allowed`:
- * a person allowed it. `along`: it lies below a record that has passed, and was judged or allowed with it.
+ * Permission by which a row is deleted. `judged`: the guards passed it together with the rows that go along. `allowed`:
+ * a person allowed it. `along`: it lies below a record that was judged or allowed, and goes with it.
  */
 export type Permission = 'judged' | 'allowed' | 'along';
 
@@ -218,8 +218,7 @@ function nameOf({ entity, row }: Pick<Root, 'entity' | 'row'>): string {
 }
 
 /**
- * Those whose records lead to partitions at all. With `EXISTS`, or without an order, PostgreSQL may go through all
- * partitions.
+ * Entities whose records lead to partitions. With `EXISTS`, or without an order, PostgreSQL may scan all partitions.
  */
 async function entitiesLeadingOn(
   { held: { connector }, tx }: Commit,
@@ -321,8 +320,8 @@ export async function tableOf(
 const partitionsAtOnce = 500;
 
 /**
- * Those whose rows are still to be deleted, in an order that only their index has: by id alone, the planner may go
- * through all partitions.
+ * Partitions whose rows are still to be deleted, in an order that only their index has: by id alone, the planner may
+ * scan all partitions.
  */
 const nextEnded = ask<
   { connector: string; entities: readonly string[]; limit: number },
@@ -449,7 +448,7 @@ export interface EndedPartitionRow extends EndedPartition {
   readonly sweptTo: number;
 }
 
-/** What is stored of partitions of one entity, and what was decided over their rows. */
+/** Stored state of partitions of one entity, and the decisions about their rows. */
 interface OrphansOf {
   readonly table: RecordTable | undefined;
   /** By partition, as many as there are steps for. */
@@ -457,7 +456,7 @@ interface OrphansOf {
   readonly places: ReadonlyMap<number, readonly OtherPlace[]>;
   readonly mayMove: boolean;
   readonly keyed: ReadonlyMap<number, GoingRow>;
-  /** What the delete of each row would end. */
+  /** Partitions that the delete of each row would end. */
   readonly ends: ReadonlyMap<number, readonly number[]>;
   readonly moved: RowOwner[];
   readonly orphans: Missed[];

@@ -190,9 +190,9 @@ async function suspectParents(
 const rowsAtOnce = 1_000;
 
 /**
- * What the deletes of the missing rows would come to, for every entity of the plan that has some and for every entity
- * of which rows would go along. What lies below records that are already deleted is neither missing nor live: it has
- * been judged. Before the sweep is done: of what is noted so far.
+ * Weighs the deletes of the missing rows, for every entity of the plan that has missing rows and every entity whose
+ * rows would go along. Rows below deleted records are neither missing nor live, because they were judged before. Until
+ * the sweep is done, the result covers the rows noted so far.
  */
 async function weighMissing(commit: Commit): Promise<readonly EntityMissing[]> {
   const { held, current, tx } = commit;
@@ -316,7 +316,7 @@ export async function sweepRows(commit: Commit, limit: number): Promise<{ readon
   return { isDone: false };
 }
 
-/** What is stored of the next partitions of one entity that are to be swept. */
+/** Stored state of the next partitions of one entity to sweep. */
 interface SweepRead {
   /**
    * By id, as many of them as there are steps for: rows that it owns, in their order, and rows of others that it has
@@ -331,11 +331,11 @@ interface SweepRead {
       readonly isSharedWhole: boolean;
     }
   >;
-  /** Of rows that their owner has not shown: where else they have been met. */
+  /** Other places of the rows that their owner has not shown, by row. */
   readonly places: ReadonlyMap<number, readonly OtherPlace[]>;
-  /** Of shared rows that this chain has met: their owners. */
+  /** Owners of the shared rows that this chain has met, by row. */
   readonly owners: ReadonlyMap<number, number | null>;
-  /** Of those owners, and of the partitions themselves. */
+  /** Those owners and the swept partitions themselves, by id. */
   readonly placesById: ReadonlyMap<number, OtherPlace>;
 }
 
@@ -383,7 +383,7 @@ async function readSweep(
   };
 }
 
-/** What was decided over rows of one entity. */
+/** Decisions about rows of one entity. */
 interface FoundRows {
   /** Other owners than those that are stored, by row. */
   readonly owners: Map<number, number>;

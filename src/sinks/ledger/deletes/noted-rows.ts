@@ -99,7 +99,7 @@ const withPartition = '_sync_missing AS m JOIN _sync_partitions AS p ON p.id = m
 const ofEntity = `${withPartition} WHERE m.connector = :connector AND m.entity = :entity`;
 const missedTwice = 'CASE WHEN m.missed > 2 THEN 2 ELSE m.missed END';
 
-/** Those that are not noted are left out. */
+/** Notes of the given rows; rows without a note are left out. */
 export const notedRows = ask<OfRows, NotedRow>(`SELECT ${columns} FROM _sync_missing AS m WHERE ${ofRows}`);
 
 /** Missing rows and orphans, those that are noted alike together, by entity. */
@@ -122,7 +122,7 @@ export async function openMissing(
   return await columnOf(tx, sql, which);
 }
 
-/** Those of the rows that are missing, and that `get` has not vouched for. */
+/** Missing rows among the given ones, without those that `get` has vouched for. */
 export async function countedRows(tx: Tx, which: OfRows): Promise<readonly number[]> {
   const sql = `SELECT m.row FROM ${ofEntity} AND m.row IN {rows bigint} AND ${isMissing} AND NOT (${isVouchedFor})`;
   return await columnOf(tx, sql, which);
@@ -185,7 +185,7 @@ export async function readyRows(
   );
 }
 
-/** Orphans of which `get` has found nothing in this run. */
+/** Orphans that `get` did not find in this run. */
 export const orphansGone = ask<
   { connector: ConnectorName; run: RunId; limit: number },
   { readonly entity: EntityName; readonly row: number }

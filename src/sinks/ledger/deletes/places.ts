@@ -5,7 +5,7 @@ import { standing } from '../../decisions/becoming-due.ts';
 import { grouped } from '../../../core/grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 
-/* `_sync_also`: where rows have been met besides their owner. */
+/* `_sync_also`: rows met outside their owner. */
 
 /** A row, and a partition that has shown it although it is not its owner. */
 export interface RowAt {
@@ -97,7 +97,7 @@ const sharedOf = {
          ORDER BY also.row LIMIT :limit) AS shared`,
 };
 
-/** Where rows have been met besides their owner, by row, each by partition. Rows without such a place are left out. */
+/** Partitions other than the owner in which rows have been met, by row and partition. Rows without any are left out. */
 export async function otherPlaces(
   tx: Tx,
   of: OfEntity,

@@ -85,10 +85,7 @@ export function ledgerFiles(inLease: InLease) {
         { connector, removed: files },
       );
     }),
-    /**
-     * Those of the names that belong to no file of the entity, stored or replaced: a killed run wrote them and noted
-     * nothing.
-     */
+    /** Names that belong to no file of the entity, stored or replaced: a killed run wrote them and noted nothing. */
     unknown: inLease(async ({ held: { connector }, tx }, entity: EntityName, files: readonly string[]) => {
       const known = await tx.rows<{ file: string | null; replaced: string | null }>(
         `SELECT file, replaced FROM _sync_downloads WHERE connector = :connector AND entity = :entity
@@ -109,7 +106,7 @@ interface WantedRow extends Omit<WantedFile, 'params'> {
 
 export interface FileNote {
   readonly keyText: string;
-  /** What the record says of its file; null: it has none. */
+  /** File that the record describes; null: it has none. */
   readonly file: RecordFile | null;
 }
 

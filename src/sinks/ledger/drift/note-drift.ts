@@ -18,7 +18,7 @@ import type { RecordTables, TablePlace } from '../driver.ts';
 import type { Commit, CurrentRun, InLease, Ledger } from '../ledger.ts';
 import { addEvolved, knownTable, knownTables, renewTable, keptVersions } from '../tables.ts';
 
-/** What is noted of these entities, by field, kind and first meeting. Entities without drift are left out. */
+/** Drift noted for these entities, by field, kind and first meeting. Entities without drift are left out. */
 async function driftOf(tx: Tx, of: OfEntities): Promise<ReadonlyMap<EntityName, readonly NotedDrift[]>> {
   const rows = await tx.rows<EntityDrift>(
     `SELECT entity, field, kind, type, is_refused FROM _sync_drift
@@ -29,8 +29,8 @@ async function driftOf(tx: Tx, of: OfEntities): Promise<ReadonlyMap<EntityName, 
 }
 
 /**
- * What a run has read of `_sync_drift`, by entity: no more than was committed then, so that it is right whether a
- * transaction commits or not. Pages with nothing new cost no statement.
+ * Rows of `_sync_drift` that a run has read, by entity. They contain only what was committed before, so they are right
+ * whether a transaction commits or not. Pages with nothing new cost no statement.
  */
 const notedByRun = new WeakMap<CurrentRun, Map<EntityName, readonly NotedDrift[]>>();
 
@@ -58,7 +58,7 @@ export async function noteDrift(commit: Commit, drift: readonly FieldDrift[]): P
 
 type EntityDrift = NotedDrift & { readonly entity: EntityName };
 
-/** What is not among what is known of each entity. */
+/** Drift that is not yet noted for its entity. */
 function newsIn(
   drift: readonly FieldDrift[],
   knownOf: (entity: EntityName) => readonly NotedDrift[],
@@ -85,8 +85,8 @@ function newest(added: readonly EntityDrift[]): readonly EntityDrift[] {
 export function ledgerDrift({ db }: Pick<Ledger, 'db'>, inLease: InLease) {
   return {
     /**
-     * What is known of the undeclared fields of these entities, each of which is in the answer, and the columns that
-     * were added for them.
+     * Known undeclared fields of these entities, and the columns that were added for them. The answer contains every
+     * entity.
      */
     known: async (
       connector: ConnectorName,
@@ -138,7 +138,7 @@ async function evolve(
   return columns;
 }
 
-/** Those of the columns of integers whose values are all exact as doubles, in versions too. */
+/** Integer columns whose values are all exact as doubles, in versions too. */
 async function exactColumns(
   tx: Tx,
   records: RecordTables,

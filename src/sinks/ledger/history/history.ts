@@ -93,7 +93,7 @@ export function ledgerReader(
     masks: asked(readMasks),
     outbox: asked(readOutbox),
     purged: asked(readPurgeNotes),
-    /** What purges of these connectors have left to do, in the sink and in targets. */
+    /** Unfinished purge steps of these connectors, in the sink and in targets. */
     purgeWork: asked((tx, only: readonly ConnectorName[]) => readPurgeWork(tx, only)),
     completeAfter: asked(readCompleteAfter),
     missing: asked(
@@ -125,7 +125,7 @@ interface FailedRow {
   readonly failure: string;
 }
 
-/** What failed and is wanted still, newest failure first. */
+/** Failures of items that are still wanted, newest first. */
 function readFailed<Failure>(from: string, parse: (text: string) => Failure) {
   return async (tx: Tx, connector: ConnectorName, limit: number) => {
     const failed = await tx.rows<FailedRow>(
@@ -172,7 +172,7 @@ async function readDrift(tx: Tx, connector: ConnectorName): Promise<readonly Dri
   return mergeDrift(drift);
 }
 
-/** What is known of a single row, and of the partition that shows it; null where the key is not stored. */
+/** History of one row and of the partition that shows it; null where the key is not stored. */
 export async function readRowHistory(
   tx: Tx,
   records: RecordTables,
@@ -307,7 +307,10 @@ async function readRowVersions(
   });
 }
 
-/** Of all connectors, or of those named; a statement for each kind of fact, however many there are. */
+/**
+ * Status of all connectors, or of the named ones. Runs one statement for each kind of fact, however many connectors
+ * there are.
+ */
 export async function readConnectors(
   tx: Tx,
   only?: readonly ConnectorName[],
@@ -359,9 +362,9 @@ interface EntityRow
 }
 
 /**
- * What `status` shows of each entity. Listings inside a tree and windows of backfills are temporary work: they are not
- * counted, nor is what lies below deleted records. Missing rows are counted without those that `get` has vouched for
- * since they were missed, and those that go with their parent.
+ * Facts that `status` shows of each entity. Listings inside a tree and windows of backfills are temporary and not
+ * counted, nor are rows below deleted records. Missing rows are counted without those that `get` has vouched for since,
+ * and without those that go with their parent.
  */
 function entityStatusSql(only: readonly ConnectorName[] | undefined): string {
   return `
@@ -407,13 +410,13 @@ FROM known LEFT JOIN walked USING (connector, entity) LEFT JOIN refused USING (c
 ORDER BY connector, entity`;
 }
 
-/** What is stored of an entity, and of how its listings were read. */
+/** Stored counts of an entity, and facts about the reading of its listings. */
 export interface EntityFacts extends Omit<EntityStatus, 'lastCompleteReadAt' | 'completeness'> {
   /** Some of its listings were read in unknown order, and no total agreed. */
   readonly isUnordered: boolean;
   /** Listings that were read to their end, or are to be read. */
   readonly begun: number;
-  /** Of those: read completely, once at least. */
+  /** Listings among `begun` that were read completely at least once. */
   readonly complete: number;
   /** When the oldest of those complete reads was; null where there is none. */
   readonly oldestReadAt: Instant | null;
@@ -430,7 +433,7 @@ export function toPartMissing(found: DoubtedListings | undefined): EntityStatus[
   return { listings, params, doubt, runs };
 }
 
-/** What `status` shows of all entities of a connector. */
+/** Status of all entities of a connector, as shown by `status`. */
 export function entityStatuses(facts: readonly EntityFacts[]): readonly EntityStatus[] {
   const byName = new Map(facts.map((one) => [one.entity, one]));
   return facts.map((one): EntityStatus => ({
@@ -493,7 +496,7 @@ function isComplete(
   return complete >= begun && others.every((parent) => isComplete(parent, ofConnector, [...below, entity]));
 }
 
-/** Of those connectors or of all. `window`: of a backfill; '' for living listings. */
+/** Selects listings of these connectors, or of all. `window`: the window of a backfill; '' for living listings. */
 export interface OfListings {
   readonly only?: readonly ConnectorName[] | undefined;
   readonly window?: string;

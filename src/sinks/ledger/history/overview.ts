@@ -219,7 +219,7 @@ export type LastCommits = readonly {
   readonly lastCommit: string | null;
 }[];
 
-/** What was read of all connectors, and by which commits it changes. */
+/** Overview of all connectors, with the last commit of each when it was read. */
 export interface KnownOverview {
   readonly overview: Overview;
   /** Null: unknown, so that everything is read again. */
@@ -376,9 +376,9 @@ export function newestRunsSql(columns: string, which = ''): string {
 }
 
 /**
- * What was met for the first time since then, of all connectors or of `only` these. What the chain of runs that stored
- * an entity's first rows has met is no news, nor is what a run has met that is no longer kept. A definition that has
- * come to declare a field ends its drift.
+ * Fields met for the first time since then, of all connectors or of `only` these. Fields met by the chain of runs that
+ * stored an entity's first rows are no news, nor are fields met by a run that is no longer kept. A definition that
+ * comes to declare a field ends its drift.
  */
 export async function readFieldNews(
   tx: Tx,

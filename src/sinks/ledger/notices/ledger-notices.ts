@@ -16,7 +16,7 @@ import type {
 import { readFieldNews, readOverview } from '../history/overview.ts';
 import type { Ledger } from '../ledger.ts';
 
-/** What is wrong with a sink's connectors and targets, as found last, and an outbox of messages about it. */
+/** Stores the problems of a sink's connectors and targets as last found, and an outbox of messages about them. */
 export function ledgerNotices({ db, clock, alone }: Pick<Ledger, 'db' | 'clock' | 'alone'>) {
   const inTurn = async <Result>(work: (tx: Tx, nowMs: number) => Promise<Result>): Promise<Result> =>
     await db.transact(async (tx) => await work(tx, await alone(tx, '_sync_outbox')));

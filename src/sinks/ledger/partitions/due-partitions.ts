@@ -51,7 +51,7 @@ export async function nextPartitions(held: HeldConnector, limit: number): Promis
   });
 }
 
-/** What is due and was not read, by entity: what a run that ends early leaves. */
+/** Work that is due and was not read, by entity. */
 export async function left(held: HeldConnector): Promise<readonly LeftWork[]> {
   return await held.read(async (tx) => {
     const { connector, run } = held;
@@ -73,7 +73,7 @@ interface ReadyRow extends Omit<
 /** No page is longer, and an empty partition costs one search in an index. */
 const mostStoredRows = 1_001;
 
-/** Of those that are read in full, by partition. */
+/** Stored rows of the partitions that are read in full, by partition. */
 async function storedRows(
   tx: Tx,
   { tables }: Pick<CurrentRun, 'tables'>,
@@ -414,7 +414,7 @@ export async function readOwnersAgain(commit: Commit): Promise<number> {
   return begun.length;
 }
 
-/** Those that are not due and that a record, or this chain, has led to. */
+/** Partitions that are not due and that a record, or this chain, has led to. */
 const readIdle = ask<{ ids: readonly number[]; origin: number }, { readonly id: number }>(
   `SELECT id FROM _sync_partitions WHERE id IN {ids bigint} AND gone = ${standing.live} AND due_since IS NULL
      AND backfill = '' AND (parent_key IS NOT NULL OR origin = :origin) ORDER BY id`,

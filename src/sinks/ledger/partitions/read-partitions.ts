@@ -84,8 +84,8 @@ export async function partitionsById(
 }
 
 /**
- * What is known under these parameters, by `knownName`. CROSS JOIN has SQLite look each of them up, where it would go
- * through all partitions.
+ * Partitions stored under these parameters, by `knownName`. CROSS JOIN makes SQLite look each of them up; otherwise it
+ * would scan all partitions.
  */
 export async function knownPartitions(
   tx: Tx,
@@ -106,7 +106,7 @@ export function knownName(entity: string, paramsHash: Buffer): string {
   return `${entity} ${paramsHash.toString('hex')}`;
 }
 
-/** What these records have led to, as if it were found again; whether anything has changed there is not known. */
+/** Partitions that these records have led to, as if found again. Whether anything has changed there is not known. */
 export async function partitionsBelow(
   tx: Tx,
   connector: ConnectorName,
@@ -157,7 +157,7 @@ export async function countReady(tx: Tx, of: Pick<Scope, 'connector' | 'window'>
   return (await cellOf<number>(tx, sql, of)) ?? 0;
 }
 
-/** What a chain has found, by entity. */
+/** Partitions that a chain has found, by entity. */
 export const partitionsOfChain = ask<
   InChain,
   ChainPartitions
@@ -166,7 +166,7 @@ export const partitionsOfChain = ask<
          (SELECT run FROM _sync_runs WHERE connector = :connector AND number >= :origin AND origin = :origin) THEN 1 END) AS sealed
      FROM _sync_partitions WHERE ${inScope} AND origin = :origin GROUP BY entity ORDER BY entity`);
 
-/** What is due, by entity; listings inside a tree are a part of it. */
+/** Due partitions, by entity; a listing inside a tree counts as part of its tree. */
 export const leftWork = ask<Scope, LeftWork>(`SELECT entity, count(*) AS partitions FROM _sync_partitions
      WHERE ${inScope} AND due_since IS NOT NULL AND tree IS NULL GROUP BY entity ORDER BY entity`);
 
@@ -194,7 +194,7 @@ export async function fullOrigins(
   return new Map(found.map(({ id, fullOrigin }) => [id, fullOrigin]));
 }
 
-/** Those of the partitions whose record exists, or which no record led to. */
+/** Partitions whose parent record exists, and partitions without a parent record. */
 export async function livePartitions(tx: Tx, ids: readonly number[]): Promise<ReadonlySet<number>> {
   const sql = `SELECT id FROM _sync_partitions WHERE id IN {ids bigint} AND gone = ${standing.live}`;
   return new Set(await columnOf<number>(tx, sql, { ids: [...new Set(ids)] }));

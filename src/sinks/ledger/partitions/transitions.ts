@@ -184,10 +184,10 @@ export interface NewPartition extends FoundAgain {
   readonly ready: 0 | 1;
 }
 
-/** Those of backfills are left alone: their chains end by themselves. */
+/** Partitions below records. Those of backfills are left alone: their chains end by themselves. */
 const below = `connector = :connector AND parent_entity = :entity AND parent_hash IN {keyHashes bytea} AND backfill = ''`;
 
-/** What the search for deleted records does to partitions. */
+/** Transitions made by the search for deleted records. */
 export const deleting = {
   // In a sweep two cursors in one number (`areOwnRowsSwept`); below a deleted record always the last of its own rows.
   sweepTo: transition({
@@ -268,7 +268,7 @@ const aged = `SELECT id FROM _sync_partitions {index _sync_partitions_aged} WHER
 /** A position that was stored without a mask: `sealPosition` writes the other form. */
 export const isClearPosition = `position NOT LIKE '{"kind":"sealed"%'`;
 
-/** What a new chain of runs, the age of partitions and a person do to them. */
+/** Transitions made by a new chain of runs, by the age of partitions and by a person. */
 export const keeping = {
   // The index holds the few listings inside trees; any other would lead through all partitions.
   dropHalfRead: transition({
@@ -429,7 +429,7 @@ export const keeping = {
 
 /** How walks end. */
 const sealing = {
-  // What failed in an earlier run of the chain is forgotten here.
+  // Clears a failure from an earlier run of the chain.
   endListing: transition({
     what: 'its own listing has been read to its end',
     from: ['ready', 'set-aside'],
@@ -500,7 +500,7 @@ interface ReadWalk {
 }
 
 interface ListedWalk extends ReadWalk {
-  /** Of its last page. */
+  /** Requested size of its last page. */
   readonly size: number | null;
   readonly records: number | null;
 }

@@ -10,7 +10,7 @@ import { versionsName } from '../../records/own-names.ts';
 import { ensureMac, readNotes } from './purge-notes.ts';
 import { emptyRaw } from '../row-blocks.ts';
 
-/** What purges have left to do, of all connectors or of `only` these. */
+/** Unfinished purge steps of all connectors, or of `only` these. */
 export async function readPurgeWork(tx: Tx, only?: readonly ConnectorName[]): Promise<readonly PurgeWork[]> {
   return await tx.rows<PurgeWork>(
     `SELECT connector, step, entity, since FROM _sync_purge_work
@@ -19,7 +19,7 @@ export async function readPurgeWork(tx: Tx, only?: readonly ConnectorName[]): Pr
   );
 }
 
-/** Of the connector, what the sink itself still has to do. */
+/** Unfinished purge steps of the connector in the sink itself. */
 export async function readSteps(tx: Tx, connector: ConnectorName): Promise<readonly PurgeWork[]> {
   return (await readPurgeWork(tx, [connector])).filter(({ step }) => step === 'lines' || step === 'space');
 }
@@ -29,12 +29,12 @@ interface NotedOf extends Pick<PurgeRequest, 'targets'> {
   readonly entities: readonly EntityName[];
 }
 
-/** What the sink itself has to do where rows are removed. */
+/** Steps in the sink itself after rows are removed. */
 export function ownSteps({ lines }: Pick<Ledger, 'lines'>): readonly PurgeStep[] {
   return lines === undefined ? ['space'] : ['lines', 'space'];
 }
 
-/** In the transaction that removes the rows of these entities: what follows from it is noted with it. */
+/** Notes the steps that follow the removal of these entities' rows, in the same transaction. */
 export async function noteSteps(
   tx: Tx,
   { clock }: Pick<Ledger, 'clock'>,
@@ -128,7 +128,7 @@ async function removeLines(
   await lines.rewrite({ connector, table, line, signal }, taken);
 }
 
-/** What a removal works on. */
+/** Context of a removal. */
 export interface PurgingTx {
   readonly tx: Tx;
   readonly records: RecordTables;
@@ -174,7 +174,7 @@ export async function filesOf(tx: Tx, of: OfEntity, keyTexts: Iterable<string>):
   return found.flatMap(({ file, replaced }) => [file, replaced]).filter((file) => file !== null);
 }
 
-/** What is known of these files; they are removed from their folder before. */
+/** Deletes the facts about these records' files. The files are removed from their folder before. */
 export async function forgetFiles(tx: Tx, of: OfEntity, keyTexts: Iterable<string>): Promise<void> {
   await tx.run(`DELETE FROM _sync_downloads WHERE ${ofKeys}`, {
     ...of,

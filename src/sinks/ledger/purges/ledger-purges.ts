@@ -53,7 +53,7 @@ const keysAtOnce = 500;
 /** Removes records for good, with all that the sink holds of them and of the records below them. */
 export function ledgerPurges(ledger: Ledger) {
   return {
-    /** What a purge of these records would remove. Takes no lock and writes nothing. */
+    /** Counts the data that a purge of these records would remove. Takes no lock and writes nothing. */
     look: async (connector: ConnectorName, of: PurgeRequest['of']): Promise<readonly PurgedOf[]> =>
       await ledger.db.read(async (tx) => {
         const purging = { tx, records: ledger.records, connector };
@@ -88,7 +88,7 @@ export function ledgerPurges(ledger: Ledger) {
     /** Notes that this work is done. What a purge has noted meanwhile stays. Takes no lock. */
     noteDone: async (work: readonly PurgeWork[]) =>
       await ledger.db.transact(async (tx) => await dropWork(tx, work)),
-    /** What `expire` would remove. Takes no lock and writes nothing. */
+    /** Counts the data that `expire` would remove. Takes no lock and writes nothing. */
     expired: async (connector: ConnectorName, asked: Pick<ExpireRequest, 'entities' | 'isAsked'>) =>
       await countExpired(ledger, connector, asked),
     /** Removes what is too old. Takes the connector. Throws `ConnectorBusyError`. */
@@ -126,7 +126,7 @@ async function purge(ledger: Ledger, taken: Taken, request: PurgeRequest): Promi
 
 type Asked = PurgedKeys & Omit<PurgeRequest, 'of'> & Pick<PurgeEnd, 'at'> & { readonly macOf: RecordMac };
 
-/** Of one entity, with what lies below; what follows the rows is noted as work. */
+/** Purges records of one entity and everything below them. Notes the steps that follow as work. */
 async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
   const { connector } = taken;
   const { records, who } = ledger;
@@ -182,7 +182,7 @@ async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
   return { counts, noted };
 }
 
-/** Of each entity the sum, in the order in which they first come. */
+/** Sums per entity, in the order in which the entities first come. */
 function addUpPurged(counts: readonly PurgedOf[]): readonly PurgedOf[] {
   return [...grouped(counts, ({ entity }) => entity)].map(([entity, all]) => {
     const sum = (of: (one: PurgedOf) => number): number => all.reduce((total, one) => total + of(one), 0);
@@ -196,12 +196,12 @@ function addUpPurged(counts: readonly PurgedOf[]): readonly PurgedOf[] {
   });
 }
 
-/** Nothing of an entity of which nothing was chosen. */
+/** Counts to report. Without chosen keys, an entity is reported only for its quarantined records. */
 function shownOf(counts: readonly PurgedOf[], { keyTexts }: PurgedKeys): readonly PurgedOf[] {
   return keyTexts.length > 0 ? counts : counts.filter(({ quarantined }) => quarantined > 0);
 }
 
-/** What is meant in quarantine belongs to the first. */
+/** Splits the keys into batches. The first batch also takes the quarantined records. */
 function* batchesOf({ entity, keyTexts, isRefusedMeant }: PurgedKeys): Generator<PurgedKeys> {
   const end = Math.max(keyTexts.length, isRefusedMeant === undefined ? 0 : 1);
   for (let at = 0; at < end; at += keysAtOnce) {
@@ -210,13 +210,13 @@ function* batchesOf({ entity, keyTexts, isRefusedMeant }: PurgedKeys): Generator
   }
 }
 
-/** Of one entity: what goes. */
+/** Data of one entity that a purge removes. */
 interface FoundOf {
   readonly entity: EntityName;
   /** Null: nothing of it was ever stored. */
   readonly table: EntityTable | null;
   readonly rows: Map<number, KeyedRow>;
-  /** Of the rows, and of records that were asked for and are not stored. */
+  /** Keys of the rows, and of requested records that are not stored. */
   readonly keyTexts: Set<string>;
   /** Listings of the entity that purged records have led to. */
   readonly listings: number[];
@@ -550,7 +550,7 @@ const rowsAtOnce = 500;
 const versionsAtOnce = 2_000;
 const dayMs = 24 * 60 * 60 * 1_000;
 
-/** What is too old now, of those entities that were not checked within a day; of all where `isAsked`. */
+/** Counts expired data of the entities that were not checked within a day, or of all where `isAsked`. */
 export async function countExpired(
   ledger: Ledger,
   connector: ConnectorName,
@@ -652,7 +652,7 @@ export async function expireRows(
   return expired;
 }
 
-/** Of which table what is too old. */
+/** Table whose data may have expired. */
 interface Expiring {
   readonly ledger: Ledger;
   readonly connector: ConnectorName;
@@ -672,7 +672,7 @@ async function countRows(tx: Tx, of: Expiring): Promise<number> {
   return (await cellOf<number>(tx, `SELECT count(*) ${isOld(of)}`, { before, through })) ?? 0;
 }
 
-/** What the guards compare it with: rows with deleted ones, versions with current ones. */
+/** Totals that the guards compare with: rows include deleted ones, versions include current ones. */
 async function countAll(tx: Tx, of: Expiring, expired: ExpiredOf): Promise<DueOf['of']> {
   const { ledger, connector, table } = of;
   const { entity } = table;

@@ -115,7 +115,7 @@ interface TableRow {
   readonly described: string;
 }
 
-/** What belongs to what by the definition: elements to their record, records to the one that leads to them. */
+/** Joins by which records belong to others: elements to their record, records to the one that leads to them. */
 export async function readJoinsBelow(tx: Tx, connector: ConnectorName): Promise<readonly JoinBelow[]> {
   const rows = await tx.rows<TableRow>(
     `SELECT entity, key, stored, described FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
@@ -151,7 +151,7 @@ export interface WithheldPage extends PageCommit {
   readonly withheld?: readonly RowsOf[];
 }
 
-/** What a run knows of purged records: no purge takes place while it holds the connector. */
+/** Purged records as known to a run. No purge takes place while the run holds the connector. */
 export interface Withholding {
   /** The record, or the one that it belongs to by definition, was purged. */
   isPurged(entity: EntityName, record: Pick<PreparedRecord, 'keyText' | 'values'>): boolean;

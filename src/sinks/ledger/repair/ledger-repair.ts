@@ -29,7 +29,7 @@ import { readStored, storeRows } from '../store-rows.ts';
 import { noteStored, tableNumbers } from '../stored-rows.ts';
 import { knownEntities } from '../tables.ts';
 
-/** What a person does to a sink outside a sync. */
+/** Repairs that a person makes outside a sync. */
 export function ledgerRepair(ledger: Ledger, inLease: InLease) {
   return {
     reset: (connector: ConnectorName, what: ResetScope) => reset(ledger, connector, what),
@@ -159,7 +159,7 @@ export async function undo(
   };
 }
 
-/** What is done with a row that the run has changed last. */
+/** Action on a row that this run was the last to change. */
 function undoOf(
   { row, deletedAt, version = null, wasDeletedAt = null, isSame }: ChangedRow,
   { from, through }: UndoneRun,

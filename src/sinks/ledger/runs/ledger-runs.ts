@@ -378,12 +378,12 @@ const runDays = 90;
 const quarantineDays = 90;
 
 /**
- * Of a connector, newest first. A source that sends a broken record every minute would add 130,000 to the quarantine in
- * 90 days.
+ * Limits per connector; the newest are kept. A source that sends a broken record every minute would add 130,000 to the
+ * quarantine in 90 days.
  */
 export const mostKept = { runs: 1_000, quarantined: 10_000 } as const;
 
-/** What is older is pruned at the end of a run. */
+/** Oldest times that are kept. Older runs and quarantined records are pruned at the end of a run. */
 export function keptSince(nowMs: number): { readonly runs: Instant; readonly quarantined: Instant } {
   return { runs: instant(nowMs - runDays * dayMs), quarantined: instant(nowMs - quarantineDays * dayMs) };
 }

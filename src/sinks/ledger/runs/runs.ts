@@ -67,7 +67,7 @@ export function endRun(
 /** `chain` of runs that could not begin: no plan has it, so no run resumes them, and no chain of runs knows of them. */
 const notBegun = '-';
 export const hasBegun = `chain <> '${notBegun}'`;
-/** Of a connector: a schedule that fails every minute must not push out the runs that have read something. */
+/** Limit per connector: a schedule that fails every minute must not push out runs that have read something. */
 const mostNotBegun = 100;
 
 export async function insertFailedStart(tx: Tx, report: RunReport): Promise<void> {
@@ -126,7 +126,7 @@ export interface EarlierRun {
 
 export interface NewRun extends Pick<RunPlan, 'run' | 'kind' | 'window' | 'isFull' | 'startedAt'> {
   readonly connector: ConnectorName;
-  /** What the run reads, as text: only a run of the same scope resumes it. */
+  /** Scope of the run, as text: only a run of the same scope resumes it. */
   readonly scope: string;
 }
 
@@ -137,11 +137,11 @@ export interface RunInChain extends Pick<
 > {
   /** Number of the first run of its chain. */
   readonly origin: number;
-  /** When that one began. */
+  /** Start of that first run. */
   readonly chainStartedAt: Instant;
-  /** What was not read for longest goes first. */
+  /** Whether partitions that were not read for longest are read first. */
   readonly isStalestFirst: boolean;
-  /** Of the entities that it reads. */
+  /** Reading of each entity of the run. */
   readonly reading: ReadonlyMap<EntityName, ChainReading>;
   readonly entities: ReadonlySet<EntityName>;
   /** Entities whose rows are never deleted. */
@@ -172,8 +172,8 @@ export function wasKeptWaiting(earlier: EarlierRun | null): boolean {
 }
 
 /**
- * What a run reads, as text. A changed definition is another scope: what it stored as positions may mean something else
- * now.
+ * Scope of a run, as text. A changed definition is another scope, because positions stored under the old one may have
+ * another meaning.
  */
 export function scopeOf(plan: RunPlan, definitionHash: string): string {
   return writeJson({

@@ -13,9 +13,9 @@ interface TakenRow {
   readonly connector: ConnectorName;
   /** JSON. */
   readonly holder: string;
-  /** Of the session that has the connector's lock; null: none of this process has. */
+  /** Backend of the session that has the connector's lock; null: no session of this process has it. */
   readonly pid: number | null;
-  /** Of the session that asked for it. */
+  /** Backend of the session that asked for the lease. */
   readonly sessionPid: number | null;
   readonly tokens: LastTokens;
 }
@@ -173,9 +173,9 @@ export function keepNewest(tokens: LastTokens): void {
 const lostNumbers = 2 ** 32;
 
 /**
- * Where the server was killed and has lost commits that it acknowledged to the holder of `epoch` (it did not wait for
- * its disk), the holder is overtaken, because what it believes to be stored is lost, and numbers of changes continue
- * above all that those commits may have had. True where it has.
+ * Overtakes the holder of `epoch` if the server was killed and has lost commits that it acknowledged to this holder
+ * (without waiting for its disk). The holder relies on data that is lost. Change numbers continue above any that the
+ * lost commits may have had. Returns true if so.
  */
 export async function overtakeIfLost(
   tx: Tx,

@@ -85,7 +85,7 @@ export function postgresTables(schema: string): RecordTables {
   });
 }
 
-/* What a table of PostgreSQL holds at most, in pages of 8 KiB: https://www.postgresql.org/docs/current/limits.html */
+/* Limits of a table in PostgreSQL, with pages of 8 KiB: https://www.postgresql.org/docs/current/limits.html */
 
 const mostColumns = 1_600;
 const mostRowBytes = 8_160;
@@ -93,7 +93,7 @@ const mostRowBytes = 8_160;
 const ownColumnCount = 11;
 /** `_valid_from` and `_valid_seq`, of rows with versions. */
 const versionColumnCount = 2;
-/** Of all of them at their widest, with what aligns them. */
+/** Width of all these columns at their widest, including alignment. */
 const ownBytes = 232;
 const tupleHeaderBytes = 23;
 /** A long text or document leaves a pointer of 18 bytes in the row. */
@@ -447,7 +447,7 @@ export const findViews: Views['findViews'] = async (tx, names) => {
   );
 };
 
-/** What a derived column is in PostgreSQL. */
+/** PostgreSQL types of derived columns. */
 const derivedTypes: Readonly<Record<DerivedKind, string>> = {
   texts: 'text',
   string: 'text',
@@ -496,8 +496,8 @@ function fromSeconds(seconds: string): string {
 }
 
 /**
- * What the server cannot take as text, in the escapes of JSON: U+0000, and halves of pairs. Whole pairs are never
- * stored as escapes.
+ * Characters that the server cannot store as text, as JSON escapes: U+0000 and unpaired surrogates. Surrogate pairs are
+ * never stored as escapes.
  */
 const untakeable = String.raw`(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})`;
 

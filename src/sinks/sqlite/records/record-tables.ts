@@ -195,7 +195,7 @@ function isKeyIn(cells: readonly unknown[], key: Key): boolean {
 
 type Key = ColumnValue | undefined | readonly (ColumnValue | undefined)[];
 
-/** What a record's key is bound as: its value, or its values in the order of the table's key. */
+/** Reads the bound key of a record: its value, or its values in the order of the table's key. */
 function keyReader({ columns, key }: EntityTable): (record: FoundBy) => Key {
   const indexes = key.map((name) => columns.findIndex((column) => column.name === name));
   const [only] = indexes;
@@ -257,8 +257,7 @@ function keyCondition({ key }: EntityTable): string {
 }
 
 /**
- * What `keyCondition` compares with; null for a text that is no key of the table, such as one with an integer beyond 64
- * bits.
+ * Values for `keyCondition`; null for a text that is no key of the table, such as one with an integer beyond 64 bits.
  */
 function keyValues({ key }: EntityTable, keyText: string): readonly ColumnValue[] | null {
   const parts = keyPartsOf(keyText, key.length);
