@@ -14,7 +14,10 @@ import type { App, SyncRequest } from './app.ts';
 import { compareAside } from './audit-entity.ts';
 import { addressOfConnector, storedOrigin } from './connector-address.ts';
 
-/** From which address to which one the connector goes; null where it stays. Asks nothing. Throws USAGE without rows. */
+/**
+ * The old and the new address of the connector; null if the address is unchanged. Makes no call. Throws USAGE without
+ * rows.
+ */
 export async function changedAddress(
   { storedIn, ...connector }: ConnectorSettings,
   settings: SettingsWith<'access'>,
@@ -56,18 +59,18 @@ export async function changedIdentity(
   const status = await statusOf(history, name);
   return {
     identity,
-    /** From what the sink holds; empty where there is nothing to adopt. */
+    /** Differences from the stored identity; empty if there is nothing to adopt. */
     differences,
-    /** Nothing can be read before. */
+    /** True if nothing can be read before a sign-in. */
     mustSignIn: isAccount === null,
-    /** A sync ended because the records seemed to be those of another account. */
+    /** True if a sync ended because the records seemed to belong to another account. */
     isDoubted: (await history.doubts([name])).length > 0,
-    /** Rows that are stored. */
+    /** Number of stored rows. */
     rows: (status?.entities ?? []).reduce((sum, entity) => sum + entity.rows, 0),
   };
 }
 
-/** From now on the sink's records are those of this address and connector id. Throws as `adopt` of the sink. */
+/** Assigns the sink's records to this address and connector id. Throws the errors of the sink's `adopt`. */
 export async function adoptIdentity(connector: ConnectorSettings, identity: AdoptedIdentity, clock: Clock) {
   await using sink = await openSink(connector.sink, { clock });
   await sink.repair.adopt(identity, instant(clock.now()));
@@ -75,9 +78,12 @@ export async function adoptIdentity(connector: ConnectorSettings, identity: Adop
 
 /** Calls for records: enough for some pages of most entities. */
 const sampleCalls = 60;
-/** Of what was compared. The same account has most rows as they are stored; another one shares hardly a key. */
+/**
+ * Least share of equal rows among the compared ones. The same account has most rows as they are stored; another one
+ * shares hardly a key.
+ */
 const leastEqualShare = 0.5;
-/** An entity with so many compared rows and no equal one is of another account, however well others fit. */
+/** An entity with this many compared rows and no equal one belongs to another account, however well others fit. */
 const tellingRows = 20;
 
 export type Sample = Awaited<ReturnType<typeof sampleConnector>>;
@@ -86,18 +92,19 @@ interface SampledEntity {
   readonly entity: EntityName;
   /** Records that the address served. */
   readonly read: number;
-  /** Of them: stored with the same content, volatile fields aside. */
+  /** Served records that are stored with the same content, except for volatile fields. */
   readonly equal: number;
-  /** Of them: stored with other content. */
+  /** Served records that are stored with other content. */
   readonly changed: number;
-  /** Of them: not stored. */
+  /** Served records that are not stored. */
   readonly added: number;
-  /** Stored, and not served. Null where the sample ended before the account did. */
+  /** Stored records that were not served. Null if the sample ended before the account did. */
   readonly missing: number | null;
 }
 
 /**
- * Reads a part of a connector and compares it with what the connector's sink holds. Throws what `compareAside` throws.
+ * Reads a part of a connector and compares it with the rows in the connector's sink. Throws the errors of
+ * `compareAside`.
  */
 export async function sampleConnector(
   app: App,
@@ -118,10 +125,10 @@ export async function sampleConnector(
     }
     const compared = entities.filter(({ read, missing }) => read + (missing ?? 0) > 0);
     return {
-      /** Of the reading; it is in no sink's history. */
+      /** Report of the sample, which is in no sink's history. */
       report,
       entities: compared,
-      /** True where what the address serves is what is stored, as far as the sample goes. */
+      /** True if the served records agree with the stored ones, as far as the sample goes. */
       agrees: isSame(compared),
     };
   });

@@ -16,8 +16,8 @@ export interface AppOptions {
   readonly settings: SettingsWith<'access'>;
   readonly clock: Clock;
   /**
-   * Shown to a command that finds a connector busy: the command that holds it. Without arguments: they may contain
-   * anything.
+   * The command that holds the connector, shown to a command that finds it busy. Has no arguments, because they may
+   * contain anything.
    */
   readonly command: string;
   /** The work over several connectors that the command's syncs are parts of. */
@@ -34,13 +34,16 @@ export interface AppOptions {
   readonly maxThrottleWaitMs?: number;
   /** The sink that a run must find at its place; null: whichever is there, and a new one where there is none. */
   readonly sinkIdOf?: (sink: SinkSettings) => string | null;
-  /** What a connector's calls share with other processes; null: nothing. The app disposes it with the source. */
+  /**
+   * Opens the budget that a connector's calls share with other processes; null: they share none. The app disposes it
+   * with the source.
+   */
   readonly openBudget?: (connector: ReadConnector, account: ConnectorOrigin) => SharedBudget | null;
   /** Called for calls that are retried or have to wait, and belong to no run. */
   readonly onWait?: OnRunEvent;
-  /** Called at the end of every run that the app makes; not for what is read aside. */
+  /** Called at the end of every run that the app makes, except for `readAside`. */
   readonly onRunEnd?: OnRunEnd;
-  /** Called with what keeps notifications from being sent (`notify` of the settings): for a person, or for a log. */
+  /** Called with each problem that prevents notifications (`notify` of the settings), for a person or for a log. */
   readonly noteTrouble?: (line: string) => void;
 }
 
@@ -59,7 +62,7 @@ export type RunEnd = { readonly connector: ConnectorSettings; readonly asked: As
  */
 export type OnRunEnd = (end: RunEnd) => void | Promise<void>;
 
-/** What a run is asked for beyond an ordinary one; the guards are those of the settings. */
+/** Options of a run beyond those of an ordinary one; the guards come from the settings. */
 export type AskedRun = Partial<Omit<RunOptions, 'guards'>>;
 
 export interface EntityGlobs {

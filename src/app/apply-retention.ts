@@ -13,14 +13,14 @@ import { removerOf } from './purge-records.ts';
 import { retentionsOf } from './connector-states.ts';
 
 interface Applying extends OpenTarget {
-  /** Also where a run has looked within a day. */
+  /** Checks even if a run has checked within the last day. */
   readonly isAsked: boolean;
   readonly isDryRun?: boolean;
-  /** What a guard keeps goes too. */
+  /** Also removes items that a guard keeps. */
   readonly allowDeletes?: boolean;
 }
 
-/** What was, or would be, removed, and what a guard keeps. */
+/** Items that were, or would be, removed, and items that a guard keeps. */
 interface Applied {
   readonly entities: readonly ExpiredOf[];
   readonly withheld: readonly Extract<RunEvent, { readonly kind: 'retention-withheld' }>[];
@@ -29,9 +29,9 @@ interface Applied {
 const nothing: Applied = { entities: [], withheld: [] };
 
 /**
- * Removes what is older than the settings keep: tombstones that every target has published, records in quarantine,
- * files of deleted records, versions. Where these are more than the guards of the settings let go, they stay. Rejects
- * with TARGET_FAILED and others where a target cannot tell what it has published, and with `ConnectorBusyError`.
+ * Removes data older than the settings keep: tombstones that every target has published, records in quarantine, files
+ * of deleted records, versions. Keeps them if there are more than the guards of the settings allow. Rejects with
+ * `ConnectorBusyError`, and with TARGET_FAILED and others if a target cannot tell what it has published.
  */
 export async function applyRetention(
   settings: LocalSettings,
@@ -43,7 +43,7 @@ export async function applyRetention(
   if (kept.length === 0) return nothing;
   const { name } = connector;
   const { isAsked, isDryRun = false, allowDeletes = false, signal } = how;
-  // Before targets are asked: mostly there is nothing.
+  // Checked before any target is asked, because usually nothing has expired.
   let due = await purges.expired(name, { entities: kept, isAsked });
   let entities = kept.filter(({ entity }) => due.some((one) => one.entity === entity));
   if (due.some(({ rows }) => rows > 0)) {
@@ -66,7 +66,7 @@ export async function applyRetention(
   return { entities: await purges.expire(name, request), withheld };
 }
 
-/** As the guards judge deletes. Quarantined records are not judged: they go after 90 days in any case. */
+/** Applies the guards as to deletes. Quarantined records are exempt: they are removed after 90 days in any case. */
 function withheldOf(due: DueOf, { guards }: LocalSettings): Applied['withheld'] {
   const { entity } = due;
   return (['rows', 'files', 'versions'] as const)
@@ -103,7 +103,7 @@ export async function pruneConnector(
   return { ...(await applyRetention(settings, connector, sink.purges, { ...how, isAsked: true })), left };
 }
 
-/** Up to which change number every target of the connector has an entity; 0 where one has nothing of it. */
+/** The change number up to which every target of the connector has an entity; 0 if one has nothing of it. */
 async function publishedThrough(settings: LocalSettings, connector: ConnectorSettings, how: OpenTarget) {
   const targets = targetsOfConnector(settings, connector.name);
   const through = new Map<EntityName, number>();

@@ -19,8 +19,8 @@ import { compileDigest } from './refetch-record.ts';
 export type Audit = Awaited<ReturnType<typeof auditEntity>>;
 
 /**
- * Reads an entity in full, with what leads to it, and compares that with what the connector's sink holds. Throws what
- * `compareAside` throws. `limit`: keys that are named of each difference.
+ * Reads an entity in full, with the entities that lead to it, and compares it with the rows in the connector's sink.
+ * Throws the errors of `compareAside`. `limit`: the number of keys to name for each difference.
  */
 export async function auditEntity(
   app: App,
@@ -32,9 +32,9 @@ export async function auditEntity(
   return await compareAside(app, connector, asked, async (report, compare) => {
     const isRead = report.outcome === 'ok' || report.outcome === 'degraded';
     return {
-      /** Of the reading; it is in no sink's history. */
+      /** Report of the reading, which is in no sink's history. */
       report,
-      /** Null where the reading was not completed. `missing` is what the service has and the sink has not. */
+      /** Null if the reading was not completed. `missing`: records that the service has and the sink does not. */
       differences: isRead ? await compare(table, limit, shape) : null,
       /** Why the read may be incomplete; empty: it is complete. */
       doubts: isRead ? doubtsOf(report) : [],
@@ -108,7 +108,7 @@ async function* withoutPurged(
   }
 }
 
-/** Of all rows that are no tombstones. */
+/** Reads the digests of all rows except tombstones. */
 async function* readDigests(
   reader: RecordReader,
   connector: ConnectorName,
@@ -129,7 +129,7 @@ async function* readDigests(
   }
 }
 
-/** Of the entity and of all that leads to it: nothing else was read. */
+/** Doubts about the entity and the entities that lead to it: nothing else was read. */
 function doubtsOf({ entities, partMissing }: RunReport): readonly string[] {
   return entities.flatMap(({ entity, setAside, unordered, depthLimited, isWhole }) => {
     const doubts = [
@@ -149,7 +149,7 @@ function doubtsOf({ entities, partMissing }: RunReport): readonly string[] {
   });
 }
 
-/** Only this user can look into it. It is removed when the process ends early, too. */
+/** Creates a folder that only this user can read. It is removed even if the process ends early. */
 async function privateFolder() {
   const path = await makeTemporaryFolder('connector-sync-audit-');
   const remove = (): void => rmSync(path, { recursive: true, force: true });

@@ -30,9 +30,9 @@ export type Trouble = { readonly isForPerson: boolean; readonly word: Health | n
   | { readonly kind: 'part-missing'; readonly listings: number }
   | ({ readonly kind: 'late' } & ReturnType<typeof freshnessOf>[number])
   | ({ readonly kind: 'paused' } & Pause)
-  /** What has come up in the last days, and when the last of it is new no more. */
+  /** New fields of the last days, and the time at which the last of them stops being new. */
   | { readonly kind: 'fields'; readonly fields: readonly FieldNews[]; readonly untilMs: number }
-  /** Older than the config keeps it, and more than a guard lets go at once. */
+  /** Data older than the config keeps, and more than a guard removes at once. */
   | { readonly kind: 'withheld-by-age'; readonly entities: readonly EntityName[]; readonly items: number }
   | { readonly kind: 'purge'; readonly work: readonly PurgeWork[] }
   /** A person has to run `login`. */
@@ -68,11 +68,11 @@ export function healthOf(
     ...(isNew(overview) ? (['new'] as const) : []),
   ]);
   const word = healthWords.find((one) => words.has(one)) ?? 'ok';
-  // A pause is a decision, and nothing that is wrong.
+  // A pause is a decision, not a problem.
   const troubles = all.filter(({ kind }) => kind !== 'paused');
   return {
     word,
-    /** All that are true of it; empty where it is `ok`. */
+    /** All words that are true of the connector; empty if it is `ok`. */
     words: words as ReadonlySet<Health>,
     /** Why `word` is true; null where that needs no reason. */
     reason: all.find((one) => one.word === word) ?? null,
@@ -118,8 +118,8 @@ function stalestOf(connector: Pick<ConnectorSettings, 'entities'>, overview: Con
 const aboutCredentials: ReadonlySet<ErrorCode> = new Set(['AUTH_FAILED', 'FORBIDDEN'] as const);
 
 /**
- * What needs a person because it is new: until the definition declares it, and for some days. Not where
- * `onSchemaChange` gives it a column: then the config has decided.
+ * Fields that need a person because they are new: until the definition declares them, and for some days. Leaves out
+ * fields to which `onSchemaChange` gives a column: then the config has decided.
  */
 function newFieldsOf(overview: ConnectorOverview | null, nowMs: number): readonly FieldNews[] {
   const all = overview?.newFields ?? [];
@@ -183,7 +183,7 @@ function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs
 
 const unknownError: Failure = { code: 'INTERNAL', recovery: 'stop', message: 'it stopped on an error' };
 
-/** Nothing is late before it was read; what a person has paused, or a run works on, calls no person. */
+/** Nothing is late before its first read. A connector that is paused or has a run in progress needs no person. */
 function lateness(connector: WithRetention, overview: ConnectorOverview, nowMs: number): readonly Trouble[] {
   const stalest = stalestOf(connector, overview);
   if (isNew(overview) || stalest === null || nowMs <= freshUntilMs(connector, overview.freshness)) return [];
@@ -222,7 +222,7 @@ export function fieldsToAcknowledge(
   return fields;
 }
 
-/** Notes that a person knows of these fields: they no longer need one. Others that come later do. */
+/** Records that a person knows of these fields: they no longer need one. Fields that come later do. */
 export async function acknowledgeFields(
   { name, sink: place }: Pick<ConnectorSettings, 'name' | 'sink'>,
   fields: readonly FieldNews[],

@@ -19,9 +19,7 @@ export function freshUntilMs(
   return Math.min(Infinity, ...limits);
 }
 
-/**
- * How old each entity is, and may be. One that no run has begun yet has no age, but may have a limit that it misses.
- */
+/** The age of each entity and its limit. An entity without a run has no age, but may exceed its limit. */
 export function freshnessOf(
   { entities }: Pick<ConnectorSettings, 'entities'>,
   freshness: ConnectorOverview['freshness'] = [],
@@ -36,7 +34,7 @@ export type WithRetention = Pick<ConnectorSettings, 'entities'> & {
   readonly definition: Pick<ConnectorSettings['definition'], 'entities'>;
 };
 
-/** Of each entity that has something to be removed by age, and of what it is exploded into. */
+/** Retention of each entity that has data to remove by age, and of the table that it is exploded into. */
 export function retentionsOf({ entities, definition }: WithRetention, clock: Pick<Clock, 'now'>) {
   const before = (ms: number | null | undefined): Instant | null =>
     ms === undefined || ms === null ? null : instant(clock.now() - ms);
@@ -56,7 +54,7 @@ export function retentionsOf({ entities, definition }: WithRetention, clock: Pic
   });
 }
 
-/** What a guard keeps though it is too old, of entities whose age still counts. */
+/** Items that a guard keeps although they are too old, of entities that still have a retention. */
 export function withheldByAgeOf(connector: WithRetention, stored: readonly WithheldOf[]) {
   if (stored.length === 0) return stored;
   const kept = new Set(retentionsOf(connector, systemClock).map(({ entity }) => entity));
@@ -71,8 +69,8 @@ export interface SinkOverview {
 }
 
 /**
- * Each sink of these connectors is opened once and read in one pass. By the sink's name. Throws where one cannot be
- * read.
+ * Opens each sink of these connectors once and reads it in one pass. The result is by sink name. Throws if a sink
+ * cannot be read.
  */
 export async function readOverviews(connectors: readonly ConnectorSettings[]) {
   const overviews = new Map<string, SinkOverview>();
@@ -120,12 +118,12 @@ export function overviewOf(
   return overviews.get(sink.name)?.connectors.get(name) ?? null;
 }
 
-/** Sign-ins of connectors that a person signs in. Asks no service, and needs no credentials. */
+/** Sign-ins of the connectors that need a person to sign in. Calls no service, and needs no credentials. */
 export async function readSignIns(connectors: readonly ConnectorSettings[], clock: Clock = systemClock) {
   const signing = connectors.filter(({ address }) => address.kind === 'direct' && address.signIn !== null);
   const states = new Map<ConnectorName, SignInState>();
   if (signing.length === 0) return states;
-  // Most configs have none: what reads them is loaded for the others alone.
+  // Loaded only if needed: most configs have no sign-ins.
   const { readSignInFacts } = await import('../sign-ins/sign-in-store.ts');
   for (const [sink, ofSink] of connectorsBySink(signing)) {
     const names = ofSink.map(({ name }) => name);
@@ -142,7 +140,7 @@ export async function readSignIns(connectors: readonly ConnectorSettings[], cloc
   return states;
 }
 
-/** How a connector stands that a person signs in. */
+/** State of a sign-in by a person. */
 export interface SignInState {
   /**
    * `ended`: the service refused to renew it, or its time is over. `signed-out`: no person has signed in. `unreadable`:

@@ -22,8 +22,8 @@ import {
 } from './reach-queues.ts';
 
 /**
- * Called with each thing that was done, for a person and for a program; without a document it is a remark about the
- * whole.
+ * Called with each completed action, as text for a person and as a document for a program. A call without a document is
+ * a remark about the whole.
  */
 export type Tell = (line: string, document?: Done) => void;
 
@@ -40,8 +40,8 @@ interface How extends Pick<OpenHow, 'clock' | 'signal' | 'who'> {
 export const defaultReason = 'paused by hand';
 
 /**
- * Pauses connectors: in their sinks first, because what counts is there and a worker asks it before every run; Redis
- * then forgets their schedules. Throws USAGE, before anything is done, where a sink is on another machine.
+ * Pauses connectors. Writes to their sinks first, which a worker reads before every run; then removes their schedules
+ * from Redis. Throws USAGE, before anything is done, if a sink is on another machine.
  */
 export async function pauseConnectors(
   settings: LocalSettings,
@@ -71,7 +71,7 @@ export async function pauseConnectors(
   if (problem !== null) how.tell(unreachedText(problem));
 }
 
-/** Takes their pauses back, and writes their schedules to Redis again. Otherwise as `pauseConnectors`. */
+/** Ends their pauses, and writes their schedules to Redis again. Otherwise as `pauseConnectors`. */
 export async function resumeConnectors(
   settings: LocalSettings,
   connectors: readonly ConnectorSettings[],
@@ -101,18 +101,18 @@ export async function resumeConnectors(
   }
 }
 
-/** What a person asks a worker for. */
+/** A person's request to a worker. */
 interface AskedSync {
   /** For `LedgerReader.actions`. */
   readonly by: string;
-  /** What a guard withholds is let pass, in this run alone. */
+  /** Lets this run alone make the deletes that a guard withholds. */
   readonly allowDeletes?: boolean;
 }
 
 /**
- * Has a worker run connectors now; a job that already waited or ran is left as it was. Throws QUEUE_UNAVAILABLE within
- * two seconds, USAGE for a paused connector and where no worker would take the job; then nothing was asked for. Throws
- * USAGE too where deletes are to be allowed, and the run that is there does not.
+ * Has a worker run connectors now; a job that already waits or runs is left unchanged. Throws QUEUE_UNAVAILABLE within
+ * two seconds, and USAGE for a paused connector or if no worker would take the job; then nothing was requested. Also
+ * throws USAGE if deletes are to be allowed and the existing job does not allow them.
  */
 export async function runNow(
   settings: LocalSettings,
@@ -211,7 +211,7 @@ async function inEachSink(
   }
 }
 
-/** How many connectors a transaction or a turn of Redis is about. */
+/** Connectors per transaction or Redis turn. */
 const atOnce = 500;
 
 function inParts(connectors: readonly ConnectorSettings[]): readonly (readonly ConnectorSettings[])[] {
@@ -220,14 +220,14 @@ function inParts(connectors: readonly ConnectorSettings[]): readonly (readonly C
   );
 }
 
-/** What became of what was asked of a worker. */
+/** State of a requested job, in words. */
 export function queuedText({ isNew, state }: { readonly isNew: boolean; readonly state: string }): string {
   if (isNew) return state === 'active' ? 'a worker has taken it' : 'waiting for a worker to take it';
   if (state === 'active') return 'already running';
   return state === 'delayed' ? 'already waiting for its next attempt' : 'already waiting';
 }
 
-/** What a pause and its end say where `problem` keeps them from telling Redis. */
+/** Says that a pause or its end is stored although Redis could not be told because of `problem`. */
 function unreachedText(problem: string): string {
   return `This is stored in the sink and is in effect. A worker learns of it within a minute, because Redis could not be told: ${problem}`;
 }

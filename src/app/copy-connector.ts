@@ -39,7 +39,7 @@ export async function copyConnector(request: CopyRequest): Promise<CopyEnd> {
   return await source.copies.into(target.copies, how);
 }
 
-/** Those that the config stores in the sink, as far as they are there. Throws USAGE where there are none. */
+/** Connectors that the config stores in the sink and that exist there. Throws USAGE if there are none. */
 export async function connectorsHeld(settings: Pick<LocalSettings, 'connectors'>, from: SinkSettings) {
   const own = [...settings.connectors.values()].filter(({ sink }) => sink.name === from.name);
   const held = own.length === 0 ? new Set() : await heldConnectors(from);
@@ -60,8 +60,8 @@ async function heldConnectors(sink: SinkSettings): Promise<ReadonlySet<Connector
 }
 
 /**
- * None where the sink cannot be read: one that no connector uses need not exist yet, and others are reported
- * elsewhere.
+ * Copies that the sink knows; none if it cannot be read: a sink that no connector uses need not exist yet, and other
+ * failures are reported elsewhere.
  */
 export async function readCopies(sink: SinkSettings): Promise<SinkCopies> {
   const none: SinkCopies = { unfinished: new Map(), away: new Map() };

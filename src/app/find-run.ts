@@ -98,7 +98,7 @@ export async function cancelRun(found: FoundRun, how: Pick<OpenHow, 'clock' | 's
   return holder !== null && isGone(holder) ? holder : null;
 }
 
-/** What `cancelRun` has done. */
+/** Result of `cancelRun`, in words. */
 export function cancelledText({ run, connector }: RunSummary, ended: Holder | null): string {
   return ended === null
     ? `${connector}: run ${run} stops at its next page, within seconds; what is stored stays.`
@@ -178,7 +178,7 @@ export async function shareWork(connectors: readonly ConnectorSettings[], what: 
 
 type KnownSync = Awaited<ReturnType<typeof newestSync>>;
 
-/** Null also where something else has held the connector since, or where the run was asked for otherwise. */
+/** The newest sync with the same request; null also if something else has held the connector since. */
 async function newestSync(connector: ConnectorSettings, asked: string) {
   const { lastRun: run = null, lastHolder: holder } = (await readStatus(connector)) ?? {};
   if (run === null || holder?.work === undefined || holder.work.asked !== asked) return null;

@@ -22,8 +22,8 @@ export async function openApp(options: AppOptions): Promise<App> {
 interface SharingAppOptions extends Omit<AppOptions, 'settings' | 'openBudget' | 'noteTrouble'> {
   readonly settings: SettingsWith<'access' | 'redis'>;
   /**
-   * Called once where Redis cannot be reached: this process then keeps its own pace. Called too with what
-   * keeps notifications from being sent.
+   * Called once if Redis cannot be reached: this process then keeps its own pace. Also called with problems that
+   * prevent notifications.
    */
   readonly note: (line: string) => void;
 }
@@ -45,7 +45,9 @@ export async function openSharingApp({ note, ...given }: SharingAppOptions): Pro
   };
 }
 
-/** What a sync would read, without a call; `isFull`: one that is asked to read everything. */
+/**
+ * Entities that a sync would read, and estimates of its calls, without making one. `isFull`: the sync reads everything.
+ */
 export async function planSync(connector: ConnectorSettings, globs: EntityGlobs, isFull: boolean) {
   const { definition } = connector;
   const selection = selectEntities(definition, connector.entities, globs);
@@ -90,8 +92,8 @@ export async function openRunBudgets({
 }
 
 /**
- * Where the config names a Redis, rates are shared with workers and other terminals; null where it names none. Where
- * that is unreachable, it is reported once, and this process keeps its own pace.
+ * Shares rates with workers and other terminals if the config names a Redis; null if it names none. If Redis cannot be
+ * reached, that is reported once, and this process keeps its own pace.
  */
 async function openConfiguredBudgets({
   settings,

@@ -13,13 +13,13 @@ interface ReloadOutcome {
 
 interface ReloadsOptions<Config extends { readonly settings: LocalSettings }> {
   readonly first: Config;
-  /** Awaited before each read: what waits after it would bring an old reading into force. */
+  /** Awaited before each read: waiting after the read could put an outdated config into force. */
   readonly makeRoom?: () => Promise<void>;
   /** Reads the config again. Rejects where it cannot be used. */
   readonly read: () => Promise<Config>;
-  /** Makes it the one in force. Where it rejects, the one before still is. */
+  /** Puts the config into force. If it rejects, the previous config stays in force. */
   readonly apply: (next: Config) => Promise<void>;
-  /** After each reload. */
+  /** Called after each reload. */
   readonly onReload?: (done: ReloadOutcome) => void;
   readonly log: Log;
   readonly clock: Clock;
@@ -29,7 +29,10 @@ interface ReloadsOptions<Config extends { readonly settings: LocalSettings }> {
 
 /** One look costs the times of some files. */
 const lookEveryMs = 2_000;
-/** A config without mistakes may be refused for what passes, such as a Redis that is away: it is tried again. */
+/**
+ * A config without mistakes may be refused for a temporary reason, such as an unreachable Redis: it is retried after
+ * this time.
+ */
 const againAfterMs = 60_000;
 
 /**
@@ -49,7 +52,7 @@ export function openReloads<Config extends { readonly settings: LocalSettings }>
   let inForce = { settings: first.settings, since: instant(clock.now()) };
   let problem: string | null = null;
   let againMs = Infinity;
-  /** What the newest readable config was read from, and its state before that. */
+  /** The files of the newest readable config, and their state before they were read. */
   let seen = seenAt(first.settings.places);
 
   const readAgain = async (): Promise<ReloadOutcome> => {
@@ -89,11 +92,14 @@ export function openReloads<Config extends { readonly settings: LocalSettings }>
     onReload(done);
     return done;
   };
-  /** One that is asked for while another waits for its turn is that one. Never rejects. */
+  /** A request that comes while another waits for its turn shares that one. Never rejects. */
   const reload = (): Promise<ReloadOutcome> => (waiting ??= running.then(reloadNow));
   return {
     reload,
-    /** What people are to know; null: nothing. */
+    /**
+     * Runs until the signal is aborted. Retries a config without mistakes that was refused, while its files stay the
+     * same; with `watch: true` it also reloads when they have changed.
+     */
     problem: (): string | null => problem,
     settings: (): Config['settings'] => inForce.settings,
     /**

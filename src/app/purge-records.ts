@@ -16,21 +16,21 @@ import { openExistingRecords, openSink } from '../sinks/registry.ts';
 import type { OpenHow } from '../sinks/sink-access.ts';
 
 /**
- * Which records: one by its key, those that a filter of `search` finds, deleted and refused ones included, or all that
- * are in quarantine.
+ * Selects records: one by its key, those that a filter of `search` finds, including deleted and refused ones, or all
+ * that are in quarantine.
  */
 export type PurgeChoice =
   | { readonly kind: 'key'; readonly keyText: string }
   | { readonly kind: 'where'; readonly filter: JsonValue }
   | { readonly kind: 'quarantine' };
 
-/** Of which entities, all of one connector; `name`: as a person wrote it. */
+/** Entities of one connector. `name`: as a person wrote it. */
 export interface PurgeTarget extends Pick<EntityTarget, 'name' | 'connector'> {
   readonly entities: readonly EntityTarget[];
 }
 
 export interface ChosenRecords {
-  /** Also entities of which no record is meant. */
+  /** Also has entities without a chosen record. */
   readonly of: readonly PurgedKeys[];
   /** Stored entities that the filter does not fit, such as those without its fields. */
   readonly notAsked: readonly { readonly entity: EntityName; readonly why: string }[];
@@ -38,7 +38,7 @@ export interface ChosenRecords {
 
 type How = Pick<OpenHow, 'clock' | 'who'> & { readonly signal: AbortSignal };
 
-/** What a purge would remove; changes nothing. Throws USAGE as `chosenInSink` does. */
+/** Finds the records that a purge would remove; changes nothing. Throws USAGE as `chosenInSink` does. */
 export async function lookAtPurge(target: PurgeTarget, choice: PurgeChoice, how: How) {
   const chosen = await chosenInSink(target, choice, how.signal);
   await using sink = await openSink(target.connector.sink, how);
@@ -75,7 +75,7 @@ async function chosenInSink(target: PurgeTarget, choice: PurgeChoice, signal: Ab
   throw usage(entities.length === 1 ? first.why : `The filter fits no entity. ${first.entity}: ${first.why}`);
 }
 
-/** By the key, or from one state of the connector's sink. */
+/** Finds them by the key, or in one state of the connector's sink. */
 async function chooseRecords(
   { connector: { name: connector, sink }, entities }: PurgeTarget,
   choice: PurgeChoice,
@@ -146,8 +146,8 @@ export function folderOf({ name, downloads }: ConnectorSettings, clock: Clock) {
 }
 
 /**
- * Brings under the masks of the config what the connector's sink holds from before them; `isLook` only tells what that
- * would be. Throws what `rewrite` of the sink's masking throws, and USAGE where the connector has no mask.
+ * Applies the masks of the config to values that were stored before them; `isLook` only reports what would change.
+ * Throws the errors of `rewrite` of the sink's masking, and USAGE if the connector has no mask.
  */
 export async function maskStored(
   connector: ConnectorSettings,

@@ -25,29 +25,26 @@ export async function locateSink(sink: SinkSettings, queues: Queues | null) {
 }
 
 /**
- * The sink of this machine, which is made where there is none: as a worker would have it. Throws what `openSink`
- * throws.
+ * The sink of this machine as a worker would have it, created if it does not exist. Throws the errors of `openSink`.
  */
 export async function servedSink(settings: SinkSettings, clock: Clock): Promise<ServedSink> {
   await using sink = await openSink(settings, { clock });
   return { name: settings.name, id: sink.id, place: accessSink(settings).place };
 }
 
-/**
- * Opens a sink for writing, which makes it where there is none, and says where it is and how many connectors it holds.
- */
+/** Opens a sink for writing, which creates it if needed, and says where it is and how many connectors it holds. */
 export async function checkWritable(sink: SinkSettings, how: How) {
   await using opened = await openSink(sink, how);
   const known = (await opened.history.overview()).filter(({ identity }) => identity !== null);
   return { place: accessSink(sink).place, connectors: known.length };
 }
 
-/** What the sink depends on besides files, one check each; none for a sink in files. */
+/** Checks of the services that the sink depends on besides files; none for a sink in files. */
 export async function sinkFindings(sink: SinkSettings): Promise<readonly SinkFinding[]> {
   return await accessSink(sink).check(sink.durability);
 }
 
-/** What is free where the sink stores; null where that is not known. */
+/** Free bytes where the sink stores its data; null if unknown. */
 export async function freeBytes(sink: SinkSettings): Promise<number | null> {
   return await accessSink(sink).freeBytes();
 }
@@ -59,7 +56,7 @@ export async function openClosedFiles(sink: SinkSettings): Promise<ClosedFiles |
 
 type How = Pick<OpenHow, 'clock' | 'signal'>;
 
-/** A pause written beside a sink that is somewhere else would pause nothing: throws USAGE. */
+/** Throws USAGE if the sink is elsewhere: a pause written here would have no effect. */
 export async function checkHere(sink: SinkSettings, queues: Queues | null): Promise<void> {
   const located = await locateSink(sink, queues);
   if (located.kind === 'elsewhere') {
@@ -110,7 +107,7 @@ export async function checkNotPaused(connectors: readonly ConnectorSettings[], p
   }
 }
 
-/** Whose queue takes the jobs of a sink. Throws USAGE where no worker would take them. */
+/** The id of the sink, whose queue takes its jobs. Throws USAGE if no worker would take them. */
 export async function sinkIdOf(sink: SinkSettings, queues: Queues, program: string): Promise<string> {
   const located = await locateSink(sink, queues);
   if (located.kind !== 'nowhere') return located.id;

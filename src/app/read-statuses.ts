@@ -75,14 +75,14 @@ async function* readSink(
       /** Null: no person signs in to it. */
       signIn,
       paused: overview?.paused ?? null,
-      /** What purges have left to do. */
+      /** Work that purges have not completed. */
       purgeWork: overview?.purgeWork ?? [],
       failures: (await history?.failures(name, failureLimit)) ?? [],
       fileFailures: (await history?.fileFailures(name, failureLimit)) ?? [],
       /** The newest ones. */
       quarantine: (await history?.quarantine(name, quarantineLimit)) ?? [],
       masks: (await history?.masks(name)) ?? [],
-      /** Of entities whose age still counts. */
+      /** Has only entities that still have a retention. */
       withheldByAge: withheldByAgeOf(connector, overviewOf(overviews, connector)?.withheldByAge ?? []),
       damagedFiles: (await closed?.check(name))?.damaged ?? [],
     };

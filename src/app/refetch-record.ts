@@ -40,7 +40,7 @@ import {
   type StoredFields,
 } from './stored-fields.ts';
 
-/** What to ask for, and what a walk would fill into the record (field -> value). */
+/** The record to request, and the values that a walk would fill into it (field -> value). */
 type AskedRecord = Awaited<ReturnType<typeof askedRecord>>;
 
 export type Refetched = { readonly run: RunId | null } & (

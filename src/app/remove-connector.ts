@@ -14,19 +14,19 @@ import { type SignedOut, signOut } from './sign-in.ts';
 
 type How = Pick<OpenHow, 'clock'> & { readonly signal: AbortSignal };
 
-/** What a sink has of a connector. */
+/** Data of a connector that a sink stores. */
 export interface StoredConnector {
   readonly sink: SinkSettings;
   readonly entities: ConnectorStatus['entities'];
   /** Runs in the history, a thousand at most. */
   readonly runs: number;
-  /** A removal that was begun: what is stored counts for nothing already. */
+  /** A removal that has begun: the stored data no longer counts. */
   readonly unfinished: UnfinishedRemoval | null;
 }
 
 const mostRuns = 1_000;
 
-/** Of those sinks that have anything of it. */
+/** Data of the connector, for each sink that stores any. */
 export async function storedConnector(name: ConnectorName, sinks: readonly SinkSettings[]) {
   const stored: StoredConnector[] = [];
   for (const sink of sinks) {
@@ -54,7 +54,7 @@ export async function targetsWith(name: ConnectorName, { publish }: LocalSetting
   for (const settings of publish.values()) {
     const entities = await targetStatus(settings, how).then(
       ({ newest }) => newest?.manifest.entities.filter(({ connector }) => connector === name).length ?? 0,
-      () => null, // What is wrong with a target is reported by its publications.
+      () => null, // Publications report the errors of a target.
     );
     if (entities !== 0) held.push({ target: settings.name, entities });
   }
@@ -64,17 +64,18 @@ export async function targetsWith(name: ConnectorName, { publish }: LocalSetting
 interface RemoveRequest extends How {
   readonly name: ConnectorName;
   readonly sink: SinkSettings;
-  /** Null for one that has left the config: where its files lie is not known then. */
+  /** Null if the config no longer has the connector: then the location of its files is unknown. */
   readonly connector: ConnectorSettings | null;
   readonly settings: LocalSettings;
   readonly onProgress: (rows: number) => void;
-  /** While no other process can use the connector, and nothing of it is left but that it is being removed. */
+  /** Called while no other process can use the connector, when only the mark of its removal remains. */
   readonly beforeEnd: () => Promise<void>;
 }
 
 /**
- * Drops all that a sink has of a connector, its files and its sign-in. A run that holds it is not waited for. Killed or
- * interrupted, it is to be called again; until then the connector cannot be used. Throws `ConnectorBusyError`.
+ * Drops everything that a sink stores for a connector, its files and its sign-in. Does not wait for a run that holds
+ * it. If it was killed or interrupted, call it again; until then the connector cannot be used. Throws
+ * `ConnectorBusyError`.
  */
 export async function removeStored(request: RemoveRequest): Promise<SignedOut | null> {
   const { name, sink: sinkSettings, connector, settings, clock, signal, onProgress, beforeEnd } = request;
@@ -98,7 +99,7 @@ export async function removeStored(request: RemoveRequest): Promise<SignedOut | 
   return signedOut;
 }
 
-/** What lies in it is this connector's alone. */
+/** The folder of the connector's files, which holds nothing else. */
 function folderOf({ name, downloads }: ConnectorSettings): string | null {
   return downloads === null ? null : join(downloads.directory, name);
 }

@@ -20,14 +20,14 @@ import type { App, AppOptions, AskedRun, RunEnd, SyncRequest } from './app.ts';
 import { applyRetention } from './apply-retention.ts';
 import { expectedByEntity, openShownProgress } from './shown-progress.ts';
 
-/** What a run takes from its app. */
+/** Dependencies of a run. */
 export interface RunParts extends AppOptions {
   readonly openSource: App['openSource'];
   readonly openSink: OpenSharedSink;
 }
 
 /**
- * What a listener that answers with a promise may take: it must not delay a command or a worker's next job for long.
+ * The longest time to wait for the promise of a listener: it must not delay a command or a worker's next job for long.
  */
 const longestTellMs = 5_000;
 
@@ -38,8 +38,8 @@ interface TellOptions extends Pick<AppOptions, 'clock' | 'onRunEnd'> {
 
 /**
  * Every run of a connector's own sink ends here, whatever started it (a command, a worker, a repair, a program that
- * uses the library): what is to happen at the end of each of them belongs here, what one of them shows in its
- * `onRunEnd`. `run` resolves with null where nothing was to be done.
+ * uses the library). Work for the end of every run belongs here; output of a single caller belongs in its `onRunEnd`.
+ * `run` resolves with null if there was nothing to do.
  */
 export async function tellEnd<Report extends RunReport | null>(
   options: TellOptions,
@@ -106,7 +106,7 @@ export async function readConnector(parts: RunParts, connector: ConnectorSetting
     if (!hasBegun && !signal.aborted && !isPutOff(error)) {
       const { kind = 'sync' } = run;
       const failed = { connector: connector.name, kind, startedAt, finishedAt: instant(clock.now()) };
-      // Where the ledger is what fails, the caller's error, the log and the metrics are what says so.
+      // If the ledger itself fails, the caller's error, the log and the metrics report the failure.
       await sink.enterFailedStart(failedStart(failed, error)).catch(() => undefined);
     }
     throw error;
@@ -123,7 +123,7 @@ async function readInto(
   const { definition } = connector;
   refuseTodos(connector.name, definition, entities);
   const { name, storedIn } = connector;
-  // What is read aside goes into another sink than the one that holds the connector's rows.
+  // `readAside` reads into another sink than the one that holds the connector's rows.
   const known =
     storedIn.sink === connector.sink ? { stored: (await sink.history.origins([name]))[0] ?? null } : {};
   const maxCalls = run.maxCalls ?? null;
@@ -160,7 +160,10 @@ async function readInto(
   return report;
 }
 
-/** What was synced is stored: what cannot be removed now is removed by a later run, or by `prune`, which says why. */
+/**
+ * Removes expired data after a sync. Data that cannot be removed now is removed by a later run, or by `prune`, which
+ * reports why.
+ */
 async function removeExpired(
   { settings, clock }: RunParts,
   connector: ConnectorSettings,

@@ -21,20 +21,20 @@ const shape = z.object({
   left: z.object({ ms: z.number(), isAtLeast: z.boolean() }).nullable(),
 });
 
-/** What a terminal shows of a run in progress, for those who read the ledger alone. */
+/** Progress of a run as a terminal shows it, for readers of the ledger. */
 type ShownProgress = Readonly<z.output<typeof shape>>;
 
-/** Pages look that often. */
+/** Pages poll at this interval. */
 const leastBetweenMs = 2_000;
 
-/** Follows a run for those who see only its ledger: by the same snapshot as the terminal that shows it. */
+/** Follows a run for readers of its ledger, with the same snapshot as the terminal that shows it. */
 export function openShownProgress(connector: ConnectorName, clock: Clock) {
   const { onEvent, expect, snapshot } = openProgress(connector, clock);
   let shownMs = clock.now();
   return {
     expect,
     onEvent,
-    /** For the ledger; null: not yet again. */
+    /** Text for the ledger; null: not due yet. */
     text: (): string | null => {
       const nowMs = clock.now();
       if (nowMs - shownMs < leastBetweenMs) return null;
@@ -49,7 +49,7 @@ export function readShownProgress(text: string | null): ShownProgress | null {
   return text === null ? null : (shape.safeParse(readJson(text)).data ?? null);
 }
 
-/** What to expect of a run by what the sink holds. */
+/** Expected rows and pages of a run, from the stored rows and the estimated calls. */
 export function expectedByEntity(status: ConnectorStatus | null, estimates: readonly CallEstimate[]) {
   const rows = new Map((status?.entities ?? []).map((known) => [known.entity, known.rows]));
   return new Map(

@@ -28,8 +28,8 @@ interface LoginOptions {
 }
 
 /**
- * Has a person sign in: `ask` leads them through one of the ways, and what it brings is stored. Throws USAGE for a
- * connector that needs no person; other failures as a run would report them.
+ * Has a person sign in: `ask` leads them through one of the flows, and the tokens are stored. Throws USAGE for a
+ * connector that needs no person, and other failures as a run would report them.
  */
 export async function signIn(
   options: LoginOptions,
@@ -46,17 +46,17 @@ export async function signIn(
   await opened.stored.store(tokens);
 }
 
-/** Notes with the sign-in what the service calls the account. */
+/** Stores the service's name of the account with the sign-in. */
 export async function nameAccount({ connector, clock }: Omit<LoginOptions, 'settings'>, account: string) {
   await using stored = connector.address.kind === 'direct' ? signInAt(connector.address, clock) : null;
   await stored?.nameAccount(account);
 }
 
-/** What became of the tokens: there were `none`; `failed`: the service did not take them back. */
+/** Result for the tokens. `none`: there were none; `failed`: the service did not revoke them. */
 export type SignedOut =
   { readonly kind: 'none' | 'revoked' | 'removed' } | { readonly kind: 'failed'; readonly why: string };
 
-/** Forgets a sign-in, and gives its tokens back to the service where that says how. */
+/** Deletes a sign-in, and revokes its tokens if the service supports it. */
 export async function signOut(options: LoginOptions, signal: AbortSignal): Promise<SignedOut> {
   await using opened = openFor(options);
   const was = await opened.stored.remove();

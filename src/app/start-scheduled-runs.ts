@@ -35,25 +35,28 @@ type WorkerSettings = SettingsWith<'access' | 'redis' | 'http'>;
 type ServeConfigOptions = ScheduledRunsOptions &
   Required<Pick<WorkerOptions, 'serves' | 'slots' | 'observe' | 'tellError'>> & {
     readonly metrics: Metrics;
-    /** As of a worker. */
+    /** As `beforeJobs` of a worker. */
     readonly beforeJobs: (opened: OpenedConfig) => Promise<void>;
   };
 
-/** What there is before jobs are taken. */
+/** Parts that are open before jobs are taken. */
 interface OpenedConfig extends Pick<RunningWorker, 'queues' | 'state'> {
   readonly ledgers: ServedLedgers;
 }
 
-/** What runs the connectors of one reading of the config. */
+/** Runs the connectors of one reading of the config. */
 type ServedConfig = Awaited<ReturnType<typeof serveConfig>>;
 
-/** A run that waits keeps other connectors waiting for its place: after a longer pause its job comes back by itself. */
+/**
+ * A waiting run occupies a slot that other connectors need: a longer pause ends the run, and its job is tried again
+ * later.
+ */
 const maxThrottleWaitMs = 5_000;
 
 /**
- * Opens sinks, budgets and queues of the settings, and takes jobs. Resolves when it does; until then nothing of what
- * serves an older config has changed. Throws CONFIG_INVALID where something of a target is missing here,
- * QUEUE_UNAVAILABLE within two seconds, SINK_INCOMPATIBLE.
+ * Opens sinks, budgets and queues of the settings, and takes jobs. Resolves when it takes jobs; until then an older
+ * config is served unchanged. Throws CONFIG_INVALID if something that a target needs is missing here, QUEUE_UNAVAILABLE
+ * within two seconds, SINK_INCOMPATIBLE.
  */
 async function serveConfig(options: ServeConfigOptions) {
   return await closable(async (onOpened, close) => await openConfig(options, onOpened, close));
@@ -62,8 +65,8 @@ async function serveConfig(options: ServeConfigOptions) {
 type OnOpened = (close: () => unknown) => void;
 
 /**
- * Gives `open` a way to close what it has opened, the last first; that is closed too where `open` rejects. Where one
- * thing fails to close, the others are closed all the same; then `close` rejects, for each caller.
+ * Gives `open` a function that closes everything it has opened, in reverse order; this is also closed if `open`
+ * rejects. If one part fails to close, the others are closed all the same; then `close` rejects for each caller.
  */
 export async function closable<Opened>(
   open: (onOpened: OnOpened, close: () => Promise<void>) => Promise<Opened>,
@@ -135,7 +138,7 @@ async function openConfig(options: ServeConfigOptions, onOpened: OnOpened, close
      * publications into targets that the newer one lacks end after their page. Resolves when the last has ended.
      */
     giveWay: async ({ settings: newer }: Pick<ServeConfigOptions, 'settings'>): Promise<void> => {
-      // The newer one looks, by its own limits.
+      // The newer config checks by its own limits.
       looking.stop();
       try {
         await worker.drain((job) => isGone(job, newer));
@@ -148,7 +151,10 @@ async function openConfig(options: ServeConfigOptions, onOpened: OnOpened, close
 
 const minuteMs = 60_000;
 
-/** Nothing ends when data gets too old: it has to be looked for. The first look also sends what was left. */
+/**
+ * Checks every minute for data that is too old, because no event reports it. The first check also sends unsent
+ * notifications.
+ */
 function lookEachMinute({ notifier, settings }: App, connectors: readonly ConnectorSettings[], clock: Clock) {
   const over = new AbortController();
   const look = async (): Promise<void> => {
@@ -246,7 +252,7 @@ export async function openServedLedgers(connectors: readonly ConnectorSettings[]
     },
     /** The id of a sink; null where it is not served. */
     sinkIdOf: ({ name }: SinkSettings): string | null => bySink.get(name)?.sinkId ?? null,
-    /** What keeps each sink from being read, checked now; `ledger` reports sinks that are not at their place. */
+    /** The reason why each sink cannot be read, checked now; `ledger` reports sinks that are not at their place. */
     problems: () =>
       Promise.all([...bySink].map(async ([name, ledger]) => ({ name, problem: await ledger.problem() }))),
     [Symbol.asyncDispose]: close,
@@ -281,7 +287,7 @@ interface ScheduledRunsOptions
   readonly maxRuns?: number;
   /** Where health checks, metrics and pages are served; null: nowhere. */
   readonly listen?: ListenAddress | null;
-  /** What people are to know of the whole process, on every page; null: nothing. */
+  /** A problem of the whole process to show on every page; null: none. */
   readonly problem?: () => string | null;
 }
 
@@ -363,7 +369,7 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
   begin(first);
   onOpened(async () => {
     stopping.abort();
-    // One that is over has been closed, and has logged what failed then.
+    // A config that is over is closed already, and its failures are logged.
     const closing = older?.over.aborted === false ? older.config : null;
     await Promise.all([closing?.stop(), (served ?? first).stop()]);
   });
@@ -377,13 +383,13 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
     'ready for scheduled runs',
   );
   return {
-    /** Of the pages, health checks and metrics; null where they are not served. */
+    /** Address of the pages, health checks and metrics; null if they are not served. */
     url: urlOf(monitor),
     /** Rejects with `SyncError` WORKER_STUCK when this process can make no more runs. */
     ended,
-    /** Of the newest config. */
+    /** Redis of the newest config. */
     redis: () => (served ?? first).worker.redis,
-    /** Of the newest config. */
+    /** Notifier of the newest config. */
     notifier: () => (served ?? first).notifier,
     metrics,
     /**
@@ -477,7 +483,7 @@ export async function followConfig({ read, signal, ...options }: FollowConfigOpt
     clock,
     signal,
   });
-  // What an earlier process refused is over: this one has begun with the config.
+  // A refusal by an earlier process is over: this process has started with the config.
   void runs.notifier().configRead({ file, refusal: null, isStart: true });
 
   const place = () => ({ redis: runs.redis(), prefix: reloads.settings().redis.prefix });

@@ -12,12 +12,12 @@ interface StoredSearch {
   /** As they came from outside: query, limit, cursor, fields. */
   readonly params: JsonObject;
   readonly signal: AbortSignal;
-  /** What to do instead where the sink cannot be searched, and where nothing is stored. */
+  /** Advice for a sink that cannot be searched, and for a sink without data. */
   readonly ofType: (directory: string) => string;
   readonly ofNothing: string;
   /** The columns that the search may read; left out: all. */
   readonly only?: ReadonlySet<string> | null;
-  /** Whether the answer has how the connector stands. */
+  /** Whether the answer includes the state of the connector. */
   readonly withState?: boolean;
 }
 

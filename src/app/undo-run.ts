@@ -16,7 +16,7 @@ import { connectorIdentity, tellEnd } from './run-connector.ts';
 /** Rows of one transaction: readers wait no longer for it than for a page. */
 const batchRows = 1000;
 
-/** Of an entity. */
+/** Undone rows of an entity. */
 type UndoneEntity = Omit<UndoneRows, 'next'>;
 
 /** Throws USAGE where the config has no such connector in the sink of the run. */
@@ -129,7 +129,7 @@ export function undoneTexts(
   return parts.filter((part) => part !== false).map((part) => `${entity}: ${part}`);
 }
 
-/** Of the entities that were stored so far, with the columns that were added. */
+/** Tables of the stored entities, including added columns. */
 async function storedTables({ name, definition, entities }: ConnectorSettings, sink: Sink) {
   const stored = new Set((await sink.history.freshness(name)).map(({ entity }) => entity));
   const schema = await knownSchema(definition, entities, sink.drift, name);

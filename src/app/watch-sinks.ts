@@ -8,15 +8,15 @@ import { accessSink, openExistingHistory } from '../sinks/registry.ts';
 import type { LedgerReader, ServedLedger } from '../sinks/sink-access.ts';
 import type { SinkOverview } from './connector-states.ts';
 
-/** Longer than any sink takes that can be used. */
+/** Longer than any usable sink takes to answer. */
 const answerWithinMs = 3_000;
 
 export type WatchedSinks = ReturnType<typeof watchSinks>;
 
-/** What the sinks of these connectors hold, read as often as wanted: one that has not changed is not read again. */
+/** Reads the sinks of these connectors on request; a sink that has not changed is not read again. */
 export function watchSinks(connectors: readonly ConnectorSettings[], clock: Clock) {
   const sinks = sinksOf(connectors).map((sink) => ({ sink, watched: watchSink(sink) }));
-  /** Of each sink, the same object or text until it has changed. */
+  /** By sink: the same object or text until the sink has changed. */
   const last = new Map<string, unknown>();
   let version = 0;
   return {
@@ -88,11 +88,11 @@ function watchSink(sink: SinkSettings) {
   };
 }
 
-/** What a connector did lately. */
+/** Recent activity of a connector. */
 interface RecentHistory {
   /** Newest first. */
   readonly runs: readonly RunFacts[];
-  /** What became of its rows on this day of UTC; null where nothing changed. */
+  /** Changes of its rows on this day (UTC); null if nothing changed. */
   readonly today: RowChanges | null;
 }
 
@@ -124,8 +124,8 @@ async function readRecentHistory(
 const shownDays = 30;
 
 /**
- * What happened to one connector, each list newest first and of at most `limit`; `counts`: what the newest run has done
- * so far, `progress` what its process shows of it; `days`: the changes of the last 30 days.
+ * History of one connector, each list newest first and at most `limit` long. `counts`: the work of the newest run so
+ * far; `progress`: the state that its process shows; `days`: the changes of the last 30 days.
  */
 export async function readConnectorHistory(
   { name, sink }: ConnectorSettings,
@@ -162,7 +162,7 @@ export function sumOf(changes: readonly RowChanges[]): RowChanges {
 
 const dayMs = 24 * 60 * 60 * 1000;
 
-/** Of UTC: `2026-03-01`. */
+/** The day in UTC: `2026-03-01`. */
 function dayOf(ms: number): string {
   return instant(ms).slice(0, 10);
 }

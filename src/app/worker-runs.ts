@@ -22,9 +22,9 @@ export interface WorkerRunsOptions {
 }
 
 /**
- * A worker's way to make the run of a job. A backfill is a run for each window that is not done. A window that had to
- * leave something out is not done, yet this process does not try it again: a job that yielded to a sync would otherwise
- * start with the same one forever.
+ * Makes the run of a job for a worker. A backfill is one run for each window that is not done. A window that had to
+ * leave something out is not done, but this process does not retry it: a job that yielded to a sync would otherwise
+ * start with the same window forever.
  */
 export function workerRuns(options: WorkerRunsOptions): RunJob {
   const tried = new Set<string>();
@@ -96,7 +96,7 @@ async function loggedRun(
   });
 }
 
-/** What a worker does at the end of each run: counts it and writes one line to the log. */
+/** Records the end of each run of a worker: counts it and writes one line to the log. */
 export function workerRunEnd(metrics: Metrics, log: Log): OnRunEnd {
   return ({ connector, ...end }) => {
     if (end.kind === 'ended') {

@@ -6,7 +6,7 @@ import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 
 export type EntityChanges = Awaited<ReturnType<typeof openChanges>>;
 
-/** What a consumer stores beside the records, in the same transaction. */
+/** State that a consumer stores with the records, in the same transaction. */
 export type ExportEnd = Awaited<ReturnType<EntityChanges['end']>>;
 
 interface Written {
@@ -29,11 +29,11 @@ export async function openChanges(target: EntityTarget, sinceSeq: number) {
       newestSeq: (await reader?.newestSeq(name)) ?? 0,
       /** Deletes up to this number may have been removed by `retention`; 0: none was. */
       completeAfter: (await reader?.history.completeAfter(name, declared.entity)) ?? 0,
-      /** As it is stored; as it is declared where nothing is. */
+      /** The stored table; the declared one if nothing is stored. */
       table: stored ?? declared,
       records: () =>
         reader === null || stored === null ? noRecords() : reader.changes(name, stored, sinceSeq),
-      /** Of the same state as the records. */
+      /** Reads the same state as the records. */
       end: async (written: Written) =>
         reader === null
           ? nothingStored(target, sinceSeq)
@@ -89,13 +89,13 @@ async function exportEnd(
     /** Random id of the table: another one than before means that rows went without a change (purge, reset). */
     table: await reader.tableId(name, table.entity),
     sinceSeq,
-    /** What to give as `--since-seq` the next time. */
+    /** The number to pass as `--since-seq` the next time. */
     nextSeq: await reader.newestSeq(name),
     /** A later `--since-seq` must be at least this, or 0: older deletes may have been removed. */
     completeAfter: await history.completeAfter(name, table.entity),
     /** The newest sync whose outcome was `ok`; null where none of the newest hundred was. */
     run: run === undefined ? null : { run: run.run, finishedAt: run.finishedAt },
-    /** What changed upstream before is in; null where the entity was never read whole. */
+    /** Changes made upstream before this time are included; null if the entity was never read completely. */
     asOf: entities.find(({ entity }) => entity === table.entity)?.asOf ?? null,
     /** The same of every entity of the connector. */
     entities,

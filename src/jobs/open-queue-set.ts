@@ -24,7 +24,7 @@ const connectorJob = z.discriminatedUnion('kind', [
     reason: z.enum(['schedule', 'manual', 'catch-up']),
     // The due time, in milliseconds since the epoch; null: at once.
     due: z.number().nullable(),
-    /** Of a manual one: who asked for it, for the ledger, and whether this run may delete beyond the guards. */
+    /** Set for a manual sync: who asked for it, for the ledger, and whether this run may delete beyond the guards. */
     by: z.string().max(200).optional(),
     allowDeletes: z.boolean().optional(),
   }),
@@ -55,7 +55,7 @@ export type ConnectorTick = z.output<typeof connectorTick>;
 // Each throws `UnrecoverableError` for a payload that this program did not write: no further attempt may help.
 export const parseConnectorJob = payloadParser(connectorJob, "a connector's name and what to do with it");
 export const parseTickJob = payloadParser(tickJob, "a sink's id and the name of a connector or a target");
-/** What is to be published, the target itself says. */
+/** Names the target alone, whose settings define the publication. */
 export const parsePublicationJob = payloadParser(publicationJob, "a target's name");
 
 /** `expected`: the payload in words. */
@@ -99,7 +99,7 @@ export function openQueueSet(redis: Redis, prefix: string, onError: (error: Erro
   };
 }
 
-/** Ticks come when everything else expects the slots of a schedule. */
+/** Makes ticks use the same slots of a schedule as the rest of the program. */
 export const tickSettings: AdvancedRepeatOptions = {
   repeatStrategy: (afterMs, { pattern = '', tz = 'UTC' }) => slotAfter({ pattern, timezone: tz }, afterMs),
 };
@@ -112,7 +112,9 @@ export function syncsQueue(sinkId: string): string {
   return `syncs-${sinkId}`;
 }
 
-/** Its own, so that a slow target holds no connector; of a sink, because it is read from there. */
+/**
+ * A separate queue, so that a slow target holds up no connector; one for each sink, because publications read from it.
+ */
 export function publicationsQueue(sinkId: string): string {
   return `publications-${sinkId}`;
 }
@@ -127,7 +129,7 @@ export function scheduledConnector(id: string, sinkId: string): string | null {
   return id.startsWith(`${sinkId}:`) ? id.slice(sinkId.length + 1) : null;
 }
 
-/** Of a job that publishes into a target, and of the tick that adds it. */
+/** The name of a job that publishes into a target, and of the tick that adds it. */
 export function publicationName(target: string): string {
   return `publish-${target}`;
 }
@@ -216,8 +218,8 @@ export function addBackfill(
 }
 
 /**
- * At most one job of a target waits, and one runs: what is asked for during a publication is made by another one after
- * it, because the one that runs may have read the sink before.
+ * At most one job of a target waits, and one runs. A request during a publication adds another job, because the running
+ * one may have read the sink before.
  */
 export function addPublication(
   publications: Queue,

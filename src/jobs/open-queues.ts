@@ -62,7 +62,7 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
           retryDelayMs: defaultTimings.retryDelayMs,
         });
       }),
-    /** What Redis has scheduled for these sinks. */
+    /** The schedules that Redis has for these sinks. */
     schedules: (sinkIds: readonly string[]) => answered(() => nextDue(queues, sinkIds)),
     /** By `<sink id>:<connector>`: the newest failed job, among the last hundred of each sink. */
     failures: (sinkIds: readonly string[]) => answered(() => newestFailures(queues, sinkIds)),
@@ -101,7 +101,7 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
     /** `isNew` is false if a backfill of the connector already waits or runs; that one is left unchanged. */
     enqueueBackfill: (sinkId: string, connector: ConnectorName, backfill: AskedBackfill) =>
       answered(() => addBackfill(queues.syncs(sinkId), connector, backfill, defaultTimings)),
-    /** For a sink with these schedules. */
+    /** The backlog of a sink with these schedules. */
     backlog: (sinkId: string, schedules: readonly Schedule[]) =>
       answered(async () => {
         const waiting = await queues.syncs(sinkId).getJobCountByTypes('waiting', 'prioritized');
@@ -229,11 +229,11 @@ function codeIn(reason: string): string {
 const keptS = 60 * 60;
 const answerWithinMs = 20_000;
 const askEveryMs = 250;
-/** A reload that is asked for comes within this. One look costs a key of Redis. */
+/** A reload request is noticed within this time. Each check reads one key of Redis. */
 const lookEveryMs = 2_000;
 
 const answer = z.strictObject({
-  /** Of the worker: `host:pid`. */
+  /** The worker: `host:pid`. */
   worker: z.string(),
   config: z.string(),
   outcome: z.enum(['applied', 'refused']),
@@ -241,7 +241,7 @@ const answer = z.strictObject({
   text: z.string(),
 });
 
-/** What a worker made of a request to read its config again. */
+/** A worker's answer to a request to read its config again. */
 type ReloadAnswer = z.output<typeof answer>;
 
 interface Place {

@@ -38,7 +38,7 @@ interface JobKind<Work> {
   /** True where the config has it, in this sink. */
   readonly isKnown: (work: Work) => boolean;
   readonly askedMs: (job: Job, work: Work) => number;
-  /** Names of those that this process works on. */
+  /** Names of the connectors or targets that this process works on. */
   readonly active: () => Set<string>;
   /** Called where nothing holds the job back. */
   readonly make: (taken: TakenJob<Work>) => Promise<Settlement>;
@@ -285,7 +285,7 @@ function publicationEnd(end: JobEnd): PublicationEnd {
   return end === 'paused' ? 'done' : end;
 }
 
-/** What the ends of syncs ask for; what Redis did not take is kept, and asked for again by `retry`. */
+/** Requests publications after syncs. Keeps the requests that Redis did not take; `retry` repeats them. */
 export function openPublicationRequests({
   targets,
   sinks,
@@ -319,7 +319,7 @@ const maxStarts = 3;
 /** The abort reason of a job's signal when the job lost its lock and another worker may take it. */
 export const lockLost = 'lock lost';
 
-/** What to do with a job after its run. */
+/** Action for a job after its run. */
 type Settlement =
   /**
    * `outcome`, which Redis keeps: a run's, or `paused`, `unknown`, `cancelled`, `made-up-for` if the job started no
@@ -506,7 +506,7 @@ async function carryOut(
   }
 }
 
-/** What the log says of a settlement. */
+/** Facts of a settlement for the log. */
 function factsOf(settlement: Settlement): object {
   if (settlement.kind === 'complete') return { outcome: settlement.outcome };
   if (settlement.kind === 'fail') return { code: settlement.code };

@@ -120,7 +120,7 @@ interface OfConnector {
 /** A schedule as Redis should hold it. */
 interface WantedTick {
   readonly id: string;
-  /** In the result. */
+  /** The name in the result. */
   readonly name: string;
   readonly repeat: Omit<RepeatOptions, 'key'>;
   readonly template: { readonly name: string; readonly data: TickJob; readonly opts: typeof tickOptions };
@@ -128,7 +128,7 @@ interface WantedTick {
   readonly of: OfConnector | null;
 }
 
-/** Of a job that only adds another one. */
+/** Options of a job that only adds another job. */
 const tickOptions: JobSchedulerTemplateOptions = {
   attempts: 3,
   backoff: { type: 'exponential', delay: 1000 },

@@ -29,7 +29,7 @@ const defaultTimings = {
   recoverEveryMs: 10_000,
 };
 
-/** What the parts of one account's budget have in common. */
+/** Settings and dependencies that the parts of one account's budget share. */
 interface BudgetParts extends Omit<AccountLimits, 'account'>, BudgetTimings {
   readonly redis: Redis;
   readonly ask: AskRedis;
@@ -161,7 +161,7 @@ function openSharedBudget(
 }
 
 /**
- * So many milliseconds' worth of calls may start at once: timers are not exact enough for one after the other at a high
+ * Calls for this many milliseconds may start at once: timers are not exact enough to start them one by one at a high
  * rate.
  */
 const burstMs = 20;
@@ -177,8 +177,7 @@ const askEveryMs = 1_000;
  */
 const lateMs = 50;
 /**
- * What is allowed for the way to Redis and back: a caller that is farther away would be late every time, and never get
- * a turn.
+ * Allowance for the round trip to Redis: a caller that is farther away would be late every time, and never get a turn.
  */
 const mostRoundTripMs = 1_000;
 

@@ -615,7 +615,7 @@ function serveQueue(
   };
 }
 
-/** What ticks need of the worker. */
+/** The part of the worker's context that ticks need. */
 type TickContext = Pick<
   WorkerContext,
   | 'sinks'

@@ -8,7 +8,7 @@ import type { ConnectorSettings, PublishSettings, Settings } from '../settings/s
 import type { ConnectorJob, QueueSet } from './open-queue-set.ts';
 import type { RunSlots } from './run-slots.ts';
 
-/** What a job needs to know of how its run ended. */
+/** The end of a run, as far as its job needs it. */
 export interface RunResult {
   /** The outcome in the run's report: `ok`, `partial`, `degraded`, `failed`, `interrupted`. */
   readonly outcome: string;
@@ -58,7 +58,7 @@ export interface WorkerOptions {
   readonly sinks: readonly ServedSink[];
   readonly ledger: WorkerLedger;
   readonly run: RunJob;
-  /** What is published, and how; nothing without them. */
+  /** Targets to publish into, and the function that publishes; nothing is published without them. */
   readonly targets?: readonly ScheduledTarget[];
   readonly publish?: RunPublication;
   readonly log: JobLog;
@@ -115,7 +115,7 @@ export interface WorkerState {
   readonly depth: readonly SinkDepth[];
 }
 
-/** What the parts of one worker share: its options with their defaults, and what it opened. */
+/** State that the parts of one worker share: its options with their defaults, and the resources that it opened. */
 export interface WorkerContext extends Required<
   Omit<WorkerOptions, 'settings' | 'graceMs' | 'beforeJobs' | 'tellError' | 'timings'>
 > {
@@ -137,7 +137,7 @@ export interface WorkerContext extends Required<
   readonly stopping: AbortSignal;
 }
 
-/** What the jobs of one queue of a sink need in addition. */
+/** Additional context of the jobs of one queue of a sink. */
 export interface SinkContext extends WorkerContext {
   readonly sinkName: string;
   /** Over a connection that fails fast. */
@@ -181,7 +181,7 @@ export function sinkOfTarget({ connectors }: Pick<ScheduledTarget, 'connectors'>
   return connectors[0]?.sink.name ?? null;
 }
 
-/** What a worker reads from the ledgers of its sinks; each call reads the current state. */
+/** State that a worker reads from the ledgers of its sinks; each call reads the current state. */
 export interface WorkerLedger {
   pause(connector: ConnectorName): Promise<{ readonly since: Instant; readonly reason: string } | null>;
   /** The paused connectors of a sink, by its name. */
