@@ -15,8 +15,7 @@ import { compareAside } from './audit-entity.ts';
 import { addressOfConnector, storedOrigin } from './connector-address.ts';
 
 /**
- * The old and the new address of the connector; null if the address is unchanged. Makes no call. Throws USAGE without
- * rows.
+ * Compares the address of the connector with that of its stored rows. Makes no call. Throws USAGE if nothing is stored.
  */
 export async function changedAddress(
   { storedIn, ...connector }: ConnectorSettings,

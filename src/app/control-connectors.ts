@@ -112,7 +112,7 @@ interface AskedSync {
 /**
  * Has a worker run connectors now; a job that already waits or runs is left unchanged. Throws QUEUE_UNAVAILABLE within
  * two seconds, and USAGE for a paused connector or if no worker would take the job; then nothing was requested. Also
- * throws USAGE if deletes are to be allowed and the existing job does not allow them.
+ * throws USAGE if deletes are to be allowed and a job already waits or runs.
  */
 export async function runNow(
   settings: LocalSettings,
@@ -227,7 +227,7 @@ export function queuedText({ isNew, state }: { readonly isNew: boolean; readonly
   return state === 'delayed' ? 'already waiting for its next attempt' : 'already waiting';
 }
 
-/** Says that a pause or its end is stored although Redis could not be told because of `problem`. */
+/** Says that a pause or its end is in effect, although `problem` kept Redis from being updated. */
 function unreachedText(problem: string): string {
   return `This is stored in the sink and is in effect. A worker learns of it within a minute, because Redis could not be told: ${problem}`;
 }

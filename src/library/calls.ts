@@ -44,7 +44,7 @@ import type {
   SyncResult,
 } from './shapes.ts';
 
-/** What an app holds is no part of its shape: it may change with any version. */
+/** The settings of an app are no part of its shape: they may change with any version. */
 const settingsOf = new WeakMap<App, LocalSettings>();
 
 /**
@@ -128,7 +128,7 @@ export async function search<Types extends ConnectorTypes, const Target extends 
   const asked = { query: { filter, sort }, limit, cursor };
   const { data, meta } = await searches.search({
     target: entityTarget(settingsIn(app), target),
-    // As JSON: without what is undefined, and with numbers as they are.
+    // As JSON: without undefined members, and with numbers as they are.
     params: parseJsonText(JSON.stringify(asked)) as JsonObject,
     signal,
     ofType: (directory) => `Read the lines in ${directory}.`,
@@ -141,7 +141,7 @@ export async function search<Types extends ConnectorTypes, const Target extends 
   };
 }
 
-/** What the sinks hold of each connector, as `connector-sync status` shows it. Rejects as `readChanges` does. */
+/** States of the connectors in their sinks, as `connector-sync status` shows them. Rejects as `readChanges` does. */
 export async function status(app: App): Promise<readonly ConnectorStatus[]> {
   const statuses: ConnectorStatus[] = [];
   const connectors = chosenConnectors(settingsIn(app), []);
@@ -258,8 +258,8 @@ export async function copy(app: App, options: CopyOptions): Promise<readonly Cop
 }
 
 /**
- * Checks config, definitions, credentials, connectors, sinks, targets and Redis, as `connector-sync check` does. What
- * is wrong is in the result. Rejects with `SyncError` CONFIG_INVALID where credentials are missing.
+ * Checks config, definitions, credentials, connectors, sinks, targets and Redis, as `connector-sync check` does. The
+ * result contains all problems. Rejects with `SyncError` CONFIG_INVALID if credentials are missing.
  */
 export async function check(app: App, options: CheckOptions = {}): Promise<Checks> {
   const settings = withParts(settingsIn(app), 'access', 'redis');
@@ -278,7 +278,7 @@ export async function check(app: App, options: CheckOptions = {}): Promise<Check
   };
 }
 
-/** What is no failure of the work is a fault of the program, and is thrown. */
+/** An error that is no failure of the work is a fault of the program, and is thrown. */
 function failureOf(error: unknown): NonNullable<Copied['error']> {
   if (!(error instanceof SyncError)) throw error;
   return { code: error.code, message: error.message };

@@ -3,7 +3,7 @@ import type { writtenSettings } from '../settings/settings-file.ts';
 
 // The package has these types written out (src/build-types.mjs), because it comes without zod.
 
-/** What a config file holds, as an object. */
+/** The content of a config file, as an object. */
 export type Config = z.input<ReturnType<typeof writtenSettings>>;
 
 /** An entry below `connectors`. */

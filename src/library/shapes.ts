@@ -20,11 +20,11 @@ export type ConfigOf<Types extends ConnectorTypes> = Omit<Config, 'connectors'> 
     | undefined;
 };
 
-/** What `openApp` needs. */
+/** Options of `openApp`. */
 export interface OpenOptions<Types extends ConnectorTypes = ConnectorTypes> {
-  /** Path of a config file; or what one would hold, as an object, with relative paths from the working directory. */
+  /** Path of a config file, or its content as an object, with relative paths from the working directory. */
   readonly config: string | ConfigOf<Types>;
-  /** What `${VARIABLE}` in the config stands for; `process.env` by default. No `.env` file is read. */
+  /** Values of `${VARIABLE}` in the config; `process.env` by default. No `.env` file is read. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -32,7 +32,7 @@ export interface OpenOptions<Types extends ConnectorTypes = ConnectorTypes> {
 export interface App<Types extends ConnectorTypes = ConnectorTypes> {
   /** The names of the config's connectors. */
   readonly connectors: readonly string[];
-  /** For the compiler, which knows by it what records have: never there. */
+  /** For the compiler, which infers the records' shape from it; never set. */
   readonly types?: Types;
 }
 
@@ -46,7 +46,7 @@ export type ShapeOf<Definition, Entity> = Definition extends keyof BuiltInRecord
     : RecordShape
   : RecordShape;
 
-/** The same of `<connector>/<entity>`. */
+/** The records of `<connector>/<entity>`. */
 export type ShapeAt<
   Types extends ConnectorTypes,
   Target extends string,
@@ -145,9 +145,12 @@ export interface Changes<Shape extends RecordShape = RecordShape>
   extends AsyncIterable<Change<Shape>>, AsyncDisposable {
   /** Random id made with the sink; null: there is none yet. Another one than the last time: start again from 0. */
   readonly sink: string | null;
-  /** What to give as `since` the next time. */
+  /** The number to pass as `since` the next time. */
   readonly nextSeq: number;
-  /** What changed at the service before this time (ISO 8601, UTC) is in; null: the entity was never read completely. */
+  /**
+   * Changes made in the service before this time (ISO 8601, UTC) are included; null: the entity was never read
+   * completely.
+   */
   readonly asOf: string | null;
   /** The same for every entity of the connector. */
   readonly entities: readonly { readonly entity: string; readonly asOf: string | null }[];
@@ -159,7 +162,7 @@ interface Changed {
   readonly changedAt: string;
 }
 
-/** What every record of a change has, besides its fields. */
+/** Members of every changed record besides its fields. */
 interface Stamped<Op> {
   readonly _op: Op;
   readonly _seq: number;
@@ -171,7 +174,7 @@ interface Stamped<Op> {
 export type Change<Shape extends RecordShape = RecordShape> =
   | (Changed & {
       readonly kind: 'upsert';
-      /** `_extra`: what came and has no field. */
+      /** `_extra`: values that have no field. */
       readonly record: Shape['stored'] & {
         readonly _extra?: Readonly<Record<string, Json>>;
       } & Stamped<'upsert'>;
@@ -221,7 +224,7 @@ export interface SearchQuery {
   readonly sort?: readonly Readonly<Record<string, 'asc' | 'desc'>>[];
   /** 1 to 1000; default: 1000. */
   readonly limit?: number;
-  /** Of the page before, with the same query. */
+  /** The `cursor` of the previous page, with the same query. */
   readonly cursor?: string;
   readonly signal?: AbortSignal;
 }
@@ -255,7 +258,7 @@ export interface Publication {
   /** The number of the newest publication in the target, and when it was made (ISO 8601, UTC); null: none is known. */
   readonly publication: number | null;
   readonly createdAt: string | null;
-  /** What this one has put there. */
+  /** Rows that this publication has added to the target. */
   readonly upserts: number;
   readonly deletes: number;
   readonly error: { readonly code: ErrorCode; readonly message: string } | null;
@@ -298,7 +301,7 @@ export interface Checks {
     readonly what: string;
     readonly state: 'ok' | 'warning' | 'failed' | 'skipped';
     readonly detail: string;
-    /** Of a failure. */
+    /** Only for a failure. */
     readonly code?: string;
   }[];
 }

@@ -1,7 +1,7 @@
 import type { JsonValue } from '../core/json.ts';
 import { escaped } from '../telemetry/format.ts';
 
-/** What a tool answers: text in JSON, and how many rows are in it, for the log. */
+/** A tool's answer: text in JSON, and the number of rows in it, for the log. */
 export interface Answer {
   readonly text: string;
   readonly rows: number;

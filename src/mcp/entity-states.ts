@@ -4,7 +4,7 @@ import type { ConnectorOverview, ConnectorStatus, EntityStatus } from '../sinks/
 import type { LedgerReader } from '../sinks/sink-access.ts';
 import { counted } from '../telemetry/format.ts';
 
-/** Whose state is asked for: a table, and the entity whose listing its rows come from. */
+/** The entity whose state is read: a table, and the entity whose listing its rows come from. */
 interface StatedEntity {
   readonly target: {
     readonly connector: { readonly name: ConnectorName };
@@ -17,7 +17,7 @@ interface StatedEntity {
 export interface EntityState {
   readonly rows: number;
   readonly completeness: NonNullable<EntityStatus['completeness']>;
-  /** What changed in the service before is stored. Null: it was never read completely. */
+  /** Changes made in the service before this time are stored. Null: the entity was never read completely. */
   readonly asOf: Instant | null;
   /** Why more, fewer or other records may exist in the service. Empty: the listing is complete as of then. */
   readonly doubts: readonly string[];
@@ -26,7 +26,7 @@ export interface EntityState {
   readonly pending: number;
 }
 
-/** Of a connector, as its ledger knows it. */
+/** State of an entity of a connector, according to the connector's ledger. */
 export function stateOf(
   { target }: StatedEntity,
   status: Pick<ConnectorStatus, 'entities' | 'lastRun'> | null,
@@ -66,7 +66,7 @@ export async function readState(history: LedgerReader, shown: StatedEntity): Pro
   return stateOf(shown, status, await history.freshness(connector));
 }
 
-/** What every answer about an entity begins with. */
+/** The facts with which every answer about an entity begins. */
 export function stateFacts({ asOf, completeness, doubts, withheld, pending }: EntityState) {
   return {
     as_of: asOf,
@@ -78,7 +78,7 @@ export function stateFacts({ asOf, completeness, doubts, withheld, pending }: En
   };
 }
 
-/** Null where one was never read completely. */
+/** Null if one of them was never read completely. */
 export function oldestOf(states: readonly EntityState[]): EntityState['asOf'] {
   return states.reduce<EntityState['asOf']>(
     (least, { asOf }, index) => (index === 0 || (asOf ?? '') < (least ?? '') ? asOf : least),

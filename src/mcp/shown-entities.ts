@@ -21,7 +21,7 @@ export interface ShownEntity {
   readonly target: EntityTarget;
   /** Names of its declared columns that agents may see; null: all that is stored, undeclared fields too. */
   readonly only: ReadonlySet<string> | null;
-  /** Of those that a search of it reads, which joins records and the elements that are stored as rows of their own. */
+  /** The same for a search of the entity, which joins records and the elements that are stored as separate rows. */
   readonly searched: ReadonlySet<string> | null;
 }
 
@@ -38,7 +38,7 @@ export function connectorsOf(settings: LocalSettings): readonly ShownConnector[]
     }));
 }
 
-/** What of these connectors agents may see: the rest is not there for them, by no tool and in no message. */
+/** The entities of these connectors that agents may see. No tool and no message reveals others. */
 export function shownEntities(connectors: readonly ShownConnector[]) {
   const shown = (connector: ShownConnector): readonly ShownEntity[] =>
     targetsOf(connector).flatMap((target) => {
@@ -66,7 +66,7 @@ export function shownEntities(connectors: readonly ShownConnector[]) {
     connectors,
     of: shown,
     connectorNamed,
-    /** Of `<connector>/<entity>`. Throws USAGE for one that agents do not see. */
+    /** The entity of `<connector>/<entity>`. Throws USAGE for one that agents do not see. */
     named: (text: string): ShownEntity => {
       const [connectorText = '', entityText = '', ...rest] = text.split('/');
       if (entityText === '' || rest.length > 0) {
@@ -192,7 +192,7 @@ async function readSink(
   }
 }
 
-/** What an entity is, for those who read it. `stored`: its table as the sink has it; null: nothing is stored. */
+/** Describes an entity for its readers. `stored`: its table in the sink; null: nothing is stored. */
 export function describeEntity(shown: ShownEntity, stored: EntityTable | null) {
   const { connector, entity, table } = shown.target;
   const parents = entity.parents

@@ -12,7 +12,7 @@ export interface HttpServerOptions {
   readonly limits?: Partial<HttpLimits>;
 }
 
-/** What a server serves. */
+/** Content of a server. */
 export interface ServedContent {
   /** Names that the server is reached by, besides those of this machine; empty: any, where others can reach it. */
   readonly hosts: readonly string[];
@@ -122,7 +122,7 @@ function hasNoIpv6(error: unknown): boolean {
 
 type HttpLimits = typeof defaultHttpLimits;
 
-/** What clients may take. Times in milliseconds. */
+/** Limits for clients. Times in milliseconds. */
 const defaultHttpLimits = {
   headersTimeoutMs: 5000,
   requestTimeoutMs: 10_000,

@@ -4,7 +4,7 @@ import type { Clock } from '../core/clock.ts';
 import type { Secret } from '../core/secret.ts';
 import type { HttpSettings } from '../settings/settings.ts';
 
-/** Who has a token, by its name in the config. */
+/** The owner of a token, by the token's name in the config. */
 export interface TokenHolder {
   readonly name: string;
   /** `act`: change something from the pages, too. */
@@ -72,7 +72,7 @@ function tokenIn(header: string): string | null {
 
 export type PageAccess = ReturnType<typeof openPageAccess>;
 
-/** Who is logged in at a server, whatever content it serves. */
+/** Logged-in visitors of a server, whatever content it serves. */
 export type Sessions = ReturnType<typeof openSessions>;
 
 export function openSessions() {
@@ -95,7 +95,7 @@ interface AccessOptions {
 
 export type PageVerdict = 'right' | 'closed' | Exclude<TokenVerdict, TokenHolder>;
 
-/** Who asks, and the text that the tokens of its forms are made of. */
+/** The visitor, and the text from which the tokens of its forms are made. */
 interface Visit {
   readonly holder: TokenHolder;
   readonly session: string;
@@ -106,8 +106,8 @@ const sessionMs = 12 * 3_600_000;
 const mostSessions = 1_000;
 
 /**
- * Who may see the pages: on this machine everybody where there is no token, else who has one. A browser that has shown
- * a token gets a cookie with the id of a session, which ends here when it logs out.
+ * Controls access to the pages. Without a token, everyone on this machine has access; else every holder of a token. A
+ * browser that has shown a token gets a cookie with the id of a session, which ends here at logout.
  */
 export function openPageAccess({ checkToken, sessions, isLoopback, clock }: AccessOptions) {
   const { key, byId } = sessions;
@@ -135,7 +135,7 @@ export function openPageAccess({ checkToken, sessions, isLoopback, clock }: Acce
     },
     /** After `verdict`; null: there is no token, and no one may act. */
     visitorOf: (request: FastifyRequest): TokenHolder | null => visits.get(request)?.holder ?? null,
-    /** What a form that acts has to carry: pages of others cannot read it. After `verdict`. */
+    /** The token that a form for an act must carry: pages of other origins cannot read it. Called after `verdict`. */
     formToken,
     isFormOf: (request: FastifyRequest, given: string): boolean =>
       visits.has(request) && isSame(given, formToken(request)),

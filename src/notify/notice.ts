@@ -231,11 +231,11 @@ function overText({ kind, subject, since }: ChangedItem): string {
 
 /** Stored with a condition as `Condition.detail`. */
 interface Detail {
-  /** What is wrong, and what to do about it. A long one is cut. */
+  /** Describes the problem and its solution. A long text is cut. */
   readonly text: string;
-  /** What is never cut: continues the text, with the full stop that it lacks. */
+  /** Continues the text, with the full stop that it lacks, and is never cut. */
   readonly advice?: string;
-  /** Only of a config that was refused: where. */
+  /** Only for a refused config: the host that refused it. */
   readonly host?: string;
 }
 
@@ -265,7 +265,7 @@ function detailText({ text, advice = '', host }: Detail, hide: (text: string) =>
   return JSON.stringify({ text: said, host });
 }
 
-/** What is wrong with a connector, in the words of its status. */
+/** Problems of a connector, in the words of its status. */
 export function conditionsOf(
   connector: Pick<ConnectorSettings, 'name'> & WithRetention,
   { overviews, fields, conditions, nowMs }: FoundState,
@@ -282,7 +282,7 @@ export function conditionsOf(
   for (const trouble of healthOf(connector, overview, nowMs).troubles) {
     const kind = trouble.word === 'failed' ? 'failed' : kindByTrouble[trouble.kind];
     if (kind === undefined || (isCut && isOfRuns(kind))) continue;
-    // Nothing gets late that a person has paused.
+    // A paused connector does not become late.
     if (kind === 'late' && (overview?.paused ?? null) !== null && !wasLate) continue;
     const since = sinceOf(trouble) ?? (kind === 'withheld-retention' ? now : endedAt);
     // A purge takes minutes; a younger one may be under way.
@@ -291,7 +291,7 @@ export function conditionsOf(
     const other = found.get(kind);
     found.set(kind, { kind, subject: '', since, text: other === undefined ? text : `${other.text} ${text}` });
   }
-  // A failure hides what is incomplete: that comes up again when the failure is over, and says so.
+  // A failure hides an incomplete read, which is reported again when the failure is over.
   if (found.has('failed')) found.delete('incomplete');
   return {
     connector: name,
@@ -364,9 +364,9 @@ function ofNone(
 /** How a worker read its config. */
 export interface ReadConfig {
   readonly file: string;
-  /** Why it keeps the config before; null: it has this one. */
+  /** Why it keeps the previous config; null: it has this one. */
   readonly refusal: string | null;
-  /** It has begun with it. */
+  /** The process has started with this config. */
   readonly isStart?: boolean;
 }
 

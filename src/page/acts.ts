@@ -23,7 +23,7 @@ import { count, counted } from '../telemetry/format.ts';
 import type { ActName } from './layout.ts';
 import { type ListedConnector, matchingConnectors, type OverviewQuery } from './overview-page.ts';
 
-/** What an address says that an act is about; what it does not say is empty. */
+/** The subject of an act as its address names it; parts that it does not name are empty. */
 interface ActQuery extends Pick<OverviewQuery, 'q' | 'state'> {
   /** Empty: all that `q` and `state` match, as on the overview. */
   readonly connector: string;
@@ -36,7 +36,7 @@ export interface ActWorld {
   readonly watched: WatchedSinks;
   readonly program: string;
   readonly clock: Clock;
-  /** Ends what takes long. */
+  /** Ends slow work. */
   readonly signal: AbortSignal;
 }
 
@@ -46,11 +46,11 @@ export interface PreparedAct {
   readonly title: string;
   /** Exactly what will happen. */
   readonly says: readonly string[];
-  /** What it would change: the names of connectors, a run, a target. */
+  /** Names of the connectors, or the run or target, that it would change. */
   readonly of: readonly string[];
   /** Where to go on from it, as the overview links there. */
   readonly back: string;
-  /** A person may say why. */
+  /** A person may give a reason. */
   readonly asksReason?: true;
   /** Does it, with the function of the command; `tell` is called with each thing that was done. */
   readonly act: (how: ActHow) => Promise<void>;
@@ -224,7 +224,7 @@ export const acts: Readonly<Record<ActName, Prepare>> = {
 const isActive = (one: ListedConnector): boolean => !isPaused(one);
 const isPaused = ({ overview }: ListedConnector): boolean => (overview?.paused ?? null) !== null;
 
-/** Those to act on; `rest` says what the others are, in words. Throws USAGE where there are none. */
+/** The connectors to act on; `rest` describes the others. Throws USAGE if there are none. */
 async function choose(
   query: ActQuery,
   world: ActWorld,
@@ -253,7 +253,7 @@ async function choose(
   };
 }
 
-/** Throws USAGE for an unknown name, and what keeps its sink from being read. */
+/** Throws USAGE for an unknown name, and the error of a sink that cannot be read. */
 async function oneConnector(name: string, { settings, watched, clock }: ActWorld): Promise<ListedConnector> {
   const connector = connectorNamed(settings, name);
   const { matching, unreadable } = await matchingConnectors(

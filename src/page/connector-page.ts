@@ -45,7 +45,7 @@ import { barsLegend, dayBars, dayChanges, runBars, tookMs } from './run-bars.ts'
 type ConnectorData = Extract<Awaited<ReturnType<typeof readConnectorPage>>, { kind: 'read' }>;
 
 /**
- * What `status`, `schema diff`, `runs` and `actions` say of one connector, of each list the newest `shown`;
+ * Data that `status`, `schema diff`, `runs` and `actions` show of one connector, the newest `shown` of each list;
  * `unreadable`: why its sink cannot be read.
  */
 export async function readConnectorPage(
@@ -70,7 +70,7 @@ export async function readConnectorPage(
     entities: stored === undefined ? [] : entityTree(connector, stored),
     past,
     shown,
-    /** What the run in progress has done so far; null: there is none. */
+    /** Progress of the current run; null: there is none. */
     running:
       newest?.state === 'running'
         ? {
@@ -184,7 +184,7 @@ function pausedBy({ past: { actions } }: ConnectorData): string {
   return pause === undefined ? '' : ` by ${printable(pause.who)}`;
 }
 
-/** What a person can do now. */
+/** Links to the acts that are possible now. */
 function actLinks({ connector: { name }, overview, health, running }: ConnectorData, world: PageWorld) {
   const of = { connector: name };
   const isPaused = (overview?.paused ?? null) !== null;
@@ -255,7 +255,7 @@ function entityCells(
   ];
 }
 
-/** What `status` prints below its table. */
+/** Lines that `status` prints below its table. */
 function storedNotes({ connector, stored }: ConnectorData, { program }: PageWorld): SafeHtml {
   if (stored === null) return html``;
   const { status, damagedFiles, copiedAway, unfinishedCopy } = stored;
@@ -300,7 +300,7 @@ function driftSection({ past: { drift }, connector }: ConnectorData, { program, 
 
 type Failed = StoredConnector['failures'][number] | StoredConnector['fileFailures'][number];
 
-/** What the next run tries again, and what is in quarantine. */
+/** Failures that the next run retries, and records in quarantine. */
 function failedSection({ status, failures, fileFailures, quarantine }: StoredConnector): SafeHtml {
   const failed = [...likeOnes(failures, ''), ...likeOnes(fileFailures, 'file of ')];
   return html`${
@@ -347,7 +347,7 @@ type Running = NonNullable<ConnectorData['running']>;
 
 const runningColumns = ['entity', ...numbers('read', 'of', 'written', 'stored before'), 'waiting'];
 
-/** What a run in progress has stored so far, and how fast it is, as its process says. */
+/** Rows that a run in progress has stored so far, and its speed, as its process reports them. */
 export function progressSection(
   { run, counts, progress, isLost }: Running,
   { stored }: Pick<ConnectorData, 'stored'>,
@@ -393,7 +393,7 @@ const timelineColumns = ['when', 'what', 'who', ...numbers('took', 'read', 'writ
 export const leastShown = 50;
 export const mostShown = 1000;
 
-/** What happened to a connector, newest first: its runs, what people did, and fields that were new. */
+/** Events of a connector, newest first: its runs, actions of people, and new fields. */
 export function timeline({ past, shown }: Pick<ConnectorData, 'past' | 'shown'>, nowMs: number): SafeHtml {
   const { runs, actions, drift } = past;
   const all = [...runs.map(runEntry), ...actions.map(actionEntry), ...driftEntries(drift)].sort(

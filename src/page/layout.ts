@@ -7,7 +7,7 @@ import type { PublishSettings } from '../settings/settings.ts';
 import { printable, roughly } from '../telemetry/format.ts';
 import { troubleParts } from '../wording/connector-text.ts';
 
-/** What every page knows of the server that shows it. */
+/** Facts about the server that every page shows. */
 export interface PageWorld {
   /** When the page was read, by this machine's clock. */
   readonly nowMs: number;
@@ -19,9 +19,9 @@ export interface PageWorld {
   readonly nav: readonly (readonly [string, string])[];
   /** Further pages of this server, such as `metrics`. */
   readonly links: readonly string[];
-  /** Who is logged in; null: there is no token, or the page asks for it. */
+  /** The logged-in visitor; null: there is no token, or the page asks for it. */
   readonly visitor: TokenHolder | null;
-  /** What people are to know of the whole process; null: nothing. */
+  /** A problem of the whole process that people should know about; null: none. */
   readonly problem: string | null;
 }
 
@@ -90,7 +90,7 @@ export async function sendPage(reply: FastifyReply, text: string): Promise<Fasti
   return await reply.type('text/html; charset=utf-8').send(text);
 }
 
-/** What a person can do from a page, as addresses name it. */
+/** Acts that a page offers, as addresses name them. */
 export const actNames = [
   'run-now',
   'pause',
@@ -103,7 +103,7 @@ export const actNames = [
 ] as const;
 export type ActName = (typeof actNames)[number];
 
-/** Leads to the page that asks before it acts; nothing for who may not act. */
+/** Links to the page that asks for confirmation; empty for a visitor who may not act. */
 export function actLink(
   { visitor }: PageWorld,
   root: string,
@@ -121,9 +121,7 @@ export function exactly(at: Instant | number): SafeHtml {
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')} UTC</time>`;
 }
 
-/**
- * How long ago, and on a click exactly when. What a clock that is ahead has written is not in the future: it is new.
- */
+/** The age, and on a click the exact time. A time in the future, written by a clock that is ahead, counts as now. */
 export function ago(at: Instant | null, nowMs: number, never = 'never'): SafeHtml {
   if (at === null) return html`<span class="faint">${never}</span>`;
   return disclosed(`${roughly(Math.max(0, nowMs - Date.parse(at)))} ago`, exactly(at));
@@ -158,7 +156,7 @@ export function textLines(lines: readonly string[]): SafeHtml {
   return html`${lines.map((line) => html`<p>${printable(line.replace(/^\s*(! )?/, ''))}</p>`)}`;
 }
 
-/** What a column is called, and whether it holds numbers. */
+/** The title of a column, and whether it holds numbers. */
 interface TableColumn {
   readonly title: string;
   readonly align?: 'left' | 'right';

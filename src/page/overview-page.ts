@@ -45,7 +45,7 @@ export function overviewPage(data: OverviewData, targets: readonly PublishSettin
   return page({ title: 'Connectors', root: './', main }, world);
 }
 
-/** What a person can do with all connectors that the filter leaves. */
+/** Links to the acts on all connectors that the filter matches. */
 function matchingActs({ query: { q, state }, total }: OverviewData, world: PageWorld) {
   const of = { ...(q === '' ? {} : { q }), ...(state === null ? {} : { state }) };
   const all = total === 1 ? 'this one' : `all ${count(total)}`;
@@ -234,7 +234,7 @@ function linkTo(query: OverviewQuery, change: Partial<OverviewQuery>): string {
   return text === '' ? './' : `./?${text}`;
 }
 
-/** What the address asks for, as `?q=news&state=failed&sort=age&page=2`. */
+/** The query in the address, as `?q=news&state=failed&sort=age&page=2`. */
 export interface OverviewQuery {
   /** Part of a connector's name, or of its definition's or sink's; empty: all. */
   readonly q: string;
@@ -244,7 +244,7 @@ export interface OverviewQuery {
   readonly page: number;
 }
 
-/** A health word, or those with something that needs a person, or that heals by itself. */
+/** A health word, or connectors with something that needs a person, or that heals by itself. */
 export const overviewStates = [...healthWords, 'attention', 'healing'] as const;
 type OverviewState = (typeof overviewStates)[number];
 export const overviewSorts = ['health', 'name', 'age', 'run', 'rows'] as const;
@@ -261,8 +261,8 @@ export interface ListedConnector {
 type OverviewData = Awaited<ReturnType<typeof readOverviewPage>>;
 
 /**
- * Those that a filter leaves, by what the ledgers' overviews and the sign-ins say, which is cheap for all connectors.
- * `named`: by `q` alone.
+ * Connectors that a filter matches, according to the ledgers' overviews and the sign-ins, which are cheap to read for
+ * all connectors. `named`: those that match `q`.
  */
 export async function matchingConnectors(
   connectors: readonly ConnectorSettings[],
@@ -315,9 +315,9 @@ export async function readOverviewPage(
     })),
     total: matching.length,
     pages,
-    /** Of those that the text matches, by word. */
+    /** Numbers of connectors that the text matches, by health word. */
     counts: countWords(named.map(({ health }) => health)),
-    /** Of those that the text matches. */
+    /** Connectors that the text matches. */
     named,
     unreadable: unreadable.map(({ sink, problem }) => ({
       sink: sink.name,

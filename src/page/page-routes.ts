@@ -148,7 +148,7 @@ interface OpenRoutes extends PageServer {
   readonly world: () => PageWorld;
 }
 
-/** What everybody gets: files, the way in and out, and a word to robots. */
+/** Public routes: files, login and logout, and the instructions for robots. */
 function openRoutes(server: FastifyInstance, at: OpenRoutes): void {
   const { access } = at;
   for (const [path, file, type] of files) {
@@ -289,9 +289,9 @@ interface ConfirmForm {
   /** Where the form is sent, as this page links there. */
   readonly address: string;
   readonly formToken: string;
-  /** `fingerprint` of what this page says. */
+  /** `fingerprint` of the act that this page shows. */
   readonly seen: string;
-  /** The form that was sent says something else than what would happen now. */
+  /** The submitted form describes another act than would be done now. */
   readonly hasChanged: boolean;
 }
 
@@ -337,7 +337,7 @@ export function donePage({ title, back }: PreparedAct, done: readonly string[], 
 interface Undone {
   readonly title: string;
   readonly message: string;
-  /** What was done before it failed. */
+  /** Actions that were done before the failure. */
   readonly done: readonly string[];
   /** As `PreparedAct.back`; absent: all connectors. */
   readonly back?: string;
@@ -358,7 +358,7 @@ function endPage(title: string, content: SafeHtml, back: string, world: PageWorl
 
 const mostLines = 50;
 
-/** All of them; of very many the first and the last are shown, the others on a click. */
+/** All of them; if there are very many, the first and the last are shown, the others on a click. */
 function doneLines(done: readonly string[]): SafeHtml {
   const between = done.slice(mostLines, -1);
   if (between.length === 0) return textLines(done);
@@ -367,7 +367,7 @@ function doneLines(done: readonly string[]): SafeHtml {
 }
 
 const lookEveryMs = 2_000;
-/** Ages grow, and a proxy closes what is silent for long. */
+/** Ages grow, and a proxy closes a connection that is silent for long. */
 const atLeastEveryMs = 30_000;
 /** From one address. Further pages hear of no change. */
 const mostOfClient = 32;
@@ -375,7 +375,7 @@ const mostOfAll = 64;
 
 /**
  * Tells a page that it is out of date: an event whenever a sink has changed, and now and then in any case. The page
- * asks for itself again: what it shows is made in one place. Nothing is read while no page listens.
+ * then requests itself again, so that its content is made in one place. Nothing is read while no page listens.
  */
 function liveRoute(pages: FastifyInstance, watched: WatchedSinks, clock: Clock): void {
   const closing = new AbortController();
@@ -419,7 +419,7 @@ function headersOf(headers: Readonly<Record<string, number | string | string[] |
   );
 }
 
-/** Asks for the token. `problem`: what was wrong with the one before. */
+/** Asks for the token. `problem`: the problem with the previous one. */
 function loginPage(root: string, problem: string | null, world: PageWorld): string {
   const main = html`<h1>Log in</h1>
     <form class="login" method="post" action="${root}login">
@@ -452,12 +452,12 @@ function closedPage(root: string, world: PageWorld): string {
   return page({ title: 'Closed', root, main, isLive: false }, outsideOf(world));
 }
 
-/** Who is not logged in yet learns nothing of the config. */
+/** A visitor who is not logged in learns nothing about the config. */
 function outsideOf(world: PageWorld): PageWorld {
   return { ...world, config: null, visitor: null };
 }
 
-/** What does not exist in an address counts as not given; several of one name as the first. */
+/** An invalid value in an address counts as absent; of several with one name the first counts. */
 const one = (value: unknown): unknown => (Array.isArray(value) ? value[0] : value);
 const text = z.preprocess(one, z.string().max(200).catch(''));
 

@@ -12,7 +12,7 @@ import { ago, facts, page, type PageWorld, wideTable } from './layout.ts';
 export interface RecordQuery {
   /** `<connector>/<entity>`; empty: not chosen yet. */
   readonly in: string;
-  /** What was typed into the fields of the key, by name. */
+  /** Text typed into the fields of the key, by name. */
   readonly key: ReadonlyMap<string, string>;
 }
 

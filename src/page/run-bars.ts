@@ -77,7 +77,7 @@ function summary(runs: readonly RunFacts[]): string {
   return `Last ${runs.length} runs: ${[...counts].map(([state, number]) => `${number} ${state}`).join(', ')}`;
 }
 
-/** What became of an entity's rows on each of these days, oldest first: a bar each, the deleted ones on top. */
+/** Changes of an entity's rows on each of these days, oldest first: one bar a day, with deleted rows on top. */
 export function dayBars(days: readonly string[], changes: readonly DayOfEntity[]): SafeHtml | string {
   if (changes.length === 0) return '';
   const [barWidth, gap] = [4, 1];

@@ -98,7 +98,7 @@ function adviceText(isRetried: boolean, connector: string, program: string) {
 
 const columns = ['when', 'who', 'what', 'connector', 'details'];
 
-/** What people did to any connector or target, newest first. */
+/** Actions of people on any connector or target, newest first. */
 export function actionsPage(
   { actions, unreadable }: Awaited<ReturnType<typeof newestActions>>,
   world: PageWorld,

@@ -9,7 +9,7 @@ import type { LocalSettings, PublishSettings } from '../settings/settings.ts';
 import { count, printable } from '../telemetry/format.ts';
 import { actLink, ago, exactly, facts, numbers, page, type PageWorld, wideTable } from './layout.ts';
 
-/** What a target of `publish` holds: the one page that asks something else than a ledger. */
+/** The state of a target of `publish`. This is the only page that asks something other than a ledger. */
 export async function targetPage(
   settings: LocalSettings,
   target: PublishSettings,

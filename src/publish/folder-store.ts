@@ -12,7 +12,7 @@ const partialName = /^\..+\.partial$/;
 /** How a staged file is named after the one that it is to become. */
 const stagedName = /\.([^/]+)\.staged\.partial$/;
 
-/** A manifest of ten thousand entities has a tenth of it. */
+/** Ten times the size of a manifest of ten thousand entities. */
 const maxTextBytes = 64 * 1024 * 1024;
 
 const readOnly = constants.O_RDONLY | constants.O_NOFOLLOW;
@@ -27,7 +27,7 @@ export async function readFile(root: string, path: string): Promise<Buffer | nul
   return await handle.readFile();
 }
 
-/** Nothing where it is not there. */
+/** Yields nothing if the file does not exist. */
 export async function* streamFile(root: string, path: string): AsyncGenerator<Uint8Array> {
   await using handle = await explained(path, async () => await openExisting(root, path));
   if (handle === null) return;
@@ -39,13 +39,13 @@ export async function* streamFile(root: string, path: string): AsyncGenerator<Ui
   }
 }
 
-/** Of a file below the root; null where there is none. */
+/** Bytes of a file below the root; null if there is none. */
 export async function sizeOf(root: string, path: string): Promise<number | null> {
   const stats = await nullWithout(checkFolders(root, dirname(path)).then(async () => await lstat(path)));
   return stats?.isFile() === true ? stats.size : null;
 }
 
-/** Null where it is not there. Refuses links on the way below the root, and what is no file. */
+/** Null if it does not exist. Refuses links on the way below the root, and anything that is not a file. */
 async function openExisting(root: string, path: string): Promise<FileHandle | null> {
   return await nullWithout(
     checkFolders(root, dirname(path)).then(async () => {
@@ -65,7 +65,7 @@ async function checkFolders(root: string, last: string): Promise<void> {
   }
 }
 
-/** False: it is not there. */
+/** False: it does not exist. */
 export async function removeFile(root: string, path: string): Promise<boolean> {
   const removed = await nullWithout(
     checkFolders(root, dirname(path)).then(async () => {
@@ -76,9 +76,7 @@ export async function removeFile(root: string, path: string): Promise<boolean> {
   return removed === true;
 }
 
-/**
- * In the order of the names, as a bucket lists them. Links and devices are left out, files that are being written too.
- */
+/** Lists files in the order of their names, as a bucket does. Leaves out links, devices and unfinished files. */
 export async function* listFiles(root: string, prefix: string, after: string): AsyncGenerator<ListedObject> {
   const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1);
   const place = join(root, prefix.slice(0, Math.max(0, folder.length - 1)));
@@ -170,8 +168,8 @@ export function notFolder(path: string): SyncError {
 }
 
 /**
- * Says what a failure of the file system means for a file that is published: `SyncError` TARGET_FAILED. Anything else
- * is given back as it came.
+ * Converts a failure of the file system for a published file to `SyncError` TARGET_FAILED. Other errors are returned
+ * unchanged.
  */
 export function toFileError(error: unknown, file: string): unknown {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error;

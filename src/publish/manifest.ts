@@ -99,7 +99,7 @@ const manifest = z.strictObject({
 export type Manifest = z.infer<typeof manifest>;
 export type PublishedEntity = Manifest['entities'][number];
 export type PublishedFile = PublishedEntity['files'][number];
-/** What was written to a file. */
+/** Numbers of a file's rows and of its changes. */
 export type RowsOfFile = Pick<PublishedFile, 'rows' | 'firstSeq' | 'lastSeq'>;
 export type PublishedColumn = PublishedEntity['columns'][number];
 
@@ -108,12 +108,14 @@ export function entityName({ connector, entity }: { connector: string; entity: s
   return `${connector}/${entity}`;
 }
 
-/** Of its changes and snapshots. */
+/** Files of the publication's changes and snapshots. */
 export function filesOf({ entities }: Manifest): readonly PublishedFile[] {
   return entities.flatMap(({ files, snapshot }) => [...files, ...(snapshot?.files ?? [])]);
 }
 
-/** What readers of an entity need of a publication: they begin with the snapshot of its `base`, if that has one. */
+/**
+ * Files of a publication that readers of an entity need: they begin with the snapshot of its `base`, if that has one.
+ */
 export function neededFiles(
   publication: number,
   base: number,
@@ -133,7 +135,7 @@ export function manifestText(value: Manifest): string {
   return `${JSON.stringify(value, null, 1)}\n`;
 }
 
-/** What to do about a manifest that cannot be read and may be of another version. */
+/** Advice about a manifest that cannot be read and may be of another version. */
 export const otherVersionAdvice =
   'If another version of connector-sync wrote it, use that one, or keep all of it and publish to another place.';
 

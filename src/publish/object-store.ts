@@ -1,30 +1,33 @@
 import { eachOf } from '../core/each-of.ts';
 
 /**
- * Where a target of files keeps them: a folder, or a bucket. Names are relative, with `/`. Rejects with `SyncError`
+ * Stores the files of a target: a folder, or a bucket. Names are relative, with `/`. Rejects with `SyncError`
  * TARGET_FAILED.
  */
 export interface ObjectStore extends AsyncDisposable {
-  /** In the order of their names, those behind `after` alone. */
+  /** Lists objects in the order of their names, only those after `after`. */
   list(prefix: string, after?: string): AsyncIterable<ListedObject>;
-  /** Bytes of those that are there, by their names. */
+  /** Bytes of the existing objects, by name. */
   sizes(names: readonly string[]): Promise<ReadonlyMap<string, number>>;
-  /** Null where there is none. */
+  /** Null if it does not exist. */
   read(name: string): Promise<Buffer | null>;
-  /** A part of it after the other; none where there is none. */
+  /** Yields its parts in order; nothing if it does not exist. */
   stream(name: string): AsyncIterable<Uint8Array>;
   /** Absolute path of a local file to write first; `put` takes it from there. */
   stage(name: string): Promise<string>;
-  /** The staged file gets its name: whole, on the disk or acknowledged. The staged file no longer exists then. */
+  /**
+   * Stores the staged file under its name: complete, and on the disk or acknowledged. The staged file no longer exists
+   * then.
+   */
   put(name: string, staged: string, facts: { readonly bytes: number }): Promise<void>;
   /**
-   * A small text under a name that nothing has. `exists`: something has it, and is unchanged. An answer that is lost is
-   * looked up.
+   * Writes a small text under an unused name. `exists`: the name is in use, and its content is unchanged. If the answer
+   * is lost, it is looked up.
    */
   create(name: string, text: string): Promise<'created' | 'exists'>;
-  /** A small text under a name that may exist. */
+  /** Writes a small text under a name that may exist. */
   replace(name: string, text: string): Promise<void>;
-  /** Those that are not there are no error. */
+  /** Removes objects; a missing one is no error. */
   remove(names: readonly string[]): Promise<void>;
   /** Leftovers of killed processes: staged files, uploads that never ended. */
   leftovers(): Promise<readonly Leftover[]>;
@@ -43,26 +46,26 @@ export interface FileCount {
 
 /** A file, a folder or an upload. */
 export interface Leftover extends FileCount {
-  /** Of the object that it is, or would have become. */
+  /** Name of the object that it is, or would have become. */
   readonly name?: string;
   /** It may be another program's, unless its name is one of the target's layout. */
   readonly isShared?: boolean;
   readonly modifiedAtMs: number;
   /** Another attempt has won: however young it is, it is never needed. */
   readonly isOver?: boolean;
-  /** What another process has removed meanwhile is no error. */
+  /** Removes it; no error if another process has removed it meanwhile. */
   readonly remove: () => Promise<void>;
 }
 
 /** Requests at once for objects by their names: not every server takes many of them in one. */
 export const atOnce = 8;
 
-/** What is younger than a day may belong to a process that is at work. */
+/** Leftovers younger than a day may belong to a running process. */
 const leftoverMs = 24 * 3_600_000;
 
 /**
- * Removes those of attempts that are over, and those that are old enough at `nowMs`; a dry run counts them. `waiting`:
- * those too young to be removed.
+ * Removes leftovers of attempts that are over, and those that are old enough at `nowMs`; a dry run counts them.
+ * `waiting`: those that are too young.
  */
 export async function removeOld(found: readonly Leftover[], nowMs: number, isDryRun: boolean) {
   const isYoung = ({ isOver, modifiedAtMs }: Leftover): boolean =>

@@ -30,7 +30,7 @@ export function latestText(publication: number): string {
   return `${JSON.stringify({ publication, manifest: manifestName(publication) })}\n`;
 }
 
-/** Numbers of the publications behind `after`, rising. What else lies beside their manifests is left alone. */
+/** Numbers of the publications after `after`, ascending. Other files beside their manifests are ignored. */
 export async function* publicationNumbers(store: ObjectStore, after: number): AsyncGenerator<number> {
   for await (const { name } of store.list(folder, after > 0 ? manifestName(after) : undefined)) {
     const number = publicationOf(name);
@@ -38,7 +38,7 @@ export async function* publicationNumbers(store: ObjectStore, after: number): As
   }
 }
 
-/** Of a manifest by its name; null for any other name. */
+/** Number of the publication whose manifest has this name; null for any other name. */
 export function publicationOf(name: string): number | null {
   const [, digits] = /^_publications\/(\d{20})\.json$/.exec(name) ?? [];
   const number = Number(digits);
@@ -55,7 +55,7 @@ export async function* readManifests(store: ObjectStore, first: number): AsyncGe
 }
 
 /**
- * Lists from the one on that `_latest.json` names. Throws `SyncError` TARGET_INCOMPATIBLE where that one is missing:
+ * Lists from the publication that `_latest.json` names. Throws `SyncError` TARGET_INCOMPATIBLE if that one is missing:
  * numbers that readers know would be given again, and they would not read them.
  */
 export async function readNewest(store: ObjectStore): Promise<StoredManifest | null> {
@@ -77,7 +77,7 @@ export async function readNewest(store: ObjectStore): Promise<StoredManifest | n
   );
 }
 
-/** What `_latest.json` names, at least 1; null where it is not there or says nothing useful. It may lag. */
+/** The number in `_latest.json`, at least 1; null if the file is missing or has no usable number. It may lag. */
 export async function notedNumber(store: ObjectStore): Promise<number | null> {
   const text = (await store.read(latestName))?.toString() ?? '';
   const [, digits] = /"publication":\s*(\d{1,15})/.exec(text) ?? [];
@@ -101,7 +101,7 @@ export async function readStored(store: ObjectStore, publication: number): Promi
   }
 }
 
-/** What the name of a published file says. */
+/** Parts of a published file's name. */
 export interface PartName extends Pick<PublishedEntity, 'connector' | 'entity' | 'generation'> {
   readonly kind: 'changes' | 'snapshot';
   /** The day, UTC, on which the publication was begun. */
@@ -146,13 +146,13 @@ export function partNamePattern(layout: string): LinearPattern {
 /** No person would read more. */
 const mostProblems = 100;
 
-/** Each time it was overtaken by a prune, which comes once a day. */
+/** A check starts again each time that a prune overtakes it; a prune comes once a day. */
 const mostTries = 5;
 
 /**
  * Reads every manifest and every file that one names. The oldest manifest that remains may follow one that was pruned;
  * from it on there is no gap, every manifest has the hash that the next one names, and every entity continues where it
- * ended. What goes while it is read is no damage: it begins again then.
+ * ended. Data that is pruned during the check is no damage: the check starts again.
  */
 export async function checkObjects(store: ObjectStore, signal: AbortSignal): Promise<TargetCheck> {
   for (let tried = 1; tried <= mostTries; tried += 1) {
@@ -210,7 +210,9 @@ function lostBases(newest: StoredManifest | null, oldest: number | null): readon
     );
 }
 
-/** Of the newest manifest no other one has the hash; but the file that names it is written after it. */
+/**
+ * Finds a loss of the newest manifest: no other manifest has its hash, but the file that names it is written after it.
+ */
 async function lostNewest(store: ObjectStore, newest: StoredManifest | null): Promise<readonly string[]> {
   const last = newest?.manifest.publication ?? 0;
   const noted = await notedNumber(store);
@@ -225,7 +227,7 @@ function gapsBetween(before: StoredManifest | null, stored: StoredManifest): rea
     return publication > 1 && previous === null ? [`publication ${publication} names none before it`] : [];
   }
   const last = before.manifest.publication;
-  // Where entities should continue is in what is missing.
+  // The missing publications say where entities should continue.
   if (publication !== last + 1) return [missingPublications(last + 1, publication - 1)];
   return [...changedBefore(before, stored), ...continuationGaps(before, stored)];
 }
@@ -263,14 +265,14 @@ async function fileProblem(
   return hash.digest('hex') === sha256 ? null : `${path} has another content than was published`;
 }
 
-/** Manifests that are read for one publication: of a longer chain another part each time. */
+/** Manifests that are read for one publication; of a longer chain, another part each time. */
 const mostRead = 50;
 const readAtOnce = 8;
 
 /**
- * What readers of these entities need, from the `base` of each up to `newest`, and do not find: manifests by their
- * names and hashes, files by their names and lengths. All names of manifests are compared each time; the files of a
- * chain of more than 50 publications with those of the next few. In words.
+ * Manifests (by name and hash) and files (by name and length) that readers of these entities need, from the `base` of
+ * each up to `newest`, and that are missing, in words. Compares all names of manifests each time; spreads the files of
+ * a chain of more than 50 publications over the next few.
  */
 export async function lostObjects(
   store: ObjectStore,
@@ -400,7 +402,7 @@ export async function pruneObjects(
 
 type Kept = ReturnType<typeof keptOf>;
 
-/** What is needed of a manifest to choose: thousands may be there. */
+/** Facts of a manifest that the choice needs; there may be thousands of manifests. */
 function keptOf({ manifest }: StoredManifest) {
   const { publication, createdAt, entities } = manifest;
   return {
@@ -426,7 +428,7 @@ interface Found extends Leftover {
   readonly attempt: string;
 }
 
-/** What attempts left that were killed, or that are under way; the newest publication meanwhile. */
+/** Files of attempts that were killed or are in progress, and the newest publication meanwhile. */
 async function findUnnamed(store: ObjectStore, pattern: LinearPattern) {
   const found: Found[] = [];
   const numbers = new Set<number>();
@@ -592,7 +594,8 @@ function beginPublication(
     [Symbol.asyncDispose]: async () => {
       if (areKept) return;
       areKept = true;
-      // What cannot be removed now is removed by `prune`, as after a kill; the error that led here counts.
+      // `prune` removes files that cannot be removed now, as after a kill; the error that led here is the one to
+      // report.
       for (const path of staged.keys()) await unlink(path).catch(() => undefined);
       await store.remove(names).catch(() => undefined);
     },

@@ -13,7 +13,7 @@ import type { Manifest, PublishedEntity, PublishedFile, StoredManifest } from '.
 import { nameColumns } from './row-files.ts';
 import type { OpenPublication, PlannedEntity, Target, WrittenEntity } from './target.ts';
 
-/** What the sink holds of the target's connectors, in one state. */
+/** The sink's data of the target's connectors, in one state. */
 export interface StoredState {
   readonly sinkId: string;
   readonly connectors: readonly StoredConnector[];
@@ -32,8 +32,8 @@ export interface StoredEntity {
 }
 
 /**
- * What the sink holds of a connector, and what its ledger says of the run that was published last. Throws
- * COPY_UNFINISHED where only a part of it is there.
+ * Reads the sink's data of a connector, and the ledger's entry for the run that was published last. Throws
+ * COPY_UNFINISHED if the sink has only a part of it.
  */
 export async function readStoredConnector(
   reader: RecordReader,
@@ -88,7 +88,7 @@ export async function readStoredConnector(
     isPublishedEndKnown: known === null || publishedEnd === null || known.finishedAt === publishedEnd,
     /** Changes of a later run have numbers that were published before it began. */
     hasReusedNumbers: newest !== null && isKnown && (await hasReusedNumbers(reader, name, entities, newest)),
-    /** Those of the settings, stored or not. */
+    /** Entities of the settings, stored or not. */
     declared,
     entities,
   };
@@ -128,7 +128,7 @@ async function oldestRunAt({ history }: RecordReader, connector: ConnectorName):
   return runs.map(({ startedAt }) => startedAt).toSorted()[0] ?? null;
 }
 
-/** Of the newest numbers that were published. */
+/** The range of the newest published numbers to search. */
 const searchedNumbers = 200;
 
 async function runsAfter(
@@ -227,7 +227,7 @@ export function reasonOfEntity(
     if (column === undefined) return `its column ${field} is gone`;
     if (column.type !== type) return `its column ${field} was ${type} and is now ${column.type}`;
   }
-  // Who reads all files of a generation by a pattern would miss those of the other names.
+  // Readers that find all files of a generation by a pattern would miss files with other names.
   if (published.layout !== null && layout !== null && published.layout !== layout) {
     const [before, now] = [path.posix.parse(published.layout), path.posix.parse(layout)];
     return path.posix.join(before.dir, before.name) === path.posix.join(now.dir, now.name)
@@ -237,7 +237,7 @@ export function reasonOfEntity(
   return null;
 }
 
-/** Those whose table is still the one that was published: a copied one keeps its id. */
+/** Entities whose table is still the published one: a copied table keeps its id. */
 export function followedEntities(newest: Manifest, { connectors }: StoredState): readonly PublishedEntity[] {
   const tableIds = new Map(
     connectors.flatMap(({ connector, entities }) =>
@@ -331,8 +331,8 @@ export function planPublication(newest: Manifest | null, stored: StoredState, wi
   return {
     publication,
     entities,
-    // Their rows stay as they were published: those that are held back or have left the settings.
-    // All that stays is of this sink: what leaves now comes back with a new generation.
+    // Rows of entities that are held back or have left the settings stay as they were published. Everything that stays
+    // is from this sink: an entity that leaves now comes back with a new generation.
     unchanged: (wishes.snapshot === null && ofAll === null ? others : heldBack).map((one) =>
       withoutRows(one, stored),
     ),
@@ -483,15 +483,15 @@ function aheadError(
 
 /** Reported after each batch of rows. */
 export interface PublishProgress extends OfEntity {
-  /** Of the entity so far, those of its snapshot included. */
+  /** Rows of the entity so far, including those of its snapshot. */
   readonly rows: number;
 }
 
 const nothing: WrittenEntity = { upserts: 0, deletes: 0, files: [], snapshot: null };
 
 /**
- * Writes what the plan says of an entity, reading ahead. Rejects with ACCOUNTING unless what was written is what was
- * read.
+ * Writes the planned rows of an entity, reading ahead. Rejects with ACCOUNTING unless the written rows are the read
+ * ones.
  */
 export async function writeEntity(
   publication: OpenPublication,
@@ -535,7 +535,7 @@ async function* noRows(): AsyncGenerator<readonly StoredRecord[]> {
   yield* [];
 }
 
-/** What was read of an entity. */
+/** Numbers of the rows and changes that were read of an entity. */
 type Tally = ReturnType<typeof tallied>['tally'];
 
 type Span = Pick<PlannedEntity, 'connector' | 'entity' | 'after' | 'through'>;
@@ -671,9 +671,9 @@ export type NewGeneration = Pick<PlannedEntity, 'connector' | 'entity'> & Pick<E
 const attempts = 3;
 
 /**
- * Publishes what has changed since the newest publication, whole or not at all. Rejects with `SyncError` TARGET_AHEAD,
- * TARGET_FAILED, COPY_UNFINISHED, ACCOUNTING where other rows were written than were read, and what opening the sink
- * rejects with; with the signal's reason once that is aborted.
+ * Publishes all changes since the newest publication, completely or not at all. Rejects with `SyncError` TARGET_AHEAD,
+ * TARGET_FAILED, COPY_UNFINISHED, ACCOUNTING if the written rows are not the read ones, and the errors of opening the
+ * sink; with the signal's reason once that is aborted.
  */
 export async function publishOnce(target: Target, request: PublishRequest): Promise<PublishEnd> {
   for (let attempt = 1; attempt <= attempts; attempt += 1) {
@@ -695,7 +695,7 @@ async function attemptPublication(
   target: Target,
   request: PublishRequest,
 ): Promise<Published | Exclude<PublishEnd, { kind: 'published' }> | null> {
-  // Before the records: what is published meanwhile would seem to be ahead of them.
+  // Read before the records: otherwise a publication in between would seem to be ahead of them.
   const newest = await target.newest();
   const [first] = request.settings.connectors;
   await using reader = first === undefined ? null : await openExistingRecords(first.sink);
@@ -715,7 +715,7 @@ async function attemptPublication(
   if (newest !== null && (await isUpToDate(reader, plan))) return { kind: 'unchanged', newest, heldBack };
   await using publication = await target.begin(plan.publication);
   const entities = await writeEntities(publication, request, reader, plan).catch(async (error: unknown) => {
-    // A prune removes what an attempt has written whose number is taken.
+    // A prune removes the files of an attempt whose number is taken.
     request.signal.throwIfAborted();
     if (((await target.newest())?.manifest.publication ?? 0) >= plan.publication) return null;
     throw error;
@@ -730,7 +730,7 @@ async function attemptPublication(
     by: request.by,
     entities,
   });
-  // Read back, as every reader will: what it would refuse is never published.
+  // Read back as every reader does, so that no unreadable manifest is published.
   const published = readManifest(text);
   request.signal.throwIfAborted();
   if ((await publication.commit(published.manifest)) === 'taken') return null;
@@ -740,7 +740,7 @@ async function attemptPublication(
   return { kind: 'published', published, newGenerations, heldBack, warnings: [], before: newest };
 }
 
-/** A sink that cannot be found is no empty one: a disk may be away, or a path misspelt. */
+/** A sink that cannot be found is not an empty one: a disk may be away, or a path misspelt. */
 export function noSinkError(
   { name, connectors }: Pick<PublishSettings, 'name' | 'connectors'>,
   { manifest: { publication } }: StoredManifest,
@@ -755,7 +755,7 @@ export function noSinkError(
 
 type Planned = Pick<PublishRequest, 'settings' | 'isNewGenerationAsked' | 'isSnapshotAsked' | 'clock'>;
 
-/** What the next publication holds. Rejects where a publication would be refused. */
+/** The content of the next publication. Rejects if the publication would be refused. */
 export async function planOf(
   target: Target,
   { settings, isNewGenerationAsked, isSnapshotAsked, clock }: Planned,
@@ -813,7 +813,10 @@ async function ageOf(target: Target, publication: number, nowMs: number): Promis
   return 0;
 }
 
-/** Of several connectors in one sink, another one may have made the newest numbers: only the rows say it. */
+/**
+ * True if there is nothing new. With several connectors in one sink, another one may have made the newest numbers, so
+ * only the rows tell.
+ */
 export async function isUpToDate(
   reader: RecordReader,
   { isNeeded, entities }: PublicationPlan,
@@ -844,8 +847,8 @@ async function writeEntities(
 }
 
 /**
- * Once a day, as it reads what the target holds: with the first publication of the day (UTC). What is published stays
- * so, whatever comes of it.
+ * Prunes once a day, because that reads the content of the target: with the first publication of the day (UTC). A
+ * failure to prune does not undo the publication.
  */
 async function withPruned(
   target: Target,
@@ -866,7 +869,7 @@ async function withPruned(
   }
 }
 
-/** What a target holds, and what the next publication would do. */
+/** The state of a target, and the effect of the next publication. */
 export type TargetState = Awaited<ReturnType<typeof readTargetState>>;
 
 /**

@@ -34,11 +34,11 @@ export function* sliceRecords(
   if (start < records.length) yield records.slice(start);
 }
 
-/** Of the process. Buffers outside of the heap come on top: together they stay below 500 MiB. */
+/** Heap limit of the process. Buffers outside the heap come on top: together they stay below 500 MiB. */
 const maxHeapMiB = 320;
 /** The rows of a group live until it is written: with the usual 16 MiB each is copied several times before. */
 const youngMiB = 32;
-/** What one message carries at most, beyond a single record. */
+/** Most characters of one message, except for a single longer record. */
 const maxChars = 512 * 1024;
 /** Messages of a file that wait for their answers: the process works on one while the next rows are read. */
 const inFlight = 4;
@@ -105,7 +105,7 @@ function endedByItself(how: string): SyncError {
 export interface RowFile {
   /** Resolves when the next rows may come. */
   write(records: readonly StoredRecord[]): Promise<void>;
-  /** So far; what is held back to be written together does not count yet. */
+  /** Bytes so far, without rows that are held back to be written together. */
   bytes(): number;
   /** Resolves when all of it is on the disk. */
   close(rows: RowsOfFile): Promise<{ readonly bytes: number; readonly sha256: string }>;
@@ -246,7 +246,7 @@ export async function createTextFile(path: string, { head, text }: RecordFormat)
 
 export type FileFormat = 'parquet' | 'jsonl' | 'csv';
 
-/** `path`: what `pathOf` gave. */
+/** `path`: the result of `pathOf`. */
 export type WrittenFile = PublishedFile;
 
 /** Rows of one entity become files, each of at most `maxRows` rows and about `maxBytes` bytes. */

@@ -43,7 +43,7 @@ type Ask = <Input extends Sdk.ServiceInputTypes, Output extends Sdk.ServiceOutpu
 
 export type OpenS3Client = Awaited<ReturnType<typeof openS3Client>>;
 
-/** With those that the SDK makes itself, with a growing wait between them. */
+/** Includes the attempts of the SDK, with a growing wait between them. */
 const attempts = 5;
 
 /** Until the first byte of an answer, the request's body included: 8 MiB at 70 kB/s. */
@@ -118,7 +118,7 @@ function agents() {
   return hasProxies() ? { httpAgent: tunnelAgent('http:'), httpsAgent: tunnelAgent('https:') } : {};
 }
 
-/** Makes each connection through the proxy of its host: a bucket may have one of its own, below that of the server. */
+/** Makes each connection through the proxy of its host: a bucket may have a separate host, below that of the server. */
 function tunnelAgent(protocol: 'http:' | 'https:'): http.Agent {
   const isTls = protocol === 'https:';
   const agent = new (isTls ? https : http).Agent({ keepAlive: true, maxSockets: 50 });
@@ -243,7 +243,7 @@ function failureOf(
   if (status === 0 && refusesCertificate.test(code)) {
     return stop(`the server's certificate was refused (${code}). Name its authority in NODE_EXTRA_CA_CERTS.`);
   }
-  // With a status the answer broke off: what it was to say is not known.
+  // With a status, the answer broke off: its content is unknown.
   if (status === 0 || brokeOff.test(code)) {
     const server = endpoint === null ? 'AWS' : new URL(endpoint).host;
     return { text: `${server} gave no answer in ${attempts} attempts (${code}).`, recovery: 'retry' };
@@ -296,9 +296,7 @@ export async function* streamObject(s3: OpenS3Client, at: ObjectPlace): AsyncIte
   }
 }
 
-/**
- * A connection that breaks is made again from the next byte on, of the same object. Where there is none, it rejects.
- */
+/** Resumes a broken connection at the next byte of the same object. Rejects if there is no object. */
 async function* piecesOf(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8Array> {
   const { sdk, ask, signal } = s3;
   let read = 0;
@@ -331,7 +329,7 @@ async function* piecesOf(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8
   }
 }
 
-/** What is read into memory as a whole is a text of this program. */
+/** Objects that are read into memory as a whole are texts of this program. */
 const maxTextBytes = 64 * 1024 * 1024;
 const tooLong = `expected at most ${maxTextBytes} bytes, got more: this program did not write it. Remove it, or choose another \`prefix\`.`;
 
@@ -454,7 +452,7 @@ export function checksumOf(body: Buffer): string {
 
 export interface S3StoreOptions {
   readonly signal: AbortSignal;
-  /** What is longer is uploaded in parts of this length. */
+  /** Longer files are uploaded in parts of this length. */
   readonly partBytes?: number;
   /** How long a connection may be silent. */
   readonly idleTimeoutMs?: number;

@@ -19,9 +19,9 @@ export interface Target extends AsyncDisposable {
   /** In the order of their numbers, from `first` on. */
   manifests(first: number): AsyncIterable<StoredManifest>;
   /**
-   * What readers of these entities of the newest publication need and do not find, in words: without it a publication
-   * that continues them could not be read. It is cheap, and finds less than `check`: no file is read, and of large
-   * tables not every row is counted.
+   * Data that readers of these entities of the newest publication need and do not find, in words: without it a
+   * publication that continues them could not be read. Cheap, and less thorough than `check`: reads no file, and does
+   * not count every row of large tables.
    */
   lost(newest: StoredManifest, entities: readonly PublishedEntity[]): Promise<readonly string[]>;
   /** Prepares publication `number`; no reader sees anything of it before `commit`. */
@@ -31,25 +31,28 @@ export interface Target extends AsyncDisposable {
   /** Reads back what was published, without changing anything. Rejects with the signal's reason. */
   check(signal: AbortSignal): Promise<TargetCheck>;
   /**
-   * Removes what attempts left that were killed, and what no reader needs of a publication that was the newest one at
-   * `keepFromMs` or later (milliseconds since the epoch). Null: every publication stays. `isDryRun`: only says what it
-   * would remove. `isErasing`: also what rows that are gone have left in free parts of a file.
+   * Removes leftovers of killed attempts, and files that no reader needs of a publication that was the newest one at
+   * `keepFromMs` or later (milliseconds since the epoch). Null: every publication stays. `isDryRun`: only reports what
+   * it would remove. `isErasing`: also erases removed rows from free parts of a file.
    */
   prune(keepFromMs: number | null, isDryRun: boolean, isErasing?: boolean): Promise<PrunedTarget>;
 }
 
-/** Disposed without `commit`, or after `taken`, it leaves nothing behind. A killed one leaves what `prune` removes. */
+/**
+ * Disposed without `commit`, or after `taken`, it leaves nothing behind. A killed one leaves files that `prune`
+ * removes.
+ */
 export interface OpenPublication extends AsyncDisposable {
   /** Writes the changes of an entity, and all its rows besides where `snapshot` is given. One entity at a time. */
   write(entity: PlannedEntity, rows: EntityRows): Promise<WrittenEntity>;
   /**
-   * Makes it visible, whole. `taken`: another process has published this number meanwhile, and nothing of this one is
-   * there.
+   * Makes it visible as a whole. `taken`: another process has published this number meanwhile, and nothing of this
+   * publication remains.
    */
   commit(manifest: Manifest): Promise<'published' | 'taken'>;
 }
 
-/** What an entity of a publication will be, before its rows are written. */
+/** An entity of a publication, before its rows are written. */
 export interface PlannedEntity extends Omit<
   PublishedEntity,
   'connector' | 'entity' | 'upserts' | 'deletes' | 'files' | 'snapshot'
@@ -82,11 +85,9 @@ export interface TargetCheck extends FileCount {
 
 export interface PrunedTarget extends FileCount {
   readonly publications: number;
-  /**
-   * What is in no publication, would be in the next one, and is not a day old: a process that is at work may need it.
-   */
+  /** Files in no publication that are less than a day old: a running process may need them for the next one. */
   readonly waiting: FileCount;
 }
 
-/** Of a place without any publication. */
+/** Result for a place without any publication. */
 export const nothingChecked: TargetCheck = { publications: 0, files: 0, rows: 0, bytes: 0, problems: [] };

@@ -35,7 +35,7 @@ export function reasonLine({ reason }: Pick<ConnectorHealth, 'reason'>, connecto
   return reason === null ? null : troubleLine(reason, connector, style);
 }
 
-/** What is wrong and what to do about it, by turns a text and a command. */
+/** The problem and its solution, alternately a text and a command. */
 export function troubleParts(trouble: Trouble, connector: string, style: TextStyle): readonly string[] {
   // No character that `printable` leaves.
   const mark = '\u0000';
@@ -150,7 +150,7 @@ export function signInText(signIn: SignInState, connector: string, program: stri
   }
 }
 
-/** What is to be known of entities without a key that a connector reads; empty: it reads none. */
+/** Facts about entities without a key that a connector reads; empty: it reads none. */
 export function keylessText({
   definition,
   entities,
@@ -220,7 +220,7 @@ export function purgedText({
   return `was purged at ${at} by ${who}; ${next}.`;
 }
 
-/** That purges are not finished, and where it matters; empty: they are. */
+/** Says which purges are unfinished, and where that matters; empty: none is. */
 export function unfinishedPurgeText(work: readonly PurgeWork[], program: string): string {
   if (work.length === 0) return '';
   const connectors = [...new Set(work.map(({ connector }) => connector))].join(' ');
@@ -235,13 +235,13 @@ function purgedPlaces(work: readonly PurgeWork[]): string {
   );
 }
 
-/** What a purge has left to do in the sink. */
+/** Work that a purge has left in the sink. */
 export function leftText({ step, entity, why }: LeftStep): string {
   const what = step === 'lines' ? 'lines of its files' : 'freed space of its table';
   return `Not done yet: ${what} (${entity}): ${why} Then: prune`;
 }
 
-/** More is older than the config keeps than a guard lets go at once. */
+/** Says that more data is older than the config keeps than a guard removes at once. */
 export function withheldByAgeText(one: {
   readonly entity: EntityName;
   readonly what: 'rows' | 'files' | 'versions';
@@ -253,18 +253,18 @@ export function withheldByAgeText(one: {
   return `! ${one.entity}: ${count(one.count)} ${what} are older than the config keeps, ${share} % of all ${count(one.of)} ${one.what}: kept, that is more than the guards let go at once`;
 }
 
-/** What a person does about it. */
+/** Advice for a person about data that a guard keeps although it is too old. */
 export function allowByAgeText(connector: string, program: string): string {
   return `  check "retention" and "history" of the config; if all of it is to go: ${program} prune ${connector} --allow-deletes`;
 }
 
-/** Of a check that has ended: what it kept is known by its number alone. */
+/** Items that a completed check kept; only their number is known. */
 function withheldItemsText(entities: readonly EntityName[], items: number): string {
   const are = items === 1 ? 'is' : 'are';
   return `${counted(items, 'item')} of ${entities.join(', ')} (deleted rows, versions, files) ${are} older than the config keeps, and ${are} kept: that is more than the guards let go at once.`;
 }
 
-/** What a reader has to know of an action besides who did it, on one line. */
+/** Details of an action except who did it, on one line. */
 export function actionDetail({ detail }: NotedAction): string {
   return Object.entries(detail)
     .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)

@@ -15,9 +15,9 @@ import type {
 import { count, counted, duration, printable, toTheMinute } from '../telemetry/format.ts';
 
 /**
- * What a run did, a row for each entity and one for all. The numbers add up from left to right: read = inserted +
- * updated + unchanged + duplicate + what the notes name. Deleted rows are those that were not read. Of a failed run
- * without the entities that it did not come to; empty where there is no other.
+ * Describes a run: a row for each entity and one for all. The numbers add up from left to right: read = inserted +
+ * updated + unchanged + duplicate + the numbers in the notes. Deleted rows are rows that were not read. A failed run
+ * has no row for entities that it did not reach; empty if there is no other.
  */
 export function runTable(report: RunReport, isVerbose: boolean) {
   const total = report.entities.reduce((sum, { counts }) => addCounts(sum, counts), noCounts);
@@ -42,7 +42,7 @@ const columns = [
   { title: 'notes', align: 'left' },
 ] as const;
 
-/** What else there is to know of it, but for deletes and failures: what it cost, what it left. */
+/** Further facts of a run, except for deletes and failures: its costs and its unfinished work. */
 export function runFacts(report: RunReport): readonly string[] {
   return [
     // A run that could not begin is not asked what it cost.
@@ -55,7 +55,7 @@ export function runFacts(report: RunReport): readonly string[] {
   ];
 }
 
-/** A line for each entity of which change values are no times, and what to do about it. */
+/** A line for each entity whose change values are not times, and the solution. */
 export function undatedLines(entities: readonly EntityReport[]): readonly string[] {
   return entities.flatMap(({ entity, undated }) =>
     undated > 0 ? [`! ${entity}: ${counted(undated, 'record')} ${undatedText}`] : [],
@@ -147,7 +147,7 @@ function notes({ counts, ...entity }: EntityReport, { partMissing }: RunReport):
     [counts.quarantined, 'quarantined'],
     [counts.filtered, 'filtered'],
     [entity.partial, 'received in part, stored rows kept'],
-    // Of each record each field that has no column: not how many fields there are, which `schema diff` shows.
+    // Counts each field without a column in each record, unlike `schema diff`, which shows the number of fields.
     [extraFields, `${extraFields === 1 ? 'value' : 'values'} kept in _extra`],
     [entity.depthLimited, 'below the depth limit'],
     [entity.foreign, 'already stored under another parent'],
@@ -283,7 +283,7 @@ function adviceLines(entity: string, doubt: Doubt, runs: number): readonly strin
 
 type MissingOf = Pick<EntityReport, 'entity' | 'withheld' | 'withheldBecause' | 'withholding' | 'pending'>;
 
-/** What a run found to be deleted at the source and keeps: why, and what to do. */
+/** Rows that a run found to be deleted at the source and keeps: the reason and the solution. */
 export function deleteLines(report: RunReport, program: string): readonly string[] {
   const { connector, entities } = report;
   const pending = entities.filter((entity) => entity.pending > 0);
@@ -295,7 +295,7 @@ export function deleteLines(report: RunReport, program: string): readonly string
 }
 
 /**
- * What later runs ask for by `get`, and when that will be done; empty where there is nothing. `everyMs`: the
+ * Records that later runs request by `get`, and when that will be done; empty if there are none. `everyMs`: the
  * connector's schedule; null: it has none, or is paused.
  */
 export function toConfirmLines(
@@ -318,7 +318,7 @@ export function toConfirmLines(
   return [`still to be asked for by get: ${parts.join(', ')}, in ${inRuns} (${calls})${when}`];
 }
 
-/** What a connector's last run withheld, and rows that later runs still have to check. */
+/** Deletes that a connector's last run withheld, and rows that later runs still have to check. */
 export function missingLines(
   { connector: { name, schedule }, paused, status }: StoredConnector,
   program: string,
@@ -348,7 +348,7 @@ export function storedPartMissing(entities: readonly EntityStatus[]): readonly s
   );
 }
 
-/** Of the entities of which deletes are withheld; empty where there are none. */
+/** Lines about the entities whose deletes are withheld; empty if there are none. */
 function withheldLines(connector: string, entities: readonly MissingOf[], program: string) {
   const withheld = entities.filter((entity) => entity.withheld > 0);
   const [first] = withheld;

@@ -5,13 +5,13 @@ import type { LedgerReader } from '../../sinks/sink-access.ts';
 import { jsonOf, mostAnswerChars } from '../answer.ts';
 import { readState, type EntityState } from '../entity-states.ts';
 
-/** What a query of an agent gave. */
+/** Result of an agent's query. */
 export interface QueryAnswer {
   readonly columns: readonly string[];
   readonly rows: readonly (readonly JsonValue[])[];
   /** There are more rows behind these. */
   readonly hasMore: boolean;
-  /** How what it has read stands, in the same state. */
+  /** States of the views that the query has read, from the same state of the sink. */
   readonly read: readonly ReadView[];
 }
 
@@ -26,7 +26,7 @@ export const mostOfCell = 500;
 export const mostColumns = 100;
 /** A query ends after so long, with the copying of what it reads. */
 export const deadlineMs = 30_000;
-/** Of the copy of what a query reads in SQLite; it takes twice as much room for a moment. */
+/** Largest copy of the data that a query reads in SQLite. Making it briefly takes twice as much space. */
 export const mostCopyBytes = 2 * 1024 ** 3;
 
 /** How the views stand. Throws COPY_UNFINISHED. */

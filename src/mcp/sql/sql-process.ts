@@ -5,7 +5,7 @@ import { ofQuery, queryViews } from '../../sinks/sqlite/query-views.ts';
 import { fittingRows, mostColumns, mostCopyBytes, readStates, type QueryAnswer } from './query-limits.ts';
 
 export interface SqlQuery {
-  /** Of a SQLite sink. */
+  /** The file of a SQLite sink. */
   readonly file: string;
   readonly offered: readonly OfferedTable[];
   readonly sql: string;
@@ -15,7 +15,7 @@ export interface SqlQuery {
   readonly copy: string;
 }
 
-/** What a process for one query of an agent answers. */
+/** Calls to a process that runs one query of an agent. */
 export type SqlCalls = { readonly query: (given: SqlQuery) => Promise<QueryAnswer> };
 
 /** The process ends when it takes more memory: this build of SQLite sets no limit. */

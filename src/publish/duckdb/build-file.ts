@@ -72,12 +72,15 @@ async function typesThere(
   );
 }
 
-/** A table beside one that has rows already, where the next ones come to. It ends with the connection. */
+/** The table for the next rows of a table that has rows already. It ends with the connection. */
 const stage = 'temp.main.stage';
 
-/** DuckDB's vectors hold as many. */
+/** The size of DuckDB's vectors. */
 const chunkRows = 2_048;
-/** What an appender holds is beside DuckDB's memory, and what is merged at once may be held twice in it. */
+/**
+ * Characters of rows to append before a merge. An appender holds them outside DuckDB's memory, and a merge may hold
+ * them twice within it.
+ */
 const heldChars = 32 * 1024 * 1024;
 
 export type BuiltTable = Awaited<ReturnType<typeof openTable>>;
@@ -105,10 +108,10 @@ export async function openTable(db: Duckdb, path: string, entity: BuiltEntity) {
   /** It holds nothing of earlier publications. */
   const isNew = kind !== 'keep';
   const { connection, library } = db;
-  // Filled again and again: what it holds outside of the heap is seen by no garbage collection.
+  // Reused, because the garbage collector does not see the memory that it holds outside the heap.
   const chunk = library.DuckDBDataChunk.create(fields.map(({ type }) => type(library)));
 
-  /** An empty one, in place of the one before. */
+  /** Creates an empty stage in place of the previous one. */
   const openStage = async (): Promise<DuckDBAppender> => {
     await connection.run(`CREATE OR REPLACE TEMPORARY TABLE stage (${columnsSql})`);
     return await connection.createAppender('stage', 'main', 'temp');
@@ -128,7 +131,7 @@ export async function openTable(db: Duckdb, path: string, entity: BuiltEntity) {
   /** Characters of the rows that it holds. */
   let chars = 0;
 
-  /** The rows that have come so far; a new stage is there for the next ones. */
+  /** Merges the rows that have come so far, and opens a new stage for the next ones. */
   const mergeStage = async (): Promise<void> => {
     appender.closeSync();
     await keepNewest(db, stage, key);
@@ -219,7 +222,7 @@ export async function readPublications({
 }
 
 /**
- * False for a file without any table. Throws `SyncError` TARGET_INCOMPATIBLE for one with tables, and none of a
+ * False for a file without any table. Throws `SyncError` TARGET_INCOMPATIBLE for a file that has tables but no
  * publication.
  */
 export async function isTarget(db: Duckdb, path: string): Promise<boolean> {
@@ -245,7 +248,7 @@ export async function checkFile({ path }: FileGiven): Promise<TargetCheck> {
   return { ...checked, files: 1, bytes };
 }
 
-/** What a publication that continues these entities would miss. */
+/** Losses that would break a publication that continues these entities. */
 export async function lostInFile({
   path,
   entities,
@@ -260,15 +263,18 @@ interface BuiltPublication extends PublicationText {
   readonly previousSha256: string | null;
 }
 
-/** Of 210,000 rows of random numbers 150 columns did not fit, and 100 did. */
+/**
+ * Tables with this many columns get more memory. With 210,000 rows of random numbers, 100 columns fitted and 150 did
+ * not.
+ */
 const manyColumns = 64;
 
 export interface BuiltFiles {
-  /** Null: an empty one. */
+  /** The file to copy; null: start with an empty one. */
   readonly from: string | null;
-  /** Must not be there. */
+  /** Must not exist. */
   readonly to: string;
-  /** Nothing but the rows that there are comes along: what others held is in free blocks. */
+  /** Copies only the existing rows, without free blocks, which hold data of removed ones. */
   readonly isErasing: boolean;
 }
 
@@ -280,7 +286,7 @@ interface BuildEnd {
 
 export type FileBuild = Awaited<ReturnType<typeof buildFile>>;
 
-/** A file with all that `from` holds, in one transaction of DuckDB. */
+/** Builds a file with the content of `from`, in one transaction of DuckDB. */
 export async function buildFile({ from, to, isErasing }: BuiltFiles) {
   const db = from === null ? await openDuckdb(to, 'write') : await openCopy(from, to, isErasing);
   await db.run('BEGIN');
@@ -305,19 +311,19 @@ export async function buildFile({ from, to, isErasing }: BuiltFiles) {
       if (rows.some((row) => charsOf(row) >= longChars)) await allowMoreMemory(db);
       await table.append(rows);
     },
-    /** They have all come. */
+    /** Called when all rows have come. */
     merge: async (): Promise<void> => {
       await table?.merge();
       table = null;
     },
     /**
-     * Adds the manifest, removes old ones, and closes the file: `done` once it is whole and on the disk. `taken`: it
-     * does not hold what the publication follows.
+     * Adds the manifest, removes old ones, and closes the file. `done`: the file is complete and on the disk; `taken`:
+     * it does not hold the publication that this one follows.
      */
     finish: async ({ publication, keepFrom }: BuildEnd): Promise<'done' | 'taken'> => {
       if (publication !== null && !(await addPublication(db, publication))) return 'taken';
       if (keepFrom !== null) await forgetPublications(db, keepFrom);
-      // Whatever rows have come: what is in the file already may be written again.
+      // Needed whatever rows came: rows that were in the file already may be written again.
       await allowMoreMemory(db);
       await db.run('COMMIT');
       await db.run('CHECKPOINT');
@@ -328,7 +334,7 @@ export async function buildFile({ from, to, isErasing }: BuiltFiles) {
   };
 }
 
-/** While it is copied, the old file is open for reading, so that no other process writes to it. */
+/** Keeps the old file open for reading during the copy, so that no other process writes to it. */
 async function openCopy(from: string, to: string, isErasing: boolean): Promise<Duckdb> {
   using old = await openDuckdb(from, 'read');
   await isTarget(old, from);

@@ -20,12 +20,12 @@ import { type BuiltEntity, type BuiltRow, incompatible } from './open-duckdb.ts'
 export type Build = Awaited<ReturnType<typeof openBuild>>;
 
 interface BuildOptions {
-  /** The target, no link. */
+  /** The target file, not a link to it. */
   readonly file: string;
   /** `BuiltFiles.isErasing`. */
   readonly isErasing: boolean;
   readonly duckdb: Pick<Child<DuckdbCalls>, 'ask'>;
-  /** Ends the process: it lets go of what it has open. */
+  /** Ends the process, which closes its open files. */
   readonly end: () => Promise<void>;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -61,8 +61,8 @@ export async function openBuild({ file, isErasing, duckdb, end, clock, signal }:
   return {
     ask: duckdb.ask,
     /**
-     * Once the process has finished the file. False: the old file is another one than the one that was copied, and
-     * stays.
+     * Puts the file that the process has finished in the target's place. False: the old file is no longer the one that
+     * was copied, and stays.
      */
     place: async (): Promise<boolean> => {
       try {
@@ -101,7 +101,7 @@ async function isSame(file: string, old: FileHandle | null): Promise<boolean> {
   return (await baseOf(now)) === (await baseOf(old));
 }
 
-/** A text that is another one for each file that takes the target's place, and after each writing to it. */
+/** A text that differs for each file that takes the target's place, and after each write to it. */
 async function baseOf(file: FileHandle | null): Promise<string> {
   if (file === null) return noBase;
   const { dev, ino, mtimeNs } = await file.stat({ bigint: true });
@@ -110,7 +110,7 @@ async function baseOf(file: FileHandle | null): Promise<string> {
 
 const noBase = '0'.repeat(24);
 
-/** Files of builds that were killed, or are under way. `isOver`: of another base than the file has now. */
+/** Files of builds that were killed or are in progress. `isOver`: built on another base than the file has now. */
 export async function leftBuilds(file: string): Promise<readonly Leftover[]> {
   await using now = await openOld(file);
   const base = await baseOf(now);
@@ -135,7 +135,7 @@ export async function leftBuilds(file: string): Promise<readonly Leftover[]> {
   return found;
 }
 
-/** The log of another writer would be taken for one of the new file. */
+/** The log of another writer would be taken for a log of the new file. */
 async function checkNoLog(file: string): Promise<void> {
   const log = await stat(`${file}.wal`).catch(() => null);
   if (log === null) return;
@@ -145,7 +145,7 @@ async function checkNoLog(file: string): Promise<void> {
   );
 }
 
-/** A rename asks for no condition: who renames holds the lock meanwhile, which ends with its process. */
+/** A rename has no condition, so the process that renames holds a lock meanwhile, which ends with that process. */
 async function lockWithin(file: string, clock: Clock, signal: AbortSignal): Promise<Lock> {
   for (let waitedMs = 0; waitedMs < lockMs; waitedMs += pauseMs) {
     const lock = takeLock(file);
@@ -158,7 +158,7 @@ async function lockWithin(file: string, clock: Clock, signal: AbortSignal): Prom
   );
 }
 
-/** What one message carries at most, beyond a single record. */
+/** Most characters of one message, except for a single longer record. */
 const messageChars = 1024 * 1024;
 
 /**
@@ -292,19 +292,19 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
   };
 }
 
-/** Rows wait in DuckDB's memory, whose limit is its own. */
+/** Rows wait in DuckDB's memory, which has a separate limit. */
 const maxHeapMiB = 256;
 
 /**
- * A separate process because DuckDB is native code: what crashes it or takes too much memory ends no worker, and its
- * locks on files are those of a process. Once the signal is aborted it is killed. Calls reject with the signal's
- * reason, and with TARGET_FAILED where the process ended unexpectedly.
+ * Runs DuckDB in a separate process because it is native code: if it crashes or takes too much memory, no worker ends,
+ * and its locks on files are those of a process. It is killed once the signal is aborted. Calls reject with the
+ * signal's reason, and with TARGET_FAILED if the process ended unexpectedly.
  */
 export function startDuckdbProcess(
   signal: AbortSignal,
   module: string | URL = 'publish/duckdb/duckdb-process',
 ): Child<DuckdbCalls> {
-  // What threads of the library have freed stays with each arena of glibc: a tenth of the process with 30 columns.
+  // Memory freed by the library's threads stays in the arenas of glibc: a tenth of the process with 30 columns.
   const env = { MALLOC_ARENA_MAX: '2' };
   return startChild<DuckdbCalls>({ module, maxHeapMiB, env, signal, died: diedError });
 }
@@ -346,7 +346,7 @@ async function isThere(file: string): Promise<boolean> {
   }
 }
 
-/** Up to the first folder that is there. */
+/** The nearest existing folder on the path. */
 async function existingFolder(folder: string): Promise<string> {
   const parent = path.dirname(folder);
   return parent === folder || (await isThere(folder)) ? folder : await existingFolder(parent);

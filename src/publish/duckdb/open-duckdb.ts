@@ -13,12 +13,13 @@ export type Duckdb = Awaited<ReturnType<typeof openDuckdb>>;
 type Values = Record<string, duckdb.DuckDBValue>;
 
 /**
- * Beyond it DuckDB goes to the disk, but for what it works on: of a table 2,048 rows at once, however long they are.
+ * Beyond this limit DuckDB uses the disk, except for the rows that it works on: 2,048 of a table at once, however long
+ * they are.
  */
 const memoryLimit = '256MB';
 /** For rows of up to 256 KiB, each of which may take a block of that size, and for tables of many columns. */
 const largerLimit = '640MB';
-/** Characters of a row: with 2,048 of them the usual memory may not do. */
+/** Characters of a row: 2,048 such rows may need more than the usual memory. */
 export const longChars = 32 * 1024;
 /** The name of a file that is written. */
 const fileName = 'published_file';
@@ -68,8 +69,8 @@ function numbered(cell: unknown): unknown {
 }
 
 /**
- * Without a log, through which all rows of a small transaction would pass: it takes three times their memory. DuckDB
- * before 1.5 knows no file without.
+ * Attaches without a log: all rows of a small transaction would pass through it, which takes three times their memory.
+ * DuckDB before 1.5 always has one.
  */
 async function attach(connection: duckdb.DuckDBConnection, path: string): Promise<void> {
   const sql = `ATTACH ${quotedText(path)} AS ${fileName}`;
@@ -77,12 +78,12 @@ async function attach(connection: duckdb.DuckDBConnection, path: string): Promis
   await connection.run(`USE ${fileName}`);
 }
 
-/** From now on. Others do not get as much, because DuckDB would fill it. */
+/** Raises the limit from now on. Other publications do not get as much, because DuckDB would fill it. */
 export async function allowMoreMemory(db: Duckdb): Promise<void> {
   await db.run(`SET memory_limit = '${largerLimit}'`);
 }
 
-/** Of the DuckDB in this process; none before it is loaded. */
+/** Version of the DuckDB in this process; empty before it is loaded. */
 let version = '';
 
 async function loadLibrary(): Promise<Library> {
@@ -102,8 +103,8 @@ async function loadLibrary(): Promise<Library> {
 }
 
 /**
- * What a failure of DuckDB means for the target at `path`; a `SyncError` is given back as it came. A message that may
- * quote values is left out.
+ * Converts a failure of DuckDB to an error of the target at `path`; a `SyncError` is returned unchanged. Leaves out a
+ * message that may quote values.
  */
 export function toDuckdbError(error: unknown, path: string): SyncError {
   if (error instanceof SyncError) return error;
@@ -186,7 +187,7 @@ export type BuiltEntity = Pick<
 /** The values of the columns, then `_extra`, `_seq`, `_changed_at`, `_run_id` and `_deleted` (0 or 1). */
 export type BuiltRow = readonly ColumnValue[];
 
-/** Of its texts together. */
+/** Number of characters in all texts of a row. */
 export function charsOf(row: BuiltRow): number {
   let chars = 0;
   for (const value of row) if (typeof value === 'string') chars += value.length;
@@ -252,7 +253,7 @@ const ownFields: readonly Field[] = [
 
 export const ownTypes = ownFields.map(({ name, sql }) => [name, sql] as const);
 
-/** In the order of a `BuiltRow`, but for `_deleted_at`, which comes of the values in front of it. */
+/** In the order of a `BuiltRow`, except for `_deleted_at`, which is derived from the values before it. */
 export function fieldsOf({ columns }: Pick<BuiltEntity, 'columns'>): readonly Field[] {
   return [...columns.map(({ name, type }) => ({ name, ...fieldTypes[type] })), ...ownFields];
 }

@@ -19,7 +19,7 @@ export interface RecordColumn {
   readonly isKey: boolean;
 }
 
-/** What Parquet is given. */
+/** A value for the Parquet writer. */
 export type ParquetValue = string | number | bigint | boolean | null;
 
 export interface ParquetColumn {
@@ -245,7 +245,7 @@ function readValue({ element, read }: ParquetColumn, record: StoredRecord, path:
   }
 }
 
-/** What a group's column is written from. */
+/** Values and encoding of a group's column. */
 function columnOf({ element, isJson }: ParquetColumn, data: ParquetValue[]): ColumnSource {
   const { name, type } = element;
   // The library takes both zeros for one where it collects distinct values.

@@ -61,7 +61,7 @@ export function toTargetError(error: unknown, place: string): unknown {
     const problem = connectProblem(code, said);
     return problem === null ? error : made(problem, 'stop');
   }
-  // Of this error it names the objects, and no values.
+  // The detail of this error names objects, and no values.
   const dependents = isServerError(cause) && code === '2BP01' ? cause.detail?.split('\n') : [];
   dropValues(cause);
   if (code === '53100' || code === '53200') {
@@ -110,7 +110,9 @@ function adviceOf(code: string): string {
   return 'Check the server and its log.';
 }
 
-/** Runs `work`. What it fails with is thrown as `toTargetError` says, or the signal's reason once that is aborted. */
+/**
+ * Runs `work`. Its failure is thrown as `toTargetError` converts it, or as the signal's reason once that is aborted.
+ */
 export async function asked<Result>(
   { place, signal }: { readonly place: string; readonly signal: AbortSignal },
   work: () => Promise<Result>,
@@ -133,7 +135,7 @@ export function incompatible(place: string, found: string, advice: string): Sync
 
 type Shape = Pick<PlannedEntity, 'columns' | 'key'>;
 
-/** What a row has besides the published columns; no published name begins with `_`. */
+/** Columns of a row that are not published ones; no published name begins with `_`. */
 const ownColumns: readonly (readonly [name: string, sql: string, type: BinaryType])[] = [
   ['_extra', 'json', 'json'],
   ['_seq', 'bigint NOT NULL', 'bigint'],
@@ -143,7 +145,7 @@ const ownColumns: readonly (readonly [name: string, sql: string, type: BinaryTyp
   ['_deleted_at', 'timestamptz', 'timestamptz'],
 ];
 
-/** Those that a deletion changes. */
+/** Columns that a deletion changes. */
 export const markColumns: readonly string[] = ownColumns
   .map(([name]) => name)
   .filter((name) => name !== '_extra');
@@ -161,7 +163,7 @@ export function columnsSql({ columns, key }: Shape): string {
   return [...published, ...ownColumns.map(([name, sql]) => `${name} ${sql}`)].join(', ');
 }
 
-/** Puts records into a table of these columns. Of a deleted one the key alone: nothing else is sure to be there. */
+/** Puts records into a table of these columns. A deleted one has the key alone: nothing else is sure to be there. */
 export function copyInto(table: string, shape: Shape): (tx: Tx, records: readonly StoredRecord[]) => void {
   const { columns, key } = shape;
   const types = [...columns.map(({ type }) => binaryType[type]), ...ownColumns.map(([, , type]) => type)];
@@ -234,13 +236,13 @@ async function typesThere(tx: Tx, table: string): Promise<ReadonlyMap<string, st
 }
 
 interface UniqueIndex {
-  /** Those that it is on as they are. */
+  /** Plain columns of the index. */
   readonly columns: readonly string[];
-  /** The columns and expressions that it is on, as the server writes them. */
+  /** Columns and expressions of the index, as the server writes them. */
   readonly parts: readonly string[];
 }
 
-/** Others than these cannot tell where a row conflicts. */
+/** Indexes that can tell where a row conflicts; no other kind can. */
 async function uniqueIndexes(tx: Tx, table: string): Promise<readonly UniqueIndex[]> {
   return await tx.rows<UniqueIndex>(
     `SELECT array(SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
@@ -253,7 +255,7 @@ async function uniqueIndexes(tx: Tx, table: string): Promise<readonly UniqueInde
 }
 
 /**
- * Of a text in a key that may be long. An upsert would not find its conflicts by another expression.
+ * The expression for a text of a key that may be long. An upsert would not find its conflicts by another expression.
  */
 const hashOfText = /^sha256\(decode\(replace\(.+, E?'\\+'::text, E?'\\+'::text\), 'escape'::text\)\)$/;
 
@@ -378,14 +380,17 @@ interface Change {
   /** Rows that the table does not have, or has in an older state. */
   readonly upserts: number;
   readonly deletes: number;
-  /** Of the deleted ones, those that the table has. */
+  /** Deletes of rows that the table has. */
   readonly deletesOfKnown: number;
-  /** Of all of these, those that the table has, and has as deleted. */
+  /** Rows among all of these that the table has as live, and as deleted. */
   readonly liveBefore: number;
   readonly deletedBefore: number;
 }
 
-/** What `mergeRows` will change. `joined`: the rows of the stage, `s`, with those that the table has, `t`. */
+/**
+ * Counts the changes that `mergeRows` will make. `joined`: the rows of the stage, `s`, with those that the table has,
+ * `t`.
+ */
 async function countChange(tx: Tx, joined: string): Promise<Change> {
   const change = await tx.first<Change>(
     `SELECT count(*) FILTER (WHERE NOT s._deleted) AS upserts, count(*) FILTER (WHERE s._deleted) AS deletes,
@@ -506,7 +511,7 @@ async function isOthersView(
   return !there.every((one, index) => one.isSame && one.name === columns[index]?.name);
 }
 
-/** Only one that was made here. */
+/** Drops only a view that was made here. */
 async function dropView(tx: Tx, at: string, view: string): Promise<void> {
   if ((await forgetView(tx, at, view)) > 0) tx.put(`DROP VIEW IF EXISTS ${at}${quoted(view)}`);
 }
@@ -580,8 +585,8 @@ export async function openTablePublication(target: TableTarget): Promise<OpenPub
 }
 
 /**
- * The row with the number comes first: who publishes the same number meanwhile waits for this transaction, or this one
- * for that. False: the number is taken, or the newest publication is another one than the manifest follows.
+ * Inserts the row with the number first: another process that publishes the same number waits for this transaction, or
+ * this one for that. False: the number is taken, or the newest publication is not the one that the manifest follows.
  */
 async function takeNumber(tables: PostgresTables, manifest: Manifest, attempt: string): Promise<boolean> {
   const { db: tx, at } = tables;

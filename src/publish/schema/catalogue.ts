@@ -8,7 +8,7 @@ import type { ConnectorSettings, PublishPlace } from '../../settings/settings.ts
 import { historyTable } from '../../sinks/decisions/stored-table.ts';
 import { tableName } from '../../sinks/postgres/column-types.ts';
 
-/** What generated text is about: the tables of one target, or those that the definitions would give. */
+/** The subject of generated text: the tables of one target, or those that the definitions would give. */
 export type Catalogue = Readonly<ReturnType<typeof catalogueOf>>;
 export type CatalogueTable = Readonly<ReturnType<typeof tableOf>>;
 
@@ -16,7 +16,7 @@ export type CatalogueTable = Readonly<ReturnType<typeof tableOf>>;
 export type FilesPlace = Extract<PublishPlace, { readonly type: 'files' | 's3' }>;
 
 export interface CatalogueColumn extends PublishedColumn {
-  /** What it means, in the words of the definition; null: it does not say. */
+  /** The meaning, in the words of the definition; null: it has no description. */
   readonly description: string | null;
 }
 
@@ -107,9 +107,9 @@ function tableOf(
   return {
     connector,
     entity,
-    /** Of the connector type, for people. */
+    /** Title of the connector type, for people. */
     title: declared?.connector.definition.title ?? connector,
-    /** What its records are, in the words of the definition; null: it does not say. */
+    /** Describes the records, in the words of the definition; null: it has no description. */
     description: described?.description ?? null,
     /** The entity whose rows' versions it has; null: its rows are records. */
     versionsOf,
@@ -118,7 +118,7 @@ function tableOf(
     generation,
     schema,
     key,
-    /** As they are in files and tables; the program's own are not among them. */
+    /** Columns as they are in files and tables, without the program's columns. */
     columns: columns.map((column): CatalogueColumn => ({
       ...column,
       description: described?.columns[column.field] ?? versionColumn(versionsOf, column.field),
@@ -130,7 +130,7 @@ function tableOf(
     freshWithinMs: declared === null ? null : freshWithinOf(declared),
     /** All files of the generation, snapshots included; relative to the root of the target, with `/`. */
     glob: globOf(published, place),
-    /** What its state at the newest publication consists of; null: nothing is published. */
+    /** Files of its state at the newest publication; null: nothing is published. */
     files,
   };
 }
@@ -168,7 +168,7 @@ function deletesOf(declared: Declared | null): string {
 
 export type OwnType = 'json' | 'integer' | 'time' | 'string' | 'boolean';
 
-/** What the program adds to each row, behind the record's columns. */
+/** Columns that the program adds to each row, after the record's columns. */
 export const ownColumns: readonly {
   readonly name: string;
   readonly type: OwnType;
@@ -211,7 +211,7 @@ export interface StateFile {
   /** Relative to the root of the target, with `/`. */
   readonly path: string;
   readonly bytes: number;
-  /** Without the program's own. */
+  /** Without the program's columns. */
   readonly columns: readonly string[];
 }
 

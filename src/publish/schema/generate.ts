@@ -72,7 +72,7 @@ function columnsSql(table: CatalogueTable, types: Types): string {
     .join(',\n');
 }
 
-/** What no comment and no line of text may break out of. */
+/** The text on one line, without characters that could end a comment or a line. */
 function onOneLine(text: string): string {
   return text.replaceAll(/[\p{C}\u2028\u2029]+/gu, ' ').trim();
 }
@@ -153,7 +153,7 @@ from (
 `;
 }
 
-/** What reads no file is asked for by name only where there are some: `read_parquet([])` is an error. */
+/** Reads files only if there are some: `read_parquet([])` is an error. */
 function loadTable(table: CatalogueTable, place: FilesPlace): string {
   const read = readFiles("getvariable('connector_sync_list')", table, place.format);
   const names = namesOf(table);

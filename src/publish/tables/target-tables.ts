@@ -27,22 +27,25 @@ export interface TargetTables {
   readonly at: string;
   /** The type of a column, as `typesThere` gives it. */
   readonly typeOf: (type: FieldType) => string;
-  /** What a row has besides the published columns. */
+  /** Columns of a row that are not published ones. */
   readonly ownTypes: readonly (readonly [name: string, type: string])[];
-  /** What the table of an entity is called, for people, and as statements name it. */
+  /** The name of an entity's table for people, and as statements have it. */
   readonly nameOf: (entity: EntityName) => string;
   readonly sqlName: (entity: EntityName) => string;
   /** Types of the columns of a table by their names; null where there is no such table. */
   readonly typesThere: (entity: EntityName) => Promise<ReadonlyMap<string, string> | null>;
   /** Why rows cannot be found by this key in a table that has its columns; null where they can. */
   readonly keyProblem: (entity: EntityName, given: GivenShape) => Promise<string | null>;
-  /** What else is missing that came with the table. */
+  /** Missing objects that were made with the table. */
   readonly lostWith: (known: KnownTable) => Promise<readonly string[]>;
   /** A view of that name was made for the table of another entity. */
   readonly isOwnView: (name: string) => Promise<boolean>;
   /** Its rows as `live`, deleted ones as `deleted` where the table keeps them, and `bytes`. */
   readonly countSql: (entity: EntityName) => string;
-  /** Of a table with more rows, `lostTables` only finds out that it has as many. Null: counting costs nothing. */
+  /**
+   * `lostTables` counts at most this many rows: of a larger table it only finds out that it has as many. Null: counting
+   * costs nothing.
+   */
   readonly mostCounted: number | null;
   /** A new generation gets another table; otherwise one that fits stays, with what others have attached to it. */
   readonly isReplaced: boolean;
@@ -78,7 +81,7 @@ function givenShape({ key, columns, hasLongKeys = false }: KnownTable) {
   };
 }
 
-/** Of one entity, or of all. */
+/** Reads the table of one entity, or all. */
 export async function knownTables(
   { db, at }: Pick<TargetTables, 'db' | 'at'>,
   entity: EntityName | null,
@@ -110,14 +113,14 @@ export async function shapeProblem(
   return await keyProblem(entity, given);
 }
 
-/** Of the rows of two tables, `t` and `s`: the same key. */
+/** Condition that rows of two tables, `t` and `s`, have the same key. */
 export function sameKey(key: readonly string[]): string {
   return key.map((name) => `t.${quoted(name)} = s.${quoted(name)}`).join(' AND ');
 }
 
 /**
- * Of several rows with one key, all but the newest are deleted. Keys that differ for the sink may be equal in a
- * database: lone surrogates, and the two zeros.
+ * Deletes all but the newest of several rows with one key. Keys that differ in the sink may be equal in a database:
+ * lone surrogates, and the two zeros.
  */
 export async function keepNewest(
   db: TargetTables['db'],
@@ -137,7 +140,7 @@ export async function keepNewest(
 export interface PublicationText {
   readonly number: number;
   readonly manifest: string;
-  /** Of the text, as it was when it was written. */
+  /** Hash of the text, taken when it was written. */
   readonly sha256: string;
 }
 
@@ -169,7 +172,7 @@ export async function* publicationsFrom(
   }
 }
 
-/** What a target says of its publications, from its table `_publications`. */
+/** Publications of a target, from its table `_publications`. */
 export function tablePublications(
   read: ReadPublications,
   incompatible: (found: string, advice: string) => SyncError,
@@ -212,7 +215,7 @@ export async function writeChanges(
   return { upserts, deletes, files: [], snapshot: null };
 }
 
-/** What is done to an entity's table before rows come into it. */
+/** Changes to an entity's table before rows are written to it. */
 export interface TablePlan {
   /**
    * `empty`: the table stays, with what others have attached to it; its rows go. `replace`: another one takes its
@@ -259,7 +262,7 @@ export async function planTable(tables: TargetTables, wanted: Wanted): Promise<T
     there !== null && before !== now
       ? `has the key ${before} and should have ${now}`
       : ((await shapeProblem(tables, wanted, { ...had, columns: kept }, there)) ??
-        // What others have in a column of theirs is not mixed with what is published.
+        // A column that others have added is not filled with published values.
         (foreign === undefined
           ? null
           : `has a column ${foreign.name} that was added by hand, and needs that name for a column of the source`));
@@ -317,8 +320,7 @@ function columnChange({ typeOf }: TargetTables, had: GivenShape, { columns, key 
 }
 
 /**
- * Compares every table, its columns and how many rows it has with what was published, and follows the chain of
- * manifests.
+ * Compares every table, its columns and its number of rows with the publications, and follows the chain of manifests.
  */
 export async function checkTables(tables: TargetTables): Promise<Omit<TargetCheck, 'files'>> {
   const problems: string[] = [];
@@ -341,7 +343,7 @@ export async function checkTables(tables: TargetTables): Promise<Omit<TargetChec
     if (problem !== null) problems.push(`table ${name} ${problem}`);
     problems.push(...(await tables.lostWith(table)));
     const { liveRows, deletedRows } = table;
-    // By these columns rows are counted.
+    // Rows are counted by these columns.
     const isCountable =
       deletedRows === undefined ? there?.has('_seq') === true : there?.get('_deleted') === 'boolean';
     if (!isCountable) continue;
@@ -413,7 +415,7 @@ function unlistedEntities(newest: PublicationText | null, tables: readonly Known
   }
 }
 
-/** What is wrong with a publication that comes behind `before` in the order of their numbers. */
+/** Problems of a publication that comes after `before` in the order of their numbers. */
 function chainProblem(
   before: PublicationText | null,
   { number, manifest: text, sha256 }: PublicationText,
