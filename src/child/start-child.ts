@@ -14,7 +14,7 @@ export interface Child<Theirs extends Calls> extends AsyncDisposable {
   readonly disconnect: () => void;
   /** Resolves when it has ended, with its signal or exit code, or with why it could not be started. */
   readonly ended: Promise<string>;
-  /** It has ended or was killed: not to be asked again. */
+  /** True once it has ended or was killed: it takes no more calls. */
   readonly isEnding: () => boolean;
 }
 
@@ -23,7 +23,7 @@ interface ChildOptions {
   readonly module: string | URL;
   /** Beyond it the process ends instead of the machine's memory. */
   readonly maxHeapMiB: number;
-  /** How much new data the heap takes between two collections; left out, as Node.js has it. */
+  /** New data that the heap takes between two collections; absent: the default of Node.js. */
   readonly youngMiB?: number;
   readonly env?: Readonly<Record<string, string>>;
   /** Functions that the process may call in this one. They must not reject. */
@@ -167,7 +167,7 @@ export function openChannel<Theirs extends Calls>(
   };
   return {
     ask,
-    /** To be called with every message of the other process. */
+    /** Must be called with every message of the other process. */
     receive: (message: Message): void => {
       if (message.kind === 'call') return void answer(message);
       const one = waiting.get(message.id);
@@ -185,7 +185,7 @@ export function openChannel<Theirs extends Calls>(
   };
 }
 
-/** For functions whose failures are faults of this program. */
+/** Explains failures of functions that fail only through faults of this program. */
 export function explainedAs(what: string, code: SyncError['code'], recovery: SyncError['recovery']): Explain {
   return (error) => {
     const { name, message } = error instanceof Error ? error : new Error(String(error));

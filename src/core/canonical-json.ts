@@ -165,7 +165,7 @@ export function toColumnValue({ type }: Pick<Column, 'type'>, value: JsonValue):
   }
 }
 
-/** A column of which all or part is left out of the record's hash. */
+/** Column that is wholly or partly left out of the record's hash. */
 export interface VolatileField {
   readonly index: number;
   readonly text: string;
@@ -174,7 +174,8 @@ export interface VolatileField {
 }
 
 /**
- * By name: neither a definition's order nor an absent field changes a record. Added columns are hashed with `_extra`.
+ * Sorts the columns by name: neither a definition's order nor an absent field changes a record. Added columns are
+ * hashed with `_extra`.
  */
 export function hashedColumns(columns: readonly Column[]) {
   return columns

@@ -59,7 +59,7 @@ export function slept(clock: Clock, ms: number, signal: AbortSignal): Promise<bo
   );
 }
 
-/** For work that must not fail because of something that passes: four attempts in six seconds. */
+/** Retries work that must survive a passing failure: four attempts in six seconds. */
 export async function inTries<Result>(work: () => Promise<Result>, clock: Clock): Promise<Result> {
   for (const pauseMs of [100, 1_000, 5_000]) {
     try {

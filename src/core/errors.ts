@@ -76,7 +76,8 @@ interface SyncErrorOptions extends Omit<Failure, 'message'> {
 }
 
 /**
- * The root of every error this program raises on purpose. The message says what was expected, what came, what to do.
+ * Root of every error that this program raises on purpose. The message says what was expected, what came, and what to
+ * do.
  */
 export class SyncError extends Error {
   override readonly name: string = 'SyncError';

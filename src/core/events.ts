@@ -16,7 +16,7 @@ interface Failed {
   readonly message: string;
 }
 
-/** How far earlier runs of a chain have read an entity. For people. */
+/** Progress of earlier runs of a chain with an entity. For people. */
 export interface ReadEarlier extends OfEntity {
   /** One that came twice counts once. */
   readonly records: number;
@@ -89,7 +89,7 @@ export type RunEvent =
         readonly shown?: number;
         readonly by?: string;
       };
-      /** So many in a row have found the same. */
+      /** Number of consecutive runs that found the same. */
       readonly runs: number;
     }
   | ({ readonly kind: 'walk-set-aside' } & OfListing & Failed)
@@ -103,9 +103,9 @@ export type RunEvent =
       readonly entity: EntityName | null;
       /** A failure's class; `refresh-auth`: the token was refused, and another one is worth a try. */
       readonly answer: 'ok' | Recovery | 'refresh-auth';
-      /** From sending until the answer was read. */
+      /** Time from sending until the answer was read. */
       readonly ms: number;
-      /** For concurrency, rate and pauses, before that. */
+      /** Time before that, spent waiting for concurrency, rate and pauses. */
       readonly waitedMs: number;
       /** The part of `waitedMs` for rate and pauses. */
       readonly pacedMs: number;
@@ -149,7 +149,7 @@ export type RunEvent =
       readonly entity: EntityName;
       readonly what: 'rows' | 'files' | 'versions';
       readonly count: number;
-      /** All that there are. */
+      /** Total number. */
       readonly of: number;
     }
   /** Walks and sweep have ended; this many files are missing and are fetched now. */

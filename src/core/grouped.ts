@@ -1,4 +1,4 @@
-/** The members of a list by what they have in common, in their order. */
+/** Groups the members of a list by a key, in their order. */
 export function grouped<One, Key>(
   list: readonly One[],
   keyOf: (one: One) => Key,

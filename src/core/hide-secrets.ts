@@ -74,7 +74,7 @@ function literal(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`);
 }
 
-/** In either case. */
+/** Pattern for a number in hexadecimal digits of either case. */
 function hexOf(value: number, digits: number): string {
   const hex = value.toString(16).padStart(digits, '0');
   return hex.replaceAll(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);

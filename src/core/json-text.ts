@@ -57,7 +57,7 @@ function read(text: string, isNumber: (token: string) => boolean): JsonValue {
   );
 }
 
-/** As `readJson`; undefined for a text that is no JSON, such as one that was cut. */
+/** Like `readJson`; undefined for invalid JSON, such as a text that was cut. */
 export function readJsonIfWhole(text: string): JsonValue | undefined {
   try {
     return readJson(text);

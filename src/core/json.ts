@@ -72,7 +72,7 @@ function toSnakeCase(key: string): string {
   return key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-/** The object with this value at these names; what is no object on the way there is replaced by one. */
+/** Sets the value at this path in a copy of the object; a value on the way that is no object is replaced by one. */
 export function withValueAt(object: JsonObject, at: readonly string[], value: JsonValue): JsonObject {
   const [name, ...rest] = at;
   if (name === undefined) return object;

@@ -50,7 +50,7 @@ export function formatProblem({ line, ...problem }: Problem): string {
   return formatAt(problem, line === null ? [] : [line]);
 }
 
-/** As editors jump to it: `file:line:column: path: message`. */
+/** Formats a problem so that editors can jump to it: `file:line:column: path: message`. */
 export function formatWithColumn({ line, column, ...problem }: Problem): string {
   return formatAt(problem, line === null ? [] : column === undefined ? [line] : [line, column]);
 }

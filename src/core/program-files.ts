@@ -1,6 +1,6 @@
 /**
- * A file that comes with the program, by its path from the folder of package.json. The same from the sources (tests)
- * and from what was built of them, wherever the bundler put this function.
+ * Locates a file that comes with the program, by its path from the folder of package.json. The result is the same from
+ * the sources (tests) and from the build, wherever the bundler put this function.
  */
 export function programFile(path: string): URL {
   return new URL(path, placeOfProgram().root);
@@ -15,7 +15,7 @@ export function builtModule(module: string): URL {
   return new URL(`${folder}/${module}.js`, root);
 }
 
-/** A file that the build copies, by its path below `src`: from there, or from what was built. */
+/** Locates a file that the build copies, by its path below `src`: in the sources or in the build. */
 export function copiedFile(path: string): URL {
   const { root } = placeOfProgram();
   return new URL(`${import.meta.url.endsWith('.ts') ? 'src' : 'dist'}/${path}`, root);

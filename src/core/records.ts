@@ -34,9 +34,9 @@ export interface PreparedRecord {
   readonly hash: string;
   /** The same over the volatile paths alone; null where the entity has none. */
   readonly volatileHash: string | null;
-  /** In the order of `EntityTable.columns`. */
+  /** Values in the order of `EntityTable.columns`. */
   readonly values: readonly ColumnValue[];
-  /** JSON object of what has no column or does not fit its column without loss; null where there is none. */
+  /** JSON object of the fields that have no column or do not fit it without loss; null where there are none. */
   readonly extra: string | null;
   /** Its file; null where it has none. Absent where the entity's records have no files. */
   readonly file?: RecordFile | null;
@@ -76,7 +76,7 @@ export interface RecordFile {
   readonly version: string;
   readonly name: string | null;
   readonly contentType: string | null;
-  /** In bytes; null where the record does not say. */
+  /** Size in bytes; null where the record does not state it. */
   readonly size: number | null;
 }
 
@@ -88,13 +88,13 @@ export type QuarantineReason =
 export interface Quarantined {
   readonly entity: EntityName;
   readonly reason: QuarantineReason;
-  /** For people: which field, what was expected. */
+  /** Explanation for people: the field, and the expected value. */
   readonly detail: string;
   /**
    * The record as JSON text (cut to a limit only when `reason` is `too-large` or `too-deep`; then `detail` says so).
    */
   readonly record: string;
-  /** As `PreparedRecord.keyText`; absent where its key is not known. */
+  /** Key like `PreparedRecord.keyText`; absent where it is not known. */
   readonly keyText?: string;
 }
 
@@ -105,7 +105,8 @@ export interface Quarantined {
 export interface FieldDrift {
   readonly entity: EntityName;
   /**
-   * As the service spells it, cut to 200 characters. Hostile: never an identifier unless it passes `isDeclaredName`.
+   * Name as the service spells it, cut to 200 characters. Hostile: never an identifier unless it passes
+   * `isDeclaredName`.
    */
   readonly field: string;
   readonly kind: 'undeclared' | 'misfit';
@@ -133,7 +134,7 @@ export const noCounts = {
 /** Fetched = the sum of all others; checked in every commit and again at the end of the run. */
 export type PageCounts = Readonly<typeof noCounts>;
 
-/** As `_sync_counts` and messages name them. */
+/** Names of the counts, as `_sync_counts` and messages use them. */
 // `as`: the object has these names and no others.
 export const countNames = Object.keys(noCounts) as (keyof PageCounts)[];
 
@@ -166,7 +167,7 @@ export interface DescribedTable {
   readonly entity: EntityName;
   /** Null: the definition says nothing. */
   readonly description: string | null;
-  /** Column -> what it means. */
+  /** Column -> its meaning. */
   readonly columns: Readonly<Record<string, string>>;
   readonly derived: readonly DerivedColumn[];
   readonly joins: readonly TableJoin[];
@@ -199,7 +200,7 @@ export interface DerivedColumn {
   readonly as: DerivedKind;
 }
 
-/** For people and the catalogue. */
+/** Type for people and the catalogue. */
 export function derivedType(as: DerivedKind): 'string' | 'integer' | 'number' | 'boolean' | 'timestamp' {
   if (as === 'texts') return 'string';
   return as === 'unix' || as === 'unixMs' ? 'timestamp' : as;
@@ -219,16 +220,15 @@ export const hiddenWords = '[hidden: the entity has a mask]';
 export interface RecordMask {
   /** Changes with everything that decides what becomes of a value: the rules and the key. Gives no key away. */
   readonly fingerprint: string;
-  /** Which key it hashes with. Empty with the fingerprint where the key is missing. */
+  /** Id of the key for hashes. Empty with the fingerprint where the key is missing. */
   readonly keyId: string;
-  /** The record as it may be stored and shown. What is no object has no fields to go by: null. */
+  /** Masks a record for storing and showing. A value other than an object has no fields to go by: null. */
   readonly record: (value: JsonValue) => JsonValue;
-  /**
-   * A record that was stored, whose values another mask may have changed: as `record`, but what is a hash already stays
-   * as it is.
-   */
+  /** Masks a stored record, whose values another mask may have changed: as `record`, but hashes stay as they are. */
   readonly stored: (value: JsonValue) => JsonValue;
-  /** The secret of a sink, mixed with the key: without the key no hash made with it says anything of what it is of. */
+  /**
+   * Mixes a sink's secret with the key: without the key, a hash made with the result reveals nothing about its input.
+   */
   readonly rawKey: (secret: string) => string;
   /** Encrypts what may hold values that the service was asked by. */
   readonly seal: (text: string) => string;

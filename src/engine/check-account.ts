@@ -68,7 +68,7 @@ export function openAccountCheck(run: Run) {
   let other: SyncError | null = null;
   let attempts = 0;
 
-  /** As it was when the run first asked: its own rows are not its measure. */
+  /** State of the account when the run first asked: rows of this run must not count. */
   const accountOf = (entity: EntityName): Promise<StoredAccount> =>
     knownOrMade(accounts, entity, () => sink.stored.account(lease, entity));
 

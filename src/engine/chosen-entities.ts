@@ -4,7 +4,7 @@ import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import { usage } from '../core/errors.ts';
 
-/** How one entity is read: a walk per variant of its parameters, and the parents that lead to it. */
+/** Reading of one entity: a walk per variant of its parameters, and the parents that lead to it. */
 export interface ChosenEntity {
   readonly variants: readonly Params[];
   readonly parents: readonly EntityName[];
@@ -16,7 +16,7 @@ export interface ChosenEntity {
    */
   readonly fullEveryMs: number;
   readonly onSchemaChange: OnSchemaChange;
-  /** How versions of rows are kept: for how long after their end, null for ever. Null or absent: there are none. */
+  /** Time that versions of rows are kept after their end, null for ever. Null or absent: there are none. */
   readonly history?: { readonly keepMs: number | null } | null;
   /**
    * False: how many records a listing has, as the API counts them, is used for nothing. Absent: as the definition says.

@@ -127,8 +127,8 @@ export function newRunId(nowMs: number): RunId {
 }
 
 /**
- * A backfill's entities: the deepest that take bounds, with those of the window. What leads to them, and what they lead
- * to, is read in full. Null: no backfill.
+ * Restricts a backfill's entities to the window: the deepest that take bounds. Their parents and children are read in
+ * full. A null window changes nothing.
  */
 export function withWindow(definition: Definition, chosen: ChosenEntities, window: Window | null) {
   if (window === null) return chosen;
@@ -193,14 +193,14 @@ export interface Window {
   readonly untilMs: number;
 }
 
-/** As the ledger has it: `2026-01-01T00:00:00.000Z/2026-02-01T00:00:00.000Z`. */
+/** Window as the ledger stores it: `2026-01-01T00:00:00.000Z/2026-02-01T00:00:00.000Z`. */
 export function windowText({ sinceMs, untilMs }: Window): string {
   return `${instant(sinceMs)}/${instant(untilMs)}`;
 }
 
 /**
- * In 24 hours, more than this share of an entity's rows **and** more than this many are not deleted without being
- * allowed to.
+ * Limits on deletes in 24 hours: more than this share of an entity's rows **and** more than this many are not deleted
+ * without permission.
  */
 export interface Guards {
   readonly maxDeleteShare: number;
@@ -220,7 +220,7 @@ export const ordinaryRun: RunOptions = {
 
 export type BackfillPlan = ReturnType<typeof planBackfill>;
 
-/** Throws `RangeError` as `backfillWindows` does. `entities`: closed over what leads to them. */
+/** Throws `RangeError` as `backfillWindows` does. `entities`: with all of their parents. */
 export function planBackfill(entities: ChosenEntities, span: BackfillSpan) {
   const choices = [...entities]
     .map(([name, { variants, parents }]) => [name, variants, parents] as const)
@@ -244,8 +244,8 @@ export function canBeBounded(definition: Definition, entities: ChosenEntities, n
 }
 
 /**
- * Of these entities together, those of which a window reads only a part; what leads to a bounded one is read in full by
- * each.
+ * Entities of these that a window restricts when they are read together; parents of a restricted one are read in full
+ * by each window.
  */
 export function boundedTogether(definition: Definition, entities: ChosenEntities): ReadonlySet<EntityName> {
   const windowed = withWindow(definition, entities, { sinceMs: 0, untilMs: 0 });
@@ -254,13 +254,13 @@ export function boundedTogether(definition: Definition, entities: ChosenEntities
   return new Set([...windowed.keys()].filter(isBounded));
 }
 
-/** How long the windows of a backfill are: calendar months in UTC, or so many milliseconds. */
+/** Length of a backfill's windows: calendar months in UTC, or milliseconds. */
 export type WindowLength =
   { readonly kind: 'months'; readonly months: number } | { readonly kind: 'duration'; readonly ms: number };
 
 export interface BackfillSpan {
   readonly sinceMs: number;
-  /** Not included. */
+  /** End of the span, exclusive. */
   readonly untilMs: number;
   readonly length: WindowLength;
 }

@@ -12,12 +12,12 @@ import type { FileSource } from '../source/source.ts';
 
 /** A report names no more. */
 export const reportedFailures = 100;
-/** More than this share of an entity's records in quarantine, or of which only a part came, fails the entity. */
+/** Share of an entity's records in quarantine or received only in part, above which the entity fails. */
 const maxUnstoredShare = 0.01;
 
 const nothingMissing = { withheld: 0, pending: 0, toConfirm: 0, withheldBecause: null, withholding: null };
 
-/** The report of an entity of which nothing has been read, nor is missing. */
+/** Report of an entity without any reads or missing rows. */
 export const nothingDone: Omit<EntityReport, 'entity' | 'isWhole'> = {
   counts: noCounts,
   pages: 0,
@@ -141,10 +141,10 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
         );
       }
     },
-    /** In the order given; `isWhole` as far as the entity itself goes, whatever leads to it. */
+    /** Reports in the order given; `isWhole` judges the entity itself, regardless of its parents. */
     entities: (): readonly EntityReport[] =>
       [...tallies].map(([entity, tally]) => ({ entity, ...tally, isWhole: isWhole(inChain(entity)) })),
-    /** For the run's report, which does not name all of them. */
+    /** Failures for the run's report, which does not name all of them. */
     failures: () => {
       const unstored = [...tallies.keys()]
         .map((entity) => [entity, inChain(entity)] as const)
@@ -153,7 +153,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
       const { reported, omitted } = failures.found();
       return { reported: [...unstored, ...refused, ...reported], omitted };
     },
-    /** The sink refused columns for new fields of the entity, all of which is read. */
+    /** The sink refused columns for new fields of the entity, whose records are all read. */
     columnsRefused: (entity: EntityName, { code, recovery, message }: SyncError): void =>
       void refused.push({ entity, params: {}, code, recovery, message }),
     /** True when something that should have been read was not, or has no column. */
@@ -180,7 +180,7 @@ function openFailures() {
       reported.delete(id);
     },
     count: () => count,
-    /** At most `limit` of them are reported. */
+    /** Failures, at most `limit` of them. */
     found: (limit = reportedFailures) => {
       const shown = [...reported.values()].slice(0, Math.max(0, limit));
       return { reported: shown, omitted: count - shown.length };
@@ -266,7 +266,7 @@ export function fileTally() {
       of(entity).failed += 1;
       failures.add(failures.count(), entity, params, failure);
     },
-    /** By entity, in the order in which they were met; `left`: what is wanted at the end. */
+    /** Reports by entity, in the order in which they were met; `left`: files that are still wanted at the end. */
     entities: (left: readonly LeftFiles[]): readonly FileReport[] => {
       for (const { entity } of left) of(entity);
       const leftOf = new Map(left.map(({ entity, files }) => [entity, files]));

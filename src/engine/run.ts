@@ -20,7 +20,7 @@ export interface SyncOptions {
   readonly sink: Sink;
   /** Partitions walked at a time; also records asked for, and files fetched. */
   readonly concurrency: number;
-  /** The rate of the source's calls: what is asked for one by one is bounded by it. */
+  /** Rate of the source's calls: it bounds requests for single records. */
   readonly requestsPerSecond: number;
   /**
    * The service cannot tell which account it reads: full walks check whether their first page may belong to another
@@ -29,9 +29,9 @@ export interface SyncOptions {
   readonly doubtsAccount?: boolean;
   readonly clock: Clock;
   readonly onEvent: OnRunEvent;
-  /** How far the run is, for people: stored with a page whenever it gives something. */
+  /** Progress of the run, for people: stored with a page whenever it returns a text. */
   readonly shownProgress?: () => string | null;
-  /** Where it is no ordinary run: what is asked of this one. */
+  /** Options of a run that is not an ordinary sync. */
   readonly run?: Partial<RunOptions>;
   /**
    * The files that an ordinary run fetches after its walks. Absent or null: none; which ones are wanted is noted all
@@ -43,7 +43,7 @@ export interface SyncOptions {
 }
 
 /**
- * One run of one connector while it is under way: what it was given, what it reads, and its own account. Every phase
+ * One run of one connector while it is under way: its inputs, the entities it reads, and its own account. Every phase
  * takes it.
  */
 export type Run = Readonly<Awaited<ReturnType<typeof openRun>>>;
@@ -126,7 +126,7 @@ export function runEnding(outer: AbortSignal, clock: Clock) {
   const stop = new AbortController();
   const signal = AbortSignal.any([outer, stop.signal]);
 
-  /** Notes the first thing that ended the run. What follows from the end itself is no news. */
+  /** Notes the first reason that ended the run. Consequences of the end itself are ignored. */
   function note(reason: unknown): void {
     if (isBudgetSpent(reason)) ending.isSpent = true;
     else if (signal.aborted && isAbort(reason, signal)) return;
@@ -165,7 +165,7 @@ export function runEnding(outer: AbortSignal, clock: Clock) {
     fail,
     /** Notes it and stops the run. Calls that were paid for when the budget was spent may still be stored. */
     end: (reason: unknown): void => (isBudgetSpent(reason) ? note(reason) : endNow(reason)),
-    /** As `end`, without waiting for calls that were paid for. */
+    /** Like `end`, but does not wait for calls that were paid for. */
     endNow,
   };
   return ending;

@@ -24,7 +24,7 @@ import { knownOrMade } from '../core/grouped.ts';
 import type { FileFailure, WantedFile } from '../sinks/files.ts';
 
 /**
- * One run of one connector: takes it, works off what is due, reports, whatever the outcome; `partial` where the service
+ * Runs one connector: takes it, works off due listings, and reports, whatever the outcome; `partial` where the service
  * asks for a long pause (`resumeAt`) or the budget is spent. Throws only where no run could be begun (busy, another
  * identity, no connection) or its end could not be stored.
  */
@@ -38,8 +38,8 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
 }
 
 /**
- * Each phase leaves what ended the run early in `run.ending`. Those after it then do no work: the sweep only says what
- * is missing. Never rejects.
+ * Runs the phases. Each leaves the reason of an early end in `run.ending`. Later phases then do no work: the sweep only
+ * reports missing rows. Never rejects.
  */
 async function runPhases(run: Run): Promise<void> {
   const { asked, beganMs, clock, ending } = run;
@@ -214,8 +214,8 @@ function namesOf(found: readonly { readonly entity: EntityName }[]): ReadonlySet
 const maxInFlightBytes = 64 * 1024 * 1024;
 
 /**
- * Walks what is due, then what nothing led to in this chain. Throws what the sink refuses, and `SyncError` when the API
- * stopped responding.
+ * Walks due listings, then those that nothing led to in this chain. Throws errors of the sink, and `SyncError` when the
+ * API stopped responding.
  */
 export async function walkPhase(run: Run): Promise<void> {
   const { sink, lease, tally, ending, clock, onEvent, signal } = run;
@@ -277,7 +277,7 @@ export async function walkPhase(run: Run): Promise<void> {
   const next = (limit: number): Promise<readonly Partition[]> => sink.nextPartitions(lease, limit);
   do {
     await workPool({ concurrency: run.concurrency, isOver, next, work: walk, onError: ending.end }, wake);
-    // Only now: what leads to something else may have been among what was walked.
+    // Only after the walks: they may have met the records that lead to other listings.
   } while (!isOver() && (await sink.findLeftovers(lease)) > 0);
 
   await account.ofRun();
@@ -463,7 +463,7 @@ function endsRun({ code, recovery }: SyncError): boolean {
 
 export interface Pool<T> {
   readonly concurrency: number;
-  /** True from when nothing more may start; what is open runs to its end. */
+  /** True once nothing more may start; open items run to their end. */
   readonly isOver: () => boolean;
   /** The next items, at most `limit`; may repeat ones that are open. */
   readonly next: (limit: number) => Promise<readonly T[]>;

@@ -63,7 +63,7 @@ export function fillingParent({ parents }: Entity, params: Params): Parent | nul
 
 /**
  * Reads one listing from its start as a first sync would, with the same code, until it ends or the calls are used up.
- * Stores nothing. Rejects with the signal's reason, and with what is no `SyncError`.
+ * Stores nothing. Rejects with the signal's reason, and with errors other than `SyncError`.
  */
 export async function tryListing(options: TryOptions): Promise<void> {
   const { definition, entity, source, expectsTotal, signal, onCall } = options;
@@ -149,7 +149,7 @@ function contextOf(options: TryOptions, source: Source, at: At): WalkContext {
   return walkContext(run, entity, { commits });
 }
 
-/** As a config that chooses nothing reads them. */
+/** Entities as a config without choices reads them. */
 function everyEntity({ entities }: Definition): ChosenEntities {
   return new Map(
     [...entities.values()].map(({ name, parents }) => [

@@ -56,14 +56,14 @@ export function walkContext(run: WalkingRun, entity: Entity, { remembered, ...sh
     ...shared,
     run,
     entity,
-    /** The walks are bounded at both ends: what they do not meet may lie outside. */
+    /** The walks are bounded at both ends: rows that they do not meet may lie outside. */
     isBackfill,
     /** The settings say which of the entity's records are read. */
     isFiltered: isFiltered(chosen),
     pageLengths,
     /**
-     * How often pages had to be halved in this run before the service gave one in time: walks that begin later do not
-     * try larger ones.
+     * Times that pages had to be halved in this run before the service gave one in time: later walks do not try larger
+     * ones.
      */
     slowPages: { halvings: 0 },
     /** False: what answers name as total is used for nothing. */
@@ -100,7 +100,9 @@ const sampleSize = 100;
 const patience = 1_000;
 /** Times that a record may come while a walk continues: pages of eleven records overlap by ten. */
 const mostRepeats = 32;
-/** So many times what a walk had read before may come again, as rows move: then it is no accident. */
+/**
+ * Highest multiple of the records that a walk had read before that may come again as rows move; more is no accident.
+ */
 const mostRereads = 4;
 
 const hashes = z.array(z.string()).readonly();
@@ -189,7 +191,7 @@ export function afterRecords(
   };
 }
 
-/** `keys`: of the page's records that have one. `isFurther`: the page reaches behind what was read. */
+/** `keys`: of the page's records that have one. `isFurther`: the page reaches behind everything read before. */
 export function afterKeys(progress: WalkProgress, keys: readonly string[], isFurther: boolean): WalkProgress {
   const { before, since, sinceSample } = progress;
   const stalled = isFurther ? 0 : progress.stalled + 1;
@@ -232,8 +234,8 @@ function withSmallest(sample: readonly string[], met: readonly string[]): readon
 const maxPagesAhead = 8;
 
 /**
- * Reads one partition to its end: fetch, prepare, commit; a few pages ahead of what is stored, so that commits are
- * large. Throws what must end the run (recovery `stop` or `throttle`), and the signal's reason when it is aborted:
+ * Reads one partition to its end: fetch, prepare, commit; fetches run a few pages ahead, so that commits are large.
+ * Throws errors that must end the run (recovery `stop` or `throttle`), and the signal's reason when it is aborted:
  * received pages are stored first.
  */
 export async function walkPartition(context: WalkContext, stored: Partition): Promise<WalkEnd> {
@@ -435,7 +437,7 @@ function unordered(advance: Advance): Advance {
 
 type ReadyPage = ReturnType<typeof makeReady>['page'];
 
-/** Stores a page of a walk, and reports what came of it. Rejects where its commit fails. */
+/** Stores a page of a walk, and reports the result. Rejects where its commit fails. */
 async function storePage(walk: Walk, page: ReadyPage): Promise<void> {
   const { run, commits, inFlight, partition } = walk;
   const { tally, onEvent } = run;
@@ -460,7 +462,7 @@ async function storePage(walk: Walk, page: ReadyPage): Promise<void> {
   }
 }
 
-/** By entity, for people. Where only some of the listings became due, which ones is not known. */
+/** Found listings by entity, for people. Where only some of the listings became due, which ones is not known. */
 function foundListings({ stored: { children } }: PreparedPage, newlyDue: number) {
   if (newlyDue === 0) return [];
   const isAll = newlyDue >= children.length;
@@ -484,7 +486,7 @@ export type Next =
   | { readonly kind: 'end'; readonly point: WalkPoint; readonly seal: Seal }
   | { readonly kind: 'set-aside'; readonly point: WalkPoint; readonly failure: WalkFailure };
 
-/** A call for a page has ended: with the page, or with what was thrown. */
+/** End of a call for a page: the page, or the error. */
 export type Fetched = CompletedPage | { readonly error: unknown };
 
 const nothing = { records: readRecords([]), next: null, serverTime: null, bytes: 0 };
@@ -578,8 +580,8 @@ export function afterFailure(walk: Walk, point: WalkPoint, error: unknown): Excl
 }
 
 /**
- * A service that was too slow for one listing is as slow for the others of the entity; what is too large may be a
- * single record.
+ * Halves the page size. A service that was too slow for one listing is as slow for the others of the entity; the size
+ * limit may be exceeded by a single record.
  */
 function smallerPage(walk: Walk, point: WalkPoint, error: SyncError): Exclude<Next, { kind: 'end' }> {
   const { pagination, slowPages } = walk;

@@ -90,7 +90,7 @@ export function createNamedDirectory(directory: string): void {
   }
 }
 
-/** One level. A folder that already exists, also because another process was faster, is what was wanted. */
+/** Makes one level. A folder that already exists, also because another process was faster, is no error. */
 function makeDirectory(directory: string): void {
   try {
     mkdirSync(directory, { mode: 0o700 });
@@ -125,8 +125,8 @@ export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
 }
 
 /**
- * Makes what was written to an existing file survive a power loss. Not for a database: closing it drops this process's
- * locks on it.
+ * Makes writes to an existing file survive a power loss. Not for a database: closing it drops this process's locks on
+ * it.
  */
 export function syncFile(file: string): void {
   syncOpened(openSync(file, constants.O_RDWR));

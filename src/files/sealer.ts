@@ -34,7 +34,7 @@ export function createSealer(key: Buffer | null, { purpose, otherKey, damaged }:
   if (key === null) return { seal: noKey, open: noKey, checkKey: noKey };
   const cipherKey = derivedKey(key, purpose);
   const keyId = createHmac('sha256', cipherKey).update('key id').digest().subarray(0, keyIdBytes);
-  /** Throws `SyncError` SINK_INCOMPATIBLE for what was sealed with another key. */
+  /** Throws `SyncError` SINK_INCOMPATIBLE for a text that was sealed with another key. */
   const checkKey = (sealed: Buffer): void => {
     if (sealed[0] !== formatVersion || sealed.length < headBytes) throw incompatible(damaged);
     if (!sealed.subarray(1, 1 + keyIdBytes).equals(keyId)) throw incompatible(otherKey);

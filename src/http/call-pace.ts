@@ -63,8 +63,8 @@ export function openCallPace(firstRate: number, clock: Clock, maxWaitMs: number)
       pausedUntil = Math.max(pausedUntil, clock.now() + waitMs);
     },
     /**
-     * A pause of `waitMs`: no attempt starts before, and the rate is halved for a while after. `because`: what came,
-     * where the API did not ask for it.
+     * Pauses for `waitMs`: no attempt starts before that, and the rate is halved for a while after. `because`: the
+     * answer that led to the pause, where the API did not ask for it.
      */
     slowDown(waitMs: number, because: string | null = null): void {
       const now = clock.now();

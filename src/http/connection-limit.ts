@@ -27,7 +27,10 @@ export function limitConnections(
   server: Server,
   { maxConnections, maxConnectionsPerClient, cutsBusy = false }: ConnectionLimits,
 ): void {
-  /** By address and port, which a TLS socket shares with the one below it; in the order in which they began to wait. */
+  /**
+   * Connections by address and port, which a TLS socket shares with the one below it; in the order in which they began
+   * to wait.
+   */
   const connections = new Map<string, Connection>();
 
   const changeTo = (name: string, state: Connection['state']): void => {

@@ -27,13 +27,13 @@ interface Head {
 export interface WireAnswer extends Head {
   /** UTF-8, for `textOfBody`: the whole body of a 2xx answer; of another one its start, as far as it was read. */
   readonly body: Buffer;
-  /** As received, before decompression. */
+  /** Size as received, before decompression. */
   readonly wireBytes: number;
 }
 
 /** A 2xx answer whose body was not read yet. */
 export interface WireStream extends Head {
-  /** To be called once. Throws what `exchange` throws, and the signal's reason. */
+  /** Must be called only once. Throws the errors of `exchange`, and the signal's reason. */
   read(signal: AbortSignal): AsyncIterable<Uint8Array>;
   /** Closes the connection where the body was not read to its end. Idempotent. */
   close(): void;
@@ -110,8 +110,8 @@ const judgedMs = 60_000;
 const mostJudged = 1_000;
 
 /**
- * For requests through a proxy, which looks names up itself: rejects with `AddressRefusedError` where a name leads to a
- * refused address here. A name that is not found here is the proxy's affair.
+ * Checks names for requests through a proxy, which resolves them itself: rejects with `AddressRefusedError` where a
+ * name leads to a refused address here. A name that cannot be resolved here is left to the proxy.
  */
 function judgeOnce(lookup: LookupFunction): (hostname: string) => Promise<void> {
   const known = new Map<string, { readonly untilMs: number; readonly verdict: Promise<void> }>();
@@ -193,7 +193,7 @@ async function readAnswer(
 const noBytes = { bytes: new Uint8Array(), isWhole: false };
 
 /**
- * At most the first `maxBytes` of a body. Leaving the loop destroys it and with it the socket. `start`: what was
+ * Reads at most the first `maxBytes` of a body. Leaving the loop destroys it and with it the socket. `start`: the part
  * received before the body broke off is enough.
  */
 async function readUpTo(body: AsyncIterable<unknown>, maxBytes: number, wanted: 'start' | 'whole') {
@@ -336,7 +336,7 @@ export function pageIn(
     : null;
 }
 
-/** For a message: the content type that came, without its parameters. */
+/** Names the received content type in a message, without its parameters. */
 export function mediaType(contentType: string | null, redact: (text: string) => string): string {
   const type = redact(contentType?.split(';')[0]?.slice(0, 100) ?? '').trim();
   return type === '' ? 'without a content type' : `of the type ${type}`;
@@ -371,7 +371,10 @@ const knownTexts: Readonly<Record<string, string>> = {
   ENETUNREACH: 'no route to the network',
 };
 
-/** By a code, the first that fits; an answer in HTTP that is cut off has other codes than one that is no HTTP. */
+/**
+ * Faults by error code, the first that fits. An HTTP answer that is cut off has other codes than an answer in another
+ * protocol.
+ */
 const kindByCode = [
   [
     /EXCEEDED_MAX_SIZE|HEADERS_OVERFLOW|HPE_HEADER_OVERFLOW/,
@@ -402,14 +405,14 @@ interface NetworkFault {
   readonly kind: (typeof kindByCode)[number][1] | 'slow' | 'address' | 'unreachable';
   /** Code of the system call, of TLS or of undici; otherwise the error's name. */
   readonly code: string;
-  /** For a message: it repeats no bytes, headers or addresses of the service. */
+  /** Text for a message: it repeats no bytes, headers or addresses of the service. */
   readonly text: string;
 }
 
 /** Failed requests that went through a proxy, which may be what failed: its host. */
 const proxies = new WeakMap<Error, string>();
 
-/** Null for what is no failure of a request. The error itself is not kept: it may hold headers. */
+/** Null unless the error is a failure of a request. The error itself is not kept: it may hold headers. */
 export function networkFaultOf(error: unknown): NetworkFault | null {
   if (!(error instanceof Error)) return null;
   const proxy = proxies.get(error);
@@ -514,7 +517,7 @@ export function retryAfterMs(header: string | null, serverDate: string | null, n
   return Math.min(Math.max(at - (Number.isNaN(serverNow) ? now : serverNow), 0), maxWaitMs);
 }
 
-/** A request as it was sent, and what came of it: for people. Holds no credential. */
+/** A request and its outcome, for people. Holds no credential. */
 export interface SeenExchange {
   readonly method: string;
   readonly url: string;

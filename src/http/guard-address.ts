@@ -27,7 +27,7 @@ const notPublicV6 =
   );
 
 /**
- * All that is not the public internet, by the special-purpose registries of IANA (RFC 6890). NAT64 addresses
+ * Addresses outside the public internet, by the special-purpose registries of IANA (RFC 6890). NAT64 addresses
  * (64:ff9b::/96) are how a network without IPv4 reaches public services, so these are judged by the IPv4 address
  * inside; 6to4, Teredo and IPv4-compatible addresses are refused whole.
  */

@@ -3,13 +3,13 @@ import { Secret } from '../core/secret.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** By the scheme that is asked for, in the order in which undici reads them. */
+/** Variables by the scheme of the request, in the order in which undici reads them. */
 const variables = {
   'http:': ['http_proxy', 'HTTP_PROXY'],
   'https:': ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY'],
 } as const;
 
-/** All that say which proxies there are. */
+/** Variables that configure proxies. */
 export const proxyVariables = [...variables['https:'], 'no_proxy', 'NO_PROXY'] as const;
 
 /** Addresses of this machine are not asked through a proxy, which has others. */
@@ -21,7 +21,9 @@ export function withoutProxy(env: Environment = process.env): string {
   return given === '*' ? given : [given, ...ownNames].join(',');
 }
 
-/** Whether any proxy is named. Throws `SyncError` CONFIG_INVALID, without the value, for what is no address of one. */
+/**
+ * Whether any proxy is configured. Throws `SyncError` CONFIG_INVALID, without the value, for an invalid proxy address.
+ */
 export function hasProxies(env: Environment = process.env): boolean {
   const named = variables['https:'].filter((name) => (env[name] ?? '') !== '');
   const wrong = named.find((name) => !/^https?:$/.test(urlOf(env[name])?.protocol ?? ''));

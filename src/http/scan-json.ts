@@ -262,7 +262,7 @@ function scanMembers(scan: Scan, start: number, openAround: number, places: Reco
 
 /** An answer with more different names is refused: its names are data. */
 const maxNames = 10_000;
-/** How many names after the last one are compared before the name is looked up. */
+/** Names that are compared after the last one before the name is looked up. */
 const maxGuesses = 3;
 
 /**

@@ -35,9 +35,7 @@ export function sincePagination(full: Pagination, { name, write }: SinceParam, s
   };
 }
 
-/**
- * Below this many records the walk behind the bound continues: a new bound would bring little else than what is known.
- */
+/** Below this many records the walk behind the bound continues: a new bound would bring mostly known records. */
 const fewestToMove = 20;
 
 const innerPosition = z.discriminatedUnion('kind', [offsetPosition, numberedPosition]);
@@ -128,8 +126,8 @@ function nextBound({ sinceMs }: KeysetPosition, page: PageSeen): number {
 }
 
 /**
- * Up to the walk's beginning, in the page's order. A record that changes while the page is made may show its new value
- * at its old place.
+ * Change values up to the walk's beginning, in the page's order. A record that changes while the page is made may show
+ * its new value at its old place.
  */
 function settledChanges({ changes, capMs }: PageSeen): readonly number[] {
   return changes.flatMap((change) =>
@@ -221,7 +219,7 @@ const cutPosition = z.object({
   shown: z.number().default(0),
   /** The records that the last answer with a total counted; null: none named one. */
   total: z.number().nullable().default(null),
-  /** By an answer of this end the listing is cut. */
+  /** An answer from this end says that the listing is cut. */
   isCut: z.boolean().default(false),
   /** The listing was cut, and is read from its other end. */
   isReversed: z.boolean().default(false),
@@ -257,7 +255,7 @@ export function cutPagination(
     return Number(params[sizeParam] ?? 0) > left ? { ...params, [sizeParam]: left } : params;
   }
 
-  /** Up to which record of the listing the walk has come with a page. */
+  /** Number of records of the listing up to the last one that the walk has reached with a page. */
   function reach(position: CutPosition, received: number): number {
     const asked = request(position);
     if (pagination.kind === 'offset') return Number(asked[pagination.offsetParam] ?? 0) + received;

@@ -19,7 +19,7 @@ import {
 
 /** Keys that pages are compared with. */
 export const rememberedKeys = 100;
-/** So many pages' worth of rows without a new record are the end of a listing: three pages that overlap by a fifth. */
+/** Rows without a new record that end a listing, in lengths of a page: three pages that overlap by a fifth. */
 const fewestMisses = 2.4;
 /** The same where the listing reaches less far than it did: rows may be deleted for what this walk has not met. */
 const missesBeforeDeletes = 6;
@@ -27,7 +27,7 @@ const missesBeforeDeletes = 6;
 export const shortestLook = 10;
 /** A short page of fewer records says nothing of how long pages are. */
 const fewestSure = 5;
-/** So many pages' worth at most are requested where records are stored that lie further behind. */
+/** Most rows to request, in lengths of a page, where records are stored that lie further behind. */
 const mostMisses = 500;
 
 /** One of the records read last is among so many, as the others may have left. */
@@ -80,7 +80,7 @@ export const pagesSoFar = {
        * more. `gap`: rows, and still nothing new on that page.
        */
       found: z.enum(['nothing', 'again', 'gap']),
-      /** How the walk ends where nothing comes. */
+      /** Proof of the walk where no records come. */
       proof: z.object({ kind: z.enum(proofKinds), isOrdered: z.boolean() }),
       isRepeated: z.boolean(),
       /** The service refused a page, and must show its first one: otherwise it is down, and this is not the end. */
@@ -119,7 +119,7 @@ interface Window {
   readonly to: number;
 }
 
-/** How one style goes from page to page, up to what seems to be the end. Positions already count the page. */
+/** Steps of one style from page to page, up to the apparent end. Positions already count the page. */
 interface WalkToEnd<Own extends OwnPosition> extends Pick<Pagination<Own>, 'begin' | 'request' | 'halve'> {
   /** `isFurther`: the page has reached a row behind all others. */
   advance(position: Own, page: ListedPage, isFurther: boolean): Advance;
@@ -225,7 +225,7 @@ export function walkToEnd<Own extends OwnPosition>(
       return endOf(position, { proof: look.proof, ...(doubt === null ? {} : { doubt }) });
     }
     const recent = look.found === 'gap' ? remember(position.recent, page) : position.recent;
-    // A page that shows little else than what is known leads nowhere, whatever else is on it.
+    // A page of mostly known records leads nowhere, whatever else is on it.
     return goLook({ ...position, recent }, next, 2 * page.added > page.received);
   }
 

@@ -236,7 +236,7 @@ function goTo(position: NumberedPosition): Advance {
   return { kind: 'continue', position, isFurther: false };
 }
 
-/** From the first page on, forwards: what the pages have shown so far contradicts what was expected of them. */
+/** Walks from the first page on, forwards: the pages so far contradict the expectations about them. */
 function beginPlain(
   position: NumberedPosition,
   changed: Partial<Pick<NumberedPosition, 'size' | 'isFixed'>> = {},
@@ -441,7 +441,7 @@ function isFirstAll(position: NumberedPosition, { maxSize, isFixed }: NumberedRu
   return isFixed || (total === null ? length === 1 : isSteady && total === length);
 }
 
-/** Behind the last page. `isAgain`: what came there had come before. */
+/** Ends behind the last page. `isAgain`: its records had come before. */
 function endPlain(
   position: NumberedPosition,
   isAgain: boolean,
@@ -468,8 +468,8 @@ function endPlain(
 /** Below this many records at the end, all of them may have moved before the page in front is read. */
 const fewestAtEnd = 10;
 /**
- * Times that what has come to the end meanwhile is read; or, forwards, that a listing that only grows is read again
- * because a page began at another row than it should.
+ * Times that records that moved to the end meanwhile are read; or, forwards, that a listing that only grows is read
+ * again because a page began at another row than it should.
  */
 const mostRounds = 4;
 

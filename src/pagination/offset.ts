@@ -24,7 +24,7 @@ type Step =
 
 /**
  * Answers say nothing about the next page: the walk itself must find out whether it met everything. A total saves it
- * calls, and one above what came puts its end in doubt.
+ * calls; one that is higher than the number of received records puts its end in doubt.
  */
 export function offsetStyle(rules: OffsetRules): PaginationStyle {
   return {
@@ -180,15 +180,15 @@ function isAllOf({ offset, size, total, isSteady }: OffsetPosition, { received }
   return isSteady && received < size && offset + received === total;
 }
 
-/** True when the page shows nothing but the end of what was read, in the same order. */
+/** True when the page shows only the last records read, in the same order. */
 function isTailOf(position: OffsetPosition, page: ListedPage): boolean {
   const tail = position.recent.slice(-position.expected);
   return page.marks.length === tail.length && tail.every((mark, index) => mark === page.markAt(index));
 }
 
 /**
- * Records where none were expected: the overlapping page was cut just behind its known records, which are read again
- * with half the overlap. Null: the service shows what it has shown before.
+ * Handles records where none were expected: the overlapping page was cut just behind its known records, which are read
+ * again with half the overlap. Null: the service repeats known records.
  */
 function behindTheEnd(position: OffsetPosition, page: ListedPage, pageLengths: PageLengths): Step | null {
   const expected = position.isProbe ? Math.floor(position.overlap / 2) : 0;
@@ -267,7 +267,7 @@ export const offsetPosition = z.object({
   isSingle: z.boolean().default(false),
   /** A page of one record could not be overlapped. */
   isTorn: z.boolean().default(false),
-  /** Records of the page before; 0 where nothing can be concluded from what comes after it. */
+  /** Records of the page before; 0 where the next page proves nothing about it. */
   before: count.default(0),
 });
 export type OffsetPosition = z.infer<typeof offsetPosition>;

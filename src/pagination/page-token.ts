@@ -30,7 +30,7 @@ import {
 
 type PageTokenRules = Extract<Entity['pagination'], { kind: 'pageToken' }>;
 interface TokenRules extends Pick<PageTokenRules, 'tokenParam' | 'sizeParam' | 'maxSize' | 'totalKeys'> {
-  /** How long a token is valid; null: for ever. */
+  /** Lifetime of a token; null: unlimited. */
   readonly lifetimeMs: number | null;
 }
 
@@ -54,7 +54,7 @@ const tokenPosition = z.object({
   shown: z.number().int().min(0).nullable().default(0),
   /** Different records so far; null where not all of them are remembered. */
   distinct: z.number().int().min(0).nullable().default(0),
-  /** That every answer so far has named; null where one did not, or named another. */
+  /** Total that every answer so far has named; null where one did not, or named another. */
   total: z.number().int().min(0).nullable().default(null),
   /** A token so far counted pages only. */
   isNumbered: z.boolean().default(false),
@@ -176,7 +176,7 @@ const lastRecordPosition = z.object({
   /** Records of the page before, and the last of them. */
   before: z.number().int().min(0).default(0),
   last: z.string().default(''),
-  /** That every answer so far has named; null where one did not, or named another. */
+  /** Total that every answer so far has named; null where one did not, or named another. */
   total: z.number().int().min(0).nullable().default(null),
 });
 type LastRecordPosition = z.infer<typeof lastRecordPosition>;

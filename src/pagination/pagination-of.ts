@@ -42,7 +42,7 @@ export function styleOf(pagination: PaginationRules): PaginationStyle {
   }
 }
 
-/** How to walk one listing: in full by the style of its pagination, or around that from a watermark on. */
+/** Gives the walk of one listing: in full by the style of its pagination, or around that from a watermark on. */
 export function paginationOf(
   entity: Entity,
   reading: Reading,

@@ -70,13 +70,12 @@ export interface NextPage {
 /** The answer must speak of the next page and does not, or not in the agreed way. */
 export interface UnreadableNext {
   readonly fault: string;
-  /** It says nothing at all. */
+  /** The answer says nothing at all. */
   readonly isSilent?: true;
 }
 
 /**
- * How one kind of walk goes from page to page: pure functions. All that it needs to resume after a kill is in its
- * position.
+ * Steps of one kind of walk from page to page: pure functions. Its position holds all it needs to resume after a kill.
  */
 export interface Pagination<Own extends Position = Position> {
   begin(): Own;
@@ -127,7 +126,7 @@ export interface PageSeen {
   readonly capMs: number;
   readonly bytes: number;
   readonly next: NextPage | null;
-  /** How many records the listing has; absent: the answer does not say. */
+  /** Number of records in the listing; absent: the answer does not state it. */
   readonly total?: number;
   /** The answer says that the service shows a part of the listing. */
   readonly isCut?: boolean;
@@ -137,7 +136,7 @@ export interface PageSeen {
 }
 
 export type Advance =
-  /** `isFurther`: the page reached behind what was read before, as far as its place tells. */
+  /** `isFurther`: the page reached behind everything read before, as far as its place tells. */
   | {
       readonly kind: 'continue';
       readonly position: Position;
@@ -168,7 +167,7 @@ export type Advance =
       readonly dropWatermark: boolean;
     };
 
-/** The service ignores what it was asked for: reading in full may help. */
+/** The service ignores a parameter: reading in full may help. */
 export function ignored(why: string): Advance {
   return { kind: 'broken', code: 'PAGING_BROKEN', why, dropWatermark: true };
 }
@@ -253,8 +252,8 @@ interface KnownLengths {
 }
 
 /**
- * By requested size, over all partitions of an entity in this run: the largest page, the shortest that more came after,
- * and the largest that was confirmed to be all. It tells where the service cuts its pages.
+ * Lengths by requested size, over all partitions of an entity in this run: the largest page, the shortest that more
+ * came after, and the largest that was confirmed to be all. They tell where the service cuts its pages.
  */
 export type PageLengths = Map<number, KnownLengths>;
 
@@ -266,7 +265,7 @@ export function lengthsOf(lengths: PageLengths, size: number): KnownLengths {
   return lengths.get(size) ?? lengths.get(anySize) ?? nothingKnown;
 }
 
-/** Notes a page; gives what was known before it. */
+/** Notes a page; returns the lengths known before it. */
 export function noteLength(lengths: PageLengths, size: number, page: Page): KnownLengths {
   const known = lengthsOf(lengths, size);
   lengths.set(size, {
@@ -312,8 +311,8 @@ export function isShort(lengths: PageLengths, size: number, records: number): bo
 }
 
 /**
- * Whether the page is short enough to be the last one. Where the service documents that it gives pages of the size
- * asked for, and no page of this run has contradicted that: a page no longer than what has agreed with it. Elsewhere: a
+ * Whether the page is short enough to be the last one. Where the service documents that it fills pages to the requested
+ * size, and no page of this run has contradicted that: a page below that size for which `hasAgreed` holds. Elsewhere: a
  * page far below the largest, and shorter than any that more came after; but not one behind the first page that shows
  * something new (`isLater`), because pages may have become shorter during the walk. `known`: before this page.
  */
@@ -336,7 +335,7 @@ function hasAgreed({ marks, bytes }: Page, { records, bytes: mostBytes, whole }:
   return (marks.length <= whole || marks.length < records) && bytes <= mostBytes;
 }
 
-/** Less than half of the largest page in records and bytes, by one of which a service may cap silently. */
+/** True below half of the largest page in records and bytes; a service may cap silently by either. */
 function isFarBelow({ marks, bytes }: Page, { records, bytes: mostBytes }: KnownLengths): boolean {
   return marks.length * 2 < records && bytes * 2 < mostBytes;
 }
@@ -344,8 +343,8 @@ function isFarBelow({ marks, bytes }: Page, { records, bytes: mostBytes }: Known
 type Cut = NonNullable<Entity['cut']>;
 
 /**
- * In `connector_metadata`, in the `meta` of the result or beside its records: shapes this API has had without a new
- * version.
+ * Objects that may hold paging: `connector_metadata`, the `meta` of the result, and the result itself: shapes that this
+ * API has had without a new version.
  */
 function placesOf({ metadata, result }: PageAnswer): readonly JsonObject[] {
   const places = isJsonObject(result) ? [metadata, memberOf(result, 'meta'), result] : [metadata];

@@ -118,7 +118,7 @@ export function rowReader(fields: readonly SearchField[]) {
   };
 }
 
-/** Makes results of rows. `paths`: what they show, in this order; null for all searchable fields. */
+/** Makes results from rows. `paths`: their fields, in this order; null for all searchable fields. */
 export function projection(target: SearchTarget, paths: readonly FieldPath[] | null) {
   const names = paths === null ? target.fields.keys() : paths.map(([name = '']) => name);
   const fields = [...new Set(names)].flatMap((name) => target.fields.get(name) ?? []);

@@ -4,9 +4,9 @@ import { valueAt } from './field-value.ts';
 import type { Condition, FieldCondition, Ordering, Scalar, WordCondition } from './search-request.ts';
 
 /**
- * How a text is compared: a time as the same instant in UTC, spelled so that equal instants are equal texts and earlier
- * ones come first by code point (`2026-03-01T09:00:00.5`); any other text as it is. A date without a time of day names
- * no instant.
+ * Form in which texts are compared: a time as the same instant in UTC, spelled so that equal instants are equal texts
+ * and earlier ones come first by code point (`2026-03-01T09:00:00.5`); any other text as it is. A date without a time
+ * of day names no instant.
  */
 export function comparable(text: string): string {
   return instantOf(text) ?? text;
@@ -134,14 +134,14 @@ export function wordsOf(text: string): readonly string[] {
     : (folded(text).match(word) ?? []);
 }
 
-/** By way of the upper case, which knows more (`ß` is `ss`); the two small sigmas are one. */
+/** Folds case by way of the upper case, which covers more (`ß` is `ss`); the two small sigmas are one. */
 function folded(text: string): string {
   const plain = text.normalize('NFKD').replaceAll(accents, '').toLowerCase();
   const cased = plain.toUpperCase().toLowerCase();
   return cased.normalize('NFKD').replaceAll(accents, '').replaceAll('ς', 'σ');
 }
 
-/** Every text in a value, in its order, at any depth; names of members are none. What has words has them from these. */
+/** Every text in a value, in its order, at any depth, without names of members. Words are searched in these. */
 export function textsIn(value: JsonValue): readonly string[] {
   const texts: string[] = [];
   const waiting: JsonValue[] = [value];
@@ -155,7 +155,7 @@ export function textsIn(value: JsonValue): readonly string[] {
   return texts;
 }
 
-/** How many slips of the pen a word may have. A number with a slip is another number: it may have none. */
+/** Number of typing errors that a word may have. A number with an error is another number: it may have none. */
 export function slipsAllowed(word: string): 0 | 1 | 2 {
   if (/^\p{N}+$/u.test(word)) return 0;
   const letters = Array.from(word).length;
@@ -288,7 +288,7 @@ function compareNumbers(left: number | bigint, right: number | bigint): number {
   return left > right ? 1 : 0;
 }
 
-/** By code point, which is the order of UTF-8's bytes and so of SQLite's BINARY. `<` compares UTF-16. */
+/** Compares by code point, the order of UTF-8's bytes and so of SQLite's BINARY. `<` compares UTF-16. */
 export function compareTexts(left: string, right: string): number {
   const length = Math.min(left.length, right.length);
   for (let index = 0; index < length; index += 1) {
@@ -303,7 +303,7 @@ function rank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x1_0000 : unit;
 }
 
-/** How well a value meets a condition on words: more words are better, then fewer slips. */
+/** Quality of a match of a condition on words: more words are better, then fewer slips. */
 interface WordMatch {
   readonly found: number;
   readonly slips: number;

@@ -82,8 +82,8 @@ interface Narrowing {
 }
 
 /**
- * SQL that is true of every row that meets the condition, and perhaps of others: `conditionMatcher` decides. What is
- * negated narrows nothing.
+ * SQL that is true of every row that meets the condition, and perhaps of others: `conditionMatcher` decides. A negated
+ * condition narrows nothing.
  */
 export function narrow(condition: Condition, narrowing: Narrowing): Piece {
   const { kind } = condition;
@@ -119,7 +119,9 @@ function needed(condition: Condition): readonly FieldCondition[] {
 
 // --- Words
 
-/** For each word that must be there: parts of which every text that has it, with slips perhaps, has one. */
+/**
+ * Required parts, for each word that must be there: every text that has the word, perhaps with slips, has one of them.
+ */
 function partsNeeded(condition: FieldCondition): readonly (readonly string[])[] {
   if (condition.kind === 'keyword') return [condition.words];
   return condition.kind === 'fuzzy' ? [...new Set(condition.words)].map(keptParts) : [];
@@ -243,7 +245,7 @@ function among(column: NativeColumn, values: readonly Scalar[]): Piece {
   ]);
 }
 
-/** From the first of the times to the last, with a day or so around them. */
+/** Range from the first of the times to the last, with about a day around them. */
 function atTimes(column: NativeColumn, times: readonly string[]): Piece {
   const ranges = times.map(rangeAround).filter((range) => range !== null && range !== 'none');
   if (ranges.length < times.length) return always;
@@ -305,7 +307,7 @@ function isOfKind({ kind }: NativeColumn, value: NonNullable<Scalar>): boolean {
   return kind === (typeof value === 'bigint' ? 'number' : typeof value);
 }
 
-/** Whether both databases compare the column with what is asked for as we do. */
+/** Whether both databases compare the column with the given values as this program does. */
 function isComparable(column: NativeColumn, condition: FieldCondition): boolean {
   const isEquality = condition.kind === 'eq' || condition.kind === 'in';
   return givenIn(condition).every((value) => {
@@ -330,7 +332,7 @@ export interface NativeColumn {
   readonly kind: 'string' | 'number' | 'boolean';
   /** Its numbers are all integers. */
   readonly isInteger: boolean;
-  /** It has no integers beside doubles. */
+  /** The column has no integers beside doubles. */
   readonly areAlike: boolean;
   readonly isAbsentWhenEmpty: boolean;
 }

@@ -77,7 +77,7 @@ const firstStretch = 2_000;
 const growth = 8;
 const stretches = 5;
 
-/** In the order of arrival: a page is often full after the first range of row numbers. */
+/** Reads rows in the order of arrival: a page is often full after the first range of row numbers. */
 async function firstArrived(search: Searching, after: Position | null): Promise<readonly Position[]> {
   const most = search.request.limit + 1;
   const best = bestRows({ keys: [], rows: 'asc' }, most);
@@ -104,8 +104,8 @@ async function firstRow({ snapshot, target, checkTime }: Searching, after: numbe
 }
 
 /**
- * In another order every row may be among the first. A database that compares the values says how far a page probably
- * reaches, and only the rows up to there are read; where they were too few, so are the others.
+ * Reads rows in another order, where every row may be among the first. A database that compares the values estimates
+ * how far a page reaches, and only the rows up to there are read; if they are too few, the others are read too.
  */
 async function firstSorted(
   search: Searching,
@@ -210,7 +210,7 @@ function bestRows(rule: OrderRule, most: number) {
   const rows: Position[] = [];
   return {
     compare,
-    /** In their order. */
+    /** The best rows, in their order. */
     rows: rows as readonly Position[],
     add: (position: Position): void => {
       let [from, to] = [0, rows.length];

@@ -32,12 +32,12 @@ export type OrderKey = string | null;
 
 /** A row's place in the order. */
 export interface Position {
-  /** For each key of the rule. */
+  /** One key for each key of the rule. */
   readonly keys: readonly OrderKey[];
   readonly row: number;
 }
 
-/** By `sort`; without it the best match of the filter's words first, else in the order of arrival. */
+/** Order by `sort`; without it the best match of the filter's words first, else the order of arrival. */
 export function orderRule(
   { filter, sort }: Pick<SearchRequest, 'filter' | 'sort'>,
   { fields }: Pick<SearchTarget, 'fields'>,
@@ -59,7 +59,7 @@ export function orderRule(
   return { keys, rows: keys.at(-1)?.direction ?? 'asc' };
 }
 
-/** Says which of two rows comes first. */
+/** Compares two rows by the rule. */
 export function positionOrder({ keys, rows }: OrderRule): (left: Position, right: Position) => number {
   const signs = keys.map(({ direction }) => (direction === 'asc' ? 1 : -1));
   const rowSign = rows === 'asc' ? 1 : -1;
@@ -80,7 +80,7 @@ export function compareKeys(left: OrderKey, right: OrderKey): number {
 
 // --- Keys
 
-/** So many bytes of a key count; of a text, therefore, about its first 500. Memory and cursors stay small. */
+/** Bytes of a key that count; of a text, therefore, about its first 500. Memory and cursors stay small. */
 const maxBytes = 512;
 
 function orderKey(value: JsonValue): OrderKey {

@@ -22,7 +22,7 @@ import {
 export async function openPostgresSearch(place: PostgresPlace) {
   const { db, records } = await openToRead(place);
   return {
-    /** As `searchOf` says. The server has ended the search too where it rejects. */
+    /** Searches as `searchOf` does. Where it rejects, the server has ended the search too. */
     search: async (searched: Searched, params: unknown, options: SearchOptions): Promise<StatedAnswer> => {
       const sqlFor = async (tx: Tx): Promise<SearchSql> => {
         await tx.run(settings, { deadline: String(options.deadlineMs) });
@@ -52,8 +52,8 @@ export async function openPostgresSearch(place: PostgresPlace) {
 }
 
 /**
- * Every row of a stretch is read, whatever comes first. The server ends a statement at the deadline by itself where
- * this process was killed.
+ * Settings of the transaction: the planner must not favour the first rows, because every row of a stretch is read. The
+ * server ends a statement at the deadline by itself where this process was killed.
  */
 const settings = `SELECT set_config('cursor_tuple_fraction', '1', true), set_config('statement_timeout', :deadline, true)`;
 
@@ -68,7 +68,7 @@ const postgresSql: SearchSql = {
   hasPart,
 };
 
-/** Which texts have a word beyond ASCII only our own folding can tell: they are all found by this. */
+/** Mark for texts beyond ASCII, which only this program folds as it compares: a search finds all of them by it. */
 const mark = 'zqxj';
 
 /** Lower case of texts in ASCII; the mark for others. */

@@ -9,14 +9,14 @@ export function readSort(text: string, called: string): JsonValue {
   return listOf(text, called).map((part) => {
     const [, name = part, direction = 'asc'] = /^(.+):(asc|desc)$/.exec(part) ?? [];
     if (/:[^.]*$/.test(name)) throw usage(`${called}: expected <field>:asc or <field>:desc, got "${part}".`);
-    // A null prototype keeps a field called `__proto__` what it is: a name.
+    // A null prototype lets a field called `__proto__` be an ordinary name.
     const key = Object.create(null) as Record<string, string>;
     key[name] = direction;
     return key;
   });
 }
 
-/** As an array of names, in which a dot is no separator. */
+/** Path as an array of names, in which a dot is no separator. */
 export function pathOf({ searchable, fields }: Entity, name: string): readonly string[] {
   return searchable.has(name) || fields.has(name) ? [name] : name.split('.');
 }

@@ -110,7 +110,7 @@ function membersOf(value: unknown, at: string, expected: string): readonly (read
 /** Reads what an operator is given for a field. Throws SEARCH_INVALID where the field's type can never meet it. */
 type ReadOperand = (field: FoundField, value: unknown, at: string) => FieldCondition;
 
-/** All but `any`, which has a condition inside. */
+/** Operators without a condition inside: every one except `any`. */
 const operators: ReadonlyMap<string, ReadOperand> = new Map([
   ['eq', equality('eq')],
   ['neq', equality('neq')],

@@ -8,7 +8,7 @@ export interface SearchRequest {
   /** Empty: by rank where the filter has `keyword` or `fuzzy`, else in the order of the rows' first arrival. */
   readonly sort: readonly SortKey[];
   readonly limit: number;
-  /** As it came; read where the query runs. */
+  /** Cursor as received; it is read where the query runs. */
   readonly cursor: string | null;
   /** Null: every searchable field. */
   readonly fields: readonly FieldPath[] | null;
@@ -20,7 +20,7 @@ export interface SearchRequest {
  */
 export type FieldPath = readonly string[];
 
-/** `bigint`: an integer that a double cannot hold. Numbers are compared by what they are worth, whatever they are. */
+/** `bigint`: an integer that a double cannot hold. Numbers are compared by value, whatever their type. */
 export type Scalar = string | number | bigint | boolean | null;
 
 /**
@@ -142,8 +142,8 @@ export const searchLimits = {
 const maxLevels = 64;
 
 /**
- * At most so many bytes as JSON text, and no deeper than what copies it can follow. Reads no further than that, without
- * recursion: the query is not trusted yet. Throws SEARCH_INVALID.
+ * Limits the query to this many bytes as JSON text, and to a depth that copies of it can follow. Reads no further than
+ * that, without recursion: the query is not trusted yet. Throws SEARCH_INVALID.
  */
 export function checkSize(query: unknown, mostBytes: number): void {
   let bytes = 0;

@@ -11,7 +11,7 @@ import type { Tx } from '../sql/database.ts';
 import { searchLimits, searchProblem, shownName } from './search-request.ts';
 import type { FieldPath, SearchAnswer } from './search-request.ts';
 
-/** How a sink names the tables of records. */
+/** Naming of a sink's tables of records. */
 export type TableName = (connector: ConnectorName, entity: EntityName) => string;
 
 interface TargetHow {
@@ -28,7 +28,7 @@ export interface SearchTarget {
    * Where the rows are exploded elements: the table of the records they came from, joined by columns that both have.
    */
   readonly parent: { readonly table: string; readonly on: readonly string[] } | null;
-  /** By name, in the order in which results show them. */
+  /** Fields by name, in the order in which results show them. */
   readonly fields: ReadonlyMap<string, SearchField>;
 }
 
@@ -207,7 +207,7 @@ export interface Searched {
   readonly withState?: boolean | undefined;
 }
 
-/** How a connector stands in the state that was searched. */
+/** State of a connector at the time of the search. */
 export interface SearchedState {
   readonly status: ConnectorStatus | null;
   readonly freshness: ConnectorOverview['freshness'];
@@ -218,7 +218,7 @@ export interface StatedAnswer extends SearchAnswer {
   readonly state?: SearchedState;
 }
 
-/** For the answer; `history` is of the state that is searched. Throws COPY_UNFINISHED. */
+/** State for the answer; `history` is of the state that is searched. Throws COPY_UNFINISHED. */
 export async function searchedState(
   history: Pick<LedgerReader, 'connectors' | 'freshness' | 'unfinishedCopy'>,
   { connector, withState = false }: Searched,
@@ -230,7 +230,7 @@ export async function searchedState(
   return { state: { status, freshness: await history.freshness(connector) } };
 }
 
-/** How the entity is searched as its tables are now. `isThere`: its rows have a table. */
+/** Search target for the entity's present tables. `isThere`: its rows have a table. */
 export async function readTarget(
   tx: Tx,
   { connector, entity, only }: Searched,

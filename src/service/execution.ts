@@ -127,7 +127,7 @@ interface ResultShape {
 const maxTextLength = 200;
 const marker = '... [truncated — use `get` action with the record id to retrieve the full value]';
 
-/** Applies what an execute call says about its result besides parameters. */
+/** Shapes a result by the options of an execute call. */
 function shapeResult(record: JsonObject, shape: ResultShape): JsonObject {
   const { select, exclude } = shape;
   const fields = select ?? exclude;
@@ -230,7 +230,7 @@ export const executeBody = z.object({
 export type ExecuteBody = z.output<typeof executeBody>;
 
 interface ExecuteCall extends KeptConnector {
-  /** As the indexed stores search. */
+  /** The search of the indexed stores. */
   readonly stores: {
     search(connector: string, entity: string, params: JsonObject, signal: AbortSignal): Promise<SearchAnswer>;
   };
@@ -275,7 +275,7 @@ export async function executeAction(call: ExecuteCall) {
   }
 }
 
-/** With the fields that the definition fills from what the third party sends, which stays beside them. */
+/** Adds the fields that the definition fills from others of the third party, which stay beside them. */
 function withCopies(record: JsonObject, { filledFrom }: Entity): JsonObject {
   return filledFrom.size === 0
     ? record

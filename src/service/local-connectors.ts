@@ -93,7 +93,7 @@ export function openLocalConnectors(parts: Parts) {
     stores,
     status: ({ stored }: LocalConnector): StoreStatus => stores.status(stored.id),
     settleStore: (stored: StoredConnector): Promise<void> => settleStore(parts, stored),
-    /** With its indexed store. Throws `ApiError` 404 if another request deleted it first. */
+    /** Deletes the connector with its indexed store. Throws `ApiError` 404 if another request deleted it first. */
     async delete(stored: StoredConnector): Promise<void> {
       try {
         // The store first: killed in between, the service still knows the connector and fills its store again.
@@ -122,7 +122,7 @@ function provider(parts: Parts, connector: LocalConnector): Provider {
   return maskedProvider(parts.providers.open(provided(parts.state, connector)), definition);
 }
 
-/** With its credentials as they are stored when they are asked for. */
+/** The connector for a provider, with its credentials as they are stored at the time of the call. */
 function provided({ connectors }: ServiceState, { stored, definition }: LocalConnector): ProvidedConnector {
   const { id, organizationId, account, address } = stored;
   return {

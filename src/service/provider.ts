@@ -58,10 +58,10 @@ export interface ProviderPage {
 }
 
 export interface ProviderFile {
-  /** As the third party names it: hostile, until it is written into a header or a path. */
+  /** Name from the third party. Hostile: it must be made harmless before use in a header or a path. */
   readonly name: string;
   readonly contentType: string;
-  /** In bytes; null: not known before the end. */
+  /** Size in bytes; null: not known before the end. */
   readonly size: number | null;
   /**
    * The bytes from the start, in chunks; nothing is held whole. What it throws before the first bytes is answered like
@@ -88,7 +88,7 @@ export interface ProvidedConnector {
    * Absent: to be found by a check of credentials that no connector has yet.
    */
   readonly account?: string | null;
-  /** As they are stored now, opened at each call; null: none were given. */
+  /** Opens the credentials as they are stored at the time of the call; null: none were given. */
   readonly credentials: () => JsonObject | null;
   /**
    * Replaces the credentials by those with renewed tokens, sealed and on the disk when it returns. Does nothing where

@@ -16,7 +16,7 @@ export const defaultServerLimits = {
   headersTimeoutMs: 5_000,
   /** The same for a whole request, body included. */
   requestTimeoutMs: 30_000,
-  /** How often the two timeouts are checked. */
+  /** Interval at which the two timeouts are checked. */
   timeoutCheckMs: 1_000,
   /**
    * A connection over which nothing comes or goes for so long is cut: a client that reads no further, for example.
@@ -24,7 +24,7 @@ export const defaultServerLimits = {
    */
   idleTimeoutMs: 330_000,
   maxRequestsPerSocket: 1_000,
-  /** At this number the connection that has waited longest for a whole request makes room for a new one. */
+  /** Limit at which the connection that has waited longest for a whole request makes room for a new one. */
   maxConnections: 256,
   /** The same among the connections from one address. */
   maxConnectionsPerClient: 192,

@@ -26,7 +26,7 @@ export interface SeedOptions {
   /** The application of the organization `default`; may be left out where the state has one. */
   readonly clientId?: string;
   readonly clientSecret?: string;
-  /** By name: the catalog that the service offers, and what parameters are checked against. */
+  /** Definitions by name: the catalog that the service offers, and the rules for parameters. */
   readonly definitions: ReadonlyMap<string, Definition>;
   /** Connectors that are there from the start; one that was made here before is left as it is. */
   readonly connectors: readonly ServedConnector[];
@@ -118,7 +118,7 @@ export interface ServiceOptions extends SeedOptions, ServerOptions {
   readonly data?: string | null;
   /** 32 bytes that credentials are sealed with; default: the key file in `data`. */
   readonly key?: Buffer;
-  /** By the name of a definition: what is kept from being stored and shown of all its connectors. */
+  /** Masks by the name of a definition, for the stored and shown records of all its connectors. */
   readonly masks?: ReadonlyMap<string, Masks>;
   /** False: no indexed stores are kept, though there is a folder. */
   readonly isIndexed?: boolean;
@@ -126,7 +126,7 @@ export interface ServiceOptions extends SeedOptions, ServerOptions {
   readonly refreshEveryMs?: number | null;
   /** Default 900: public clients keep a token for 14 minutes whatever `expires_in` says. */
   readonly tokenTtlSeconds?: number;
-  /** Host names to answer for besides the loopback names and `host`. */
+  /** Host names to answer for, in addition to the loopback names and `host`. */
   readonly allowedHosts?: readonly string[];
   readonly limits?: Partial<ServerLimits>;
   readonly clock?: Clock;
@@ -142,7 +142,7 @@ export interface RequestEntry {
   /** UUID; the client finds it in the header `X-Request-Id`. */
   readonly requestId: string;
   readonly method: string;
-  /** As it is declared: `/api/v1/integrations/connectors/:id/execute`; null where no endpoint matched. */
+  /** Route as declared: `/api/v1/integrations/connectors/:id/execute`; null where no endpoint matched. */
   readonly route: string | null;
   /** Id in the path; null for a route without one. */
   readonly connectorId: string | null;

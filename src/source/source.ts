@@ -32,7 +32,7 @@ export interface Source extends AsyncDisposable {
   readonly stats: () => SourceStats;
 }
 
-/** How a source of one connector is opened. */
+/** Options for opening the source of one connector. */
 export interface SourceOptions {
   readonly definition: Definition;
   /** Concurrent calls. */
@@ -81,18 +81,15 @@ export interface DownloadRequest extends GetRequest {
 }
 
 export interface IncomingFile {
-  /**
-   * As the service names it in the answer, at most 1000 characters; null where it does not. Hostile: it may hold
-   * anything.
-   */
+  /** Name in the service's answer, at most 1000 characters; null where it gives none. Hostile: it may hold anything. */
   readonly name: string | null;
   /** `type/subtype` with its parameters, printable ASCII; null where the service says none that can be read so. */
   readonly contentType: string | null;
-  /** In bytes, as the answer announces it; null: not known before the end. */
+  /** Size in bytes, as the answer announces it; null: not known before the end. */
   readonly size: number | null;
   /**
-   * To be read once, as fast as the chunks can be used. Ends only behind the last byte of a file that is whole as far
-   * as that can be known; throws where it is not.
+   * Chunks of the file, to be read once, as fast as they can be used. Ends only behind the last byte of a file that is
+   * whole as far as that can be known; throws otherwise.
    */
   readonly bytes: AsyncIterable<Uint8Array>;
 }
@@ -105,7 +102,7 @@ export interface GetRequest {
 export interface ListRequest extends GetRequest {
   /** A root partition has no parent: 403 and 404 there speak of the entity (`skip-entity`), else of the partition. */
   readonly isRoot: boolean;
-  /** It may lie behind the last page: an answer with status 500 is not asked for again. Absent: it may not. */
+  /** The page may lie behind the last one: an answer with status 500 is not requested again. Absent: it may not. */
   readonly isLook?: boolean;
 }
 
@@ -113,11 +110,11 @@ export interface SourcePage {
   readonly records: PageRecords;
   /** Next page according to the response; null where the connector names none (offset paging). */
   readonly next: NextPage | null;
-  /** How many records the listing has; absent: the response does not say. */
+  /** Number of records in the listing; absent: the response does not state it. */
   readonly total?: number;
-  /** It says that the service shows a part of the listing. */
+  /** The response says that the service shows a part of the listing. */
   readonly isCut?: boolean;
-  /** It has a null for its records, which is taken for none: it does not outweigh rows that are stored. */
+  /** The response has null in place of its records, which counts as none: it does not outweigh stored rows. */
   readonly wasNull?: boolean;
   /** The service has refused the request, or failed (500), where nothing was expected. */
   readonly refusal?: 'refused' | 'failed';
@@ -148,8 +145,8 @@ export interface SourceStats {
   /** Absent: a person has set the rate. */
   readonly rate?: CallRate;
   /**
-   * The service's time now: the last `Date` header it sent (to `connect` too) and what has passed since; null before
-   * the first, or where it is not known.
+   * Current time of the service: the last `Date` header it sent (to `connect` too) and the time passed since; null
+   * before the first, or where it is not known.
    */
   readonly serverTime: Instant | null;
 }
@@ -164,7 +161,7 @@ export interface PageRecords extends Iterable<JsonValue> {
    * `value` gives them; of any other value all of it.
    */
   readonly glance: (index: number, names: ReadonlySet<string>) => JsonValue;
-  /** The page of which this record has the same index; null where its bytes are not kept. */
+  /** The page in which this record has the same index; null where its bytes are not kept. */
   readonly scanned: (index: number) => ScannedPage | null;
 }
 
@@ -219,7 +216,7 @@ function* each(length: number, value: (index: number) => JsonValue): Generator<J
   for (let index = 0; index < length; index += 1) yield value(index);
 }
 
-/** The same records, but for those that are known better by now. */
+/** Replaces the records that are better known by now. */
 export function withRecords(records: PageRecords, better: ReadonlyMap<number, JsonValue>): PageRecords {
   if (better.size === 0) return records;
   const value = (index: number): JsonValue => better.get(index) ?? records.value(index);

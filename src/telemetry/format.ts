@@ -60,7 +60,7 @@ const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 
-/** How long, as far as a person cares: `40s`, `12m`, `3h 5m`, `2d 4h`. */
+/** Formats a duration roughly: `40s`, `12m`, `3h 5m`, `2d 4h`. */
 export function roughly(ms: number): string {
   if (ms < minuteMs) return `${Math.max(0, Math.round(ms / 1000))}s`;
   if (ms < hourMs) return `${Math.floor(ms / minuteMs)}m`;
@@ -85,7 +85,7 @@ export function longAgo(at: Instant, nowMs: number): string {
   return `${toTheSecond(ms)} (${roughly(nowMs - ms)} ago)`;
 }
 
-/** `2026-11-21T15:30:00Z (in 12m)`, or `(due 3m ago)` for what no worker has taken. */
+/** `2026-11-21T15:30:00Z (in 12m)`, or `(due 3m ago)` while no worker has taken it. */
 export function comingUp(ms: number, nowMs: number): string {
   const when = ms > nowMs ? `in ${roughly(ms - nowMs)}` : `due ${roughly(nowMs - ms)} ago`;
   return `${toTheSecond(ms)} (${when})`;

@@ -87,7 +87,7 @@ const levelByKind: Readonly<Partial<Record<RunEvent['kind'], Level>>> = {
   'sink-away': 'warn',
 };
 
-/** How urgent the end of a run is. */
+/** Level for the end of a run. */
 export function levelByOutcome(outcome: string): Level {
   if (outcome === 'failed') return 'error';
   return outcome === 'degraded' ? 'warn' : 'info';

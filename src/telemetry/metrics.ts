@@ -74,7 +74,7 @@ const summed = [
   'unconfirmed_listings',
 ] as const;
 
-/** Series of which a scrape replaces the values. */
+/** Series whose values a scrape replaces. */
 const sampledSeries = [
   'connector_state',
   'connector_paused',
@@ -112,7 +112,7 @@ const lagBucketsS = [0.1, 0.5, 1, 5, 15, 30, 60, 300, 900, 3600, 14_400];
 
 export interface SampledConnector {
   readonly name: ConnectorName;
-  /** All that are true of it; empty while it is `ok`. */
+  /** Every condition that applies; empty while the connector is `ok`. */
   readonly words: ReadonlySet<Health>;
   readonly freshness: readonly {
     readonly entity: EntityName;
@@ -131,7 +131,7 @@ export interface SampledConnector {
   readonly unconfirmed: readonly { readonly entity: EntityName; readonly listings: number }[];
 }
 
-/** How things stand at one moment. */
+/** Current state at one moment. */
 export interface MetricSample {
   readonly connectors: readonly SampledConnector[];
   readonly depth: readonly SinkDepth[];
@@ -141,9 +141,9 @@ export interface MetricSample {
 export interface MetricsOptions {
   /** The program's own. */
   readonly version: string;
-  /** How things stand now; asked for at each scrape, and given up after eight seconds. */
+  /** Reads the current state; called at each scrape, and given up after eight seconds. */
   readonly sample: () => Promise<MetricSample>;
-  /** Which connectors have separate series: `all`, or `attention`, those that need it. All are counted either way. */
+  /** Connectors with separate series: `all`, or `attention`, those that need it. All are counted either way. */
   readonly connectorSeries?: 'all' | 'attention';
   readonly clock?: Clock;
 }
@@ -367,7 +367,8 @@ function countWorkerEvents(registry: Registry, count: Count): (event: WorkerEven
 }
 
 /**
- * How a publication that a worker was asked for ended. `createdAtMs`: of the newest publication that the target holds.
+ * End of a publication that a worker was asked for. `createdAtMs`: time of the newest publication that the target
+ * holds.
  */
 type EndedPublication =
   | (NewestPublication & { readonly kind: 'published'; readonly rows: number; readonly ms: number })
@@ -539,7 +540,7 @@ function showConnector(series: Series, sampled: SampledConnector, nowMs: number)
   }
 }
 
-/** How a call of an agent ended. */
+/** End of an agent's call. */
 interface EndedCall {
   /** Name from a closed set. */
   readonly tool: string;
@@ -591,7 +592,7 @@ function metricsIn(registry: Registry) {
 
 type Series = ReturnType<typeof openSeries>;
 
-/** As in Prometheus, a metric whose name ends in `_total` is a counter. */
+/** Opens the series of the connectors. As in Prometheus, a metric whose name ends in `_total` is a counter. */
 export function openSeries() {
   const series = Object.entries(connectorSeries).map(([name, help]) => [name, openOne(name, help)]);
   // `as`: the entries have the same names.
@@ -616,7 +617,7 @@ function openOne(shortName: string, help: string) {
     set: (labels: string, value: number): void => void valueByLabels.set(labels, value),
     remove: (labels: string): void => void valueByLabels.delete(labels),
     clear: (): void => valueByLabels.clear(),
-    /** With the lines that describe it, which are there also where no series is. */
+    /** The series with the lines that describe them; those lines stand even without any series. */
     text: (): string => {
       const lines = [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`];
       for (const [labels, value] of valueByLabels) lines.push(`${name}{${labels}} ${value}`);

@@ -11,7 +11,7 @@ export interface Expected {
   readonly pages: number | null;
 }
 
-/** How many records of an entity a run will have read at its end. */
+/** Number of records of an entity that a run will have read at its end. */
 interface ExpectedRecords {
   readonly records: number;
   /** False: the service has counted all of them. */
@@ -32,7 +32,7 @@ interface Listing {
   total: number | null;
 }
 
-/** Shorter waits are no news. */
+/** Shorter waits are not shown. */
 const leastPacedMs = 200;
 
 /** The run at one moment: terminals, lines for pipes and pages show this and nothing else. */
@@ -207,14 +207,14 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
       earlierRows,
       pages,
       setAside,
-      /** At least one listing of it is asked only for what changed. */
+      /** At least one of its listings is read only for changes. */
       isIncremental,
       hasBegun: begun + pages + earlierRows > 0,
       open: open.length,
       waiting: waitingOf(entity),
       expected,
       recordsPerSecond: entity.rate.perSecond(nowMs).records,
-      /** How long its newest call waited for its turn by the rate that the config allows; 0: no time worth naming. */
+      /** Wait of its newest call under the configured rate; 0: too short to show. */
       pacedMs: open.length === 0 ? 0 : pacedMs,
       pagesLeft: pagesLeft(entity, expected, open.length),
     };
@@ -242,8 +242,8 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
         pagesPerSecond,
         recordsPerSecond,
         /**
-         * How long the listings still take at the present rate; at least: an entity has begun that has no estimate.
-         * Null where that is not known: at the start, and while nothing comes.
+         * Time that the listings still take at the present rate; `isAtLeast`: an entity has begun that has no estimate.
+         * Null where it is not known: at the start, and while no pages come.
          */
         left:
           isUnknown || pages === 0 || pagesPerSecond === 0
@@ -302,9 +302,9 @@ function openRate(startedAtMs: number) {
 }
 
 /**
- * By what the service says of the listings that are read, and of others by what their parents state, or else by what
- * those read so far had; by the sink where all is read again. Null where none of these is known. It is shown to people,
- * and nothing else depends on it.
+ * Estimates records: for listings being read from the service's totals; for others from their parents' statements, or
+ * else from the average of those read so far; from the sink where everything is read again. Null where none of these is
+ * known. It is shown to people, and nothing else depends on it.
  */
 function expectedOf(entity: EntityState, open: readonly Listing[], mayGrow: boolean): ExpectedRecords | null {
   const { found, begun, endedRows, rows, earlierRows, stated, isIncremental, expected } = entity;
@@ -504,7 +504,7 @@ function entityLine(entity: EntitySnapshot, nameWidth: number, style: ProgressSt
   return setAside > 0 ? colored('yellow', line, style) : line;
 }
 
-/** `3,200 of ~12,000 records`: what is estimated has a tilde, what the service has counted has none. */
+/** `3,200 of ~12,000 records`: estimates have a tilde, counts of the service have none. */
 function recordsText({ rows, expected, isIncremental }: EntitySnapshot): string {
   const all = expectedText(expected, rows);
   const text = all === null ? counted(rows, 'record') : `${count(rows)} of ${all} records`;
@@ -534,7 +534,7 @@ function totals(progress: ProgressSnapshot): readonly string[] {
   ];
 }
 
-/** As many of the parts as there is room for. */
+/** Joins as many of the parts as fit. */
 function fitting([first = '', ...more]: readonly string[], between: string, style: ProgressStyle): string {
   let line = first;
   for (const part of more) {

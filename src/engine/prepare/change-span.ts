@@ -49,7 +49,7 @@ export function compileChangeSpan({ field: path, format }: ChangeField) {
 export const undatedText =
   'with a change value that is no time: an incremental read never sees them. Times are written as 2026-03-01T09:00:00Z; for numbers the definition has "format: unix" or "unixMs"';
 
-/** How many of the records have something in their change field that is no time. */
+/** Counts the records whose change field holds a value that is no time. */
 export function countUndated(
   { field }: ChangeField,
   records: readonly JsonValue[],
@@ -74,7 +74,7 @@ export interface ChangeField {
   readonly format?: 'unix' | 'unixMs' | undefined;
 }
 
-/** The last millisecond of the year 9999: what is later is no time. */
+/** The last millisecond of the year 9999: later values are no times. */
 const latestMs = 253_402_300_799_999;
 const plainNumber = /^\d{1,15}(?:\.\d{1,9})?$/;
 

@@ -15,7 +15,7 @@ export interface FindingRun {
   readonly isBackfill: boolean;
 }
 
-/** With about how many records its parent states for it; null: nothing. */
+/** Listing with the approximate number of records that its parent states; null: none stated. */
 export interface FoundListing extends FoundPartition {
   readonly records: number | null;
 }
@@ -69,7 +69,7 @@ export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
   };
 }
 
-/** The fields of a record that decide what it leads to, as names or paths. */
+/** Fields of a record, as names or paths, that decide which listings it leads to. */
 export function fieldsOfDescents(run: FindingRun, parentEntity: Entity): readonly string[] {
   return [
     ...parentEntity.unlisted.map(({ field }) => field),
@@ -162,8 +162,8 @@ export function injectedFrom(child: Entity, parent: Parent, params: Params): Rec
 }
 
 /**
- * Whether a record belongs to this listing of a tree, what is filled in, and the listing it opens. A backfill's rows
- * belong to the tree as syncs know it.
+ * Whether a record belongs to this listing of a tree, the values to fill in, and the listing it opens. A backfill's
+ * rows belong to the tree as syncs know it.
  */
 export function placeInTree(
   rules: Recursive,

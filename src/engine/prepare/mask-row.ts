@@ -8,7 +8,7 @@ import { noFields, shortHash } from './prepare-record.ts';
 
 type Masked = (members: JsonObject) => JsonObject;
 
-/** How what is stored of an entity, and of the elements that it explodes, is brought under its mask. */
+/** Masks the stored values of an entity, and of the elements that it explodes. */
 export function entityMaskings(entity: Entity, { stored }: RecordMask): readonly EntityMasking[] {
   const masked = withCopies(entity, (members) => objectOf(stored(members)));
   const { file = null } = entity.actions.get('download') ?? {};

@@ -59,7 +59,7 @@ type PreparingRun = FindingRun & {
 
 /**
  * The function throws `SyncError` SCHEMA_CHANGED where a policy wants a change to fail the entity. Tables without a
- * policy take what comes.
+ * policy accept every change.
  */
 export function compilePreparePage(run: PreparingRun, entity: Entity) {
   const addRecord = compileAddRecord(run, entity);
@@ -443,8 +443,8 @@ function atPath(path: string): readonly string[] {
 }
 
 /**
- * The hash of a record's bytes, and of all else that decides what is stored of it. The secret comes first: who does not
- * have it cannot know what any bytes come to.
+ * Hashes a record's bytes, and everything else that decides how it is stored. The secret comes first: without it, the
+ * hash of any bytes cannot be computed.
  */
 function compileRawHash(
   remembered: RememberedRows | undefined,

@@ -37,7 +37,7 @@ import { missingParams, convertValue } from '../../definitions/params.ts';
 import type { EntityName } from '../../core/names.ts';
 
 /**
- * To be raised with every change of what is stored of the same bytes: rows that were stored before are then read again.
+ * Version to be raised when the same bytes are stored differently: rows that were stored before are then read again.
  */
 export const readingVersion = 1;
 
@@ -168,7 +168,7 @@ function fill(shape: CompiledShape, row: Row, slot: Slot, value: JsonValue, fitt
   }
 }
 
-/** So that a field called __proto__ is a field like any other. */
+/** Object without a prototype, so that a field called __proto__ is a field like any other. */
 export function noFields(): Record<string, JsonValue> {
   return Object.create(null) as Record<string, JsonValue>;
 }
@@ -311,15 +311,15 @@ export interface RecordShape
     Partial<Pick<Entity, 'filledFrom' | 'moved' | 'isKeyless'>> {
   /** An array field whose elements become separate rows: it leaves this row. */
   readonly explodedField: string | null;
-  /** How the file that belongs to a record is asked for; null or absent: the records have none. */
+  /** Action that requests the file of a record; null or absent: the records have none. */
   readonly download?: Action | null;
-  /** Absent: whatever comes is stored. */
+  /** Absent: every record is stored. */
   readonly policy?: SchemaPolicy;
 }
 
 /**
- * The shape of an entity's own records: with `explodedShape` the only place that says what of them is stored. Without a
- * policy whatever comes is stored.
+ * The shape of an entity's own records: with `explodedShape` the only place that decides which of their values are
+ * stored. Without a policy every record is stored.
  */
 export function recordShape(entity: Entity, policy: SchemaPolicy = acceptEverything): RecordShape {
   const { explode, actions } = entity;
@@ -486,7 +486,7 @@ function sizeOf(value: JsonValue): number | null {
 
 const maxQuarantinedChars = 1024 * 1024;
 
-/** The record for the quarantine: whole, except where its size is what it is refused for. */
+/** Copies the record for the quarantine: whole, unless it is refused for its size. */
 export function refuseRecord(
   entity: EntityName,
   reason: QuarantineReason,

@@ -7,7 +7,7 @@ import type { KnownDrift } from '../../sinks/drift.ts';
 import type { Sink } from '../../sinks/sink-access.ts';
 import type { ChosenEntities, ChosenEntity } from '../chosen-entities.ts';
 
-/** Longer names are cut, in what is noted of them. */
+/** Longer names are cut in notes. */
 const maxNameChars = 200;
 /** Names distinguished in a run; a service that makes up a name for every record fills no memory. */
 const maxNames = 1_000;
@@ -18,7 +18,7 @@ export interface SchemaPolicy {
   readonly isKnown: (drift: FieldDrift) => boolean;
 }
 
-/** Table (also one of exploded elements) -> what is done with changes of its records. */
+/** Table (also one of exploded elements) -> treatment of changes of its records. */
 export type SchemaPolicies = ReadonlyMap<EntityName, SchemaPolicy>;
 
 /** Stands in for a table's names that are no longer distinguished, and for all of them once it is known itself. */
@@ -49,7 +49,7 @@ export function schemaPolicyOf(
   };
 }
 
-/** Says of a change what it is, for a person: no value, and a name that moves no cursor. */
+/** Describes a change for a person, without a value and with a name that moves no cursor. */
 export function describeNews({ field, kind, type }: FieldDrift): string {
   const name = JSON.stringify(field);
   const article = /^[aio]/.test(type) ? 'an' : 'a';
@@ -81,8 +81,8 @@ export function withEvolved(table: EntityTable, known: Pick<KnownDrift, 'evolved
 }
 
 /**
- * How a run is to prepare records, after what the sink knows of the fields of the chosen entities: the definition, its
- * tables with the added columns, and the policies. Of the other entities nothing is asked.
+ * Schema for a run's records, given the sink's knowledge of the chosen entities' fields: the definition, its tables
+ * with the added columns, and the policies. Other entities are not read.
  */
 export async function knownSchema(
   definition: Definition,
@@ -122,10 +122,7 @@ function tablesOf({ entities }: Definition, name: EntityName): readonly EntityNa
   return entity.explodedTable === null ? [name] : [name, entity.explodedTable.entity];
 }
 
-/**
- * What is to be noted of a field. The same field and type give the very same object: a page's notes are keyed by
- * identity.
- */
+/** Makes notes of a field. The same field and type give the very same object: a page's notes are keyed by identity. */
 export function driftNotes(entity: EntityName, { onNews, isKnown }: SchemaPolicy) {
   type NoteByType = Partial<Record<JsonType, FieldDrift>>;
   const notesByName = new Map<string, NoteByType>();
@@ -156,7 +153,7 @@ function noteName(name: string): string {
   return name.slice(0, maxNameChars).toWellFormed();
 }
 
-/** As the value's JSON text reads: a number of more than 21 digits is written with an exponent. */
+/** Type as in the value's JSON text: a number of more than 21 digits is written with an exponent. */
 function jsonTypeOf(value: JsonValue): JsonType {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';

@@ -18,8 +18,8 @@ import { knownOrMade } from '../../core/grouped.ts';
 type JudgedEntity = ReturnType<typeof judgeDeletes>[number];
 
 /**
- * Comes after the walks of a run (`syncConnector`): finds out what was deleted. A backfill only adds records: what it
- * does not meet says nothing. After an early end, what was withheld still is.
+ * Finds deleted rows after the walks of a run (`syncConnector`). A backfill only adds records: rows that it does not
+ * meet prove nothing. After an early end, rows are still reported as withheld.
  */
 export async function sweepPhase(run: Run): Promise<void> {
   const { plan, ending } = run;
@@ -82,7 +82,7 @@ function confirmable({ entities }: Definition): readonly EntityName[] {
     .map(({ name }) => name);
 }
 
-/** Not what is withheld whatever the answers are. */
+/** Entities to ask for; those whose rows are withheld whatever the answers are left out. */
 function worthAsking({ entities }: Definition, judged: readonly JudgedEntity[]): readonly Entity[] {
   return judged
     .filter((one) => isWorthAsking(one.missing, one.withheldBecause))
@@ -93,7 +93,7 @@ function isWorthAsking({ toConfirm, isAdopted }: EntityMissing, because: Withhel
   return toConfirm > 0 && !isAdopted && because === null;
 }
 
-/** In the run's report from now on: the run may end before the rest is done. */
+/** Enters the missing rows into the run's report at once: the run may end before the rest is done. */
 async function judgeMissing({ sink, lease, id, asked, tally }: Run): Promise<readonly JudgedEntity[]> {
   const judged = judgeDeletes(await sink.deletes.missing(lease, id), asked.guards).filter(
     ({ missing: { missing, orphans } }) => missing + orphans > 0,
@@ -180,7 +180,7 @@ function judgeEntity(
   /** The rows that may be deleted all the same, where they need nothing more. */
   readonly passing: readonly TombstoneChoice[];
 } {
-  // Whether another address serves the same records is not settled by what it leaves out.
+  // Rows that a new address leaves out do not settle whether it serves the same records.
   const isAdopted = missing.isAdopted || missing.along.some(({ entity }) => adopted.has(entity));
   if (isAdopted && missing.missing > missing.allowed) {
     return { withheldBecause: 'adopted', passing: ['allowed'] };
@@ -230,11 +230,11 @@ export function exceedsGuards(going: number, of: number, guards: Guards): boolea
  * next.
  */
 const mostSecondsPerRun = 600;
-/** After so many seconds of it, what was answered is judged and deleted. */
+/** Seconds after which the answers so far are judged and deleted. */
 const secondsPerRound = 60;
 /** The fewest calls of a run without limits, and of a round. */
 const fewestGets = 200;
-/** So many at a time are asked for and then judged in one transaction; entities take turns. */
+/** Rows that are requested and then judged in one transaction; entities take turns. */
 const batchRows = 20;
 /** Questions of one entity in a row without an answer: its others would get none either. */
 const mostUnanswered = 5;
@@ -305,7 +305,7 @@ export function openConfirmation(run: Run) {
   };
 }
 
-/** Gives the number of calls it took, and what was thrown that must end the run. */
+/** Returns the number of calls, and an error that must end the run. */
 async function askBatch(run: Run, asking: Asking, batch: readonly Candidate[]) {
   const { concurrency, signal } = run;
   const answers: Answer[] = [];
@@ -406,7 +406,7 @@ function judgeInTree(
   return { row, verdict: 'there', record: null, isUnlisted: place === 'elsewhere' };
 }
 
-/** It does not have, or does not show, what its partition's listing is filtered by. */
+/** The record lacks, or contradicts, a value that its partition's listing is filtered by. */
 function isHidden(filters: ReadonlySet<string>, { params }: Candidate, answer: JsonObject): boolean {
   return Object.entries(params).some(
     ([name, value]) => filters.has(name) && (!Object.hasOwn(answer, name) || answer[name] !== value),

@@ -20,7 +20,7 @@ export interface SearchCall {
   /** The columns that the search may read; left out: all. */
   readonly only?: readonly string[] | undefined;
   readonly withState?: boolean | undefined;
-  /** As they came from outside. */
+  /** Parameters as received. */
   readonly params: JsonObject;
   /** Connector and entity: a cursor of others is refused. */
   readonly scope: string;
@@ -35,7 +35,7 @@ export type SearchCalls = {
 };
 
 export interface SearchProcessesOptions extends ProcessSettings {
-  /** At most so many at once; each is started when it is first needed. */
+  /** Limit on running processes; each is started when it is first needed. */
   readonly processes: number;
   /** Searches that may wait for a process. */
   readonly maxWaiting: number;

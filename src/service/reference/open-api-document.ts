@@ -152,7 +152,7 @@ const retryAfter = { 'Retry-After': { description: 'Seconds.', schema: { type: '
 type Schemas = ReturnType<typeof collectSchemas>;
 
 function collectSchemas() {
-  /** By name, as they stand in `components.schemas`. */
+  /** Schemas by name, as in `components.schemas`. */
   const named: Record<string, JsonSchema> = {};
   return {
     named,
@@ -172,8 +172,8 @@ function collectSchemas() {
 }
 
 /**
- * Leaves out what is of no use to a reader: patterns beside a format, bounds of safe integers, that names are texts,
- * that arrays are read.
+ * Leaves out details that are of no use to a reader: patterns beside a format, bounds of safe integers, that names are
+ * texts, that arrays are read.
  */
 function simplify(schema: JsonSchema): void {
   if (schema.format !== undefined) delete schema.pattern;

@@ -150,7 +150,7 @@ const definitions = '/api/v1/integrations/definitions/sources';
 const connectors = '/api/v1/integrations/connectors';
 const workspaces = '/api/v1/workspaces';
 
-/** By tag: the route and the name of each operation, in the order of the document. */
+/** Routes and names of the operations by tag, in the order of the document. */
 const routes: Readonly<Record<Tag, readonly (readonly [route: string, name: string, Operation])[]>> = {
   Authentication: [
     [`POST ${accounts}/token`, 'createApplicationToken', catalog.createToken],
@@ -185,7 +185,7 @@ const routes: Readonly<Record<Tag, readonly (readonly [route: string, name: stri
   ],
 };
 
-/** All that the service answers, in the order of the document. */
+/** Every endpoint of the service, in the order of the document. */
 export const apiEndpoints: readonly Endpoint[] = Object.entries(routes).flatMap(([tag, operations]) =>
   operations.map(([route, operationId, operation]) => {
     const [method = '', path = ''] = route.split(' ');
@@ -227,7 +227,7 @@ export function registerEndpoints(
   });
 }
 
-/** It says what its body is and sends none, where there must be one. */
+/** The request announces a body and sends none, where the endpoint requires one. */
 function lacksBody({ request: { body } }: Endpoint, request: FastifyRequest): boolean {
   const isGiven = request.body !== undefined || request.headers['content-type'] === undefined;
   return !isGiven && body?.safeParse(undefined).success === false;

@@ -73,7 +73,7 @@ export const showDefinition = endpoint({
   },
 });
 
-/** In any case. */
+/** Finds a definition by its id, in any case. */
 export function definitionById(definitions: ApiParts['definitions'], id: string): Definition | undefined {
   return [...definitions.values()].find((one) => one.id.toLowerCase() === id.toLowerCase());
 }

@@ -29,7 +29,7 @@ interface Declared<
   readonly access: Access;
   readonly request?: { readonly path?: Path; readonly query?: Query; readonly body?: Body };
   readonly success: Success<Result>;
-  /** Status codes besides those that every endpoint of its kind has, and when they come. */
+  /** Status codes in addition to those of every endpoint of its kind, and their causes. */
   readonly refusals?: Readonly<Record<number, string>>;
   readonly example?: Example;
   readonly handle: (
@@ -56,7 +56,7 @@ export interface Operation extends Required<
 
 export interface Endpoint extends Operation {
   readonly method: string;
-  /** As OpenAPI writes it: `/connectors/{id}`. */
+  /** Path as OpenAPI writes it: `/connectors/{id}`. */
   readonly path: string;
   /** Unique; the name of the operation in client code. */
   readonly operationId: string;
@@ -94,7 +94,7 @@ export interface Call {
   readonly principal: Principal;
   /** Aborted when the client goes away or the service closes. */
   readonly signal: AbortSignal;
-  /** As the client reached the service: `http://localhost:8787`. */
+  /** Base URL as the client reached the service: `http://localhost:8787`. */
   readonly baseUrl: string;
 }
 
@@ -145,7 +145,7 @@ function parsed<Shape extends z.ZodType>(
 /** Parts of the service that the endpoints need. */
 export interface ApiParts {
   readonly state: ServiceState;
-  /** By name. */
+  /** Definitions by name. */
   readonly definitions: ReadonlyMap<string, Definition>;
   readonly connectors: LocalConnectors;
   /** The OpenAPI document, as JSON. */
@@ -189,7 +189,7 @@ export function givenName(): z.ZodString {
   return textUpTo(maxNameLength).min(1).refine(isPlainName, `Expected ${plainNameRule}.`);
 }
 
-/** Any text: what is no connector's id is simply not found. */
+/** Any text: an invalid connector id is simply not found. */
 const connectorPath = z.object({ id: z.string().describe("The connector's id.") });
 
 /** Properties that endpoints of one connector share. */
@@ -200,7 +200,7 @@ export const ofConnector = {
   example: { path: { id: 'sample-newsletter' } },
 } as const;
 
-/** Whether a change names anything: null, like absent, leaves what it stands for. */
+/** Whether a change names anything: null, like absent, changes nothing. */
 export function givesSomething(change: object): boolean {
   return Object.values(change).some((value) => value !== null && value !== undefined);
 }

@@ -19,7 +19,7 @@ const { shape: workspace, show: toWorkspace } = shownAs<Workspace>()('Workspace'
 
 const maxPage = 100;
 
-/** In decimal digits: what else JavaScript takes for a number (`0x10`, `1e1`, ` 5 `) is refused. */
+/** Limit in decimal digits: other spellings of numbers in JavaScript (`0x10`, `1e1`, ` 5 `) are refused. */
 const pageLimit = z
   .string()
   .regex(/^(?:[1-9]\d?|100)$/, `Expected a whole number from 1 to ${maxPage}, in decimal digits.`)

@@ -28,8 +28,8 @@ export interface ServiceStateOptions extends TokenOptions {
 }
 
 /**
- * All that the service remembers, in one SQLite file: who may call it, workspaces and connectors. Every look-up names
- * the organization that asks; nothing of another one is ever found, under whatever id. Synchronous, every change is one
+ * State of the service, in one SQLite file: its clients, workspaces and connectors. Every look-up names the
+ * organization that asks; it never finds anything of another one, under any id. Synchronous, every change is one
  * transaction. Throws `SyncError` SINK_FAILED where the file cannot be read or written.
  */
 export type ServiceState = ReturnType<typeof openServiceState>;
@@ -121,7 +121,7 @@ function createWorkspaces(file: StateFile, clock: Clock) {
   };
 
   return {
-    /** In the order of their creation, behind the one that `after` names. */
+    /** Workspaces in the order of their creation, behind the one that `after` names. */
     list: (organizationId: string, { nameContains, ...query }: WorkspaceQuery): readonly Workspace[] =>
       ask<Workspace>(
         `${select} AND sequence > :after AND (:status IS NULL OR status = :status)
@@ -168,7 +168,10 @@ function createWorkspaces(file: StateFile, clock: Clock) {
         );
         return changed;
       }),
-    /** With its scoped tokens; its connectors must have been deleted before. Gives when; null: there is none. */
+    /**
+     * Deletes a workspace with its scoped tokens; its connectors must have been deleted before. Returns the time; null:
+     * there is none.
+     */
     delete: (organizationId: string, id: string): Instant | null =>
       write(() => {
         const named = { organizationId, id };
@@ -249,7 +252,7 @@ function createConnectors(file: StateFile, sealer: Sealer, clock: Clock) {
   return {
     byId,
     credentials,
-    /** In the order of their creation. */
+    /** Connectors in the order of their creation. */
     inWorkspace: ({ organizationId, id }: Workspace, definition: string | null): readonly StoredConnector[] =>
       ask<ConnectorRow>(
         `${select} WHERE organization_id = :organizationId AND workspace_id = :id
@@ -346,8 +349,8 @@ function readObject(text: string): JsonObject {
 const maxKeys = 10_000;
 
 /**
- * A bucket for each key: `perSecond` requests a second, and as many at once after a second of quiet. What it returns
- * takes one request of a key's share; throws `ApiError` 429 with Retry-After where nothing of it is left.
+ * A bucket for each key: `perSecond` requests a second, and as many at once after a second of quiet. The returned
+ * function takes one request of a key's share; it throws `ApiError` 429 with Retry-After once that is used up.
  */
 export function createRateLimit(perSecond: number, clock: Clock): (key: string) => void {
   const buckets = new Map<string, { readonly left: number; readonly at: number }>();

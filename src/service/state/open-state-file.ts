@@ -132,7 +132,7 @@ export function openStateFile(folder: string | null, isShared = false) {
           const [first] = all;
           return { all, first, one: () => first ?? lost() };
         },
-        /** How many rows the statement wrote. */
+        /** Returns the number of rows that the statement wrote. */
         run: (sql: string, values: Values = {}): number => guarded(() => statements.run(sql, values)),
         /** One IMMEDIATE transaction: all of `work` or nothing. */
         write: <Result>(work: () => Result): Result => guarded(() => opened.transaction(work).immediate()),
@@ -195,7 +195,7 @@ function ofAnotherVersion(name: string): SyncError {
   );
 }
 
-/** The version of the state in the file, 0 where it is empty. Reads only: a foreign file stays what it was. */
+/** The version of the state in the file, 0 where it is empty. Reads only: a foreign file stays unchanged. */
 function inspect(db: Connection, file: string): number {
   const owner = Number(db.pragma('application_id', { simple: true }));
   const version = Number(db.pragma('user_version', { simple: true }));
@@ -229,8 +229,8 @@ function incompatible(file: string, found: string, advice: string): SyncError {
 }
 
 /**
- * Says what a failure of SQLite or of the file system means for the service's data in `file`. `SyncError`s and
- * programming errors are given back as they came.
+ * Explains a failure of SQLite or of the file system for the service's data in `file`. `SyncError`s and programming
+ * errors are returned unchanged.
  */
 export function toStateError(error: unknown, file: string): unknown {
   const failure = storageFailure(error);
@@ -264,7 +264,7 @@ const unseen = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e
 /** Rule for names, for messages. */
 export const plainNameRule = `1 to ${maxNameLength} characters that can be seen, none of them at the ends a space`;
 
-/** True for a name that looks like what it is, wherever it is shown, and is stored as it came. */
+/** True for a name that can be shown anywhere without misleading, and is stored unchanged. */
 export function isPlainName(text: string): boolean {
   return (
     text.length > 0 &&
@@ -284,7 +284,7 @@ export function checkPlainName(thing: 'workspace' | 'connector', name: string): 
   });
 }
 
-/** For look-ups in any case. */
+/** Name for case-insensitive look-ups. */
 export function foldedName(text: string): string {
   return text.normalize('NFC').toLowerCase();
 }

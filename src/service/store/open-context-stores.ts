@@ -56,7 +56,7 @@ export interface EntityStatus {
   readonly updatedAt: Instant | null;
 }
 
-/** As it would come over HTTP. */
+/** Answer in the form that it has over HTTP. */
 export interface CallAnswer {
   readonly status: number;
   readonly text: string;
@@ -105,7 +105,7 @@ interface Due {
   readonly nowMs: number;
 }
 
-/** Whether a sync came as far as it can: what it left out, a later one would leave out too. */
+/** Whether a sync came as far as it can: a later one would leave out the same. */
 export function isSettled(end: StoreProcessEnd, readiness: Readiness): boolean {
   if (end.kind !== 'run') return false;
   return end.outcome === 'ok' || (end.outcome === 'degraded' && readiness === 'Ready');
@@ -258,7 +258,7 @@ interface KeepStoreOptions {
 type KeptStore = ReturnType<typeof keepStore>;
 
 /**
- * The store of one connector: its syncs, one after the other, and what is known of it: read from its file once, then
+ * The store of one connector: its syncs, one after the other, and its state, which is read from its file once, then
  * updated by its syncs. Disposed, it leaves no process. Throws `SyncError` USAGE for a connector id that makes no file
  * name.
  */
@@ -281,7 +281,7 @@ function keepStore(options: KeepStoreOptions) {
     ledger = emptyLedger;
     problem = rebuilding(code);
   };
-  /** Reads the file, which no sync is at work on. Never rejects: what it finds is in the status. */
+  /** Reads the file while no sync uses it. Never rejects: the status reports failures. */
   const read = async (): Promise<void> => {
     const { definition } = connector;
     try {
@@ -429,7 +429,7 @@ export interface ContextStoresOptions {
   /** False: none are kept though there is a folder; what lies there goes with its connector. Default true. */
   readonly isKept?: boolean;
   readonly clock: Clock;
-  /** From the end of one sync to the beginning of the next. Null: only when it is asked for. */
+  /** Time from the end of one sync to the beginning of the next. Null: syncs start only on request. */
   readonly refreshEveryMs: number | null;
   readonly search: { readonly deadlineMs: number; readonly processes: number };
   /** Signs the cursors of searches. */
@@ -488,7 +488,7 @@ export function openContextStores(options: ContextStoresOptions) {
       const after = leaving.get(connectorId)?.catch(() => undefined) ?? null;
       stores.set(connectorId, keepStore({ folder, connector, clock, refreshEveryMs, slots, reads, after }));
     },
-    /** Ends what is under way for the connector and removes its store. Resolves when its files are removed. */
+    /** Ends the connector's work and removes its store. Resolves when its files are removed. */
     async drop(connectorId: string): Promise<void> {
       const store = stores.get(connectorId);
       stores.delete(connectorId);

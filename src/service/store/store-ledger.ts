@@ -125,7 +125,7 @@ export type StoreLedger = Awaited<ReturnType<typeof readIn>>;
 
 export const emptyLedger: StoreLedger = { entities: [], endedAt: null, problem: null };
 
-/** So many runs back is looked for one that ended: runs that are killed again and again are rare. */
+/** Runs that are searched back for one that ended: runs that are killed again and again are rare. */
 const runsLookedAt = 20;
 
 /**

@@ -35,12 +35,12 @@ interface SyncStoreOptions {
   readonly signal: AbortSignal;
 }
 
-/** How often what is stored is reported during a sync, once there is something. */
+/** Interval of reports about stored records during a sync, once there are some. */
 const tellEveryMs = 2_000;
 
 /**
- * One sync of a store, and the search index after it. Resolves with what it came to; rejects only with faults of the
- * program.
+ * Runs one sync of a store, and updates the search index after it. Resolves with the outcome; rejects only with faults
+ * of the program.
  */
 export async function syncStore(options: SyncStoreOptions): Promise<StoreSyncEnd> {
   const { job, onLedger } = options;
@@ -54,8 +54,8 @@ export async function syncStore(options: SyncStoreOptions): Promise<StoreSyncEnd
         await indexEntity(job.file, storeConnector, entity);
       }
     } finally {
-      // Only now: without an index a search of much takes long. One that cannot be made takes nothing from what is
-      // stored.
+      // Reported only now: without an index, a search of a large store is slow. If the index cannot be made, the stored
+      // records remain.
       onLedger(ledger);
     }
     return { kind: 'run', outcome: report.outcome, resumeAt: report.resumeAt };

@@ -24,7 +24,7 @@ import {
 } from '../../http/guard-address.ts';
 import { orAborted } from '../../http/or-aborted.ts';
 
-/** One call of the API: what is sent, what to know when it fails, and how a 2xx answer is read. */
+/** One call of the API: its request, the facts that classify a failure, and the reader of a 2xx answer. */
 export interface ApiCall<T> {
   readonly request: Omit<HttpRequest, 'headers'> & Partial<Pick<HttpRequest, 'headers'>>;
   readonly facts: CallFacts;
@@ -140,7 +140,7 @@ export function openApiCaller(options: ApiCallerOptions) {
     });
 }
 
-/** The reader of a body failed by itself; `cause` is what it threw. The service has no part in that. */
+/** The reader of a body failed by itself; `cause` is its error. The service has no part in that. */
 class ReceiverError extends Error {
   override readonly name = 'ReceiverError';
 }
@@ -257,7 +257,7 @@ export function checkBaseUrl(text: string): URL {
   return url;
 }
 
-/** Only the name itself; what it resolves to is judged at every connect. */
+/** Judges only the name itself; the addresses that it resolves to are judged at every connect. */
 function isLocalName(host: string): boolean {
   return /^localhost\.?$/.test(host) || (isIP(host) !== 0 && isLoopbackAddress(host));
 }
@@ -331,7 +331,7 @@ export function openTokenCache(request: () => Promise<IssuedToken>, clock: Clock
       wasRefused = true;
       return true;
     },
-    /** For redaction: every token that may still be echoed. */
+    /** Tokens that may still be echoed, for redaction. */
     known: (): readonly string[] => seen,
   };
 }

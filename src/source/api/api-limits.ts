@@ -1,4 +1,4 @@
-/** Times in milliseconds, sizes in bytes. Production uses them as they are; tests shorten what they would wait for. */
+/** Times in milliseconds, sizes in bytes. Production uses them unchanged; tests shorten the waits. */
 export const defaultApiLimits = {
   connectTimeoutMs: 5_000,
   headersTimeoutMs: 300_000,
@@ -8,7 +8,7 @@ export const defaultApiLimits = {
   bodyTimeoutMs: 300_000,
   /** Fewest bytes of a file that must arrive within `bodyTimeoutMs` of waiting. */
   leastFileBytes: 64 * 1024,
-  /** From sending to the last byte. One call may take minutes: the API retries the third party inside. */
+  /** Time from sending to the last byte. One call may take minutes: the API retries the third party inside. */
   attemptTimeoutMs: 300_000,
   /** Limit on a body, before and after decompression. */
   maxBodyBytes: 64 * 1024 * 1024,

@@ -51,10 +51,10 @@ export function shownWords({ isMasked = false }: Pick<CallFacts, 'isMasked'>, wo
   return isMasked && words !== '' ? hiddenWords : words;
 }
 
-/** Facts about a call that classifying its failure needs besides the answer. */
+/** Facts about a call, used with the answer to classify a failure. */
 export interface CallFacts {
   readonly purpose: 'execute' | 'catalog' | 'token';
-  /** For messages: `list list_members`, `find connectors`. */
+  /** Name of the call for messages: `list list_members`, `find connectors`. */
   readonly label: string;
   readonly entity: EntityName | null;
   /** A root partition's 403 and 404 speak of the entity. */
@@ -127,7 +127,7 @@ interface Refusal {
   readonly status: number | null;
   /** The words of the service, as far as definitions may name them; null: they are not its own. */
   readonly words: string | null;
-  /** How long the service asks to wait. */
+  /** Wait that the service asks for. */
   readonly waitMs: number | null;
   readonly context: ErrorContext;
   /** The message with this advice. */
@@ -295,7 +295,7 @@ export function classifyAnswer(
   return fail('REQUEST_REFUSED', setAside, advice);
 }
 
-/** A failure without an answer: the network, a limit, an unreadable body. Null for what is no failure of the call. */
+/** Classifies a failure without an answer: the network, a limit, an unreadable body. Null unless the call failed so. */
 export function classifyThrown(error: unknown, facts: CallFacts): CallFailure | null {
   const fault = networkFaultOf(error);
   if (fault === null) return null;

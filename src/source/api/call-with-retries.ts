@@ -25,7 +25,7 @@ export interface Call<T> {
   readonly token?: () => Promise<string | null>;
   /** Sends once. Throws `CallFailure` for what may be sent again. */
   readonly send: (token: string | null) => Promise<T>;
-  /** How an error that nothing expects may be shown. */
+  /** Describes an unexpected error so that it may be shown. */
   readonly describe: (error: unknown) => string;
   readonly limits: ApiLimits;
   readonly clock: Clock;
@@ -221,7 +221,7 @@ function watchBrokenAnswers() {
     },
     /** Once for each call, with the error that its caller gets; null: it was answered. */
     ended(call: object, error: unknown): void {
-      // Whichever call it was: the entity does answer, and what is broken is something smaller.
+      // An answer to any call proves that the entity answers: the fault concerns something smaller.
       if (error === null) settle(false);
       else if (repeating?.call === call) settle(isBrokenAnswer(error));
     },
@@ -247,7 +247,7 @@ type CallCosts = Omit<SourceStats, 'serverTime' | 'rate'>;
 /** Waits of one attempt, as in `call-ended`. */
 export type CallWaits = Pick<Extract<RunEvent, { readonly kind: 'call-ended' }>, 'waitedMs' | 'pacedMs'>;
 
-/** As much as a config may ask for. */
+/** Highest rate that a config may ask for. */
 const mostPerSecond = 1_000;
 
 export type CallBudget = ReturnType<typeof openCallBudget>;
@@ -267,7 +267,7 @@ export interface CallBudgetOptions {
   readonly shared?: () => SharedBudget | null;
 }
 
-/** The rate and concurrency that all calls of one source share, how many there may be, and what they cost. */
+/** Budget of all calls of one source: their rate, concurrency, number and costs. */
 export function openCallBudget(options: CallBudgetOptions) {
   const { clock, shared = () => null, maxCalls = null } = options;
   const queue = new PQueue({ concurrency: options.concurrency });
@@ -326,11 +326,11 @@ export function openCallBudget(options: CallBudgetOptions) {
       shared()?.limitTo?.(next);
       return true;
     },
-    /** How many calls a second there are at most, where no setting says it. */
+    /** Highest rate of calls a second, where no setting states it. */
     rate: () => rate,
     /**
-     * A pause: no attempt starts for `waitMs`, and the rate is lower for a while after. `because`: what came, where the
-     * API did not ask for it.
+     * Pauses: no attempt starts for `waitMs`, and the rate is lower for a while after. `because`: the answer that led
+     * to the pause, where the API did not ask for it.
      */
     async slowDown(waitMs: number, because: string | null): Promise<void> {
       pace.slowDown(waitMs, because);

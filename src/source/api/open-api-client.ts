@@ -25,7 +25,7 @@ import type { JsonObject } from '../../core/json.ts';
 import { stringifyParams, tryJsonText } from '../../http/lossless-json.ts';
 import { textOfBody } from '../../http/exchange.ts';
 
-/** How to reach an account of the service, as the settings say it. */
+/** Access to an account of the service, from the settings. */
 interface ApiSettings {
   readonly baseUrl: string;
   readonly clientId: string;
@@ -37,7 +37,7 @@ interface ApiSettings {
    * token.
    */
   readonly scopedToWorkspace?: string | null;
-  /** How connectors are looked up before their runs. */
+  /** Limits of the look-ups of connectors before their runs. */
   readonly lookups: LookupSettings;
 }
 
@@ -47,7 +47,7 @@ interface LookupSettings {
   readonly requestsPerSecond: number;
   /** Look-ups at a time. */
   readonly concurrency: number;
-  /** How long an answer is cached; 0: every run asks again. */
+  /** Time that an answer is cached; 0: every run asks again. */
   readonly cacheForMs: number;
 }
 
@@ -106,7 +106,7 @@ export function openApiClient(options: ApiClientOptions) {
     try {
       return await lookUps.find(key, ask, signal);
     } catch (error) {
-      // A 404 of the catalog is about what was looked for.
+      // A 404 of the catalog concerns the requested connector.
       throw hasCode(error, 'NOT_FOUND') ? stopError('CONNECTOR_UNKNOWN', unknown, error) : error;
     }
   };
@@ -141,7 +141,7 @@ export function openApiClient(options: ApiClientOptions) {
     /** For the source: any call, through a budget of the caller's. */
     call,
     openBudget,
-    /** By the answer that came last, whatever was asked. */
+    /** Time according to the newest answer to any request. */
     serverTime: () => serverClock.now(),
     clock,
     async [Symbol.asyncDispose]() {
@@ -204,7 +204,7 @@ function openLookUps(cacheForMs: number, clock: Clock) {
       });
       return await orAborted(answer, signal);
     },
-    /** Drops what is kept for `key`. */
+    /** Drops the cached answer for `key`. */
     forget: (key: string): void => void keptByKey.delete(key),
   };
 }
@@ -285,7 +285,7 @@ export type SourceDefinition = Readonly<z.output<typeof definition>>;
 const definitionList = z
   .object({ definitions: z.array(definition) })
   .transform(({ definitions }): readonly SourceDefinition[] => definitions);
-/** As a path segment it leads to no other endpoint. */
+/** Safe as a path segment: it leads to no other endpoint. */
 const definitionPathId = /^[A-Za-z0-9_-]{1,128}$/;
 
 const template = z.object({ actor_definition_id: unsaid }).nullish();
@@ -404,7 +404,7 @@ type CatalogRequest = Pick<HttpRequest, 'path'> & Partial<Pick<HttpRequest, 'que
 
 interface CatalogOptions {
   readonly purpose?: 'catalog' | 'token';
-  /** It is sent again only where it cannot have been done. */
+  /** A call that changes something: it is sent again only where it cannot have been done. */
   readonly isWrite?: boolean;
   readonly mayBeEmpty?: boolean;
   /** Text of the error for an answer of another shape. */
@@ -466,7 +466,7 @@ export function openAdministration(client: ApiClient, baseUrl: string) {
   const call = async <T>(one: ApiCall<T>, signal: AbortSignal): Promise<T> =>
     await client.call(one, budget, () => undefined, signal);
   return {
-    /** A connector type by its id in the API's catalog. Throws NOT_FOUND, and USAGE for what is no id. */
+    /** A connector type by its id in the API's catalog. Throws NOT_FOUND, and USAGE for an invalid id. */
     async definition(id: string, signal: AbortSignal): Promise<SourceDefinition> {
       if (!definitionPathId.test(id)) {
         throw usage('an id of a definition has letters, digits, "_" and "-"; copy it from the service');
@@ -474,7 +474,7 @@ export function openAdministration(client: ApiClient, baseUrl: string) {
       const request = { path: `${definitionsPath}/${id}` };
       return await call(catalogCall('read the source definition', request, definition), signal);
     },
-    /** All of them, whatever the size of the service's pages. */
+    /** Lists all workspaces, whatever the size of the service's pages. */
     async workspaces(filter: WorkspaceFilter, signal: AbortSignal): Promise<readonly WorkspaceSummary[]> {
       const found: WorkspaceSummary[] = [];
       const seen = new Set<string>();
@@ -529,7 +529,7 @@ interface NewConnector {
   readonly workspace: string;
   readonly definitionId: string;
   readonly name: string | null;
-  /** For the third party; they travel in the body and nowhere else. Null: none are sent. */
+  /** Credentials for the third party; they travel in the body and nowhere else. Null: none are sent. */
   readonly credentials: JsonObject | null;
 }
 

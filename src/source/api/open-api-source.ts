@@ -277,7 +277,7 @@ const recordPaths = [['result'], ['result', 'data']];
 const mostLevels = 1_000;
 const markerStart = '[truncated ';
 const marker = '[truncated — use';
-/** As a text may hold it; one expression reads a page once. */
+/** Marker as a text may hold it; one expression reads a page once. */
 const markerText = /\[truncated (?:—|\\u2014) use/;
 
 /** `form`: it has no result; null: it has one. */
@@ -322,7 +322,7 @@ function parseOrFail(text: string, facts: CallFacts): JsonValue {
   }
 }
 
-/** Not recursive: a hostile value is deeper than the stack. */
+/** Not recursive: a hostile value may be deeper than the stack. */
 function holdsMarker(root: JsonValue): boolean {
   const open: JsonValue[] = [root];
   for (let value = open.pop(); value !== undefined; value = open.pop()) {
@@ -624,7 +624,7 @@ export function searchCall({
       records,
       // Where only a cursor is given, it says that there is more.
       hasMore: cursor !== null && about['has_more'] !== false,
-      /** For the next page; null: there is none, or the service does not say. */
+      /** Cursor of the next page; null: there is none, or the service does not name it. */
       cursor,
       /** Milliseconds; null where the service does not say. */
       tookMs: typeof tookMs === 'number' ? tookMs : null,

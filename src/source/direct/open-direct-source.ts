@@ -243,7 +243,7 @@ export function classifyUpstream(failure: UpstreamFailure, facts: CallFacts): Ca
   }
 }
 
-/** It may pass. A page that took too long is asked for smaller, and not again as it was. */
+/** A failure that may pass. A page that took too long is requested with a smaller size, and not again as it was. */
 function unavailable(
   { reason, status }: UpstreamFailure,
   { canShrink }: CallFacts,
@@ -302,7 +302,7 @@ function refused({ reason }: UpstreamFailure, { fail, setAside }: Failures): Cal
   }
 }
 
-/** The service's own words are quoted; what was found out here is reported as it is. */
+/** Quotes the service's own words; findings of this program are reported as they are. */
 function sentence(facts: CallFacts, failure: UpstreamFailure, advice: string | null): string {
   const { label } = facts;
   const { status, reason } = failure;
