@@ -58,14 +58,14 @@ export function namePattern(joint: string): string {
   return `lower-case words of letters and digits joined by ${joint}, at most ${maxNameLength} characters`;
 }
 
-/** Notes every name that is there a second time. */
+/** Notes every name that occurs a second time. */
 export function checkTwice(names: readonly string[], at: YamlPath, note: Note): void {
   names.forEach((name, index) => {
     if (names.indexOf(name) !== index) note([...at, index], `${name} is named twice`);
   });
 }
 
-/** Key parts are compared and indexed, so they are texts or whole numbers, each named once. */
+/** Checks a key: its parts are compared and indexed, so they are texts or whole numbers, each named once. */
 export function checkKey(
   key: readonly string[],
   typeOf: (part: string) => string | undefined,
@@ -81,7 +81,7 @@ export function checkKey(
   checkTwice(key, at, note);
 }
 
-/** One entity whose parts are held against each other. All places are within it: `['fields', 'id']`. */
+/** The parts of one entity, for checks against each other. All places are within it: `['fields', 'id']`. */
 export type EntityCheck = ReturnType<typeof openEntityCheck>;
 
 export function openEntityCheck(entity: EntityFile, entityAt: YamlPath, noteInFile: Note) {
@@ -98,11 +98,11 @@ export function openEntityCheck(entity: EntityFile, entityAt: YamlPath, noteInFi
     entity,
     note,
     field,
-    /** The same for each of a list. */
+    /** Checks each field of a list in the same way. */
     fields: (at: YamlPath, names: readonly string[]): void => {
       names.forEach((name, index) => field([...at, index], name));
     },
-    /** The same for a parameter of `list` that takes a text. */
+    /** Checks a text parameter of `list` in the same way. */
     textParam: (at: YamlPath, name: string): void => {
       const declared = entity.actions.list?.params ?? {};
       const type = declared[name]?.type;

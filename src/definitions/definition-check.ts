@@ -19,7 +19,7 @@ import { noSuch, suggestName } from './suggest-name.ts';
 import { oneIsSingle, checkUpstream } from './upstream-check.ts';
 import { recordsPlace } from './upstream/records-file.ts';
 
-/** Holds the parts of one definition against each other; every problem goes to `note`. */
+/** Checks the parts of one definition against each other; every problem goes to `note`. */
 export function checkDefinition(file: DefinitionFile, note: Note): void {
   if (!isConnectorName(file.name)) {
     note(['name'], `expected ${namePattern('_ or -')}, got ${JSON.stringify(file.name)}`);
@@ -152,7 +152,7 @@ function checkErrorPatterns(file: DefinitionFile, note: Note): void {
   });
 }
 
-/** The ways to sign in: each has a unique title and at least one required field. */
+/** Checks the ways to sign in: each has a unique title and at least one required field. */
 function checkCredentials(file: DefinitionFile, note: Note): void {
   const titles = file.credentials.map(({ title }) => title);
   for (const [index, { title, fields }] of file.credentials.entries()) {
@@ -169,7 +169,7 @@ function checkCredentials(file: DefinitionFile, note: Note): void {
   }
 }
 
-/** Names of a service that become fields: each a field that is declared, and none of them twice. */
+/** Checks the service's names that become fields: each field is declared, and none occurs twice. */
 function checkRenamed({ entity: { rename = {} }, note, field }: EntityCheck): void {
   const renamed = Object.values(rename);
   for (const [index, [from, to]] of Object.entries(rename).entries()) {
@@ -180,7 +180,7 @@ function checkRenamed({ entity: { rename = {} }, note, field }: EntityCheck): vo
   }
 }
 
-/** An array whose elements become rows of a separate table. */
+/** Checks an array whose elements become rows of a separate table. */
 function checkExplode(check: EntityCheck): void {
   const { entity, note } = check;
   const { explode } = entity;
@@ -212,7 +212,7 @@ function checkExplode(check: EntityCheck): void {
 
 type ParentFile = EntityFile['parents'][number];
 
-/** Parents exist, stand above their children, and say where every required parameter comes from. */
+/** Checks that parents exist, precede their children, and say where every required parameter comes from. */
 function checkParents(file: DefinitionFile, note: Note): void {
   const names = Object.keys(file.entities);
   for (const [name, entity] of Object.entries(file.entities)) {
@@ -312,7 +312,7 @@ function checkParent(
   checkInject(check, parent, index);
   parent.when.forEach(({ field }, position) => parentField(field, ['when', position, 'field']));
   parent.childCount.forEach((path, position) => parentField(path, ['childCount', position], ['integer']));
-  // A marker is compared as a text and read as a time.
+  // A marker is compared as a text and parsed as a time.
   if (parent.marker !== null) parentField(parent.marker.field, ['marker', 'field'], ['string']);
 }
 
@@ -354,7 +354,7 @@ const treeFields = [
   ['positionField', ['integer']],
 ] as const;
 
-/** Listings inside listings: the fields that identify them and the fields that are filled in. */
+/** Checks listings inside listings: the fields that identify them and the fields that are filled in. */
 function checkRecursive({ entity, note, field }: EntityCheck): void {
   const { recursive } = entity;
   if (recursive === null) return;
@@ -379,7 +379,7 @@ function checkRecursive({ entity, note, field }: EntityCheck): void {
   });
 }
 
-/** Each reference leads from a declared field to a field of an entity that refers to nothing itself. */
+/** Checks that each reference leads from a declared field to a field of an entity that has no reference itself. */
 function checkReferences({ entities }: DefinitionFile, note: Note): void {
   for (const [name, entity] of Object.entries(entities)) {
     const check = openEntityCheck(entity, ['entities', name], note);
@@ -415,7 +415,7 @@ function checkPath({ entity, note, field }: EntityCheck, path: string): void {
 }
 
 const nameInPath = /^(?:\*|[A-Za-z0-9_-]+)$/;
-/** Names that people give to properties may hold anything that can be read. */
+/** Names that people give to properties may contain any visible character. */
 const unpackedName = /^[^\p{C}]{1,200}$/u;
 const jsonTypes = ['object', 'array', 'any'] as const;
 
@@ -460,8 +460,8 @@ function checkDescribed({ entity, note, field }: EntityCheck): void {
 }
 
 /**
- * The fields of the indexed store. What one is made from may be undeclared (such a field is kept beside the columns),
- * so only what is never stored, and what looks like a slip of the pen, is a mistake.
+ * Checks the fields of the indexed store. Their source may be undeclared (such fields are kept in `_extra`), so only
+ * fields that are never stored and likely typing errors are problems.
  */
 function checkSearchable(check: EntityCheck): void {
   for (const [name, field] of Object.entries(check.entity.searchable)) {
@@ -491,7 +491,7 @@ function checkFrom({ entity, note }: EntityCheck, name: string, at: YamlPath): v
   }
 }
 
-/** `pairs` makes an array of `{name, value}` from an object. */
+/** Checks `pairs`, which makes an array of `{name, value}` from an object. */
 function checkPairs(
   { entity, note }: EntityCheck,
   name: string,

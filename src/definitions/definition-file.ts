@@ -40,9 +40,9 @@ function makeSchema() {
   return strictObject({
     name: z.string(),
     title: z.string().min(1),
-    // Other names that people know it by, such as that of the product.
+    // Other names that people use for the type, such as that of the product.
     aliases: z.array(z.string().min(1)).default([]),
-    // UUID by which the API's catalog knows this connector type.
+    // UUID of this connector type in the API's catalog.
     id: z.uuid({ error: 'expected a UUID' }),
     rateLimit: strictObject({
       requestsPerSecond: z.number().positive().max(1000),
@@ -78,39 +78,40 @@ function entity() {
     description: text.nullable().default(null),
     // Describes fields, for people: those of the records and of exploded elements.
     descriptions: z.record(z.string(), text).default({}),
-    // Columns of the views of current rows that are made of others. They are stored nowhere, and no record changes with
-    // them.
+    // Columns of the views of current rows that are computed from others. They are not stored, and do not change
+    // records.
     derived: z.record(z.string(), strictObject({ from: names().min(1), path: z.string() })).default({}),
-    // The same, of one value: a field, or a dotted path in one, as a type of the database.
+    // Columns that are computed from one value (a field, or a dotted path in one) as a type of the database.
     unpack: z
       .record(z.string(), strictObject({ from: z.string(), as: z.enum(derivedKinds).exclude(['texts']) }))
       .default({}),
     fields,
-    // Fields that count in a record's hash as if they still lay in `_extra`.
+    // Fields that the record hash treats as if they were still in `_extra`.
     addedLater: names().default([]),
     // `none`: nothing identifies a record: see `withHashKey`.
     key: z.preprocess((key) => (key === 'none' ? [noKey] : key), names().min(1)),
-    // Field as the service names it -> field of the file. Before anything else is read of a record. Without a default:
-    // the content hash of a definition that does not say it stays as it was.
+    // Field as the service names it -> field of the file. Applied before anything else reads the record. Without a
+    // default, so that definitions without it keep their content hash.
     rename: z.record(z.string(), z.string()).optional(),
-    // Where the result of a `list` of an API has the records, if it is no array. Without a default, as above.
+    // The place of the records in the result of an API's `list`, if the result is no array. Without a default, as
+    // above.
     records: recordsFile().optional(),
-    // The same of an empty one; absent: as the list request of `upstream` says.
+    // Forms of an empty result; absent: as the list request of `upstream` says.
     empty: emptyFile().optional(),
-    // Top-level fields dropped on arrival: the only ones that ever are.
+    // Top-level fields that are dropped on arrival; all others are kept.
     ignored: names().default([]),
     // Dotted paths left out of the content hash; `*` stands for any one name or array position.
     volatile: names().default([]),
-    // Text field -> addresses that the service has moved: a value that begins with `to` counts in the content hash as
-    // if it began with `from`.
+    // Text field -> addresses that the service has moved: the content hash treats a value that begins with `to` as if
+    // it began with `from`.
     moved: z.record(z.string(), strictObject({ from: z.string().min(8), to: z.string().min(8) })).default({}),
-    // Field -> the field that the service sends in its place. The first is given the value of the second, which is kept
-    // as well; a value that is such a copy is left out of the content hash.
+    // Field -> the field that the service sends instead. The first takes the value of the second, which is kept as
+    // well; a value copied in this way is left out of the content hash.
     filledFrom: z.record(z.string(), z.string()).default({}),
-    // Field -> the fields whose values it gives away, as a hash of an address does: for the masks of a config.
+    // Field -> the fields whose values it reveals, as a hash of an address does: for the masks of a config.
     reveals: z.record(z.string(), names().min(1)).default({}),
-    // Path of a field -> the field whose values it holds, as `lists.id`, for the masks of a config. Fields that
-    // `parents` fill in are not among them.
+    // Path of a field -> the field whose values it contains, such as `lists.id`, for the masks of a config. Fields that
+    // `parents` fill in are not listed.
     references: z.record(z.string(), z.string()).default({}),
     // Fields that a search of the indexed store returns and accepts as conditions, by name. Empty: every column. The
     // entity is in the store if it has the action `context_store_search`.
@@ -121,7 +122,7 @@ function entity() {
   }).transform(withHashKey);
 }
 
-/** The field that identifies a record of an entity without a key: a hash of all that the record is. */
+/** The field that identifies a record of an entity without a key: a hash of the whole record. */
 const recordHash = 'record_hash';
 /** The name that `key: none` is read as; no field has it. */
 const noKey = '';
@@ -132,7 +133,7 @@ interface Keyed {
   readonly descriptions: Record<string, string>;
 }
 
-/** Only a file that says `key: none` gets the new member: others keep their content hash. */
+/** Adds the member only for a file with `key: none`: others keep their content hash. */
 function withHashKey<File extends Keyed>(
   file: File,
   context: z.RefinementCtx,
@@ -176,7 +177,7 @@ function actions() {
   const action = strictObject(shape);
   return strictObject({
     list: action.optional(),
-    // `direct`: the service itself has it, and a Connector Execution API does not.
+    // `direct`: the service itself has the action, and a Connector Execution API does not.
     get: strictObject({ ...shape, direct: z.boolean().default(false) }).optional(),
     context_store_search: action.optional(),
     download: strictObject({
@@ -219,7 +220,7 @@ function orShort<Schema extends z.ZodType>(schema: Schema): z.ZodPreprocess<Sche
   return z.preprocess((value) => (typeof value === 'string' ? { type: value } : value), schema);
 }
 
-/** How an entity's listings are walked, and what follows from what they show. */
+/** The members that say how an entity's listings are walked, and the conclusions drawn from them. */
 function readingShape() {
   const unlisted = strictObject({
     field: z.string(),
@@ -227,21 +228,21 @@ function readingShape() {
   });
   return {
     pagination: paginationFile(),
-    // Parameters that sort by a field no record ever moves backwards in, none where the service sorts so by default;
-    // null where no such sort exists.
+    // Parameters that sort by a field in which records never move backwards; empty where the service sorts so by
+    // default, null where no such sort exists.
     order: strictObject({ field: z.string(), params: params().default({}) })
       .nullable()
       .default(null),
-    // Fields that every whole record has: one that lacks a value in any of them came in part, and is never stored as it
-    // is. Empty: nothing is known.
+    // Fields that every complete record has: a record without a value in one of them came in part, and is never stored
+    // in that form. Empty: nothing is known.
     whole: names().default([]),
-    // Rows are only ever added, anywhere in a stable order, and never leave: pages that overlap prove a walk without a
+    // Rows are only added, anywhere in a stable order, and never removed: overlapping pages prove a walk without a
     // sort.
     growsOnly: z.boolean().default(false),
     totals: z.enum(['trust', 'ignore']).default('trust'),
-    // The service shows a part of a long listing. Without a default: no content hash changes.
+    // The service returns only part of a long listing. Without a default: no content hash changes.
     cut: cut().optional(),
-    // How only what changed is asked for; null: every walk is full.
+    // How only changes are requested; null: every walk is full.
     incremental: incremental().nullable().default(null),
     // Evidence that is needed before a record counts as deleted: `sweep`: absence from a complete full walk (records
     // never move from one parent to another); `confirm`: `get` finds nothing either; `never`: records are events, and
@@ -252,8 +253,8 @@ function readingShape() {
     unlisted: z.array(unlisted).default([]),
     // `list` parameters that bound a walk at both ends, for backfills; null where there are none.
     window: strictObject({ since: z.string(), before: z.string() }).nullable().default(null),
-    // Sent with every `list` call (for example a filter that keeps pages and data sources apart). Of a parameter that
-    // is no object, an object is a time of the clock: see `clock-value.ts`.
+    // Sent with every `list` call (for example a filter that keeps pages and data sources apart). Where the parameter
+    // is no object, an object is a time of the clock: see `ClockValue` in `params.ts`.
     fixedParams: params().default({}),
     // Records whose `field` has another value are of another kind and are filtered.
     only: strictObject({ field: z.string(), value: z.string() }).nullable().default(null),
@@ -266,10 +267,10 @@ function readingShape() {
 function cut() {
   const scalar = z.union([z.string(), z.number(), z.boolean()]);
   return strictObject({
-    // The key of `connector_metadata` that says that a listing is cut; `is` absent: by any value but null, false, 0 and
-    // an empty text.
+    // The key of `connector_metadata` that marks a listing as cut; `is` absent: any value except null, false, 0 and an
+    // empty text does.
     sign: strictObject({ key: textAs(pathText), is: scalar.optional() }).optional(),
-    // No listing shows more.
+    // The most records that a listing returns.
     maxResults: z.int().min(1).max(1_000_000_000).optional(),
     // Parameters that sort by the field of `order` in the opposite direction.
     reversed: params().optional(),
@@ -290,8 +291,8 @@ function incremental() {
   return z.discriminatedUnion(
     'kind',
     [
-      // `keyset`: sorted by `field` (the entity's `order`), page after page from the last value on. `since`: the
-      // service filters by `sinceParam`; paged as a full walk is.
+      // `keyset`: sorted by `field` (the entity's `order`), each page starting at the last value. `since`: the service
+      // filters by `sinceParam`; paged as a full walk is.
       strictObject({
         kind: z.enum(['keyset', 'since']),
         field: z.string(),
@@ -331,11 +332,11 @@ function parent() {
     inject: z.record(z.string(), z.string()).default({}),
     // Only parents that meet one of these have children; empty: all do.
     when: z.array(condition).default([]),
-    // Field of the parent record that changes with anything below it: children found with the same value again are not
-    // read. `settlesMs`: its clock is that coarse. Null: children are read whenever they are found.
+    // Field of the parent record that changes with anything below it: children with an unchanged value are not read.
+    // `settlesMs`: the resolution of its clock. Null: children are always read.
     marker: strictObject({ field: z.string(), settlesMs: durationMs() }).nullable().default(null),
-    // Numbers in the parent record whose sum is about how many records there are below it: shown to people while a run
-    // is in progress, and used for nothing else.
+    // Numbers in the parent record whose sum is roughly the number of records below it: shown to people while a run is
+    // in progress, and used for nothing else.
     childCount: names().default([]),
     // False: the parent is read only if the settings choose it.
     byDefault: z.boolean().default(true),
@@ -348,12 +349,12 @@ function recursive() {
     param: z.string(),
     // Boolean field: the record has its own listing.
     flag: z.string(),
-    // Object field that names the listing a record belongs to: `parent.type` says which member of it holds the id.
+    // Object field that names the listing of a record: `parent.type` says which member holds the id.
     parentField: z.string(),
     typeField: z.string(),
     // Types whose children are stored elsewhere and are not entered.
     skipTypes: names().default([]),
-    // Values of `parent.type` under which a record lies in a tree; one with another has left it. Empty: any.
+    // Values of `parent.type` for records in a tree; a record with another value has left it. Empty: any.
     ownerTypes: names().default([]),
     maxDepth: z.int().min(1).max(100),
     // Injected fields: the root listing's id, the depth (0 for the root listing's own records), the position in the

@@ -11,7 +11,7 @@ import { buildUpstream } from './upstream/upstream.ts';
 
 /**
  * A connector type, parsed and cross-checked: what `config/definitions/<name>.yaml` says, in the form in which the
- * program reads it. `definition-file.ts` and `reading-file.ts` say what each member means.
+ * program reads it. `definition-file.ts` says what each member means.
  */
 export type Definition = ReturnType<typeof buildDefinition>;
 /** One way to sign in: an object of texts. */
@@ -47,7 +47,7 @@ export function buildDefinition(
   return frozen({
     ...file,
     id: file.id.toLowerCase(),
-    /** SHA-256 hex of what the reading and storing of records depends on. */
+    /** SHA-256 hex of the parts that determine how records are read and stored. */
     contentHash,
     todos,
     errors: file.errors.map((pattern) => ({
@@ -58,13 +58,13 @@ export function buildDefinition(
       title,
       fields: mapOf(fields, ({ secret, required }) => ({ isSecret: secret, isRequired: required })),
     })),
-    /** In file order. Parents come before their children. */
+    /** Entities in file order. Parents come before their children. */
     entities: new Map(
       [...files].map(([name, entity]) => {
         return [name, buildEntity(name, entity, file.upstream?.entities[name]?.list)] as const;
       }),
     ),
-    /** How the third party itself is asked; null: only sample accounts can be served. */
+    /** How the third party itself is called; null: only sample accounts can be served. */
     upstream: file.upstream === null ? null : buildUpstream(file.upstream, files),
   });
 }
@@ -108,7 +108,7 @@ function buildEntity(name: EntityName, file: EntityFile, list: ListRequestFile |
     pagination: buildPagination(file),
     /** How the service cuts listings; null: it does not. */
     cut: file.cut ?? null,
-    /** False: how many records a listing has by the answers' totals is used for nothing, because it is wrong. */
+    /** False: the totals in answers are wrong and are not used. */
     trustsTotal: totals === 'trust',
     parents: file.parents.map((parent) => ({
       ...parent,
@@ -122,7 +122,7 @@ function buildEntity(name: EntityName, file: EntityFile, list: ListRequestFile |
       ownerTypes: new Set(recursive.ownerTypes),
     },
     explode,
-    /** Where the entity's records land, and where exploded elements land (or null). */
+    /** The tables of the entity's records and of exploded elements (or null). */
     table: buildTable(name, file, addedLater),
     explodedTable: explode && buildExplodedTable(explode, file),
     /** Keeps values out of storage as the config says; null: nothing is masked. */
@@ -150,7 +150,7 @@ function buildActions({ actions }: EntityFile): Map<ActionName, ReturnType<typeo
   return built;
 }
 
-/** An action as the other rooms know it. */
+/** An action in the form that other rooms use. */
 export function buildAction(file: ActionFile) {
   return {
     params: mapOf(file.params, buildParam),
@@ -158,7 +158,7 @@ export function buildAction(file: ActionFile) {
     key: mapOf(file.key),
     /** `download` only: what a record says about its file. */
     file: 'file' in file ? file.file : null,
-    /** The service itself has it, and a Connector Execution API does not: see `servedDefinition`. */
+    /** The service itself has the action, and a Connector Execution API does not: see `servedDefinition`. */
     isDirectOnly: 'direct' in file && file.direct,
   };
 }
@@ -189,17 +189,17 @@ function entityName(text: string): EntityName {
   return text;
 }
 
-/** Changes with everything of a definition that decides what is read and stored. */
+/** Hashes the parts of a definition that decide which records are read and how they are stored. */
 export function contentHashOf(file: DefinitionFile): string {
   return hash('sha256', sortedJson(whatReadingDependsOn(file)), 'hex');
 }
 
 /**
- * Names, descriptions, columns of views, searchable fields and credentials do not affect what is stored, a copy of
- * another field or a moved address does not change a record, a total and a documented page size only save calls, how
- * many children a parent states is only shown, who offers an action says nothing about records, and what a whole
- * record has says only what is not stored: a change of these does not cause a new full read. Of `upstream` only the
- * requests of the entities count.
+ * Leaves out parts whose change must not cause a new full read. Names, descriptions, columns of views, searchable
+ * fields and credentials do not affect stored data; a copy of another field or a moved address does not change a
+ * record; totals and documented page sizes only save calls; the number of children that a parent states is only shown;
+ * `direct` does not affect records; `whole` only says which records are not stored. In `upstream` only the requests of
+ * the entities count.
  */
 function whatReadingDependsOn({ entities, upstream, ...file }: DefinitionFile): object {
   const read = mapOf(entities, ({ actions, pagination, ...entity }) => ({
@@ -221,7 +221,7 @@ function without(members: object, names: readonly string[]): object {
   return Object.fromEntries(Object.entries(members).filter(([name]) => !names.includes(name)));
 }
 
-/** Key order says nothing, so it is not hashed; neither are comments, anchors and layout. */
+/** Sorts keys, because their order has no meaning; comments, anchors and layout are not hashed either. */
 function sortedJson(value: object): string {
   const plain: JsonObject = JSON.parse(JSON.stringify(value)) as JsonObject;
   return JSON.stringify(plain, (_, value: JsonValue) =>

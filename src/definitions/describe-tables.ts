@@ -36,7 +36,7 @@ export function describeTables(entity: Entity, parents: readonly EntityName[]): 
   ];
 }
 
-/** Where several kinds of parents lead to an entity, no join is true of every row. */
+/** Where several kinds of parents lead to an entity, no join holds for every row. */
 function joinsOf(entity: Entity, chosen: readonly EntityName[]): readonly TableJoin[] {
   const joins = entity.parents
     .filter((parent) => chosen.includes(parent.entity))
@@ -117,7 +117,7 @@ function madeOf({ from, path, as }: DerivedColumn): string {
   return `the texts at \`${path.join('.')}\` of ${from.map((field) => `\`${field}\``).join(', ')}`;
 }
 
-/** Texts of a definition are no Markdown, and end no cell. */
+/** Escapes texts of a definition: they are no Markdown, and do not end a cell. */
 function escaped(text: string): string {
   return text.replaceAll(/[\\|`*_<[\]]/g, (character) => `\\${character}`);
 }

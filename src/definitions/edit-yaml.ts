@@ -13,8 +13,8 @@ import {
 import { parseYaml, yamlSyntax } from './read-yaml.ts';
 
 /**
- * The text of a YAML file with one entry more, the last one of a map at its top. Every other byte stays: comments,
- * order, quotes. Null where the file is written in a way that this cannot keep.
+ * Returns the text of a YAML file with an additional entry at the end of a top-level map. Every other byte stays:
+ * comments, order, quotes. Null where the file is written in a way that this cannot keep.
  */
 export function withYamlEntry(text: string, top: string, name: string, value: object): string | null {
   const { map, keyEnd } = topMap(text, top);
@@ -43,7 +43,10 @@ export function withYamlEntry(text: string, top: string, name: string, value: ob
   }
 }
 
-/** The same without this entry. Comments around it stay, those inside it go. Null also where there is no such entry. */
+/**
+ * Returns the text without this entry. Comments around it stay, those inside it are removed. Null also where there is
+ * no such entry.
+ */
 export function withoutYamlEntry(text: string, top: string, name: string): string | null {
   const { map, keyEnd } = topMap(text, top);
   const at = map?.items.findIndex((pair) => keyOf(pair) === name) ?? -1;
@@ -64,7 +67,7 @@ export function withoutYamlEntry(text: string, top: string, name: string): strin
     const from = text.lastIndexOf('\n', start - 1) + 1;
     const lineEnd = text.indexOf('\n', end);
     const to = lineEnd === -1 ? text.length : lineEnd + 1;
-    // A blank line before and one behind are one.
+    // Blank lines before and after the entry become one.
     const gap = /\n(\r?\n)$/.exec(text.slice(0, from))?.[1] ?? '';
     const isDouble = gap !== '' && /^(?:\r?\n|$)/.test(text.slice(to));
     const rest = text.slice(0, isDouble ? from - gap.length : from) + text.slice(to);
@@ -72,7 +75,7 @@ export function withoutYamlEntry(text: string, top: string, name: string): strin
   }
 }
 
-/** The map below a key at the top, and where that key ends, colon included; null: there is none. */
+/** The map below a top-level key, and the end of that key, colon included; null: there is none. */
 function topMap(text: string, top: string): { readonly map: YAMLMap | null; readonly keyEnd: number | null } {
   const { contents } = parseDocument(text, yamlSyntax);
   const pair = isMap(contents) ? contents.items.find((one) => keyOf(one) === top) : undefined;
@@ -85,7 +88,7 @@ function keyOf({ key }: Pair): string | null {
   return isScalar(key) ? String(key.value) : null;
 }
 
-/** Where a node begins and ends in the text. */
+/** The range of a node in the text. */
 function rangeOf(node: unknown): readonly [from: number, to: number] {
   const [from = 0, to = 0] = isNode(node) ? (node.range ?? []) : [];
   return [from, to];
@@ -95,7 +98,7 @@ function startOf({ key }: Pair): number {
   return rangeOf(key)[0];
 }
 
-/** Behind the last character that belongs to a pair: comments below it belong to what follows. */
+/** The position after the last character of a pair: comments below it belong to the next entry. */
 function endOf({ key, value }: Pair): number {
   return Math.max(rangeOf(key)[1], endOfNode(value));
 }
@@ -124,7 +127,7 @@ function blockOf(text: string, indent: string, name: string, value: object): str
   return lines.map((line) => `${indent}${line}`).join(newLineOf(text));
 }
 
-/** With these lines below the one in which what stands before `end` ends. */
+/** Inserts lines below the line in which the text before `end` ends. */
 function withLines(text: string, end: number, lines: string): string {
   const before = text.slice(0, end).trimEnd();
   const lineEnd = text.slice(before.length).search(/\r?\n|$/);
@@ -132,7 +135,7 @@ function withLines(text: string, end: number, lines: string): string {
   return `${text.slice(0, at)}${newLineOf(text)}${lines}${text.slice(at)}`;
 }
 
-/** The edited text where it says what the one before says, but for this change; else null. */
+/** Returns the edited text if its data differ from the former only by this change; else null. */
 function checked(
   before: string,
   after: string,

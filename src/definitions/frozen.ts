@@ -1,7 +1,7 @@
 import type { JsonValue } from '../core/json.ts';
 import type { Secret } from '../core/secret.ts';
 
-/** Plain data that is not changed from here on: its type says so, and nothing checks it at run time. */
+/** Marks plain data as read-only from here on: only its type says so, nothing checks it at run time. */
 export function frozen<Value>(value: Value): Frozen<Value> {
   // `as`: the same, read-only.
   return value as Frozen<Value>;

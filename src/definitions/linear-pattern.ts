@@ -1,17 +1,17 @@
 import { createRequire } from 'node:module';
 import type * as Re2 from 're2js';
 
-/** That of a host name is 253, that of a path 4,096. */
+/** The longest text that is matched. A host name has at most 253 characters, a path 4,096. */
 const maxTextLength = 4_096;
 
 export type LinearPattern = ReturnType<typeof linearPattern>;
 
 /**
- * A regular expression whose text is not this program's own: matched without backtracking, so that none can hold the
- * process. Look-around and back-references cannot be matched so. Throws `SyntaxError` for what is no pattern.
+ * A regular expression from a text that is not part of this program: matched without backtracking, so that none can
+ * block the process. Look-around and back-references are not supported. Throws `SyntaxError` for an invalid pattern.
  */
 export function linearPattern(pattern: string) {
-  // Few commands meet such a pattern, so it is loaded where one is met. `as`: what the package exports.
+  // Few commands use such a pattern, so the package is loaded on first use. `as`: the exports of the package.
   const { RE2JS } = createRequire(import.meta.url)('re2js') as typeof Re2;
   try {
     const program = RE2JS.compile(pattern);
@@ -23,7 +23,9 @@ export function linearPattern(pattern: string) {
         const matcher = program.matcher(text);
         return text.length <= maxTextLength && matcher.matches() ? matcher.getNamedGroups() : null;
       },
-      /** The work for a text is at most this times its length. Of `[a-z0-9-]{1,253}` about 500. */
+      /**
+       * Factor of the matching work: for a text it is at most this times its length. About 500 for `[a-z0-9-]{1,253}`.
+       */
       size: program.programSize(),
     };
   } catch (cause) {

@@ -12,21 +12,21 @@ import { parseYaml, readText, readYaml, type YamlFile } from './read-yaml.ts';
 import { parseShape } from './schema-problems.ts';
 import type { Todo } from './todos.ts';
 
-/** Where the definitions that come with the program lie. */
+/** The folder of the definitions that come with the program. */
 export const builtInDefinitionsFolder: string = fileURLToPath(programFile('config/definitions'));
 
 interface CheckedFile {
   readonly file: string;
   /** Null: not known. */
   readonly name: string | null;
-  /** Null: something is wrong with it. */
+  /** Null: the file has a problem. */
   readonly definition: Definition | null;
   readonly problems: readonly Problem[];
 }
 
 /**
- * Every definition in the `*.yaml` and `*.yml` files of the folders, by name. Subfolders are not read.
- * Throws `ProblemsError` DEFINITION_INVALID with everything that is wrong in any of the files.
+ * Loads every definition in the `*.yaml` and `*.yml` files of the folders, by name. Subfolders are not read. Throws
+ * `ProblemsError` DEFINITION_INVALID with all problems of all files.
  */
 export function loadDefinitions(folders: readonly string[]): ReadonlyMap<string, Definition> {
   const { definitions, problems } = findDefinitions(folders);
@@ -34,7 +34,7 @@ export function loadDefinitions(folders: readonly string[]): ReadonlyMap<string,
   return definitions;
 }
 
-/** The definitions with which nothing is wrong, and everything that is wrong in the others. Never throws. */
+/** Loads the valid definitions, and returns all problems of the others. Never throws. */
 export function findDefinitions(folders: readonly string[]) {
   const problems: Problem[] = [];
   const files = new Set(folders.flatMap((folder) => definitionFiles(folder, problems)));
@@ -46,15 +46,15 @@ export function findDefinitions(folders: readonly string[]) {
   return { definitions: frozen(definitions), problems };
 }
 
-/** These files, checked as they would be beside the definitions that come with the program. Never throws. */
+/** Checks these files together with the definitions that come with the program. Never throws. */
 export function checkOwnDefinitions(files: readonly string[]): readonly CheckedFile[] {
   const all = new Set([...definitionFiles(builtInDefinitionsFolder, []), ...files]);
   return checkDefinitionFiles([...all]).filter(({ file }) => files.includes(file));
 }
 
 /**
- * Each file by itself, in this order: its definition, or everything that is wrong with it; also a name that an earlier
- * one has.
+ * Checks each file by itself, in this order: returns its definition, or all its problems, including a name that an
+ * earlier file has.
  */
 function checkDefinitionFiles(files: readonly string[]): readonly CheckedFile[] {
   const fileByName = new Map<string, string>();
@@ -75,21 +75,21 @@ function checkDefinitionFiles(files: readonly string[]): readonly CheckedFile[] 
   });
 }
 
-/** The definition in one file. Throws `ProblemsError` DEFINITION_INVALID with everything that is wrong in it. */
+/** Loads the definition in one file. Throws `ProblemsError` DEFINITION_INVALID with all its problems. */
 export function loadDefinition(file: string): Definition {
   const { definition, found } = readDefinition(file);
   if (definition === null) throw new ProblemsError('DEFINITION_INVALID', found);
   return definition;
 }
 
-/** The definition in a text that is to be written as this file, or everything that is wrong with it. Never throws. */
+/** Parses a text that is to be written as this file: returns the definition, or all its problems. Never throws. */
 export function parseDefinition(file: string, text: string) {
   const { value, found, todos } = checkedFile(parseYaml(file, text));
   return { definition: value === null ? null : buildDefinition(value, undefined, todos), problems: found };
 }
 
 /**
- * The files of a folder as they need not be checked again, for the build to write down. Throws `ProblemsError`
+ * Prepares the files of a folder for the build, so that they need not be checked again. Throws `ProblemsError`
  * DEFINITION_INVALID as `loadDefinitions` does.
  */
 export function prepareDefinitions(folder: string): PreparedDefinitions {
@@ -144,7 +144,7 @@ function readDefinition(file: string) {
   return { name, definition: buildDefinition(value, contentHash, todos), found };
 }
 
-/** `value` is null where anything is wrong with the file. */
+/** `value` is null where the file has a problem. */
 function checkedFile(yaml: YamlFile) {
   if (yaml.problems.length > 0) return { name: null, value: null, found: yaml.problems, todos: [] };
   const { value, problems } = parseShape(definitionFile(), yaml.data, yaml);
@@ -157,7 +157,7 @@ function checkedFile(yaml: YamlFile) {
   return { name: value.name, value: found.length === 0 ? value : null, found, todos: todosIn(yaml, value) };
 }
 
-/** Each with the entity whose part, also of `upstream`, the first line behind it belongs to. */
+/** The open questions of the file, each with the entity that the first line below it belongs to, also in `upstream`. */
 function todosIn(yaml: YamlFile, { entities, upstream }: DefinitionFile): readonly Todo[] {
   if (yaml.todos.length === 0) return [];
   const part = (entity: string | null, ...at: readonly string[]) => ({ entity, line: yaml.line(at) ?? 0 });
@@ -173,30 +173,30 @@ function todosIn(yaml: YamlFile, { entities, upstream }: DefinitionFile): readon
   });
 }
 
-/** A file that was read, and in which nothing is wrong. */
+/** A file that was read and has no problem. */
 interface PreparedDefinition {
   readonly file: DefinitionFile;
   readonly contentHash: string;
   readonly todos: readonly Todo[];
 }
 
-/** By the SHA-256 of their text. */
+/** Definitions by the SHA-256 of their text. */
 export type PreparedDefinitions = Readonly<Record<string, PreparedDefinition>>;
 
 /**
- * By the SHA-256 of their text: files that passed all checks when the program was built, or earlier in this process. To
- * read one as YAML and check it takes longer than everything else in a start.
+ * Definitions by the SHA-256 of their text: files that passed all checks when the program was built, or earlier in this
+ * process. Reading and checking a YAML file takes longer than all other parts of a start.
  */
 let known: Map<string, PreparedDefinition> | null = null;
 
-/** The sources are read as they are: what an earlier build has checked may not pass the checks of today. */
+/** The sources are always checked: files that an earlier build has checked may not pass the current checks. */
 function readPrepared(): PreparedDefinitions {
   if (import.meta.url.endsWith('.ts')) return {};
   try {
     // `as`: the build wrote it from files that passed all checks.
     return JSON.parse(readFileSync(programFile('dist/definitions.json'), 'utf8')) as PreparedDefinitions;
   } catch {
-    // Without it every file is read as YAML, with the same result.
+    // Without this file every definition is read as YAML, with the same result.
     return {};
   }
 }

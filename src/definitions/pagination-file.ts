@@ -19,21 +19,21 @@ export function keyOfToken(key: TokenKey): string {
 export const numberedKey = 'pages_are_numbered';
 
 /**
- * The key of `connector_metadata` that says how a page without an array of records came: `nothing` (it is known to be
- * empty) or `null` (it is taken for empty).
+ * The key of `connector_metadata` that classifies a page without an array of records: `nothing` (known to be empty) or
+ * `null` (assumed to be empty).
  */
 export const emptyKey = 'records_came_as';
 
-/** How an entity's listing is cut into pages. Keys are those of `connector_metadata`; the first match wins. */
+/** Describes how a listing is divided into pages. Keys are those of `connector_metadata`; the first match wins. */
 export function paginationFile() {
   const maxSize = z.int().min(1).max(10_000);
-  // How many records the listing has. An answer may lack them.
+  // Keys of the number of records in the listing. An answer may lack them.
   const totalKeys = names().default([]);
   // Keys that say whether more follows.
   const flagKeys = names().default([]);
-  // The service documents that a page holds as many records as were asked for, and fewer only at the end.
+  // The service documents that each page holds as many records as requested, and fewer only at the end.
   const honoursSize = z.literal(true).optional();
-  // The service documents that it leaves no records out of a page that it has cut. Without a default, as the others.
+  // The service documents that a cut page has no gaps. Without a default, as the others.
   const gaps = z.literal('never').optional();
   const sized = {
     sizeParam: z.string().nullable().default(null),
@@ -58,7 +58,7 @@ export function paginationFile() {
       pageParam: z.string(),
       // The number of the first page.
       first: z.int().min(0).max(1),
-      // Null: each page holds `maxSize` records, whatever is asked for.
+      // Null: each page holds `maxSize` records, whatever size is requested.
       sizeParam: z.string().nullable().default(null),
       maxSize,
       totalKeys,
@@ -86,8 +86,8 @@ export function paginationFile() {
       totalKeys,
       honoursSize,
     }),
-    // Keys that say, against the definition, that more follows. Absent: the names that services use for that. Without a
-    // default: no content hash changes.
+    // Keys that contradict the definition, by saying that more follows. Absent: the names that services use for that.
+    // Without a default: no content hash changes.
     strictObject({ kind: z.literal('single'), totalKeys, flagKeys: names().optional() }),
   ] as const;
   return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
@@ -123,7 +123,7 @@ const nexts = [
   'next_page_token',
   'next_token',
 ];
-/** The values by which services say yes and no, beside true and false. */
+/** The values that services use for yes and no, true and false among them. */
 const yes: readonly unknown[] = [true, 'true', 1, '1'];
 const no: readonly unknown[] = [false, 'false', 0, '0'];
 
@@ -134,8 +134,8 @@ export function flagOf(value: JsonValue | undefined): boolean | null {
 }
 
 /**
- * The token that a value is; null: there is no next page, as by a 0, which is the place of no later page. Undefined: it
- * is none.
+ * Reads a token; null: there is no next page (0 means that too, because no later page is at 0). Undefined: the value is
+ * no token.
  */
 export function tokenOf(value: JsonValue): string | null | undefined {
   if (value === null || value === '' || value === 0) return null;
@@ -144,18 +144,18 @@ export function tokenOf(value: JsonValue): string | null | undefined {
   return typeof value === 'number' && Number.isSafeInteger(value) ? String(value) : undefined;
 }
 
-/** How many records a listing has, as the first of the keys says that is there; null where none does. */
+/** The number of records in a listing, from the first of the keys that is present; null where none is. */
 export function readTotal(keys: readonly string[], metadata: JsonValue): number | null {
   if (!isJsonObject(metadata)) return null;
   const value = keys.map((key) => valueAtKey(metadata, key)).find((one) => one !== undefined);
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }
 
-/** Objects that services put them into; empty: the answer itself. */
+/** Objects in which services put them; empty: the answer itself. */
 const places = ['', 'meta', 'pagination', 'paging', 'page_info', 'links', '_links', 'response_metadata'];
 
 /**
- * The key by which an answer says that more follows, under a name that services use for that; null where it does not.
+ * Finds the key by which an answer says that more follows, among the names that services use; null where it does not.
  */
 export function signOfMore(answer: JsonObject): string | null {
   const found = places.flatMap((place) =>

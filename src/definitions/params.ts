@@ -4,9 +4,9 @@ import type { Action, Param, Entity, CredentialShape, Definition } from './defin
 import { suggestName } from './suggest-name.ts';
 
 /**
- * What is wrong with parameters that a person chose, as sentences; empty when nothing is. Checks that each is
- * declared, fits its type, is one of the allowed values and lies between `min` and `max` (a `cap` is a limit here
- * too: asking for more than comes back is a mistake). Missing ones are `missingParams`' business.
+ * Checks parameters that a person chose and returns problems as sentences; empty: there are none. Each must be
+ * declared, fit its type, be one of the allowed values and lie between `min` and `max` (a `cap` is a limit here too: a
+ * request for more than the service returns is a mistake). `missingParams` finds missing ones.
  */
 export function checkParams(action: Pick<Action, 'params'>, params: Params): readonly string[] {
   return checkMembers('', action.params, params);
@@ -20,8 +20,8 @@ export function missingParams(action: Pick<Action, 'params'>, params: Params): r
 }
 
 /**
- * The parameters as they are sent: a text such as `49377` or `true` becomes what the declared type asks for, so that
- * equal parameters are equal values. Only for parameters that passed `checkParams`.
+ * Converts parameters to the form in which they are sent: a text such as `49377` or `true` becomes a value of the
+ * declared type, so that equal parameters are equal values. Only for parameters that passed `checkParams`.
  */
 export function convertParams(action: Pick<Action, 'params'>, params: Params): Params {
   return Object.fromEntries(
@@ -82,8 +82,8 @@ function describe(value: JsonValue): string {
 const wholeNumber = /^-?(0|[1-9][0-9]{0,18})$/;
 
 /**
- * A value in the form of a parameter or field of this type; null when it has none. Parent records, partitions and
- * command lines do not always carry the declared type: a segment's id is an integer in its record and a string as
+ * Converts a value for a parameter or field of this type; null when that is not possible. Parent records, partitions
+ * and command lines do not always carry the declared type: a segment's id is an integer in its record and a string as
  * parameter.
  */
 export function convertValue(type: FieldType, value: JsonValue): JsonValue {
@@ -131,7 +131,7 @@ function toBoolean(value: JsonValue): JsonValue {
   return null;
 }
 
-/** How a time is written: in UTC. */
+/** Formats of a time, in UTC. */
 const formats = {
   date: (iso: string) => iso.slice(0, 10),
   compactDate: (iso: string) => iso.slice(0, 10).replaceAll('-', ''),
@@ -143,7 +143,7 @@ const formats = {
 
 type Format = keyof typeof formats;
 
-/** In place of a fixed parameter's value: the time when a walk begins, and so many days later. */
+/** A time in place of a fixed parameter's value: this many days after the walk began. */
 interface ClockValue {
   readonly days: number;
   readonly format: Format;
@@ -208,8 +208,8 @@ function textAt({ days, format }: ClockValue, ms: number): string {
 }
 
 /**
- * What is wrong with credentials: no value is repeated, nor a name that the definition does not have, which may be a
- * secret in the wrong place.
+ * A problem with credentials. It repeats no value, and no name that the definition does not have, which may be a secret
+ * in the wrong place.
  */
 interface CredentialProblem {
   /** Null: the credentials as a whole. */
@@ -219,9 +219,8 @@ interface CredentialProblem {
 }
 
 /**
- * What keeps `given` (null: nothing) from being the credentials of a connector of this type; empty: nothing that is
- * known of. They must meet one of the definition's ways to sign in, where it has any. The problems are those with the
- * way that was meant.
+ * Checks the credentials of a connector of this type (null: none are given); empty: no problem is known. They must fit
+ * one of the definition's ways to sign in, where it has any. The problems concern the way that was most likely meant.
  */
 export function credentialProblems(
   { credentials: shapes }: Pick<Definition, 'credentials'>,
@@ -234,7 +233,7 @@ export function credentialProblems(
   }
   const tried = shapes.map((shape) => ({ shape, problems: problemsWith(shape, given) }));
   if (tried.some(({ problems }) => problems.length === 0)) return [];
-  // Report the way to sign in that shares the most fields with what was given; a report on all of them would hide the
+  // Only the way to sign in that shares the most fields with the given ones is reported; a report on all would hide the
   // mistake.
   const [meant] = tried.toSorted((a, b) => shared(b.shape, given) - shared(a.shape, given));
   return meant?.problems ?? [];

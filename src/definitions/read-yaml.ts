@@ -26,16 +26,16 @@ export const yamlSyntax = {
   schema: 'core',
   stringKeys: true,
   resolveKnownTags: false,
-  // `yamlData` looks for them: the library compares each key of a map with all before it.
+  // `yamlData` checks keys itself: the library compares each key of a map with all earlier ones.
   uniqueKeys: false,
   prettyErrors: false,
 } as const;
 
-/** One YAML file as plain data, with the way back from a place in the data to a line of the file. */
+/** One YAML file as plain data, with the line of the file for each place in the data. */
 export type YamlFile = ReturnType<typeof parseYaml>;
 
 /**
- * Reads one YAML 1.2 document (core schema: no dates, no code, no custom tags). Never throws: what is wrong is in
+ * Reads one YAML 1.2 document (core schema: no dates, no code, no custom tags). Never throws: mistakes are in
  * `problems`. At most 16 MiB; with every alias written out, at most two million values.
  */
 export function readYaml(file: string): YamlFile {
@@ -44,7 +44,7 @@ export function readYaml(file: string): YamlFile {
   return { ...parseYaml(file, ''), problems: [{ file, line: null, path: '', message: text.message }] };
 }
 
-/** The same for a text at hand; `file` only names it in problems. */
+/** Parses a text in the same way; `file` only names it in problems. */
 export function parseYaml(file: string, text: string) {
   const lines = new LineCounter();
   const document = parseDocument(text, { ...yamlSyntax, lineCounter: lines });
@@ -71,9 +71,9 @@ export function parseYaml(file: string, text: string) {
     data,
     /** Problems that prevent reading the file at all: missing, too large, invalid YAML, forbidden keys. */
     problems: problems as readonly Problem[],
-    /** Comments that begin with TODO: what they say, and the first line behind them that is none. */
+    /** Comments that begin with TODO: their text, and the first line below that is no comment. */
     todos: todosIn(text),
-    /** Line (from 1) of a key or element, or of the closest thing around it; null for an unreadable file. */
+    /** Line (from 1) of a key or element, or of its closest ancestor in the file; null for an unreadable file. */
     line: (path: YamlPath): number | null => placeAt(offsetOf(path)).line,
     /** A problem at a place of this file. */
     problem: (path: YamlPath, message: string): Problem => ({
@@ -108,12 +108,12 @@ export function readText(file: string): string | { readonly message: string } {
   }
 }
 
-/** Keys and array positions from the top of the file. */
+/** Keys and array positions from the root of the file. */
 export type YamlPath = readonly PropertyKey[];
 
 /**
- * Where a key or element begins in the text, or the closest thing around it. What is found on the way is kept: a file
- * with a mistake in each of ten thousand entries is not searched from its top for each of them.
+ * Finds the start of a key or element in the text, or of its closest ancestor. Visited places are cached: a file with a
+ * mistake in each of ten thousand entries is not searched from its root for each of them.
  */
 function openYamlPlaces(document: Document.Parsed): (path: YamlPath) => number | undefined {
   const pairsByMap = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>();
@@ -176,15 +176,15 @@ interface ForbiddenPart {
 }
 
 /**
- * A parsed document as plain data, or what is refused in it: keys that would reach an object's prototype, a key twice,
- * aliases without an anchor, anchors that contain themselves, and aliases that stand for too many values. The values of
- * an anchor are one and the same object wherever it is used. The library does all of that too, in time that grows with
- * the square of the number of keys and aliases.
+ * Converts a parsed document to plain data, or returns the problems: keys that would reach an object's prototype,
+ * duplicate keys, aliases without an anchor, anchors that contain themselves, and aliases that stand for too many
+ * values. All uses of an anchor share one object. The library does all of this too, in time that grows with the square
+ * of the number of keys and aliases.
  */
 function yamlData(document: Document.Parsed) {
   const forbidden: ForbiddenPart[] = [];
   const anchors = new Map<string, Anchored>();
-  /** So far, with aliases written out. */
+  /** The number of values so far, with aliases written out. */
   let values = 0;
   const refuse = (node: Node, path: string, message: string): void => {
     forbidden.push({ offset: node.range?.[0], path, message });
@@ -235,7 +235,7 @@ function yamlData(document: Document.Parsed) {
 
 /** The value at an anchor, once it was read. */
 interface Anchored {
-  /** While it is read: what refers to it then lies in it. */
+  /** True while the value is read: an alias to it is then part of it. */
   isOpen: boolean;
   data: unknown;
   values: number;

@@ -8,7 +8,10 @@ import type { YamlPath } from './read-yaml.ts';
 import { suggestName, noSuch } from './suggest-name.ts';
 import { queryName } from './upstream/sent-texts.ts';
 
-/** Actions, their parameters, and what the definition sends with every `list` call: paging, order, fixed ones. */
+/**
+ * Checks actions, their parameters, and the parameters that the definition sends with every `list` call: paging, order,
+ * fixed ones.
+ */
 export function checkActions(check: EntityCheck): void {
   const { entity, note } = check;
   for (const [name, action] of Object.entries(entity.actions)) {
@@ -73,7 +76,7 @@ function checkDeclaration(name: string, param: Param, at: YamlPath, note: Note):
   }
 }
 
-/** Fixed parameters: values, and times of the clock, which are checked as they are sent. */
+/** Checks fixed parameters: values, and times of the clock, which are checked in the form in which they are sent. */
 function checkFixed(check: EntityCheck, { params }: Action): void {
   const { entity, note } = check;
   const sound = Object.entries(entity.fixedParams).filter(([name, value]) => {
@@ -94,7 +97,8 @@ function checkFixed(check: EntityCheck, { params }: Action): void {
 }
 
 /**
- * Parameters that the definition sends with list calls: declared, of the right type, and not those of the pagination.
+ * Checks parameters that the definition sends with list calls: declared, of the right type, and not those of the
+ * pagination.
  */
 function checkSent({ entity, note }: EntityCheck, sent: Params, place: YamlPath): void {
   const list = buildAction(entity.actions.list ?? { params: {}, key: {} });
@@ -106,7 +110,7 @@ function checkSent({ entity, note }: EntityCheck, sent: Params, place: YamlPath)
   }
 }
 
-/** Parameters that sort a listing: sent with list calls, and not among those that always are. */
+/** Checks parameters that sort a listing: declared for list calls, and not among those that are always sent. */
 function checkSorting(check: EntityCheck, params: Params, at: YamlPath): void {
   checkSent(check, params, at);
   for (const name of Object.keys(params)) {
@@ -118,8 +122,8 @@ function checkSorting(check: EntityCheck, params: Params, at: YamlPath): void {
 const typeByRole = { name: 'string', contentType: 'string', size: 'integer' } as const;
 
 /**
- * What a record says about its file stands in its fields; its parameters and their key are checked as those of `get`
- * are.
+ * Checks a download: its file facts come from fields of the record; its parameters and their key are checked like those
+ * of `get`.
  */
 function checkDownload({ entity, note, field: checkField, fields }: EntityCheck): void {
   const { download } = entity.actions;
@@ -146,7 +150,7 @@ type PaginationFile = EntityFile['pagination'];
 
 const at: YamlPath = ['pagination'];
 
-/** The parameters and keys of a pagination, and the field that a token comes from. */
+/** Checks the parameters and keys of a pagination, and the field that a token comes from. */
 function checkPagination(check: EntityCheck, list: Action): void {
   const { pagination } = check.entity;
   checkPagingParams(check, list, pagination);
@@ -229,8 +233,8 @@ function checkTokenField({ entity, note, field: checkField }: EntityCheck, path:
 }
 
 /**
- * What walks rest on: asking for changes only, listings that only grow, records that listings leave out, windows of
- * backfills.
+ * Checks the assumptions of walks: requests for changes only, listings that only grow, records that listings leave out,
+ * windows of backfills.
  */
 export function checkReading(check: EntityCheck): void {
   const { entity, note } = check;
@@ -253,7 +257,7 @@ type Incremental = NonNullable<EntityFile['incremental']>;
 /** Types of fields that can hold a number of seconds or milliseconds. */
 const numberTypes: ReadonlySet<string> = new Set(['integer', 'number', 'string']);
 
-/** The change value, the parameters that ask for it, and what makes such a walk complete. */
+/** Checks the change value, the parameters that ask for it, and the conditions for a complete walk. */
 function checkIncremental(check: EntityCheck): void {
   const { entity, note } = check;
   const { incremental } = entity;
@@ -307,8 +311,8 @@ function checkChangeField({ entity, note }: EntityCheck, { field, format }: Incr
 }
 
 /**
- * The type of a field, or of a field of an exploded array's elements (`activity.timestamp`). What lies inside an object
- * is not declared: it is taken to be a text. `type`: null where there is no such field; `known`: what could
+ * The type of a field, or of a field of an exploded array's elements (`activity.timestamp`). Members of an object are
+ * not declared: they are assumed to be texts. `type`: null where there is no such field; `known`: the names that could
  * have been meant.
  */
 function changeFieldType(entity: EntityFile, path: string) {
@@ -433,7 +437,7 @@ function checkWindow({ entity, note, textParam }: EntityCheck): void {
   }
 }
 
-/** A listing can be read from its other end where both orders are of one time. */
+/** A listing can be read from its other end if both orders use the same time. */
 function checkCut(check: EntityCheck): void {
   const { entity, note, field: checkField } = check;
   const { reversed } = entity.cut ?? {};

@@ -25,7 +25,7 @@ export function names(): z.ZodArray<z.ZodString> {
   return z.array(z.string());
 }
 
-/** A text as `read` takes it; `note` says what is wrong with it. */
+/** A text that `read` converts; `note` takes the problem with it. */
 export function textAs<Value>(
   read: (text: string, note: (message: string) => void) => Value,
   text = z.string(),
@@ -42,9 +42,8 @@ function unknownKey(key: string, known: readonly string[]): string {
 }
 
 /**
- * Parses a file's data and tells everything that is wrong with its shapes; `value` is null where something is.
- * `mayShow` says whether the value at a path may be quoted: one that came from the environment or a secret file may
- * not.
+ * Parses a file's data and returns all problems with its shapes; `value` is null if there are any. `mayShow` says
+ * whether the value at a path may be quoted: one that came from the environment or a secret file may not.
  */
 export function parseShape<Schema extends z.ZodType>(
   schema: Schema,
@@ -58,7 +57,9 @@ export function parseShape<Schema extends z.ZodType>(
   return { value: null, problems };
 }
 
-/** One for each place: a value of the wrong type may miss other marks as well, but they say nothing more. */
+/**
+ * Keeps one issue for each place: a value of the wrong type may fail other checks as well, but they add no information.
+ */
 function firstIssues(error: z.core.$ZodError): readonly z.core.$ZodIssue[] {
   const told = new Set<string>();
   return error.issues.filter((issue) => {
@@ -82,7 +83,7 @@ function problemsOf(
       yaml.problem([...issue.path, key], messages[index] ?? 'unknown key'),
     );
   }
-  // One text may stand for a list of one: then it is what is wrong.
+  // One text may stand for a list of one: the problem is then with that text.
   const outer = issue.path.slice(0, -1);
   const isAlone = typeof issue.path.at(-1) === 'number' && typeof writtenAt(data, outer) === 'string';
   return [

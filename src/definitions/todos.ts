@@ -3,7 +3,7 @@ import type { EntityName } from '../core/names.ts';
 
 /** A line of a definition file that begins with `# TODO`: the entity is not synced before a person has removed it. */
 export interface Todo {
-  /** Null: it stands outside of all entities, and holds for each of them. */
+  /** Null: the line is outside of all entities, and applies to each of them. */
   readonly entity: string | null;
   readonly line: number;
   readonly text: string;

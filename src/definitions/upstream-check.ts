@@ -24,7 +24,7 @@ import type {
 import { sentByPaging } from './upstream/upstream.ts';
 
 /**
- * Holds `upstream:` against itself and against the credentials and entities of its definition; every problem is noted
+ * Checks `upstream:` against itself and against the credentials and entities of its definition; every problem is noted
  * at its place.
  */
 export function checkUpstream(file: DefinitionFile, upstream: UpstreamFile, place: Place): void {
@@ -78,8 +78,8 @@ function checkEntities(check: Checked, place: Place): void {
 type Shape = DefinitionFile['credentials'][number];
 
 /**
- * Every way to sign in has its authentication, every value comes from a field of it, and every name in an address has a
- * source.
+ * Checks that every way to sign in has an authentication, every value comes from one of its fields, and every name in
+ * an address has a source.
  */
 function checkAuthentications(check: Checked, place: Place): void {
   const { credentials } = check.file;
@@ -237,7 +237,7 @@ function shapesWith(value: CredentialValue, { credentials }: DefinitionFile, pla
   return found;
 }
 
-/** One entity's requests: as many as it has actions that ask the service, and their parameters where they can go. */
+/** Checks one entity's requests: one for each action that calls the service, with a place for every parameter. */
 function checkEntityRequests(
   check: Checked,
   requests: EntityRequestsFile,
@@ -286,7 +286,7 @@ function checkHeaders({ file, upstream }: Checked, headers: UpstreamFile['header
   }
 }
 
-/** Method and fixed values of a request; gives the names in its path. */
+/** Checks the method and the fixed values of a request; returns the names in its path. */
 function checkRequest(request: RequestFile | CheckFile, place: Place): readonly string[] {
   const { method, path, query, body, safe } = request;
   if (method === 'GET' && Object.keys(body).length > 0) {
@@ -381,7 +381,9 @@ function placeName(
 
 type Pagination = EntityFile['pagination'];
 
-/** The service's paging is one by token, and what the engine reads of an answer is written once. */
+/**
+ * Checks that the service's paging is one by token, and that each fact the engine reads from an answer is written once.
+ */
 function checkPaging(
   { paging, metadata, records }: ListRequestFile,
   pagination: Pagination,
@@ -414,7 +416,7 @@ function checkPaging(
   }
 }
 
-/** For where one object is all that a listing has. */
+/** The problem with a pagination where a listing is one object. */
 export function oneIsSingle({ kind }: Pick<Pagination, 'kind'>): string {
   return `one record expects pagination of kind single, got ${kind}`;
 }

@@ -25,12 +25,12 @@ import type {
 
 interface SignInOptions {
   readonly connector: string;
-  /** Where the connector's records are: beside them. */
+  /** The place of the connector's records; the sign-in is stored next to them. */
   readonly sink: SinkPlace;
   /** 32 bytes that seal the tokens; null: they are stored as they are. */
   readonly key: Buffer | null;
   readonly clock: Clock;
-  /** How long a renewal may take where the place has no lock that ends with its holder. */
+  /** The longest time of a renewal, for places without a lock that ends with its holder. */
   readonly claimMs?: number;
 }
 
@@ -39,7 +39,7 @@ const defaultClaimMs = 90_000;
 const firstPauseMs = 20;
 const longestPauseMs = 1_000;
 
-/** Opens nothing before it is asked. The caller disposes it. */
+/** Opens nothing until it is used. The caller disposes it. */
 export function openSignIn({ connector, sink, key, clock, claimMs = defaultClaimMs }: SignInOptions): SignIn {
   const driver = driverOf(sink, connector, clock);
   const sealed = openSealed(connector, key);
@@ -57,7 +57,7 @@ export function openSignIn({ connector, sink, key, clock, claimMs = defaultClaim
     return db;
   };
 
-  /** Null: another process renews, or what is stored has changed. */
+  /** Null: another process renews, or the stored tokens have changed. */
   const claim = async (revision: string): Promise<Claim | null> => {
     const lock = driver.lock?.() ?? null;
     if (lock === null && driver.lock !== undefined) return null;
@@ -83,7 +83,7 @@ export function openSignIn({ connector, sink, key, clock, claimMs = defaultClaim
     return null;
   };
 
-  /** `before`: what these tokens replace; null: nothing. */
+  /** `before`: the sign-in that these tokens replace; null: none. */
   const written = (tokens: IssuedTokens, before: StoredSignIn | null) => {
     const now = clock.now();
     const after = (seconds: number | null): Instant | null =>
@@ -98,7 +98,7 @@ export function openSignIn({ connector, sink, key, clock, claimMs = defaultClaim
     };
   };
 
-  /** Tokens that the service has just issued are the newest ones, whatever has become of the claim. */
+  /** Tokens that the service has just issued are the newest ones, even if the claim was lost. */
   const settle = async ({ stored, begunAt, by }: Claim, ask: Ask): Promise<StoredSignIn | null> => {
     const renewal = await ask(stored);
     const db = await made();
@@ -165,15 +165,15 @@ export function openSignIn({ connector, sink, key, clock, claimMs = defaultClaim
 }
 
 /**
- * What is known of the sign-ins of these connectors of one sink; one that no person has signed in is absent. Opens no
- * token, and makes nothing.
+ * Reads the facts about the sign-ins of these connectors of one sink; connectors without a sign-in are absent. Decrypts
+ * no token and creates nothing.
  */
 export async function readSignInFacts(
   sink: SinkPlace,
   connectors: readonly string[],
   clock: Clock,
 ): Promise<ReadonlyMap<string, SignInFacts>> {
-  // A schema has one table for all of them, a folder one file for each.
+  // A schema has one table for all connectors, a folder one file for each.
   const groups = sink.type === 'postgres' ? [connectors] : connectors.map((one) => [one]);
   const facts = new Map<string, SignInFacts>();
   for (const group of groups) {
@@ -201,7 +201,7 @@ function driverOf(sink: SinkPlace, connector: string, clock: Clock): SignInDrive
 type Ask = Parameters<SignIn['renew']>[1];
 
 interface Claim {
-  /** As it was before. */
+  /** The sign-in before the renewal. */
   readonly stored: StoredSignIn;
   readonly begunAt: Instant;
   readonly by: string;
@@ -224,7 +224,10 @@ const tokensShape = z.object({
   app: z.string(),
 });
 
-/** Tokens as they are stored: JSON, sealed where there is a key. What was stored before there was one is still read. */
+/**
+ * Reads and writes stored tokens: JSON, sealed if there is a key. Tokens that were stored before there was a key can
+ * still be read.
+ */
 function openSealed(connector: string, key: Buffer | null) {
   const again = `Sign in again: connector-sync login ${connector}.`;
   const damaged = `The stored sign-in of ${connector} is damaged. ${again}`;
@@ -369,7 +372,7 @@ async function isThere(tx: Tx): Promise<boolean> {
 
 async function make(server: Server): Promise<boolean> {
   return await server.transact(async (tx) => {
-    // Two that make a table at once would fail, whatever IF NOT EXISTS says.
+    // Two processes that create a table at the same time would fail in spite of IF NOT EXISTS.
     await tx.run("SELECT pg_advisory_xact_lock(hashtextextended('connector-sync sign-ins', 0))");
     await tx.run(signInsSql);
     return true;

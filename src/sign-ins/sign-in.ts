@@ -7,15 +7,15 @@ export interface SignInTokens {
   readonly accessToken: string;
   /** Null: the service issued none. */
   readonly refreshToken: string | null;
-  /** By the fields of the credentials that the definition keeps them in. */
+  /** Additional values from the answer, by the credential fields that the definition keeps them in. */
   readonly kept: Readonly<Record<string, string>>;
-  /** The hash of the app that they were issued to, and of where: with another one they are of no use. */
+  /** The hash of the app and of the place that the tokens were issued for: they work with no other. */
   readonly app: string;
 }
 
 /** Tokens as a service has just issued them. */
 export interface IssuedTokens extends SignInTokens {
-  /** How long each is good for from now on; null: the service does not say. */
+  /** The lifetime of each token from now on; null: the service does not say. */
   readonly accessSeconds: number | null;
   readonly refreshSeconds: number | null;
 }
@@ -23,27 +23,27 @@ export interface IssuedTokens extends SignInTokens {
 /** Facts about a sign-in without its tokens; none of them is secret. */
 export interface SignInFacts {
   readonly signedInAt: Instant;
-  /** Null: the tokens are those that the person brought. */
+  /** Null: the tokens are those of the sign-in itself. */
   readonly renewedAt: Instant | null;
-  /** Whose it is, as the service names the account; null: it did not say. */
+  /** The service's name of the account; null: it did not say. */
   readonly account: string | null;
   /** When the access token ends; null: the service did not say. */
   readonly accessUntil: Instant | null;
   /** When a person has to sign in again, unless the tokens are renewed before; null: the service did not say. */
   readonly endsAt: Instant | null;
-  /** When a renewal began whose end is unknown: it may have used up the refresh token. Null: there is none. */
+  /** Start of a renewal with an unknown result: it may have used up the refresh token. Null: there is none. */
   readonly begunAt: Instant | null;
-  /** Why the service refused to renew the tokens, without secrets. Null: it has not refused. */
+  /** The reason why the service refused to renew the tokens, without secrets. Null: it has not refused. */
   readonly refusal: string | null;
 }
 
 export interface StoredSignIn extends SignInFacts {
   readonly tokens: SignInTokens;
-  /** Another one for every change of the tokens. */
+  /** Changes with every change of the tokens. */
   readonly revision: string;
 }
 
-/** How one renewal ended. `failed`: `isOpen` where the service may have renewed the tokens all the same. */
+/** The result of one renewal. `failed`: `isOpen` if the service may have renewed the tokens nevertheless. */
 export type Renewal =
   | { readonly kind: 'renewed'; readonly tokens: IssuedTokens }
   | { readonly kind: 'refused'; readonly why: string }
@@ -53,16 +53,16 @@ export type Renewal =
 export interface SignIn extends AsyncDisposable {
   /** Null: no person has signed in. */
   read(): Promise<StoredSignIn | null>;
-  /** A person has signed in: takes the place of what was there. Durable when it resolves. */
+  /** Stores a new sign-in of a person, replacing the former one. Durable when it resolves. */
   store(tokens: IssuedTokens): Promise<void>;
   /** Stores the name that the service gives to the signed-in account. */
   nameAccount(account: string): Promise<void>;
-  /** Gives what was there. */
+  /** Removes the sign-in, and returns it. */
   remove(): Promise<StoredSignIn | null>;
   /**
-   * Has `ask` renew the tokens of this revision, while no other process does; what it brings is durable when this
-   * resolves. Where they were renewed meanwhile, refused or removed, `ask` is not called. Gives what is stored then.
-   * `signal` ends the wait for another process, and no renewal. Rejects with what `ask` failed with.
+   * Lets `ask` renew the tokens of this revision while no other process does; the result is durable when this resolves.
+   * If they were renewed meanwhile, refused or removed, `ask` is not called. Returns the stored sign-in. `signal` ends
+   * the wait for another process, but not a renewal. Rejects with the error of `ask`.
    */
   renew(
     revision: string,
@@ -73,13 +73,13 @@ export interface SignIn extends AsyncDisposable {
 
 /** Operations that depend on where sign-ins are stored, in addition to SQL. */
 export interface SignInDriver extends AsyncDisposable {
-  /** Null: nothing was ever stored there. `makes`: the place is made then. */
+  /** Null: nothing was ever stored there. `makes`: creates the place. */
   open(makes: boolean): Promise<Database | null>;
-  /** By the clock that all processes at this place share. */
+  /** The time of the clock that all processes at this place share. */
   now(tx: Tx): Promise<number>;
   /**
-   * Held by one process at a time, and freed by its end: then every renewal that began before is over. Null: another
-   * process has it. Absent: a renewal counts as over when its time is up.
+   * A lock for one process at a time, which ends with the process: every earlier renewal is over then. Null: another
+   * process holds it. Absent: a renewal counts as over when its time is up.
    */
   readonly lock?: () => Lock | null;
 }

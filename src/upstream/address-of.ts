@@ -11,9 +11,9 @@ import { UpstreamFailure } from './upstream-failure.ts';
 const maxHostLength = 253;
 
 /**
- * The address that a template makes. The values of its names, which stand in its host, are each checked against their
- * pattern: the definition's file fixes the host's end, so no credential leads to another service. Throws
- * `UpstreamFailure` unauthorized; its text names the fields and repeats no value.
+ * Builds the address of a template. Each value of a name in its host is checked against its pattern: the definition's
+ * file fixes the end of the host, so no credential leads to another service. Throws `UpstreamFailure` unauthorized; its
+ * text names the fields and repeats no value.
  */
 export function addressOf(
   template: Template,
@@ -42,9 +42,9 @@ export function addressOf(
 }
 
 /**
- * Scheme, host and port of each place that gets these credentials, known without a call; the service itself is the
- * first. A name of a host that comes with the token stays a name. Null: the credentials cannot be used, so nothing is
- * sent. Throws `TypeError` for a definition without `upstream`.
+ * Scheme, host and port of each place that receives these credentials, known without a call; the service itself is the
+ * first. A host name that comes with the token stays a name. Null: the credentials cannot be used, so nothing is sent.
+ * Throws `TypeError` for a definition without `upstream`.
  */
 export function placesOfCredentials(definition: Definition, given: JsonObject): string | null {
   const { upstream } = definition;

@@ -23,7 +23,7 @@ import { redactMessage } from '../http/redact-message.ts';
 import { brokenAnswer, UpstreamFailure, type FailureReason } from './upstream-failure.ts';
 
 interface FailureFacts {
-  /** Null: the check, or a token. */
+  /** Null: the call was the check, or asked for a token. */
   readonly entity: EntityName | null;
   readonly host: string;
   readonly secrets: readonly string[];
@@ -32,7 +32,7 @@ interface FailureFacts {
 
 interface FailedAnswer extends FailureFacts, Pick<WireAnswer, 'status' | 'header'> {
   readonly text: string;
-  /** Undefined: the body is no JSON. */
+  /** Undefined: the body is not JSON. */
   readonly value: JsonValue | undefined;
 }
 
@@ -41,7 +41,7 @@ type Rules = Pick<Upstream, 'errors' | 'message' | 'failed' | 'retryAfter'>;
 const longestWaitMs = 3_600_000;
 const edgeWaitMs = 60_000;
 
-/** True for an answer with a status below 300 that is an error all the same. */
+/** True for an answer with a status below 300 that is an error nevertheless. */
 export function isFailed({ failed }: Pick<Upstream, 'failed'>, value: JsonValue): boolean {
   if (failed === null) return false;
   const found = valueAt(value, failed.path);
@@ -94,8 +94,8 @@ function matches(rule: ErrorRule, answer: FailedAnswer, words: string): boolean 
 }
 
 /**
- * A page of HTML instead of an error of the service comes from a network in front of it, which refuses what it takes
- * for an attack.
+ * A page of HTML comes from a network in front of the service, which refuses a suspected attack, and not from the
+ * service.
  */
 function defaultClass({ status, header, value }: FailedAnswer): FailureClass {
   const isHtml = value === undefined && /^text\/html\b/i.test(header('content-type') ?? '');
@@ -103,7 +103,7 @@ function defaultClass({ status, header, value }: FailedAnswer): FailureClass {
   return defaultFailureClass(status, isJsonObject(value));
 }
 
-/** A body that is not the service's own JSON is never shown: it may hold anything. */
+/** A body other than the service's JSON is never shown: it may contain anything. */
 function showText(
   failureClass: FailureClass,
   text: string | null,
@@ -117,7 +117,7 @@ function showText(
   return shown === '' ? `${host} answered with HTTP ${status}` : shown;
 }
 
-/** Null: the answer asks for no wait. A definition without rules means the header that HTTP has for it. */
+/** Null: the answer does not ask for a wait. Without rules in the definition the standard HTTP header applies. */
 function waitOf(rules: readonly Wait[], answer: Pick<FailedAnswer, 'header' | 'now'>): number | null {
   if (rules.length === 0) {
     return retryAfterMs(answer.header('retry-after'), answer.header('date'), answer.now);
@@ -129,7 +129,7 @@ function waitOf(rules: readonly Wait[], answer: Pick<FailedAnswer, 'header' | 'n
   return null;
 }
 
-/** From now, at most an hour; null where the header is not there or cannot be read. */
+/** The wait from now, at most an hour; null where the header is absent or cannot be read. */
 export function headerWait(
   { header, format }: HeaderTime,
   answer: Pick<FailedAnswer, 'header' | 'now'>,
@@ -143,15 +143,15 @@ export function headerWait(
   const waitMs = {
     seconds: value * 1_000,
     milliseconds: value,
-    // Against the server's own clock, so that one that is off here does not matter.
+    // Compared with the server's own clock, so that a wrong clock here does not matter.
     unix: value * 1_000 - (Number.isNaN(serverNow) ? answer.now : serverNow),
   }[format];
   return Math.min(Math.max(Math.ceil(waitMs), 0), longestWaitMs);
 }
 
 /**
- * A call that got no answer, or one that could not be read. Null for what is no failure of a call. The error itself is
- * not kept: it may hold headers.
+ * Converts the error of a call that got no answer, or one that could not be read. Null for other errors. The error
+ * itself is not kept: it may contain headers.
  */
 export function failureOfError(error: unknown, host: string): UpstreamFailure | null {
   if (error instanceof UpstreamFailure) return error;
@@ -187,13 +187,13 @@ export function failureOfError(error: unknown, host: string): UpstreamFailure | 
   }
 }
 
-/** Above the 200 levels that a record may have, so that one record too deep does not cost its page. */
+/** More than the 200 levels that a record may have, so that one record too deep does not make its page unreadable. */
 const maxDepth = 300;
 const jsonType = /^[\w.+-]+\/(?:json|[\w.+-]+\+json)\s*(?:;|$)/i;
 
 /**
- * The JSON of a 2xx answer, whatever its content type. Throws `UpstreamFailure` for what is none: `unavailable`, as a
- * page of a proxy or for maintenance may pass like a cut answer.
+ * The JSON of a 2xx answer, whatever its content type. Throws `UpstreamFailure` if the body is none: `unavailable`,
+ * because the page of a proxy or for maintenance is temporary, like a cut answer.
  */
 export function readJsonAnswer(
   { status, body, header }: Omit<WireAnswer, 'wireBytes'>,
@@ -216,12 +216,12 @@ export function readJsonAnswer(
   throw brokenAnswer('expected JSON, got an answer that is cut or damaged', status);
 }
 
-/** The JSON of a failure; undefined where its body is none, or too deep to be read. */
+/** The JSON of a failure; undefined where its body is none, or is nested too deeply. */
 export function readJsonOfFailure(text: string): JsonValue | undefined {
   return isDeeperThan(text, maxDepth) ? undefined : tryJsonText(text);
 }
 
-/** Counted in the text: what is deep enough to overflow a stack must not be parsed first. */
+/** Counts levels in the text: JSON that is deep enough to overflow the stack must not be parsed. */
 function isDeeperThan(text: string, most: number): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at += 1) {
@@ -257,7 +257,7 @@ export function valueAt(value: JsonValue, path: AnswerPath): JsonValue | undefin
   return found;
 }
 
-/** A header that is a whole number is a number, as it would be in the body. */
+/** The value at a place; a header that is a whole number is a number, as it would be in the body. */
 export function valueAtPlace(
   answer: { readonly value: JsonValue; readonly header: (name: string) => string | null },
   place: AnswerPlace,
@@ -278,19 +278,19 @@ interface FoundJson {
 
 /** Facts about an answer without an array of records. */
 interface WithoutArray {
-  /** As the definition says; null: it says nothing. */
+  /** The forms in the definition; null: it names none. */
   readonly empty: readonly EmptyForm[] | null;
   readonly status: number;
-  /** How many records the listing has by this answer; null: it does not say. */
+  /** The number of records in the listing, according to this answer; null: unknown. */
   readonly total: () => number | null;
-  /** It has a text where the service writes the text of its errors. */
+  /** The answer has a text at the place of the service's error texts. */
   readonly saysError: boolean;
 }
 
 /**
- * Whether an answer without an array of records says that there are none. `nothing`: by its status, by its total, or by
- * what the definition says; `null`: it has a null there, which services write for an empty array. Null: it does not,
- * and is a broken answer.
+ * Whether an answer without an array of records means that there are none. `nothing`: its status, its total, or the
+ * definition says so; `null`: it has a null there, which services write for an empty array. Null: it does not mean
+ * that, and is a broken answer.
  */
 export function cameEmpty(form: EmptyForm | null, answer: WithoutArray): 'nothing' | 'null' | null {
   const { empty, status, saysError } = answer;
@@ -306,7 +306,7 @@ export function emptyFormAt(value: JsonValue, path: RecordsPlace['path']): Empty
   if (value === null) return 'null';
   let found: JsonValue | undefined = value;
   for (const name of path) {
-    // PHP writes an object without members so.
+    // PHP writes an empty object as an empty array.
     if (found === null || (isJsonArray(found) && found.length === 0)) return 'missing';
     if (!isJsonObject(found)) return null;
     found = memberOf(found, name);
@@ -332,8 +332,8 @@ export function recordsAt(
 }
 
 /**
- * Thrown where nothing of the kind is at the place: says what is there instead. `hasAnswered`: the path has led to
- * records before, so that it is the answer that is wrong, and not the definition.
+ * Makes the error for an answer without records at their place: it says what is there instead. `hasAnswered`: the path
+ * has led to records before, so the answer is wrong, and not the definition.
  */
 export function noRecords(answer: FoundJson, place: RecordsPlace, hasAnswered: boolean): UpstreamFailure {
   const { status } = answer;
@@ -344,7 +344,7 @@ export function noRecords(answer: FoundJson, place: RecordsPlace, hasAnswered: b
   return new UpstreamFailure('unavailable', why, { reason, status });
 }
 
-/** Names what the answer has, as far down as the path leads. */
+/** Names the members of the answer, as far down as the path leads. */
 function withoutRecords({ value, redact }: FoundJson, { path, isOne }: RecordsPlace): string {
   let deepest = 0;
   while (deepest < path.length && valueAt(value, path.slice(0, deepest + 1)) !== undefined) deepest += 1;

@@ -18,9 +18,9 @@ import type { WireRequest } from './upstream-transport.ts';
 export interface Asked {
   readonly request: UpstreamRequest;
   readonly call: PagedCall;
-  /** Null: the check. */
+  /** Null: the call is the check. */
   readonly entity: EntityName | null;
-  /** An answer without a body is one: its value is null. */
+  /** An answer without a body is valid: its value is null. */
   readonly mayLackBody?: true;
 }
 
@@ -30,7 +30,7 @@ interface SentCall {
   readonly wire: WireRequest;
   readonly secrets: readonly string[];
   readonly entity: EntityName | null;
-  /** Its address, without what authentication adds to it. */
+  /** The address, without the parts that authentication adds to it. */
   readonly shownUrl: () => string;
 }
 
@@ -68,9 +68,9 @@ export async function askForJson(asked: Asked, session: Session, signal: AbortSi
       url: wire.url,
       wireBytes: answer.wireBytes,
       bodyBytes: answer.body.byteLength,
-      /** Whether a text has a secret of the call in it. */
+      /** Whether a text contains a secret of the call. */
       holdsSecret: (text: string): boolean => hideSecrets(text, sent.secrets) !== text,
-      /** For a message: a part of the answer without the secrets of the call. */
+      /** A part of the answer for a message, without the secrets of the call. */
       redact: (text: string): string => redactMessage(text, sent.secrets),
     };
   });
@@ -81,8 +81,8 @@ function isBlank(body: Buffer): boolean {
 }
 
 /**
- * Asks once for an answer that is a file. A redirect is handed back, and not followed here: the credentials stay
- * behind. `base`: the definition's own address, which answered so.
+ * Calls once for an answer that is a file. A redirect is returned, and not followed here, so that the credentials go
+ * nowhere else. `base`: the definition's own address, which gave the answer.
  */
 export async function askForFile(
   asked: Asked,
@@ -120,7 +120,7 @@ function heldBy(turn: CallTurn, stream: WireStream): WireStream {
   };
 }
 
-/** Null where the answer leads nowhere: 304 and 300 name no place to go to. */
+/** Null where the answer has no target: 304 and 300 name none. */
 export function redirectOf({ status, header }: Pick<WireAnswer, 'status' | 'header'>, from: URL): URL | null {
   const location = [301, 302, 303, 307, 308].includes(status) ? header('location') : null;
   return location !== null && URL.canParse(location, from.href) ? new URL(location, from.href) : null;
@@ -157,7 +157,7 @@ async function ask<T>(
       const failure = failureOfError(error, wire.url.host);
       if (failure === null) throw error;
       if (failure.reason === 'answer' && (failure.class === 'throttled' || failure.class === 'edge')) {
-        // The pause of an edge is for the call that met it: another may pass.
+        // The pause of an edge applies only to the call that met it: others may pass.
         await lane.slowDown(failure.class === 'edge' ? null : failure.waitMs);
       }
       throw failure;
@@ -177,14 +177,14 @@ async function ask<T>(
   }
 }
 
-/** The address of a request without its signature: the names of the parameters that sign it, and no value. */
+/** The address of a request without its signature: it has the names of the signing parameters, and no value. */
 function unsignedUrl(base: URL, { request, call }: Asked, { query }: Signature): string {
   const url = buildRequest(base, request, call, {}, { headers: {}, query: [], secrets: [] }).url.href;
   const signed = query.map(([name]) => `${name}=[secret]`).join('&');
   return signed === '' ? url : `${url}${url.includes('?') ? '&' : '?'}${signed}`;
 }
 
-/** Once more, where an idle connection had been closed and the call changes nothing. */
+/** Sends a call, and repeats it if an idle connection had been closed and the call changes nothing. */
 async function sendOnce<T>(
   send: (wire: WireRequest, signal: AbortSignal) => Promise<T>,
   { request }: Asked,
@@ -207,7 +207,7 @@ function failureOf(
   return readFailure(upstream, answer, { entity, secrets, host: wire.url.host, now: clock.now() });
 }
 
-/** At 0 calls left, the next one waits for the time that the service names. */
+/** With 0 calls left, the next one waits for the time that the service names. */
 function noteRemaining(
   { header }: Pick<WireAnswer, 'header'>,
   { lane }: OpenedCall,
@@ -221,18 +221,18 @@ function noteRemaining(
 /** Changes that paging makes to a call; absent members change nothing. */
 export interface PagedCall {
   readonly params: Params;
-  /** Put into the query last, in place of what is there under the same names. */
+  /** Added to the query last, replacing parameters of the same names. */
   readonly query?: readonly (readonly [string, string])[];
-  /** Behind the path of the request; null: nothing. */
+  /** Appended to the path of the request; null: nothing. */
   readonly segment?: string | null;
   /** Neither the query parameters of the call nor those of the definition are sent. */
   readonly isAlone?: boolean;
 }
 
 /**
- * The request as it is sent. Every parameter stands where the definition says; absent and null ones are not sent, and
- * one that the definition does not declare is refused. Throws `UpstreamFailure` refused for a value that cannot be
- * sent.
+ * Builds the request in the form in which it is sent. Every parameter is placed where the definition says; absent and
+ * null ones are not sent, and one that the definition does not declare is refused. Throws `UpstreamFailure` refused for
+ * a value that cannot be sent.
  */
 export function buildRequest(
   base: URL,
@@ -313,7 +313,7 @@ function isOmitted(place: ParamPlace, value: JsonValue): boolean {
   return place.omit.some((one) => writeJson(one) === text);
 }
 
-/** In place of fixed values under the same name. */
+/** Replaces fixed values of the same name. */
 function put(
   query: (readonly [string, string])[],
   name: string,

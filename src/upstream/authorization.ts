@@ -38,8 +38,9 @@ interface AuthorizationOptions {
 export type Authorization = ReturnType<typeof openAuthorization>;
 
 /**
- * The ways in which a person signs in through the app of a connector. Asks nothing by itself. Throws `SyncError` USAGE
- * for a connector that needs no person; its calls reject with `UpstreamFailure`, and with the signal's reason.
+ * The ways in which a person signs in through the app of a connector. Makes no call when it is created. Throws
+ * `SyncError` USAGE for a connector that needs no sign-in; its calls reject with `UpstreamFailure`, and with the
+ * signal's reason.
  */
 export function openAuthorization(options: AuthorizationOptions) {
   const { definition, connector, transport, clock } = options;
@@ -52,10 +53,10 @@ export function openAuthorization(options: AuthorizationOptions) {
   const { auth } = credentials;
 
   return {
-    /** Null: the service has no such way. */
+    /** Null: the service does not offer this way. */
     device: auth.deviceUrl === undefined ? null : (signal: AbortSignal) => beginDevice(facts, signal),
     code: (redirect: string) => beginCode(facts, redirect),
-    /** Gives tokens back; false where the service has no address for that. */
+    /** Revokes tokens; false where the service has no address for that. */
     revoke: async ({ refreshToken, accessToken }: SignInTokens, signal: AbortSignal): Promise<boolean> => {
       if (auth.revokeUrl === undefined) return false;
       const url = addressOf(auth.revokeUrl, facts);
@@ -94,11 +95,11 @@ function beginCode(facts: AppFacts, redirect: string) {
   };
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
   return {
-    /** For the person's browser. */
+    /** The address to open in the person's browser. */
     url,
     /**
-     * The code in the query with which the service sent the browser back; null where the query does not belong to this
-     * attempt. Throws `UpstreamFailure` where the service says no.
+     * The code in the query of the redirect; null where the query does not belong to this attempt. Throws
+     * `UpstreamFailure` where the service refused.
      */
     codeIn: (found: URLSearchParams): string | null => {
       if (!isEqual(found.get('state') ?? '', state)) return null;
@@ -121,7 +122,7 @@ function beginCode(facts: AppFacts, redirect: string) {
   };
 }
 
-/** In the same time, wherever they differ. */
+/** Compares in constant time, wherever the texts differ. */
 function isEqual(given: string, expected: string): boolean {
   const [left, right] = [given, expected].map((text) => Buffer.from(hash('sha256', text, 'hex')));
   return left !== undefined && right !== undefined && timingSafeEqual(left, right);
@@ -186,7 +187,7 @@ function readDevice(value: JsonValue, asked: URL) {
     const found = isJsonObject(value) ? memberOf(value, name) : undefined;
     return typeof found === 'number' && found > 0 ? found : standard;
   };
-  // `verification_url` is Google's word.
+  // `verification_url` is Google's name.
   const url = textOf('verification_uri_complete', 'verification_uri', 'verification_url');
   if (!URL.canParse(url) || !['https:', asked.protocol].includes(new URL(url).protocol)) {
     throw broken(asked, 'verification_uri');
@@ -217,12 +218,12 @@ const headers = {
   'cache-control': 'no-store',
   connection: 'close',
 };
-/** All come from this machine. A browser opens a few, and may hold them. */
+/** All connections come from this machine. A browser opens a few, and may keep them open. */
 const limits = { maxConnections: 20, maxConnectionsPerClient: 20 };
 
 /**
- * Listens on 127.0.0.1 alone for the browser that comes back (RFC 8252, section 7.3), on the port of `wanted`, or a
- * free one where it names none. Its answers are fixed texts: nothing of a request is in them, and none leads elsewhere.
+ * Listens on 127.0.0.1 alone for the redirected browser (RFC 8252, section 7.3), on the port of `wanted`, or on a free
+ * one where it names none. Its answers are fixed texts: they contain nothing of a request, and no link.
  */
 export async function awaitRedirect(wanted: URL) {
   let settle: (query: URLSearchParams) => boolean = () => false;
@@ -245,7 +246,7 @@ export async function awaitRedirect(wanted: URL) {
     /** The address that the service redirects the browser to, with the port. */
     redirect: `http://${host}${wanted.pathname}`,
     /**
-     * The first code that `codeIn` finds in a request to that address; what it throws, this rejects with. Other
+     * The first code that `codeIn` finds in a request to that address; rejects with the error that it throws. Other
      * requests change nothing.
      */
     code: async (codeIn: (query: URLSearchParams) => string | null, signal: AbortSignal): Promise<string> => {
@@ -271,7 +272,9 @@ export async function awaitRedirect(wanted: URL) {
   };
 }
 
-/** A page of another site can send a browser here too: it knows no state, and its name for this host is another one. */
+/**
+ * A page of another site can send a browser here too: it does not know the state, and uses another name for this host.
+ */
 function answerTo(
   { method, url = '', headers: { host: asked } }: IncomingMessage,
   host: string,
@@ -286,7 +289,7 @@ function answerTo(
     : [400, 'This answer does not belong to the sign-in that waits in the terminal. Start it again there.'];
 }
 
-/** Trades what a service has given to a person for tokens. */
+/** Exchanges a grant that a service has given to a person for tokens. */
 async function trade(facts: AppFacts, grant: Grant): Promise<IssuedTokens> {
   const { credentials } = facts;
   const url = addressOf(credentials.auth.tokenUrl, facts);

@@ -2,8 +2,8 @@ import { fillTemplate, type Template } from '../definitions/upstream/template.ts
 import { UpstreamFailure } from './upstream-failure.ts';
 
 /**
- * The address that a template and its host variables make. The parsed URL must have the host that was put together: a
- * value that brings a `/`, `@`, `:` or `#` would lead elsewhere. Throws `UpstreamFailure` otherwise.
+ * Builds the address of a template and its host variables. The parsed URL must have the host that was put together: a
+ * value with a `/`, `@`, `:` or `#` would lead elsewhere. Throws `UpstreamFailure` otherwise.
  */
 export function buildAddress(template: Template, variables: ReadonlyMap<string, string>): URL {
   const text = fillTemplate(template, (name) => variables.get(name) ?? '');
@@ -92,7 +92,7 @@ export function refusedValue(name: string, why: string): UpstreamFailure {
   return new UpstreamFailure('refused', `${name} ${why}`, { reason: 'request' });
 }
 
-/** As forms encode it: a `+` of a time is `%2B`. */
+/** Encodes a query as forms do: a `+` of a time is `%2B`. */
 export function queryText(pairs: readonly (readonly [string, string])[]): string {
   return new URLSearchParams(pairs.map(([name, value]): [string, string] => [name, value])).toString();
 }

@@ -22,25 +22,25 @@ interface LaneLimits {
 
 export interface CallGateOptions {
   readonly clock?: Clock;
-  /** A longer pause is not waited for, nor a longer queue. */
+  /** The longest pause, and the longest queue, that a call waits for. */
   readonly maxWaitMs?: number;
   /** Shares the limits with other processes. Disposed with the lane. */
   readonly openShared?: (account: string, limits: LaneLimits) => SharedBudget;
 }
 
 const defaultMaxWaitMs = 30_000;
-/** A lane that nothing used for so long is forgotten. */
+/** A lane that is unused for this long is forgotten. */
 const keepMs = 600_000;
 const firstPauseMs = 1_000;
 const longestPauseMs = 60_000;
-/** Refusals of calls that were already sent count once. */
+/** Refusals of calls that were already sent count as one. */
 const countAtMostEveryMs = 1_000;
 
 interface LaneOptions {
   readonly clock: Clock;
   readonly maxWaitMs: number;
   readonly budget: SharedBudget | null;
-  /** By account; not with its lane, which is forgotten sooner. */
+  /** Refusals by account; kept separately, because its lane is forgotten sooner. */
   readonly refusals: Map<string, { readonly tokens: string; readonly failure: UpstreamFailure }>;
 }
 
@@ -73,7 +73,7 @@ export function openCallGate(options: CallGateOptions = {}) {
   };
 }
 
-/** One account's calls: how many at a time, how fast, and what they know together. */
+/** The calls of one account: their concurrency, their rate, and what they know together. */
 function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budget, refusals }: LaneOptions) {
   const slots = openSlots(limits.concurrency, clock);
   const pace = openCallPace(limits.requestsPerSecond, clock, maxWaitMs);
@@ -86,9 +86,8 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
 
   return {
     /**
-     * Resolves when a call may start; the caller says when it has ended. Rejects with `UpstreamFailure` throttled
-     * (reason `gate`) where the wait would be longer than the gate's limit, and with the signal's reason, also while it
-     * waits.
+     * Resolves when a call may start; the caller reports its end. Rejects with `UpstreamFailure` throttled (reason
+     * `gate`) if the wait would exceed the gate's limit, and with the signal's reason, also while it waits.
      */
     enter: async (signal: AbortSignal) => {
       // Waiting counts as use: a lane with callers is never forgotten.
@@ -111,8 +110,8 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
       };
     },
     /**
-     * The service refused a call as one too many: half as many at a time for a while, and none before `asked` ms have
-     * passed (null: a pause that doubles each time, a minute at most).
+     * The service refused a call as one too many: halves the concurrency for a while, and starts none before `asked` ms
+     * have passed (null: a pause that doubles each time, a minute at most).
      */
     async slowDown(asked: number | null): Promise<void> {
       const now = clock.now();
@@ -126,12 +125,12 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
       if (!isNew && asked === null) return;
       pausedUntil = Math.max(pausedUntil, now + waitMs);
       pace.slowDown(waitMs);
-      // This process waits anyway; the others get the service's own refusal.
+      // This process waits in any case; the others get the service's own refusal.
       await budget?.slowDown(waitMs).catch(() => undefined);
     },
-    /** No call starts before; the limits stay. */
+    /** Starts no call before the end of the wait; the limits stay. */
     pause: (waitMs: number): void => pace.pause(waitMs),
-    /** One at a time for this account; waits for the others before. Does not count as a call. */
+    /** Runs one piece of work at a time for this account, after the earlier ones. Does not count as a call. */
     async alone<T>(work: () => Promise<T>): Promise<T> {
       inUse += 1;
       try {
@@ -144,8 +143,8 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
     /** Values that a token endpoint has issued to this account and that are stored nowhere, by credential field. */
     issued: new Map<string, Secret>(),
     /**
-     * Why the tokens with this hash are of no use any longer; null: that is not known. Kept until other ones of the
-     * account are refused.
+     * The reason why the tokens with this hash no longer work; null: not known. Kept until other tokens of the account
+     * are refused.
      */
     refusalOf(tokens: string): UpstreamFailure | null {
       const known = refusals.get(account);
@@ -163,7 +162,7 @@ interface Limiters extends Pick<LaneOptions, 'maxWaitMs' | 'budget'> {
   readonly pace: ReturnType<typeof openCallPace>;
 }
 
-/** Waits until each of them lets the call start; gives what releases its turn. */
+/** Waits until each of them lets the call start; returns the function that releases its turn. */
 async function takeTurn(
   { slots, pace, budget, maxWaitMs }: Limiters,
   signal: AbortSignal,
@@ -190,13 +189,13 @@ function longPause(waitMs: number): UpstreamFailure {
 
 const doubleEveryMs = 10_000;
 
-/** How many calls of one account run at a time; a refusal halves it for a while. */
+/** The number of calls of one account that run at a time; a refusal halves it for a while. */
 function openSlots(concurrency: number, clock: Clock) {
   const queue = new PQueue({ concurrency });
   let share = 1;
   let grownAt = 0;
 
-  // Called whenever a call comes or ends. A call that waits behind a lowered limit always waits for one that runs, so
+  // Called whenever a call starts or ends. A call that waits behind a lowered limit always waits for a running one, so
   // no timer is needed.
   const setLimit = (): void => {
     while (share < 1 && clock.now() >= grownAt + doubleEveryMs) {
@@ -208,7 +207,7 @@ function openSlots(concurrency: number, clock: Clock) {
 
   return {
     /**
-     * Resolves in order of asking. Rejects with the signal's reason, and with `UpstreamFailure` throttled after
+     * Resolves in order of the requests. Rejects with the signal's reason, and with `UpstreamFailure` throttled after
      * `maxWaitMs`.
      */
     async take(signal: AbortSignal, maxWaitMs: number): Promise<{ release(): void }> {
@@ -220,7 +219,7 @@ function openSlots(concurrency: number, clock: Clock) {
       };
       return { release };
     },
-    /** Half as many from now on, at least one; twice as many again after each 10 s. */
+    /** Halves the number, at least one; doubles it again after each 10 s. */
     halve(): void {
       share = Math.max(share / 2, 1 / (2 * concurrency));
       grownAt = clock.now();
@@ -251,7 +250,7 @@ async function inTime<Turn>(
 
 const askAgainMs = 30;
 
-/** Null: the system has no user ids, and folders for temporary files are a user's own. */
+/** Null: the system has no user ids, and each user has a separate folder for temporary files. */
 const ownUid = process.getuid?.() ?? null;
 
 /**
@@ -303,7 +302,7 @@ export function openMachineSlots(
     };
     return {
       async enter(signal) {
-        // One of this process tries at a time: the others cost nothing while they wait.
+        // Only one call of this process tries at a time: the others cost nothing while they wait.
         const mine = tries.add(() => take(signal));
         try {
           return await orAborted(mine, signal);
@@ -321,7 +320,7 @@ export function openMachineSlots(
   };
 }
 
-/** Throws for a folder that another user could hold every slot in. */
+/** Throws for a folder in which another user could hold every slot. */
 function makeFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const { uid, mode } = lstatSync(folder);

@@ -14,15 +14,15 @@ import { UpstreamFailure } from './upstream-failure.ts';
 
 /** Credentials for one call: nothing keeps them longer, and nothing prints them. */
 export interface OpenCredentials {
-  /** How they sign in; null for a definition that declares no way to. */
+  /** The way to sign in; null for a definition that declares none. */
   readonly auth: Authentication | null;
   /** Trimmed, without control characters. */
   readonly values: ReadonlyMap<string, string>;
   /** Values that must not be shown. */
   readonly secrets: readonly string[];
   /**
-   * Tells the account from others, of other services too, and nothing else: the hash of what does not change when
-   * tokens are renewed.
+   * Identifies the account, among those of other services too: the hash of values that do not change when tokens are
+   * renewed.
    */
   readonly account: string;
 }
@@ -54,7 +54,7 @@ export function readCredentials(
     (Object.hasOwn(auth.keeps, field) ||
       (auth.kind === 'refresh' && (field === auth.accessToken || field === auth.refreshToken)));
   const stable = [...values].filter(([field]) => !isRenewed(field)).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  // Renewed tokens cannot tell two accounts of one application apart; the connector can.
+  // Renewed tokens cannot tell two accounts of one application apart, so the connector does.
   const named = auth?.kind === 'refresh' || auth?.kind === 'authorizationCode' ? connector : '';
   return {
     auth,
@@ -66,15 +66,15 @@ export function readCredentials(
   };
 }
 
-/** Among the values of credentials: no field of a definition has such a name. */
+/** A key among the values of credentials: no field of a definition has such a name. */
 const issuedToken = 'the issued token';
 
-/** Which of the values is the access token. */
+/** The field of the access token. */
 export function accessTokenField(auth: IssuedAuthentication): string {
   return auth.kind === 'refresh' ? auth.accessToken : issuedToken;
 }
 
-/** With what a token endpoint has issued, which is secret. */
+/** Adds values that a token endpoint has issued, which are secret. */
 export function withIssued(
   credentials: OpenCredentials,
   issued: Iterable<readonly [field: string, value: string]>,
@@ -87,7 +87,7 @@ export function withIssued(
   };
 }
 
-/** Null where the credentials do not have it. */
+/** Null where the credentials do not have the value. */
 export function credentialValue(value: CredentialValue, values: ReadonlyMap<string, string>): string | null {
   if (value.kind === 'text') return value.text;
   const field = values.get(value.field);
@@ -98,7 +98,7 @@ export function credentialValue(value: CredentialValue, values: ReadonlyMap<stri
     case 'suffix':
       return `${field}${value.suffix}`;
     case 'afterLast':
-      // Without the separator, or with nothing behind it, there is no value.
+      // Without the separator, or with nothing after it, there is no value.
       return field.includes(value.separator)
         ? field.slice(field.lastIndexOf(value.separator) + value.separator.length) || null
         : null;
@@ -122,8 +122,8 @@ export interface Signature {
 const noSignature: Signature = { headers: {}, query: [], secrets: [] };
 
 /**
- * The headers of a request, those made of the credentials among them: where these have no value, the header is left
- * out. Throws `UpstreamFailure` unauthorized for a value that no header can hold.
+ * The headers of a request, including those made of the credentials; a header whose credential has no value is left
+ * out. Throws `UpstreamFailure` unauthorized for a value that no header can contain.
  */
 export function openHeaders(
   headers: ReadonlyMap<string, string | CredentialValue>,
@@ -135,7 +135,7 @@ export function openHeaders(
     const text = typeof value === 'string' ? value : credentialValue(value, values);
     if (text === null) continue;
     Object.assign(opened, inHeader(name, text).headers);
-    // A part of a secret is one too.
+    // A part of a secret is secret too.
     if (
       typeof value !== 'string' &&
       value.kind !== 'text' &&
@@ -147,7 +147,10 @@ export function openHeaders(
   return { headers: opened, secrets: made };
 }
 
-/** Throws `UpstreamFailure` unauthorized where the credentials lack a value, or have one that no header can hold. */
+/**
+ * Signs a request. Throws `UpstreamFailure` unauthorized where the credentials lack a value, or have one that no header
+ * can contain.
+ */
 export function signRequest(
   auth: Authentication | null,
   { values }: Pick<OpenCredentials, 'values'>,
@@ -177,7 +180,7 @@ export function signRequest(
       return inHeader(auth.name, `${auth.prefix}${need(auth.value)}`);
     case 'query': {
       const value = need(auth.value);
-      // With its name it can be hidden even where the value is an ordinary word.
+      // Together with its name the value can be hidden even if it is an ordinary word.
       const secrets = [`${auth.name}=${value}`, `${auth.name}=${encodeURIComponent(value)}`];
       return { headers: {}, query: [[auth.name, value]], secrets };
     }

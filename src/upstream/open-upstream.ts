@@ -34,13 +34,13 @@ interface UpstreamCall {
 }
 
 export interface UpstreamPage {
-  /** Objects, if the service keeps to it. */
+  /** Objects, if the service follows the definition. */
   readonly records: readonly JsonValue[];
   /** Values that the definition's `pagination` reads and its `metadata` copies; null if there are none. */
   readonly metadata: JsonObject | null;
   /** The answer's `Date` header. */
   readonly serverTime: Instant | null;
-  /** Received, before decompression. */
+  /** The number of bytes received, before decompression. */
   readonly bytes: number;
   /** Length of the body after decompression, as a measure of the memory that the page takes. */
   readonly bodyBytes: number;
@@ -49,15 +49,15 @@ export interface UpstreamPage {
 export type UpstreamAccount = ReturnType<typeof openUpstream>;
 
 /**
- * Opens the account of a connector at its third party. Asks nothing. Throws `TypeError` for a definition without
- * `upstream`. Each call rejects with `UpstreamFailure`, or with the reason of its signal. It retries nothing but a call
- * that found its idle connection closed, and one whose access token could be renewed.
+ * Opens the account of a connector at its third party. Makes no call itself. Throws `TypeError` for a definition
+ * without `upstream`. Each call rejects with `UpstreamFailure`, or with the reason of its signal. It repeats only a
+ * call that found its idle connection closed, and one whose access token could be renewed.
  */
 export function openUpstream(options: UpstreamOptions) {
   const { definition } = options;
   const session = openSession(options);
   const { upstream } = session;
-  /** Entities whose records were where the definition says. */
+  /** Entities whose records were at the place that the definition names. */
   const answered = new Set<EntityName>();
   const requestsOf = (call: UpstreamCall): { entity: Entity; requests: EntityRequests } => {
     const entity = definition.entities.get(call.entity);
@@ -70,15 +70,15 @@ export function openUpstream(options: UpstreamOptions) {
   };
 
   return {
-    /** Proves the credentials, and says which account they belong to: null where the definition cannot tell. */
+    /** Checks the credentials, and returns the account that they belong to: null where the definition cannot tell. */
     async check(signal: AbortSignal) {
       const { request, identity, name } = upstream.check;
       const answer = await askForJson({ request, call: { params: {} }, entity: null }, session, signal);
       return readIdentity(answer, identity, name);
     },
     /**
-     * One page, as the Connector Execution API would answer it. Sends `params` and what the definition adds, nothing
-     * else.
+     * Reads one page, as the Connector Execution API would return it. Sends `params` and the additions of the
+     * definition, nothing else.
      */
     async list(call: UpstreamCall, signal: AbortSignal): Promise<UpstreamPage> {
       const { entity, requests } = requestsOf(call);
@@ -117,7 +117,7 @@ export function openUpstream(options: UpstreamOptions) {
       const asked = { request: download, call: { params: call.params }, entity: call.entity };
       return await orNull(downloadFile(asked, download, session, signal));
     },
-    /** Waits for a renewal of tokens that is under way: its result must be stored. Idempotent. */
+    /** Waits for a running renewal of tokens: its result must be stored. Idempotent. */
     close: async (): Promise<void> => await session.settled(),
   };
 }
@@ -133,7 +133,7 @@ async function orNull<T>(answer: Promise<T>): Promise<T | null> {
 
 const nothing: UpstreamPage = { records: [], metadata: null, serverTime: null, bytes: 0, bodyBytes: 0 };
 
-/** A page of a network in front of the service says nothing of its pages. */
+/** A page of a network in front of the service does not show the end of a listing. */
 function isBehindTheEnd(error: unknown, { endStatus }: TranslatedCall): boolean {
   return (
     error instanceof UpstreamFailure &&
@@ -237,9 +237,9 @@ export type UpstreamFile = ReturnType<typeof fileOf>;
 const mostHops = 5;
 
 /**
- * The file of a record. Where the service's answer leads elsewhere, by a redirect or an address in its JSON, that is
- * followed without credentials, to the service's own origin and to public addresses only. Rejects with
- * `UpstreamFailure`, and with the signal's reason.
+ * Downloads the file of a record. A redirect, or an address in the JSON of the answer, is followed without credentials,
+ * to the service's own origin and to public addresses only. Rejects with `UpstreamFailure`, and with the signal's
+ * reason.
  */
 async function downloadFile(
   asked: Asked,
@@ -280,7 +280,7 @@ async function followTo(
       if ('read' in answer) return fileOf(answer, url.host);
       const next = redirectOf(answer, url);
       if (next === null) {
-        // Not by the service's rules: this is another host. What it says may repeat the signed address.
+        // The service's rules do not apply: this is another host. Its texts may repeat the signed address.
         const rules = { ...session.upstream, errors: [], message: [], failed: null };
         const { entity } = asked;
         throw readFailure(rules, answer, { entity, host: url.host, secrets: [], now: session.clock.now() });
@@ -296,7 +296,10 @@ async function followTo(
   throw new UpstreamFailure('refused', text, { reason: 'redirect' });
 }
 
-/** Not `address`, which ends a run and advises to allow the host: one record's file must not be able to do either. */
+/**
+ * The reason `address` is avoided, because it ends a run and advises to allow the host: one record's file must not
+ * cause either.
+ */
 function notFollowed({ message }: AddressRefusedError): UpstreamFailure {
   const text = `${message}; the address of a file must be public, or the service's own`;
   return new UpstreamFailure('refused', text, { reason: 'otherOrigin' });
@@ -307,19 +310,19 @@ function fileOf(stream: WireStream, host: string) {
   const isPlain = encoding === '' || encoding === 'identity';
   if (stream.status !== 200 || (!isPlain && encoding !== 'gzip' && encoding !== 'x-gzip')) {
     stream.close();
-    // 206 is a part that was not asked for, 202 a file that does not exist yet.
+    // 206 is a part that was not requested, 202 a file that does not exist yet.
     const why = stream.status === 200 ? 'an unknown content encoding' : `HTTP ${stream.status}`;
     throw brokenAnswer(`expected a whole file from ${host}, got ${why}`, stream.status);
   }
   const length = stream.header('content-length') ?? '';
   return {
-    /** As the service names it: hostile. Null where it does not. */
+    /** The name that the service gives the file: untrusted. Null where it gives none. */
     name: dispositionName(stream.header('content-disposition')),
     contentType: stream.header('content-type'),
-    /** In bytes; null: not known before the end. */
+    /** Size in bytes; null: not known before the end. */
     size: isPlain && /^\d{1,15}$/.test(length) ? Number(length) : null,
     /**
-     * To be called once. Ends behind the last byte; throws `UpstreamFailure` where the file is cut or comes too slowly.
+     * To be called once. Ends after the last byte; throws `UpstreamFailure` if the file is cut or arrives too slowly.
      */
     async *read(signal: AbortSignal): AsyncGenerator<Uint8Array> {
       try {

@@ -16,12 +16,12 @@ import { failureOfError, readFailure, readJsonAnswer, readJsonOfFailure, valueAt
 import { UpstreamFailure } from './upstream-failure.ts';
 import type { UpstreamTransport, WireRequest } from './upstream-transport.ts';
 
-/** Without a refresh token the old one stays valid. */
+/** Issued tokens; without a refresh token the old one stays valid. */
 export type NewTokens = Omit<IssuedTokens, 'app'>;
 
 /** The token endpoint refused the grant (RFC 6749, section 5.2). */
 export class RefusedGrantError extends UpstreamFailure {
-  /** The word of the answer, such as `invalid_grant`; empty: it has none. */
+  /** The error code of the answer, such as `invalid_grant`; empty: it has none. */
   readonly error: string;
   /** The service's error text without secrets, in brackets; empty: none. */
   readonly words: string;
@@ -38,7 +38,7 @@ export class RefusedGrantError extends UpstreamFailure {
   }
 }
 
-/** The word of the standard, and those of GitHub and Slack. */
+/** The code of the standard, and those of GitHub and Slack. */
 const endedGrants: ReadonlySet<string> = new Set([
   'invalid_grant',
   'bad_refresh_token',
@@ -48,7 +48,7 @@ const endedGrants: ReadonlySet<string> = new Set([
 /** The body fields of a token request, without the client's credentials. */
 export type Grant = Readonly<Record<string, string>> & { readonly grant_type: string };
 
-/** For another access token. */
+/** The grant for another access token. */
 export function renewalGrant(
   auth: Exclude<IssuedAuthentication, SignInAuthentication>,
   values: ReadonlyMap<string, string>,
@@ -65,8 +65,8 @@ export function refreshGrant(token: string): Grant {
 const timeoutMs = 60_000;
 
 /**
- * Asks the token endpoint once (RFC 6749, sections 4.1.3, 4.4 and 6). It is never repeated: a refresh token or a code
- * may serve once. Throws `UpstreamFailure`.
+ * Calls the token endpoint once (RFC 6749, sections 4.1.3, 4.4 and 6). The call is never repeated: a refresh token or a
+ * code may work only once. Throws `UpstreamFailure`.
  */
 export async function requestTokens(
   url: URL,
@@ -87,7 +87,7 @@ export async function requestTokens(
     throw refusedGrant(answer.status, value, hidden, auth, url.host);
   };
   const request = { url, method: 'POST', headers: form.headers, body: form.body, timeoutMs } as const;
-  // The signal is its own: a caller that leaves must not lose a new refresh token in flight.
+  // The call does not use the caller's signal: a caller that leaves must not lose a new refresh token in flight.
   return await askBeside(
     facts,
     request,
@@ -101,7 +101,7 @@ function secretsOf(grant: Grant): readonly string[] {
   return ['refresh_token', 'code', 'code_verifier', 'device_code'].flatMap((name) => grant[name] ?? []);
 }
 
-/** A body with these fields from the client: as a form or as JSON, with its secret where the definition says. */
+/** Makes a body with these fields from the client: as a form or as JSON, with its secret where the definition says. */
 export function clientForm(
   auth: IssuedAuthentication,
   given: Readonly<Record<string, string>>,
@@ -141,7 +141,7 @@ function readTokens(
 ): NewTokens {
   const accessToken = isJsonObject(value) ? memberOf(value, 'access_token') : undefined;
   const refreshToken = isJsonObject(value) ? memberOf(value, 'refresh_token') : undefined;
-  // Some answer 200 to what they refuse.
+  // Some services refuse with status 200.
   if (typeof accessToken !== 'string' || accessToken.trim() === '') {
     throw refusedGrant(200, value, secrets, auth, host);
   }
@@ -156,11 +156,11 @@ function readTokens(
   };
 }
 
-/** No standard has a name for it: Google and GitHub, Keycloak, Intuit. */
+/** No standard names this value: names of Google and GitHub, Keycloak, Intuit. */
 const refreshEnds = ['refresh_token_expires_in', 'refresh_expires_in', 'x_refresh_token_expires_in'];
 const longestSeconds = 100 * 366 * 86_400;
 
-/** Some services send numbers as text, and 0 for what never ends. */
+/** Some services send numbers as text, and 0 for tokens that never end. */
 function secondsIn(value: JsonValue, names: readonly string[]): number | null {
   const stated = names.map((name) => (isJsonObject(value) ? memberOf(value, name) : undefined));
   const seconds = stated.map((one) => (typeof one === 'string' ? Number(one) : one));
@@ -220,8 +220,9 @@ export interface BesideFacts {
 }
 
 /**
- * Sends a call once that asks for no records. `read`: what its answer is; null: a failure, by the service's rules.
- * `secrets`: made of the credentials for this call. Rejects with `UpstreamFailure`, and with the signal's reason.
+ * Sends a call that reads no records, once. `read` interprets the answer; null: it is a failure, classified by the
+ * service's rules. `secrets`: derived from the credentials for this call. Rejects with `UpstreamFailure`, and with the
+ * signal's reason.
  */
 export async function askBeside<T>(
   { upstream, credentials, transport, clock }: BesideFacts,
@@ -232,7 +233,7 @@ export async function askBeside<T>(
 ): Promise<T> {
   const { host } = request.url;
   const headers = { accept: 'application/json', 'user-agent': 'connector-sync', ...request.headers };
-  // With an invented host where it has names: for its scheme and its port.
+  // Names in the host are replaced by a placeholder: only the scheme and the port are used.
   const base = new URL(fillTemplate(upstream.baseUrl, () => 'x'));
   try {
     const wire = { ...request, headers, base, namedBy: 'definition', maxBodyBytes } as const;

@@ -38,11 +38,11 @@ import type { UpstreamTransport } from './upstream-transport.ts';
 export interface UpstreamOptions {
   /** The definition of a connector type; it says how the third party is called. */
   readonly definition: Definition;
-  /** Opened for each call; nothing keeps what it resolves to. What it rejects with reaches the caller as it is. */
+  /** Called for each call; its result is not kept. An error reaches the caller unchanged. */
   readonly credentials: () => Promise<JsonObject>;
   /**
    * Stores the credentials with renewed tokens. They are used once this has resolved, so it must be durable then, and
-   * `credentials` must give them from then on. Null: tokens are renewed only where the refresh token stays the same.
+   * `credentials` must return them from then on. Null: tokens are renewed only where the refresh token stays the same.
    */
   readonly saveCredentials?: ((changed: JsonObject) => Promise<void>) | null;
   /**
@@ -55,7 +55,7 @@ export interface UpstreamOptions {
   readonly gate: CallGate;
   readonly transport: UpstreamTransport;
   readonly clock?: Clock;
-  /** Hears of each request that is sent for JSON, but for tokens. */
+  /** Called for each request that is sent for JSON, except for token requests. */
   readonly onExchange?: OnExchange;
 }
 
@@ -73,8 +73,8 @@ interface AccountFacts extends BesideFacts {
 export type Session = ReturnType<typeof openSession>;
 
 /**
- * The credentials of one connector: opened for each call, renewed where they can be. Throws `TypeError` for a
- * definition without `upstream`.
+ * Manages the credentials of one connector: reads them for each call, and renews them where possible. Throws
+ * `TypeError` for a definition without `upstream`.
  */
 export function openSession(options: UpstreamOptions) {
   const { definition, transport, gate, clock = systemClock, saveCredentials = null } = options;
@@ -83,7 +83,7 @@ export function openSession(options: UpstreamOptions) {
   const laneOf = ({ account }: OpenCredentials): CallLane => gate.lane(account, upstream.limits);
   const stored = openStored(options, upstream, laneOf, clock);
   const renewals = new PQueue();
-  /** Ends the waits for renewals of other processes. */
+  /** Ends the waits for renewals in other processes. */
   const waits = new AbortController();
   const factsOf = (credentials: OpenCredentials): AccountFacts => ({
     upstream,
@@ -98,12 +98,12 @@ export function openSession(options: UpstreamOptions) {
     return { credentials, lane: facts.lane, base: addressOf(upstream.baseUrl, facts) };
   };
 
-  /** Runs alone for the account, and is not aborted: a new refresh token that nothing stores is lost for good. */
+  /** Runs alone for the account, and is not aborted: a new refresh token that is not stored is lost for good. */
   const renewAlone = async (refusedToken: string | undefined): Promise<OpenCredentials | null> => {
     const { given, credentials } = await stored.read();
     const { auth, values } = credentials;
     if (!isIssued(auth)) return null;
-    // Another call has renewed it meanwhile.
+    // Another call has renewed the token meanwhile.
     if (!lacksToken(auth, values) && values.get(accessTokenField(auth)) !== refusedToken) return credentials;
     if (!isRenewable(auth, values)) return null;
     if (auth.kind === 'authorizationCode') {
@@ -125,7 +125,7 @@ export function openSession(options: UpstreamOptions) {
     signal: AbortSignal,
   ): Promise<OpenedCall | null> => {
     const renewal = renewals.add(() => laneOf(credentials).alone(() => renewAlone(refusedToken)));
-    // The caller gets it below, while it waits.
+    // The caller receives the error below, while it waits.
     renewal.catch(() => undefined);
     const renewed = await orAborted(renewal, signal);
     return renewed === null ? null : opened(renewed);
@@ -146,13 +146,16 @@ export function openSession(options: UpstreamOptions) {
       if (renewed !== null) return renewed;
       throw unusable(`${missingOf(auth, values).join(' and ')} has no value, nor is there a refresh token`);
     },
-    /** After an answer that does not take the access token: another one, or null where there is no way to it. */
+    /**
+     * Renews after an answer that does not accept the access token: resolves to the new call, or to null where no
+     * renewal is possible.
+     */
     async renew({ credentials }: OpenedCall, signal: AbortSignal): Promise<OpenedCall | null> {
       const { auth, values } = credentials;
       if (!isRenewable(auth, values)) return null;
       return await renew(credentials, values.get(accessTokenField(auth)), signal);
     },
-    /** Waits for a renewal that is under way, and closes the sign-in. */
+    /** Waits for a running renewal, and closes the sign-in. */
     settled: async (): Promise<void> => {
       waits.abort(new Error('the connector was closed'));
       await renewals.onIdle();
@@ -177,7 +180,7 @@ function isRenewable(
   return isIssued(auth) && (auth.kind !== 'refresh' || values.has(auth.refreshToken));
 }
 
-/** The credentials as the caller stores them, and what their renewal changes. */
+/** The credentials that the caller stores, and the changes of their renewal. */
 function openStored(
   options: UpstreamOptions,
   upstream: Upstream,
@@ -185,7 +188,7 @@ function openStored(
   clock: Clock,
 ) {
   const { definition, connector, saveCredentials = null } = options;
-  /** Renewed tokens where no place was given to save them, while this connector is open. */
+  /** Renewed tokens that cannot be saved, kept while this connector is open. */
   const unsaved = new Map<string, Secret>();
   const signedIn = openSignedIn(connector, options.signIn ?? null);
   const parsed = (given: JsonObject): OpenCredentials => {
@@ -206,7 +209,7 @@ function openStored(
       return { given, credentials: isOfApp(credentials) ? await signedIn.open(credentials) : credentials };
     },
     signedIn,
-    /** Gives them with what has changed. */
+    /** Saves the changes, and returns the credentials with them. */
     save: async (
       given: JsonObject,
       before: OpenCredentials,
@@ -221,7 +224,7 @@ function openStored(
       if (saveCredentials === null) {
         for (const [field, value] of Object.entries(changed)) unsaved.set(field, new Secret(value));
       } else {
-        // The old refresh token may be void by now: only a stored new one keeps the connector.
+        // The old refresh token may be invalid by now: the connector depends on a stored new one.
         await inTries(async () => await saveCredentials(renewed), clock);
       }
       return parsed(renewed);
@@ -229,13 +232,13 @@ function openStored(
   };
 }
 
-/** A refresh token that has ended is not sent again, nor the access token that ended before it. */
+/** Throws for a refresh token that has ended: it is not sent again, nor the access token that ended before it. */
 function throwIfRefused({ lane, credentials }: AccountFacts): void {
   const refusal = lane.refusalOf(hashOf(credentials));
   if (refusal !== null) throw refusal;
 }
 
-/** By the fields of the credentials that have them. */
+/** The new tokens by the credential fields that keep them. */
 async function newTokens(
   auth: Parameters<typeof renewalGrant>[0],
   facts: AccountFacts,
@@ -261,7 +264,7 @@ function hashOf({ values }: OpenCredentials): string {
   return hash('sha256', JSON.stringify([...values]), 'hex');
 }
 
-/** Credentials of an app, through which a person has signed in. */
+/** Credentials of an app through which a person has signed in. */
 export interface AppCredentials extends OpenCredentials {
   readonly auth: SignInAuthentication;
 }
@@ -271,11 +274,11 @@ export function isOfApp(credentials: OpenCredentials): credentials is AppCredent
 }
 
 /**
- * What a person's sign-in adds to the credentials of an app. Null: there is no place where one could be stored. Throws
- * `UpstreamFailure` with the reason `signIn` where a person must sign in.
+ * The values that a person's sign-in adds to the credentials of an app. Null: there is no place where one could be
+ * stored. Throws `UpstreamFailure` with the reason `signIn` where a person must sign in.
  */
 function openSignedIn(connector: string, signIn: SignIn | null) {
-  /** Read once, and again after each renewal: a service that no longer takes it says so. */
+  /** Read once, and again after each renewal: the service itself refuses a token that no longer works. */
   let known: StoredSignIn | null = null;
 
   const usable = (credentials: AppCredentials, stored: StoredSignIn | null): OpenCredentials => {
@@ -295,7 +298,7 @@ function openSignedIn(connector: string, signIn: SignIn | null) {
   return {
     open: async (credentials: AppCredentials): Promise<OpenCredentials> =>
       usable(credentials, known ?? (await storedOf(signIn).read())),
-    /** Other tokens than those that `open` gave last; `signal` ends the wait for another process. */
+    /** Returns tokens other than those that `open` returned last; `signal` ends the wait for another process. */
     renew: async (
       credentials: AppCredentials,
       facts: BesideFacts,
@@ -351,7 +354,7 @@ export function tokensOf(
   };
 }
 
-/** Tokens are of use to the app that they were issued to, where they were issued. */
+/** Hashes the app and the place of the tokens: tokens only work for that app, at that place. */
 function appOf({ auth, values }: AppCredentials): string {
   return hash('sha256', JSON.stringify([credentialValue(auth.clientId, values), auth.tokenUrl]), 'hex');
 }
@@ -370,7 +373,7 @@ function refusal(host: string, { words }: RefusedGrantError, begunAt: string | n
   return `${host} does not renew the sign-in${words}${lost}`;
 }
 
-/** Whether the service may have renewed the tokens, although no answer says so. */
+/** Whether the service may have renewed the tokens although no answer confirms it. */
 function mayBeDone(error: unknown): boolean {
   if (!(error instanceof UpstreamFailure)) return true;
   const isUnsent = ['name', 'address', 'credentials', 'gate'].includes(error.reason);

@@ -11,10 +11,10 @@ import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 
 type ListAnswer = Pick<JsonAnswer, 'value' | 'status' | 'header' | 'url' | 'holdsSecret'>;
 
-/** One call for a page as the definition's `pagination` means it: what is sent, and what the answer means. */
+/** One call for a page of the definition's `pagination`: the parts of its request, and the meaning of its answer. */
 export interface TranslatedCall {
   readonly call: PagedCall;
-  /** Refused with this status, the page lies behind the last one: it is empty. Null: a refusal is one. */
+  /** A refusal with this status means that the page is after the last one: it is empty. Null: no refusal means that. */
   readonly endStatus: number | null;
   /** Reads the metadata that the answer adds. Throws `UpstreamFailure` where the answer contradicts itself. */
   readonly readMetadata: (answer: ListAnswer) => JsonObject;
@@ -38,7 +38,7 @@ export function translatePaging(
 ): TranslatedCall {
   switch (paging.kind) {
     case 'none':
-      // The entity's own page numbers: what lies behind the last one may be refused.
+      // The entity's own page numbers: a page after the last one may be refused.
       return { call: { params }, endStatus: endStatusOf(pagination, params), readMetadata: () => ({}) };
     case 'cursor':
     case 'nextUrl':
@@ -67,13 +67,13 @@ function byToken(pagination: Pagination, paging: TokenPaging, params: Params): T
   };
 }
 
-/** `segment`: that the call's path ended in, out of the address of its page. */
+/** `segment`: the end of the call's path, from the address of its page. */
 function readNext(paging: TokenPaging, answer: ListAnswer, segment: string | null): Next {
   switch (paging.kind) {
     case 'cursor': {
       const token = asToken(valueAtPlace(answer, paging.token), answer);
       const flag = paging.more === null ? undefined : valueAtPlace(answer, paging.more);
-      // More without a token is a contradiction, which the walk must see: to end here would lose the rest.
+      // More records without a token are a contradiction, which the walk must see: ending here would lose the rest.
       return { more: flag === undefined ? token !== null : readFlag(flag, answer), token };
     }
     case 'nextUrl':
@@ -103,7 +103,7 @@ function asToken(value: JsonValue | undefined, { status }: ListAnswer): string |
   throw brokenAnswer('expected a text, a number or null as page token, got another kind', status);
 }
 
-/** Null and an empty text stand for no. */
+/** Null and an empty text mean no. */
 function readFlag(value: JsonValue, { status }: ListAnswer): boolean {
   const flag = value === null || value === '' ? false : flagOf(value);
   if (flag !== null) return flag;
@@ -114,7 +114,7 @@ function wholeNumber(value: JsonValue | undefined, otherwise: number): number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : otherwise;
 }
 
-/** The definition's checks refuse it; here it only keeps the types honest. */
+/** The definition's checks refuse this; it is here for the types only. */
 function mismatch(): UpstreamFailure {
   return new UpstreamFailure('refused', 'the paging of the entity does not fit its pagination', {
     reason: 'request',
@@ -124,13 +124,13 @@ function mismatch(): UpstreamFailure {
 type Pair = readonly [string, string];
 type Answered = Pick<JsonAnswer, 'url' | 'status' | 'holdsSecret'>;
 
-/** Which parameters of an address's query are kept: these, or any but those that sign the call. */
+/** Says which parameters of an address's query are kept: these, or all except those that sign the call. */
 type Kept = Extract<Paging, { kind: 'nextUrl' | 'linkHeader' }>['keep'];
 
 /** The parts of the page's address that a call sends. */
 interface NextPlace {
   readonly query: readonly Pair[];
-  /** Behind the path of the request; null: nothing. */
+  /** Appended to the path of the request; null: nothing. */
   readonly segment: string | null;
 }
 
@@ -140,18 +140,18 @@ const longestName = 200;
 const longestValue = 8_000;
 
 /**
- * A page token out of the address of the next page: the parameters of its query that the definition keeps, and nothing
- * else of it. The next call's address is built as that of every call. Where any are kept, a last segment by which the
- * address continues the path of the request is kept too, and what holds a secret of the call never is. `asked`: the
- * segment that this call had. Throws `UpstreamFailure` refused for an address of another origin where any are kept, and
- * unavailable for one that names no page.
+ * Makes a page token of the address of the next page: the parameters of its query that the definition keeps, and
+ * nothing else. The next call's address is built as usual. With `any`, a last segment that the address appends to the
+ * path of the request is kept too; a parameter that contains a secret of the call never is. `asked`: the segment of
+ * this call. Throws `UpstreamFailure` refused for an address of another origin with `any`, and unavailable for one that
+ * names no page.
  */
 function writeKept(address: string, answer: Answered, keep: Kept, asked: NextPlace['segment']) {
   const { url, status } = answer;
   const next = URL.canParse(address, url.href) ? new URL(address, url.href) : null;
   if (next === null) throw brokenAnswer("expected the next page's address, got none", status);
   if (!('except' in keep)) {
-    // Nothing else of the address is used, whatever origin it names: a proxy may stand between.
+    // Nothing else of the address is used, whatever its origin: a proxy may be in between.
     const pairs = namedIn(next.searchParams, keep);
     if (pairs.length > 0) return { token: queryText(pairs), isNumbered: false };
     const others = [...new Set(next.searchParams.keys())].filter((name) => !answer.holdsSecret(name));
@@ -178,8 +178,8 @@ function writeKept(address: string, answer: Answered, keep: Kept, asked: NextPla
 }
 
 /**
- * What such a token asks for. It may have come back through another program, so only what the definition keeps is
- * taken; where that is anything, the program that hands tokens on seals them.
+ * Reads a token of `writeKept`. It may have passed through another program, so only parameters that the definition keeps are
+ * accepted; with `any`, the program that hands tokens on seals them.
  */
 function readKept(token: string, keep: Kept): NextPlace {
   if (!('except' in keep)) {
@@ -209,8 +209,8 @@ function problemOf({ query, segment }: NextPlace): string | null {
 }
 
 /**
- * Whether a value can be the place where a page ends. A page's number is none, nor is a time or a word: rows that come
- * and go shift what such an address shows, so that it proves nothing of a listing.
+ * Whether a value can be the position where a page ends. A page's number, a time or a word is none: added and removed
+ * rows shift the page at such an address, so it proves nothing about a listing.
  */
 function isPlace(value: string): boolean {
   return value.length >= 8 && /\d/.test(value) && !/^[\d\s:.,TZ+-]+$/.test(value);
@@ -225,7 +225,7 @@ function othersIn(query: URLSearchParams, names: readonly string[]): readonly Pa
   return [...query].filter(([name]) => !left.has(name.toLowerCase()));
 }
 
-/** The one segment that `path` has behind that of the request; null where it has another one, or the same. */
+/** The one segment that `path` appends to that of the request; null where it has another one, or the same. */
 function segmentBehind(asked: string, segment: string | null, path: string): string | null {
   const own = segment === null ? asked : asked.slice(0, asked.lastIndexOf('/'));
   const start = own.endsWith('/') ? own : `${own}/`;
@@ -237,7 +237,7 @@ function decoded(segment: string): string | null {
   try {
     return decodeURIComponent(segment);
   } catch {
-    // No text in it: as if it were not there.
+    // Not a valid text: treated as absent.
     return null;
   }
 }

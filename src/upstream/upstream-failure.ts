@@ -1,11 +1,11 @@
 import type { FailureClass } from '../definitions/upstream/upstream-file.ts';
 
 /**
- * What showed the failure. `answer`: the service's own error; `name`: no such host; `gate`: not sent, because the
- * credential is paused; `credentials`: not sent, they cannot be used; `signIn`: not sent, a person must sign in first;
- * `request`: not sent, a parameter cannot be; `address`: not sent, the host may not be reached from here; `noRecords`:
- * JSON without an array where the definition says that the records are; `brokenRecords`: the same, where there have
- * been records before.
+ * The cause of the failure. `answer`: the service's own error; `name`: no such host; `gate`: not sent, because the
+ * credential is paused; `credentials`: not sent, because they cannot be used; `signIn`: not sent, because a person must
+ * sign in first; `request`: not sent, because a parameter cannot be sent; `address`: not sent, because the host may not
+ * be reached from here; `noRecords`: JSON without an array at the place of the records; `brokenRecords`: the same,
+ * where there were records before.
  */
 export type FailureReason =
   | 'answer'
@@ -32,9 +32,9 @@ export interface FailureFacts {
 }
 
 /**
- * The one way in which a call to a third party fails, apart from the reason of its signal. Its class decides what
- * follows; its text is redacted and bounded, so it may be shown and logged. It has no `cause`: a network error may
- * carry headers and bytes.
+ * The only failure of a call to a third party, apart from the reason of its signal. Its class decides how to continue;
+ * its text is redacted and bounded, so it may be shown and logged. It has no `cause`: a network error may carry headers
+ * and bytes.
  */
 export class UpstreamFailure extends Error {
   override readonly name = 'UpstreamFailure';
@@ -42,7 +42,7 @@ export class UpstreamFailure extends Error {
   readonly reason: FailureReason;
   /** The status of the answer; null where there was none. */
   readonly status: number | null;
-  /** How long the service asks to wait, at most an hour; null where it does not. */
+  /** The wait that the service asks for, at most an hour; null where it asks for none. */
   readonly waitMs: number | null;
   readonly text: string;
 
@@ -56,7 +56,7 @@ export class UpstreamFailure extends Error {
   }
 }
 
-/** An answer that is not what the definition says, which may pass as a cut one does. */
+/** The failure for an answer that does not follow the definition; it may be temporary, as a cut one is. */
 export function brokenAnswer(text: string, status: number | null = null): UpstreamFailure {
   return new UpstreamFailure('unavailable', text, { reason: 'brokenBody', status });
 }

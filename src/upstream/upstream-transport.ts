@@ -3,11 +3,11 @@ import { listOf, openWire, type ExchangeRequest, type Wire, type WireLimits } fr
 import { AddressRefusedError, guardedLookup, judgePublic, type ResolveHost } from '../http/guard-address.ts';
 
 export interface WireRequest extends ExchangeRequest {
-  /** The `baseUrl` of the definition on whose behalf it is called; with another host where that is not known yet. */
+  /** The `baseUrl` of the calling definition; with a placeholder host where that is not known yet. */
   readonly base: URL;
   /**
-   * An address from an answer must have the origin of `base` or be public: what the definition may reach, an answer may
-   * not choose from.
+   * An address from an answer must have the origin of `base` or be public: an answer may not choose among the hosts
+   * that the definition may reach.
    */
   readonly namedBy: 'definition' | 'answer';
 }
@@ -16,18 +16,18 @@ export type UpstreamTransport = ReturnType<typeof openUpstreamTransport>;
 
 export interface UpstreamTransportOptions {
   /**
-   * Hosts, and ports of hosts, that may lead to any address: see `isAllowed`. All others must be public, and are
-   * reached by https on its own port.
+   * Hosts, and ports of hosts, that may be at any address: see `isAllowed`. All others must be public, and are reached
+   * by https on its own port.
    */
   readonly allowHosts: readonly string[];
-  /** How names are resolved; tests give another. */
+  /** Resolves names; tests replace it. */
   readonly resolve?: ResolveHost;
   readonly limits?: Partial<WireLimits>;
 }
 
 const defaultLimits: WireLimits = {
   connectTimeoutMs: 10_000,
-  // The deadline of each request ends it before its head has come; only the body of a stream has none.
+  // The deadline of each request ends it before its head has arrived; only the body of a stream has none.
   headersTimeoutMs: 0,
   maxHeaderBytes: 32 * 1024,
   maxErrorBytes: 64 * 1024,
@@ -36,15 +36,15 @@ const defaultLimits: WireLimits = {
 };
 
 /**
- * Connections to third parties, shared by all accounts of a process. They send as `Wire` does, and throw
- * `AddressRefusedError` besides.
+ * Opens connections to third parties, shared by all accounts of a process. Requests are sent as by `Wire`, and may also
+ * throw `AddressRefusedError`.
  */
 export function openUpstreamTransport(options: UpstreamTransportOptions) {
   const limits = { ...defaultLimits, ...options.limits };
   const allowed = new Set(options.allowHosts.map((name) => name.toLowerCase()));
   const wireWith = (judge: typeof judgePublic) =>
     openWire(limits, guardedLookup(judge, options.resolve), listOf);
-  // A lookup knows only the host. Two of them: a host that is allowed at one port must not be reached at another one.
+  // A lookup knows only the host. Two wires: a host that is allowed at one port must not be reached at another one.
   const publicWire = wireWith(judgePublic);
   const allowedWire = wireWith(() => undefined);
 
@@ -67,12 +67,12 @@ export function openUpstreamTransport(options: UpstreamTransportOptions) {
 }
 
 /**
- * Whether a host may be at any address there. `allowed` has `host`, for the scheme and the port of `base`, and
+ * Whether a host may be at any address. `allowed` contains `host`, for the scheme and the port of `base`, and
  * `host:port`, for this port by the scheme that the definition names.
  */
 function isAllowed({ url, base, namedBy }: WireRequest, allowed: ReadonlySet<string>): boolean {
   const isLikeBase = url.protocol === base.protocol && url.port === base.port;
-  // Schemes too: a blob: address has the origin of the address inside.
+  // Compares schemes too: a blob: address has the origin of the address inside.
   if (namedBy === 'answer' && !(isLikeBase && url.origin === base.origin)) return false;
   const port = url.port || (url.protocol === 'https:' ? '443' : '80');
   return (isLikeBase && allowed.has(url.hostname)) || allowed.has(`${url.hostname}:${port}`);

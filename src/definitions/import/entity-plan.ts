@@ -17,7 +17,7 @@ import type { Relationship } from './service-file.ts';
 export type Outcome =
   | { readonly kind: 'converted'; readonly plan: EntityPlan }
   | { readonly kind: 'refused'; readonly why: string }
-  /** A person has chosen others. */
+  /** The user chose other entities. */
   | { readonly kind: 'notChosen' };
 
 /** Everything that a definition says of an entity, before it is written. */
@@ -28,7 +28,7 @@ export interface EntityPlan {
   readonly fields: Fields;
   /** Columns that parents fill, and their types. */
   readonly injected: ReadonlyMap<string, FieldType>;
-  /** Empty: the records have none. */
+  /** Fields of the key; empty: the records have none. */
   readonly key: readonly string[];
   readonly keyEvidence: string;
   readonly parents: readonly ParentLink[];
@@ -39,7 +39,7 @@ export interface EntityPlan {
   readonly open: readonly OpenQuestion[];
 }
 
-/** Judges a list operation. */
+/** Plans the conversion of a list operation. */
 function planEntity(stated: Operation, mode: ModeName, sources: Sources, parentOf: ParentOf): Outcome {
   const placed = withRecords(stated, mode);
   const { list } = placed;
@@ -108,7 +108,7 @@ function withoutFilters(link: ParentLink, { params }: Operation, key: readonly s
   return { ...link, inject: new Map(kept) };
 }
 
-/** With the first of several lists as the records, where the file names none; a person chooses. */
+/** Takes the first of several lists as the records, where the file names none; a person chooses. */
 function withRecords(
   list: Operation,
   mode: ModeName,
@@ -125,8 +125,8 @@ function withRecords(
 }
 
 /**
- * The key of a row: that of a record, behind what tells listings apart unless the id is known to do that itself. A
- * guess has `open`, which says what to write.
+ * The key of a row: the record's key, preceded by the values that identify its listing unless the id is known to be
+ * unique. A guess has `open`, which says what to write.
  */
 function identityOf(
   found: ReturnType<typeof inferKey>,
@@ -274,10 +274,10 @@ function findParents(
 
 type ParentFile = EntityFile['parents'][number];
 
-/** A parent that is in the definition, as far as its children have to know it. */
+/** Facts about a parent in the definition that its children need. */
 interface KnownParent {
   readonly entity: string;
-  /** Its columns and their types, injected ones too. */
+  /** Columns of the parent and their types, injected ones too. */
   readonly fields: ReadonlyMap<string, FieldType>;
   /** Column by the name that the service gives the field. */
   readonly columnBySent: ReadonlyMap<string, string>;
@@ -303,7 +303,7 @@ type Candidate = Omit<Relationship, 'child' | 'field'> & {
   readonly evidence: string;
 };
 
-/** Where the file says that the values of these parameters are: by its relationships, or by the paths of listings. */
+/** The sources that the file gives for the values of these parameters: its relationships, or the paths of listings. */
 function parentCandidates(
   { entity: child, path: ownPath }: Operation,
   open: readonly Parameter[],
@@ -329,8 +329,8 @@ function parentCandidates(
 }
 
 /**
- * Links a listing to one parent. A parameter that no relationship to it speaks of takes its value from the same
- * parameter of the parent's listing. A text says why there is no way.
+ * Links a listing to one parent. A parameter without a relationship to that parent takes its value from the same
+ * parameter of the parent's listing. A text says why no link is possible.
  */
 function linkParent(
   { field, param, when, evidence }: Candidate,
@@ -388,7 +388,7 @@ function conditions(when: Relationship['when'], { columnBySent }: KnownParent): 
   return when === null || field === undefined ? [] : [{ kind: 'in', field, values: [...when.values] }];
 }
 
-/** Why an operation cannot be a listing of a definition, whatever a person writes. */
+/** The reason why an operation cannot be a listing of a definition, whatever a person writes. */
 function refusedAlways(list: Operation): string | null {
   const { entity, method, hasOwnServers, needsCookie, path, extractor, records, description } = list;
   if (columnName(entity) !== entity) {
@@ -407,7 +407,7 @@ function refusedAlways(list: Operation): string | null {
     : `the place of its records is of a form that is not known: ${oneLine(extractor, 80)}`;
 }
 
-/** Why an API cannot be asked for more than the first page; null: it can. */
+/** The reason why only the first page can be requested from an API; null: all pages can. */
 function unreadPaging(paging: Paging): string | null {
   if (paging.kind === 'token' && paging.token.key === null) {
     return `page 1 only: the token in ${placeText(paging.token)} is in no key of connector_metadata`;

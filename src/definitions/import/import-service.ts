@@ -24,8 +24,8 @@ export function importService(service: ServiceFile, mode: ModeName, only: readon
 }
 
 /**
- * Writes what passes the check of definitions: an entity in which something is wrong is refused with what it is, and in
- * the next round its children. A problem outside of the entities refuses them all.
+ * Writes the entities that pass the check of definitions: an entity with a problem is refused with that problem, and
+ * its children in the next round. A problem outside of the entities refuses them all.
  */
 function passing(
   outcomes: ReadonlyMap<string, Outcome>,
@@ -62,7 +62,7 @@ function sourcesOf(service: ServiceFile, ways: readonly SignIn[]): Sources {
   };
 }
 
-/** Without an address and a way to sign in, nothing is read of the service itself. */
+/** Refuses direct reading where the address or a way to sign in is missing. */
 function reachable(
   judged: ReadonlyMap<string, Outcome>,
   ways: readonly SignIn[],

@@ -157,9 +157,9 @@ function readMetadata(extractor: JsonObject): ReadonlyMap<string, PlaceFile> {
 }
 
 export interface Parameter {
-  /** As a definition can declare it. */
+  /** The name in a definition. */
   readonly name: string;
-  /** As the service names it: `page[cursor]`. */
+  /** The name that the service uses: `page[cursor]`. */
   readonly sent: string;
   readonly place: 'query' | 'path' | 'header' | 'body';
   readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'array';
@@ -168,7 +168,7 @@ export interface Parameter {
   readonly description: string;
   /** Undefined where the file gives none. An object without one has the defaults of its members. */
   readonly fallback: JsonValue | undefined;
-  /** Dotted, where it is not the name. */
+  /** The dotted path, where it differs from the name. */
   readonly at: string | null;
   /** How an array is written in a query. */
   readonly list: 'comma' | 'repeat';
@@ -223,7 +223,7 @@ const mostBodyLevels = 20;
 
 /** The value of an object parameter that is sent by default: its own default, or the defaults of its members. */
 function fallbackOf(schemas: Schemas, schema: JsonObject): JsonValue | undefined {
-  // Each schema once, also one that contains itself.
+  // Visits each schema once, also one that contains itself.
   const known = new Map<JsonObject, JsonValue | undefined>();
   const find = (one: JsonObject, level: number): JsonValue | undefined => {
     if (known.has(one) || level > mostBodyLevels) return known.get(one);
@@ -298,8 +298,8 @@ function hidesDefaults(schemas: Schemas, schema: JsonObject): boolean {
 }
 
 /**
- * A query with variables. Known forms only: a variable that is one parameter, and `{{ fields }}` in the query, which
- * stands for the fields that the file names.
+ * Reads a query with variables. Known forms only: a variable that is one parameter, and `{{ fields }}` in the query,
+ * which stands for the fields that the file names.
  */
 function readGraphql(kind: JsonObject): Body {
   const fields = textIn(kind, 'default_fields');

@@ -2,7 +2,10 @@ import type { PlaceFile } from '../upstream/upstream-file.ts';
 import type { Operation, Parameter } from './operation.ts';
 import { oneLine, wordsOf, type Schemas } from './schemas.ts';
 
-/** Where an answer says something, and the key of `connector_metadata` that has it too; null: only the answer. */
+/**
+ * The place of a value in an answer, and the key of `connector_metadata` with the same value; null: only the answer has
+ * it.
+ */
 export interface Told {
   readonly key: string | null;
   readonly place: PlaceFile;
@@ -27,11 +30,11 @@ export type Paging = {
     }
   | { readonly kind: 'offset'; readonly param: Parameter }
   | { readonly kind: 'lastRecord'; readonly param: Parameter; readonly more: Told | null }
-  /** `more`: what would say, against it, that more follows. */
+  /** `more`: the value that would contradict it, by saying that more follows. */
   | { readonly kind: 'single'; readonly more: Told | null }
 );
 
-/** `open`: what a person has to write in place of the paging, which is a guess then; null: the file proves it. */
+/** `open`: a text that tells a person what to write instead, where the paging is a guess; null: the file proves it. */
 type PagingFound =
   | { readonly kind: 'found'; readonly paging: Paging; readonly open: string | null }
   | { readonly kind: 'refused'; readonly why: string };
@@ -90,13 +93,13 @@ function signOf(values: readonly AnswerValue[]): Told | null {
   return byRole('flag') ?? byRole('address') ?? byRole('token') ?? null;
 }
 
-/** In the reason for one page. */
+/** Phrases in the stated reason for one page which show that the listing has several. */
 const saysThatItPages =
   /client[- ]side|driven (?:entirely )?by the caller|exhaustion|paginates? via|accepts? page|not modell?ed/i;
 
 type Shared = Pick<Paging, 'size' | 'total'>;
 
-/** A token of the answer that a parameter takes. */
+/** Pairs a token in the answer with the parameter that takes it. */
 function byToken(operation: Operation, values: readonly AnswerValue[], shared: Shared): PagingFound | null {
   const tokens = values.filter(({ role }) => role === 'token');
   const params = operation.params.filter((param) => isTokenParam(param));
@@ -121,7 +124,7 @@ function byToken(operation: Operation, values: readonly AnswerValue[], shared: S
   return { kind: 'found', paging: { ...shared, kind: 'token', param, token, more, evidence }, open: null };
 }
 
-/** A time, a choice or what signs in is no place in a listing, whatever it is called. */
+/** A time, a choice or a credential is no position in a listing, whatever its name. */
 function isTokenParam({ name, type, place, schema, description }: Parameter): boolean {
   return (
     type === 'string' &&
@@ -145,7 +148,7 @@ function isPair(param: string, { words }: AnswerValue): boolean {
   return kindOf(wordsOf(param)) === kindOf(words);
 }
 
-/** A number of pages or of records, counted by the caller. */
+/** Finds a number of pages or of records, counted by the caller. */
 function byNumber(operation: Operation, values: readonly AnswerValue[], shared: Shared) {
   const integers = operation.params.filter(
     ({ type, place, description }) =>
@@ -159,7 +162,7 @@ function byNumber(operation: Operation, values: readonly AnswerValue[], shared: 
   };
   const page = named(pageParam);
   const { size } = shared;
-  // A number named page and nothing that goes with it may be that of a web page.
+  // A parameter named page, without other signs of paging, may be the number of a web page.
   if (page !== undefined && (size !== null || values.length > 0)) {
     const stated = [page.fallback, page.schema['minimum']].find((value) => value === 0 || value === 1);
     const address = values.find(({ role }) => role === 'address') ?? null;
@@ -215,7 +218,7 @@ function withoutEvidence(operation: Operation, values: readonly AnswerValue[], s
 
 const guessed = 'guessed';
 
-/** One answer holds everything, until a person says how it pages. */
+/** Takes one answer as everything, until a person says how the listing pages. */
 function guessedSingle(values: readonly AnswerValue[], shared: Shared, open: string): PagingFound {
   return asGuess({ ...shared, kind: 'single', more: signOf(values), evidence: guessed }, open);
 }
@@ -274,7 +277,7 @@ function pageSize({ params }: Operation): Size | null {
   return { param, max: Math.min(10_000, Math.max(1, Math.trunc(stated))), evidence };
 }
 
-/** A value of an answer beside its records, and what it is for. */
+/** A value of an answer outside its records, and its role. */
 interface AnswerValue {
   /** Key of `connector_metadata`, dotted where an object holds it; null: the file copies it to no key. */
   readonly key: string | null;

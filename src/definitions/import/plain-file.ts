@@ -19,7 +19,7 @@ import { readOpenApi, serviceOf, uuidOf, type ServiceFile } from './service-file
 /** An operation of a plain file whose answers have a list. */
 export interface PlainListing {
   readonly path: string;
-  /** A name for what it lists; null: its path gives none. */
+  /** A name for the listed records; null: the path gives none. */
   readonly entity: string | null;
   /** Where its answer has arrays of objects: `data.tickets`; an empty text is the answer itself. */
   readonly records: readonly string[];
@@ -28,7 +28,7 @@ export interface PlainListing {
 
 type PlainFile = ReturnType<typeof readPlainFile>;
 
-/** The OpenAPI file of any service, and what it lists. Throws `ProblemsError` DEFINITION_INVALID. */
+/** Reads the OpenAPI file of any service and its listings. Throws `ProblemsError` DEFINITION_INVALID. */
 export function readPlainFile(file: string) {
   const opened = readOpenApi(file, 'an OpenAPI document');
   const schemas = openSchemas(opened.root);
@@ -51,8 +51,8 @@ export function readPlainFile(file: string) {
 }
 
 /**
- * The file as if it named these listings as entities, with those above them and the operations that read one record.
- * What else an import wants to know stands in what OpenAPI itself declares.
+ * Adds entity names for these listings, their parents and the operations that read one record. The file's own OpenAPI
+ * declarations supply all other facts that an import needs.
  */
 export function plainService(
   { opened, schemas, listings }: PlainFile,
@@ -75,7 +75,7 @@ export function plainService(
         : above !== undefined && Object.keys(operation).length > 0
           ? namedOperation(operation, above.entity, 'get', schemas)
           : null;
-    // Operations that no entity needs are as if they were not there, and stay where references find them.
+    // Operations that no entity needs are hidden, and stay where references find them.
     items[path] = named === null ? item : { ...shared, get: named };
   }
   const info = withoutOurs(objectIn(root, 'info'));
@@ -120,7 +120,7 @@ interface Chosen extends PlainListing {
   readonly entity: string;
 }
 
-/** `/tickets`, or `cases=/tickets`: the listing there, and how its entity is called. */
+/** Parses `/tickets`, or `cases=/tickets`: a listing, and optionally the name of its entity. */
 function listingAt(text: string, listings: readonly PlainListing[]): Chosen {
   const [, name, path = text] = /^([^/=]*)=(\/.*)$/.exec(text) ?? [];
   const found = listings.find((one) => one.path === path);
@@ -133,7 +133,7 @@ function listingAt(text: string, listings: readonly PlainListing[]): Chosen {
   return { ...found, entity: name ?? found.entity ?? path };
 }
 
-/** With the listings that fill their paths: `/users` for `/users/{id}/orders`. */
+/** Adds the listings that fill parameters of the paths: `/users` for `/users/{id}/orders`. */
 function withParents(wanted: readonly Chosen[], listings: readonly PlainListing[]): readonly Chosen[] {
   const found = new Map(wanted.map((one) => [one.path, one]));
   for (const { path } of found.values()) {
@@ -234,7 +234,7 @@ function namedOperation(
   return { ...named, [`${prefix}meta-extractor`]: found };
 }
 
-/** A plain file that uses our keys does not know what they stand for. */
+/** Removes our keys from a plain file, which does not use them in our sense. */
 function withoutOurs(part: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(part).filter(([name]) => !name.startsWith(prefix)));
 }
@@ -251,8 +251,8 @@ function headersOf(operation: JsonObject, schemas: Schemas): JsonObject {
 }
 
 /**
- * The security schemes with which all these operations can be called, each with the credentials that it takes. Where
- * the file asks for several at once, those besides the first are sent as headers.
+ * The security schemes that all these operations accept, each with the credentials that it takes. Where the file
+ * requires several at once, all except the first are sent as headers.
  */
 function plainSchemes(root: JsonObject, operations: readonly JsonObject[], schemas: Schemas): JsonObject {
   const declared = objectIn(root, 'components', 'securitySchemes');
@@ -263,7 +263,7 @@ function plainSchemes(root: JsonObject, operations: readonly JsonObject[], schem
   return Object.fromEntries(
     common.flatMap((names) => {
       const parts = names.map((name) => [name, schemas.resolve(declared[name])] as const);
-      // A key in a header can be sent beside any other scheme, so it is never the first one.
+      // A key in a header can be sent together with any other scheme, so it is never the first one.
       const main = parts.find(([, scheme]) => !isHeader(scheme)) ?? parts[0];
       if (main === undefined) return [];
       const beside = parts.filter((one) => one !== main);
@@ -272,7 +272,9 @@ function plainSchemes(root: JsonObject, operations: readonly JsonObject[], schem
   );
 }
 
-/** Names of schemes that are needed together, by each way; without a word about it, each scheme is one. */
+/**
+ * Names of schemes that are required together, for each way; without a statement in the file, each scheme is one way.
+ */
 function requirementsOf(
   operation: JsonObject,
   root: JsonObject,
@@ -281,7 +283,7 @@ function requirementsOf(
   const own = Array.isArray(operation['security']) ? operation : root;
   if (!Array.isArray(own['security'])) return Object.keys(declared).map((name) => [name]);
   const stated = listIn(own, 'security').map((one) => (isJsonObject(one) ? Object.keys(one) : []));
-  // An operation that needs none can be called with any.
+  // An operation without requirements accepts any scheme.
   if (stated.every((names) => names.length === 0)) {
     return Object.keys(declared).map((name) => [name]);
   }
@@ -338,7 +340,7 @@ function withHeaders(scheme: JsonObject, beside: readonly (readonly [string, Jso
   const fields = beside.map(([name, one]) => [fieldName(name), textIn(one, 'name') ?? ''] as const);
   const headers = fields.map(([field, header], at): readonly [string, JsonValue] => [
     header,
-    // Only keys in headers can be sent beside the first scheme. An empty template refuses any other.
+    // Only keys in headers can be sent in addition to the first scheme. An empty template refuses any other.
     isHeader(beside[at]?.[1] ?? {}) ? `{{ ${field} }}` : '',
   ]);
   const properties = Object.fromEntries(fields.map(([field]) => [field, {}]));

@@ -2,7 +2,7 @@ import type { Imported } from './import-service.ts';
 import { type Outcome } from './entity-plan.ts';
 import type { Paging } from './paging.ts';
 
-/** How many entities became what. */
+/** Counts the entities by result. */
 export interface Totals {
   readonly entities: number;
   readonly converted: number;
@@ -44,7 +44,7 @@ const pagingWords: Readonly<Record<Exclude<Paging['kind'], 'single'>, string>> =
   lastRecord: 'pages by the last record',
 };
 
-/** In a table. */
+/** The result for a cell of a table. */
 export function kindText(outcome: Outcome): string {
   const word = wordOf(outcome);
   return word === 'todo' ? 'TODO' : word === 'notChosen' ? 'not chosen' : word;

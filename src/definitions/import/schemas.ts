@@ -198,7 +198,7 @@ export function columnName(name: string): string | null {
   return isDeclaredName(column) && !isReservedName(column) ? column : null;
 }
 
-/** For a comment or a message: one line, at most `length` characters, without what steers a terminal. */
+/** Makes one line of at most `length` characters for a comment or a message, without terminal control characters. */
 export function oneLine(text: string, length = 160): string {
   const line = text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
   return line.length > length ? `${line.slice(0, length - 1)}…` : line;
@@ -210,7 +210,7 @@ export function singular(name: string): string {
   return /(?:ss|us)$/.test(name) || !name.endsWith('s') ? name : name.slice(0, -1);
 }
 
-/** A text, number or flag as text; everything else is nothing. */
+/** A text, number or flag as text; an empty text for everything else. */
 export function plainText(value: JsonValue | undefined): string {
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
     ? String(value)

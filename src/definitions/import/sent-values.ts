@@ -13,7 +13,7 @@ export interface OpenQuestion {
   readonly text: string;
 }
 
-/** By parameter: what is sent with every call, and where it is from. */
+/** Values that are sent with every call, by parameter, and the source of each. */
 export type FixedValues = ReadonlyMap<string, { readonly value: JsonValue; readonly evidence: string }>;
 
 /** A parameter whose value a person has to write, and why. */
@@ -23,8 +23,9 @@ interface Asked {
 }
 
 /**
- * What is sent with every call, and the parameters that need a value of their own for each listing: the required ones,
- * and those that the file links to a parent. `asked`: without a value that a person writes, records may be left out.
+ * The values that are sent with every call, and the parameters that need a value for each listing: the required ones,
+ * and those that the file links to a parent. `asked`: parameters whose value a person must write, or records may be
+ * left out.
  */
 export function valuesSent(
   list: Operation,
@@ -142,7 +143,9 @@ function isEmpty(value: JsonValue): boolean {
   return value === null || (typeof value === 'string' && /^(?:|\[\]|\{\}|List\(\))$/.test(value));
 }
 
-/** Why a listing may leave records out, unless a person says what to send; null: nothing in the file says so. */
+/**
+ * The reason why a listing may leave records out, unless a person says what to send; null: nothing in the file says so.
+ */
 function leftOutBy(
   { name, fallback, schema, description }: Parameter,
   list: Operation,
@@ -163,7 +166,7 @@ function leftOutBy(
     return `a template computes its default (${oneLine(text, 80)}); a time of the clock is { days: -30, format: date }, with deletes: never`;
   }
   const choices = typeof fallback === 'string' ? textsIn(schema, 'enum') : [];
-  // In a connector.yaml the default is what its author wanted, unless it could be all.
+  // In a connector.yaml the author chose the default, so it stays, unless another choice means all.
   const isChoice =
     choices.length > 1 && (isPlain || choices.some(isWhole)) && !isWhole(text) && !isForm(name);
   const isPart = isChoice || isDay(text, name) || /\blimit\s+\d/i.test(text);
@@ -182,7 +185,7 @@ function isWhole(choice: string): boolean {
 const form =
   /\b(?:sort|order|direction|format|fields|include|expand|lang|language|locale|units?|granularity|interval|mode)\b/;
 
-/** It says what records look like, and not which of them are listed. */
+/** Whether the parameter selects the form of records, and not which of them are listed. */
 function isForm(name: string): boolean {
   return form.test(wordsOf(name).join(' '));
 }

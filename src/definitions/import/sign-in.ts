@@ -84,7 +84,7 @@ function statedFields(config: JsonValue) {
   return { fields, headers, problems, authorization };
 }
 
-/** The authentication, or why there is none. */
+/** The authentication, or the reason why there is none. */
 function authOf(stated: StatedWay, guesses: string[]): JsonObject | string {
   const { scheme, mapping, fields } = stated;
   switch (textIn(scheme, 'type') ?? '') {
@@ -126,7 +126,7 @@ function httpAuth({ scheme, mapping, fields }: StatedWay): JsonObject | string {
   return { kind, user, password };
 }
 
-/** With a refresh token it is renewed; with an access token alone it lasts as long as that. */
+/** Reads OAuth: a refresh token renews the access token; without one the access token lasts until it ends. */
 function oauth(stated: StatedWay, guesses: string[]): JsonObject | string {
   const { scheme, fields } = stated;
   const own = ownScheme(stated);
@@ -197,7 +197,7 @@ function setRequired(fields: Fields, name: string): void {
   if (field !== undefined) field.required = true;
 }
 
-/** With its names in single braces; null: there is none, or a template computes it. */
+/** The address with its names in single braces; null: there is none, or a template computes it. */
 function plainAddress(url: string | null | undefined): string | null {
   const plain = url?.replaceAll(/\{\{ *(\w+) *\}\}/g, '{$1}');
   return plain === undefined || holdsTemplate(plain) ? null : plain;
@@ -206,8 +206,8 @@ function plainAddress(url: string | null | undefined): string | null {
 // --- Ways in which a person signs in with `login`
 
 /**
- * One for each OAuth scheme with a code in the browser, beside what the file takes itself. `entities`: those that are
- * read.
+ * Returns one way for each OAuth scheme with a code in the browser; its `auth` is null where another way already works
+ * with the same credentials. `entities`: the entities that are read.
  */
 export function authorizationCodeWays(
   service: ServiceFile,
@@ -285,7 +285,7 @@ function loginWay(stated: StatedWay, flow: JsonObject, scope: Scope, server: Ser
   };
 }
 
-/** Where the person agrees and tokens are issued, as far as the service may be asked there; or why not. */
+/** The addresses of authorization and of tokens, as far as the service may be called there; or the reason why not. */
 function addressesOf(scheme: JsonObject, flow: JsonObject, server: Server): JsonObject | string {
   const [authorizeUrl = '', query = ''] = (textIn(flow, 'authorizationUrl') ?? '').split('?', 2);
   const tokenUrl = textIn(flow, 'tokenUrl') ?? '';

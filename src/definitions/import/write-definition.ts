@@ -34,7 +34,7 @@ export function writeDefinition(
   const data: Record<string, JsonValue> = {
     name,
     title: isOnly ? service.title : `${service.title} (direct)`,
-    // For direct mode another type than the one of the API's catalog, and the same one in every import.
+    // Direct mode needs a type other than the one of the API's catalog, and the same one in every import.
     id: mode === 'hosted' ? service.id : uuidOf(`${service.id} direct`),
     rateLimit: { requestsPerSecond: 2, concurrency: 2 },
     ...stated({ credentials: used.map((way) => credentialsOf(way, hostFields)) }),
@@ -209,7 +209,7 @@ function writeParent({ parent, params, inject, when }: EntityPlan['parents'][num
   return { entity: parent.entity, params: Object.fromEntries(params), ...stated({ inject: columns, when }) };
 }
 
-/** Without members that say nothing: absent ones, empty lists and empty objects. */
+/** Leaves out members without content: absent ones, empty lists and empty objects. */
 function stated(members: Readonly<Record<string, JsonValue | undefined>>): JsonObject {
   return Object.fromEntries(
     Object.entries(members).filter((one): one is [string, JsonValue] => {
@@ -222,7 +222,7 @@ function stated(members: Readonly<Record<string, JsonValue | undefined>>): JsonO
   );
 }
 
-/** Where a result of the API has the records: the API has applied what the file extracts. */
+/** The place of the records in a result of the API: the API has applied the extractor of the file. */
 function hostedRecords({ records }: Operation): JsonObject {
   if (records === null || (!records.isFound && !records.isOne)) return {};
   const path = records.isFound ? records.path.join('.') : '';
@@ -359,14 +359,14 @@ interface WrittenPaging {
 /** Names of keys that direct calls fill. */
 const directKeys = { token: 'next_page', more: 'has_more', total: 'total' } as const;
 
-/** For a mode that takes it. Hosted connectors have the keys of the file, direct ones those that are filled. */
+/** Writes the paging for a mode. Hosted connectors use the keys of the file, direct ones those that are filled. */
 function writePaging(paging: Paging, list: Operation, mode: ModeName): WrittenPaging {
   const { parts, params: sizeParams, notes: sizeNotes } = sizeParts(paging);
   const isDirect = mode === 'direct';
   const metadata: Record<string, JsonValue> = {};
-  /** The keys of what an answer says; none where it does not. */
+  /** The keys of a value in the answer; none where the answer does not have it. */
   const keysOf = (role: keyof typeof directKeys, told: Told | null): readonly string[] => {
-    // On the last page the header still has the addresses of pages before.
+    // On the last page the header still has the addresses of earlier pages.
     if (told === null || (isDirect && told.place.header === 'Link')) return [];
     if (!isDirect) return told.key === null ? [] : [told.key];
     metadata[directKeys[role]] = placeOf(told);
@@ -433,7 +433,7 @@ function writePaging(paging: Paging, list: Operation, mode: ModeName): WrittenPa
       const name = param?.name ?? freeName(list, ['next_page', 'next_page_of_listing']);
       const sent = param?.sent ?? name;
       const tokenKeys = isDirect ? [directKeys.token] : [{ key: address.key ?? '', param: sent }];
-      // Which of its parameters is the token, the file does not say.
+      // The file does not say which parameter of the address is the token.
       const keep = param === null ? 'any' : [sent];
       const { path } = address.place;
       const direct = path === undefined ? { kind: 'linkHeader', keep } : { kind: 'nextUrl', path, keep };

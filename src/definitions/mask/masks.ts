@@ -13,21 +13,21 @@ export type MaskRule =
   | { readonly kind: 'hash'; readonly as: HashedAs }
   | { readonly kind: 'truncate'; readonly length: number };
 
-/** `value`: exactly as it came, so that no two values have one hash: keys may differ in case alone. */
+/** `value`: exactly as it came, so that no two values share a hash: keys may differ in case alone. */
 type HashedAs = 'value' | 'text' | 'email' | 'phone';
 
 /** The rules of one entity. */
 export interface MaskRules {
-  /** By path: names joined by dots, `*` for any one name or place in an array. */
+  /** Rules by path: names joined by dots, `*` for any one name or array position. */
   readonly fields: ReadonlyMap<string, MaskRule>;
   /** Treatment of fields that no rule covers. */
   readonly unknownFields: 'keep' | 'drop';
 }
 
-/** Rules by the names on the way to them. */
+/** Rules in a tree, by the names of their paths. */
 interface RuleNode {
   readonly rule: MaskRule | null;
-  /** `*` at the beginning of a path: fields of the record that hold no members are not meant. */
+  /** Marks a rule from a path that begins with `*`: it does not apply to fields of the record without members. */
   readonly isAnyField: boolean;
   /** Whether a rule below it does more than keep what it finds. */
   readonly masksBelow: boolean;
@@ -63,8 +63,8 @@ function nodeOf(rules: Remaining, depth: number, isAnyField = false): RuleNode {
 }
 
 /**
- * What the rules say of a member: of one that is named before one that `*` stands for. A member's own name may have
- * dots in it; a rule that ends within it holds for all of it.
+ * Finds the rules for a member: a rule that names it takes precedence over one with `*`. A member's name may contain
+ * dots; a rule that ends within it applies to the whole member.
  */
 function nodesAt(nodes: readonly RuleNode[], name: string): readonly RuleNode[] {
   let found = nodes;
@@ -83,8 +83,8 @@ function ruleOf(nodes: readonly RuleNode[]): MaskRule | null {
 }
 
 /**
- * What becomes of the value at a path, by the first rule on the way that does not keep what it finds. A path leads
- * through arrays without naming places in them.
+ * Finds the treatment of the value at a path: the first rule on the way that does more than keep. A path leads through
+ * arrays without naming positions in them.
  */
 export function ruleAt(
   { unknownFields }: Pick<MaskRules, 'unknownFields'>,
@@ -103,7 +103,7 @@ export function ruleAt(
   return { kind: 'keep' };
 }
 
-/** As `ruleAt`, for one path alone. */
+/** Like `ruleAt`, for this path alone. */
 export function ruleOfPath(rules: MaskRules, path: string): MaskRule {
   return ruleAt(rules, ruleTree(rules), path.split('.'));
 }
@@ -113,15 +113,15 @@ function withElements(nodes: readonly RuleNode[]): readonly RuleNode[] {
   return elements.length === 0 ? nodes : [...nodes, ...withElements(elements)];
 }
 
-/** Values nested deeper are dropped where a rule leads to them: records this deep are not stored. */
+/** Values nested deeper are dropped where a rule leads to them: records of this depth are not stored. */
 const maxDepth = 200;
 
 /** Replaces a text by its hash; never called with ''. */
 type HashText = (text: string) => string;
 
 /**
- * Masks records. What a rule cannot be used on is dropped: a text where a rule leads on to members of an object, an
- * object that is to be truncated. `isHashed`: texts that are hashes already, and stay.
+ * Masks records. A value that a rule cannot be applied to is dropped: a text where a rule leads to members of an
+ * object, or an object that is to be truncated. `isHashed`: recognizes texts that are hashes already, which stay.
  */
 export function compileMask(
   rules: MaskRules,
@@ -154,7 +154,7 @@ export function compileMask(
     return isSame ? array : masked;
   }
 
-  /** Undefined: it is dropped. */
+  /** Undefined: the value is dropped. */
   function maskValue(value: JsonValue, nodes: Nodes, drops: boolean, depth: number): JsonValue | undefined {
     if (nodes.length === 0) return drops ? undefined : value;
     const rule = ruleOf(nodes);
@@ -186,7 +186,7 @@ export function compileMask(
 
 type Nodes = readonly RuleNode[];
 
-/** The first characters of a text or of a number's digits; of an array, of each element. */
+/** Keeps the first characters of a text or of a number's digits; of an array, of each element. */
 function truncated(value: JsonValue, length: number, depth: number): JsonValue | undefined {
   if (value === null) return null;
   if (isJsonArray(value)) {
@@ -204,8 +204,8 @@ function isDeeper(value: JsonValue, levels: number): boolean {
 }
 
 /**
- * The text that is hashed in place of a value, equal for values that mean the same: of what is no text its JSON text.
- * Null: there is nothing to hash.
+ * The text that is hashed for a value; equal for values with the same meaning. For a value other than a text it is the
+ * JSON text. Null: there is nothing to hash.
  */
 function normalText(value: Exclude<JsonValue, null>, as: HashedAs): string | null {
   const written = typeof value === 'string' ? value : writeJson(value);
@@ -234,8 +234,8 @@ function phoneText(text: string): string {
 export type Masks = ReadonlyMap<EntityName, { readonly rules: MaskRules; readonly mask: RecordMask }>;
 
 /**
- * The definition with its masked entities: what is hashed or truncated has a text column, and another mask is another
- * reading of what the service sends, as a changed definition is.
+ * The definition with its masked entities: a hashed or truncated field has a text column, and a change of masks counts
+ * as a change of the definition.
  */
 export function maskedDefinition(definition: Definition, masks: Masks): Definition {
   if (masks.size === 0) return definition;
@@ -254,13 +254,16 @@ export function maskedDefinition(definition: Definition, masks: Masks): Definiti
   return masked;
 }
 
-/** As it passes into another process: what comes there is masked already. A mask has functions, and does not pass. */
+/**
+ * Removes the masks before a definition is passed to another process, which gets masked records: a mask has functions
+ * and cannot be passed.
+ */
 export function withoutMasks(definition: Definition): Definition {
   const entities = [...definition.entities].map(([name, entity]) => [name, withoutMask(entity)] as const);
   return { ...definition, entities: new Map(entities) };
 }
 
-/** As `withoutMasks`. */
+/** Like `withoutMasks`, for one entity. */
 export function withoutMask(entity: Entity): Entity {
   return { ...entity, mask: null };
 }

@@ -13,7 +13,7 @@ export type IssuedAuthentication = Extract<
   Authentication,
   { kind: 'refresh' | 'clientCredentials' | 'authorizationCode' }
 >;
-/** One that a person gives the program access with, in a browser. */
+/** A way to sign in in which a person grants access in a browser. */
 export type SignInAuthentication = Extract<Authentication, { kind: 'authorizationCode' }>;
 
 export function isIssued(auth: Authentication | null): auth is IssuedAuthentication {
@@ -22,10 +22,10 @@ export function isIssued(auth: Authentication | null): auth is IssuedAuthenticat
 
 /** A name in the host of an address. */
 export function hostVariable() {
-  // `origin`: the value may be a whole origin (`https://host`): of it only the host counts.
+  // `origin`: the value may be a whole origin (`https://host`), of which only the host is used.
   const source = strictObject({ ...valueShape(), origin: z.literal(true).optional() });
   return strictObject({
-    // In order: the first that has a value counts, and no other.
+    // Sources in order: the first that has a value is used.
     from: z
       .array(
         source.transform(({ origin, ...value }, context) => {
@@ -36,7 +36,7 @@ export function hostVariable() {
         }),
       )
       .min(1),
-    // A value of which not the whole matches is refused before anything is sent. See `linearPattern`.
+    // A value must match as a whole; otherwise nothing is sent. See `linearPattern`.
     pattern: textAs(checkHostPattern, z.string().min(1).max(200)),
   });
 }
@@ -67,8 +67,8 @@ export function authentication() {
     strictObject({
       kind: z.literal('refresh'),
       scheme: scheme(),
-      // Credential field of the access token; may be absent: then it is asked for before the first call. A new one is
-      // saved here.
+      // Credential field of the access token; may be absent: then a token is requested before the first call. A new one
+      // is saved here.
       accessToken: z.string(),
       // Credential field of the refresh token. A new one is saved here before it is used.
       refreshToken: z.string(),
@@ -86,19 +86,19 @@ export function authentication() {
       // Additional parameters that the service requires.
       params: z.record(textAs(queryName), tokenText()).default({}),
     }),
-    // OAuth 2.0 (RFC 6749, section 4.1, with RFC 7636): a person signs in with `connector-sync login`. What is issued
-    // is stored beside the sink of the connector, and renewed where a refresh token comes with it.
+    // OAuth 2.0 (RFC 6749, section 4.1, with RFC 7636): a person signs in with `connector-sync login`. The tokens are
+    // stored with the connector's sink, and renewed if a refresh token comes with them.
     strictObject({
       kind: z.literal('authorizationCode'),
       scheme: scheme(),
       ...tokenRequest(),
       // Absent: the app has none, and `style` is body.
       clientSecret: credentialValue().optional(),
-      // Where the person agrees. Names are as those of `tokenUrl`.
+      // The page on which the person agrees. Names are as those of `tokenUrl`.
       authorizeUrl: textAs(templateUrl),
-      // For devices without a browser (RFC 8628).
+      // Endpoint for devices without a browser (RFC 8628).
       deviceUrl: textAs(templateUrl).optional(),
-      // Where tokens are given back (RFC 7009).
+      // Endpoint that revokes tokens (RFC 7009).
       revokeUrl: textAs(templateUrl).optional(),
       // Scopes, separated by spaces.
       scope: tokenText().optional(),
@@ -111,7 +111,7 @@ export function authentication() {
   return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
 }
 
-/** How a token endpoint is asked, and what its answer brings besides the token. */
+/** Members for a call of a token endpoint, and for values in its answer other than the tokens. */
 function tokenRequest() {
   return {
     clientId: credentialValue(),
@@ -121,7 +121,7 @@ function tokenRequest() {
     // How the client identifies itself: basic authentication, or `client_id` and `client_secret` in the body.
     style: z.enum(['basic', 'body']),
     format: z.enum(['form', 'json']),
-    // Credential field -> where the answer has its value, such as the host of the account.
+    // Credential field -> place of its value in the answer, such as the host of the account.
     keeps: z.record(z.string(), answerPath()).default({}),
   };
 }
@@ -147,7 +147,7 @@ function valueShape() {
     text: z.string().optional(),
     // Keeps only the text after the last separator: `us1` of `abc-us1`.
     afterLast: z.string().min(1).optional(),
-    // With a text at its end: `me@example.com/token`.
+    // Appends a text: `me@example.com/token`.
     suffix: z.string().min(1).optional(),
   };
 }
@@ -178,7 +178,7 @@ function refuse(context: z.RefinementCtx, message: string): void {
   context.addIssue({ code: 'custom', message, continue: true });
 }
 
-/** Whatever the pattern lets through stands in a host: it may be made of nothing but the characters of a host. */
+/** Checks that a pattern lets through only characters of a host, because a matching value becomes part of one. */
 function checkHostPattern(pattern: string, note: (message: string) => void): string {
   let end = 0;
   for (const { 0: found, index } of pattern.matchAll(patternPart)) {

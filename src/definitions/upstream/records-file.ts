@@ -5,11 +5,11 @@ import { answerPath, type AnswerPath } from './template.ts';
 
 export type RecordsFile = z.infer<ReturnType<typeof recordsFile>>;
 
-/** Where an answer has its records. */
+/** The place of the records in an answer. */
 export interface RecordsPlace {
   /** The array; with `isOne` the record. Empty: the answer itself. */
   readonly path: AnswerPath;
-  /** Where an element of the array has the record, or an array of records. Null: it is the record. */
+  /** The place of the record, or of an array of records, within an element. Null: the element is the record. */
   readonly member: AnswerPath | null;
   /** One object is there: the only record. */
   readonly isOne: boolean;
@@ -35,7 +35,7 @@ export function recordsFile() {
   });
 }
 
-/** As it is written in a file that was checked. */
+/** Parses the place of the records in a file that was checked. */
 export function recordsPlace(file: RecordsFile): RecordsPlace {
   if (typeof file !== 'string') return { path: answerPath(file.path), member: null, isOne: true };
   const [path = '', member] = file.split(eachElement);

@@ -81,7 +81,7 @@ export function queryName(name: string, note: NoteText): string {
 }
 
 const headerPattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
-/** Set by the client, or by `auth`: a definition that could set them could undo what is checked. */
+/** Headers that the client or `auth` sets: a definition that could set them could undo checks. */
 const ownHeaders = new Set([
   'authorization',
   'proxy-authorization',

@@ -30,7 +30,7 @@ export function upstreamFile() {
     )
     .default({});
   const limits = {
-    // For the whole call, from connecting to the last byte of the body.
+    // Limits the whole call, from connecting to the last byte of the body.
     timeoutMs: z.int().min(1000).max(600_000),
     // Limits the body, both compressed and decompressed; downloaded files are exempt.
     maxBodyBytes: z.int().min(1024).max(1_073_741_824),
@@ -45,7 +45,7 @@ export function upstreamFile() {
     }),
     // Every name of `baseUrl`.
     host: z.record(z.string(), hostVariable()).default({}),
-    // By the title of the credential shape; every shape of the definition has one.
+    // Authentications by the title of the credential shape; every shape of the definition has one.
     auth: z.record(z.string(), authentication()),
     headers,
     // The request that proves the credentials, and where its answer says which account they belong to.
@@ -67,12 +67,12 @@ export function upstreamFile() {
       requestsPerSecond: z.number().positive().max(1000),
       ...limits,
     }),
-    // Where the text of an error may be: the first that is a text counts.
+    // Places of an error's text: the first that holds a text is used.
     message: z.array(answerPath()).min(1),
     failed: failedAnswer().nullable().default(null),
-    // In order: the first that matches decides. None matches: `defaultFailureClass`.
+    // Rules in order: the first that matches decides. None matches: `defaultFailureClass`.
     errors: z.array(errorRule()).default([]),
-    // In order: the first that the answer has.
+    // Waits in order: the first that the answer has is used.
     retryAfter: z
       .array(wait())
       .min(1)
@@ -84,7 +84,7 @@ export function upstreamFile() {
     remaining: strictObject({ header: textAs(headerName), reset: headerTime() })
       .nullable()
       .default(null),
-    // With a request for each action that asks the third party. Entities that are absent are read through an API only.
+    // Entities with a request for each action that calls the third party. Others are read through an API only.
     entities: z.record(
       z.string(),
       strictObject({
@@ -93,7 +93,7 @@ export function upstreamFile() {
           records: recordsFile(),
           // Without a default: the content hash of a definition that does not say it stays as it was.
           empty: emptyFile().optional(),
-          // Key of the metadata -> where the answer has it. An absent value is left out.
+          // Key of the metadata -> place of its value in the answer. An absent value is left out.
           metadata: z.record(z.string(), placeFile()).default({}),
           paging: pagingFile().default({ kind: 'none' }),
         }).optional(),
@@ -141,8 +141,8 @@ function requestShape() {
 }
 
 /**
- * How the pages of the service become those of a `pagination` by token: the token and the flag are written under the
- * first of its `tokenKeys` and `flagKeys`.
+ * Translates the pages of the service to a `pagination` by token: the token and the flag are written under the first of
+ * its `tokenKeys` and `flagKeys`.
  */
 function pagingFile() {
   const fromAddress = {
@@ -160,10 +160,10 @@ function pagingFile() {
       token: placeFile(),
       more: placeFile().nullable().default(null),
     }),
-    // pageToken. The next page's address, in the body or the `Link` header with rel=next. Only the `keep` parameters of
-    // its query are taken over, into the token; `alone`: a call with a token sends no other parameters. `any`: all that
-    // do not sign the call, alone, and a segment of the address's path behind that of the request; then it must have
-    // the origin of `baseUrl`.
+    // pageToken. The next page's address, in the body or the `Link` header with rel=next. The token contains only the
+    // `keep` parameters of its query; `alone`: a call with a token sends no other parameters. `any`: all parameters
+    // except those that sign the call, sent alone, and a segment that the address appends to the path of the request;
+    // the address must then have the origin of `baseUrl`.
     strictObject({ kind: z.literal('nextUrl'), path: textAs(pathText), ...fromAddress }),
     strictObject({ kind: z.literal('linkHeader'), ...fromAddress }),
   ] as const;
@@ -171,7 +171,7 @@ function pagingFile() {
   return z.discriminatedUnion('kind', kinds, { error: `${expectedKind(kinds)}; ${others}` });
 }
 
-/** Where an answer has a value; `next_cursor` is short for `{ path: next_cursor }`. */
+/** The place of a value in an answer; `next_cursor` is short for `{ path: next_cursor }`. */
 function placeFile() {
   const header = textAs((name, note) => {
     headerName(name, note);
@@ -204,12 +204,12 @@ const failureClasses = [
 ] as const;
 
 /**
- * `edge`: a network in front of the service refused; `staleToken`: the page token ended, the walk begins again;
- * `unavailable`: may pass; `refused`: the call is wrong and stays so.
+ * `edge`: a network in front of the service refused; `staleToken`: the page token expired, the walk restarts;
+ * `unavailable`: temporary; `refused`: the call is wrong and a retry does not help.
  */
 export type FailureClass = (typeof failureClasses)[number];
 
-/** A name of the definition; `checkUpstream` sees to it that it is one. */
+/** A name of the definition; `checkUpstream` verifies that an entity has it. */
 const entityName = (name: string | null): EntityName | null => name as EntityName | null;
 
 function scalar() {
@@ -222,9 +222,9 @@ function scalar() {
 function failedAnswer() {
   return strictObject({
     path: answerPath(),
-    // The value that says so; null: any value but null, false and the empty text.
+    // The value that marks an error; null: any value except null, false and the empty text.
     is: scalar().nullable().default(null),
-    // Where the answer names the error: tried for the text after `message`.
+    // The place of the error's name: tried for the text after `message`.
     code: answerPath().nullable().default(null),
   });
 }
@@ -257,7 +257,7 @@ function headerTime() {
   return strictObject({ header: textAs(headerName), format: timeFormat() });
 }
 
-/** How long to wait: as a header says, or always that long. */
+/** A wait, from a header or of a fixed length. */
 function wait() {
   return strictObject({
     header: textAs(headerName).optional(),

@@ -15,8 +15,8 @@ import type {
 } from './upstream-file.ts';
 
 /**
- * How a definition's records are read from the third party itself: what its `upstream:` says, checked and with every
- * default filled in. Data only; `src/upstream` carries it out. `upstream-file.ts` says what each member means.
+ * Describes how a definition's records are read from the third party itself: its `upstream:`, checked and with every
+ * default filled in. Data only; `src/upstream` makes the calls. `upstream-file.ts` says what each member means.
  */
 export type Upstream = Frozen<ReturnType<typeof buildUpstream>>;
 export type EntityRequests = Frozen<ReturnType<typeof buildEntityRequests>>;
@@ -24,11 +24,11 @@ export type UpstreamRequest = Frozen<ReturnType<typeof buildRequest>>;
 export type ListRequest = EntityRequests['list'];
 export type GetRequest = NonNullable<EntityRequests['get']>;
 export type DownloadRequest = NonNullable<EntityRequests['download']>;
-/** Where the value of a parameter goes. An absent value is not sent, nor one that is among `omit`. */
+/** The place of a parameter's value in a request. Absent values, and values in `omit`, are not sent. */
 export type ParamPlace =
   | Frozen<ReturnType<typeof placeOf>>
   | { readonly kind: 'path' }
-  /** `paging` sends it in another form. */
+  /** `paging` sends the parameter in another form. */
   | { readonly kind: 'paging' };
 export type Paging = Frozen<ReturnType<typeof buildPaging>>;
 
@@ -46,7 +46,7 @@ export function buildUpstream(file: UpstreamFile, entities: ReadonlyMap<EntityNa
     ...rest,
     host: mapOf(file.host),
     auth: mapOf(file.auth),
-    /** `identity`: null: its answer does not say which account it is. */
+    /** `identity`: null: the answer does not say which account it is. */
     check: {
       request: buildRequest(check, {
         ...shared,
@@ -65,7 +65,7 @@ type Shared = Pick<UpstreamFile['limits'], 'timeoutMs' | 'maxBodyBytes'> & Pick<
 /** `signing`: query parameters that hold a secret. */
 type SharedByLists = Shared & { readonly signing: readonly string[] };
 
-/** `requests`: as checked, so with one for each action of the entity. */
+/** `requests`: checked, so there is one for each action of the entity. */
 function buildEntityRequests(
   requests: EntityRequestsFile | undefined,
   name: EntityName,
@@ -110,7 +110,7 @@ function buildEntityRequests(
 function buildRequest({ method, safe, path, query, body }: CheckRequest, { headers, ...limits }: Shared) {
   return {
     method,
-    /** It changes nothing, so it may be sent again. Always true of GET. */
+    /** The request changes nothing, so it may be sent again. Always true of GET. */
     isSafe: method === 'GET' || safe,
     path: checkedTemplate(path),
     /** Lower-case names: those of all requests and those of the entity, which win. */
@@ -152,7 +152,7 @@ function placeOf(name: string, method: RequestFile['method'], rule: ParamRuleFil
     : { kind, name: kind === 'header' ? as.toLowerCase() : as, list, omit };
 }
 
-/** Parameters that stand for others of the service: those of an address. */
+/** Parameters that replace others of the service: those of an address. */
 export function sentByPaging(paging: PagingFile, pagination: EntityFile['pagination']): ReadonlySet<string> {
   switch (paging.kind) {
     case 'nextUrl':
