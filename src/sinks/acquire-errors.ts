@@ -139,8 +139,8 @@ export function unfinishedRemovalError({ connector, since }: UnfinishedRemoval):
 }
 
 /**
- * The connector's syncs continue in another sink. What a run stored here would be in this sink alone, under change
- * numbers that the other one gives too.
+ * Refuses a run because the connector's syncs continue in another sink. Rows stored here would be in this sink alone,
+ * under change numbers that the other sink assigns too.
  */
 export function copiedAwayError({ connector, from, to, at }: CopiedAway): SyncError {
   return new SyncError(
@@ -160,7 +160,7 @@ export function alreadyHeldError(connector: ConnectorName, to: string): SyncErro
   );
 }
 
-/** Nothing was synced into the sink yet, or another process is making it just now. */
+/** Signals that nothing was synced into the sink yet, or that another process is making it just now. */
 export class NoSinkYetError extends SyncError {
   /** `place`: where a person finds the sink. */
   constructor(place: string) {

@@ -34,7 +34,7 @@ export interface Action {
   readonly detail?: JsonObject;
   /** The run that does it, or that it was about. */
   readonly run?: RunId | null;
-  /** Where another process was asked for it; absent: `OpenHow.who` of the process that does it. */
+  /** User who asked another process for the action; by default `OpenHow.who` of the process that carries it out. */
   readonly who?: string;
 }
 

@@ -33,7 +33,7 @@ export interface DamagedFile {
   readonly path: string;
   /** In bytes, as it was closed. */
   readonly length: number;
-  /** Its length now; null: it is not there. Equal to `length`: the content differs. */
+  /** Present length; null: the file is missing. Equal to `length`: the content differs. */
   readonly found: number | null;
 }
 

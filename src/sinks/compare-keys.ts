@@ -9,7 +9,7 @@ export interface KeyDifferences {
   /** In both, with different content. */
   readonly changed: KeyGroup;
   /**
-   * In both with the same hash, and with values that do not belong to it; only where digests of the values are
+   * Rows with the same hash in both and with values that do not match the hash; only where digests of the values are
    * compared.
    */
   readonly edited: KeyGroup;

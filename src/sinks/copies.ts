@@ -26,13 +26,13 @@ export interface CopyProgress {
   readonly allRows: number;
 }
 
-/** A copy that has begun and is not finished: what is stored of the connector is used for nothing else. */
+/** A copy that has begun and is not finished. The data of the connector stored so far is used for nothing else. */
 export interface UnfinishedCopy extends CopyWay {
   readonly connector: ConnectorName;
   readonly since: Instant;
 }
 
-/** A connector whose syncs continue in the sink that it was copied into. What is stored here stays as it was. */
+/** A connector whose syncs continue in the sink that it was copied into. The data stored here stays as it was. */
 export interface CopiedAway extends CopyWay {
   readonly connector: ConnectorName;
   readonly at: Instant;

@@ -13,7 +13,7 @@ export type TombstoneChoice = 'allowed' | 'missed-twice' | 'all';
 
 export interface EntityMissing {
   readonly entity: EntityName;
-  /** Rows without a tombstone, missing ones included. What lies below deleted records counts as deleted. */
+  /** Rows without a tombstone, including missing ones. Rows below deleted records count as deleted. */
   readonly live: number;
   /**
    * Rows 24 hours ago; on an entity's first day, the rows that it began with. Rows whose deletion a person has allowed
@@ -31,11 +31,11 @@ export interface EntityMissing {
   readonly vouchedFor: number;
   /** Waiting for a `get`, orphans included. */
   readonly toConfirm: number;
-  /** Not among `missing`: rows below deleted records that may have moved elsewhere, which a `get` must show. */
+  /** Rows below deleted records that may have moved, which only a `get` can show; not counted in `missing`. */
   readonly orphans: number;
   /** A row that was stored before the first of the missing ones was missed is still there. */
   readonly hasSurvivor: boolean;
-  /** Rows that would go along with missing ones that are neither allowed nor vouched for, at any depth. */
+  /** Rows at any depth that would be deleted along with missing ones that are neither allowed nor vouched for. */
   readonly along: readonly RowsOf[];
   /** The rows were adopted from another address, and no full run has agreed with them since. */
   readonly isAdopted: boolean;

@@ -15,7 +15,7 @@ export interface KnownDrift {
 /** A field that is not declared, or whose values do not fit it, since an entity was read for the first time. */
 export interface FieldNews extends Pick<DriftRow, 'connector' | 'entity' | 'field' | 'kind'> {
   readonly since: Instant;
-  /** It has been given a column. */
+  /** A column was added for the field. */
   readonly hasColumn: boolean;
 }
 
@@ -24,10 +24,10 @@ export function newsName({ entity, field, kind }: Pick<FieldNews, 'entity' | 'fi
   return `${entity}.${field}: ${kind}`;
 }
 
-/** For so long, people are shown what is new of a connector's fields. */
+/** Period during which people are shown new fields of a connector. */
 export const newForMs = 14 * 24 * 60 * 60 * 1_000;
 
-/** For `schema diff`. */
+/** Row of `schema diff`. */
 export interface DriftRow {
   readonly connector: ConnectorName;
   readonly entity: EntityName;

@@ -15,7 +15,7 @@ export interface WantedFile extends RecordFile {
 }
 
 export interface StoredFile {
-  /** Its name in the entity's folder. */
+  /** Name in the entity's folder. */
   readonly file: string;
   readonly bytes: number;
   /** In hex. */

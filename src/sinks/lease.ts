@@ -41,6 +41,6 @@ export interface Lease extends AsyncDisposable {
 
 export interface Pause {
   readonly since: Instant;
-  /** For people: who paused it and why. */
+  /** Text for people: who paused the connector and why. */
   readonly reason: string;
 }

@@ -31,7 +31,7 @@ export interface RunFilter {
 export interface IdentityDoubt {
   readonly connector: ConnectorName;
   readonly run: RunId;
-  /** It has written rows that were not undone. */
+  /** The run has written rows that were not undone. */
   readonly isToUndo: boolean;
 }
 
@@ -57,7 +57,7 @@ export interface PausedConnector extends Pause {
 export interface EntityFreshness {
   readonly entity: EntityName;
   /**
-   * When the newest chain of runs began that read the entity whole: what changed before is stored. Null: none ever did.
+   * Start of the newest chain of runs that read the entity completely: earlier changes are stored. Null: no chain did.
    */
   readonly asOf: Instant | null;
 }
@@ -96,26 +96,26 @@ export interface ConnectorOverview {
   readonly unconfirmed: readonly ListingsOf[];
   /** Error that ended `lastEnded`; null if it did not fail. */
   readonly error: Failure | null;
-  /** Why listings or files of `lastEnded` were set aside, each code once. */
+  /** Reasons why listings or files of `lastEnded` were set aside, each code once. */
   readonly failures: readonly Pick<Failure, 'code' | 'recovery'>[];
   /** Records of the run that `missing` is of. */
   readonly quarantined: number;
-  /** Until then the service asked for no calls, in `lastEnded`. */
+  /** Time until which the service asked for no calls, in `lastEnded`. */
   readonly resumeAt: Instant | null;
   /** Fields met first in the last days (`newForMs`) that no person has acknowledged. */
   readonly newFields: readonly FieldNews[];
   /** Data past its retention that a guard keeps, as of the last check. */
   readonly withheldByAge: readonly WithheldOf[];
-  /** As `LedgerReader.purgeWork`. */
+  /** Unfinished purge work, as `LedgerReader.purgeWork`. */
   readonly purgeWork: readonly PurgeWork[];
 }
 
 /** Rows that seemed deleted in a run, and are kept. */
 export interface EntityMissing {
   readonly entity: EntityName;
-  /** By a guard: a person must check. */
+  /** Rows kept by a guard: a person must check. */
   readonly withheld: number;
-  /** For a `get` or another full walk. */
+  /** Rows that wait for a `get` or another full walk. */
   readonly pending: number;
 }
 
@@ -130,7 +130,7 @@ export interface ConnectorStatus extends StoredIdentity {
 
 export interface EntityStatus {
   readonly entity: EntityName;
-  /** Without tombstoned ones. */
+  /** Rows without tombstones. */
   readonly rows: number;
   readonly deleted: number;
   /** Seem deleted upstream, and are kept until that is certain or a person allows it. */
@@ -144,7 +144,7 @@ export interface EntityStatus {
   readonly completeness: Completeness | null;
   /** When a listing of the entity was last read to its end, in full or for changes only. */
   readonly lastSealedAt: Instant | null;
-  /** Since when all of it has been read completely, each listing in full and without a doubt; null: it never was. */
+  /** Oldest complete read among its listings, each in full and without a doubt; null: one was never read completely. */
   readonly lastCompleteReadAt: Instant | null;
   /** Null where no record of the entity has had a file. */
   readonly files: FileStatus | null;

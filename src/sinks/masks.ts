@@ -5,16 +5,16 @@ import type { Column, RecordFile } from '../core/records.ts';
 import type { RowFacts } from './record-reader.ts';
 import type { LeftStep, PurgeRequest } from './purges.ts';
 
-/** By which mask the records of an entity are stored. */
+/** Mask under which the records of an entity are stored. */
 export interface PlannedMask {
   readonly entity: EntityName;
   /** Changes with its rules and its key. */
   readonly mask: string;
-  /** Which key it is. */
+  /** Identifies the key. */
   readonly keyId: string;
 }
 
-/** The mask of what is stored, and what may be stored from before it. */
+/** Mask of stored records, and the time before which other data may be stored. */
 export interface StoredMask {
   readonly entity: EntityName;
   /** Changes with its rules and its key. */
@@ -39,14 +39,14 @@ export interface MaskRequest {
   readonly signal: AbortSignal;
 }
 
-/** The mask of a table, for what is stored. Each function gives what is a hash already as it is. */
+/** Mask of a table for stored data. Each function returns values that are hashes already unchanged. */
 export interface EntityMasking {
   readonly entity: EntityName;
   /** The entity whose mask it is: of a table of elements the one that they came with. */
   readonly of: EntityName;
   /** The members of a row, by column. The same object where nothing changes. */
   readonly row: (members: JsonObject) => JsonObject;
-  /** A record as it came, or what `_extra` has of one. */
+  /** Masks a record as it came, or its part in `_extra`. */
   readonly record: (value: JsonValue) => JsonValue;
   /** Null: the row stays as it is. */
   readonly cells: (
@@ -83,7 +83,7 @@ export interface RewrittenOf {
 }
 
 export interface MaskEnd {
-  /** Where it is not empty, nothing was rewritten so far. */
+  /** If not empty, nothing was rewritten so far. */
   readonly removed: readonly RemovedOf[];
   readonly entities: readonly RewrittenOf[];
   /** Texts of listings and runs: positions and messages of failures. */

@@ -11,16 +11,16 @@ export interface Condition {
   /** The field, target or config concerned; '' for the whole connector. */
   readonly subject: string;
   readonly since: Instant;
-  /** For the text of messages; without secrets. */
+  /** Text for messages; never contains secrets. */
   readonly detail: string;
 }
 
 export interface FoundState {
   readonly overviews: ReadonlyMap<ConnectorName, ConnectorOverview>;
   readonly fields: ReadonlyMap<ConnectorName, readonly FieldNews[]>;
-  /** As they were stored last, of these connectors and of none; by `Condition.connector`. */
+  /** Conditions stored last, of these connectors and of none; by `Condition.connector`. */
   readonly conditions: ReadonlyMap<Condition['connector'], readonly Condition[]>;
-  /** By the clock that all processes of the sink share. */
+  /** Time by the clock that all processes of the sink share. */
   readonly nowMs: number;
 }
 

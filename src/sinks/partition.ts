@@ -16,11 +16,11 @@ export interface FoundPartition {
   readonly inject: Readonly<Record<string, JsonValue>>;
   /** Distance from the root entity, plus depth in a tree: deeper ones start first. */
   readonly rank: number;
-  /** For a listing inside a tree: its depth (the tree's own root listing has 0). Null elsewhere. */
+  /** Depth of a listing inside a tree (the tree's root listing has 0). Null elsewhere. */
   readonly treeDepth: number | null;
   /** The partition whose tree this listing belongs to; null for any other partition. */
   readonly tree: number | null;
-  /** The record that led to it; null for a root and for a listing inside a tree. */
+  /** Record that led to the partition; null for a root and for a listing inside a tree. */
   readonly parent: { readonly entity: EntityName; readonly keyText: string } | null;
   /**
    * The parent's change value: found with the same one again, it need not be read. Null: it is read whenever it is
@@ -43,22 +43,22 @@ export interface Marker {
 export interface Partition extends Omit<FoundPartition, 'parent' | 'marker' | 'base'> {
   /** Row number in the ledger. */
   readonly id: number;
-  /** Null: from the start. Otherwise what the last commit stored, as the engine wrote it. */
+  /** Position of the last commit, as the engine wrote it. Null: from the start. */
   readonly position: Position | null;
-  /** How this walk reads it; decided when it became due. */
+  /** Mode of this walk, decided when the partition became due. */
   readonly mode: WalkMode;
   /** Every record whose change value is at or before this is stored. Null: nothing is known. */
   readonly watermark: Instant | null;
   /**
-   * Rows that it is known to have had: live ones that it owns, as far as they are counted (1,001), or as far as its
-   * last full walk has reached. 0 where it is not read in full.
+   * Known number of rows: live ones that it owns, counted up to 1,001, or the reach of its last full walk. 0 where it
+   * is not read in full.
    */
   readonly storedRows: number;
   /** Clock differences stored with its last seal, in milliseconds. Empty: unknown. */
   readonly clockDifferences: readonly number[];
 }
 
-/** How far a walk has come: written by the pagination strategy, opaque to the sink (JSON, at most 64 KiB). */
+/** Progress of a walk: written by the pagination strategy, opaque to the sink (JSON, at most 64 KiB). */
 export type Position = Readonly<Record<string, JsonValue>> & { readonly kind: string };
 
 export interface WalkRef {
@@ -69,7 +69,7 @@ export interface WalkRef {
 export const proofKinds = ['single', 'seam', 'token', 'keyset'] as const;
 export type ProofKind = (typeof proofKinds)[number];
 
-/** How a walk is known to be complete. `isOrdered` false: the order was unknown, rows may have slipped by unseen. */
+/** Proof that a walk is complete. `isOrdered` false: the order was unknown, so that rows may have been missed. */
 export interface Proof {
   readonly kind: ProofKind;
   readonly isOrdered: boolean;
@@ -92,17 +92,17 @@ export interface PageLength {
   readonly records: number;
 }
 
-/** Why the end of a walk proves nothing: the listing may have records that it did not show. */
+/** Reason why the end of a walk proves nothing: the listing may have records that it did not show. */
 export type Doubt =
   /** The API counts more records than the listing showed. */
   | { readonly kind: 'total'; readonly total: number; readonly shown: number }
   /** The last page came again where the next one was expected, and nothing says that this is the end. */
   | { readonly kind: 'repeats' }
-  /** The service showed a part of the listing. `by`: what says so, as the definition has it. */
+  /** The service showed a part of the listing. `by`: the sign of that, as the definition names it. */
   | { readonly kind: 'cut'; readonly by: string }
   /**
-   * It shows a record whose key another listing (`other`, by its id) shows with other content, so that one row (by its
-   * number) stands for both. `key` and `params`, of the other one: for people; the ledger does not keep them.
+   * The listing shows a record whose key another listing (`other`, by its id) shows with other content, so that one row
+   * (by its number) stands for both. `key` and `params`, of the other one: for people; the ledger does not keep them.
    */
   | {
       readonly kind: 'collision';
@@ -117,10 +117,10 @@ export type Doubt =
   | { readonly kind: 'shuffled' };
 
 export interface Seal {
-  /** With it the seal concludes nothing: no order, no watermark, no absence. */
+  /** Doubt with which the seal concludes nothing: no order, no watermark, no absence. */
   readonly doubt?: Doubt;
   /**
-   * How far the records' clock was behind the service's `Date` at most, in milliseconds, by each of the last walks.
+   * Largest delay of the records' clock behind the service's `Date`, in milliseconds, in each of the last walks.
    * Absent: not known.
    */
   readonly clockDifferences?: readonly number[];

@@ -3,15 +3,15 @@ import type { EntityName } from '../../core/names.ts';
 import type { Marker, PageLength, WalkMode, Absence } from '../partition.ts';
 import type { EntityReading, PageCommit } from '../sink.ts';
 
-/** `gone`: what has become of the record that led to a partition. The numbers are stored. */
+/** State of the record that led to a partition, in the column `gone`. The numbers are stored. */
 export const standing = {
-  /** It exists, or no record led here. */
+  /** The record exists, or no record led here. */
   live: 0,
-  /** It is tombstoned; the rows below follow. */
+  /** The record is tombstoned; the rows below follow. */
   ended: 1,
-  /** It is tombstoned, and so is every row below, but for orphans that wait for a `get`. */
+  /** The record is tombstoned, and so is every row below except orphans that wait for a `get`. */
   emptied: 2,
-  /** It exists, and listings leave it out (it is in the trash). */
+  /** The record exists, and listings leave it out (it is in the trash). */
   resting: 3,
 } as const;
 
@@ -41,7 +41,10 @@ export const neverWalked: KnownWalks = {
   sealedScope: null,
 };
 
-/** How a partition that becomes due is read. An entity that the run does not read gets its mode when one does. */
+/**
+ * Decides how a partition that becomes due is read. An entity that the run does not read gets its mode from a run that
+ * reads it.
+ */
 export function decideMode(known: KnownWalks, reading: ChainReading | undefined): WalkMode {
   const isEnough =
     reading !== undefined && reading.isIncremental && known.watermark !== null && isCurrent(known, reading);
@@ -58,7 +61,7 @@ export function isUnchanged(
   return isMarked && reading !== undefined && isCurrent(known, reading);
 }
 
-/** Its newest full walk is young enough to build on, and was made to read the same. */
+/** Whether its newest full walk is recent enough to build on and was made under the same scope. */
 function isCurrent({ fullAt, sealedScope }: KnownWalks, reading: ChainReading): boolean {
   const isYoung = fullAt !== null && fullAt > reading.fullBefore && fullAt <= reading.believedUntil;
   return !reading.isFull && isYoung && sealedScope === reading.scope;
@@ -111,10 +114,10 @@ export function learnPageLength(
   return { size, records };
 }
 
-/** A walk that has been read to its end, with what was known of its partition before. */
+/** A walk that was read to its end, with the earlier state of its partition. */
 export interface EndedWalk {
   readonly mode: WalkMode | null;
-  /** It began where a walk of an earlier chain had stopped. */
+  /** The walk began where a walk of an earlier chain had stopped. */
   readonly isMidway: boolean;
   /** The chain of runs that made it. */
   readonly origin: number;
@@ -123,7 +126,7 @@ export interface EndedWalk {
   readonly foundMarker: string | null;
   readonly fullAt: Instant | null;
   readonly fullOrigin: number | null;
-  /** A record led to it. */
+  /** A record led to the partition. */
   readonly isBelowRecord: boolean;
 }
 
@@ -149,13 +152,14 @@ export interface Conclusion {
   readonly fullAt: Instant | null;
   /** The chain of the newest full walk that proves something of rows that it did not meet. */
   readonly fullOrigin: number | null;
-  /** That chain, where the rows which the walk did not meet are still to be looked for. */
+  /** Number of that chain if the sweep of its missed rows is still to be done. */
   readonly sweepOrigin: number | null;
 }
 
 /**
- * A full walk shows the newest change time: a wrong clock may once have given a later one. What a walk that began
- * midway did not meet proves nothing, as its first half may have changed: the next walk is a full one.
+ * Concludes a walk. A full walk shows the newest change time, because a wrong clock may once have given a later one. A
+ * walk that began midway proves nothing about rows that it did not meet, as its first half may have changed: the next
+ * walk is a full one.
  */
 export function concludeWalk(
   walk: EndedWalk,
@@ -174,8 +178,8 @@ export function concludeWalk(
 }
 
 /**
- * A walk that proves nothing: the next one reads the same. What lies below a record may not be found again before its
- * parent changes: it is still read again, as it has no full walk.
+ * Conclusion of a walk that proves nothing: the next one reads the same. A partition below a record may not be found
+ * again before its parent changes; it is still read again, as it has no full walk.
  */
 function asBefore({ watermark, fullAt, fullOrigin, isBelowRecord }: EndedWalk): Conclusion {
   return { watermark, marker: null, fullAt: isBelowRecord ? null : fullAt, fullOrigin, sweepOrigin: null };

@@ -89,7 +89,7 @@ export function chooseColumns(drift: readonly NotedDrift[], table: TableColumns)
   });
 }
 
-/** Whether an added column holds what has come. */
+/** Whether an added column holds the values that were met. */
 export function isHeldBy(
   evolved: readonly Column[],
   { field, kind, type }: Omit<NotedDrift, 'isRefused'>,
@@ -99,7 +99,9 @@ export function isHeldBy(
   return kind === 'undeclared' || (type === 'number' && column.type === 'number');
 }
 
-/** Added columns of integers that other numbers came for: numbers take both, as far as doubles are exact. */
+/**
+ * Chooses added integer columns in which other numbers were met: number columns take both, as far as doubles are exact.
+ */
 export function chooseWider(drift: readonly NotedDrift[], { evolved }: TableColumns): readonly Column[] {
   return evolved.filter(
     ({ name, type }) =>
@@ -124,7 +126,7 @@ export function widerTable(entity: EntityName, { key, declared, evolved }: Table
   return { entity, key, columns: [...columnsMissingIn(declared, evolved), ...evolved] };
 }
 
-/** One row of what is noted, for people, with what `isHeldBy` says of it. */
+/** A noted drift for people, with the result of `isHeldBy`. */
 export interface SeenDrift
   extends NotedDrift, Pick<DriftRow, 'connector' | 'entity' | 'firstSeenAt' | 'firstRun'> {
   readonly isEvolved: boolean;

@@ -46,18 +46,18 @@ export function isNothingStored(
   return partial !== undefined && (stored === undefined || stored.deletedAt !== null);
 }
 
-/** How records come to be stored. */
+/** Way in which records are shown to the store. */
 export interface Showing {
-  /** Exploded rows: what is stored is never replaced. */
+  /** Exploded rows: stored rows are never replaced. */
   readonly isInsertOnly: boolean;
   /** The values of the row were edited, so that its hash is not theirs: it is written again. */
   readonly isEdited?: boolean;
 }
 
 /**
- * A record with a stored key is updated (another hash, edited, or tombstoned), duplicate (`wasSeen` by this chain) or
- * unchanged, in this order. The last two are written only for stale volatile fields; one that came in part is one of
- * them, and never written. `isInsertOnly` (exploded): what is stored is never replaced.
+ * Classifies a record with a stored key, in this order: updated (another hash, edited, or tombstoned), duplicate
+ * (`wasSeen` by this chain) or unchanged. The last two are written only for stale volatile fields; a record that came
+ * in part is one of them, and is never written. `isInsertOnly` (exploded): stored rows are never replaced.
  */
 export function classifyMet(
   { hash, volatileHash, changedAt, deletedAt }: Omit<StoredRow, 'row' | 'owner'>,

@@ -38,7 +38,7 @@ export interface Place {
   readonly origin: number;
   readonly foundAt: Instant;
   readonly isBelowRecord: boolean;
-  /** The chain that walked it in full last, and what that walk proves of rows that it did not meet. */
+  /** Number of the chain that last walked it in full, and the proof of that walk about rows that it did not meet. */
   readonly fullOrigin: number | null;
   readonly absence: Absence;
 }
@@ -88,14 +88,14 @@ export function lookForRow(
     .filter((place) => place === next || !mayShow.includes(place))
     .map(({ partition }) => partition);
   if (next !== undefined) return { kind: 'moves', owner: next.partition, leaves };
-  // Written while the chain lasted, but not by it (a record fetched on its own, a backfill): it is there.
+  // The row was written during the chain, but not by it (a record fetched on its own, a backfill), so it exists.
   if (changedAt >= chain.chainStartedAt && changedAt <= believedUntil) return { kind: 'stays', leaves };
   return { kind: 'missing', ...weakest(owner, otherPlaces, chain), leaves };
 }
 
 /**
- * Whether something leads to the partition, so that it is or will be walked: what lies below a record may wait to be
- * found again, but not forever.
+ * Whether something leads to the partition, so that it is or will be walked. A partition below a record may wait to be
+ * found again, but only until `keepPartitionsSince`.
  */
 export function isLedTo(
   place: Pick<Place, 'isLive' | 'isDue' | 'origin' | 'foundAt' | 'isBelowRecord'>,
@@ -137,12 +137,12 @@ export interface NotedMissing {
   readonly owner: 'live' | 'ended' | 'emptied' | 'resting';
 }
 
-/** It counts as missing, and a guard judges its delete. */
+/** Whether the row counts as missing, so that a guard judges its delete. */
 export function isMissing({ missed, owner }: Pick<NotedMissing, 'missed' | 'owner'>): boolean {
   return missed > 0 && owner === 'live';
 }
 
-/** It lies below a deleted record and may have moved: only a `get` shows it. */
+/** Whether the row lies below a deleted record and may have moved: only a `get` shows it. */
 export function isOrphan({ missed, owner }: Pick<NotedMissing, 'missed' | 'owner'>): boolean {
   return missed > 0 && owner === 'emptied';
 }
@@ -164,7 +164,7 @@ interface MissingCounts extends Pick<
   EntityMissing,
   'missing' | 'allowed' | 'missedTwice' | 'vouchedFor' | 'toConfirm' | 'orphans'
 > {
-  /** Since when the row is missing that was missed first and is not vouched for; null where there is none. */
+  /** Time at which the oldest miss that is not vouched for began; null where there is none. */
   readonly firstMissed: Instant | null;
 }
 

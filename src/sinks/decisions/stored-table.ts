@@ -24,13 +24,13 @@ export interface KnownTable extends TableColumns {
 }
 
 export interface DeclaredTable {
-  /** To be noted. */
+  /** Columns to note. */
   readonly columns: TableColumns;
   /** Columns that the table has already; empty for a new table. */
   readonly stored: readonly Column[];
-  /** Declared now but not before, or texts now: values kept in `_extra` of existing rows belong into them. */
+  /** Columns declared now but not before, or texts now: values kept in `_extra` of existing rows move into them. */
   readonly filled: readonly Column[];
-  /** As they are stored, and declared as texts now: a text holds any value. */
+  /** Columns as they are stored that are declared as texts now: a text holds any value. */
   readonly retyped: readonly Column[];
 }
 
@@ -62,7 +62,7 @@ export function declareTable(
   };
 }
 
-/** With columns that were added for undeclared fields, or got another type; they are declared from now on. */
+/** Adds columns for undeclared fields, or columns with another type; they are declared from now on. */
 export function withAdded(before: TableColumns, added: readonly Column[]): TableColumns {
   const grow = (columns: readonly Column[]): readonly Column[] => [
     ...columns.map((column) => added.find(({ name }) => name === column.name) ?? column),
@@ -81,7 +81,7 @@ export function columnsMissingIn(columns: readonly Column[], others: readonly Co
   return columns.filter(({ name }) => !names.has(name));
 }
 
-/** Columns of these types hold JSON text alike, so that one may become another. */
+/** Whether columns of this type hold JSON text, so that one such type may become another. */
 export function isJsonColumn(type: FieldType): boolean {
   return type === 'object' || type === 'array' || type === 'any';
 }

@@ -59,9 +59,9 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
 
   return {
     /**
-     * Makes the entity's folder, removes leftovers of killed processes. Resolves with names of which several belong to
-     * one record: some may be left over. Throws SINK_INCOMPATIBLE where a link or a file is in its place; SINK_FULL or
-     * SINK_FAILED, as `store` and `remove` do.
+     * Makes the entity's folder and removes leftovers of killed processes. Resolves with the names of files that share
+     * their record with others: some may be left over. Throws SINK_INCOMPATIBLE where a link or a file is in the
+     * folder's place; SINK_FULL or SINK_FAILED, as `store` and `remove` do.
      */
     prepare: (entity: EntityName): Promise<readonly string[]> =>
       inFolder(entity, async (folder) => {
@@ -69,8 +69,8 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
         return await namesOfOneRecord(folder);
       }),
     /**
-     * Resolves when all bytes are durable under their final name, which follows from key and name. Rejects with what
-     * `bytes` throws, and leaves what was there.
+     * Resolves when all bytes are durable under their final name, which follows from key and name. Rejects with the
+     * error of `bytes`, and leaves the existing file.
      */
     store: async ({ entity, keyText, name, bytes }: FileToStore) => {
       const file = safeFileName(keyText, name);
@@ -84,8 +84,8 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
       return { file, ...written };
     },
     /**
-     * Resolves where the file no longer exists, too. `current` is what is in its place; null: nothing is. Where both
-     * names lead to one file, as some file systems take `A` for `a`, it stays.
+     * Removes a file; resolves also where it no longer exists. `current`: the file that replaced it; null: none did. A
+     * file that both names lead to, as some file systems take `A` for `a`, stays.
      */
     remove: (entity: EntityName, file: string, current: string | null): Promise<void> =>
       inFolder(entity, async (folder) => {
@@ -131,10 +131,7 @@ function linkError(folder: string): SyncError {
   );
 }
 
-/**
- * Says what a failure of the file system means for the files kept below `folder`. Anything else is given back as it
- * came.
- */
+/** Translates a failure of the file system for the files kept below `folder`. Returns any other error unchanged. */
 function toFileError(error: unknown, folder: string): unknown {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error;
   const code = String(error.code);

@@ -4,15 +4,15 @@ const maxBaseBytes = 150;
 const maxExtensionBytes = 20;
 /** A longer name is not worth a search. */
 const maxChars = 4_000;
-/** Controls, what is invisible or turns text around, line ends of Unicode, private and unassigned characters. */
+/** Control, invisible and text-direction characters, Unicode line ends, private and unassigned characters. */
 const unprintable = /[\p{C}\p{Zl}\p{Zp}]/gu;
 /** Characters with a meaning to Windows. Path separators are removed before. */
 const special = /[<>:"|?*]/g;
 const reserved = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3])\s*(\.|$)/i;
 
 /**
- * 16 hex digits of the key's hash, so that no two records share a name, then the service's name as far as it is
- * harmless anywhere. At most 167 bytes.
+ * Starts with 16 hex digits of the key's hash, so that no two records share a name. The service's name follows as far
+ * as it is safe on every system. At most 167 bytes.
  */
 export function safeFileName(keyText: string, name: string | null): string {
   return `${keyDigits(keyText)}-${safeBase(name ?? '')}`;

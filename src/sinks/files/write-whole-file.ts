@@ -7,14 +7,14 @@ import { syncDirectory, hasCode } from '../../files/private-file.ts';
 
 interface WholeFile {
   readonly folder: string;
-  /** In the folder; what is there is replaced, unless it is a folder. */
+  /** Name in the folder. An existing file of that name is replaced, a folder is not. */
   readonly name: string;
   /** In the folder too: the file has this name until all bytes are written. No other writer uses it. */
   readonly temporary: string;
   readonly bytes: AsyncIterable<Uint8Array>;
   /**
-   * Makes of a failure of the file system what is to be thrown. What `bytes` throws is thrown as it is: connections
-   * fail in the same words.
+   * Translates a failure of the file system. Errors of `bytes` are thrown unchanged, because failed connections have
+   * the same codes.
    */
   readonly explain: (error: unknown) => unknown;
 }
@@ -46,7 +46,7 @@ export async function writeWholeFile(file: WholeFile): Promise<WrittenBytes> {
     });
     return written;
   } catch (error) {
-    // Closed twice is no failure; what cannot be removed is a leftover, and the first error says more.
+    // A second close is no failure; a file that cannot be removed is a leftover, and the first error says more.
     await handle.close().catch(() => undefined);
     await unlink(partial).catch(() => undefined);
     throw error;
@@ -97,7 +97,7 @@ function isOtherAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    // It is there, and belongs to another user.
+    // The process exists and belongs to another user.
     return hasCode(error, 'EPERM');
   }
 }

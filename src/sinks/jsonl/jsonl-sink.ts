@@ -305,7 +305,7 @@ function damagedError(connector: ConnectorName, first: DamagedFile, others = 0):
   });
 }
 
-/** Entities of which nothing is to stay that the manifest does not list; null: all of the connector. */
+/** Entities whose files are removed if the manifest does not list them; null: all of the connector. */
 type Purged = readonly EntityName[] | null;
 
 /**
@@ -480,7 +480,7 @@ function keyReader({ key, columns }: EntityTable): (line: JsonObject) => string 
     );
 }
 
-/** Its members in their order. */
+/** Writes the members of a line in their order. */
 function lineText(line: JsonObject): string {
   const members = Object.entries(line).map(([name, value]) => `${JSON.stringify(name)}:${writeJson(value)}`);
   return `{${members.join(',')}}\n`;
@@ -526,7 +526,7 @@ interface KnownFile extends ListedFile {
   readonly isDropped: boolean;
 }
 
-/** Its name sorts as its lines do: by their change numbers. */
+/** Name of a closed file. Names sort like the lines, by change numbers. */
 function closedName({ firstSeq }: Pick<ListedFile, 'firstSeq'>): string {
   return `${String(firstSeq).padStart(12, '0')}.jsonl`;
 }
@@ -562,7 +562,7 @@ async function listedFiles(tx: Tx, connector: ConnectorName): Promise<readonly L
   return (await knownFiles(tx, connector)).filter(({ isDropped }) => !isDropped);
 }
 
-/** Lists a file, or what it holds since it was written again. */
+/** Lists a file, or the new content of a rewritten one. */
 function listFile(tx: Tx, connector: ConnectorName, file: ListedFile): void {
   tx.put(
     `INSERT INTO _sync_files (connector, entity, first_seq, last_seq, length, hash)
@@ -573,7 +573,7 @@ function listFile(tx: Tx, connector: ConnectorName, file: ListedFile): void {
   );
 }
 
-/* A file against what the manifest says of it. */
+/* Comparison of a file with the manifest. */
 
 /**
  * Between the commit that lists a file and its renaming, the file has its temporary name; another process may rename it
@@ -588,19 +588,19 @@ function sizeOf(path: string): number | null {
   return statSync(path, { throwIfNoEntry: false })?.size ?? null;
 }
 
-/** For a file that does not hold what it should. */
+/** Describes a file whose content is not the listed one. */
 function damageOf(directory: string, file: ListedFile): DamagedFile {
   const [path] = pathsOf(directory, file);
   return { entity: file.entity, path, length: file.length, found: sizeOf(path) };
 }
 
-/** By its length alone; null where it is the right one. `directory`: of the file's entity. */
+/** Checks a file by its length alone; null where the length is right. `directory`: of the file's entity. */
 function findWrongLength(directory: string, file: ListedFile): DamagedFile | null {
   const isThere = pathsOf(directory, file).some((path) => sizeOf(path) === file.length);
   return isThere ? null : damageOf(directory, file);
 }
 
-/** By its hash, in pieces. Rejects with the signal's reason. */
+/** Checks a file by its hash, read in pieces; null where the hash is right. Rejects with the signal's reason. */
 async function findOtherContent(
   directory: string,
   file: ListedFile,
@@ -623,7 +623,7 @@ async function findOtherContent(
   return damageOf(directory, file);
 }
 
-/** All that a file holds; null where that is not what the manifest says. */
+/** Reads a whole file; null where the content is not the listed one. */
 async function readListed(directory: string, file: ListedFile): Promise<Buffer | null> {
   for (const path of pathsOf(directory, file)) {
     if (sizeOf(path) !== file.length) continue;
@@ -637,8 +637,8 @@ async function readListed(directory: string, file: ListedFile): Promise<Buffer |
 }
 
 /**
- * The files that a JSONL sink has closed: what the manifest says of them, against what lies in `directory`. Read only,
- * without a lease, beside a process that writes. Throws when there is no sink yet.
+ * Compares the closed files of a JSONL sink, as listed in the manifest, with `directory`. Reads only, without a lease,
+ * beside a process that writes. Throws when there is no sink yet.
  */
 export function openJsonlClosedFiles(directory: string, ledger: string): ClosedFiles {
   const { db } = openToRead({ file: ledger, format: jsonlFormat });
@@ -667,7 +667,7 @@ export function openJsonlClosedFiles(directory: string, ledger: string): ClosedF
           : await findOtherContent(folder, file, { signal: how.signal, onRead });
       if (damage !== null) found.push({ file, damage });
     }
-    // Without the files that another process has removed or written again since they were listed.
+    // Leave out files that another process has removed or rewritten since they were listed.
     const now = found.length === 0 ? new Set() : new Set((await list(connector)).map(identityOf));
     const damaged = found.filter(({ file }) => now.has(identityOf(file))).map(({ damage }) => damage);
     return { files: files.length, damaged };

@@ -6,7 +6,7 @@ import { isJsonColumn } from '../decisions/stored-table.ts';
 type LinedRecord = Pick<PreparedRecord, 'values' | 'extra'>;
 type WrittenBy = Pick<Stamp, 'now' | 'run'>;
 
-/** Each writes a change as one JSON object on one line. The last line of a key is its current state. */
+/** Writers of a change as one JSON object on one line. The last line of a key is its current state. */
 export function lineWriters(table: EntityTable) {
   const writers = table.columns.map(columnWriter);
   const keyWriters = table.key

@@ -9,7 +9,7 @@ import type { Ledger } from './ledger.ts';
 const keptDays = 400;
 const dayMs = 24 * 60 * 60 * 1_000;
 
-/** In the transaction of what was done. */
+/** Notes an action in the transaction that carries it out. */
 export function noteAction(
   tx: Tx,
   ledger: Pick<Ledger, 'who' | 'clock'>,

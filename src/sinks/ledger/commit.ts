@@ -91,7 +91,7 @@ export async function commitPages(
   });
 }
 
-/** How far the run is, as its process shows it to people: what the newest of the pages that say something say. */
+/** Notes the run's progress for people, from the newest page that reports it. */
 function noteShown(
   tx: Tx,
   of: { readonly connector: ConnectorName; readonly run: RunId },
@@ -107,8 +107,8 @@ function noteShown(
 }
 
 /**
- * Stores the pages' records. Of each page the walk's own entity comes first; what its records were exploded into
- * follows.
+ * Stores the pages' records. The walk's own entity comes first in each page, and the entities exploded from its records
+ * follow.
  */
 async function countPages(commit: Commit, placed: readonly PlacedPage[], known: KnownRows) {
   const shown = placed.flatMap(({ page, partition: { entity, owner } }) =>
@@ -191,7 +191,7 @@ export async function moveOn(
       learned.push({ ids: [], ofRun: [] });
       continue;
     }
-    // It is about all walks that ended before it, including those of this commit.
+    // A page length applies to all walks that ended before it, including those of this commit.
     await writeEnds();
     const early = await unsealEarlyEnds(commit, partition.entity, length);
     for (const id of early.ids) open.add(id);
@@ -253,7 +253,7 @@ interface WholeTree extends EndedWalk {
   readonly id: number;
   readonly proof: string;
   readonly absence: Absence;
-  /** Each once; null where the tree has no inner listings. */
+  /** Absence proofs of the inner listings, each once; null where the tree has no inner listings. */
   readonly innerAbsences: string | null;
   /**
    * Doubt of one inner listing. The choice among several is the same in each run, although the listings get new ids.
@@ -281,7 +281,7 @@ function absencesOf(texts: string | null): readonly Absence[] {
   return texts.split(' ').map((text) => (text === 'null' ? null : (text as Absence)));
 }
 
-/** Walks that are due again because of what a page's length has taught. */
+/** Walks that are due again because of a learned page length. */
 interface EarlyEnds {
   readonly ids: readonly number[];
   /** Walks among them that this run had sealed. */
@@ -289,8 +289,8 @@ interface EarlyEnds {
 }
 
 /**
- * Walks that a short page ended, although more comes after pages of that length: makes those that this chain has sealed
- * due again, as if they had never been read: in full, and neither a watermark nor what they did not meet counts.
+ * Makes walks of this chain due again that a short page ended, although more records follow pages of that length. They
+ * count as never read: they are read in full, and neither a watermark nor rows that they did not meet count.
  */
 async function unsealEarlyEnds(
   { held: { connector }, current, stamp: { now }, tx }: Commit,

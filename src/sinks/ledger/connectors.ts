@@ -96,7 +96,7 @@ export async function storedRawKey(tx: Tx, connector: ConnectorName): Promise<st
   throw new TypeError(`${connector} is held and has no key`);
 }
 
-/** For the message that the next one gets; the epoch stays. */
+/** Stores the holder for the error that the next process gets; the epoch stays. */
 export async function noteHolder(tx: Tx, connector: ConnectorName, holder: Holder): Promise<void> {
   await tx.run('UPDATE _sync_connectors SET holder = :holder WHERE connector = :connector', {
     connector,
@@ -179,7 +179,7 @@ export async function readRemoval(tx: Tx, connector: ConnectorName): Promise<Unf
 }
 
 /**
- * Takes the connector and marks the runs of a killed holder `interrupted`: what it had not committed is lost with it.
+ * Takes the connector and marks the runs of a killed holder `interrupted`: uncommitted work of that holder is lost.
  * Throws `ConnectorBusyError`, `IdentityChangedError`, COPIED_AWAY.
  */
 export async function acquireConnector(ledger: Ledger, identity: ConnectorIdentity): Promise<HeldConnector> {
@@ -192,7 +192,7 @@ export async function acquireConnector(ledger: Ledger, identity: ConnectorIdenti
   return { ...taken, definitionHash, run: null };
 }
 
-/** Where no row is stored, any identity is taken. */
+/** Checks the stored identity. Where no row is stored, any identity is accepted. */
 async function checkIdentity(tx: Tx, ledger: Ledger, given: ConnectorIdentity): Promise<void> {
   const { connector } = given;
   const [, stored, [origin], away] = await Promise.all([
@@ -224,8 +224,8 @@ export async function checkWhole(tx: Tx, connector: ConnectorName): Promise<void
 }
 
 /**
- * Enters a run that could not begin, with its report. The stored identity stays as it is, and so does what a killed
- * holder left. Where only a part of the connector is here, nothing is entered: that part does not count. Throws
+ * Enters a run that could not begin, with its report. The stored identity and the work of a killed holder stay as they
+ * are. Enters nothing where only a part of the connector is here, because that part does not count. Throws
  * `ConnectorBusyError` where another process holds the connector: then its run is the newest.
  */
 export async function enterFailedStart(ledger: Ledger, report: RunReport): Promise<void> {
@@ -240,7 +240,7 @@ export async function enterFailedStart(ledger: Ledger, report: RunReport): Promi
 }
 
 /**
- * Holds the whole connector for what a person asked for: its identity and its last holder stay as they are. Before a
+ * Holds the whole connector for a request of a person; its identity and its last holder stay as they are. Before a
  * purge no file of lines may be damaged; a repair mends them.
  */
 export async function holdingFor<Result>(
@@ -285,10 +285,10 @@ export async function holding<Result>(
 }
 
 /**
- * From now on the connector stands for this address and connector id. Rows stay; no run is resumed, and none deletes
- * before a full run has agreed: a resumed walk would send positions of the old address to the new one. All records of
- * the new address are parsed, also those with the same bytes. Takes the lock. Throws `ConnectorBusyError`, USAGE where
- * the sink holds nothing of that name, `IdentityChangedError` for another connector type.
+ * Assigns the connector to this address and connector id. Rows stay; no run is resumed, and none deletes before a full
+ * run has agreed: a resumed walk would send positions of the old address to the new one. All records of the new address
+ * are parsed, also those with the same bytes. Takes the lock. Throws `ConnectorBusyError`, USAGE where the sink holds
+ * nothing of that name, `IdentityChangedError` for another connector type.
  */
 export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Instant): Promise<void> {
   const { connector, baseUrl, connectorId } = identity;

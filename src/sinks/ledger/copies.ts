@@ -27,13 +27,15 @@ import { clearFacts, dropFacts, factNames, whichFacts } from './repair/resets.ts
 import { ledgerSql } from './schema.ts';
 import { wholeTables, type WholeTable, countVersions } from './tables.ts';
 
-/** Raised with every change of what a copy stores: one that another version of the program began starts again. */
+/**
+ * Version of the copied data, raised with every change. A copy that another version of the program began starts again.
+ */
 const copyVersion = 6;
 
 /**
- * Copies a connector with all that a sink knows of it into another sink, table by table. Both sinks hold it meanwhile.
- * A table counts as copied once what is stored of it was read back and compared; a copy that ended early resumes with
- * the table of records it was at. What it has stored is used for nothing else before the last transaction.
+ * Copies a connector with all its data and facts into another sink, table by table. Both sinks hold it meanwhile. A
+ * table counts as copied once its rows were read back and compared; a copy that ended early resumes with its current
+ * table of records. The copied data is used for nothing else before the last transaction.
  */
 export function ledgerCopies(ledger: Ledger) {
   return {
@@ -44,7 +46,7 @@ export function ledgerCopies(ledger: Ledger) {
      */
     into: async (target: { readonly ledger: Ledger }, how: CopyHow) =>
       await copyInto(ledger, target.ledger, how),
-    /** Removes what an unfinished copy has stored; false where there is none. Throws `ConnectorBusyError`. */
+    /** Removes the data of an unfinished copy; false where there is none. Throws `ConnectorBusyError`. */
     discard: async (connector: ConnectorName, holder: Holder) =>
       await holdingOnce(ledger, connector, holder, async (tx) => {
         const known = await readMarker(tx, connector);
@@ -177,7 +179,7 @@ interface Marker extends Shift {
   readonly state: string;
   /** JSON: the entities whose tables it has made. */
   readonly entities: string;
-  /** How many of its tables are copied. */
+  /** Number of its tables that are copied. */
   readonly done: number;
   readonly finishedAt: string | null;
 }
@@ -286,7 +288,7 @@ async function copyTables(copying: Copying, tables: readonly WholeTable[], begun
   }
 }
 
-/** Throws SINK_FAILED where the target does not hold what was read. */
+/** Copies a table. Throws SINK_FAILED where the target does not hold the rows that were read. */
 async function copyTable(
   { snapshot, target, writing, how }: Copying,
   table: CopiedTable,
@@ -334,7 +336,7 @@ function withRows({ rows, digest }: typeof noRows, batch: readonly Cells[]): typ
   return { rows: rows + batch.length, digest: BigInt.asUintN(128, sum) };
 }
 
-/** From here on the connector is as in the source. */
+/** Completes the copy: the connector is then the same as in the source. */
 async function finish(
   tx: Tx,
   ledger: Ledger,
@@ -369,9 +371,9 @@ async function finish(
 
 /** A table as a copy reads it in one sink and writes it in another. */
 interface CopiedTable extends CellTable {
-  /** Its name in the source; `name` is that in the target. */
+  /** Name in the source; `name` is the name in the target. */
   readonly from: string;
-  /** The table of records that it is; null: it has versions of records, or what the ledger knows. */
+  /** Table of records; null: the table has versions of records, or facts of the ledger. */
   readonly whole: WholeTable | null;
   readonly columns: readonly CopiedColumn[];
   /** The rows of `:connector`. */
@@ -380,7 +382,7 @@ interface CopiedTable extends CellTable {
 }
 
 interface CopiedColumn extends CellColumn {
-  /** Numbers that the target raises: other connectors may have them there. 0 and null stand for none. */
+  /** Kind of number that the target raises, because other connectors may use it there. 0 and null mean no number. */
   readonly of?: keyof typeof numbered;
 }
 

@@ -16,7 +16,7 @@ import { SyncError } from '../../core/errors.ts';
 import type { EntityMissing } from '../deletes.ts';
 import type { EntityReport, RowsOf, RunReport } from '../run-report.ts';
 
-/** `_sync_counts`: what became of every record of a run, per entity. Adds these; each entity once. */
+/** `_sync_counts`: outcomes of all records of a run, per entity. Adds these counts; each entity once. */
 export function addCounts(tx: Tx, run: RunId, counted: readonly EntityCounts[]): void {
   if (counted.length === 0) return;
   tx.put(
@@ -145,7 +145,7 @@ export function checkCounts(entity: EntityName, counts: PageCounts): void {
   );
 }
 
-/** The error of a run whose report does not agree with what was stored; null where it does. */
+/** Error of a run whose report does not agree with the stored counts; null where it agrees. */
 export function accountingError(
   run: RunId,
   stored: readonly CountsOfEntity[],

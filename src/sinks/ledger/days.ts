@@ -123,7 +123,7 @@ export async function dayChanges(
   return new Map(rows.map(({ entity, added, deleted }) => [entity, { added, deleted }]));
 }
 
-/** Drops what is older than the window. */
+/** Drops hours before the window. */
 export function pruneDay(tx: Tx, connector: ConnectorName, now: Instant): void {
   tx.put(`DELETE FROM _sync_hours WHERE connector = :connector AND hour < :hour`, {
     connector,

@@ -30,9 +30,9 @@ export interface LedgerDriver extends AsyncDisposable {
   /** Random id made with the sink. */
   readonly sinkId: string;
   readonly records: RecordTables;
-  /** Absent where changes are nothing but rows. */
+  /** Writer of line files; absent where the sink has rows alone. */
   readonly lines?: Lines;
-  /** How many rows a transaction that deletes takes at most. */
+  /** Rows that a transaction deletes at most. */
   readonly deletedAtOnce: number;
   /**
    * Takes a connector, raises its epoch and does `work`, in one transaction. Throws `ConnectorBusyError` while another
@@ -68,7 +68,7 @@ export interface LedgerDriver extends AsyncDisposable {
   runEnded?(): Promise<void>;
 }
 
-/** Files of lines that a JSONL sink derives from committed rows. What they throw is a `SyncError`. */
+/** Files of lines that a JSONL sink derives from committed rows. Calls throw `SyncError`s. */
 export interface Lines {
   /** In the transaction that takes a connector. Throws SINK_DAMAGED for a file that is gone or of another length. */
   check(tx: Tx, connector: ConnectorName): Promise<void>;
@@ -80,7 +80,7 @@ export interface Lines {
    * SINK_DAMAGED, and the signal's reason.
    */
   rewrite(lines: RewrittenLines, taken: Taken | null): Promise<number>;
-  /** Writes damaged files of these entities (null: of all) again, as far as rows say what they held. */
+  /** Writes damaged files of these entities (null: of all) again, as far as their content follows from rows. */
   mend(taken: Taken, entities: readonly EntityName[] | null): Promise<void>;
   /**
    * Removes files of entities that were dropped, which releasing the connector tries too, and all of `purged` entities
@@ -104,7 +104,7 @@ export interface RewrittenLines {
 export interface Taken {
   readonly connector: ConnectorName;
   readonly epoch: number;
-  /** One transaction of a holder at a time: what it knows in memory is that of the last one. */
+  /** Runs one transaction of a holder at a time, because the holder's memory is that of the last one. */
   readonly inTurn: <Result>(work: () => Promise<Result>) => Promise<Result>;
   /**
    * One transaction of the holder, only in its turn. Throws `SyncError` FENCED when another has overtaken it, or when
@@ -115,7 +115,7 @@ export interface Taken {
     work: (tx: Tx, stamp: Stamp) => Promise<Result>,
     how?: TransactHow,
   ) => Promise<Result>;
-  /** One snapshot of what the holder may see. Throws as `transact`. */
+  /** Reads one snapshot of the data that the holder may see. Throws as `transact`. */
   readonly read: <Result>(work: (tx: Tx) => Promise<Result>) => Promise<Result>;
   /** Gives the connector back; idempotent. */
   readonly release: () => Promise<void>;
@@ -127,7 +127,7 @@ export interface RecordTables {
   tableName(connector: ConnectorName, entity: EntityName): string;
   /** Whether rows can have versions. False in a JSONL sink: its lines are the history. */
   readonly keepsVersions: boolean;
-  /** A table that is there. */
+  /** Opens an existing table. */
   open(place: TablePlace): RecordTable;
   /**
    * Makes an entity's table, or adds the columns that it lacks, and the same for its versions. Throws `SyncError`
@@ -135,8 +135,8 @@ export interface RecordTables {
    */
   ensure(tx: Tx, place: TablePlace): Promise<void>;
   /**
-   * Makes texts, or numbers of integers, of these columns, of versions too: what no text is becomes its JSON text.
-   * `renewViews` follows.
+   * Turns these columns into texts, or integers into numbers, in versions too. A value that is no text becomes its JSON
+   * text. `renewViews` follows.
    */
   retype(tx: Tx, place: TablePlace, columns: readonly Column[], to: 'string' | 'number'): Promise<void>;
   /** Columns with room in the table whose type fits every value that `_extra` holds for them. */
@@ -150,16 +150,16 @@ export interface RecordTables {
    * table is empty or is not there, and where dropping it takes no time whatever is in it.
    */
   clear(tx: Tx, connector: ConnectorName, entity: EntityName, limit: number): Promise<number>;
-  /** Removes the tables of these entities that are there, with their versions and views. */
+  /** Removes the existing tables of these entities, with their versions and views. */
   drop(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): Promise<void>;
-  /** The row of a key in a table that is there; undefined where the key is not stored, or is no key of the table. */
+  /** Row of a key in an existing table; undefined where the key is not stored, or is no key of the table. */
   row(
     tx: Tx,
     connector: ConnectorName,
     table: EntityTable,
     keyText: string,
   ): Promise<StoredRowFacts | undefined>;
-  /** Stores rows as they are in a table that is there. */
+  /** Stores rows unchanged in an existing table. */
   insertRows(tx: Tx, table: CellTable, rows: readonly Cells[]): Promise<void>;
 }
 
@@ -188,7 +188,7 @@ export interface TablePlace {
   readonly table: EntityTable;
   /** Every column that it has had so far, those of `table` among them or not; empty where it is to be made. */
   readonly stored: readonly Column[];
-  /** Absent: its rows never had versions. */
+  /** Versions of its rows; absent: they never had any. */
   readonly versions?: KeptVersions;
 }
 
@@ -216,27 +216,27 @@ export interface RecordTable {
   /** Notes other owners; the rows themselves keep their `_seq`. */
   readonly setOwners: (tx: Tx, owners: readonly RowOwner[]) => void;
   /**
-   * Up to `limit` rows without a tombstone that these partitions own, in the order of the partitions, then
-   * by row number.
+   * Reads up to `limit` rows without a tombstone that these partitions own, in the order of the partitions, then by row
+   * number.
    */
   liveRows(tx: Tx, owners: readonly OwnerFrom[], limit: number): Promise<readonly OwnedRow[]>;
   /**
-   * How many rows without a tombstone each of the partitions has, counted up to `most`; those that have none are left
-   * out.
+   * Counts the rows without a tombstone of each of the partitions, up to `most`; partitions without any are left out.
    */
   countLive(tx: Tx, owners: readonly OwnerFrom[], most: number): Promise<ReadonlyMap<number, number>>;
-  /** Up to `limit` rows without a tombstone that were first stored before `at`, after row `after`, by row number. */
+  /** Reads up to `limit` rows without a tombstone first stored before `at`, after row `after`, by row number. */
   liveBefore(tx: Tx, at: Instant, after: number, limit: number): Promise<readonly number[]>;
-  /** By row number; those that do not exist are left out. */
+  /** Reads rows by number; rows that do not exist are left out. */
   rows(tx: Tx, rows: readonly number[]): Promise<ReadonlyMap<number, KeyedRow>>;
-  /** By key text; those that do not exist are left out. */
+  /** Reads rows by key text; rows that do not exist are left out. */
   rowsOf(tx: Tx, keyTexts: readonly string[]): Promise<ReadonlyMap<string, KeyedRow>>;
   /** Marks live rows as deleted: `_deleted_at`, `_changed_at`, `_run_id` and new `_seq`s in this order. */
   readonly tombstone: (tx: Tx, rows: readonly number[], stamp: Stamp) => Promise<void>;
   /** Takes tombstones back. */
   readonly revive: (tx: Tx, rows: readonly number[], stamp: Stamp) => Promise<void>;
   /**
-   * Up to `limit` rows that this run has changed last, after row `after`, by row number, with the version of before it.
+   * Reads up to `limit` rows that this run was the last to change, after row `after`, by row number, with their version
+   * from before the run.
    */
   changedBy(
     tx: Tx,
@@ -244,7 +244,7 @@ export interface RecordTable {
     after: number,
     limit: number,
   ): Promise<readonly ChangedRow[]>;
-  /** Writes what versions of the rows held, as new changes; tombstones are taken back. */
+  /** Writes the content of these versions as new changes; takes tombstones back. */
   readonly restore: (
     tx: Tx,
     rows: readonly Pick<ChangedRow, 'row' | 'version'>[],
@@ -307,7 +307,7 @@ export interface Stamp {
 
 /** Columns that a run adds move values: they change nothing of a found row but `changedAt`. */
 export interface PlannedTable extends RecordTable {
-  /** Columns of the plan's table: what every record must have been prepared for. */
+  /** Number of columns of the plan's table. Every record must have been prepared for it. */
   readonly width: number;
   /**
    * Called before rows are looked for outside of a transaction. Notes, of each of them, what the commit of its record
@@ -316,7 +316,7 @@ export interface PlannedTable extends RecordTable {
   readonly beginLook: () => (stored: StoredRow) => FoundRow;
   /** The row that a record has brought along; null where any row of the table may have changed since it was found. */
   readonly foundRow: (record: Pick<PreparedRecord, 'found'>) => StoredRow | null;
-  /** After each transaction, however it ended. `isUnsure`: what was found before it may never have been stored. */
+  /** Called after each transaction, however it ended. `isUnsure`: rows found before it may never have been stored. */
   readonly settle: (isUnsure?: boolean) => void;
 }
 

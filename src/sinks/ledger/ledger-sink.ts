@@ -57,7 +57,7 @@ export function ledgerSink(ledger: Ledger) {
   let closing: Promise<void> | null = null;
 
   return {
-    /** Random id made with the sink: tells two files of one name apart. */
+    /** Random id made with the sink; it distinguishes two files of one name. */
     id: sinkId,
     /** Read only; usable without a lease and while another process writes. */
     history: ledgerReader(records, (work) => db.read(work)),
@@ -76,9 +76,9 @@ export function ledgerSink(ledger: Ledger) {
      */
     isInPlace: async () => await ledger.isInPlace(),
     /**
-     * Takes the connector until the lease is disposed or the process dies; repairs what a killed writer left. Throws
-     * `ConnectorBusyError`, and `IdentityChangedError` when the stored identity (base URL, connector id, definition) is
-     * another one.
+     * Takes the connector until the lease is disposed or the process dies; repairs the work of a killed writer. Throws
+     * `ConnectorBusyError`, and `IdentityChangedError` when the stored identity (base URL, connector id, definition)
+     * differs.
      */
     acquire: async (identity: ConnectorIdentity): Promise<Lease> => {
       const held = await acquireConnector(ledger, identity);
@@ -127,7 +127,7 @@ export function ledgerSink(ledger: Ledger) {
      * those of the window.
      */
     partMissing: async (lease: Lease) => await listingsOf(lease, readDoubted),
-    /** The same of listings that were read to their end without a proof of it. */
+    /** Listings read to their end without proof, in the window of the run. */
     unconfirmed: async (lease: Lease) => await listingsOf(lease, readUnconfirmed),
     /**
      * Notes that connectors, of any name, are not to be run until they are resumed, in one transaction. Paused again,
@@ -161,8 +161,8 @@ export function ledgerSink(ledger: Ledger) {
         return connector !== null;
       }),
     /**
-     * Notes what a person asked another process for. What a call of this object does is noted by itself, in the
-     * transaction that does it.
+     * Notes an action that a person asked another process for. Calls of this object note their own actions, in the
+     * transaction that carries them out.
      */
     noteAction: async (action: Action) =>
       await db.transact(async (tx) => Promise.resolve(noteAction(tx, ledger, action))),
@@ -196,7 +196,7 @@ async function inRun<Result>(
     const forget = (): void => {
       current.seen.forget();
       current.raw.forget();
-      // A standby that took over from its server may lack what was found.
+      // A standby that took over from its server may lack rows found before.
       for (const table of current.tables.values()) table.settle(true);
     };
     try {

@@ -8,7 +8,7 @@ import type { LedgerDriver, Taken, PlannedTable, Stamp } from './driver.ts';
 import type { RawRows, SeenRows } from './row-blocks.ts';
 import type { Withholding } from './purges/purge-notes.ts';
 
-/** No record is written outside a run, so no run stands beside one. */
+/** Run id of transactions outside a run. They write no records, so no record carries it. */
 export const noRun = '' as RunId;
 
 /** An open sink. */
@@ -57,5 +57,5 @@ export type InLease = <Given extends readonly unknown[], Result>(
   how?: Pick<TransactHow, 'isLong'>,
 ) => (lease: Lease, run: RunId, ...given: Given) => Promise<Result>;
 
-/** For a transaction that may read all missing rows, or all partitions. */
+/** Options of a transaction that may read all missing rows, or all partitions. */
 export const long = { isLong: true } as const;

@@ -21,7 +21,7 @@ import { emptyRaw } from './row-blocks.ts';
 import { resetEntity } from './repair/resets.ts';
 import { renewTable, wholeTables, type WholeTable, countVersions } from './tables.ts';
 
-/** Brings what is stored from before a mask under it, wherever that is and whether a read reaches it or not. */
+/** Rewrites data stored before a mask under the mask, wherever it is and whether a read reaches it or not. */
 export function ledgerMasking(ledger: Ledger) {
   return {
     /** Reports the changes that `rewrite` would make. Takes no lock and writes nothing. Throws USAGE as `rewrite`. */
@@ -101,7 +101,7 @@ async function maskAll(of: Masking): Promise<Omit<MaskEnd, 'left'>> {
       );
       const rows = rewritten.reduce((sum, one) => sum + one.rows + one.versions, 0);
       noteAction(tx, ledger, { action: 'purge', connector, detail: { isUnmasked: true, rows } });
-      // Also where nothing was rewritten: what was published may be from before.
+      // Also where nothing was rewritten: published data may be from before.
       await noteSteps(tx, ledger, { connector, entities: masks.map(({ entity }) => entity), targets });
       // Reads under the masks have overwritten unmasked values, which are still in freed space.
       await noteSteps(tx, ledger, { connector, entities, targets: [] }, ['space']);
@@ -409,7 +409,7 @@ async function hideTexts(tx: Tx, { connector, entities, since }: Hiding, writes:
   return count;
 }
 
-/** Without the words of a service, and keys of records. */
+/** Hides texts of the service and keys of records. */
 function hidden(value: JsonValue): JsonValue {
   if (isJsonArray(value)) return value.map(hidden);
   if (!isJsonObject(value)) return value;

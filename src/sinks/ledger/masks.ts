@@ -39,7 +39,7 @@ export async function noteMasks(
   return changed;
 }
 
-/** The masks that the connector's records are stored by, and what may be stored from before them. */
+/** Masks under which the connector's records are stored, and the time before which other data may be stored. */
 export async function readMasks(tx: Tx, connector: ConnectorName): Promise<readonly StoredMask[]> {
   return await tx.rows<StoredMask>(
     `SELECT m.entity, m.mask, m.key_id, m.since, m.read_at, coalesce(t.deleted, 0) AS deleted,
@@ -107,9 +107,9 @@ function maskingOf(maskings: readonly EntityMasking[], entity: EntityName): Enti
   return maskings.find((one) => one.entity === entity);
 }
 
-/** Each way to hash makes another text of it: by its value, as a text, an address or a number. */
+/** Text that each way to hash changes in another way: as a value, a text, an address or a number. */
 const probe = ' Key Probe 1 <Probe-2@Example.com>';
-/** As `maskOfKey`, where no part of the key is masked. */
+/** Result of `maskOfKey` where no part of the key is masked. */
 const noMask = '{}';
 
 /** Masked forms of a probe in each masked part of a key, as JSON. They differ where keys are masked in another way. */

@@ -36,8 +36,8 @@ export async function openRecordReader({ snapshot, records, newestSeq }: SinkSna
     /** The newest change number of the connector in this state: later changes have higher ones. 0 before the first. */
     newestSeq: (connector: ConnectorName) => snapshot.read((tx) => newestSeq(tx, connector)),
     /**
-     * The columns as they are stored, of earlier definitions too; null where nothing was ever stored. `historyName` of
-     * an entity stands for the versions of its rows, here and in what follows: null where it has none.
+     * Columns as they are stored, including those of earlier definitions; null where nothing was ever stored. Here and
+     * in the other calls, `historyName` of an entity means the versions of its rows: null where it has none.
      */
     table: (connector: ConnectorName, name: EntityName): Promise<EntityTable | null> =>
       snapshot.read(async (tx) => {
@@ -53,8 +53,8 @@ export async function openRecordReader({ snapshot, records, newestSeq }: SinkSna
     tableId: (connector: ConnectorName, name: EntityName) =>
       snapshot.read((tx) => storedTableId(tx, connector, entityOfHistory(name) ?? name)),
     /**
-     * Each record whose newest change has a number above `after`, once, in the order of the changes, in batches.
-     * `table` is what `table()` gave.
+     * Reads each record whose newest change has a number above `after`, once, in the order of the changes, in batches.
+     * `table`: result of `table()`.
      */
     changes: async function* (
       connector: ConnectorName,
@@ -129,7 +129,10 @@ function selectRecords(
   return `SELECT ${cells} FROM ${quoted(records.tableName(connector, entity))}`;
 }
 
-/** Each version once, by its beginning: the end of a closed one is behind that, which keeps both reads short. */
+/**
+ * Selects each version once, by its beginning. The end of a closed version is behind that, which keeps both reads
+ * short.
+ */
 function selectVersions(name: string, { columns }: EntityTable): string {
   const values = columns.slice(historyColumns.length).map((column) => `, t.${quoted(column.name)}`);
   const cells = (began: string, at: string): string =>
@@ -144,7 +147,7 @@ function selectVersions(name: string, { columns }: EntityTable): string {
     ORDER BY 3`;
 }
 
-/** By their places: names of columns may be alike in camel case, or begin as those of flags do. */
+/** Selects cells by position: names of columns may be alike in camel case, or begin as those of flags do. */
 function cellsOf(names: readonly string[]): string {
   return names.map((name, index) => `${quoted(name)} AS c${index}`).join(', ');
 }

@@ -15,8 +15,8 @@ interface Block {
 }
 
 /**
- * Blocks of rows by number, of which `most` stay in memory between transactions. Rows must be loaded before they are
- * asked for, in the same transaction; what has changed is written in it.
+ * Blocks of rows by number; up to `most` stay in memory between transactions. Rows must be loaded before they are asked
+ * for, in the same transaction; changes are written in it.
  */
 function openBlocks<One extends Block>(most: number, rowsPerOne: number) {
   const byEntity = new Map<EntityName, Map<number, One>>();
@@ -30,7 +30,7 @@ function openBlocks<One extends Block>(most: number, rowsPerOne: number) {
   };
   const numberOf = (row: number): number => Math.floor(row / rowsPerOne);
   return {
-    /** Drops what is in memory: the transaction was rolled back. */
+    /** Drops all blocks in memory, because the transaction was rolled back. */
     drop,
     of: (entity: EntityName, row: number) => byEntity.get(entity)?.get(numberOf(row)),
     add: (block: One): One => {
@@ -40,7 +40,7 @@ function openBlocks<One extends Block>(most: number, rowsPerOne: number) {
     },
     /** Numbers of the blocks of these rows that are not in memory. */
     missing: (tx: Tx, entity: EntityName, rows: readonly number[]): readonly number[] => {
-      // Only between transactions: a transaction still needs what it has loaded.
+      // Only between transactions: a transaction still needs the blocks that it has loaded.
       if (tx !== lastTx && count > most) drop();
       lastTx = tx;
       const known = byEntity.get(entity);
@@ -86,7 +86,7 @@ export type SeenRows = ReturnType<typeof openSeenRows>;
 export function openSeenRows(connector: ConnectorName, origin: number) {
   const chain = { connector, origin };
   const chunks = openBlocks(keptChunks, rowsPerChunk);
-  /** As `keyOf` names them; null: not known. */
+  /** Stored chunks as named by `keyOf`; null: not known. */
   let stored: Set<string> | null = null;
 
   /** Reads once which chunks are stored: the others are empty, and cost no statement to load. */
@@ -388,7 +388,7 @@ function chunkOf(row: number): number {
   return Math.floor(row / rowsPerBlock);
 }
 
-/** Where the row's slot begins in its block. */
+/** Start of the row's slot in its block. */
 function slotOf(row: number): number {
   return (row % rowsPerBlock) * slotBytes;
 }

@@ -1,6 +1,6 @@
 /**
- * The ledger's tables, but for those in which a database counts changes and says who holds a connector: those are its
- * driver's. The text is PostgreSQL's; `src/sinks/sqlite/schema.ts` says it for SQLite. Texts compare by their bytes,
+ * The ledger's tables, except those for change counters and holders of connectors, which belong to the database's
+ * driver. The text is PostgreSQL's; `src/sinks/sqlite/schema.ts` says it for SQLite. Texts compare by their bytes,
  * flags are 0 and 1.
  *
  * `_sync_tables`, `_sync_connectors`: `as_of` of a table is when the newest chain began that read all of it; `last_row`
@@ -41,7 +41,7 @@
  * `_sync_raw`: from which bytes rows were stored; `row-blocks.ts` says what the hashes of a chunk are. PostgreSQL keeps
  * rows of 2 KiB in the table itself; a page of 8 KiB holds two, and room for a new version.
  *
- * `_sync_also`: rows met in partitions besides their owner; `origin` is the chain that met them there last.
+ * `_sync_also`: rows met in partitions other than their owner; `origin` is the chain that met them there last.
  * `_sync_missing`: live rows that a full walk did not meet; `missed`: by how many chains' walks in a row, `origin` the
  * last of them, `since` when the first of them began; `gone_run`: the run in which `get` found nothing. `_sync_drift`:
  * undeclared and misfitting fields; `is_refused`: only in quarantined records so far. `_sync_windows`: windows of

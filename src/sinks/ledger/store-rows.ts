@@ -62,7 +62,7 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
   ]);
   const batches = new Map<EntityName, Batch>();
   for (const { entity, keys, table, rows } of found) {
-    // Each gets a number and is stored, except records of which only a part came.
+    // Each gets a number and is stored, except records that came only in part.
     const isNew = [...keys.keys()].filter((key) => !rows.has(key) && wholeOf.get(entity)?.has(key) === true);
     const lastRow = numbers.get(entity)?.lastRow;
     if (lastRow === undefined && isNew.length > 0) {
@@ -95,8 +95,8 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
 }
 
 /**
- * Stores the records of a commit's pages, in their order, and counts for each of `shown` what they were: what is stored
- * was read first, all is decided here, and what changes is written in sets.
+ * Stores the records of a commit's pages, in their order, and counts the outcomes for each of `shown`. Stored rows were
+ * read before, all is decided here, and changes are written in sets.
  */
 export async function storeRows(
   commit: Commit,
@@ -235,11 +235,11 @@ export interface ShownRows extends EntityRows, Showing {
   readonly owner: number | null;
 }
 
-/** An entity's records in a commit: what is known of them, and what is to be written. */
+/** An entity's records in a commit: their stored rows, and the rows to write. */
 export interface Batch {
   readonly entity: EntityName;
   readonly table: RecordTable;
-  /** By key text; as the records so far have left them. */
+  /** Rows by key text, as left by the records so far. */
   readonly rows: Map<string, StoredRow>;
   /** Row numbers of the keys that are new. */
   readonly newRows: Map<string, number>;
@@ -267,7 +267,7 @@ export interface Meeting {
   readonly staleBefore: Instant;
 }
 
-/** Decides what each record is, in order, and notes in the batch what is to be written. */
+/** Decides the outcome of each record, in order, and notes the rows to write in the batch. */
 export function meetRows(meeting: Meeting, batch: Batch, shown: ShownRows): StoredCounts {
   const counts = { quarantined: 0, inserted: 0, updated: 0, duplicate: 0, unchanged: 0 };
   for (const record of shown.records) {
@@ -341,7 +341,7 @@ function meetRow(
   return met.kind;
 }
 
-/** It was parsed, and says what its row says. */
+/** Whether the record was parsed and matches its row. */
 function isToRemember(stored: StoredRow, record: PreparedRecord): boolean {
   const isWhole = record.whole === undefined && record.partial === undefined;
   return record.raw !== undefined && isWhole && isAsStored(stored, record);

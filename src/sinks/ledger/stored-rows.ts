@@ -29,17 +29,17 @@ interface StoredOf {
 
 /** The rows of a table, in numbers. */
 export interface TableNumbers {
-  /** Without a tombstone. */
+  /** Rows without a tombstone. */
   readonly live: number;
   /** Number of the newest row. Numbers are never reused. */
   readonly lastRow: number;
   /** The chain that stored the first rows; null: there are none. */
   readonly firstOrigin: number | null;
-  /** Since when the rows are those of another address, which no full run has agreed with; null where none are. */
+  /** Time at which the rows were adopted from another address, if no full run has agreed since; null otherwise. */
   readonly adoptedAt: Instant | null;
 }
 
-/** By entity; only tables that were declared. */
+/** Numbers of the declared tables, by entity. */
 export async function tableNumbers(tx: Tx, of: OfEntities): Promise<ReadonlyMap<EntityName, TableNumbers>> {
   const rows = await tx.rows<TableNumbers & { readonly entity: EntityName }>(
     `SELECT entity, rows - deleted AS live, last_row, first_origin, adopted_at FROM _sync_tables
@@ -50,8 +50,8 @@ export async function tableNumbers(tx: Tx, of: OfEntities): Promise<ReadonlyMap<
 }
 
 /**
- * Counts what was stored, once for each entity: in the tables, in the counts of days and, as rows that were added, in
- * the account of the last 24 hours.
+ * Counts stored rows, once for each entity: in the tables, in the counts of days and, as added rows, in the account of
+ * the last 24 hours.
  */
 export function noteStored(
   tx: Tx,
@@ -60,7 +60,7 @@ export function noteStored(
   chain: {
     readonly origin: number;
     readonly now: Instant;
-    /** As they were before. */
+    /** Numbers before the change. */
     readonly numbers: ReadonlyMap<EntityName, TableNumbers>;
   },
 ): void {
@@ -83,7 +83,7 @@ export function noteStored(
       v: changed.map(({ entity, inserted, revived }) => ({ entity, inserted, revived })),
     },
   );
-  // The entity began with the rows of its first chain: on its first day they stand for its rows of 24 hours ago.
+  // The entity began with the rows of its first chain: on its first day they count as its rows of 24 hours ago.
   const added = changed.map(({ entity, inserted, revived }) => ({ entity, rows: inserted + revived }));
   const ofDay = added.filter(({ entity }) => {
     const { firstOrigin = null } = chain.numbers.get(entity) ?? {};
@@ -133,10 +133,10 @@ export function wasRead(
   );
 }
 
-/** Cheap queries on what is stored of the entities of the lease's run. Read only. */
+/** Cheap queries on stored rows of the entities of the lease's run. Read only. */
 export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector) {
   return {
-    /** Nothing before a sync has ended well. Costs a row, however many are stored. */
+    /** Numbers of the entity's rows; nothing before a sync has ended well. Reads one row, however many are stored. */
     account: async (lease: Lease, entity: EntityName): Promise<StoredAccount> =>
       await heldOf(lease).read(async (tx) => {
         const numbers = await tableNumbers(tx, { connector: lease.connector, entities: [entity] });
@@ -145,7 +145,7 @@ export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector) {
           ? nothingStored
           : { live: found.live, isAdopted: found.adoptedAt !== null };
       }),
-    /** How many of these records have a row that is not deleted. */
+    /** Number of these records whose row is stored and not deleted. */
     known: async (lease: Lease, entity: EntityName, records: readonly PreparedRecord[]) => {
       const held = heldOf(lease);
       return await held.read(async (tx) => {
@@ -170,8 +170,8 @@ export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector) {
       return await run.raw.same(read, entity, table, records);
     },
     /**
-     * At most `count` rows that are not deleted, spread over all that were stored when a sync last ended well; none
-     * where none has.
+     * Reads up to `count` rows that are not deleted, spread over all rows stored when a sync last ended well; none
+     * before that.
      */
     spread: async (lease: Lease, entity: EntityName, count: number): Promise<readonly StoredKey[]> => {
       const held = heldOf(lease);

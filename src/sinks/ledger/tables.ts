@@ -25,9 +25,9 @@ export interface WholeTable extends WholeColumns {
   readonly entity: EntityName;
   readonly rows: number;
   readonly deleted: number;
-  /** By which mask its rows have their keys, as `noteKeys` writes it. */
+  /** Mask of its rows' keys, as written by `noteKeys`. */
   readonly keyMask: string;
-  /** Its rows have versions, or had some. */
+  /** Whether its rows have versions, or had some. */
   readonly hasVersions: boolean;
 }
 
@@ -65,7 +65,7 @@ export async function noteView(tx: Tx, of: OfEntity & { readonly view: string | 
 
 /* `_sync_tables`: the columns each entity's table has had. `stored-rows.ts` has its rows. */
 
-/** Without those that were never declared. */
+/** Known tables; tables that were never declared are left out. */
 export async function knownTables(tx: Tx, of: OfEntities): Promise<ReadonlyMap<EntityName, KnownTable>> {
   const rows = await tx.rows<TableRow & { readonly entity: EntityName }>(
     `SELECT entity, key, stored, declared, evolved, as_of FROM _sync_tables
@@ -221,7 +221,7 @@ export interface VersionedEntity {
   readonly endedAt: Instant | null;
 }
 
-/** By entity; those that never had versions are left out. */
+/** Entities whose rows have or had versions, by entity. */
 export async function versionedEntities(
   tx: Tx,
   connector: ConnectorName,
@@ -243,8 +243,8 @@ export async function keptVersions(
 }
 
 /**
- * Switches versions on and off as the settings wish, and gives what is true of each of the entities then. `wished`:
- * those that are to have some; undefined leaves everything as it is. Where nothing changes nothing is written.
+ * Switches versions on and off as the settings wish, and returns the resulting state of each entity. `wished`: entities
+ * whose rows get versions; undefined leaves everything as it is. Writes only changes.
  */
 export async function switchVersions(
   tx: Tx,
@@ -274,8 +274,8 @@ export async function switchVersions(
 type Names = Pick<RecordTables, 'tableName'>;
 
 /**
- * How many versions of an entity ended before `before`, up to the first one that did not: younger ones are not read.
- * The entity has versions.
+ * Counts versions of an entity that ended before `before`, up to the first one that did not: younger ones are not read.
+ * The entity must have versions.
  */
 export async function countEndedVersions(
   tx: Tx,

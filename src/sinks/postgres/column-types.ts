@@ -27,7 +27,7 @@ export function tableName(connector: string, entity: string): string {
   return `${whole.slice(0, mostTableBytes - hashLength - 3)}___${hash}`;
 }
 
-/** `json` keeps what came to the digit, where `jsonb` would not. */
+/** `json` keeps every digit of the input, where `jsonb` would not. */
 export const binaryType: Readonly<Record<FieldType, BinaryType>> = {
   string: 'text',
   integer: 'bigint',

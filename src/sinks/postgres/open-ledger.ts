@@ -32,8 +32,8 @@ export interface OpenedSchema {
 }
 
 /**
- * Opens the sink for writing, and makes it where there is none. Throws `SyncError` SINK_INCOMPATIBLE, SINK_FAILED;
- * SINK_MOVED where another sink than `how.sinkId` is there, or none. The caller disposes its server.
+ * Opens the sink for writing, and creates it where there is none. Throws `SyncError` SINK_INCOMPATIBLE, SINK_FAILED;
+ * SINK_MOVED where a sink other than `how.sinkId` is there, or none. The caller disposes its server.
  */
 export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<OpenedSchema> {
   const { schema } = place;
@@ -66,7 +66,7 @@ export async function openServedPostgres(place: PostgresPlace, how: OpenHow): Pr
   return await served(place, await openLedger({ ...place, connections: 2 }, how));
 }
 
-/** The same of a sink that exists. Throws `NoSinkYetError` where there is none. */
+/** Opens an existing sink. Throws `NoSinkYetError` where there is none. */
 export async function openWatchedPostgres(place: PostgresPlace): Promise<ServedLedger> {
   const { db: server, sinkId } = await openToRead({ ...place, connections: 4, areShared: true });
   return await served(place, { server, sinkId });
@@ -157,7 +157,7 @@ CREATE TABLE _sync_leases (
 ) WITH (fillfactor = 50);
 `;
 
-/** Tables of a sink as one version of the program makes them. Names in its statements stand without their schema. */
+/** Tables of a sink in one version of the program. Names in its statements have no schema. */
 export const schemaFormat = { sql: `${driverSql}${ledgerSql}${postgresCatalogSql}`, migrations };
 type SchemaFormat = typeof schemaFormat;
 
@@ -274,8 +274,8 @@ async function makeOnce(tx: WriteTx, { place, schema, clock, format }: Making): 
 }
 
 /**
- * In the transaction of the lock, so that a kill leaves the old version or the new one, and only what no other process
- * has done meanwhile.
+ * Migrates in the transaction of the lock, so that a kill leaves the old version or the new one. Skips migrations that
+ * another process has done meanwhile.
  */
 async function migrate(tx: WriteTx, at: string, from: number, format: SchemaFormat): Promise<void> {
   for (const sql of format.migrations.slice(from - 1)) {
@@ -285,10 +285,10 @@ async function migrate(tx: WriteTx, at: string, from: number, format: SchemaForm
 }
 
 /**
- * The server is another one than last time. A promoted standby (same system, another timeline) may lack the newest
- * commits: numbers of changes continue far above all that those may have had, and every holder is overtaken, because
- * what it believes to be stored may be missing; the next run resumes from what is stored. What was restored into
- * another system is another sink.
+ * Handles a change of the server. A promoted standby (same system, another timeline) may lack the newest commits:
+ * change numbers continue far above any that those may have had, and every holder is overtaken, because rows that it
+ * relies on may be missing; the next run resumes from the stored state. A backup restored into another system is
+ * another sink.
  */
 async function moveOn(tx: WriteTx, at: string, found: StoredMeta, server: ServerIdentity) {
   const sinkId = found.systemIdentifier === server.systemIdentifier ? found.sinkId : randomUUID();
@@ -300,7 +300,7 @@ async function moveOn(tx: WriteTx, at: string, found: StoredMeta, server: Server
   return { sinkId };
 }
 
-/** Which cluster it is, and how often a standby of it was promoted. */
+/** Identity of the cluster, and the number of times that a standby of it was promoted. */
 interface ServerIdentity {
   readonly systemIdentifier: string;
   readonly timeline: number;
@@ -355,8 +355,8 @@ function statementsAt(at: string, sql: string): readonly string[] {
 }
 
 /**
- * Says what a failure of the server means for the sink at `place`. `SyncError`s and programming errors are given back
- * as they came. A statement's text and its values are never in the message: they hold records.
+ * Translates a failure of the server for the sink at `place`. Returns `SyncError`s and programming errors unchanged.
+ * The message never contains a statement's text and values, because they hold records.
  */
 export function toSinkError(error: unknown, place: string): unknown {
   if (error instanceof SyncError) return error;

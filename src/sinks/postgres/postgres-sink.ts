@@ -203,7 +203,7 @@ interface OwnLease {
   /** Null while it is being taken. */
   epoch: number | null;
   lockedIn: LeaseSession | null;
-  /** By the clock of this process: a time at which the lease had its full length. */
+  /** Time, by the clock of this process, at which the lease had its full length. */
   renewedMs: number;
   readonly tokens: LastTokens;
   isOvertaken: boolean;
@@ -239,7 +239,7 @@ async function takeIn(tx: WriteTx, lease: OwnLease, session: LeaseSession): Prom
 
 type OwnLeases = ReadonlyMap<ConnectorName, OwnLease>;
 
-/** From `begin` to `end` leases are renewed in time, and with `soon` at once. */
+/** Renews leases in time from `begin` to `end`, and at once with `soon`. */
 function openRenewals(own: OwnLeases, currentSession: () => Promise<LeaseSession>) {
   let renewal: Promise<void> | null = null;
   let timer: NodeJS.Timeout | undefined;
@@ -323,7 +323,7 @@ interface Fence {
    * because its renewal failed for too long, is renewed first.
    */
   readonly checkLease: () => Promise<void>;
-  /** Why it may no longer write. */
+  /** Error that explains why the lease may no longer write. */
   readonly overtaken: () => SyncError;
 }
 
@@ -371,7 +371,7 @@ export function fencedTransact(fence: Fence): Taken['transact'] {
   };
 }
 
-/** One snapshot of what the lease's holder may see. `work` runs again as in `transact`. */
+/** Reads one snapshot of the data that the lease's holder may see. `work` runs again as in `transact`. */
 function fencedRead(fence: Fence): Taken['read'] {
   const { server, connector, epoch } = fence;
   return async (work) => {
@@ -447,7 +447,7 @@ async function openLeaseSession(server: Server, schema: string, onLost: () => vo
       tx.put(readSettingsIn(schema));
       return await tx.rows(sql, values);
     } catch (error) {
-      // Also where its server has become a standby: the next session is with another one.
+      // Also where its server has become a standby: the next session is with another server.
       if (failingOf(error) === 'connection') lose();
       throw error;
     } finally {
@@ -464,7 +464,7 @@ async function openLeaseSession(server: Server, schema: string, onLost: () => vo
     // The lock of a lost host is free again as soon as the server notices the loss.
     if (pid !== null) await client.query(settingSql(ofSession, 'session'));
     return {
-      /** Each statement runs in a separate transaction. One that takes ten seconds ends the session. */
+      /** Runs each statement in a separate transaction. A statement that takes ten seconds ends the session. */
       rows,
       /**
        * The server's process for this connection; null where a pooler is between: its locks would be those of the next

@@ -26,10 +26,10 @@ export interface GoingRow extends Pick<KeyedRow, 'row' | 'keyText'> {
 }
 
 /**
- * The only way to a tombstone: marks live rows of an entity as deleted, in the order given, and ends what they have led
- * to, whose rows follow in batches (`deleteOrphans`), in later runs too; gives the partitions that it ended. What the
- * guards have let pass is noted for the day with all that goes along, in the same transaction: a run that is killed
- * before it has deleted the rest leaves a delete that was judged as a whole.
+ * Sets tombstones; nothing else does. Marks live rows of an entity as deleted, in the given order, and ends the
+ * partitions that they have led to, whose rows follow in batches (`deleteOrphans`), in later runs too. Returns the
+ * partitions that it ended. Deletes that the guards passed are noted for the day with all rows that go along, in the
+ * same transaction: a run that is killed before it has deleted the rest leaves a delete that was judged as a whole.
  */
 export async function deleteRows(
   commit: Commit,
@@ -119,7 +119,7 @@ export type Root = Pick<Candidate, 'entity' | 'row' | 'keyText'>;
 interface Partition {
   readonly id: number;
   readonly entity: EntityName;
-  /** How many rows go along, those that lead on and those among the roots left out. */
+  /** Number of rows that go along, without rows that lead on and rows among the roots. */
   plain: number;
   readonly leading: Root[];
 }
@@ -179,7 +179,7 @@ export async function rowsAlong(commit: Commit, entity: EntityName): Promise<rea
     if (last === undefined || batch.length < rowsAtOnce) break;
     after = last;
   }
-  // By name: a sink finds them in no fixed order.
+  // Sort by name: a sink finds them in no fixed order.
   const entities = [...counts.keys()].toSorted();
   return entities.map((child) => ({ entity: child, rows: counts.get(child) ?? 0 }));
 }
@@ -235,7 +235,7 @@ async function entitiesLeadingOn(
   return new Set(found.filter((entity) => entity !== null));
 }
 
-/** That records have led to, by id. Those that are ended belong to a delete that has been judged already. */
+/** Partitions that records have led to, by id. Ended ones belong to a delete that has been judged already. */
 export async function partitionsBelow(
   { held: { connector }, tx }: Pick<Commit, 'held' | 'tx'>,
   entity: EntityName,
@@ -309,7 +309,7 @@ async function* liveBatches(
   }
 }
 
-/** Also of an entity that the run does not read; undefined where there is none. */
+/** Table of an entity, also one that the run does not read; undefined where there is none. */
 export async function tableOf(
   { ledger, held: { connector }, current, tx }: Commit,
   entity: EntityName,
@@ -331,9 +331,10 @@ const nextEnded = ask<
      ORDER BY connector, id LIMIT :limit`);
 
 /**
- * Up to `limit` steps (a row or a partition each) of deleting what lies below deleted records, at any depth, which was
- * judged with them. Rows that may have moved are noted as orphans, for a `get`; they go when it has found nothing. A
- * batch that only found new owners, or rows to ask for, says so with 0 rows: empty means that none is left.
+ * Deletes rows below deleted records, at any depth, which were judged with them, in up to `limit` steps (a row or a
+ * partition each). Rows that may have moved are noted as orphans, for a `get`; they are deleted when it has found
+ * nothing. A batch that only found new owners, or rows to ask for, returns entries with 0 rows; an empty result means
+ * that none remains.
  */
 export async function deleteOrphans(commit: Commit, limit: number): Promise<readonly RowsOf[]> {
   const { held, current, tx } = commit;
@@ -451,7 +452,7 @@ export interface EndedPartitionRow extends EndedPartition {
 /** Stored state of partitions of one entity, and the decisions about their rows. */
 interface OrphansOf {
   readonly table: RecordTable | undefined;
-  /** By partition, as many as there are steps for. */
+  /** Live rows by partition, as many as there are steps for. */
   readonly live: ReadonlyMap<number, readonly OwnedRow[]>;
   readonly places: ReadonlyMap<number, readonly OtherPlace[]>;
   readonly mayMove: boolean;
@@ -465,8 +466,8 @@ interface OrphansOf {
 
 /**
  * Decides over the rows of partitions, one after the other: a row has another owner, or may have one that no walk has
- * shown yet, or it is deleted. What its own delete ends is no owner for those that follow; where it ends a partition
- * that comes before the next, that one is first. `whole`: partitions whose rows have all been checked.
+ * shown yet, or it is deleted. A partition that its delete would end is no owner for the rows that follow; where it
+ * ends a partition that comes before the next, that one is first. `whole`: partitions whose rows have all been checked.
  */
 function decideOrphans(
   ended: readonly EndedPartitionRow[],

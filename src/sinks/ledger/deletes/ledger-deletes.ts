@@ -42,8 +42,8 @@ import {
 import { leavePlaces, otherPlaces, placesById, readShared, type RowAt, type SharedRow } from './places.ts';
 
 /**
- * Rows that a run's full walks did not meet, and what becomes of them, after the walks. Facts only: the engine judges
- * what they mean. Every call may be repeated after a kill; a run that resumes another resumes its sweep.
+ * Rows that a run's full walks did not meet, and their handling after the walks. Records facts only: the engine judges
+ * their meaning. Every call may be repeated after a kill; a run that resumes another resumes its sweep.
  */
 export function ledgerDeletes({ deletedAtOnce }: Pick<Ledger, 'deletedAtOnce'>, inLease: InLease) {
   return {
@@ -56,7 +56,7 @@ export function ledgerDeletes({ deletedAtOnce }: Pick<Ledger, 'deletedAtOnce'>, 
     ),
     missing: inLease(weighMissing, long),
     /**
-     * A person lets the deletes of this entity pass: what is missing now is no longer withheld, by this run or a later
+     * Allows the deletes of this entity for a person: rows missing now are no longer withheld, by this run or a later
      * one.
      */
     allow: inLease(
@@ -104,12 +104,11 @@ export async function candidates(
 }
 
 /**
- * Stores what `get` returned for missing rows, and gives counts of the records that were stored. What it did not find
- * is noted, for the guards to judge, and needs nothing more to be tombstoned in this run. A row that is not, or no
- * longer, missing is skipped, so that judgements may be repeated.
- *
- * A row that exists stays noted, as vouched for: the next full walk that misses it asks again and is not withdrawn. A
- * walk that missed an existing record, which listings are not known to leave out, has proved nothing.
+ * Stores the records that `get` returned for missing rows, and returns their counts. Rows that it did not find are
+ * noted, for the guards to judge, and need nothing more to be tombstoned in this run. A row that is not, or no longer,
+ * missing is skipped, so that judgements may be repeated. A row that exists stays noted, as vouched for: the next full
+ * walk that misses it asks again and is not withdrawn. A walk that missed an existing record, which listings are not
+ * known to leave out, has proved nothing.
  */
 export async function judgeRows(
   commit: Commit,
@@ -270,7 +269,7 @@ async function isAnyLeft(
 /** A partition whose full walk of this chain is to be swept. */
 interface UnsweptPartition extends EndedPartition {
   readonly absence: Needs;
-  /** How far that has come: see `areOwnRowsSwept`. */
+  /** Progress of the sweep: see `areOwnRowsSwept`. */
   readonly sweptTo: number;
 }
 
@@ -288,9 +287,9 @@ const nextUnswept = ask<
 const partitionsAtOnce = 500;
 
 /**
- * Notes as missing the rows that this chain's full walks did not meet, up to `limit` steps: a row each, and each
- * partition twice (for its own rows, and for what it has shown of others'). Done when every partition of the chain is
- * through.
+ * Notes as missing the rows that this chain's full walks did not meet, in up to `limit` steps: a row each, and each
+ * partition twice (for its own rows, and for rows of others that it has shown). Done when every partition of the chain
+ * is swept.
  */
 export async function sweepRows(commit: Commit, limit: number): Promise<{ readonly isDone: boolean }> {
   const { held, current, tx } = commit;
@@ -319,8 +318,8 @@ export async function sweepRows(commit: Commit, limit: number): Promise<{ readon
 /** Stored state of the next partitions of one entity to sweep. */
 interface SweepRead {
   /**
-   * By id, as many of them as there are steps for: rows that it owns, in their order, and rows of others that it has
-   * shown; of the last partition possibly not all.
+   * Rows by id of their partition, for as many partitions as there are steps for: rows that it owns, in their order,
+   * and rows of others that it has shown. The last partition may be incomplete.
    */
   readonly partitions: ReadonlyMap<
     number,
@@ -335,7 +334,7 @@ interface SweepRead {
   readonly places: ReadonlyMap<number, readonly OtherPlace[]>;
   /** Owners of the shared rows that this chain has met, by row. */
   readonly owners: ReadonlyMap<number, number | null>;
-  /** Those owners and the swept partitions themselves, by id. */
+  /** Places of these owners and of the swept partitions themselves, by id. */
   readonly placesById: ReadonlyMap<number, OtherPlace>;
 }
 
@@ -393,10 +392,10 @@ interface FoundRows {
 }
 
 /**
- * Decides over what was read, partition by partition: the rows that it owns first, then what it has shown of others'
- * rows. What one decision changes, the next one sees. It stops after a partition from which a row has moved to one
- * further on, where it is checked again once it is stored. `through`: partitions whose sweep is over; `partial`: how
- * far it has come in another one.
+ * Decides over the rows that were read, partition by partition: its own rows first, then rows of others that it has
+ * shown. Each decision takes the earlier ones into account. It stops after a partition from which a row has moved to a
+ * later one, where it is checked again once it is stored. `through`: partitions whose sweep is over; `partial`:
+ * progress of the sweep in another one.
  */
 function walkSweep(
   commit: Commit,

@@ -54,7 +54,7 @@ export const suspectRows = noting(1, onceAtLeast);
 
 const ofRows = 'm.connector = :connector AND m.entity = :entity AND m.row IN {rows bigint}';
 
-/** A person allows the deletes of what is missing now. */
+/** Allows, for a person, the deletes of the rows missing now. */
 export const allowMissing = write<OfEntity>(
   `UPDATE _sync_missing AS m SET is_allowed = 1 WHERE m.connector = :connector AND m.entity = :entity AND m.missed > 0`,
 );
@@ -128,7 +128,7 @@ export async function countedRows(tx: Tx, which: OfRows): Promise<readonly numbe
   return await columnOf(tx, sql, which);
 }
 
-/** How many rows below deleted records wait for a `get`, by entity; those without are left out. */
+/** Number of rows below deleted records that wait for a `get`, by entity; entities without such rows are left out. */
 export const countBelowDeleted = ask<{ connector: ConnectorName }, RowsOf>(
   `SELECT m.entity, count(*) AS rows FROM ${withPartition}
    WHERE m.connector = :connector AND m.missed > 0 AND p.gone IN (${ended}, ${emptied}) GROUP BY m.entity`,

@@ -66,8 +66,8 @@ export interface SharedRow extends RowAt {
 }
 
 /**
- * Up to `limit` rows that these partitions have shown, each after row `after`; in the order of the partitions, then by
- * row number.
+ * Reads up to `limit` rows that these partitions have shown, each after row `after`; in the order of the partitions,
+ * then by row number.
  */
 export async function readShared(
   tx: Tx,
@@ -88,7 +88,7 @@ export async function readShared(
 const itsShared =
   'also.partition = shown.partition AND also.connector = :connector AND also.entity = :entity AND also.row > shown.after';
 /**
- * Both go through the partitions one by one, and end with the last row that is wanted. PostgreSQL does so only with
+ * Queries that scan the partitions one by one, and end with the last row that is wanted. PostgreSQL does so only with
  * LATERAL, which SQLite does not have.
  */
 const sharedOf = {
@@ -115,7 +115,7 @@ export async function otherPlaces(
   return new Map([...byRow].map(([row, places]) => [row, places.map(readPlace)]));
 }
 
-/** By id; those that are no longer partitions are left out. */
+/** Places by id; ids that are no longer partitions are left out. */
 export async function placesById(tx: Tx, ids: readonly number[]): Promise<ReadonlyMap<number, OtherPlace>> {
   if (ids.length === 0) return new Map();
   const found = await tx.rows<PlaceRow>(

@@ -7,14 +7,14 @@ import { parseParams } from '../../stored-json.ts';
 import type { InLease } from '../ledger.ts';
 
 /**
- * The account of records' files. That a file is wanted is noted with its record, whether files are fetched or not; a
- * tombstoned record's file is no longer wanted, and what is stored stays. Every call may be repeated after a kill.
+ * The account of records' files. A wanted file is noted with its record, whether files are fetched or not; the file of
+ * a tombstoned record is no longer wanted, and its stored file stays. Every call may be repeated after a kill.
  */
 export function ledgerFiles(inLease: InLease) {
   return {
     /**
-     * Up to `limit` wanted files of the entity: those never tried before those that failed longest ago. Not those that
-     * failed in this run.
+     * Returns up to `limit` wanted files of the entity, first those never tried, then those that failed longest ago.
+     * Leaves out files that failed in this run.
      */
     next: inLease(async ({ held: { connector }, stamp: { run }, tx }, entity: EntityName, limit: number) => {
       const wanted = await tx.rows<WantedRow>(
@@ -27,8 +27,8 @@ export function ledgerFiles(inLease: InLease) {
       return wanted.map(({ params, ...row }): WantedFile => ({ ...row, params: parseParams(params) }));
     }),
     /**
-     * The file is durable in the connector's folder. What the record's earlier version left under another name is noted
-     * as replaced.
+     * Notes a file that is durable in the connector's folder. A file of the record's earlier version under another name
+     * is noted as replaced.
      */
     stored: inLease(
       async (
@@ -46,7 +46,7 @@ export function ledgerFiles(inLease: InLease) {
         );
       },
     ),
-    /** It stays wanted, for a later run. */
+    /** Sets a file aside; it stays wanted, for a later run. */
     setAside: inLease(
       async (
         { held: { connector }, stamp: { run }, tx },
@@ -60,7 +60,7 @@ export function ledgerFiles(inLease: InLease) {
         );
       },
     ),
-    /** How many files of each of these entities are wanted still; those of none are left out. */
+    /** Number of files of each of these entities that are still wanted; entities without any are left out. */
     left: inLease(
       async ({ held: { connector }, tx }, entities: readonly EntityName[]) =>
         await tx.rows<LeftFiles>(
@@ -69,7 +69,7 @@ export function ledgerFiles(inLease: InLease) {
           { connector, entities },
         ),
     ),
-    /** Up to `limit` files that another version of them has replaced, and that are to be removed. */
+    /** Returns up to `limit` files that another version has replaced, to be removed. */
     replaced: inLease(
       async ({ held: { connector }, tx }, limit: number) =>
         await tx.rows<ReplacedFile>(
@@ -102,7 +102,7 @@ interface WantedRow extends Omit<WantedFile, 'params'> {
   readonly params: string;
 }
 
-/* Which files are wanted, noted in the transaction that stores or tombstones their records. */
+/* Wanted files, noted in the transaction that stores or tombstones their records. */
 
 export interface FileNote {
   readonly keyText: string;
@@ -122,7 +122,7 @@ interface Noted extends Told {
 const ofKeys = 'd.connector = :connector AND d.entity = :entity AND d.key_hash IN {keyHashes bytea}';
 const isNoMore = 'is_wanted = 0, failure = NULL, failed_at = NULL, failed_run = NULL';
 
-/** The records are stored, and say this of their files: of a key, the last note counts. Writes only what is new. */
+/** Notes the files of stored records. The last note of a key counts. Writes only changes. */
 export async function noteFiles(tx: Tx, of: OfEntity, given: readonly FileNote[]): Promise<void> {
   const notes = [...new Map(given.map((note) => [note.keyText, note])).values()];
   const without = notes.filter(({ file }) => file === null);

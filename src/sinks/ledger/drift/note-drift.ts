@@ -72,7 +72,7 @@ function newsIn(
   });
 }
 
-/** Each field with kind and type once, as it was met last: one statement cannot write a row twice. */
+/** Keeps each field with kind and type once, as it was met last: one statement cannot write a row twice. */
 function newest(added: readonly EntityDrift[]): readonly EntityDrift[] {
   return [
     ...new Map(

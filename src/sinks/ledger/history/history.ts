@@ -70,14 +70,14 @@ export function ledgerReader(
     run: asked(readRun),
     recentRuns: asked(readRecentRuns),
     counts: asked(countsOfRun),
-    /** How far a run in progress is, as its process has written it for people; null: it has written nothing. */
+    /** Progress of a run, as its process has written it for people; null: it has written nothing. */
     progress: asked(async (tx, run: RunId) => {
       const sql = 'SELECT shown FROM _sync_progress WHERE run = :run';
       return (await cellOf<string>(tx, sql, { run })) ?? null;
     }),
     origins: asked(storedOrigins),
     doubts: asked(readDoubts),
-    /** By name; of these connectors alone where they are named. One pass over the sink either way. */
+    /** Connectors by name; only these where they are given. One pass over the sink either way. */
     connectors: asked(async (tx, only?: readonly ConnectorName[]) => await readConnectors(tx, only, records)),
     /** The state of every connector, in a pass that stays cheap for ten thousand of them. */
     overview: asked((tx) => readOverview(tx)),
@@ -152,9 +152,7 @@ async function readQuarantine(
   );
 }
 
-/**
- * Undeclared and misfitting fields, by entity and name. A definition that has come to declare a field ends its drift.
- */
+/** Undeclared and misfitting fields, by entity and name. The drift of a field ends when a definition declares it. */
 async function readDrift(tx: Tx, connector: ConnectorName): Promise<readonly DriftRow[]> {
   const seen = await tx.rows<Omit<SeenDrift, 'connector' | 'isEvolved'>>(
     `SELECT entity, field, kind, type, first_seen_at, first_run, is_refused FROM _sync_drift
@@ -265,7 +263,7 @@ function missingSql(): string {
     WHERE m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied})`;
 }
 
-/** For people. */
+/** Versions shown to people. */
 const mostShown = 10;
 
 interface VersionRow extends Readonly<Record<string, unknown>> {
@@ -500,7 +498,7 @@ function isComplete(
 export interface OfListings {
   readonly only?: readonly ConnectorName[] | undefined;
   readonly window?: string;
-  /** Absent: records and listings that collide are not named. */
+  /** Tables in which colliding records are looked up; absent: records and listings that collide are not named. */
   readonly records?: RecordTables | undefined;
 }
 
@@ -537,7 +535,9 @@ export async function readDoubted(tx: Tx, of: OfListings): Promise<Of<DoubtedLis
   );
 }
 
-/** A collision with the record's key and the other listing, of which the ledger keeps numbers: while both are there. */
+/**
+ * Adds the record's key and the other listing to a collision, while both exist. The ledger keeps only their numbers.
+ */
 async function nameCollision(
   tx: Tx,
   records: RecordTables,
@@ -568,7 +568,7 @@ export async function readUnconfirmed(tx: Tx, of: OfListings): Promise<Of<Listin
   );
 }
 
-/** Without roots of other settings, which nothing leads to now. */
+/** Leaves out roots of other settings, which nothing leads to now. */
 function fromListings({ only }: OfListings): string {
   return `FROM _sync_partitions AS one
     WHERE ${among(only)} AND backfill = :window AND tree IS NULL

@@ -142,7 +142,7 @@ const isWorthReading = `(run.state <> 'ok' OR run.report LIKE '%"partMissing":[{
   OR replace(run.report, '"pending":0', '') LIKE '%"pending":%'
   OR replace(run.report, '"quarantined":0', '') LIKE '%"quarantined":%')`;
 
-/** From the newest reports: most hold nothing of the kind, and their text shows that before it is parsed. */
+/** Parses the newest reports. Most hold nothing of the kind, and their text shows that before it is parsed. */
 async function readReports(
   tx: Tx,
   only: readonly ConnectorName[] | undefined,
@@ -157,7 +157,7 @@ async function readReports(
   for (const { connector, report } of await newest(`AND ${hasBegun}`, isWorthReading)) {
     reported.set(connector, reportedIn(parseReport(report)));
   }
-  // A run that could not begin says nothing of the records: what the one before it found still holds.
+  // The report of a run that could not begin has no records: the result of the one before it still holds.
   for (const { connector, report } of await newest('', `NOT ${hasBegun}`)) {
     const { error } = parseReport(report);
     const before = reported.get(connector) ?? nothingReported;
@@ -193,7 +193,7 @@ export async function readPause(tx: Tx, connector: ConnectorName): Promise<Pause
   return pause;
 }
 
-/** How old each entity's records are at most; entities that were never begun are left out. */
+/** Start of the newest chain that read each entity completely; entities that were never begun are left out. */
 export async function readFreshness(tx: Tx, connector: ConnectorName): Promise<readonly EntityFreshness[]> {
   const sql = `SELECT entity, as_of FROM _sync_tables WHERE connector = :connector ORDER BY entity`;
   return await tx.rows(sql, { connector });
@@ -402,7 +402,7 @@ export async function readFieldNews(
   );
   return found.flatMap(({ declared, evolved, types, ...news }) => {
     const columns = parseColumns(evolved);
-    // `as`: they are what `noteDrift` has written.
+    // `as`: `noteDrift` has written these values.
     const met = types.split(' ') as readonly JsonType[];
     const hasColumn = met.every((type) => isHeldBy(columns, { ...news, type }));
     const isIn = (text: string): boolean => parseColumns(text).some(({ name }) => name === news.field);
@@ -410,7 +410,7 @@ export async function readFieldNews(
   });
 }
 
-/** Which news a person has acknowledged, of these connectors: by name, so that no clock decides it. */
+/** News that a person has acknowledged, of these connectors: by name, so that no clock decides it. */
 async function readAcknowledged(
   tx: Tx,
   connectors: Iterable<ConnectorName>,
@@ -472,14 +472,14 @@ const rememberedMs = 10_000;
  * it answers with what was read last.
  */
 export async function servedLedger(sink: ServedSink) {
-  /** Why the sink is not there; null while it is. */
+  /** Reason why the sink is not there; null while it is. */
   let lostBecause: string | null = null;
   let known: Known = { overview: new Map(), commits: null, mark: null };
   let knownMs = -Infinity;
 
-  /** The same object while its content is the same. */
+  /** Renews the overview; returns the same object while its content is the same. */
   const remember = async (): Promise<Overview> => {
-    // Before the read: what changes meanwhile is read again the next time.
+    // Take the mark before the read: data that changes meanwhile is read again the next time.
     const mark = await sink.mark();
     if (mark === null || mark !== known.mark) {
       const now = await sink.read(async (tx) => await renewOverview(tx, known, sink.lastCommits));
@@ -549,7 +549,7 @@ export async function servedLedger(sink: ServedSink) {
       await lost();
       return await answer(remember, (last) => last);
     },
-    /** The same, but it rejects where the sink is lost or cannot be read. */
+    /** Renews the overview, and rejects where the sink is lost or cannot be read. */
     overviewNow: async () => {
       const why = await lost();
       if (why !== null) throw new SyncError(why, { code: 'SINK_FAILED', recovery: 'retry' });
@@ -558,7 +558,7 @@ export async function servedLedger(sink: ServedSink) {
     recentRuns: (connectors: readonly ConnectorName[], limit: number) =>
       sink.read((tx) => readRecentRuns(tx, connectors, limit)),
     days: (asked: Parameters<typeof readDays>[1]) => sink.read((tx) => readDays(tx, asked)),
-    /** Why it cannot be read, tried now; null while it can, or while the sink is lost. */
+    /** Reason why the sink cannot be read, tried now; null while it can, or while the sink is lost. */
     problem: async () => {
       if ((await lost()) !== null) return null;
       try {

@@ -22,8 +22,8 @@ export function ledgerNotices({ db, clock, alone }: Pick<Ledger, 'db' | 'clock' 
     await db.transact(async (tx) => await work(tx, await alone(tx, '_sync_outbox')));
   return {
     /**
-     * Compares what is wrong now with what was found last: `decide` gets both, and may be called again. What it decides
-     * is stored in one transaction, which no other process makes at the same time, so that each change is found once.
+     * Compares the present problems with those found last: `decide` gets both, and may be called again. Its decisions
+     * are stored in one transaction that excludes other processes, so that each change is found once.
      */
     update: async (
       connectors: readonly ConnectorName[],
@@ -43,8 +43,8 @@ export function ledgerNotices({ db, clock, alone }: Pick<Ledger, 'db' | 'clock' 
     put: async (messages: readonly NewMessage[]) =>
       await inTurn(async (tx, nowMs) => Promise.resolve(putMessages(tx, messages, nowMs))),
     /**
-     * The oldest message of a channel, which no other process sends meanwhile: it has `leaseMs` to say what became of
-     * it. What was put into the outbox before `keepMs` is given up, and shown for another month.
+     * Claims the oldest message of a channel. No other process sends it meanwhile: the caller has `leaseMs` to report
+     * the outcome. Messages put into the outbox before `keepMs` are given up, and shown for another month.
      */
     claim: async (channel: string, { leaseMs, keepMs }: ClaimHow): Promise<Claimed> => {
       if ((await db.read(async (tx) => await headOf(tx, channel))) === undefined) return { kind: 'none' };
@@ -149,7 +149,9 @@ export async function headOf(tx: Tx, channel: string): Promise<Head | undefined>
   );
 }
 
-/** Gives up what is older than `keepMs`, of channels too that no config has any more; forgets what was shown. */
+/**
+ * Gives up messages older than `keepMs`, also those of channels that no config has any more, and forgets shown ones.
+ */
 export function giveUpOld(tx: Tx, nowMs: number, keepMs: number): void {
   tx.put(
     `UPDATE _sync_outbox SET given_up_at = :now, claim = NULL WHERE given_up_at IS NULL AND at < :before`,

@@ -102,9 +102,9 @@ function readPartition({ proof: stored, ...row }: ReadyRow, rows: number): Parti
 }
 
 /**
- * Once nothing is ready: makes ready what is due below parents that this chain did not have to read; gives how many (0
- * ends the walking). What lies below a parent
- * that seems deleted waits, and what nothing leads to now is no longer due.
+ * Makes due partitions ready below parents that this chain did not have to read, once no others are ready. Returns
+ * their number (0 ends the walking). A partition below a parent that seems deleted waits; a partition that nothing
+ * leads to is no longer due.
  */
 export async function findLeftovers(commit: Commit): Promise<number> {
   const { held, current, tx, stamp } = commit;
@@ -130,7 +130,7 @@ export async function findLeftovers(commit: Commit): Promise<number> {
   return count + (count > 0 ? 0 : await readOwnersAgain(commit));
 }
 
-/** By the partition's id. */
+/** State of the parents, by the partition's id. */
 async function parentsOf(
   { current: { tables, seen, origin }, tx }: Commit,
   batch: readonly Leftover[],
@@ -190,7 +190,7 @@ export interface Finding {
   readonly reading: ReadonlyMap<EntityName, ChainReading>;
 }
 
-/** A found partition as it is stored, and where in the caller's list it stands. */
+/** A found partition as it is stored, with its index in the caller's list. */
 interface Found {
   readonly index: number;
   readonly entity: EntityName;
@@ -203,7 +203,7 @@ interface Found {
 /** A partition to be made ready. */
 export type Begun = Pick<Partition, 'id' | 'entity' | 'mode'>;
 
-/** Reads what is known of found partitions. One that is given twice is found once. */
+/** Reads the stored state of found partitions. One that is given twice is found once. */
 export async function meetFound(tx: Tx, founds: readonly FoundPartition[], finding: Finding) {
   const distinct = firstOfEach(founds);
   const known =
@@ -267,9 +267,7 @@ interface Met {
   readonly isRenewed: boolean;
 }
 
-/**
- * Makes known partitions ready. What an earlier chain has kept of a position counts only for a walk of the same mode.
- */
+/** Makes known partitions ready. A position kept from an earlier chain counts only for a walk of the same mode. */
 export async function beginWalks(
   tx: Tx,
   { connector, origin, now, reading }: Omit<Finding, 'window'>,
@@ -347,7 +345,7 @@ function foundAgain({ found, entity, params, paramsHash }: Found, base: number |
   };
 }
 
-/* Rows of one key that several listings show with different content: the key lacks what tells them apart. */
+/* Rows of one key that several listings show with different content: the key lacks a distinguishing part. */
 
 /** A listing with more rows is read again only where so many of its rows were met in it and changed elsewhere. */
 const mostRowsAgain = 1_000;

@@ -26,7 +26,7 @@ export interface PartitionRow {
   readonly tree: number | null;
   readonly isDue: boolean;
   readonly isListed: boolean;
-  /** How its walk before ended, as it is stored. */
+  /** Stored proof of its previous walk. */
   readonly proof: string | null;
   readonly fullAt: Instant | null;
   readonly sealedAt: Instant | null;
@@ -63,7 +63,7 @@ type InChain = Scope & { readonly origin: number };
 const walks = 'one.due_since, one.watermark, one.marker, one.full_at, one.sealed_scope';
 const isLeftover = `due_since IS NOT NULL AND origin <> :origin AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
 
-/** By id. Throws `SyncError` FENCED when the connector does not, or no longer, have one of them. */
+/** Partitions by id. Throws `SyncError` FENCED when the connector does not, or no longer, have one of them. */
 export async function partitionsById(
   tx: Tx,
   connector: ConnectorName,
@@ -171,8 +171,8 @@ export const leftWork = ask<Scope, LeftWork>(`SELECT entity, count(*) AS partiti
      WHERE ${inScope} AND due_since IS NOT NULL AND tree IS NULL GROUP BY entity ORDER BY entity`);
 
 /**
- * The next thousand of what is due below a parent although the chain has not found it, in an order that only the index
- * of due partitions has: by id alone, the planner may go through all partitions.
+ * Reads the next thousand due partitions below a parent that the chain has not found, in an order that only the index
+ * of due partitions has: by id alone, the planner may scan all partitions.
  */
 export const readLeftovers = ask<
   { connector: string; window: string; entity: string; origin: number; after: number },

@@ -45,7 +45,7 @@ export const anyKnown = [...anyLive, 'ended', 'emptied', 'resting'] as const;
 const foundColumns = `entity text, params text, params_hash bytea, base bigint, inject text, rank integer, tree bigint, tree_depth integer,
         parent_entity text, parent_key text, parent_hash bytea, marker text`;
 
-/** From being found to being read. */
+/** Transitions from the finding of a partition to its reading. */
 export const walking = {
   // In the order given, which is that of their ids.
   find: transition({
@@ -168,7 +168,7 @@ export type Ids = { readonly ids: readonly number[] };
 
 type Finding = { readonly origin: number; readonly now: Instant };
 
-/** A partition as a page or a plan leads to it. */
+/** A partition as found by a page or a plan. */
 export interface FoundAgain extends Pick<FoundPartition, 'entity' | 'rank' | 'tree' | 'treeDepth'> {
   readonly params: string;
   readonly paramsHash: Buffer;
@@ -189,7 +189,7 @@ const below = `connector = :connector AND parent_entity = :entity AND parent_has
 
 /** Transitions made by the search for deleted records. */
 export const deleting = {
-  // In a sweep two cursors in one number (`areOwnRowsSwept`); below a deleted record always the last of its own rows.
+  // In a sweep, one number holds two cursors (`areOwnRowsSwept`); below a deleted record, always the last own row.
   sweepTo: transition({
     what: 'its rows have been checked up to this one',
     from: ['unswept', 'ended'],
@@ -427,7 +427,7 @@ export const keeping = {
   }),
 } as const;
 
-/** How walks end. */
+/** Transitions at the end of walks. */
 const sealing = {
   // Clears a failure from an earlier run of the chain.
   endListing: transition({

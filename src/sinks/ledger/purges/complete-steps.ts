@@ -54,7 +54,7 @@ export async function noteSteps(
   );
 }
 
-/** Lines first: their removal writes to the database whose space is given back. What fails stays noted. */
+/** Rewrites lines first, because that writes to the database whose space is given back. Failed steps stay noted. */
 export async function completeSteps(ledger: Ledger, taken: Taken): Promise<readonly LeftStep[]> {
   const { connector } = taken;
   await removeNotedLines(ledger, taken);
@@ -89,7 +89,7 @@ async function done(taken: Taken, work: readonly PurgeWork[]): Promise<void> {
   await outsideRun(taken, async (tx) => await dropWork(tx, work));
 }
 
-/** As it was read: work that was noted again meanwhile stays. */
+/** Drops work as it was read: work noted again meanwhile stays. */
 export async function dropWork(tx: Tx, work: readonly PurgeWork[]): Promise<void> {
   for (const one of work) {
     await tx.run(

@@ -72,8 +72,8 @@ export function ledgerPurges(ledger: Ledger) {
     purge: async (connector: ConnectorName, request: PurgeRequest) =>
       await holdingFor('purge', ledger, connector, async (taken) => await purge(ledger, taken, request)),
     /**
-     * Does what a purge has left to do: rewrites lines, gives freed space back. Gives the steps that could not be done
-     * now, with the reason. Takes the connector only where there is something to do.
+     * Completes unfinished steps of purges: rewrites lines and gives freed space back. Returns the steps that could not
+     * be done now, with the reason. Takes the connector only where there is something to do.
      */
     complete: async (connector: ConnectorName) => {
       const left = await ledger.db.read(async (tx) => await readSteps(tx, connector));
@@ -85,13 +85,13 @@ export function ledgerPurges(ledger: Ledger) {
         async (taken) => await completeSteps(ledger, taken),
       );
     },
-    /** Notes that this work is done. What a purge has noted meanwhile stays. Takes no lock. */
+    /** Removes this work from the notes. Work that a purge has noted meanwhile stays. Takes no lock. */
     noteDone: async (work: readonly PurgeWork[]) =>
       await ledger.db.transact(async (tx) => await dropWork(tx, work)),
     /** Counts the data that `expire` would remove. Takes no lock and writes nothing. */
     expired: async (connector: ConnectorName, asked: Pick<ExpireRequest, 'entities' | 'isAsked'>) =>
       await countExpired(ledger, connector, asked),
-    /** Removes what is too old. Takes the connector. Throws `ConnectorBusyError`. */
+    /** Removes expired data. Takes the connector. Throws `ConnectorBusyError`. */
     expire: async (connector: ConnectorName, asked: ExpireRequest) =>
       await holdingFor('purge', ledger, connector, async (taken) => await expireRows(ledger, taken, asked)),
   };
@@ -114,7 +114,7 @@ async function purge(ledger: Ledger, taken: Taken, request: PurgeRequest): Promi
     counts.push(...of.counts);
     for (const mac of of.noted) noted.add(mac);
   }
-  // Also where nothing was stored: what was published may hold it.
+  // Also where nothing was stored: published data may contain the record.
   const entities = [
     ...new Set([...request.of.map(({ entity }) => entity), ...counts.map((one) => one.entity)]),
   ];
@@ -136,7 +136,7 @@ async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
   const asked = new Set(keyTexts);
   for (const batch of batchesOf(request)) {
     request.signal.throwIfAborted();
-    // Before the rows: while they are there, a purge that is repeated finds the files.
+    // Files are removed before their rows: a repeated purge finds the files by the rows.
     const files = await taken.read(async (tx) => {
       const { of } = await findRecords({ tx, records, connector }, batch);
       const ofEach = [...of.values()].map(async ({ entity: name, keyTexts: keys }) =>
@@ -365,7 +365,7 @@ async function otherOwners(
   return new Map(staying.flatMap(({ row, owner }) => (owned.has(row) ? [[row, owner]] : [])));
 }
 
-/** A record in quarantine that goes. `name`: what it is noted by; null: its key is noted. */
+/** A quarantined record that is removed. `name`: the name in its purge note; null: its key is noted. */
 interface FoundRefused {
   readonly id: number;
   readonly name: string | null;
@@ -419,7 +419,9 @@ async function findQuarantined(
   }
 }
 
-/** Whether a record has these columns of one of the keys, as far as it has any; numbers and texts compare alike. */
+/**
+ * Matches records that have these columns of one of the keys, as far as they have any; numbers and texts compare alike.
+ */
 function matcherOf(
   columns: readonly string[],
   keyTexts: ReadonlySet<string>,
@@ -475,9 +477,9 @@ async function lookAt(purging: PurgingTx, found: FoundRecords) {
 }
 
 /**
- * Removes what was found, with all that the ledger holds of it; gives how much, and what refused records without a
- * known key are noted by. The table gets another id: what follows
- * its rows by their numbers would never hear of those that are removed.
+ * Removes the found data, with all that the ledger holds of it; returns counts, and the note names of refused records
+ * without a known key. The table gets another id, because readers that follow its rows by change numbers would miss the
+ * removed ones.
  */
 async function removeFound(
   purging: PurgingTx,
@@ -657,7 +659,7 @@ interface Expiring {
   readonly ledger: Ledger;
   readonly connector: ConnectorName;
   readonly retention: Retention;
-  /** As it is stored. */
+  /** Stored form of the table. */
   readonly table: EntityTable;
 }
 

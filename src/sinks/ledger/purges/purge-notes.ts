@@ -39,7 +39,7 @@ export interface NoteRow extends PurgeNote {
   readonly seq: number;
 }
 
-/** Which records of the connector were purged; null where none ever was. All notes are held in memory. */
+/** Purged records of the connector; null where none ever was. All notes are held in memory. */
 export async function readPurgeNotes(tx: Tx, connector: ConnectorName): Promise<PurgeNotes | null> {
   const mac = await readMac(tx, connector);
   return mac === null ? null : notesOf(mac, await readNotes(tx, connector));
@@ -65,11 +65,11 @@ function notesOf(macOf: RecordMac, rows: readonly NoteRow[]): PurgeNotes {
 }
 
 export interface NewNote extends Pick<NoteRow, 'entity' | 'mac'> {
-  /** Not one below a record that was asked for. */
+  /** 1: the record was requested; 0: it lay below a requested record. */
   readonly asked: number;
 }
 
-/** Where records may return, so may what was purged with them. */
+/** Writes notes. Where records may return, so may the records purged with them. */
 export async function writeNotes(
   tx: Tx,
   given: {
@@ -136,7 +136,7 @@ export async function readJoinsBelow(tx: Tx, connector: ConnectorName): Promise<
       const own = tables.get(entity);
       if (above === undefined || own === undefined || parentColumns.length !== above.key.length) return [];
       const carried = above.key.map((name) => columns[parentColumns.indexOf(name)] ?? '');
-      // Only what names one parent by its key, in columns that hold the same values.
+      // Only columns that name one parent by its key, with the same values.
       const isWhole = carried.every((name, index) => {
         const type = own.types.get(name);
         return type !== undefined && type === above.types.get(above.key[index] ?? '');
@@ -192,8 +192,8 @@ export async function readWithholding(
 }
 
 /**
- * Takes purged records out of a page, with what they lead to. They were met: the walk proves what it would prove with
- * them, and they count as filtered.
+ * Removes purged records from a page, with the partitions that they lead to. The records were met: the walk proves the
+ * same as with them, and they count as filtered.
  */
 export function withoutPurged(purged: Withholding | null, page: PageCommit): WithheldPage {
   if (purged === null) return page;

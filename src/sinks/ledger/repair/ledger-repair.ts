@@ -73,7 +73,7 @@ function purgedError(entity: EntityName): SyncError {
 
 /**
  * Tombstones the row of this key, if there is one; true when it was alive. A person asked for it by its key, with
- * `--allow-deletes`: what lies below goes along, as it does in a sync that is allowed to delete.
+ * `--allow-deletes`: rows below are deleted along with it, as in a sync that is allowed to delete.
  */
 async function tombstoneOne(commit: Commit, entity: EntityName, keyText: string): Promise<boolean> {
   const table = commit.current.tables.get(entity);
@@ -84,9 +84,9 @@ async function tombstoneOne(commit: Commit, entity: EntityName, keyText: string)
 }
 
 /**
- * Forgets how far an entity (with what it is exploded into) or a whole connector has been read, with `withData` its
+ * Forgets the reading progress of an entity (with those exploded from it) or of a whole connector, with `withData` its
  * records too. The connector's identity stays as it is; the number of its newest change stays even when the connector
- * is forgotten, so that none is given twice. Takes the lock, whatever the identity. Throws `ConnectorBusyError`, and
+ * is forgotten, so that no number is reused. Takes the lock, whatever the identity. Throws `ConnectorBusyError`, and
  * USAGE where there is nothing of that name.
  */
 async function reset(ledger: Ledger, connector: ConnectorName, what: ResetScope): Promise<ResetCounts> {
@@ -114,10 +114,9 @@ async function reset(ledger: Ledger, connector: ConnectorName, what: ResetScope)
 const mostNamed = 100;
 
 /**
- * Takes back what the run `of` has done to up to `limit` rows of the entity, after row `after`: what it has stored is
- * tombstoned, what it has tombstoned is live again, and what it has changed holds what a version of before says. Where
- * the run has stored or changed anything of the entity, its listings are read again in full. Called again, it finds the
- * rest.
+ * Reverts the changes of run `of` to up to `limit` rows of the entity, after row `after`: stored rows are tombstoned,
+ * tombstoned rows are live again, and changed rows get the content of their earlier version. If the run has stored or
+ * changed anything of the entity, its listings are read again in full. Repeated calls find the remaining rows.
  */
 export async function undo(
   commit: Commit,
@@ -197,7 +196,7 @@ async function putBack(
   noteStored(tx, connector, [{ entity, inserted: 0, revived: back.length, changed }], chain);
 }
 
-/** Walks what lies below records that are live again. */
+/** Walks the partitions below records that are live again. */
 export async function giveBackBelow(
   { held: { connector }, current, stamp, tx }: Commit,
   entity: EntityName,
@@ -210,8 +209,8 @@ export async function giveBackBelow(
 type UndoneRun = Awaited<ReturnType<typeof undoneRun>>;
 
 /**
- * Row numbers are never given twice, and one run at a time gives them: those of the rows that the run has stored, after
- * `from` up to `through`, stand before those of the runs after it. `_sync_counts` is written with the rows. `written`:
+ * Range of rows that the run has stored: after `from` up to `through`. Row numbers are never reused, and one run at a
+ * time assigns them, so these come before the rows of later runs. `_sync_counts` is written with the rows. `written`:
  * records that it has stored or changed.
  */
 async function undoneRun(tx: Tx, of: OfEntity, run: RunId) {
@@ -235,7 +234,7 @@ async function undoneRun(tx: Tx, of: OfEntity, run: RunId) {
 /** Rows that one transaction removes at most. */
 const atOnce = 5_000;
 
-/** Tables that may have as many rows of a connector as it has records, by what tells those rows apart. */
+/** Tables that may have as many rows of a connector as it has records, with the columns that distinguish those rows. */
 const largeTables = {
   _sync_also: 'entity, row, partition',
   _sync_missing: 'entity, row',
@@ -244,9 +243,9 @@ const largeTables = {
 } as const;
 
 /**
- * Removes the connector with everything that is stored of it, but for what people did to it and the number of its
- * newest change: from here on nothing uses what is stored (`SyncError` REMOVAL_UNFINISHED), and it goes in transactions
- * of a bounded size. Holds it until it is disposed; one that ends early is resumed by the next. Throws
+ * Removes the connector with all its stored data, except the noted actions of people and the number of its newest
+ * change. From here on nothing uses the stored data (`SyncError` REMOVAL_UNFINISHED), and it is removed in transactions
+ * of a bounded size. Holds the connector until disposed; a removal that ends early is resumed by the next. Throws
  * `ConnectorBusyError`.
  */
 export async function openRemoval(ledger: Ledger, connector: ConnectorName, holder: Holder) {
@@ -259,7 +258,8 @@ export async function openRemoval(ledger: Ledger, connector: ConnectorName, hold
     let areTablesDropped = false;
     return {
       /**
-       * A bounded part, in one transaction; gives how many rows that were. Null: only what `finish` removes remains.
+       * Removes a bounded part in one transaction; returns its number of rows. Null: only data that `finish` removes
+       * remains.
        */
       dropSome: async (): Promise<number | null> => {
         const dropped = await transact(async (tx) => await dropSome(tx, ledger, connector, entities));
@@ -322,7 +322,7 @@ async function begin(tx: Tx, { clock }: Ledger, connector: ConnectorName): Promi
   return { entities, rows };
 }
 
-/** Gives how many rows went; 0 where only tables and what is small remain. */
+/** Returns the number of removed rows; 0 where only tables and small data remain. */
 async function dropSome(
   tx: Tx,
   { records }: Ledger,

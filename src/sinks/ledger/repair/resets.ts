@@ -41,9 +41,7 @@ export async function resetConnector(
   return { partitions, rows };
 }
 
-/**
- * Nothing is stored of the connector: it begins as one that was never there, whatever was tried before under its name.
- */
+/** Begins a connector afresh that has no stored data, whatever was tried before under its name. */
 export async function beginAfresh(
   of: Pick<Resetting, 'tx' | 'records' | 'connector'> & Pick<ResetScope, 'now'>,
 ) {
@@ -86,7 +84,7 @@ const tablesOfRecords = [
   '_sync_masks',
 ];
 
-/** The records and what the ledger says of them; gives how many there were. The partitions stay. */
+/** Drops the records and the ledger's facts about them; returns their number. The partitions stay. */
 async function dropRecords(resetting: Resetting, entities: readonly EntityName[]): Promise<number> {
   const { tx, records, connector } = resetting;
   if (entities.length === 0) return 0;
@@ -113,15 +111,12 @@ async function deleteOf(
   }
 }
 
-/** The entity with what its records are exploded into; null: all of the connector. */
+/** The entity with those exploded from its records; null: all of the connector. */
 export function resetEntities({ entity, tables }: ResetScope): readonly EntityName[] | null {
   return entity === null ? null : [...new Set([entity, ...tables.map((table) => table.entity)])];
 }
 
-/**
- * `known`: every entity of which there is anything; null where the connector is unknown. Throws USAGE where there is
- * nothing to forget.
- */
+/** `known`: every known entity; null where the connector is unknown. Throws USAGE where there is nothing to forget. */
 export function checkReset(
   connector: ConnectorName,
   { entity, tables }: ResetScope,
@@ -153,7 +148,7 @@ export function checkAdoption({ connector, definition }: AdoptedIdentity, stored
   }
 }
 
-/** Tables of what a ledger knows of a connector, runs before their counts. */
+/** Tables of the ledger's facts about a connector, runs before their counts. */
 export const factNames = [
   '_sync_runs',
   '_sync_counts',
@@ -185,8 +180,8 @@ export function whichFacts(table: string): string {
 }
 
 /**
- * Removes what the ledger knows of the connector, and the rows that make it one. People's acts stay, and so do the
- * counter of changes and the notes of purged records, which would come back otherwise.
+ * Removes the ledger's facts about the connector, and the rows that identify it. Noted actions of people stay, and so
+ * do the change counter and the notes of purged records, which would come back otherwise.
  */
 export async function forgetConnector(
   tx: Tx,
@@ -198,7 +193,7 @@ export async function forgetConnector(
   for (const table of [...small, ...also]) await clearFacts(tx, table, connector);
 }
 
-/** Removes what the ledger knows of the connector, without the tables `kept`. */
+/** Removes the ledger's facts about the connector, except the tables `kept`. */
 export async function dropFacts(
   tx: Tx,
   connector: ConnectorName,

@@ -202,8 +202,8 @@ async function startFresh(
 }
 
 /**
- * Ends the run: stores the report, prunes what is past its retention. When the report's counts are not
- * those of the ledger the run is stored as `failed`, and that is the error given.
+ * Ends the run: stores the report, and prunes data past its retention. If the report's counts differ from those of the
+ * ledger, the run is stored as `failed` with that error, which is returned.
  */
 export async function finishRun(commit: Commit, report: RunReport): Promise<RunReport['error']> {
   const { held, current, tx, stamp } = commit;
@@ -233,7 +233,7 @@ export async function finishRun(commit: Commit, report: RunReport): Promise<RunR
   return wrong;
 }
 
-/** For the runs that resume this one: `_sync_counts` has the rest. */
+/** Stores `depth_limited` for the runs that resume this one; the other counts are in `_sync_counts` already. */
 async function noteDepthLimited({ current, tx }: Commit, { entities }: RunReport): Promise<void> {
   const reported = entities.filter(({ depthLimited }) => depthLimited > 0);
   if (reported.length === 0) return;
@@ -314,14 +314,14 @@ interface StalePartition {
   readonly id: number;
   readonly entity: EntityName;
   readonly foundAt: Instant;
-  /** A record led to it. */
+  /** A record led to the partition. */
   readonly isBelow: boolean;
 }
 
 /**
- * Partitions that nothing has led to or was read in for long, and windows of backfills that were not resumed. What is
- * due stays, and so does below a record the owner of rows until their deletion is through: when the record is deleted,
- * they are found by it.
+ * Forgets partitions that nothing has led to or was read in for long, and windows of backfills that were not resumed.
+ * Due partitions stay, and so do owners of rows below a record until their deletion is done: when the record is
+ * deleted, the rows are found by them.
  */
 async function forgetPartitions({ held: { connector }, current, tx }: Commit): Promise<void> {
   const since = current.keepPartitionsSince;

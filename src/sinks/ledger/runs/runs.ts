@@ -115,7 +115,7 @@ export interface EarlierRun {
   readonly canContinue: boolean;
   readonly isFull: boolean;
   readonly hasStored: boolean;
-  /** Until when the service asked for no calls, where that ended the run. */
+  /** Time until which the service asked for no calls, if that ended the run. */
   readonly resumeAt: Instant | null;
   /**
    * When the chain's newest run that stored a page began; where it ended because the service asked for no calls, until
@@ -130,7 +130,7 @@ export interface NewRun extends Pick<RunPlan, 'run' | 'kind' | 'window' | 'isFul
   readonly scope: string;
 }
 
-/** A run that a lease is in, with what it has from its plan: the same in every sink. */
+/** Run of a lease, with the parts of its plan that are the same in every sink. */
 export interface RunInChain extends Pick<
   RunPlan,
   'run' | 'kind' | 'window' | 'backfill' | 'keepPartitionsSince' | 'isFull'
@@ -165,7 +165,8 @@ export function mayResume(newest: EarlierRun, plan: RunPlan, definitionHash: str
 }
 
 /**
- * The service asked the resumed run to wait before it gave a page: what that run would have read first is read last.
+ * Whether the service asked the resumed run to wait before it gave a page. Partitions that such a run would have read
+ * first are read last.
  */
 export function wasKeptWaiting(earlier: EarlierRun | null): boolean {
   return earlier !== null && earlier.resumeAt !== null && !earlier.hasStored;
@@ -185,8 +186,8 @@ export function scopeOf(plan: RunPlan, definitionHash: string): string {
 }
 
 /**
- * How the plan's entities are read in a chain of runs. Throws where the plan lacks it: their partitions would never
- * become ready.
+ * Reading of the plan's entities in a chain of runs. Throws where the plan lacks one: its partitions would never become
+ * ready.
  */
 export function chainReadings(
   plan: RunPlan,
@@ -203,7 +204,7 @@ export function chainReadings(
           { code: 'INTERNAL', recovery: 'stop', context: { entity } },
         );
       }
-      // A leaf concludes nothing from the choices; what leads to others must lead to them all, unchanged or not.
+      // A leaf concludes nothing from the choices. Any other entity must lead to its children, unchanged or not.
       const scope = writeJson(leaves.has(entity) ? [definitionHash] : [definitionHash, plan.choices]);
       return [entity, { ...reading, isFull, scope, believedUntil: believedUntil(plan.startedAt) }];
     }),

@@ -6,7 +6,7 @@ import { parseHolder } from '../../stored-json.ts';
 import { columnOf, cellOf, type Tx } from '../../../sql/database.ts';
 import type { WriteTx } from '../../../sql/postgres/server.ts';
 
-/** How long a lease lasts without renewal, by the server's clock. */
+/** Duration of a lease without renewal, by the server's clock. */
 const lasting = "interval '30 seconds'";
 
 interface TakenRow {
@@ -21,12 +21,12 @@ interface TakenRow {
 }
 
 /**
- * Raises the connector's epoch and writes its lease; gives the epoch. Waits for a commit of the one that held it.
- * Throws `ConnectorBusyError` while that one lives.
+ * Raises the connector's epoch and writes its lease; returns the epoch. Waits for a commit of the previous holder.
+ * Throws `ConnectorBusyError` while that holder is alive.
  */
 export async function takeLease(tx: WriteTx, row: TakenRow): Promise<number> {
   const { connector, holder, pid, tokens } = row;
-  // Asked first without a lock, which would wait for the holder's commits.
+  // Check first without a lock, which would wait for the holder's commits.
   await checkFree(tx, row);
   await endTransaction(tx, connector);
   await tx.run(
@@ -52,8 +52,8 @@ export async function takeLease(tx: WriteTx, row: TakenRow): Promise<number> {
 }
 
 /**
- * Ends what the last holder has begun and does not continue. A server that waits for rows of a `COPY` is not idle, and
- * no timeout ends it: the connector would stay locked while that host hangs.
+ * Ends the transaction that the last holder has begun and does not continue. A server that waits for rows of a `COPY`
+ * is not idle, and no timeout ends it: the connector would stay locked while that host hangs.
  */
 async function endTransaction(tx: Tx, connector: ConnectorName): Promise<void> {
   await tx.run(
@@ -123,7 +123,7 @@ export async function lastCommits(tx: Tx): Promise<LastCommits> {
   return await tx.rows('SELECT connector, last_commit FROM _sync_counters');
 }
 
-/** Its next one is above `least`. */
+/** Sets the change counter so that the next number is above `least`. */
 export async function raiseSeq(tx: Tx, connector: ConnectorName, least: number): Promise<void> {
   await tx.run(`UPDATE _sync_counters SET seq = greatest(seq, :least::bigint) WHERE connector = :connector`, {
     connector,
@@ -143,16 +143,16 @@ export async function endLease(
 }
 
 /**
- * The possible values of `last_commit` while the connector is held: the token of the holder's newest commit that was
- * acknowledged, and those of the transactions that it has tried since. With any other value, the server has lost what
- * it acknowledged.
+ * Possible values of `last_commit` while the connector is held: the token of the holder's newest acknowledged commit,
+ * and those of the transactions that it has tried since. With any other value, the server has lost an acknowledged
+ * commit.
  */
 export type LastTokens = Set<string>;
 
 /**
- * A token that the transaction has to write into the connector's counter, as `last_commit`: where its COMMIT is not
- * answered, what stands there says whether it was stored. The row is asked for with a lock, which waits for the
- * transaction where it still runs.
+ * Token that the transaction must write into the connector's counter, as `last_commit`. If its COMMIT is not answered,
+ * the stored value shows whether it was stored. The row is read with a lock, which waits for the transaction where it
+ * still runs.
  */
 export function newToken(tx: WriteTx, connector: ConnectorName, tokens: LastTokens): string {
   const token = randomUUID();
@@ -189,7 +189,7 @@ export async function overtakeIfLost(
   return raised > 0;
 }
 
-/** The same for every holder, in the schema `at`: which commits the server has lost cannot be known. */
+/** Overtakes every holder in the schema `at`, because the lost commits of the server cannot be known. */
 export async function overtakeAll(tx: Tx, at: string): Promise<void> {
   await tx.run(`UPDATE ${at}_sync_counters SET seq = seq + :lostNumbers, epoch = epoch + 1`, { lostNumbers });
 }
