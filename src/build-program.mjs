@@ -27,7 +27,7 @@ export const shared = {
   format: 'esm',
   platform: 'node',
   target: 'node20.18',
-  // What npm installs beside the program stays outside; what is imported and is a development dependency is put in.
+  // Packages that npm installs beside the program stay outside; imported development dependencies are bundled.
   external: [...Object.keys(dependencies), ...Object.keys(peerDependencies)],
   // The build of yaml for browsers is the one in the form of ES modules, which a bundler can take apart.
   alias: { yaml: path.join(root, 'node_modules/yaml/browser/dist/index.js') },

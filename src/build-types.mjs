@@ -82,7 +82,7 @@ export interface Config ${typeOf(whole, '')}
 `;
 }
 
-/** Of JSON Schema what zod makes of a config; anything else ends the build. */
+/** Converts the JSON Schema that zod makes of a config to a TypeScript type; anything else ends the build. */
 function typeOf(schema, indent) {
   const { type, enum: choices, anyOf, oneOf, properties, items, additionalProperties } = schema;
   if (schema.tsType !== undefined) return schema.tsType;

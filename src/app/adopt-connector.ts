@@ -31,8 +31,8 @@ export async function changedAddress(
 }
 
 /**
- * How the configured identity differs from the stored one. An address that needs a sign-in is taken for that of the
- * same account: `login` sends nothing there before. Throws IdentityChangedError for another type.
+ * Compares the configured identity with the stored one. An address that needs a sign-in is assumed to belong to the
+ * same account, because `login` sends nothing there before. Throws IdentityChangedError for another type.
  */
 export async function changedIdentity(
   app: App,

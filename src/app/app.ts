@@ -47,9 +47,7 @@ export interface AppOptions {
   readonly noteTrouble?: (line: string) => void;
 }
 
-/**
- * The end of a run. `failed`: none could begin, or a repair failed; `error` is what the caller's promise rejects with.
- */
+/** The end of a run. `failed`: none could begin, or a repair failed; the caller's promise rejects with `error`. */
 export type RunEnd = { readonly connector: ConnectorSettings; readonly asked: AskedRun } & (
   | { readonly kind: 'ended'; readonly report: RunReport }
   | { readonly kind: 'failed'; readonly error: unknown }
@@ -74,7 +72,7 @@ export interface EntityGlobs {
 export interface SyncRequest {
   readonly globs: EntityGlobs;
   readonly onEvent: OnRunEvent;
-  /** Gets what to expect of the run, by what the ledger knew before it. */
+  /** Gets the expected numbers of the run, from the ledger's state before it. */
   readonly onExpected?: (expected: ReadonlyMap<EntityName, Expected>) => void;
   readonly run?: AskedRun;
   /**
@@ -89,7 +87,7 @@ export interface App extends AsyncDisposable {
   readonly settings: SettingsWith<'access'>;
   /** Each of its calls rejects with USAGE where the config has no API. */
   readonly client: ApiClient;
-  /** Tells people what is wrong. The ends of syncs reach it by themselves. */
+  /** Notifies people of problems. The ends of syncs reach it without a call. */
   readonly notifier: Notifier;
   /**
    * Rejects with `IdentityChangedError`, before a request, where the stored rows came from another address.

@@ -43,9 +43,10 @@ export async function auditEntity(
 }
 
 /**
- * Reads a connector into a sink in a private folder, which is removed at the end; `work` may compare its tables with
- * those of the connector's own sink, naming at most `limit` keys of each difference; of rows with the same hash the
- * values too, where `shape` is given. Writes nothing there. Throws what a sync and the reading of the sink throw.
+ * Reads a connector into a sink in a private folder, which is removed at the end. `work` may compare its tables with
+ * those of the connector's own sink, naming at most `limit` keys of each difference; with `shape` it also compares the
+ * values of rows with the same hash. Writes nothing to the connector's sink. Throws the errors of a sync and of reading
+ * the sink.
  */
 export async function compareAside<T>(
   app: App,

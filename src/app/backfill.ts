@@ -16,8 +16,8 @@ import { openExistingHistory } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 
 /**
- * The entities that match the globs; without a glob all of which a window reads only a part. Throws USAGE for a glob
- * that matches nothing, and for entities that no window bounds: each window would read all of them.
+ * The entities that match the globs; without a glob, all entities that a window reads only in part. Throws USAGE for a
+ * glob that matches nothing, and for entities that no window bounds: each window would read all of them.
  */
 export function requestedEntities(connector: ConnectorSettings, select: readonly string[]) {
   const { definition } = connector;
@@ -65,7 +65,7 @@ export async function finishedWindows({ name, sink }: ConnectorSettings, plan: B
   return new Set(await history?.finishedWindows(name, plan.id));
 }
 
-/** How a length is written, for messages. */
+/** Examples of a length, for messages. */
 export const windowLengthExamples = '1mo, 3mo, 7d or 12h';
 
 const months = /^([1-9]\d{0,2})mo$/;
@@ -90,10 +90,10 @@ interface RunWindowsOptions {
 }
 
 /**
- * Runs the windows that are not done, newest first, one run each. `last`: of the last window that was run; null where
- * none had to be. `isDone`: every window was read to its end. A run that was not completed ends the work: the next call
- * resumes inside that window. One that had to leave something out (`degraded`) does not; its window is read again by
- * the next call.
+ * Runs the windows that are not done, newest first, one run each. `last`: the result of the last window that was run;
+ * null if none had to be. `isDone`: every window was read to its end. A run that was not completed ends the work: the
+ * next call resumes inside that window. A run that had to leave something out (`degraded`) does not end it; the next
+ * call reads its window again.
  */
 export async function runWindows({ plan, done, run, shouldYield }: RunWindowsOptions) {
   let last: RunReport | null = null;
@@ -106,5 +106,5 @@ export async function runWindows({ plan, done, run, shouldYield }: RunWindowsOpt
   return { last, isDone: true };
 }
 
-/** How a time is written, for messages. */
+/** Examples of a time, for messages. */
 export const instantExamples = '2025-01-31, 2025-01-31T18:00 or 2025-01-31T18:00:00+01:00';

@@ -10,8 +10,8 @@ type Access = Pick<AppOptions, 'identityBaseUrl'> & {
 };
 
 /**
- * Where the credentials of a connector go: scheme, host and port of everything that gets those of a direct one, else
- * the base URL of the API. Null: they cannot be used, so nothing is sent.
+ * The destination of a connector's credentials: scheme, host and port of everything that gets those of a direct one,
+ * else the base URL of the API. Null: they cannot be used, so nothing is sent.
  */
 export function addressOfConnector(
   { definition, address }: Pick<ReadConnector, 'definition' | 'address'>,
@@ -34,8 +34,8 @@ export async function storedOrigin({
 }
 
 /**
- * Called before the first request that carries a credential. Throws `IdentityChangedError` where the stored rows came
- * from another address: a person accepts that with `adopt`. `known`: what the caller has read of the sink.
+ * Called before the first request that carries a credential. Throws `IdentityChangedError` if the stored rows came from
+ * another address: a person accepts that with `adopt`. `known`: the origin that the caller has read from the sink.
  */
 export async function checkAddress(
   connector: ReadConnector,

@@ -42,8 +42,8 @@ export type Trouble = { readonly isForPerson: boolean; readonly word: Health | n
 export type ConnectorHealth = ReturnType<typeof healthOf>;
 
 /**
- * How a connector stands, for every reader: the words that are true of it, the worst of them, and why. `overview` null:
- * nothing of it was ever stored. `signIn` null: no person signs in to it, or it was not read.
+ * State of a connector, for every reader: the words that are true of it, the worst of them, and the reason. `overview`
+ * null: nothing of it was ever stored. `signIn` null: no person signs in to it, or the sign-in was not read.
  */
 export function healthOf(
   connector: WithRetention,
@@ -79,7 +79,7 @@ export function healthOf(
     isRunning,
     stalest: stalestOf(connector, overview),
     troubles,
-    /** How many fields are new and need a person. */
+    /** Number of fields that are new and need a person. */
     newFields: newFieldsOf(overview, nowMs).length,
     needsPerson: troubles.some(({ isForPerson }) => isForPerson),
   };
@@ -92,7 +92,7 @@ function isNew(overview: ConnectorOverview | null): boolean {
 
 export type HealthCounts = Readonly<Record<Health, number>>;
 
-/** How many connectors are called by each word. */
+/** Numbers of connectors by health word. */
 export function countWords(all: readonly { readonly word: Health }[]): HealthCounts {
   const counts = { failed: 0, late: 0, incomplete: 0, paused: 0, running: 0, new: 0, ok: 0 };
   for (const { word } of all) counts[word] += 1;

@@ -74,8 +74,8 @@ export async function readCopies(sink: SinkSettings): Promise<SinkCopies> {
 }
 
 /**
- * `discard` removes what an unfinished copy has left in the sink; `reopen` lets syncs write to a sink again that the
- * connector was copied from. False where there is no such thing.
+ * `discard` removes the data of an unfinished copy from the sink; `reopen` lets syncs write again to a sink that the
+ * connector was copied from. False if there is no such copy.
  */
 export async function undoCopy(
   how: 'discard' | 'reopen',

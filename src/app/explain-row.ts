@@ -11,7 +11,7 @@ import { storedFields } from './stored-fields.ts';
 /** Why the newest sync met the record, or did not. */
 type Reason =
   | { readonly kind: 'no-sync' }
-  /** It was stored outside a walk, or by a version that did not note in which. */
+  /** Stored outside a walk, or by a version that did not note the partition. */
   | { readonly kind: 'no-partition' }
   | { readonly kind: 'parent-gone' }
   | { readonly kind: 'set-aside' }
@@ -21,8 +21,8 @@ type Reason =
   /** All of its listing was read; `isMet`: it was in it. */
   | { readonly kind: 'full'; readonly isMet: boolean }
   /**
-   * Of its listing only what had changed was asked for. `isMet` null: unknown, it carries no readable
-   * change value.
+   * The walk requested only the changes of its listing. `isMet` null: unknown, because the row has no readable change
+   * value.
    */
   | { readonly kind: 'incremental'; readonly isMet: boolean | null }
   /**
@@ -49,7 +49,7 @@ export async function explainIn(reader: RecordReader, target: EntityTarget, keyT
   return { explanation, purged: explanation === null ? await purgeNoteIn(reader, target, keyText) : null };
 }
 
-/** When and by whom a record was purged that is not stored; null: it never was. */
+/** The note that a record was purged and is not stored; null: there is none. */
 export async function purgeNoteIn(reader: RecordReader, { connector, table }: EntityTarget, keyText: string) {
   return (await reader.history.purged(connector.name))?.noteOf(table.entity, keyText) ?? null;
 }
@@ -114,7 +114,7 @@ async function reasonOf(row: RowHistory, known: Known): Promise<Reason> {
     : { kind: 'not-led-to' };
 }
 
-/** The walk did not meet what a person has taken back since: that is why it had been deleted. */
+/** A walk before the undo did not meet a row that a person has restored since: that is why it had been deleted. */
 function wasMet(row: RowHistory, { sealedAt }: PartitionHistory, { changedBy }: Known): boolean {
   const wasUndone = changedBy?.kind === 'undo' && row.changedAt > (sealedAt ?? '');
   return row.missing === null && row.deletedAt === null && !wasUndone;

@@ -71,9 +71,7 @@ type SinkAction = NotedAction & { readonly sink: string };
 /** More than the ledger keeps. */
 const mostRuns = 1000;
 
-/**
- * The first reports of the same connectors, where those read everything; none where one is missing, or among `reports`.
- */
+/** The first reports of the same connectors that read everything; none if one is missing, or is among `reports`. */
 export async function firstReports(settings: LocalSettings, reports: readonly RunReport[]) {
   const oldest = await fromEverySink(settings, async (history) => {
     const runs = reports.map(({ connector }) => history.runs({ connector, kind: 'sync', limit: mostRuns }));
@@ -130,8 +128,8 @@ interface AskedWork extends EntityGlobs {
 const resumeWithinMs = 30 * 60_000;
 
 /**
- * The newest interrupted command that asked for the same of one of these connectors is resumed, where that was at most
- * half an hour ago. Other commands that ask for the same share the work from now on.
+ * Resumes the newest interrupted command with the same request for one of these connectors, if it was interrupted at
+ * most half an hour ago. Other commands with the same request share the work from now on.
  */
 export async function shareWork(connectors: readonly ConnectorSettings[], what: AskedWork, clock: Clock) {
   const asked = createHash('sha256').update(JSON.stringify(what)).digest('hex').slice(0, 16);

@@ -34,9 +34,9 @@ interface TargetRequest extends AskedPublication, Pick<PublishRequest, 'clock' |
 export type TargetEnd = PublishEnd & { readonly cleaned: CleanedTarget | null };
 
 /**
- * One publication of what a target's connectors have stored, whatever started it: every publication ends here. Where a
- * purge is not finished in the target, it holds all rows, and everything before it is removed. Rejects as `openTarget`
- * and `publishOnce` do.
+ * Publishes the stored data of a target's connectors, whatever started it: every publication ends here. If a purge is
+ * not finished in the target, the publication holds all rows, and everything before it is removed. Rejects as
+ * `openTarget` and `publishOnce` do.
  */
 export async function publishTarget(
   settings: PublishSettings,
@@ -48,7 +48,7 @@ export async function publishTarget(
   let end: TargetEnd;
   try {
     end = await withTarget(settings, request, async (target) => {
-      // Before the publication: what is purged meanwhile may be in it.
+      // Read before the publication, which may still contain rows that are purged meanwhile.
       const work = await targetWork(settings);
       const isSnapshotAsked = request.isSnapshotAsked || work.length > 0;
       const published = await publishOnce(target, { ...request, isSnapshotAsked, settings, by });
@@ -116,7 +116,7 @@ export async function withTarget<Result>(
 }
 
 /**
- * Those that are published from sinks of this worker. Throws CONFIG_INVALID where something is missing here for a
+ * The targets that are published from sinks of this worker. Throws CONFIG_INVALID if something is missing here for a
  * target that is published automatically.
  */
 export function targetsOf(
@@ -228,11 +228,11 @@ interface CleanedTarget {
   readonly publication: number | null;
   /** Publications and files that were removed. */
   readonly removed: { readonly publications: number; readonly files: number };
-  /** Why it may still hold what was purged; null: it does not. */
+  /** The reason why it may still hold purged data; null: it does not. */
   readonly problem: string | null;
 }
 
-/** Says what a purge left in a target. */
+/** Result of cleaning a target, in words. */
 export function cleanedText({ target, publication, removed, problem }: CleanedTarget): string {
   if (problem !== null) return `Target ${target} may still hold what was purged: ${problem}`;
   if (publication === null) return `Target ${target}: nothing was ever published`;
@@ -254,8 +254,8 @@ export async function targetWork({ name, connectors }: PublishSettings): Promise
 }
 
 /**
- * Finishes purges in a target, after a publication that began when their rows were gone from the sink: removes
- * everything that was published before, and what killed publishers left. What cannot be done now stays noted.
+ * Finishes purges in a target, after a publication that began when their rows were gone from the sink: removes all
+ * earlier publications and the leftovers of killed publishers. Work that cannot be done now stays noted.
  */
 async function finishPurges(
   target: Target,
@@ -281,7 +281,7 @@ async function finishPurges(
   }
 }
 
-/** An entity that waits to be read again keeps what was published. */
+/** An entity that waits to be read again keeps its published rows. */
 function heldText(target: string, work: readonly PurgeWork[], end: PublishEnd): string | null {
   const held = (end.kind === 'nothing-stored' ? [] : end.heldBack).filter((one) =>
     work.some(({ connector, entity }) => connector === one.connector && entity === one.entity),

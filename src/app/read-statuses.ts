@@ -15,7 +15,7 @@ import {
 
 export type StoredConnector = ReturnType<typeof readSink> extends AsyncGenerator<infer Read> ? Read : never;
 
-/** How many failures of each kind are named for a connector. */
+/** Number of failures of each kind to name for a connector. */
 export const failureLimit = 20;
 const quarantineLimit = 3;
 
@@ -64,7 +64,7 @@ async function* readSink(
       health: healthOf(connector, overview, nowMs, signIn),
       /** The newest sync, also one that could not begin. */
       lastRun: overview?.lastRun ?? null,
-      /** Where the sink's `_sync_*` tables are. */
+      /** Location of the sink's `_sync_*` tables. */
       ledgerPlace: access.ledgerPlace,
       /** Null: nothing was ever synced, or only a part of the connector is there. */
       status: statusByName.get(name) ?? null,

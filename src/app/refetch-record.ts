@@ -52,8 +52,8 @@ export type Refetched = { readonly run: RunId | null } & (
 );
 
 /**
- * Reads one record again and stores it as a walk would. One that the API no longer has is tombstoned where
- * `allowDeletes` says so. Throws what the source and `runRepair` throw, and BODY_INVALID for an answer that a walk
+ * Reads one record again and stores it as a walk would. A record that the API no longer has is tombstoned if
+ * `allowDeletes` is set. Throws the errors of the source and of `runRepair`, and BODY_INVALID for an answer that a walk
  * would not store.
  */
 export async function refetchRecord(
@@ -149,8 +149,8 @@ export async function askedRecord(target: EntityTarget, texts: readonly string[]
 }
 
 /**
- * What a walk fills into the record from where it found it (field -> value): from the key, and from the stored row what
- * is not in the key. Null where it cannot be known: the record alone does not say where it belongs.
+ * Values that a walk fills into the record from its place (field -> value): from the key, and the others from the
+ * stored row. Null if they are unknown: the record alone does not say where it belongs.
  */
 function placeRecord(entity: Entity, { fields }: RecordKey, stored: StoredFields | null) {
   const placed: Record<string, JsonValue> = {};
@@ -168,8 +168,8 @@ function placeRecord(entity: Entity, { fields }: RecordKey, stored: StoredFields
 }
 
 /**
- * Prepares what `get` answered exactly as a walk would. Throws `SyncError` BODY_INVALID for a record that a walk would
- * not store, or that is not the one that was asked for; SCHEMA_CHANGED where the settings want it.
+ * Prepares the answer of `get` exactly as a walk would. Throws `SyncError` BODY_INVALID for a record that a walk would
+ * not store, or that is not the requested one; SCHEMA_CHANGED if the settings ask for it.
  */
 function readRefetched(
   entity: Entity,
@@ -215,8 +215,8 @@ function unusable({ name }: Entity, expected: string, got: string): SyncError {
 }
 
 /**
- * The records whose stored values differ, even where their stored hash is the same. `evolved`: what they were prepared
- * for.
+ * Records whose stored values differ although their stored hash is the same. `evolved`: the entity that they were
+ * prepared for.
  */
 async function editedRows({ connector, entity }: EntityTarget, evolved: Entity, rows: readonly EntityRows[]) {
   const edited = new Set<PreparedRecord>();

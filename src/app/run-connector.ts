@@ -228,7 +228,7 @@ function watchCancel(history: Pick<LedgerReader, 'isCancelRequested'>) {
   let watching: Promise<void> = Promise.resolve();
   const watch = async (run: RunId, signal: AbortSignal): Promise<void> => {
     while (await slept(systemClock, everyMs, signal)) {
-      // A ledger that cannot be read now is read again in a second; the run itself fails on what is wrong with it.
+      // A ledger that cannot be read is read again in a second; the run itself fails on the problem.
       const isRequested = await history.isCancelRequested(run).catch(() => false);
       if (!isRequested || signal.aborted) continue;
       const message = `run ${run} was cancelled by a request`;

@@ -10,7 +10,7 @@ const shape = z.object({
   entities: z.array(
     z.object({
       entity: z.string(),
-      /** How many records the run will have read of it; null: not known. */
+      /** Number of records that the run is expected to read; null: unknown. */
       expected: z.object({ records: z.number(), isEstimate: z.boolean() }).nullable(),
       /** Read by the runs that this one resumes. */
       earlierRows: z.number(),

@@ -14,7 +14,7 @@ import { openUpstreamTransport } from '../upstream/upstream-transport.ts';
 import { checkAddress } from './connector-address.ts';
 import { checkWritable } from './reach-queues.ts';
 
-/** Where the sign-in of a connector is stored; null for one that needs none. The caller disposes it. */
+/** The stored sign-in of a connector; null for one that needs none. The caller disposes it. */
 export function signInAt({ signIn }: Pick<DirectAddress, 'signIn'>, clock: Clock): SignIn | null {
   if (signIn === null) return null;
   const { key, ...place } = signIn;

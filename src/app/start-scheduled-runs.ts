@@ -197,7 +197,7 @@ export async function sampleWorker(
   };
 }
 
-/** The sinks of some connectors as a worker needs them: their ids, and their own account of what was run. */
+/** The sinks of some connectors as a worker needs them: their ids and their ledgers. */
 type ServedLedgers = Awaited<ReturnType<typeof openServedLedgers>>;
 
 /**
@@ -404,9 +404,9 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
       stopping.signal.throwIfAborted();
     },
     /**
-     * Serves another reading of the config: runs in progress continue to their end as they began, but those of
-     * connectors and targets that it lacks end after their page. One at a time, after `makeRoom`. Throws as
-     * `startScheduledRuns` does; then what was served before is still served.
+     * Serves another reading of the config. Runs in progress continue to their end as they began, except that runs of
+     * connectors and targets that it lacks end after their page. One call at a time, after `makeRoom`. Throws as
+     * `startScheduledRuns` does; then the previous config is still served.
      */
     reload: async (config: WorkerConfig): Promise<void> => {
       const next = await serve(config, async (opened) => {

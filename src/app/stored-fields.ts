@@ -12,8 +12,7 @@ import type { RecordReader } from '../sinks/sink-access.ts';
 export type StoredFields = ReadonlyMap<string, JsonValue>;
 
 /**
- * What the sink holds of a record, column by column; of a tombstone possibly the key alone. Null where the key is not
- * stored.
+ * The stored values of a record, column by column; a tombstone may have the key alone. Null if the key is not stored.
  */
 export async function storedFields(
   reader: RecordReader,
@@ -65,8 +64,8 @@ export async function firstStored({ connector: { name, sink }, table }: EntityTa
 export type RecordKey = ReturnType<typeof parseRecordKey>;
 
 /**
- * From `name=value` texts, one for each field of the table's key, or from `<entity>/<value>` with the values of the key
- * in its order. Throws USAGE for missing, unknown, doubled and unfitting ones.
+ * Parses `name=value` texts, one for each field of the table's key, or `<entity>/<value>` with the values of the key in
+ * its order. Throws USAGE for missing, unknown, doubled and unfitting ones.
  */
 export function parseRecordKey(table: EntityTable, texts: readonly string[]) {
   const [path = ''] = texts;
@@ -95,7 +94,7 @@ function pairsOf(
   );
 }
 
-/** The same from names and texts. `flag`, `each`: what messages call all of the key, and a part of it. */
+/** The same from names and texts. `flag`, `each`: the names of the whole key and of a part of it in messages. */
 export function recordKey(
   table: EntityTable,
   pairs: Iterable<readonly [name: string, text: string]>,

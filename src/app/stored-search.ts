@@ -31,8 +31,8 @@ interface StoredSearches {
 export type Searches = ReturnType<typeof openSearches>;
 
 /**
- * Searches of what syncs have stored, read only, beside any writer. Those of SQLite run in separate processes: a
- * statement of SQLite cannot be interrupted, and Ctrl-C must be. The caller disposes it.
+ * Searches stored records, read-only, beside any writer. Searches of SQLite run in separate processes: a statement of
+ * SQLite cannot be interrupted, and Ctrl-C must be. The caller disposes it.
  */
 export function openSearches({ clock, deadlineMs, processes, maxWaiting }: StoredSearches) {
   // No secret, and none is needed: a cursor only has to fit the sink that it came from, which its scope says.

@@ -29,8 +29,8 @@ export function connectorOfRun(settings: LocalSettings, { run, sink }: FoundRun)
 }
 
 /**
- * Takes back what one run has done, in a separate run; one that is interrupted is completed by the next. Gives the
- * entities of which it has found rows. Throws USAGE where the sink holds nothing of the connector.
+ * Undoes the changes of one run, in a separate run; an interrupted undo is completed by the next. Returns the entities
+ * in which it has found rows. Throws USAGE if the sink holds nothing of the connector.
  */
 export async function undoRun(
   connector: ConnectorSettings,

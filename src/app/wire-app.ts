@@ -149,8 +149,8 @@ function absentClient({ clock }: Pick<AppOptions, 'clock'>): ApiClient {
 }
 
 /**
- * The client, which asks nothing before its address was compared with what is stored; with failures to reach the API
- * named by its address: the layers below know only paths.
+ * Sends nothing before its address has been compared with the stored one. Failures to reach the API name its address:
+ * the layers below know only paths.
  */
 function checkedClient(client: ApiClient, baseUrl: string, options: AppOptions): ApiClient {
   let isChecked = false;

@@ -61,7 +61,7 @@ export function workerRuns(options: WorkerRunsOptions): RunJob {
   };
 }
 
-/** The run of a job says who asked for it, where a person did. */
+/** The run of a job records the person who requested it, if there was one. */
 function askedRun({
   by,
   allowDeletes = false,
@@ -75,7 +75,7 @@ function askedRun({
 
 const nothingLeft = { outcome: 'ok', run: null, error: null, resumeAt: null };
 
-/** One run, each event of which is logged and counted. */
+/** Makes one run, and logs and counts each of its events. */
 async function loggedRun(
   { app, metrics, log, clock }: WorkerRunsOptions,
   connector: ConnectorSettings,
@@ -108,7 +108,7 @@ export function workerRunEnd(metrics: Metrics, log: Log): OnRunEnd {
   };
 }
 
-/** When the connector's schedule comes next, before its jitter; null: it has none. */
+/** The time of the connector's next scheduled run, before its jitter; null: it has no schedule. */
 function nextRunMs({ schedule }: ConnectorSettings, { startedAt, finishedAt }: RunReport): number | null {
   if (schedule === null) return null;
   const [startedMs, finishedMs] = [Date.parse(startedAt), Date.parse(finishedAt)];

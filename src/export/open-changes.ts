@@ -48,7 +48,7 @@ export async function openChanges(target: EntityTarget, sinceSeq: number) {
 
 /**
  * Throws USAGE for a number that this sink never gave, because everything up to it would be taken for known, and for
- * one below which deletes were removed. `called`: what the number is called where it was given.
+ * one below which deletes were removed. `called`: the name of the number for the caller.
  */
 export function checkSince(
   { newestSeq: newest, completeAfter }: Pick<EntityChanges, 'newestSeq' | 'completeAfter'>,
@@ -93,7 +93,7 @@ async function exportEnd(
     nextSeq: await reader.newestSeq(name),
     /** A later `--since-seq` must be at least this, or 0: older deletes may have been removed. */
     completeAfter: await history.completeAfter(name, table.entity),
-    /** The newest sync whose outcome was `ok`; null where none of the newest hundred was. */
+    /** The newest sync whose outcome was `ok`; null if none of the newest hundred was. */
     run: run === undefined ? null : { run: run.run, finishedAt: run.finishedAt },
     /** Changes made upstream before this time are included; null if the entity was never read completely. */
     asOf: entities.find(({ entity }) => entity === table.entity)?.asOf ?? null,

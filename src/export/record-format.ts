@@ -3,7 +3,7 @@ import { type Column, type ColumnValue, type EntityTable, keyTextOf } from '../c
 import { lineWriters } from '../sinks/jsonl/line.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
 
-/** How records become text. */
+/** The text form of records. */
 export interface RecordFormat {
   /** Before the first record; '' where nothing stands there. */
   readonly head: string;

@@ -26,7 +26,7 @@ export async function connectRedis(
   >,
 ) {
   const redis = new Redis(url.reveal(), {
-    // A firewall may forget a connection: what is sent over it gets no answer for a quarter of an hour.
+    // A firewall may forget a connection: commands sent over it get no answer for a quarter of an hour.
     socketTimeout: silentMs,
     ...options,
     lazyConnect: true,
@@ -206,9 +206,9 @@ for _, key in ipairs(KEYS) do redis.pcall('UNLINK', key) end
 return refused`;
 
 /**
- * Tries every command that queues, rate limits and locks use, on temporary keys with `prefix`. Resolves with what is
- * denied, to stand behind "Redis at host:port"; null: nothing. Out of memory is not reported, because it is temporary.
- * Rejects with the client's error when the connection breaks.
+ * Tries every command that queues, rate limits and locks use, on temporary keys with `prefix`. Resolves with the denied
+ * commands, as a text to follow "Redis at host:port"; null: none. Does not report out of memory, because that is
+ * temporary. Rejects with the client's error when the connection breaks.
  */
 async function refusalOf(redis: Redis, prefix: string): Promise<string | null> {
   const keys = Array.from({ length: keyCount }, (_none, at) => `${prefix}:{${randomUUID()}}:${at}`);

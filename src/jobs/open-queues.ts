@@ -114,7 +114,7 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
         const answers = await askReload(queues, workers, clock, signal);
         return { workers, answers, silent: Math.max(0, workers - answers.length) };
       }),
-    /** How many workers wait for jobs; 0 where the server does not say. */
+    /** Number of workers that wait for jobs; 0 if the server does not say. */
     workers: () => answered(() => queues.ticks.getWorkersCount()),
     /** Removes a waiting backfill; a running one ends after its current window. False if there is none. */
     cancelBackfill: (sinkId: string, connector: ConnectorName) =>

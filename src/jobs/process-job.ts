@@ -87,8 +87,8 @@ function createProcessor<Work>(context: SinkContext, kind: JobKind<Work>): JobPr
 const unknownForMs = 15 * 60 * 1000;
 
 /**
- * Does the work of a job, unless something holds it back: this worker stops, the sink is away, the config does not have
- * what the job names, or this process works on it already.
+ * Does the work of a job, unless something holds it back: this worker stops, the sink is away, the config lacks the
+ * connector or target, or this process works on it already.
  */
 async function unlessHeld<Work>(
   context: SinkContext,
@@ -322,8 +322,8 @@ export const lockLost = 'lock lost';
 /** Action for a job after its run. */
 type Settlement =
   /**
-   * `outcome`, which Redis keeps: a run's, or `paused`, `unknown`, `cancelled`, `made-up-for` if the job started no
-   * run; of a publication how it ended.
+   * `outcome`, which Redis keeps: that of a run or publication, or `paused`, `unknown`, `cancelled`, `made-up-for` if
+   * the job started no run.
    */
   | { readonly kind: 'complete'; readonly outcome: string }
   /** Back to the front of the queue, for the next worker. */
@@ -335,7 +335,7 @@ type Settlement =
   /** Another worker has the job. */
   | { readonly kind: 'lost' };
 
-/** How a run or publication ended; with an error where it could not be made. */
+/** The end of a run or publication; with an error if it could not be made. */
 export type Ending =
   | { readonly kind: 'ended'; readonly end: Omit<RunResult, 'run'> }
   | { readonly kind: 'thrown'; readonly error: unknown };
@@ -478,8 +478,8 @@ export type JobProcessor = (
 ) => Promise<unknown>;
 
 /**
- * Applies a settlement to its job: returns, or throws what the queue understands. The text of a failure begins with
- * `name`.
+ * Applies a settlement to its job: returns, or throws an error that the queue understands. The text of a failure begins
+ * with `name`.
  */
 async function carryOut(
   job: Job,

@@ -229,8 +229,8 @@ async function firstTime({ ledger, clock }: ReconcileOptions, { connector, sched
 
 /**
  * Adds a catch-up run if needed: a cron schedule that Redis lost, or that is rewritten, starts with its next slot, so a
- * daily sync whose slot passed meanwhile would wait another day. `firstTime` does the same for intervals. `stored`:
- * what Redis held before.
+ * daily sync whose slot passed meanwhile would wait another day. `firstTime` does the same for intervals. `stored`: the
+ * previous schedule in Redis.
  */
 async function catchUp(
   options: ReconcileOptions,

@@ -35,15 +35,15 @@ export interface RunRequest {
 export type RunJob = (work: ConnectorJob, request: RunRequest) => Promise<RunResult>;
 
 /**
- * Publishes into a target and resolves with how that ended, in a word; implemented in `src/app/publish-target.ts`.
- * Aborting ends it with nothing published. `by`: the person who asked for it, where that was not noted yet.
+ * Publishes into a target and resolves with the result in a word; implemented in `src/app/publish-target.ts`. Aborting
+ * ends it with nothing published. `by`: the person who requested it, if that was not noted yet.
  */
 export type RunPublication = (target: string, signal: AbortSignal, by: string | null) => Promise<string>;
 
 export interface PublicationRequests {
   /**
-   * Asks for a publication into each target that follows the connector's syncs. Never rejects: what Redis does not take
-   * is asked for again.
+   * Requests a publication into each target that follows the connector's syncs. Never rejects: requests that Redis does
+   * not take are repeated.
    */
   after(connector: ConnectorName): Promise<void>;
   /** Asks for what Redis did not take before. Rejects as Redis does. */
@@ -80,7 +80,7 @@ export interface WorkerOptions {
   readonly timings?: Partial<WorkerTimings>;
 }
 
-/** Concurrent runs of a process over all sinks, where nothing else is asked for. */
+/** Default number of concurrent runs of a process over all sinks. */
 export function mostRuns(concurrency = defaultConcurrency): number {
   return Math.max(32, concurrency);
 }
@@ -96,8 +96,8 @@ export interface RunningWorker {
   readonly ended: Promise<void>;
   state(): Promise<WorkerState>;
   /**
-   * Takes no more jobs, and stops when the last run has ended: each continues to its end, but those that `isGone` names
-   * end after their page. Resolves when it has stopped. Called once.
+   * Takes no more jobs, and stops when the last run has ended. Each run continues to its end, except that runs that
+   * `isGone` names end after their page. Resolves when it has stopped. Called once.
    */
   drain(isGone: (job: unknown) => boolean): Promise<void>;
   /**

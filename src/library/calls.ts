@@ -79,10 +79,10 @@ function settingsIn(app: App): LocalSettings {
 }
 
 /**
- * What changed in an entity since a sequence number, in one state of the sink, whichever process writes meanwhile.
- * `target` is `<connector>/<entity>`. Needs no credentials. Rejects with `SyncError` USAGE for an unknown target and
- * for a `since` from which changes are not complete (load the entity again from 0), and SINK_FAILED or
- * SINK_INCOMPATIBLE where the sink cannot be read. Dispose the result: until then the sink's file cannot shrink.
+ * Changes of an entity since a sequence number, in one state of the sink, whichever process writes meanwhile. `target`
+ * is `<connector>/<entity>`. Needs no credentials. Rejects with `SyncError` USAGE for an unknown target and for a
+ * `since` from which changes are not complete (load the entity again from 0), and SINK_FAILED or SINK_INCOMPATIBLE if
+ * the sink cannot be read. Dispose the result: until then the sink's file cannot shrink.
  */
 export async function readChanges<Types extends ConnectorTypes, const Target extends string>(
   app: App<Types>,
@@ -179,10 +179,10 @@ async function* changesOf<Shape extends RecordShape>(
 }
 
 /**
- * Publishes what is stored and not published yet into targets of the config, one after another, each as
- * `connector-sync publish` does. A target that fails does not keep the others from theirs: its result has an `error`.
- * Asks no API. Rejects with `SyncError` USAGE for a name that the config does not have, and with the reason of `signal`
- * once that is aborted: the publication at hand is not made.
+ * Publishes stored changes that are not published yet into targets of the config, one after another, each as
+ * `connector-sync publish` does. If a target fails, its result has an `error`, and the others are still published.
+ * Calls no API. Rejects with `SyncError` USAGE for a name that the config does not have, and with the reason of
+ * `signal` once that is aborted: the current publication is not made.
  */
 export async function publish(app: App, options: PublishOptions = {}): Promise<readonly Publication[]> {
   const settings = settingsIn(app);
@@ -286,9 +286,9 @@ function failureOf(error: unknown): NonNullable<Copied['error']> {
 
 /**
  * Syncs connectors, one after another, each as `connector-sync sync` does, and resolves with a result for each that was
- * begun. A failed connector does not keep the others from theirs: its result has an `error`. Rejects with `SyncError`
- * USAGE for a name that the config does not have, and CONFIG_INVALID where credentials are missing. Aborting `signal`
- * ends the run after what was fetched is stored, with the outcome `interrupted`; the next sync resumes it.
+ * begun. If a connector fails, its result has an `error`, and the others are still synced. Rejects with `SyncError`
+ * USAGE for a name that the config does not have, and CONFIG_INVALID if credentials are missing. Aborting `signal` ends
+ * the run after the fetched records are stored, with the outcome `interrupted`; the next sync resumes it.
  */
 export async function sync(app: App, options: SyncOptions = {}): Promise<readonly SyncResult[]> {
   const settings = withParts(settingsIn(app), 'access', 'redis');

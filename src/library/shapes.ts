@@ -36,7 +36,7 @@ export interface App<Types extends ConnectorTypes = ConnectorTypes> {
   readonly types?: Types;
 }
 
-/** Any value but undefined: what JSON has. */
+/** Any JSON value. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
 
 /** The records of an entity of a built-in connector type; of another type, fields of any name and value. */
@@ -55,7 +55,7 @@ export type ShapeAt<
 export interface SyncOptions {
   /** Names from the config; all of them by default. */
   readonly connectors?: readonly string[];
-  /** Read everything from the start, which also finds what was deleted. */
+  /** Read everything from the start, which also finds deleted records. */
   readonly full?: boolean;
   readonly signal?: AbortSignal;
   /** Called often, and never after `sync` has settled. It must not throw. */
@@ -91,12 +91,12 @@ export type Progress =
       readonly attempts: number;
       readonly waitMs: number;
     }
-  /** No more comes of this connector. */
+  /** The last event of this connector. */
   | { readonly kind: 'ended'; readonly connector: string; readonly result: SyncResult };
 
 /**
- * How complete an entity is. `not-yet`: listings failed or are left to read. `part-missing`: the API may have records
- * that it did not show. `unconfirmed`: read to the end, and the API offers no proof. `complete`: proven.
+ * Completeness of an entity. `not-yet`: listings failed or are still to be read. `part-missing`: the API may have
+ * records that it did not show. `unconfirmed`: read to the end, and the API offers no proof. `complete`: proven.
  */
 type Completeness = 'not-yet' | 'part-missing' | 'unconfirmed' | 'complete';
 
@@ -106,12 +106,12 @@ export interface SyncResult {
   readonly run: string | null;
   /**
    * `ok`: everything was read. `partial`: the API asked to wait until `resumeAt`. `degraded`: parts could not be read.
-   * `failed`: see `error`. `interrupted`: `signal` was aborted, or the run was cancelled. What was stored is kept in
+   * `failed`: see `error`. `interrupted`: `signal` was aborted, or the run was cancelled. Stored records are kept in
    * every case.
    */
   readonly outcome: 'ok' | 'partial' | 'degraded' | 'failed' | 'interrupted';
   readonly calls: number;
-  /** How many calls a second there were at most, by the connector type or by the API; absent: by the config. */
+  /** The highest number of calls a second, set by the connector type or by the API; absent: set by the config. */
   readonly rate?: { readonly requestsPerSecond: number; readonly by: 'definition' | 'api' };
   /** ISO 8601, UTC. */
   readonly resumeAt: string | null;
@@ -124,7 +124,7 @@ export interface SyncResult {
     readonly deleted: number;
     /** Rows that look deleted and are kept, because there are more of them than the config's guards let pass. */
     readonly withheld: number;
-    /** Listings of which part is missing: the API counts more records than it showed, for example. */
+    /** Listings that are incomplete: the API counts more records than it showed, for example. */
     readonly partMissing: number;
     readonly completeness: Completeness;
   }[];
@@ -162,7 +162,7 @@ interface Changed {
   readonly changedAt: string;
 }
 
-/** Members of every changed record besides its fields. */
+/** Members that every changed record has in addition to its fields. */
 interface Stamped<Op> {
   readonly _op: Op;
   readonly _seq: number;
@@ -209,7 +209,7 @@ export interface ConnectorStatus {
     readonly due: number;
     /** Records that could not be stored as they are, and are kept whole. */
     readonly quarantined: number;
-    /** Listings of which part was missing when they were read last. */
+    /** Listings that were incomplete when they were last read. */
     readonly partMissing: number;
     /** The word for all its listings, as they stand now; null where it has none. */
     readonly completeness: Completeness | null;
@@ -239,7 +239,7 @@ export interface Found<Shape extends RecordShape = RecordShape> {
 export interface PublishOptions {
   /** Names of targets of the config; all of them by default. */
   readonly targets?: readonly string[];
-  /** All rows again: what was published before no longer counts. */
+  /** Publishes all rows again: earlier publications no longer count. */
   readonly newGeneration?: boolean;
   readonly signal?: AbortSignal;
   /** Called often. It must not throw. */

@@ -13,7 +13,7 @@ interface StatedEntity {
   };
 }
 
-/** How far an entity can be relied on. */
+/** Reliability of an entity's stored data. */
 export interface EntityState {
   readonly rows: number;
   readonly completeness: NonNullable<EntityStatus['completeness']>;

@@ -38,7 +38,7 @@ export interface Offer {
   readonly world: ToolWorld;
 }
 
-/** A server for one client. It reads what is offered, and nothing else. */
+/** A server for one client, which reads the offered entities and nothing else. */
 export function mcpServer(
   { McpServer: Server }: Awaited<ReturnType<typeof loadPackage>>,
   { allowsSql, world }: Offer,
@@ -96,7 +96,7 @@ const limits = {
 /** Clients wait a minute for an answer: a call has its turn long before, or is refused. */
 const mostWaitMs = 20_000;
 
-/** How a call ended, for the log and the metrics: no values of it. */
+/** The end of a call, for the log and the metrics, without any values. */
 export interface EndedCall {
   readonly tool: string;
   readonly result: 'ok' | 'refused' | 'failed' | 'cancelled';
@@ -119,7 +119,7 @@ interface RunCallsOptions {
   readonly onCall?: ((call: EndedCall) => void) | undefined;
 }
 
-/** Runs calls, a few at a time, and logs each. What a call rejects with becomes its answer. */
+/** Runs calls, a few at a time, and logs each. The rejection of a call becomes its answer. */
 export function runCalls(options: RunCallsOptions): RunCall {
   const { clock, log, ready = async () => undefined, onCall = () => undefined } = options;
   const queueOf = ({ atATime, mostWaiting }: (typeof limits)['quick']) => ({

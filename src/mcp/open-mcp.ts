@@ -25,7 +25,7 @@ interface McpOptions {
   readonly log: JobLog;
   /** Agents may query by SQL. */
   readonly allowsSql: boolean;
-  /** How a person calls this program. */
+  /** The command that starts this program. */
   readonly program: string;
 }
 
@@ -95,7 +95,7 @@ const limits = {
   /** To send it. */
   requestTimeoutMs: 30_000,
 };
-/** Streams of clients that wait for news, of which there are none. */
+/** Streams of clients that wait for notifications; the server never sends one. */
 const mostSubscriptions = 16;
 
 interface HttpMcpOptions extends McpOptions {

@@ -148,7 +148,7 @@ export async function openEntity(shown: ShownEntity) {
   }
 }
 
-/** How a connector stands in its sink. */
+/** State of a connector in its sink. */
 export interface StoredConnector {
   /** Null: nothing is stored. */
   readonly status: ConnectorStatus | null;

@@ -33,7 +33,7 @@ export interface ToolWorld {
   /** Null: agents may not query by SQL. */
   readonly sql: Sql | null;
   readonly clock: Clock;
-  /** How a person calls this program. */
+  /** The command that starts this program. */
   readonly program: string;
 }
 
@@ -51,9 +51,9 @@ interface ToolParts<Input extends z.ZodObject> {
 function tool<Input extends z.ZodObject>({ input, run, ...about }: ToolParts<Input>) {
   return {
     ...about,
-    /** JSON Schema of what it takes. */
+    /** JSON Schema of its arguments. */
     inputSchema: z.toJSONSchema(input, { io: 'input' }) as { readonly type: 'object' },
-    /** Checks what came, then runs. Rejects with USAGE for what the schema does not allow. */
+    /** Checks the arguments, then runs. Rejects with USAGE for arguments that the schema does not allow. */
     call: async (world: ToolWorld, given: unknown, signal: AbortSignal): Promise<Answer> => {
       const read = input.safeParse(given, {
         error: (issue) =>
@@ -353,7 +353,7 @@ interface How {
   readonly fields: readonly string[];
   /** Characters of a value. */
   readonly most: number;
-  /** Where long values begin. */
+  /** The first character to return of long values. */
   readonly from?: number;
 }
 
@@ -371,7 +371,7 @@ function shownRecord(
   const columns = columnsOf(shown, stored);
   checkFields(fields, [...columns.map(({ name }) => name), ...(shown.only === null ? ['_extra'] : [])]);
   const isAsked = (name: string): boolean => fields.length === 0 || fields.includes(name);
-  // A null prototype keeps a field called `__proto__` what it is: data.
+  // With a null prototype, a field called `__proto__` stays data.
   const members = Object.create(null) as Record<string, JsonValue>;
   for (const [index, { name, type }] of stored.columns.entries()) {
     if (!columns.some((column) => column.name === name)) continue;
@@ -403,7 +403,7 @@ function checkFields(fields: readonly string[], known: readonly string[]): void 
   }
 }
 
-/** Characters of a value of a record that is asked for whole. */
+/** Characters of a value of a record that is requested as a whole. */
 const mostOfValue = 4_000;
 
 const entityInput = z
@@ -538,7 +538,8 @@ export const changes = tool({
     const newestSeq = await reader.newestSeq(name);
     const after = await numberOf(since, { reader, stored, found, newestSeq });
     const completeAfter = await reader.history.completeAfter(name, stored.entity);
-    // By a time only what is stored is asked for, not what follows on a state that a reader has.
+    // A time selects stored changes only, not all changes after a state that a reader has, so that removed deletes do
+    // not matter.
     const asked = typeof since === 'number' || /^\d+$/.test(since) ? after : 0;
     checkSince({ newestSeq, completeAfter }, found.target, asked, 'since');
     const read = await firstOf(reader.changes(name, stored, after), limit + 1, signal);

@@ -28,8 +28,8 @@ const boardPolicy =
   "connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'";
 
 /**
- * Shows the queues and their jobs, read-only, to who may see the pages. That is asked by the scope that holds the
- * routes, not by their paths: an unusual spelling of a path does not lead around it.
+ * Shows the queues and their jobs, read-only, to visitors with access to the pages. The scope that holds the routes
+ * checks access, not their paths, so that an unusual spelling of a path cannot evade it.
  */
 export function boardRoutes(server: FastifyInstance, options: BoardOptions): void {
   const adapter = new FastifyAdapter();

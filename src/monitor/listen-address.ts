@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net';
 import { SyncError } from '../core/errors.ts';
 
-/** Where to listen. `host` null: on every interface. Port 0: any free one. */
+/** Address to listen on. `host` null: every interface. Port 0: any free one. */
 export interface ListenAddress {
   readonly host: string | null;
   readonly port: number;

@@ -14,7 +14,7 @@ export interface HttpServerOptions {
 
 /** Content of a server. */
 export interface ServedContent {
-  /** Names that the server is reached by, besides those of this machine; empty: any, where others can reach it. */
+  /** Names of the server in addition to those of this machine; empty: any name, if other machines can reach it. */
   readonly hosts: readonly string[];
   /** Routes that take POST. */
   readonly formRoutes?: ReadonlySet<string>;
@@ -22,9 +22,9 @@ export interface ServedContent {
 }
 
 /**
- * A server for what operators look at: bounded, read only but for the named forms, closed to pages of other origins.
- * Resolves when the port answers; disposing cuts open connections and frees it. `url`: `http://<host>:<port>`, as this
- * machine reaches it. Throws `SyncError` USAGE when the address cannot be listened on.
+ * A server for operators: bounded, read-only except for the named forms, closed to pages of other origins. Resolves
+ * when the port answers; disposing cuts open connections and frees it. `url`: `http://<host>:<port>`, as this machine
+ * reaches it. Throws `SyncError` USAGE if it cannot listen on the address.
  */
 export async function openHttpServer(options: HttpServerOptions, content: ServedContent) {
   const { listen } = options;
@@ -143,7 +143,7 @@ const defaultHttpLimits = {
 
 const loopbackNames = ['127.0.0.1', 'localhost', '[::1]'];
 
-/** No page of another origin may frame, read or be led to what is served here; no CORS header is ever sent. */
+/** No page of another origin may frame, read or redirect to this server; no CORS header is ever sent. */
 const headers: Readonly<Record<string, string>> = {
   'content-security-policy':
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -155,9 +155,9 @@ const headers: Readonly<Record<string, string>> = {
 };
 
 /**
- * Looks at every request first, unknown paths included: GET and HEAD alone (405) but for forms, and only names that
- * lead here (421), so that a page in a browser cannot be led here by DNS tricks. Where others can reach the server and
- * no names are set, they are not known.
+ * Checks every request first, including unknown paths. Allows only GET and HEAD, except for forms (405), and only names
+ * of this server (421), so that DNS rebinding cannot lead a browser page here. If other machines can reach the server
+ * and no names are set, the names are unknown and all are allowed.
  */
 function guardRequests(server: FastifyInstance, listen: ListenAddress, content: ServedContent): void {
   const { formRoutes = new Set<string>() } = content;

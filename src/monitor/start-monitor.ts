@@ -31,7 +31,7 @@ export interface MonitorOptions extends Pick<HttpServerOptions, 'limits'>, Monit
 
 /** The part that a newer config may change. */
 export interface MonitorContent {
-  /** Names that the server is reached by, besides those of this machine. */
+  /** Names of the server in addition to those of this machine. */
   readonly hosts?: readonly string[];
   /** Each opens the pages and the board; without any there is no board. */
   readonly tokens?: readonly AccessToken[];
@@ -59,8 +59,8 @@ export interface PageServer {
 export type Monitor = Awaited<ReturnType<typeof startMonitor>>;
 
 /**
- * Serves what an operator and a supervisor look at: the pages, `/healthz`, `/readyz`, `/metrics`, `/board`. The queues
- * stay the caller's. As `openHttpServer`; who is logged in stays so when `show` serves other content.
+ * Serves the pages, `/healthz`, `/readyz`, `/metrics` and `/board` to operators and supervisors. The queues stay the
+ * caller's. As `openHttpServer`; visitors stay logged in when `show` serves other content.
  */
 export async function startMonitor(options: MonitorOptions) {
   const { listen, log, limits = {} } = options;
@@ -140,8 +140,8 @@ interface Readiness {
 }
 
 /**
- * Says whether jobs can be taken now. Never rejects, and answers within `withinMs` whatever hangs. A change is logged
- * once, with what a sink's problem is in full.
+ * Says whether jobs can be taken now. Never rejects, and answers within `withinMs` even if something hangs. Logs each
+ * change once, with a sink's problem in full.
  */
 function openReadiness(
   health: HealthSources,

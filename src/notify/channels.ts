@@ -12,7 +12,7 @@ import { createScrubber } from '../telemetry/scrubber.ts';
 import { openUpstreamTransport, type UpstreamTransport } from '../upstream/upstream-transport.ts';
 import { hearsOf, type MessageChannel, messageChannels, type Notice } from './notice.ts';
 
-/** How long sending one message may take, for whichever channel. */
+/** Time limit for sending one message through any channel. */
 export const mostNoticeMs = 10_000;
 
 /** The result of one attempt. `refused`: repeating it would not help. */
@@ -30,7 +30,7 @@ export interface ChannelsOptions {
 
 export type Channels = ReturnType<typeof openChannels>;
 
-/** The channels of `notify`: what is sent through them leaves this process at once. */
+/** The channels of `notify`; a message sent through them leaves this process at once. */
 export function openChannels({ settings, clock, note }: ChannelsOptions, signal: AbortSignal) {
   const scrubber = createScrubber();
   for (const secret of secretsOf(settings)) scrubber.register(secret);
@@ -64,7 +64,7 @@ export function openChannels({ settings, clock, note }: ChannelsOptions, signal:
   };
 }
 
-/** Does the work; asked again meanwhile, it does it once more. Resolves when it is not asked for any more. */
+/** Does the work; a request meanwhile makes it run once more. Resolves when there is no further request. */
 export function repeated(work: () => Promise<void>): () => Promise<void> {
   let isAsked = false;
   let running: Promise<void> | null = null;
@@ -109,7 +109,7 @@ export function openReceivers(allowHosts: readonly string[], clock: Clock) {
   };
 }
 
-/** As the specification of Standard Webhooks has it: over the id, the time in seconds and the body. */
+/** Signs as the Standard Webhooks specification requires: the id, the time in seconds and the body. */
 function signatureOf(secret: Secret, signed: string): string {
   return `v1,${createHmac('sha256', secret.reveal()).update(signed).digest('base64')}`;
 }
@@ -271,7 +271,7 @@ const library: string = 'nodemailer';
 
 async function loadNodemailer(): Promise<Library> {
   try {
-    // `as`: what is used of it is above.
+    // `as`: the used members are declared above.
     return (await import(library)) as Library;
   } catch (cause) {
     const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ERR_MODULE_NOT_FOUND';

@@ -20,7 +20,7 @@ export interface Notice {
   readonly id: string;
   readonly kind: NoticeKind | 'test';
   readonly at: Instant;
-  /** Since when it holds; of `recovered` since when it had been wrong. */
+  /** The time since when it holds; for `recovered`, since when the problem had existed. */
   readonly since: Instant;
   readonly connector: string | null;
   readonly target: string | null;
@@ -44,7 +44,7 @@ interface Change {
   readonly kind: NoticeKind;
   readonly connector: string | null;
   readonly since: Instant;
-  /** Conditions that have come up; of `recovered`, those that are over. */
+  /** Conditions that have come up; for `recovered`, those that are over. */
   readonly items: readonly ChangedItem[];
 }
 
@@ -114,7 +114,7 @@ export function noticeChanges(compared: Compared, how: AboutHow): NoticeChanges 
     stored: found.flatMap((one) => {
       const was = known.get(keyOf(one));
       if (was === undefined) return [one];
-      // Since when it holds stays what it was.
+      // The stored `since` stays.
       return was.detail === one.detail ? [] : [{ ...one, since: was.since }];
     }),
     dropped: before.filter((one) => !now.has(keyOf(one))),
@@ -173,7 +173,7 @@ export function testNotice(channel: MessageChannel, sink: string, at: Instant): 
   };
 }
 
-/** Good news is for those who heard, or would have heard, the bad. */
+/** Good news is for channels that got, or would have got, the bad news. */
 function isWanted(
   channel: MessageChannel,
   change: Change,
@@ -240,7 +240,7 @@ interface Detail {
 }
 
 interface Found extends Detail {
-  /** `watched`: people are notified about this connector since then. What its records were like before is no news. */
+  /** `watched`: people are notified about this connector from now on. The earlier form of its records is no news. */
   readonly kind: Exclude<NoticeKind, 'recovered'> | 'watched';
   readonly subject: string;
   readonly since: Instant;
@@ -361,7 +361,7 @@ function ofNone(
   };
 }
 
-/** How a worker read its config. */
+/** Result of a worker's reading of its config. */
 export interface ReadConfig {
   readonly file: string;
   /** Why it keeps the previous config; null: it has this one. */
@@ -386,7 +386,7 @@ export function configOf(
   });
 }
 
-/** How a publication into a target ended; `error` null: it went well. */
+/** Condition after a publication into a target; `error` null: it went well. */
 export function publicationOf(state: FoundState, target: string, error: unknown): Compared {
   return ofNone(state, 'publication-failed', target, () => {
     if (error === null) return null;

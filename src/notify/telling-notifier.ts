@@ -31,17 +31,17 @@ export interface NotifierOptions extends ChannelsOptions {
   readonly sinkIdOf?: ((sink: SinkSettings) => string | null) | undefined;
 }
 
-/** How a run ended. */
+/** The end of a run. */
 interface EndedRun {
   readonly connector: ConnectorSettings;
   readonly kind: 'sync' | 'backfill';
   /** Why no run could begin; null: one has ended. */
   readonly error: unknown;
-  /** Nothing was left out but what a limit of the caller left. */
+  /** Nothing was left out, except by a limit that the caller has set. */
   readonly isGood: boolean;
 }
 
-/** How long a process that ends sends what is waiting; the rest goes with the next one that opens the sink. */
+/** Time that an ending process spends on waiting messages; the rest is sent by the next process that opens the sink. */
 const mostEndMs = 10_000;
 
 /** Connectors: other work gets a turn after them, and writers of the sink do not wait for all. */
@@ -51,9 +51,10 @@ const comparedAtOnce = 500;
 const mostLooked = 100_000;
 
 /**
- * Notifies people of what is wrong. What the ledger says is compared with what was found last; a change goes into the
- * ledger's outbox: nothing is lost where the process ends. Where the ledger is away, nothing is sent: a heartbeat that
- * does not come tells of that. None of its promises rejects. `openNotifier` loads it for a config that has channels.
+ * Notifies people of problems. Compares the state in the ledger with the conditions that were found last, and writes
+ * each change to the ledger's outbox, so that nothing is lost if the process ends. If the ledger is away, nothing is
+ * sent: the missing heartbeat shows that. None of its promises rejects. `openNotifier` loads it for a config that has
+ * channels.
  */
 export function tellingNotifier(options: NotifierOptions) {
   const { settings, clock } = options;
@@ -108,7 +109,7 @@ export function tellingNotifier(options: NotifierOptions) {
   };
   return {
     runEnded: async ({ connector, kind, error, isGood }: EndedRun): Promise<void> => {
-      // A backfill that cannot begin is for who asked for it: it makes nothing older.
+      // A backfill that cannot begin concerns only the person who requested it: it makes nothing older.
       if (isPutOff(error) || (kind === 'backfill' && error !== null)) return;
       if (isGood && kind === 'sync') {
         void inBackground('a heartbeat', async () => await channels.beat(connector.name));
@@ -132,12 +133,12 @@ export function tellingNotifier(options: NotifierOptions) {
         await outboxes.update(first.sink, [], (state) => [configOf(state, read, hostname())]);
       });
     },
-    /** Looks for what came about by itself, such as staleness, and sends what is waiting. */
+    /** Finds conditions that no event reports, such as staleness, and sends waiting messages. */
     look,
     /**
-     * Sends a message through each of these channels, by the outbox of the first sink that it hears of, and gives up to
-     * ten seconds to all of them. Nothing is sent after it but what is tried again by then. `error` null: the message
-     * was delivered.
+     * Sends a message through each of these channels, by the outbox of the first sink that the channel gets
+     * notifications from, and gives up to ten seconds to all of them. Afterwards sends nothing except retries that are
+     * due by then. `error` null: the message was delivered.
      */
     test: async (chosen: readonly NotifySettings[]) => {
       const ends = clock.now() + mostEndMs;
@@ -157,7 +158,7 @@ export function tellingNotifier(options: NotifierOptions) {
   };
 }
 
-/** Work that is not over: who closes waits for it. What fails is noted once until it goes well. */
+/** Work in progress, for which closing waits. A repeated failure is noted once until the work succeeds. */
 function openBackground({ note }: Pick<Channels, 'note'>, stopped: AbortSignal) {
   const pending = new Set<Promise<void>>();
   const noted = new Map<string, string>();
@@ -258,8 +259,8 @@ function openOutboxes(options: NotifierOptions, channels: Channels, signal: Abor
     open: sinks.open,
     send,
     /**
-     * Compares what `find` says of the state of a sink with what was found last, and sends what has changed. Rejects
-     * where the sink cannot be written to.
+     * Compares the conditions that `find` derives from the state of a sink with those that were found last, and sends
+     * the changes. Rejects if the sink cannot be written to.
      */
     update: async (
       sink: SinkSettings,

@@ -48,7 +48,7 @@ export interface PreparedAct {
   readonly says: readonly string[];
   /** Names of the connectors, or the run or target, that it would change. */
   readonly of: readonly string[];
-  /** Where to go on from it, as the overview links there. */
+  /** The address to return to, as the overview links there. */
   readonly back: string;
   /** A person may give a reason. */
   readonly asksReason?: true;

@@ -92,13 +92,13 @@ function isLost(stored: StoredConnector | undefined): boolean {
 
 interface PlacedEntity {
   readonly entity: EntityName;
-  /** How many entities lead to it. */
+  /** Number of entities that lead to it. */
   readonly depth: number;
   /** Null: nothing of it is stored yet. */
   readonly status: EntityStatus | null;
 }
 
-/** Entities below those that lead to them, then what is stored of others. */
+/** Entities below those that lead to them, then stored data of others. */
 function entityTree(
   { entities, definition }: ConnectorSettings,
   { status }: Pick<StoredConnector, 'status'>,
@@ -123,7 +123,7 @@ function entityTree(
 
 const root = '../';
 
-/** One connector: what is stored of each entity, what is wrong, and its runs. */
+/** One connector: stored data of each entity, problems, and runs. */
 export function connectorPage(data: ConnectorData, world: PageWorld): string {
   const { connector, health, overview, running, targets } = data;
   const { runs, changes } = data.past;
@@ -329,7 +329,7 @@ function failedSection({ status, failures, fileFailures, quarantine }: StoredCon
   }`;
 }
 
-/** Failures that differ in nothing but what was read, as one. */
+/** Groups failures that differ only in the part that was read. */
 function likeOnes(failures: readonly Failed[], what: string) {
   const groups = grouped(
     failures,

@@ -9,11 +9,11 @@ import { troubleParts } from '../wording/connector-text.ts';
 
 /** Facts about the server that every page shows. */
 export interface PageWorld {
-  /** When the page was read, by this machine's clock. */
+  /** The time when the page was read, by this machine's clock. */
   readonly nowMs: number;
   /** The config file; null: not for this reader. */
   readonly config: string | null;
-  /** How this program is called, for commands in texts. */
+  /** The command that starts this program, for commands in texts. */
   readonly program: string;
   /** The pages that each page leads to: their address and their name. */
   readonly nav: readonly (readonly [string, string])[];
@@ -27,7 +27,7 @@ export interface PageWorld {
 
 interface Page {
   readonly title: string;
-  /** From this page to the overview, as links have it: works below the path prefix of a proxy too. */
+  /** The link from this page to the overview. It also works below the path prefix of a proxy. */
   readonly root: string;
   readonly main: SafeHtml;
   /** Absent: the page shows nothing that changes. */
@@ -43,7 +43,7 @@ export const pageHeaders = {
   'referrer-policy': 'same-origin',
 };
 
-/** A whole page. Nothing is inline and nothing comes from elsewhere: the policy of the server allows no more. */
+/** A whole page. It has nothing inline and loads nothing from elsewhere, because the server's policy forbids both. */
 export function page({ title, root, main, isLive = true }: Page, world: PageWorld): string {
   const { config, nowMs, nav, links, visitor, problem } = world;
   return `<!doctype html>\n${String(
@@ -135,7 +135,7 @@ export function disclosed(text: string, more: SafeHtml): SafeHtml {
   </details>`;
 }
 
-/** A state by its word, with its colour besides: that of the state with this word, or of `state`. */
+/** A state by its word, with the colour of the state of that name, or of `state`. */
 export function badge(word: string, state = word): SafeHtml {
   return html`<span class="badge ${/^[a-z]+$/.test(state) ? state : ''}">${word}</span>`;
 }

@@ -21,7 +21,9 @@ import {
 } from './layout.ts';
 import { barsLegend, changesText, runBars, shownRuns, total } from './run-bars.ts';
 
-/** All connectors at a glance: what needs a person, what heals by itself, and a line for each. */
+/**
+ * All connectors at a glance: problems for a person, problems that heal by themselves, and a line for each connector.
+ */
 export function overviewPage(data: OverviewData, targets: readonly PublishSettings[], world: PageWorld) {
   const { shown, total, unreadable } = data;
   const main = html`<h1>Connectors</h1>
@@ -190,7 +192,7 @@ function connectorRow(one: OverviewData['shown'][number], { nowMs }: PageWorld):
   </tr>`;
 }
 
-/** How the last run ended, and when; null: there was none. */
+/** Result and time of the last run; null: there was none. */
 export function lastRunText(overview: ConnectorOverview | null, root: string, nowMs: number) {
   const lastRun = overview?.lastRun ?? null;
   if (lastRun === null) return null;
@@ -202,7 +204,7 @@ function runningBeside({ word, isRunning }: ListedConnector['health']) {
   return isRunning && word !== 'running' ? html` ${badge('running')}` : '';
 }
 
-/** How old the stalest entity is, and how old it may be. */
+/** Age of the stalest entity, and its limit. */
 function ageCell({ health: { stalest, words }, overview }: ListedConnector, nowMs: number): SafeHtml {
   if (overview === null || stalest === null) return html`<span class="faint">nothing read yet</span>`;
   const { entity, asOf, freshWithinMs } = stalest;
@@ -221,7 +223,7 @@ function pageLinks({ query, pages }: OverviewData) {
   </nav>`;
 }
 
-/** The address of the overview with something changed; what is as usual is left out. */
+/** The address of the overview with a changed query; default values are left out. */
 function linkTo(query: OverviewQuery, change: Partial<OverviewQuery>): string {
   const { q, state, sort, page: at } = { ...query, ...change };
   const params = new URLSearchParams({
@@ -355,7 +357,7 @@ function severity({ health }: ListedConnector): number {
   return (health.needsPerson ? healthWords.length : 0) - healthWords.indexOf(health.word);
 }
 
-/** Instants compare as texts; what was never read is the oldest. */
+/** Instants compare as texts; an entity that was never read is the oldest. */
 function ageKey({ health: { stalest } }: ListedConnector): string {
   return stalest?.asOf ?? '';
 }
@@ -371,7 +373,7 @@ function compared(left: string, right: string): number {
 /** A worker may be busy, or start again. */
 const graceMs = 5 * 60_000;
 
-/** When a connector runs next, before the jitter of its schedule; or since when it should have run. */
+/** The time of a connector's next run, before the jitter of its schedule, or the time since which it is overdue. */
 export function nextRunText(
   { schedule }: Pick<ConnectorSettings, 'schedule'>,
   overview: ConnectorOverview | null,

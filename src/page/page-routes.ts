@@ -44,7 +44,7 @@ const nav = [
   ['record', 'Find a record'],
 ] as const;
 
-/** The files that pages ask for, and what they are. They hold nothing of the config. */
+/** The files that pages load, and their types. They hold nothing of the config. */
 const files = [
   ['/style.css', 'style.css', 'text/css; charset=utf-8'],
   ['/live.js', 'live.js', 'text/javascript; charset=utf-8'],
@@ -52,8 +52,8 @@ const files = [
 ] as const;
 
 /**
- * Shows what the sinks of a config hold: the same as `status`, `runs` and `explain` say. Reads the ledgers and nothing
- * else. Only to who may see it: the scope that holds the routes asks, not their paths.
+ * Shows the content of a config's sinks, as `status`, `runs` and `explain` do. Reads only the ledgers. The scope that
+ * holds the routes checks access, not their paths.
  */
 export function servedPages(options: PageOptions): ServedPages {
   return {
@@ -225,9 +225,9 @@ const actForm = z
   .catch({ token: '', seen: '', reason: '' });
 
 /**
- * What a person can do from a page: GET says what will happen, POST does it. Both need a token that may act. A POST
- * needs a form of this server besides: the browser says that it is from here, it carries the token of the session's
- * forms, and what its page announced would still happen.
+ * Acts of a person on a page: GET describes the act, POST does it. Both need a token that may act. A POST also needs a
+ * form of this server: the browser says that it is from here, it carries the form token of the session, and the
+ * announced act is still the one that would be done.
  */
 function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
   const { access, log, world } = options;
@@ -286,7 +286,7 @@ function isActName(name: string): name is ActName {
 }
 
 interface ConfirmForm {
-  /** Where the form is sent, as this page links there. */
+  /** The address to which the form is sent, as this page links there. */
   readonly address: string;
   readonly formToken: string;
   /** `fingerprint` of the act that this page shows. */
@@ -328,7 +328,7 @@ function confirmPage(act: PreparedAct, form: ConfirmForm, world: PageWorld): str
   return page({ title: act.title, root, main, isLive: false }, world);
 }
 
-/** Says what was done. */
+/** Reports the actions that were done. */
 export function donePage({ title, back }: PreparedAct, done: readonly string[], world: PageWorld): string {
   const content = html`<section class="notice" role="status">${doneLines(done)}</section>`;
   return endPage(title, content, back, world);
@@ -369,7 +369,7 @@ function doneLines(done: readonly string[]): SafeHtml {
 const lookEveryMs = 2_000;
 /** Ages grow, and a proxy closes a connection that is silent for long. */
 const atLeastEveryMs = 30_000;
-/** From one address. Further pages hear of no change. */
+/** Streams of one address. Further pages get no events. */
 const mostOfClient = 32;
 const mostOfAll = 64;
 

@@ -106,7 +106,7 @@ function withRunLinks(text: string): SafeHtml {
 
 const mostStored = 20;
 
-/** Some of what is stored, so that a person need not bring a key. */
+/** Some stored records, so that a person need not bring a key. */
 async function storedSection(target: EntityTarget, name: string, nowMs: number): Promise<SafeHtml> {
   const records = await firstStored(target, mostStored);
   if (records.length === 0) return html`<p>Nothing of it is stored.</p>`;

@@ -29,7 +29,7 @@ function barChart({ kind, role, label, width }: BarChart, bars: (SafeHtml | stri
   </svg>`;
 }
 
-/** By its root: a quarter of the most is half as high. */
+/** By the square root of the share: a quarter of the maximum is half as high. */
 function barHeight(leastHeight: number, share: number): number {
   return Math.round(leastHeight + (height - leastHeight) * Math.sqrt(share));
 }
@@ -58,7 +58,7 @@ export function runBars(runs: readonly RunFacts[], root: string): SafeHtml {
 export const barsLegend =
   'A bar stands for a run, the newest on the right: its colour for how it ended, its height for how long it took.';
 
-/** By one clock: that of the process that made the run. Null while it is in progress. */
+/** Duration by one clock: that of the process that made the run. Null while it is in progress. */
 export function tookMs({ startedAt, finishedAt }: Pick<RunFacts, 'startedAt' | 'finishedAt'>): number | null {
   return finishedAt === null ? null : Math.max(0, Date.parse(finishedAt) - Date.parse(startedAt));
 }
@@ -105,10 +105,10 @@ export function dayBars(days: readonly string[], changes: readonly DayOfEntity[]
 
 const dayColumns = ['day', ...numbers('added', 'changed', 'deleted', 'restored'), 'by entity'];
 
-/** As many days as a person looks back at without asking for more. */
+/** Days that the page shows without a click. */
 const mostDays = 7;
 
-/** How many rows were added, changed and deleted on each day. */
+/** Numbers of rows that were added, changed and deleted on each day. */
 export function dayChanges(changes: readonly DayOfEntity[]): SafeHtml {
   const rows = [...grouped(changes, ({ day }) => day)]
     .sort(([left], [right]) => (left < right ? 1 : -1))

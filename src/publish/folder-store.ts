@@ -9,7 +9,7 @@ import type { Leftover, ListedObject, ObjectStore } from './object-store.ts';
 /** A file that is being written: no glob over the files of a kind finds it. */
 const partialName = /^\..+\.partial$/;
 
-/** How a staged file is named after the one that it is to become. */
+/** The name of a staged file, derived from its later name. */
 const stagedName = /\.([^/]+)\.staged\.partial$/;
 
 /** Ten times the size of a manifest of ten thousand entities. */
@@ -55,10 +55,7 @@ async function openExisting(root: string, path: string): Promise<FileHandle | nu
   );
 }
 
-/**
- * What a link leads to is not the target's: it is neither read nor removed. Rejects with ENOENT where a folder is not
- * there.
- */
+/** Refuses links, whose targets are neither read nor removed. Rejects with ENOENT if a folder does not exist. */
 async function checkFolders(root: string, last: string): Promise<void> {
   for (let folder = last; folder.length > root.length; folder = dirname(folder)) {
     if (!(await lstat(folder)).isDirectory()) throw notFolder(folder);
@@ -190,9 +187,9 @@ export function toFileError(error: unknown, file: string): unknown {
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
 
 /**
- * A folder, made for its owner alone (0700, files 0600, whatever the umask) when the first file is written. Below it,
- * links and files in place of folders are refused, and left out of lists. What `put`, `create` and `replace` wrote
- * survives a power loss, and what `remove` removed does not come back.
+ * A folder, created for its owner alone (0700, files 0600, whatever the umask) when the first file is written. Below
+ * it, links and files in place of folders are refused, and left out of lists. Files written by `put`, `create` and
+ * `replace` survive a power loss, and files removed by `remove` do not come back.
  */
 export function openFolderStore(directory: string): ObjectStore {
   const pathOf = (name: string): string => join(directory, ...name.split('/'));
@@ -293,9 +290,7 @@ async function settleFile(path: string, bytes: number): Promise<void> {
   await handle.sync();
 }
 
-/**
- * The target's own folder may be behind a link; what is below it may not. Names that were made survive a power loss.
- */
+/** The target's own folder may be behind a link; folders below it may not. Created names survive a power loss. */
 async function makeFolders(root: string, folder: string): Promise<void> {
   if (folder === root) {
     makeRoot(root);

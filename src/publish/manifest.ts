@@ -83,7 +83,7 @@ const entity = z.strictObject({
     .meta({ description: 'All rows that are not deleted, for readers that begin here' }),
 });
 
-/** A publication: what it holds, and from where to where. The only thing that makes its files count. */
+/** A publication: its content and its range of changes. Its files count only because of it. */
 const manifest = z.strictObject({
   format: z.literal(manifestFormat),
   publication: number,

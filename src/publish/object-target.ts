@@ -333,7 +333,7 @@ async function lostFiles(
   return lost;
 }
 
-/** With their bytes. */
+/** Names of the needed files, with their bytes. */
 function neededOf(
   { manifest: { publication, entities } }: StoredManifest,
   followed: readonly PublishedEntity[],
@@ -362,11 +362,11 @@ interface Prune {
 
 /**
  * Removes the oldest publications, up to those that a reader of any that was the newest at `keepFromMs` or later needs;
- * then files and leftovers of this layout that no manifest names: at once where their number was published, because no
- * attempt ends with a number that is taken, and else when they are a day old by this machine's clock: S3 refuses the
- * requests of a machine whose clock is minutes off. Manifests go first, from the oldest on: at no time one names a file
- * that was removed. Where every publication stays, there may be any number of manifests: those alone are read whose
- * number more than one attempt has.
+ * then files and leftovers of this layout that no manifest names. These go at once if their number was published,
+ * because no attempt ends with a number that is taken, and otherwise when they are a day old by this machine's clock:
+ * S3 refuses the requests of a machine whose clock is minutes off. Manifests go first, from the oldest on, so that none
+ * ever names a removed file. If every publication stays, there may be any number of manifests: only those whose number
+ * more than one attempt has are read.
  */
 export async function pruneObjects(
   store: ObjectStore,
@@ -587,7 +587,7 @@ function beginPublication(
       // A commit whose answer was lost, and that was made again, finds itself.
       areKept = isCreated || (await store.read(manifestName(number)))?.toString() === text;
       if (!areKept) return 'taken';
-      // It saves listing: the publication is there without it, and the next one writes it again.
+      // It only saves listing: the publication exists without it, and the next one writes it again.
       await store.replace(latestName, latestText(number)).catch(() => undefined);
       return 'published';
     },

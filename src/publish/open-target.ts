@@ -10,8 +10,8 @@ export interface OpenTarget {
 }
 
 /**
- * Opens what the settings name; nothing is made or asked there yet. The caller disposes it. Rejects with
- * PACKAGE_MISSING where its library is not installed. Each kind is loaded where it is used.
+ * Opens the target that the settings name, without creating or requesting anything yet. The caller disposes it. Rejects
+ * with PACKAGE_MISSING if its library is not installed. Each kind is loaded only when it is used.
  */
 export async function openTarget(settings: PublishSettings, how: OpenTarget): Promise<Target> {
   switch (settings.type) {

@@ -17,7 +17,7 @@ import type { OpenPublication, PlannedEntity, Target, WrittenEntity } from './ta
 export interface StoredState {
   readonly sinkId: string;
   readonly connectors: readonly StoredConnector[];
-  /** Published entities of which the sink holds nothing now, of connectors that the target does not have. */
+  /** Published entities of connectors that the target no longer has, and of which the sink holds nothing now. */
   readonly removed: readonly PublishedEntity[];
 }
 
@@ -178,8 +178,8 @@ async function hasReusedNumbers(
 }
 
 /**
- * A sink that was restored gives numbers again that the target knows already: of every connector, as they are in one
- * sink.
+ * The reason why every entity starts again; null if there is none. A restored sink gives numbers again that the target
+ * knows already, which concerns every connector, because their rows are in one sink.
  */
 export function reasonForAll(
   newest: Manifest | null,
@@ -258,7 +258,7 @@ function otherSinkError({ sink, publication }: Manifest, target: string): SyncEr
 
 interface Wishes {
   readonly target: string;
-  /** How files are named, with their ending; null for tables. */
+  /** The pattern of file names, with their ending; null for tables. */
   readonly layout: string | null;
   readonly isNewGenerationAsked: boolean;
   /** `due`: with whatever there is to publish, and alone where anything was published since the one before. */
@@ -280,7 +280,9 @@ export interface EntityPlan {
   readonly planned: PlannedEntity;
   readonly hasSnapshot: boolean;
   readonly hasNewColumns: boolean;
-  /** For people: why a new generation begins. Null: none does, or the entity is published for the first time. */
+  /**
+   * For people: the reason for a new generation. Null: there is none, or the entity is published for the first time.
+   */
   readonly reason: string | null;
   /** Nothing is stored of it: the new generation has no rows. */
   readonly isRemoved: boolean;
@@ -641,7 +643,7 @@ async function* startingWith<Batch>(
 /** One publication into a target, or the finding that there is nothing new. */
 export interface PublishRequest {
   readonly settings: Pick<PublishSettings, 'name' | 'connectors' | 'snapshotEveryMs' | 'keepMs'>;
-  /** All rows besides the changes, due or not. */
+  /** Publishes all rows in addition to the changes, due or not. */
   readonly isSnapshotAsked: boolean;
   /** Every entity starts from the beginning, whatever the target holds. */
   readonly isNewGenerationAsked: boolean;
@@ -658,7 +660,7 @@ export type PublishEnd =
       readonly published: StoredManifest;
       readonly newGenerations: readonly NewGeneration[];
       readonly heldBack: readonly HeldBack[];
-      /** In words: what failed after the publication was there. */
+      /** Failures after the publication was there, in words. */
       readonly warnings: readonly string[];
     }
   /** Nothing has changed since this one. */
@@ -779,7 +781,7 @@ export async function planOf(
   return plan;
 }
 
-/** No reader could read a publication that continues entities of which something is lost. */
+/** Rejects if a part of the entities that the publication continues is lost: no reader could read it. */
 async function refuseBroken(
   target: Target,
   newest: StoredManifest,

@@ -156,7 +156,7 @@ async function openTunnel(proxy: URL, { host, port }: Target): Promise<Socket> {
   });
   asked.setTimeout(10_000, () => asked.destroy(Object.assign(new Error('timeout'), { code: 'ETIMEDOUT' })));
   asked.end();
-  // `as`: what the event brings.
+  // `as`: the arguments of the event.
   const [{ statusCode }, socket] = (await once(asked, 'connect')) as [{ statusCode: number }, Socket];
   socket.setTimeout(0);
   if (statusCode === 200) return socket;
@@ -177,7 +177,7 @@ async function loadSdk(): Promise<typeof Sdk> {
   }
 }
 
-/** The SDK's texts and objects stay out: a server can write into them what it likes, and headers have signatures. */
+/** Leaves out the SDK's texts and objects: a server can write anything into them, and headers have signatures. */
 function toTargetError(error: unknown, verb: string, key: string, place: S3Place): SyncError {
   if (error instanceof SyncError) return error;
   const { status, code, region } = factsOf(error);
@@ -254,7 +254,7 @@ function failureOf(
   return stop(`${answer}${status === 200 ? ', but not as S3 does' : ''}. Check \`endpoint\` and \`bucket\`.`);
 }
 
-/** Whether the same request may succeed later. */
+/** True if the same request may succeed later. */
 function passes(status: number, code: string): boolean {
   // The answer to an upload's end was lost, and the server has forgotten the upload: the next publication makes
   // another.
@@ -306,7 +306,7 @@ async function* piecesOf(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8
     const from = read === 0 ? {} : { Range: `bytes=${read}-`, IfMatch: etag };
     const input = new sdk.GetObjectCommand({ ...at, ...from });
     const { Body, ContentLength, ETag }: GetObjectCommandOutput = await ask('read', input);
-    // How much is missing when a connection breaks could not be known.
+    // Without a length, a broken connection would not show how much is missing.
     if (ContentLength === undefined) throw unreadable(at, noLength, 'stop');
     if (read === 0) [bytes, etag] = [ContentLength, ETag];
     if (!(Body instanceof Readable) || ContentLength !== bytes - read) {
@@ -364,7 +364,7 @@ interface Upload {
   readonly partBytes: number;
 }
 
-/** Parts that S3 takes of one object; those of a file that would have more are longer. */
+/** Limit of S3 for the parts of one object; a file that would have more gets longer parts. */
 const maxParts = 10_000;
 
 /** Uploads a file in parts, each with its checksum, two at a time. If it fails, the parts are removed again. */
@@ -393,7 +393,8 @@ export async function uploadInParts(
     const end = new sdk.CompleteMultipartUploadCommand({ ...id, MultipartUpload: { Parts: parts } });
     await ask('write', end);
   } catch (error) {
-    // The answer to the last request may be lost. A name is given once: what has it, and this length, is this file.
+    // The answer to the last request may be lost. A name is used once: an object with this name and length is this
+    // file.
     const found = await ask('read', new sdk.HeadObjectCommand(at)).catch(() => null);
     if (found?.ContentLength === bytes) return;
     // The signal may be why it failed, so this has a deadline instead. Parts that stay are not seen by any reader.
@@ -459,8 +460,8 @@ export interface S3StoreOptions {
 }
 
 /**
- * A bucket, or what is below a prefix in it. Rejects with the signal's reason, PACKAGE_MISSING, TARGET_FAILED, and
- * TARGET_INCOMPATIBLE where a server is not like S3, or ignores conditions.
+ * A bucket, or the objects below a prefix in it. Rejects with the signal's reason, PACKAGE_MISSING, TARGET_FAILED, and
+ * TARGET_INCOMPATIBLE if a server is not compatible with S3, or ignores conditions.
  */
 export async function openS3Store(
   place: S3Place,
@@ -559,7 +560,7 @@ async function* listObjects(s3: OpenS3Client, place: S3Place, prefix: string, af
 }
 
 interface Creating extends Pick<ObjectStore, 'read'> {
-  /** On condition that the name is not taken; gives why it was not written. */
+  /** Writes on condition that the name is not taken; resolves with the reason if it was not written. */
   readonly writeNew: (name: string, text: string) => Promise<SyncError | null>;
 }
 

@@ -10,8 +10,8 @@ import type { FileCount } from './object-store.ts';
  */
 export interface Target extends AsyncDisposable {
   /**
-   * How its files are named, with the ending of their format: readers follow them, which a snapshot shortens. Null:
-   * tables show the newest state, and no publication has a snapshot.
+   * The pattern of its file names, with the ending of their format. Readers follow the files, and a snapshot shortens
+   * their way. Null: tables show the newest state, and no publication has a snapshot.
    */
   readonly layout: string | null;
   /** The newest publication; null before the first. */
@@ -28,7 +28,7 @@ export interface Target extends AsyncDisposable {
   begin(number: number): Promise<OpenPublication>;
   /** Rejects where no publication could be made: the place cannot be reached or written. Leaves nothing behind. */
   probe(): Promise<void>;
-  /** Reads back what was published, without changing anything. Rejects with the signal's reason. */
+  /** Reads back the publications, without changing anything. Rejects with the signal's reason. */
   check(signal: AbortSignal): Promise<TargetCheck>;
   /**
    * Removes leftovers of killed attempts, and files that no reader needs of a publication that was the newest one at
@@ -43,7 +43,7 @@ export interface Target extends AsyncDisposable {
  * removes.
  */
 export interface OpenPublication extends AsyncDisposable {
-  /** Writes the changes of an entity, and all its rows besides where `snapshot` is given. One entity at a time. */
+  /** Writes the changes of an entity, and with `snapshot` all its rows. One entity at a time. */
   write(entity: PlannedEntity, rows: EntityRows): Promise<WrittenEntity>;
   /**
    * Makes it visible as a whole. `taken`: another process has published this number meanwhile, and nothing of this

@@ -18,7 +18,7 @@ import type { MissingRow, PartitionHistory, RowVersion } from '../sinks/row-hist
 import { count, counted, printable, printableWithin, roughly, toTheMinute } from '../telemetry/format.ts';
 
 interface TextStyle {
-  /** How this program is called. */
+  /** The command that starts this program. */
   readonly program: string;
   readonly nowMs: number;
 }
@@ -30,7 +30,7 @@ export function troubleLine(trouble: Trouble, connector: string, style: TextStyl
     .join('');
 }
 
-/** Why a connector is called what it is; null where that needs no reason. */
+/** The reason for a connector's health word; null if it needs none. */
 export function reasonLine({ reason }: Pick<ConnectorHealth, 'reason'>, connector: string, style: TextStyle) {
   return reason === null ? null : troubleLine(reason, connector, style);
 }
@@ -120,7 +120,7 @@ function countdownText(ms: number): string {
   return ms <= 0 ? '' : `, in ${roughly(ms)}`;
 }
 
-/** How a connector stands that a person signs in, and what to do. */
+/** State of a sign-in by a person, and the solution of its problems. */
 export function signInText(signIn: SignInState, connector: string, program: string): string {
   const { state, since, renewedAt, renewalBegunAt, account, accessUntil, endsAt, why } = signIn;
   const login = `run "${program} login ${connector}"`;
@@ -163,7 +163,7 @@ export function keylessText({
   return `without a key: ${names} (a record that changes is another row, and none counts as deleted)`;
 }
 
-/** Where values may be stored as they were before the masks of the config; a line for each entity. */
+/** Values that may be stored as they were before the masks of the config; a line for each entity. */
 export function maskLines(
   { name, masks, definition }: Pick<ConnectorSettings, 'name' | 'masks' | 'definition'>,
   stored: readonly StoredMask[],
@@ -227,7 +227,7 @@ export function unfinishedPurgeText(work: readonly PurgeWork[], program: string)
   return `a purge is not finished: ${purgedPlaces(work)} may still hold what was purged; to finish it: ${program} prune ${connectors}`;
 }
 
-/** Where purges have left work. */
+/** Places in which purges have left work. */
 function purgedPlaces(work: readonly PurgeWork[]): string {
   const isSinkLeft = work.some(({ step }) => step === 'lines' || step === 'space');
   return [...(isSinkLeft ? ['the sink'] : []), ...targetNames(work).map((name) => `target ${name}`)].join(
@@ -271,7 +271,7 @@ export function actionDetail({ detail }: NotedAction): string {
     .join(', ');
 }
 
-/** The history of a record for a person: what a fact is called, and the fact. */
+/** The history of a record for a person: names and texts of facts. */
 export function explanationFacts(
   { name, entity }: Pick<EntityTarget, 'name' | 'entity'>,
   explanation: Explanation,

@@ -45,7 +45,7 @@ const columns = [
 /** Further facts of a run, except for deletes and failures: its costs and its unfinished work. */
 export function runFacts(report: RunReport): readonly string[] {
   return [
-    // A run that could not begin is not asked what it cost.
+    // A run that could not begin has no costs.
     ...(report.entities.length === 0 ? [] : [costs(report)]),
     ...fileLines(report),
     ...(report.resumeAt === null ? [] : [`! ${pauseOf(report)} ${report.resumeAt}; run it again then`]),
@@ -62,7 +62,7 @@ export function undatedLines(entities: readonly EntityReport[]): readonly string
   );
 }
 
-/** A run's end in one line: `ok in 1.2 s: 45,000 read, 12 written` (records and rows); what went wrong by its code. */
+/** A run's end in one line: `ok in 1.2 s: 45,000 read, 12 written` (records and rows); an error by its code. */
 export function endText(report: RunReport): string {
   const error = report.error === null ? '' : ` (${report.error.code})`;
   const pause = report.resumeAt === null ? '' : `; ${pauseOf(report)} ${report.resumeAt}`;
@@ -85,7 +85,7 @@ function costs({ calls, retries, waitedMs, bytes, rate }: RunReport): string {
   ].join(', ');
 }
 
-/** Nothing where the config says the rate. */
+/** Empty if the config sets the rate. */
 function rateText(rate: RunReport['rate']): string {
   if (rate === undefined) return '';
   const most = ` (at most ${rate.requestsPerSecond} a second, `;
@@ -115,9 +115,7 @@ function completenessText({ completeness, incremental }: EntityReport): string {
   return completeness === 'complete' && incremental > 0 ? 'changes only' : completenessTexts[completeness];
 }
 
-/**
- * A run that came to its end and had no reason to ask for the entity, not even for what is found through its parents.
- */
+/** True if a sync ended `ok` and had no reason to request the entity, even through its parents. */
 function wasQuiet({ counts, pages, setAside, entity }: EntityReport, report: RunReport): boolean {
   return (
     report.kind === 'sync' &&
@@ -156,7 +154,9 @@ function notes({ counts, ...entity }: EntityReport, { partMissing }: RunReport):
   return [...changesOnly(entity), ...noted].join(', ');
 }
 
-/** Where all were read so, the column `complete` shows it. */
+/**
+ * Number of listings read in full if only some were read incrementally. If all were, the column `complete` shows it.
+ */
 function changesOnly(entity: Pick<EntityReport, 'incremental' | 'proofs'>): readonly string[] {
   const { incremental } = entity;
   const listings = listingsOf(entity);
@@ -165,7 +165,7 @@ function changesOnly(entity: Pick<EntityReport, 'incremental' | 'proofs'>): read
     : [];
 }
 
-/** Whether it has pages and listings. */
+/** True if it has pages and listings. */
 function isListed(entity: EntityReport): boolean {
   return listingsOf(entity) + entity.pages + entity.setAside > 0;
 }
@@ -220,7 +220,7 @@ type Doubt = DoubtedListings['doubt'];
 /** Runs in a row with the same two numbers, after which it is the total that looks wrong. */
 const runsBeforeAdvice = 3;
 
-/** A line for each entity of which part is missing, and what to do about it. */
+/** A line for each incomplete entity, and the solution. */
 function partMissingLines(partMissing: readonly DoubtedListings[]): readonly string[] {
   return partMissing.flatMap(({ entity, listings, params, doubt, runs }) => {
     const which = Object.keys(params).length === 0 ? '' : ` ${printable(wholeJson(params))}`;
@@ -341,7 +341,7 @@ export function missingLines(
   ];
 }
 
-/** A line for each entity of which part is missing as it is stored, and what to do about it. */
+/** A line for each entity that is stored incompletely, and the solution. */
 export function storedPartMissing(entities: readonly EntityStatus[]): readonly string[] {
   return partMissingLines(
     entities.flatMap(({ entity, partMissing }) => (partMissing === null ? [] : [{ entity, ...partMissing }])),

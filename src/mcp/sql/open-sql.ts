@@ -76,7 +76,7 @@ export function openSql(role: LocalSettings['mcp']['sqlRole'], shown: ShownEntit
 type QueriedSink = Exclude<SinkSettings, { readonly type: 'jsonl' }>;
 type PostgresSink = Extract<SinkSettings, { readonly type: 'postgres' }>;
 
-/** In a separate process that ends with the query, because better-sqlite3 cannot interrupt a statement. */
+/** Runs in a separate process that ends with the query, because better-sqlite3 cannot interrupt a statement. */
 async function querySqlite(
   file: string,
   query: Query & { readonly offered: readonly OfferedTable[] },
@@ -114,7 +114,7 @@ async function queryPostgres(
       limit: limit + 1,
       mostChars: mostOfCell + 1,
       mostColumns,
-      // Where this process has died, the server ends the query by itself.
+      // If this process has died, the server ends the query by itself.
       timeoutMs: deadlineMs + graceMs,
       signal,
     },
@@ -126,7 +126,7 @@ async function queryPostgres(
   return { columns: found.columns.map(({ name }) => name), read: facts, ...fittingRows(values, limit) };
 }
 
-/** Object ids of the types of PostgreSQL that JSON has too: of whole numbers, of fractions, of truth values. */
+/** Object ids of the PostgreSQL types that JSON has too: integers, fractions, booleans. */
 const [integers, fractions, truth] = [new Set([20, 21, 23, 26]), new Set([700, 701]), 16];
 
 function valueOf(text: string | null, type: number): unknown {

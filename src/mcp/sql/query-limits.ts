@@ -24,12 +24,12 @@ export interface ReadView {
 /** Characters of a value. */
 export const mostOfCell = 500;
 export const mostColumns = 100;
-/** A query ends after so long, with the copying of what it reads. */
+/** Time limit of a query, including the copy of its data. */
 export const deadlineMs = 30_000;
 /** Largest copy of the data that a query reads in SQLite. Making it briefly takes twice as much space. */
 export const mostCopyBytes = 2 * 1024 ** 3;
 
-/** How the views stand. Throws COPY_UNFINISHED. */
+/** States of the views. Throws COPY_UNFINISHED. */
 export async function readStates(
   views: readonly OfferedView[],
   history: LedgerReader,

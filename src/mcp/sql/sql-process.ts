@@ -11,7 +11,7 @@ export interface SqlQuery {
   readonly sql: string;
   readonly limit: number;
   readonly offset: number;
-  /** A path for a copy of what the query reads. */
+  /** A path for a copy of the data that the query reads. */
   readonly copy: string;
 }
 

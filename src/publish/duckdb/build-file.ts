@@ -238,7 +238,7 @@ export async function isTarget(db: Duckdb, path: string): Promise<boolean> {
   );
 }
 
-/** Compares the tables with what was published. */
+/** Compares the tables with the publications. */
 export async function checkFile({ path }: FileGiven): Promise<TargetCheck> {
   using db = await openDuckdb(path, 'read');
   const { size: bytes } = await stat(path);

@@ -95,7 +95,7 @@ async function openOld(file: string): Promise<FileHandle | null> {
   }
 }
 
-/** Whether no other process has put another file there, or written to it, since it was opened. */
+/** True if no other process has replaced or written to the file since it was opened. */
 async function isSame(file: string, old: FileHandle | null): Promise<boolean> {
   await using now = await openOld(file);
   return (await baseOf(now)) === (await baseOf(old));
@@ -198,10 +198,10 @@ export function filePublication(build: Build, keepFrom: string | null): OpenPubl
 
 interface DuckdbTargetOptions {
   readonly path: string;
-  /** For how long a manifest is kept after a newer one is there; null: for good. */
+  /** Time that a manifest is kept after a newer one is there; null: forever. */
   readonly keepMs: number | null;
   readonly clock: Clock;
-  /** Ends what is under way: it rejects with the signal's reason. */
+  /** Ends the work in progress, which rejects with the signal's reason. */
   readonly signal: AbortSignal;
 }
 

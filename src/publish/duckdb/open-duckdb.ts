@@ -24,7 +24,9 @@ export const longChars = 32 * 1024;
 /** The name of a file that is written. */
 const fileName = 'published_file';
 
-/** Nothing is downloaded: what these files need is in the library. The rest goes to a folder beside the file. */
+/**
+ * Nothing is downloaded: the library has everything that these files need. The rest goes to a folder beside the file.
+ */
 const settings = {
   autoinstall_known_extensions: 'false',
   autoload_known_extensions: 'false',

@@ -35,7 +35,7 @@ export class ValueError extends Error {
   override readonly name = 'ValueError';
 }
 
-/** The columns of a file in their order: of a deleted record the key alone, and what the program adds. */
+/** The columns of a file in their order. A deleted record has the key alone, and the columns that the program adds. */
 export function parquetColumns(columns: readonly RecordColumn[]): readonly ParquetColumn[] {
   return [...columns.map(recordColumn), ...ownColumns];
 }
@@ -185,7 +185,7 @@ export function createParquetFile(path: string, record: readonly RecordColumn[])
         }
         return sink.offset;
       }),
-    /** Makes it survive a power loss, and compares its footer with what was written. */
+    /** Makes it survive a power loss, and compares its footer with the written rows. */
     close: (expected: RowsOfFile) =>
       explained(() => {
         flush();

@@ -42,9 +42,9 @@ import { valueSettings } from '../../sql/postgres/transaction-settings.ts';
 import { quoted } from '../../sql/database.ts';
 
 /**
- * Says what a failure of the server means for the target at `place`: `SyncError` TARGET_FAILED, or TARGET_INCOMPATIBLE
- * where a person must change something in the schema. Other errors of this program are given back as they came. No
- * statement and no value is in the message.
+ * Converts a failure of the server for the target at `place` to `SyncError` TARGET_FAILED, or TARGET_INCOMPATIBLE if a
+ * person must change something in the schema. Other errors of this program are returned unchanged. The message has no
+ * statement and no value.
  */
 export function toTargetError(error: unknown, place: string): unknown {
   const cause = error instanceof SyncError || error instanceof CertificateError ? error.cause : error;
@@ -426,8 +426,8 @@ export async function shapeTable(
 }
 
 /**
- * Keeps what others have attached to the table, and throws `SyncError` TARGET_INCOMPATIBLE where that keeps rows.
- * TRUNCATE would show an empty one to those who read an earlier state.
+ * Keeps indexes and other objects that others have added to the table, and throws `SyncError` TARGET_INCOMPATIBLE if
+ * they keep rows. TRUNCATE would show an empty table to readers of an earlier state.
  */
 async function alterTable(
   { db: tx, incompatible }: PostgresTables,
@@ -612,8 +612,8 @@ async function takeNumber(tables: PostgresTables, manifest: Manifest, attempt: s
 }
 
 /**
- * Where the answer is lost, the server is asked whether it was stored. Where it is not seen there, it counts as failed:
- * the next publication follows what is there then, whatever became of this one.
+ * If the answer is lost, asks the server whether the publication was stored. If it is not visible there, it counts as
+ * failed: the next publication follows the state that it finds.
  */
 async function storeAll(tx: Session, { server, at }: TableTarget, attempt: string): Promise<void> {
   try {
@@ -702,8 +702,8 @@ function schemaSql(at: string): readonly string[] {
 const publicationColumns = ['number', 'created_at', 'manifest', 'sha256', 'attempt'];
 
 /**
- * Whether a target is in the schema. Throws `SyncError` TARGET_INCOMPATIBLE where a sink is, a `_publications` of
- * another program, or half a target.
+ * True if a target is in the schema. Throws `SyncError` TARGET_INCOMPATIBLE for a sink, a `_publications` of another
+ * program, or half a target.
  */
 export async function isTargetThere(tx: Tx, schema: string, place: string): Promise<boolean> {
   const found = await tx.rows<{ readonly name: string; readonly columns: readonly string[] }>(

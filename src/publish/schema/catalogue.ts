@@ -39,7 +39,7 @@ export function catalogueOf(
           return tableOf(found ?? null, entity, place, files);
         });
   return {
-    /** Where the rows are that generated text reads; null: the config has no target. */
+    /** The place of the rows that generated text reads; null: the config has no target. */
     place,
     /** The newest publication; null: nothing is published, so names and columns are those of the definitions. */
     publication: newest?.publication ?? null,
@@ -50,7 +50,7 @@ export function catalogueOf(
   };
 }
 
-/** A join between the columns as they are called in the target; none where one of them is not there. */
+/** A join between the columns under their names in the target; none if one of them is not there. */
 function named(
   join: TableJoin,
   child: CatalogueTable,
@@ -70,7 +70,7 @@ function named(
 
 type Declared = ReturnType<typeof declaredTables>[number];
 
-/** `table`: of the entity, or of what an array of it is exploded into. */
+/** `table`: the table of the entity, or of the array that it is exploded into. */
 function declaredTables(connector: ConnectorSettings) {
   const { definition, entities } = connector;
   return [...definition.entities.values()]

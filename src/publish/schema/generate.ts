@@ -36,7 +36,7 @@ export function generate(catalogue: Catalogue, name: string): readonly Generated
 
 type FilesCatalogue = Catalogue & { readonly place: FilesPlace };
 
-/** Where the tables are that generated statements make. */
+/** The schema of the tables that generated statements make. */
 const schemaName = 'connector_sync';
 
 type Types = Readonly<Record<ReturnType<typeof columnsOf>[number]['type'], string>>;
@@ -98,7 +98,7 @@ function duckdbLoad({ place, tables }: FilesCatalogue): string {
   return [prepare(rootOf(place)), ...tables.map((table) => loadTable(table, place)), 'commit;\n'].join('\n');
 }
 
-/** Which files the newest publication consists of: for each entity those of its base, then those of all later ones. */
+/** Finds the files of the newest publication: for each entity those of its base, then those of all later ones. */
 function prepare(root: string): string {
   return `set variable connector_sync_root = ${textOf(root)};
 
@@ -200,8 +200,8 @@ function readFiles(files: string, table: CatalogueTable, format: FileFormat): st
 }
 
 /**
- * All files of a table as a relation with every column in its type, for where no table can be made before: also of
- * columns that no file has yet. Null: the target has no files; those of a table without rows give no rows.
+ * All files of a table as a relation with every column in its type, including columns that no file has yet, for readers
+ * that cannot make a table first. Null: the target has no files. A table without rows gives no rows.
  */
 function filesAsRelation(table: CatalogueTable, { place }: Catalogue): string | null {
   if (place === null || !('format' in place)) return null;
@@ -332,8 +332,8 @@ function sourcesYaml(catalogue: Catalogue, tables: readonly CatalogueTable[]): s
 }
 
 /**
- * Of dbt-duckdb; other adapters leave it alone. Both dbt and it take braces for names to fill in: a folder with some in
- * its path is left out.
+ * Settings for dbt-duckdb; other adapters ignore them. Both treat braces as names to fill in, so a folder with braces
+ * in its path is left out.
  */
 function externalLocation(table: CatalogueTable, catalogue: Catalogue): object {
   const relation = filesAsRelation(table, catalogue);

@@ -16,7 +16,7 @@ import { quoted } from '../../sql/database.ts';
 
 export type EntityName = Pick<PublishedEntity, 'connector' | 'entity'>;
 
-/** The tables of a target in one state of its database: what differs between databases. */
+/** The tables of a target in one state of its database, with the differences between databases. */
 export interface TargetTables {
   /** Integers of rows are numbers, and names are in camel case. */
   readonly db: {
@@ -58,7 +58,7 @@ export interface KnownTable extends EntityName {
   readonly key: string;
   /** Names and types, as JSON. */
   readonly columns: string;
-  /** How many rows the table should have; where deletes are marked, also how many deleted ones. */
+  /** Number of rows that the table should have; if deletes are marked, also that of deleted ones. */
   readonly liveRows: number;
   readonly deletedRows?: number;
   readonly hasLongKeys?: boolean;
@@ -70,8 +70,8 @@ type Column = Pick<PublishedColumn, 'name' | 'type'>;
 export type GivenShape = ReturnType<typeof givenShape>;
 
 /**
- * A table is made with these, besides the columns that all have. `hasLongKeys`: its unique index is on hashes of the
- * key's texts.
+ * The shape that a table was made with, without the columns that all tables have. `hasLongKeys`: its unique index is on
+ * hashes of the key's texts.
  */
 function givenShape({ key, columns, hasLongKeys = false }: KnownTable) {
   return {
@@ -94,8 +94,8 @@ export async function knownTables(
 }
 
 /**
- * How a table differs from the one that was made; null where rows can go into it. Columns and indexes of others do not
- * matter.
+ * The difference between a table and the one that was made; null if it can take rows. Columns and indexes of others do
+ * not matter.
  */
 export async function shapeProblem(
   { typeOf, ownTypes, keyProblem }: TargetTables,
@@ -223,7 +223,7 @@ export interface TablePlan {
    */
   readonly kind: 'make' | 'replace' | 'empty' | 'keep';
   readonly name: string;
-  /** Columns that go, where it stays: what comes in their place has another type. */
+  /** Dropped columns of a table that stays: those that replace them have another type. */
   readonly dropped: readonly string[];
   /** Columns that it lacks then. */
   readonly added: readonly Column[];
@@ -276,7 +276,7 @@ export async function planTable(tables: TargetTables, wanted: Wanted): Promise<T
 }
 
 /**
- * Where `_published_tables` lacks a table: one that was published cannot take only what has changed, and one of another
+ * Explains a table that `_published_tables` lacks: a published one cannot take the changes alone, and one of another
  * program is not touched.
  */
 function unlistedError(
@@ -361,7 +361,10 @@ export async function checkTables(tables: TargetTables): Promise<Omit<TargetChec
   return { publications, rows, bytes, problems };
 }
 
-/** Tables of these entities that are missing, differ from what was made, or have fewer rows than were published. */
+/**
+ * Tables of these entities that are missing, differ from the table that was made, or have fewer rows than were
+ * published.
+ */
 export async function lostTables(
   tables: TargetTables,
   entities: readonly EntityName[],
