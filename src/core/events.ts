@@ -105,7 +105,7 @@ export type RunEvent =
       readonly answer: 'ok' | Recovery | 'refresh-auth';
       /** Time from sending until the answer was read. */
       readonly ms: number;
-      /** Time before that, spent waiting for concurrency, rate and pauses. */
+      /** Time that the attempt waited for concurrency, rate and pauses before it was sent. */
       readonly waitedMs: number;
       /** The part of `waitedMs` for rate and pauses. */
       readonly pacedMs: number;

@@ -94,7 +94,7 @@ export interface Quarantined {
    * The record as JSON text (cut to a limit only when `reason` is `too-large` or `too-deep`; then `detail` says so).
    */
   readonly record: string;
-  /** Key like `PreparedRecord.keyText`; absent where it is not known. */
+  /** The record's key as text; absent where it is not known. */
   readonly keyText?: string;
 }
 
