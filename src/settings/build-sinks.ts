@@ -7,7 +7,7 @@ import type { SettingsFile, SinkFile } from './settings-file.ts';
 
 export type Sink = Frozen<ReturnType<typeof buildSink>>;
 
-/** Names that SQLite opens without making a file: what is stored there is lost with the process. */
+/** Names that SQLite opens without creating a file: stored data would be lost with the process. */
 const noFile = /^(:memory:$|file:)/;
 
 /** The setting that no two sinks may share. */
@@ -19,7 +19,8 @@ export function isSharedSink(type: SinkFile['type']): boolean {
 }
 
 /**
- * The sinks by name, with absolute paths. Two sinks never share a file or a schema: each keeps its own account of it.
+ * Builds the sinks by name, with absolute paths. Two sinks never share a file or a schema: each keeps separate books
+ * about it.
  */
 export function buildSinks(
   file: SettingsFile['sinks'],
@@ -61,7 +62,7 @@ function buildSink(name: string, file: SinkFile, folder: string, note: Note) {
       const { type, url, directUrl, password, connections, durability } = file;
       const schema = schemaOf(name, file.schema, ['sinks', name, 'schema'], note);
       const connection = postgresAddress(url, password, folder);
-      /** Around a pooler; null: there is none. */
+      /** The address that bypasses a pooler; null: there is none. */
       const direct = directUrl === undefined ? null : postgresAddress(directUrl, password, folder);
       return { type, name, connection, direct, schema, connections, durability };
     }

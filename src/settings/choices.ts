@@ -6,7 +6,7 @@ import { publishCommands } from './publish-settings.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings, PublishSettings } from './settings.ts';
 
 /**
- * The connectors that a person named, each once and in that order; all of the config where none is. A name with `*`
+ * The connectors that a person named, each once and in that order; without names all of the config. A name with `*`
  * stands for all that match. Throws USAGE for an unknown one.
  */
 export function chosenConnectors(
@@ -25,8 +25,8 @@ export function chosenConnectors(
 }
 
 /**
- * Those that match one of the globs (`*` stands for any text); all of the config where there is none. Throws USAGE for
- * one that matches nothing.
+ * The connectors that match one of the globs (`*` stands for any text); without globs all of the config. Throws USAGE
+ * for one that matches nothing.
  */
 export function connectorsMatching(
   settings: LocalSettings,
@@ -43,7 +43,7 @@ export function connectorsMatching(
   return globs.length === 0 ? all : all.filter(({ name }) => globs.some((glob) => isLikeGlob(name, glob)));
 }
 
-/** Throws USAGE, naming those that exist. */
+/** Finds a connector by name. Throws USAGE with the known names. */
 export function connectorNamed(settings: LocalSettings, name: string): ConnectorSettings {
   const connector = isConnectorName(name) ? settings.connectors.get(name) : undefined;
   if (connector !== undefined) return connector;
@@ -57,7 +57,7 @@ export function connectorNamed(settings: LocalSettings, name: string): Connector
   throw usage(`Unknown connector "${name}"${hint}`);
 }
 
-/** `called`: what messages call the name. Throws USAGE, naming those that exist. */
+/** Finds a sink by name. `called`: the term for the name in messages. Throws USAGE with the known names. */
 export function sinkNamed(
   { sinks, file }: LocalSettings,
   called: string,
@@ -75,7 +75,7 @@ export function sinksOf(connectors: readonly ConnectorSettings[]): readonly Sink
   return [...new Map(connectors.map(({ sink }) => [sink.name, sink])).values()];
 }
 
-/** The same, each with its connectors. */
+/** The sinks of these connectors, each with its connectors. */
 export function connectorsBySink(connectors: readonly ConnectorSettings[]) {
   return sinksOf(connectors).map(
     (sink) => [sink, connectors.filter((connector) => connector.sink.name === sink.name)] as const,
@@ -99,7 +99,7 @@ export function targetsOf(connector: ConnectorSettings) {
       table === null
         ? []
         : {
-            /** As a person writes it. */
+            /** The name that a person writes. */
             name: `${connector.name}/${table.entity}`,
             connector,
             /** The entity, or the one whose records have the named rows as elements. */
@@ -112,7 +112,7 @@ export function targetsOf(connector: ConnectorSettings) {
   );
 }
 
-/** Throws USAGE, naming what there is. */
+/** Finds a table by its name. Throws USAGE with the known names. */
 export function entityTarget(settings: LocalSettings, text: string): EntityTarget {
   const [connectorText = '', entityText = '', ...rest] = text.split('/');
   if (entityText === '' || rest.length > 0) throw usage(`Expected <connector>/<entity>, got "${text}".`);
@@ -132,8 +132,8 @@ export function connectorTargets(settings: LocalSettings, name: string): readonl
 }
 
 /**
- * The targets that a person named, each once and in that order; all of the config where none is. Throws USAGE for an
- * unknown one, and where there is none at all.
+ * The targets that a person named, each once and in that order; without names all of the config. Throws USAGE for an
+ * unknown one, and where the config has none.
  */
 export function chosenTargets(settings: LocalSettings, names: readonly string[]): readonly PublishSettings[] {
   if (settings.publish.size === 0) {
@@ -143,7 +143,7 @@ export function chosenTargets(settings: LocalSettings, names: readonly string[])
   return [...new Set(names.map((name) => targetNamed(settings, name)))];
 }
 
-/** Throws USAGE, naming those that exist. */
+/** Finds a target by name. Throws USAGE with the known names. */
 export function targetNamed({ publish }: LocalSettings, name: string): PublishSettings {
   const target = publish.get(name);
   if (target !== undefined) return target;
@@ -156,8 +156,8 @@ export function targetNamed({ publish }: LocalSettings, name: string): PublishSe
 }
 
 /**
- * Whether the config has the entity, or the one that it is exploded from, among those that a target holds. Others stay
- * there as they were.
+ * Whether the config still publishes the entity, or the one that it is exploded from. Other entities stay in the target
+ * unchanged.
  */
 export function isStillPublished(
   { connectors }: Pick<PublishSettings, 'connectors'>,
@@ -193,8 +193,8 @@ export function targetsAfterSync(
 export type WorkerTarget = ReturnType<typeof workerTargets>[number];
 
 /**
- * Those with one of these connectors, in the config's order. `sink`: the name of the one that it is published from;
- * `everyMs`: null: after syncs.
+ * The targets with one of these connectors, in the config's order. `sink`: the name of the sink that they are published
+ * from; `everyMs`: null: they are published after syncs.
  */
 export function workerTargets({ publish }: Pick<LocalSettings, 'publish'>, connectors: ReadonlySet<string>) {
   return [...publish.values()].flatMap(({ name, when, connectors: [first, ...others] }) =>

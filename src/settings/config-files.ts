@@ -8,7 +8,7 @@ import { connectorFiles, connectorsFile } from './settings-file.ts';
 import { missingHere } from './texts.ts';
 
 type WrittenFile = ReturnType<typeof readWritten>;
-/** The config with all connectors, whichever files they are in, each with the defaults that hold for it. */
+/** The config with the connectors of all files, each with the defaults that apply to it. */
 export type WrittenConfig = ReturnType<typeof gatherConnectors>;
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -16,12 +16,12 @@ type Members = Readonly<Record<PropertyKey, unknown>>;
 
 /** New content of a file, which is read in place of the stored content. */
 export interface EditedFile {
-  /** Absolute. There may be none yet. */
+  /** Absolute path. The file may not exist yet. */
   readonly file: string;
   readonly text: string;
 }
 
-/** The file of this name, or the text that stands for it, with its references resolved. */
+/** Reads the file of this name, or the text that replaces it, and resolves its references. */
 export function readWritten(file: string, text: string | undefined, env: Env) {
   const folder = path.dirname(path.resolve(file));
   const yaml = text === undefined ? readYaml(file) : parseYaml(file, text);
@@ -29,7 +29,7 @@ export function readWritten(file: string, text: string | undefined, env: Env) {
   return { yaml, folder, ...interpolate(yaml.data ?? {}, { folder, env }) };
 }
 
-/** Reads the files that the config names below `connectors`. Never throws: what is wrong is in `problems`. */
+/** Reads the files that the config names below `connectors`. Never throws: mistakes are in `problems`. */
 export function gatherConnectors(main: WrittenFile, env: Env, edited: EditedFile | null = null) {
   const config = isMembers(main.data) ? main.data : {};
   const names = config['connectors'];
@@ -65,11 +65,11 @@ export function gatherConnectors(main: WrittenFile, env: Env, edited: EditedFile
   return {
     /** The config file's data with every connector below `connectors`. */
     data: isNamed || isMembers(names) ? { ...config, connectors } : main.data,
-    /** The config file first. */
+    /** The files, starting with the config file. */
     files,
     /** Absolute paths of files and folders that were read. */
     places: [...files.flatMap((file) => [path.resolve(file.yaml.file), ...file.files]), ...named.folders],
-    /** The file's name, then where in it a place of `data` is written: also in `defaults`. */
+    /** The file's name, followed by the path of a place of `data` in it: also in `defaults`. */
     placeOf: (place: YamlPath): YamlPath => {
       const { file, at } = writtenAt(place);
       return [file.yaml.file, ...at];
@@ -78,19 +78,19 @@ export function gatherConnectors(main: WrittenFile, env: Env, edited: EditedFile
       const { file, at } = writtenAt(place);
       return file.yaml.problem(at, message);
     },
-    /** Whether what is written there, or something in it, came from the environment or a secret file. */
+    /** Whether the value at a place, or a part of it, came from the environment or a secret file. */
     isFromOutside: (place: YamlPath): boolean => {
       const { file, at } = writtenAt(place);
       return outside.get(file)?.has(at.map(String).join('.')) === true;
     },
-    /** Where the relative paths of a connector begin. */
+    /** The folder in which the relative paths of a connector begin. */
     folderOf: (connector: string): string => written.get(connector)?.file.folder ?? main.folder,
     /** Files that cannot be read, and connectors that are defined twice. */
     problems,
   };
 }
 
-/** With every place around them. */
+/** Adds every place that contains one of them. */
 function withOuterPlaces(hidden: ReadonlySet<string>): ReadonlySet<string> {
   const places = new Set(hidden);
   for (const place of hidden) {
@@ -155,7 +155,7 @@ function readNamed(main: WrittenFile, names: unknown, { env, edited }: Reading) 
 const quoted = /(^|got |matches |: )("(?:[^"\\]|\\.)*"|-?\d[\d.]*)/g;
 const suggestion = /; did you mean "[^"]*"\?$/;
 
-/** A problem's message without the value it is about, which came from the environment or a secret file. */
+/** Removes from a problem's message the value it is about, which came from the environment or a secret file. */
 export function hideValue(message: string): string {
   return message.replace(suggestion, '').replaceAll(quoted, '$1[from outside]');
 }
@@ -194,7 +194,7 @@ function findConnectorFiles(place: string): readonly string[] {
   return matching(path.join(place, '*')).filter((name) => /\.ya?ml$/.test(name));
 }
 
-/** Whether the line of `connectors` stands for this file once it is there. */
+/** Whether the line of `connectors` will include this file once it exists. */
 function standsFor(place: string, file: string): boolean {
   if (path.basename(file).startsWith('.')) return false;
   if (place.includes('*')) {
@@ -208,13 +208,13 @@ function standsFor(place: string, file: string): boolean {
   return place === file || (path.dirname(file) === place && /\.ya?ml$/.test(file));
 }
 
-/** Where a file may come to be that the line of `connectors` stands for. */
+/** The folder in which files may appear that the line of `connectors` includes. */
 function folderOf(place: string): string {
   const [start = place] = place.split('*');
   return start === place && kindOf(place) === 'folder' ? place : path.dirname(`${start}x`);
 }
 
-/** Name by name from the root on; what begins with a dot is found only by a pattern that does too. */
+/** Matches name by name from the root; names that begin with a dot only match a pattern that does too. */
 function matching(pattern: string): readonly string[] {
   const { root } = path.parse(pattern);
   const names = pattern.slice(root.length).split(path.sep);
@@ -256,13 +256,11 @@ interface InterpolateOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** A place whose value could not be put in. */
+/** A place whose reference could not be resolved. */
 interface Unresolved {
   readonly at: YamlPath;
   readonly message: string;
-  /**
-   * True where the reference is right and what it names is missing here; false where it is not written as it should be.
-   */
+  /** True where the reference is valid and its target is missing here; false where it is written wrongly. */
   readonly isMissing: boolean;
 }
 
@@ -314,7 +312,7 @@ export function interpolate(data: unknown, options: InterpolateOptions) {
     files,
     /** Dotted paths of values that came from outside the file, and so must not be quoted in messages. */
     hidden,
-    /** In the order of the file; `missingHere` stands in their place. */
+    /** References without a value, in the order of the file; the data have `missingHere` at their places. */
     unresolved,
   };
 }
@@ -342,7 +340,7 @@ function resolve(
   if (value !== undefined && value !== '') return { ok: true, value };
   if (fallback !== undefined) return { ok: true, value: fallback };
   const state = value === undefined ? 'not set' : 'empty';
-  // No default is advised: most of what is missing is a secret.
+  // No default is advised: most missing values are secrets.
   return missing(`the environment variable ${name} is ${state}: export it, or put it into .env`);
 }
 
@@ -360,14 +358,14 @@ type SecretText =
   { readonly ok: true; readonly value: string } | { readonly ok: false; readonly why: string };
 
 /**
- * The text of a file that only its owner may touch, without its last line end. Not ok, with a reason that names the
- * file and quotes nothing of it, for one that cannot be read, that others may read or change, or that is no short text
- * in UTF-8.
+ * The text of a file that only its owner may access, without its last line end. Fails, with a reason that names the
+ * file and quotes nothing of it, if the file cannot be read, others may read or change it, or it is no short text in
+ * UTF-8.
  */
 export function readSecretFile(file: string): SecretText {
   let descriptor: number | null = null;
   try {
-    // Check the opened file, so that it cannot be replaced in between; do not wait for the writer of a pipe.
+    // Checks the opened file, so that it cannot be replaced in between, and does not wait for the writer of a pipe.
     descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
     const { mode, size } = fstatSync(descriptor);
     if ((mode & constants.S_IFMT) !== constants.S_IFREG) {

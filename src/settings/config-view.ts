@@ -11,8 +11,8 @@ interface ConfigPlace {
 }
 
 /**
- * A valid config as plain data for people, in the words of the file: with the defaults of its schema and of `defaults`;
- * secrets never, nor what is missing here.
+ * A valid config as plain data for people, in the terms of the file: with the defaults of its schema and of `defaults`,
+ * without secrets and without values that are missing here.
  */
 export function configView({ file, env }: ConfigPlace): Readonly<Record<string, unknown>> {
   const config = gatherConnectors(readWritten(file, undefined, env), env);
@@ -28,7 +28,7 @@ export function configView({ file, env }: ConfigPlace): Readonly<Record<string, 
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** The part of a JSON Schema that decides what is shown. */
+/** The part of a JSON Schema that determines which values are shown. */
 interface Shape {
   readonly type?: string;
   readonly const?: unknown;
@@ -45,11 +45,11 @@ interface Shape {
 
 interface Place {
   readonly at: string;
-  /** Dotted paths of values that nothing could be put into. */
+  /** Dotted paths of references without a value. */
   readonly missing: ReadonlySet<string>;
 }
 
-/** Undefined where nothing is written and the schema has no default. */
+/** Undefined where the file has no value and the schema no default. */
 function shownValue(value: unknown, shape: Shape, { at, missing }: Place): unknown {
   const given = value ?? shape.default ?? undefined;
   if (missing.has(at)) return '[missing]';
@@ -86,7 +86,7 @@ function fits(value: unknown, { type, required = [], properties = {} }: Shape): 
   );
 }
 
-/** An address without what may be secret in it: user, password and options. */
+/** Removes the parts of an address that may be secret: user, password and options. */
 function withoutUser(text: string): string {
   return text.replace(
     /^\s*([a-z][a-z0-9+.-]*:\/\/)([^/?#]*@)?([^?#]*).*$/is,
@@ -95,7 +95,7 @@ function withoutUser(text: string): string {
   );
 }
 
-/** Where a channel of `notify` leads, without what may be secret in its address. */
+/** The destination of a channel of `notify`, without the parts of its address that may be secret. */
 export function shownPlace(channel: NotifySettings): string {
   if (channel.type === 'email') return `${channel.server} to ${channel.to.join(', ')}`;
   const text = channel.url.reveal();

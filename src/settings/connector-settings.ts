@@ -27,11 +27,11 @@ import type { ConnectorFile, EntitySettingsFile, DownloadsFile, SettingsFile } f
 interface Known {
   readonly definitions: ReadonlyMap<string, Definition>;
   readonly sinks: ReadonlyMap<string, Sink>;
-  /** Seals sign-ins; null: there is none. */
+  /** The key that seals sign-ins; null: there is none. */
   readonly key: Secret | null;
-  /** Hashes masked values; null: there is none. */
+  /** The key that hashes masked values; null: there is none. */
   readonly maskKey: Secret | null;
-  /** Where the relative paths of a connector begin. */
+  /** The folder in which the relative paths of a connector begin. */
   readonly folderOf: (connector: string) => string;
 }
 
@@ -124,7 +124,7 @@ function buildConnector(
   );
   return {
     name,
-    /** Its entities have the masks that the config gives them. */
+    /** The definition, with the masks of the config on its entities. */
     definition: maskedDefinition(asked, masks),
     masks,
     address,
@@ -136,7 +136,7 @@ function buildConnector(
     freshWithinMs,
     /** Partitions walked at a time. */
     concurrency: file.concurrency ?? definition.rateLimit.concurrency,
-    /** False: by the connector type, until the API states another one. */
+    /** False: the rate of the connector type applies, until the API states another one. */
     isRateSet: file.rateLimit !== undefined,
     requestsPerSecond: file.rateLimit?.requestsPerSecond ?? definition.rateLimit.requestsPerSecond,
     /** The entities to read, with their settings; excluded ones are absent. */
@@ -146,7 +146,7 @@ function buildConnector(
   };
 }
 
-/** Every change is a line of its own there, and stays. */
+/** Refuses `history` for a JSONL sink: every change is a separate line there, and stays. */
 function checkNoHistory(file: ConnectorFile, at: readonly string[], note: Note): void {
   const places = [
     { history: file.history, path: [...at, 'history'] },
@@ -164,7 +164,7 @@ function checkNoHistory(file: ConnectorFile, at: readonly string[], note: Note):
   }
 }
 
-/** The service itself can be asked for what a connector with credentials reads. */
+/** Checks that a connector with credentials reads only entities that the service itself can be called for. */
 function checkAsked(
   { name, upstream }: Definition,
   entities: Entities,
@@ -203,7 +203,7 @@ function openParts<Part>(): BuildPart<Part> {
   };
 }
 
-/** Through the API. */
+/** The address of a connector that is read through the API. */
 function addressOf({ id, workspace }: ConnectorFile, at: readonly string[], note: Note) {
   if (workspace !== undefined) {
     if (id !== undefined) note([...at, 'workspace'], 'expected either id or workspace, got both');
@@ -215,7 +215,7 @@ function addressOf({ id, workspace }: ConnectorFile, at: readonly string[], note
       'expected id (the connector in the API) or workspace (to find it by definition), or credentials (to read the service itself)',
     );
   } else if (!isConnectorId(id)) note([...at, 'id'], 'expected 1 to 128 letters, digits, "_" and "-"');
-  // `as`: what is none is noted.
+  // `as`: an invalid id is noted.
   return { kind: 'id', id: id as ConnectorId } as const;
 }
 
@@ -228,7 +228,7 @@ function unknown(what: string, name: string, known: Iterable<string>): string {
 interface DirectPlace {
   readonly at: readonly string[];
   readonly note: Note;
-  /** Where a sign-in of the connector is stored; null: nowhere. */
+  /** The place where a sign-in of the connector is stored; null: nowhere. */
   readonly signIns?: {
     readonly connector: string;
     readonly sink: Sink;
@@ -236,7 +236,9 @@ interface DirectPlace {
   } | null;
 }
 
-/** The service itself, by credentials of the config. No value is repeated in a problem: all are secret. */
+/**
+ * Builds the address of the service itself, with credentials of the config. Problems repeat no value: all are secret.
+ */
 export function buildDirect(
   { id, workspace }: Pick<ConnectorFile, 'id' | 'workspace'>,
   given: Readonly<Record<string, string>>,
@@ -280,7 +282,7 @@ export function buildDirect(
   return { kind: 'direct', credentials, signIn } as const;
 }
 
-/** As the other problems of a config begin and end. */
+/** Changes a message to the style of the other problems of a config. */
 function plain(message: string): string {
   return `${message.charAt(0).toLowerCase()}${message.slice(1).replace(/\.$/, '')}`;
 }
@@ -303,7 +305,7 @@ interface Written {
   readonly note: Note;
 }
 
-/** The entities that a connector reads, in the definition's order, with what the file says of each. */
+/** The entities that a connector reads, in the definition's order, with their settings in the file. */
 function buildEntities(written: Written): Entities {
   const { file, definition, at, note } = written;
   const names: readonly string[] = [...definition.entities.keys()];
@@ -326,22 +328,19 @@ function buildEntity(entity: Entity, { file: connector, at: connectorAt, note }:
     /** Parent entities whose records lead to this one's partitions; the definition's defaults unless chosen. */
     parents: buildParents(entity, file.parents, [...at, 'parents'], note),
     fullEveryMs: file.fullEvery ?? defaultFullEveryMs,
-    /** The entity's, or else the connector's. */
+    /** The entity's setting, or else the connector's. */
     freshWithinMs: file.freshWithin ?? connector.freshWithin ?? null,
     /** Treatment of fields that the definition does not declare: the entity's setting, or else the connector's. */
     onSchemaChange: file.onSchemaChange ?? connector.onSchemaChange,
-    /** How versions of rows are kept; null: there are none. The entity's, or else the connector's. */
+    /** How versions of rows are kept; null: there are none. The entity's setting, or else the connector's. */
     history: (file.history === undefined ? connector.history : file.history) ?? null,
     ...retentionOf({ ...connector.retention, ...file.retention }),
-    /**
-     * False: how many records a listing has, as the API counts them, is used for nothing. Absent: as the definition
-     * says.
-     */
+    /** False: the number of records that the API states for a listing is not used. Absent: as the definition says. */
     ...(file.totals !== undefined && { trustsTotal: file.totals === 'trust' }),
   };
 }
 
-/** How long what is no longer at the source is kept. Absent: as long as the sink keeps it by itself. */
+/** How long records are kept after they have left the source. Absent: as long as the sink keeps them by default. */
 function retentionOf({ deletedRows, quarantine, downloads }: NonNullable<ConnectorFile['retention']>) {
   if (deletedRows === undefined && quarantine === undefined && downloads === undefined) return {};
   const retention = {
@@ -366,7 +365,7 @@ function buildVariants(
   for (const [index, params] of (file.variants ?? [file.params ?? {}]).entries()) {
     const here = file.variants === undefined ? [...at, 'params'] : [...at, 'variants', index];
     const variant = buildVariant(entity, params, here, note);
-    // Canonical enough: a parameter's value is converted, only the order of the names differs.
+    // The parameters are converted already, so only the order of the names can differ.
     const text = JSON.stringify(Object.entries(variant).sort(([left], [right]) => (left < right ? -1 : 1)));
     if (seen.has(text)) {
       note(here, 'says the same as another variant: every record would be read twice');
@@ -393,7 +392,7 @@ function buildVariant(entity: Entity, params: Params, at: readonly (string | num
   return convertParams(list, params);
 }
 
-/** Parameters that the program sets, and why a user may not. */
+/** Parameters that the program sets, with the reason why a user may not. */
 function takenParams(entity: Entity): ReadonlyMap<string, string> {
   const filled = entity.parents.flatMap((parent) =>
     [...parent.params.keys()].map(
@@ -490,11 +489,11 @@ function checkIncludedChildren(selected: Entities, { file, at, note }: Written):
   }
 }
 
-/** Everything that is found through an entity, near ones first. */
+/** Every entity that is found through this one, near ones first. */
 function descendants(name: EntityName, entities: Entities): readonly EntityName[] {
   const found: EntityName[] = [];
   for (const [child, { parents }] of entities) {
-    // Parents stand before their children, so one pass finds grandchildren too.
+    // Parents precede their children, so one pass finds grandchildren too.
     if (parents.includes(name) || parents.some((parent) => found.includes(parent))) found.push(child);
   }
   return found;

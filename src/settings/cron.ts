@@ -27,15 +27,15 @@ const fields: readonly Field[] = [
   { name: 'day of week', min: 0, max: 7, words: weekdays },
 ];
 
-/** The most characters that cron-parser takes. */
+/** The longest pattern that cron-parser accepts, in characters. */
 const longestPattern = 1024;
 
 /**
- * A cron pattern as cron-parser takes it, or what is wrong with it. Five fields, or six with seconds first; numbers,
- * names of months and days, `*`, ranges, steps and lists. A date that never comes (31 February) is wrong too.
- *
- * Not checked with cron-parser: that would load it for every command, its messages do not name the field, and it takes
- * more than the docs promise. It refuses lists that name a value twice, so each of their values is written once here.
+ * Checks a cron pattern and converts it for cron-parser. Five fields, or six with seconds first; numbers, names of
+ * months and days, `*`, ranges, steps and lists. A date that never comes (31 February) is wrong too.
+ * The check does not use cron-parser: that would load it for every command, its messages do not name the field, and it
+ * accepts more than the docs promise. It refuses lists that name a value twice, so each of their values is written once
+ * here.
  */
 export function checkCron(text: string): Checked {
   const parts = text.trim().split(/\s+/);
@@ -63,11 +63,11 @@ export function checkCron(text: string): Checked {
     }
   }
   if (value.length > longestPattern) return wrong(`expected at most ${longestPattern} characters`);
-  // With a day of the week it runs on that day, whether the date exists or not.
+  // A pattern with a day of the week fires on that day, whether the date exists or not.
   return parts.at(-1) === '*' ? checkDate(value, valuesByName) : { ok: true, value };
 }
 
-/** The values that the elements of a list name, where several name one each time; null if an element is wrong. */
+/** The values of a list's elements, each of which may name several; null if an element is wrong. */
 function expandField(text: string, field: Field): readonly number[] | null {
   const all: number[] = [];
   for (const element of text.split(',')) {
@@ -118,9 +118,7 @@ export function checkTimezone(timezone: string): string | null {
   return 'expected the name of a time zone such as UTC or Europe/Berlin';
 }
 
-/**
- * The first slots after a time, at most `count`, as ticks are made: each is worked out from the one before it alone.
- */
+/** The first slots after a time, at most `count`, as ticks are made: each is computed from the one before it alone. */
 export function nextSlots(times: CronTimes, afterMs: number, count: number): readonly number[] {
   const slots: number[] = [];
   let slotMs = slotAfter(times, afterMs);
@@ -135,8 +133,8 @@ export function nextSlots(times: CronTimes, afterMs: number, count: number): rea
 export function previousSlot(times: CronTimes, nowMs: number): number | null {
   let beforeMs = nowMs + 1;
   for (;;) {
-    // Around clock changes the parser's way back meets other slots than its way forward, or none, so a clock without
-    // changes says where to start.
+    // Around clock changes the parser finds other slots backwards than forwards, or none, so a clock without changes
+    // determines the start.
     const startMs = takeSlots(onClock(times), clockOf(times, beforeMs), -4).at(-1);
     if (startMs === undefined) return null;
     beforeMs = startMs - offsetMs(times, beforeMs) - 1;
@@ -151,26 +149,31 @@ export function previousSlot(times: CronTimes, nowMs: number): number | null {
 
 const quarterMs = 900_000;
 const dayMs = 96 * quarterMs;
-/** A zone keeps its offset for longer, but for changes in Ramadan, which are in the small hours. */
+/**
+ * The time within which a zone's offset stays the same, except for changes in Ramadan, which are in the small hours.
+ */
 const sameOffsetMs = 40 * dayMs;
 
 /**
- * The first slot after a time. Slots that the clock skips are later by as much as the clock then goes forward, or the
- * first moment after that.
+ * The first slot after a time. A slot that the clock skips is later by the length of the gap, or at the first moment
+ * after the gap.
  */
 export function slotAfter(times: CronTimes, afterMs: number): number | undefined {
   const [nextMs] = takeSlots(times, afterMs);
   if (nextMs !== undefined && nextMs - afterMs < sameOffsetMs) {
     if (offsetMs(times, nextMs) === offsetMs(times, afterMs)) return nextMs;
   }
-  // Where the clock skips a midnight, the parser loses slots of that day, or of the one before.
+  // If the clock skips a midnight, the parser loses slots of that day, or of the one before.
   const [clockMs] = takeSlots(onClock(times), clockOf(times, afterMs));
   if (clockMs === undefined) return nextMs;
   const { ms, gapMs } = instantOf(times, clockMs);
   return ms > afterMs && (nextMs === undefined || ms + gapMs <= nextMs) ? ms : nextMs;
 }
 
-/** When the clock shows a time first; where it skips that time, the first moment after the gap, and its length. */
+/**
+ * The first moment at which the clock shows a time; if it skips that time, the first moment after the gap, and the
+ * length of the gap.
+ */
 function instantOf(times: CronTimes, clockMs: number): { readonly ms: number; readonly gapMs: number } {
   // No zone is further than 14 hours from UTC.
   const offsetBeforeMs = offsetMs(times, clockMs - 60 * quarterMs);
@@ -184,7 +187,7 @@ function instantOf(times: CronTimes, clockMs: number): { readonly ms: number; re
   return { ms, gapMs };
 }
 
-/** By a clock without changes. Its times are those that the zone's clock shows, as if they were of UTC. */
+/** The schedule on a clock without changes. Its times are those of the zone's clock, interpreted as UTC. */
 function onClock(times: CronTimes): CronTimes {
   return { ...times, timezone: 'UTC' };
 }
@@ -205,8 +208,8 @@ function offsetMs({ timezone }: CronTimes, ms: number): number {
 }
 
 function takeSlots({ pattern, timezone }: CronTimes, fromMs: number, count = 1): readonly number[] {
-  // Loading it takes as long as reading a config, so it is loaded only where slots are worked out.
-  // `as`: what the package exports.
+  // Loading takes as long as reading a config, so the package is loaded only to compute slots. `as`: the exports of the
+  // package.
   cronParser ??= createRequire(import.meta.url)('cron-parser') as typeof CronParser;
   return cronParser.CronExpressionParser.parse(pattern, { currentDate: new Date(fromMs), tz: timezone })
     .take(count)

@@ -13,9 +13,9 @@ interface EditOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** A change of one file of the config, which was checked as a whole and is not written yet. */
+/** A change to one file of the config, checked as a whole and not yet written. */
 export interface ConfigEdit {
-  /** Absolute. */
+  /** Absolute path. */
   readonly file: string;
   /** The current content; null: there is no such file. */
   readonly before: string | null;
@@ -24,7 +24,7 @@ export interface ConfigEdit {
   readonly settings: LocalSettings;
 }
 
-/** The file that a new connector goes into, and what it need not have because of `defaults`. */
+/** The file for a new connector, and the members that it may omit because of `defaults`. */
 export type ConnectorsPlace = ReturnType<typeof connectorsPlace>;
 
 /**
@@ -55,7 +55,7 @@ export function connectorsPlace({ file, env }: EditOptions, chosen: string | nul
 }
 
 /**
- * The config with one more connector. Throws `ProblemsError` CONFIG_INVALID with what would be wrong in it, USAGE where
+ * Adds a connector to the config. Throws `ProblemsError` CONFIG_INVALID with the problems of the result, USAGE where
  * the file cannot be edited.
  */
 export function addedConnector(
@@ -72,7 +72,7 @@ export function addedConnector(
   );
 }
 
-/** The config without a connector that it has. Throws as `addedConnector`. */
+/** Removes an existing connector from the config. Throws as `addedConnector`. */
 export function removedConnector(options: EditOptions, name: string): ConfigEdit {
   const config = gatherConnectors(readWritten(options.file, undefined, options.env), options.env);
   const file = path.resolve(String(config.placeOf(['connectors', name])[0]));

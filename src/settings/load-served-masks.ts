@@ -9,7 +9,7 @@ import { buildMasks } from './mask-settings.ts';
 import { readWritten } from './config-files.ts';
 import { connectorMask, maskFile } from './settings-file.ts';
 
-/** As in a config, but by the connector type. */
+/** The format of the file: masks as in a config, by connector type. */
 const servedMasksFile = strictObject({
   mask: maskFile.prefault({}),
   types: z.record(z.string(), strictObject({ mask: connectorMask })),
@@ -18,13 +18,13 @@ const servedMasksFile = strictObject({
 interface LoadServedMasksOptions {
   readonly file: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** By name: those that are served. */
+  /** The served definitions by name. */
   readonly definitions: ReadonlyMap<string, Definition>;
 }
 
 /**
- * The masks of a server, by the name of a definition, with their key. Throws `ProblemsError` CONFIG_INVALID with all
- * that is wrong in the file, or missing here.
+ * The masks of a server by the name of a definition, with their key. Throws `ProblemsError` CONFIG_INVALID with
+ * everything that is wrong in the file or missing here.
  */
 export function loadServedMasks({ file, env, definitions }: LoadServedMasksOptions): {
   readonly key: Secret | null;
@@ -47,7 +47,7 @@ export function loadServedMasks({ file, env, definitions }: LoadServedMasksOptio
       continue;
     }
     const definition = servedDefinition(found);
-    // Clients read what they like, by every way that the definition knows.
+    // Clients may read any entity, in every way that the definition describes.
     const entities = new Map(
       [...definition.entities].map(([entity, { parents }]) => [
         entity,

@@ -26,10 +26,10 @@ interface LoadSettingsOptions {
   readonly file: string;
   /** Config text that is not stored in a file: `file` then only names it, and says where relative paths start. */
   readonly text?: string;
-  /** The config file, or one with connectors, as it would be. */
+  /** New content of the config file or of a file with connectors. */
   readonly edited?: EditedFile;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Folder of the definitions that come with the program, unless others stand in for them. */
+  /** The folder of the built-in definitions, if it is not the usual one. */
   readonly builtInDefinitions?: string;
 }
 
@@ -40,7 +40,7 @@ export function loadSettings(options: LoadSettingsOptions): Settings {
   return withParts(readSettings(options), ...partNames);
 }
 
-/** Throws `ProblemsError` CONFIG_INVALID with everything that is missing in these parts. */
+/** Adds parts to the settings. Throws `ProblemsError` CONFIG_INVALID with everything that is missing in these parts. */
 export function withParts<Name extends PartName>(
   settings: LocalSettings,
   ...names: readonly Name[]
@@ -54,12 +54,12 @@ export function withParts<Name extends PartName>(
   return { ...settings, ...parts } as LocalSettings as SettingsWith<Name>;
 }
 
-/** Throws `ProblemsError` CONFIG_INVALID with everything that is missing here of these targets. */
+/** Throws `ProblemsError` CONFIG_INVALID with everything that these targets need and that is missing here. */
 export function checkTargets(settings: LocalSettings, targets: readonly PublishSettings[]): void {
   throwMissing(settings, (at) => targets.some(({ name }) => at.startsWith(`publish.${name}.`)));
 }
 
-/** Throws `ProblemsError` CONFIG_INVALID with everything that is missing here of `notify`. */
+/** Throws `ProblemsError` CONFIG_INVALID with everything that `notify` needs and that is missing here. */
 export function checkChannels(settings: LocalSettings): void {
   throwMissing(settings, (at) => at.startsWith('notify.'));
 }
@@ -78,10 +78,9 @@ function isOf(name: PartName, at: string): boolean {
 }
 
 /**
- * The config file and the environment as checked settings. Reads the config file, the files with connectors and
- * the secret files that it names and the definitions, nothing else. Throws `ProblemsError` CONFIG_INVALID with
- * everything that is wrong in them; where only variables and secret files of parts are missing, that is for those who
- * need the parts.
+ * Reads the config file and the environment into checked settings. Reads the config file, its files with connectors,
+ * its secret files and the definitions, nothing else. Throws `ProblemsError` CONFIG_INVALID with all mistakes in them.
+ * A missing variable or secret file that only a part needs is no mistake here; `withParts` reports it.
  */
 export function readSettings(options: LoadSettingsOptions): LocalSettings {
   const { edited = null } = options;
@@ -125,7 +124,7 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
   return problems.length > 0 ? refuse() : frozen({ ...settings, missing });
 }
 
-/** The stand-in for a key that is missing here must never mask a value. */
+/** Removes the placeholder of a key that is missing here: it must never mask a value. */
 function withoutMissingKey(data: SettingsFile, missing: readonly Problem[]): SettingsFile {
   return missing.some(({ path: at }) => at === 'mask.key') ? { ...data, mask: { key: null } } : data;
 }
@@ -141,7 +140,7 @@ interface Read {
   readonly file: string;
   readonly config: WrittenConfig;
   readonly definitions: ReadonlyMap<string, Definition>;
-  /** Folders of definitions that are the user's own. */
+  /** Folders of the user's definitions. */
   readonly own: readonly string[];
   readonly missing: readonly Problem[];
 }
@@ -186,7 +185,7 @@ function buildSettings(
   };
 }
 
-/** A name says who did something: one token has one, and none looks like `user@host` or `http.token`. */
+/** Names identify who acted: each token has a different one, and none looks like `user@host` or `http.token`. */
 function checkTokens({ token, tokens }: SettingsFile['http'], note: Note): void {
   const names = new Map(token === null ? [] : [[token.reveal(), 'http.token']]);
   for (const [name, one] of Object.entries(tokens)) {
@@ -204,7 +203,7 @@ function placeOfProblem({ file, path: at }: Problem): string {
   return `${file}\n${at}`;
 }
 
-/** A mistake in `defaults` is found in every connector, but reported once. */
+/** Reports a mistake in `defaults` once, although it is found in every connector. */
 function eachOnce(problems: readonly Problem[]): readonly Problem[] {
   return [...new Map(problems.map((one) => [`${placeOfProblem(one)}\n${one.message}`, one])).values()];
 }

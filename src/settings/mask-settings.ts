@@ -25,7 +25,7 @@ interface Written {
   readonly definition: Definition;
   /** The entities that are read. */
   readonly entities: ReadEntities;
-  /** Null: there is none, or it is missing here. */
+  /** Null: there is no key, or it is missing here. */
   readonly key: Secret | null;
   /** The path of the connector in the config. */
   readonly at: readonly string[];
@@ -36,7 +36,7 @@ interface Written {
 
 const maxPathNames = 20;
 
-/** The masks of a connector. A mask that keeps the sync from working as it must is refused, with the reason. */
+/** Builds the masks of a connector. A mask that would break the sync is refused, with the reason. */
 export function buildMasks(written: Written): Masks {
   const { file, definition, key, at, note } = written;
   const masks = new Map<EntityName, { rules: MaskRules; mask: ReturnType<typeof openRecordMask> }>();
@@ -117,8 +117,8 @@ function checkNeeded(
 }
 
 /**
- * What is masked in one table is not left in clear in another that holds the same values: they are masked alike, or
- * dropped. What a sync needs in clear is kept, and the config says so.
+ * Checks that values which are masked in one table are not stored in clear in another: they are masked alike, or
+ * dropped. Values that a sync needs in clear are kept, and the config says so.
  */
 function checkLinked(written: Written, masks: Masks): void {
   const { definition, entities, at, note } = written;
@@ -159,13 +159,13 @@ function missingLine(
 
 const noRules: MaskRules = { fields: new Map(), unknownFields: 'keep' };
 
-/** As a config has it. */
+/** Writes a rule as in a config. */
 function ruleText(rule: MaskRule): string {
   if (rule.kind === 'truncate') return `{ truncate: ${rule.length} }`;
   return rule.kind === 'hash' && rule.as !== 'value' ? `{ hash: { as: ${rule.as} } }` : rule.kind;
 }
 
-/** From the listing's parameters: it does not come with the record. */
+/** Whether a field is filled from the listing's parameters, and so does not come with the record. */
 function isFilledIn({ parents, recursive }: Entity, field: string): boolean {
   const filled = parents.every(({ inject }) => inject.has(field)) && parents.length > 0;
   const { rootField, depthField, positionField } = recursive ?? {};
@@ -179,8 +179,8 @@ interface EntityField {
 }
 
 /**
- * The other fields that hold the same values as this one, in the entities that are read: what it refers to, and what
- * refers to the same. Without what parents fill in: no mask may name that.
+ * The other fields that contain the same values, in the entities that are read: the field that this one refers to, and
+ * others that refer to it. Fields that parents fill in are left out: no mask may name them.
  */
 function linkedFields(
   { entities }: Definition,
@@ -198,7 +198,7 @@ function linkedFields(
     .filter((other) => other.entity.name !== entity.name || other.path !== path);
 }
 
-/** The fields of an entity whose values others may hold as well: those of its key, and those that others refer to. */
+/** The fields of an entity whose values others may contain too: those of its key, and those that others refer to. */
 function linkedPaths({ entities }: Definition, { name, key }: Entity): readonly string[] {
   const referred = [...entities.values()].flatMap(({ references }) =>
     [...references.values()].flatMap((to) => (to.entity === name ? [to.field] : [])),
@@ -211,7 +211,7 @@ type ReadEntities = ReadonlyMap<EntityName, { readonly parents: readonly EntityN
 
 /** A field that a sync works with. */
 interface NeededField {
-  /** The names on the way to it. */
+  /** The names of the path to it. */
   readonly path: readonly string[];
   /** The reason, for use in a sentence: "email is ...". */
   readonly why: string;
@@ -220,9 +220,8 @@ interface NeededField {
 }
 
 /**
- * The fields of an entity whose clear values a sync needs: to ask the service, to know which records are of this kind
- * and which changed, or to tell one record from another. `chosen`: the entities that are read;
- * `isServed`: clients read them.
+ * The fields of an entity whose clear values a sync needs: to call the service, to recognize records of this kind and
+ * changes, or to tell records apart. `chosen`: the entities that are read; `isServed`: clients read them.
  */
 function neededFields(
   definition: Definition,
@@ -287,22 +286,25 @@ function neededFields(
   ];
 }
 
-/** To be raised where the same rules come to mean another value: every masked entity is then read in full. */
+/** To be increased when the same rules produce other values: every masked entity is then read in full. */
 const maskVersion = 2;
 
 const hashedText = /^hmac-[0-9a-f]{8}-[0-9a-f]{64}$/;
 
-/** Whether a text is what a mask has made of a value. */
+/** Whether a text is the output of a mask. */
 function isHashed(text: string): boolean {
   return hashedText.test(text);
 }
 
-/** By which key a value was hashed: of a constant, so that it gives nothing of the key away. */
+/** Identifies the key by its hash of a constant, which reveals nothing about the key. */
 function maskKeyId(key: Secret): string {
   return hmac(keyOf(key), 'connector-sync mask key id').slice(0, 8);
 }
 
-/** The mask of one entity. Without the key, which may be missing where nothing is read, it masks nothing and throws. */
+/**
+ * Opens the mask of one entity. Without the key, which may be missing where nothing is read, it throws instead of
+ * masking.
+ */
 export function openRecordMask(rules: MaskRules, key: Secret | null): RecordMask {
   if (key === null) {
     const nothing = { record: noKey, stored: noKey, rawKey: noKey, seal: noKey, open: noKey };
@@ -316,7 +318,7 @@ export function openRecordMask(rules: MaskRules, key: Secret | null): RecordMask
   const prefix = `hmac-${keyId}-`;
   const hashOf = (text: string): string => prefix + hmac(bytes, text);
   const rawKey = derivedKey(bytes, 'mask bytes');
-  // Its messages are never shown.
+  // The messages of the sealer are never shown.
   const sealer = createSealer(bytes, { purpose: 'mask positions', otherKey: '', damaged: '' });
   return {
     fingerprint,
@@ -352,15 +354,15 @@ function noKey(): never {
   throw usage('mask.key is missing here: without it no record of a masked entity can be read.');
 }
 
-/** A field that came and that the definition does not declare. */
+/** A received field that the definition does not declare. */
 interface UndeclaredField {
   readonly entity: EntityName;
   readonly field: string;
 }
 
 /**
- * What masked entities store in clear although a person may not expect it: fields that give a masked value away, fields
- * that the definition does not declare and no rule covers, and rules for fields that are not known.
+ * Values that masked entities store in clear, perhaps unexpectedly: fields that reveal a masked value, undeclared
+ * fields that no rule covers, and rules for unknown fields.
  */
 export function maskGaps(
   definition: Definition,

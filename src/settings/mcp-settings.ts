@@ -30,10 +30,10 @@ type McpFile = z.output<typeof mcpFile>;
 
 /** An entity or a field that is hidden from agents. */
 export interface Exclusion {
-  /** Null: of every connector. */
+  /** Null: every connector. */
   readonly connector: string | null;
   readonly entity: string;
-  /** Null: all of the entity. */
+  /** Null: the whole entity. */
   readonly field: string | null;
 }
 
@@ -41,7 +41,10 @@ interface Configured {
   readonly definition: Definition;
 }
 
-/** A name that stands for nothing is refused: what it was to hide would be shown. */
+/**
+ * Builds the settings of `mcp`. An unknown name is refused, because the entity or field that it was to hide would be
+ * shown.
+ */
 export function buildMcp(
   { connectors: globs, exclude, sql, sqlUser, sqlPassword }: McpFile,
   connectors: ReadonlyMap<string, Configured>,

@@ -22,7 +22,7 @@ export const noticeKinds = [
   'recovered',
 ] as const;
 
-/** Without the text: such an address is often the only secret that a receiver asks for. */
+/** Leaves the text out of messages: such an address is often the only secret of a receiver. */
 function checkAddress(text: string): Checked {
   const url = !/[\s\\]/.test(text) && URL.canParse(text) ? new URL(text) : null;
   const isHttp = url?.protocol === 'https:' || url?.protocol === 'http:';
@@ -126,7 +126,7 @@ export function buildNotify(file: Readonly<Record<string, NotifyFile>>, known: K
 
 function buildChannel(name: string, written: NotifyFile) {
   const { connectors = [] } = written;
-  // A heartbeat tells nothing but that something went well.
+  // A heartbeat only reports success.
   if (written.type === 'heartbeat') return { ...written, name, connectors, kinds: [] };
   return { ...written, name, connectors, kinds: written.kinds ?? [...noticeKinds] };
 }

@@ -6,7 +6,7 @@ import type { Frozen } from '../definitions/frozen.ts';
 import { textAs } from '../definitions/schema-problems.ts';
 import { isLoopback, missingHere } from './texts.ts';
 
-/** A PostgreSQL server, its database and who asks it. */
+/** A PostgreSQL server, its database and the role. */
 export type PostgresAddress = Frozen<ReturnType<typeof postgresAddress>>;
 
 type NoteText = (message: string) => void;
@@ -22,7 +22,7 @@ export function postgresUrl() {
   );
 }
 
-/** With absolute paths, which begin at `folder`. */
+/** Makes the paths absolute; they begin at `folder`. */
 export function postgresAddress(
   { password: inUrl, rootCertificate, ...url }: ReturnType<typeof readPostgresUrl>,
   password: string | undefined,
@@ -38,9 +38,9 @@ export function postgresAddress(
 }
 
 /**
- * `postgresql://user:password@host1:5432,host2:5432/database?sslmode=verify-full&sslrootcert=ca.pem`, as libpq writes
- * it; `password` beside it wins. A folder for a socket is `?host=/var/run/postgresql`. Nothing of it is quoted: it may
- * be secret. Of no use after a problem.
+ * Parses `postgresql://user:password@host1:5432,host2:5432/database?sslmode=verify-full&sslrootcert=ca.pem`, in the
+ * format of libpq; a separate `password` takes precedence. A folder for a socket is `?host=/var/run/postgresql`.
+ * Messages quote nothing of it: it may be secret. The result is unusable after a problem.
  */
 export function readPostgresUrl(text: string, note: NoteText) {
   const parts = /^postgres(?:ql)?:\/\/(?:([^@/?#\s]*)@)?([^@/?#\s]*)(?:\/([^/?#\s]*))?(?:\?([^#\s]*))?$/.exec(
@@ -69,8 +69,8 @@ export function readPostgresUrl(text: string, note: NoteText) {
   const sslmode = sslmodeOf(options.get('sslmode'), hosts, file, note);
   return {
     /**
-     * Tried in this order until one is no standby. A host is a name, an address, or the absolute path of a socket's
-     * folder.
+     * Hosts in the order of attempts, until one is no standby. A host is a name, an address, or the absolute path of a
+     * socket's folder.
      */
     hosts,
     user,
@@ -91,7 +91,7 @@ function hostOf(place: string, note: NoteText) {
   return { host: (found?.[1] ?? '').replace(/^\[|\]$/g, ''), port };
 }
 
-/** The name of the socket in its folder has the port. */
+/** The name of the socket in its folder contains the port. */
 function socketOf(folder: string, place: string, note: NoteText): Host {
   if (!path.isAbsolute(folder)) note('expected the absolute path of a folder in host=');
   const port = Number(/^:(\d{1,5})$/.exec(place)?.[1] ?? defaultPort);
@@ -101,12 +101,12 @@ function socketOf(folder: string, place: string, note: NoteText): Host {
   return { host: folder, port };
 }
 
-/** `system` is libpq's word for the certificates that the system trusts, which is the default here. */
+/** `system` is libpq's name for the certificates that the system trusts, the default here. */
 function rootFile(given: string | null): string | null {
   return given === null || given === '' || given === 'system' ? null : given;
 }
 
-/** Without one: checked TLS, and none on this machine, unless a file says whose certificates are trusted. */
+/** The default is verified TLS, and no TLS on this machine unless a file with trusted certificates is given. */
 function sslmodeOf(
   given: string | null,
   hosts: readonly Host[],
@@ -145,7 +145,7 @@ function decoded(text: string, note: NoteText): string {
   }
 }
 
-/** The schema of a sink or target. It needs no quotes in a person's own statements. */
+/** The schema of a sink or target. Its name needs no quotes in SQL. */
 export function schemaOf(
   owner: string,
   given: string | undefined,

@@ -26,7 +26,7 @@ const placeholders = ['connector', 'entity', 'generation', 'kind', 'date', 'publ
 
 const needed = placeholders.filter((name) => name !== 'date');
 
-/** File names are unique only with all of them but the date. */
+/** File names are unique only with all placeholders except the date. */
 function checkLayout(text: string): Checked {
   const used = [...text.matchAll(/\{([^{}]*)\}/g)].map(([, name = '']) => name);
   const unknown = used.find((name) => !placeholders.includes(name));
@@ -131,13 +131,15 @@ export const publishFile = z
   )
   .transform(({ snapshotEvery, keep, ...target }) => ({
     ...target,
-    // The oldest that the newest snapshot may be before a publication has one; null: only those that are asked for.
+    // The age of the newest snapshot at which a publication includes a new one; null: only requested ones.
     snapshotEveryMs: snapshotEvery,
-    // For how long a publication can be read after a newer one exists; null: for good.
+    // How long a publication can be read after a newer one exists; null: for ever.
     keepMs: keep,
   }));
 
-/** `file`: a target without what is published and when. Relative paths begin at `folder`. */
+/**
+ * Builds the place of a target. `file`: a target without its connectors and schedule. Relative paths begin at `folder`.
+ */
 export function buildPublishPlace(name: string, file: PlaceOf<PublishFile>, folder: string, note: Note) {
   const at = ['publish', name];
   switch (file.type) {
@@ -148,7 +150,7 @@ export function buildPublishPlace(name: string, file: PlaceOf<PublishFile>, fold
       if ((accessKeyId === undefined) !== (secretAccessKey === undefined)) {
         note(at, 'expected both accessKeyId and secretAccessKey, or neither');
       }
-      // Null: those that the AWS SDK finds.
+      // Null: the credentials that the AWS SDK finds.
       const credentials =
         accessKeyId === undefined || secretAccessKey === undefined
           ? null

@@ -9,22 +9,23 @@ import type { ConnectorSettings, PublishPlace, PublishSettings, SinkSettings } f
 
 interface Known {
   readonly connectors: ReadonlyMap<ConnectorName, ConnectorSettings>;
-  /** As the config names them, also those that are left out because of a problem. */
+  /** Names in the config, including connectors that are left out because of a problem. */
   readonly named: readonly string[];
   readonly sinks: ReadonlyMap<string, SinkSettings>;
-  /** Where relative paths begin. */
+  /** The folder in which relative paths begin. */
   readonly folder: string;
-  /** False: something of the target is missing here, and where it is is not known. */
+  /** False: a value of the target is missing here, and its place is not known. */
   readonly isWhole: (target: string) => boolean;
 }
 
 export type At = readonly string[];
 
-/** No target has one of these names. */
+/** Names that no target may have. */
 export const publishCommands: readonly string[] = ['status', 'check', 'snapshot', 'prune', 'schema', 'help'];
 
 /**
- * The targets by name. Two of them never share a place, nor does one with a sink: each is identified by what is there.
+ * Builds the targets by name. Two targets never share a place, nor does one with a sink: the content of the place
+ * identifies each.
  */
 export function buildPublish(
   file: SettingsFile['publish'],
@@ -93,7 +94,7 @@ function connectorsOf(
 
 const placeSettings = { files: 'directory', s3: 'bucket', postgres: 'schema', duckdb: 'path' } as const;
 
-/** Which storage, and the names on the way to the place in it. */
+/** The kind of storage, and the names of the path in it. */
 type Place = readonly [kind: string, names: readonly string[]];
 
 function placesOf(place: PublishPlace | SinkSettings): readonly Place[] {
@@ -119,7 +120,7 @@ function placesOf(place: PublishPlace | SinkSettings): readonly Place[] {
   }
 }
 
-/** Without links, as far as it is there. */
+/** Resolves links, for the part of the path that exists. */
 function realPath(name: string): string {
   try {
     return realpathSync(name);
@@ -134,7 +135,7 @@ function relationOf([, own]: Place, [, other]: Place): string {
   return own.length > other.length ? 'lies inside the place of' : 'contains the place of';
 }
 
-/** A glob over the outer one would find the files of the inner one. */
+/** A glob over the outer one would include the files of the inner one. */
 function areWithinEachOther([kind, names]: Place, [otherKind, others]: Place): boolean {
   const length = Math.min(names.length, others.length);
   return kind === otherKind && names.slice(0, length).every((name, index) => name === others[index]);

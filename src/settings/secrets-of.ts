@@ -2,10 +2,10 @@ import { Secret } from '../core/secret.ts';
 import { missingHere } from './texts.ts';
 import type { LocalSettings } from './settings.ts';
 
-/** Every secret, wherever in the settings it is: a new one is found without a change here. */
+/** Collects every secret, wherever it is in the settings: a new one is found without a change here. */
 export function secretsOf(settings: LocalSettings): readonly Secret[] {
   const { url } = settings.parts.redis;
-  // Missing, or without a password: then the address is no secret, and messages need it.
+  // An address that is missing or has no password is no secret, and messages need it.
   const isAddress = url.reveal() === missingHere || new URL(url.reveal()).password === '';
   return [...secretsIn(settings, new Set())].filter((secret) => secret !== url || !isAddress);
 }

@@ -76,7 +76,7 @@ export type DownloadsFile = NonNullable<ConnectorFile['downloads']>;
 export type EntitySettingsFile = ConnectorFile['entities'][string];
 
 const longestJitterMs = 86_400_000;
-/** Versions are deleted by runs: a shorter time would promise more than they do. */
+/** Runs delete versions, so a shorter time would promise more than they do. */
 const shortestKeepMs = 86_400_000;
 
 const timezone = textAs((name, note) => {
@@ -127,7 +127,7 @@ const history = z
   .union([z.boolean(), strictObject({ keep: duration(shortestKeepMs) })], {
     error: ({ input }) => (typeof input === 'object' && input !== null ? undefined : historyError),
   })
-  // How long a version is kept after it ended, null for ever; null: there are no versions.
+  // How long a version is kept after it ended, null: for ever; a null setting: there are no versions.
   .transform((given) => (given === false ? null : given === true ? { keepMs: null } : { keepMs: given.keep }))
   .meta({ description: 'Keeps each version of a row' });
 
@@ -288,7 +288,7 @@ const defaultRedis = { url: 'redis://127.0.0.1:6379', prefix: 'connector-sync' }
 
 const redis = strictObject({
   url: checked(checkRedisUrl).transform(toSecret).prefault(defaultRedis.url),
-  // It becomes a part of every key and of queue names, where a colon has a meaning.
+  // The prefix becomes part of every key and of queue names, where a colon has a meaning.
   prefix: matching(
     /^[a-z][a-z0-9_-]{0,39}$/,
     'expected a lower-case letter, then lower-case letters, digits, "_" and "-", at most 40 characters',
@@ -359,7 +359,7 @@ const defaults = connectorFile.partial().meta({
   description: 'Values for connectors that do not set their own',
 });
 
-/** Below `connectors`, where they are in separate files. */
+/** The value of `connectors` where they are in separate files. */
 export const connectorFiles = z.array(z.string().min(1)).min(1).meta({
   description:
     'Files, folders and patterns such as ./connectors/*.yaml, each file with connectors (and defaults)',
@@ -372,7 +372,7 @@ export const connectorsFile = strictObject({
 });
 
 /**
- * The format of the config file: shapes only; `loadSettings` holds the parts against each other. Connectors are those
+ * The format of the config file: shapes only; `loadSettings` checks the parts against each other. Connectors are those
  * of all files.
  */
 export const settingsFile = strictObject({
@@ -409,7 +409,7 @@ export const settingsFile = strictObject({
   }).prefault({}),
 });
 
-/** A config as people write it: connectors may be in files, and `defaults` may say which type and sink they have. */
+/** A config as people write it: connectors may be in files, and `defaults` may give their type and sink. */
 export function writtenSettings() {
   const connector = connectorFile.partial({ definition: true, sink: true });
   const connectors = z.union([

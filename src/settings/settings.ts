@@ -9,18 +9,18 @@ import type { buildSinks } from './build-sinks.ts';
 import type { ConnectorFile, SettingsFile } from './settings-file.ts';
 import type { buildPublishPlace, PublishFile } from './publish-file.ts';
 
-/** The config file and the environment, checked: with all parts, nothing of them missing. */
+/** The config file and the environment, checked, with all parts complete. */
 export type Settings = SettingsWith<PartName>;
 
-/** The settings with the parts that the work at hand needs, from `withParts`. */
+/** The settings with the parts that a command needs, from `withParts`. */
 export type SettingsWith<Name extends PartName> = LocalSettings & Pick<SettingsParts, Name>;
 
 /**
- * What does not do without secrets: a variable or secret file that only these name may be missing while nothing needs
- * the part. So commands that read what is stored work where no credentials are.
+ * Parts that need secrets: a variable or secret file that only these name may be missing as long as no command needs
+ * the part. Commands that read stored records therefore work without credentials.
  */
 interface SettingsParts {
-  /** For what only an API can do. */
+  /** The API, for operations that only an API offers. */
   readonly api: ApiSettings;
   /**
    * The access that reading needs: the credentials of connectors, and the API unless all of them have credentials (then
@@ -35,30 +35,30 @@ export type PartName = keyof SettingsParts;
 
 /** Settings that every command has, wherever it runs. */
 export interface LocalSettings {
-  /** Absolute path of the file it came from; relative paths inside are relative to its folder. */
+  /** Absolute path of the config file; relative paths in it begin at its folder. */
   readonly file: string;
-  /** Whether a worker reads the config again when something at `places` has changed. */
+  /** Whether a worker reloads the config when something at `places` has changed. */
   readonly watch: boolean;
   /** Absolute paths of the files that were read and of the folders that were looked through. */
   readonly places: readonly string[];
-  /** For `withParts` alone: `missingHere` stands there for what is missing here. */
+  /** Parts for `withParts` alone: they contain `missingHere` in place of missing values. */
   readonly parts: Omit<SettingsParts, 'api' | 'access'> & { readonly api: ApiSettings | null };
   /**
-   * What keeps a part from being whole; the path of each begins with the name of its part, or leads to credentials of a
-   * connector, into a target or into `notify`.
+   * Missing values that make a part incomplete; the path of each begins with the name of its part, or leads to
+   * credentials of a connector, into a target or into `notify`.
    */
   readonly missing: readonly Problem[];
   readonly sinks: ReadonlyMap<string, SinkSettings>;
   readonly connectors: ReadonlyMap<ConnectorName, ConnectorSettings>;
-  /** Where what is stored is published to, by name. */
+  /** The targets of publications, by name. */
   readonly publish: ReadonlyMap<string, PublishSettings>;
   /** The receivers of notices, by name. */
   readonly notify: ReadonlyMap<string, NotifySettings>;
   /** Settings of `mcp`. */
   readonly mcp: Frozen<ReturnType<typeof buildMcp>>;
-  /** Lower case. Hosts of `notify` that may be at any address. */
+  /** Hosts of `notify` that may be at any address, in lower case. */
   readonly allowNotifyHosts: readonly string[];
-  /** Lower case. Hosts that direct connectors may reach at any address. */
+  /** Hosts that direct connectors may reach at any address, in lower case. */
   readonly allowUpstreamHosts: readonly string[];
   /** The key that seals sign-ins, and the address that services redirect the browser to after a sign-in. */
   readonly signIns: Frozen<SettingsFile['signIns']>;
@@ -76,7 +76,7 @@ export type ReadConnector = Pick<
   ConnectorSettings,
   'name' | 'definition' | 'address' | 'concurrency' | 'requestsPerSecond' | 'isRateSet'
 > & {
-  /** The connector that has brought rows with these credentials; null: no config has one. */
+  /** The connector that has read rows with these credentials before; null: no config has one. */
   readonly storedIn: ConnectorSettings['storedIn'] | null;
 };
 /** The service itself, with no API in between. */
@@ -91,7 +91,7 @@ export type Schedule = Frozen<NonNullable<ConnectorFile['schedule']>>;
 export type NotifySettings = MapValue<ReturnType<typeof buildNotify>>;
 export type NoticeKind = (typeof noticeKinds)[number];
 
-/** Where a target of `publish` is. */
+/** The place of a target of `publish`. */
 export type PublishPlace = Frozen<ReturnType<typeof buildPublishPlace>>;
 /** A target of `publish`. */
 export type PublishSettings = PublishPlace &

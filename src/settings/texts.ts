@@ -6,9 +6,9 @@ import { textAs } from '../definitions/schema-problems.ts';
 // Texts of a config that are checked and converted where its schemas name them.
 
 /**
- * Stands for a text that is missing here. It passes every check, so that the rest can be checked; secrets are hidden
- * wherever they occur in output, and this occurs nowhere. New in each process, so that no file can hold it: such a
- * file would pass every check with a key that everybody knows.
+ * Replaces a text that is missing here. It passes every check, so that the rest can be checked; secrets are hidden
+ * wherever they occur in output, and this occurs nowhere. New in each process, so that no file can contain it: such a
+ * file would pass every check with a publicly known key.
  */
 export const missingHere = `<secret-that-is-missing-here-${randomUUID()}>`;
 
@@ -35,7 +35,7 @@ export function duration(leastMs = 0) {
   }, z.string({ error })).meta({ description: `A duration such as ${durationExamples}` });
 }
 
-/** Nothing runs more often. */
+/** The shortest interval of anything that runs repeatedly. */
 export const shortestEveryMs = 10_000;
 
 /** Describes a text that no output may show. */
@@ -63,7 +63,7 @@ forbidden.addSubnet('fe80::', 10, 'ipv6');
 forbidden.addAddress('fd00:ec2::254', 'ipv6');
 forbidden.addSubnet('64:ff9b::', 96, 'ipv6');
 
-/** The value that a text stands for, or what is wrong with the text (without the text, which may be secret). */
+/** The value of a text, or the problem with it (without the text, which may be secret). */
 export type Checked = { readonly ok: true; readonly value: string } | Wrong;
 type Wrong = { readonly ok: false; readonly why: string };
 
@@ -72,8 +72,8 @@ export function wrong(why: string): Wrong {
 }
 
 /**
- * The API's address without a trailing slash. https, or http on this machine; nothing that could carry a secret into
- * a log or send the token somewhere else.
+ * Checks the API's address, and removes a trailing slash. https, or http on this machine; nothing that could put a
+ * secret into a log or send the token elsewhere.
  */
 export function checkBaseUrl(text: string): Checked {
   const url = parseUrl(text);
@@ -100,7 +100,9 @@ export function checkBaseUrl(text: string): Checked {
   return { ok: true, value: `${url.origin}${url.pathname}`.replace(/\/+$/, '') };
 }
 
-/** An address that a service sends a browser back to: of this machine, or https from where a person copies it. */
+/**
+ * Checks an address that a service redirects a browser to: on this machine, or https, from which a person copies it.
+ */
 export function checkRedirect(text: string): Checked {
   const url = parseUrl(text);
   const isHere = url?.protocol === 'http:' && ['127.0.0.1', 'localhost'].includes(url.hostname);
@@ -112,7 +114,7 @@ export function checkRedirect(text: string): Checked {
   return { ok: true, value: text };
 }
 
-/** `redis://` or `rediss://`; a password is required unless Redis is on this machine. */
+/** Checks `redis://` or `rediss://`; a password is required unless Redis is on this machine. */
 export function checkRedisUrl(text: string): Checked {
   const url = parseUrl(text);
   if (url === null || (url.protocol !== 'redis:' && url.protocol !== 'rediss:') || url.hostname === '') {
@@ -128,7 +130,7 @@ export function checkRedisUrl(text: string): Checked {
 
 const hostAndPort = /^([a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?|\[[0-9a-f:.]{2,45}\])(?::(\d{1,5}))?$/;
 
-/** `host` or `host:port`, spelled as hosts are in parsed addresses; null for anything else. */
+/** Parses `host` or `host:port` to the form of parsed URLs; null for anything else. */
 export function allowedHost(text: string): string | null {
   const [, host, port] = hostAndPort.exec(text.toLowerCase()) ?? [];
   if (host === undefined || !URL.canParse(`http://${host}`)) return null;
@@ -138,7 +140,7 @@ export function allowedHost(text: string): string | null {
 }
 
 function parseUrl(text: string): URL | null {
-  // A URL drops tabs, line ends and outer blanks without a word; such an address is a mistake.
+  // The URL parser silently drops tabs, line ends and outer blanks; such an address is a mistake.
   return /[\s\\]/.test(text) || !URL.canParse(text) ? null : new URL(text);
 }
 
@@ -168,7 +170,7 @@ function bare(hostname: string): string {
 const pattern = /^(?:(\d{1,5})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?$/;
 const unitMs = [86_400_000, 3_600_000, 60_000, 1000];
 
-/** How a duration is written, for messages. */
+/** Examples of durations, for messages. */
 export const durationExamples = '30s, 30m, 1h30m or 7d';
 
 /** Milliseconds of `30s`, `30m`, `1h30m`, `7d`; null when the text is no duration or is zero. */
@@ -179,7 +181,7 @@ export function parseDuration(text: string): number | null {
   return ms > 0 ? ms : null;
 }
 
-/** The shortest way to write so many milliseconds: `5400000` is `1h30m`. Parts of a second stay as `ms`. */
+/** The shortest notation of a duration: `5400000` is `1h30m`. Parts of a second stay as `ms`. */
 export function formatDuration(ms: number): string {
   let rest = ms;
   let text = '';
@@ -204,7 +206,7 @@ const bytesByUnit: ReadonlyMap<string, number> = new Map([
   ['TiB', 1_024 ** 4],
 ]);
 
-/** The bytes that a size such as `500MB`, `1.5 GB` or `64MiB` names; null for any other text, and for none at all. */
+/** The bytes of a size such as `500MB`, `1.5 GB` or `64MiB`; null for any other text, and for zero. */
 export function parseSize(text: string): number | null {
   const [, digits = '', unit = ''] = /^(\d{1,12}(?:\.\d{1,6})?) ?([KMGT]i?B|B)$/.exec(text) ?? [];
   const bytes = Math.round(Number(digits) * (bytesByUnit.get(unit) ?? Number.NaN));

@@ -178,8 +178,8 @@ function writeKept(address: string, answer: Answered, keep: Kept, asked: NextPla
 }
 
 /**
- * Reads a token of `writeKept`. It may have passed through another program, so only parameters that the definition keeps are
- * accepted; with `any`, the program that hands tokens on seals them.
+ * Reads a token of `writeKept`. It may have passed through another program, so only parameters that the definition
+ * keeps are accepted; with `any`, the program that hands tokens on seals them.
  */
 function readKept(token: string, keep: Kept): NextPlace {
   if (!('except' in keep)) {
