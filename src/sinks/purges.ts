@@ -21,7 +21,7 @@ export interface Retention {
 
 export interface ExpireRequest extends Pick<PurgeRequest, 'removeFile' | 'signal'> {
   readonly entities: readonly Retention[];
-  /** Also those that were checked within a day. */
+  /** Whether entities that were checked within a day are included. */
   readonly isAsked: boolean;
 }
 
@@ -34,7 +34,7 @@ export interface DueOf extends ExpiredOf {
   readonly of: Pick<ExpiredOf, 'rows' | 'files' | 'versions'>;
 }
 
-/** How much of an entity is too old, and is kept until a person lets it go. */
+/** Amount of an entity's data past its retention that is kept until a person allows its removal. */
 export interface WithheldOf {
   readonly entity: EntityName;
   readonly withheld: number;
@@ -42,9 +42,9 @@ export interface WithheldOf {
 
 export interface PurgedKeys {
   readonly entity: EntityName;
-  /** As `PreparedRecord.keyText`; records that are not stored are noted all the same. */
+  /** Keys as in `PreparedRecord.keyText`; records that are not stored are noted too. */
   readonly keyTexts: readonly string[];
-  /** Which records in quarantine go too, by their text, whatever their key. */
+  /** Selects quarantined records to remove, by their text, whatever their key. */
   readonly isRefusedMeant?: ((record: string) => boolean) | undefined;
 }
 
@@ -103,11 +103,11 @@ export function targetNames(work: readonly Pick<PurgeWork, 'step'>[]): readonly 
 }
 
 export interface LeftStep extends PurgeWork {
-  /** Why it could not be done now. */
+  /** Reason why the step could not be done now. */
   readonly why: string;
 }
 
-/** By what a record without a known key is noted: no key is such a text. */
+/** Name in the purge note of a record without a known key: no key is such a text. */
 export function refusedName(record: string): string {
   return `#${createHash('sha256').update(record).digest('hex')}`;
 }

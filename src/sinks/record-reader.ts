@@ -9,7 +9,7 @@ export interface StoredRecord extends Pick<RowFacts, 'seq' | 'changedAt' | 'run'
 }
 
 export interface KeyAndHash {
-  /** As `PreparedRecord.keyText` has it. */
+  /** Key, as in `PreparedRecord.keyText`. */
   readonly keyText: string;
   readonly hash: string;
 }

@@ -18,7 +18,7 @@ import type {
 } from './sink-access.ts';
 import { isSinkThere, type LedgerFormat } from './sqlite/open-database.ts';
 
-/* Code is loaded when something is opened: a command that reads a ledger does not load what writes one. */
+/* Code is loaded when something is opened: a command that reads a ledger does not load the code that writes one. */
 
 export function accessSink(sink: SinkPlace): SinkAccess {
   switch (sink.type) {
@@ -168,15 +168,15 @@ export async function openSink(options: SinkOptions, deps: Omit<OpenHow, 'durabi
 }
 
 /**
- * Opens what a sink says of its runs, read only; works while another process writes. Throws when there is no sink yet.
+ * Opens a sink's record of its runs, read only; works while another process writes. Throws when there is no sink yet.
  */
 export async function openHistory(sink: SinkPlace): Promise<OpenHistory> {
   return await accessSink(sink).openHistory();
 }
 
 /**
- * The same; null when nothing has been synced into it yet. Throws where that cannot be known, or something else is
- * there.
+ * Opens the same; null when nothing has been synced into the sink yet. Throws where that cannot be determined, or
+ * something else is there.
  */
 export async function openExistingHistory(sink: SinkPlace): Promise<OpenHistory | null> {
   return await nullWithoutSink(accessSink(sink).openHistory());

@@ -24,7 +24,7 @@ export interface ResetCounts {
 export interface UnfinishedRemoval {
   readonly connector: ConnectorName;
   readonly since: Instant;
-  /** That it had when that began. */
+  /** Rows at the beginning of the removal. */
   readonly rows: number;
 }
 
@@ -38,7 +38,7 @@ export interface UndoneRows {
   readonly deleted: number;
   readonly revived: number;
   readonly restored: number;
-  /** Rows that it has changed, and that no version tells of: the next run reads them again. */
+  /** Rows that the run has changed, without a version from before: the next run reads them again. */
   readonly kept: {
     readonly rows: number;
     /** Key texts, of the first ones. */

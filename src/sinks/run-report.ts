@@ -4,7 +4,7 @@ import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { PageCounts, Params } from '../core/records.ts';
 import type { Doubt, ProofKind } from './partition.ts';
 
-/** How many rows of an entity are meant. */
+/** Number of rows of an entity. */
 export interface RowsOf {
   readonly entity: EntityName;
   readonly rows: number;
@@ -15,7 +15,7 @@ export interface LeftWork {
   readonly partitions: number;
 }
 
-/** `sync` is the ordinary one; the others stand beside it and leave its chain of runs alone. */
+/** `sync` is the ordinary run; the others run beside it and leave its chain of runs alone. */
 export type RunKind = 'sync' | 'backfill' | 'refetch' | 'undo';
 
 export type RunOutcome = 'ok' | 'partial' | 'degraded' | 'failed' | 'interrupted';
@@ -33,7 +33,7 @@ export interface RunReport {
   readonly retries: number;
   readonly waitedMs: number;
   readonly bytes: number;
-  /** How many calls a second there were at most, and by what, where the config does not say it. */
+  /** Limit of calls a second and its source, where the config does not set one. */
   readonly rate?: { readonly requestsPerSecond: number; readonly by: 'definition' | 'api' };
   /** At most 100; `failuresOmitted` counts the rest. */
   readonly failures: readonly FailureReport[];
@@ -52,9 +52,9 @@ export interface RunReport {
   readonly resumeBecause?: string;
   /** Work that is due and was not read: set aside, or beyond the run's budget. */
   readonly left: readonly LeftWork[];
-  /** How later runs ask for what is `toConfirm`; absent where nothing is. */
+  /** Limits under which later runs confirm `toConfirm`; absent where nothing is to confirm. */
   readonly confirmation?: Confirmation;
-  /** Both at the end of the run, whichever run has read them. */
+  /** Listings at the end of the run, whichever run has read them. */
   readonly partMissing: readonly DoubtedListings[];
   readonly unconfirmed: readonly ListingsOf[];
   /** Files of the entities whose files this run was to fetch; empty where there are none. */
@@ -67,7 +67,7 @@ export interface Confirmation {
   readonly requestsPerSecond: number;
 }
 
-/** How many listings of an entity are meant. */
+/** Number of listings of an entity. */
 export interface ListingsOf {
   readonly entity: EntityName;
   readonly listings: number;
@@ -89,7 +89,7 @@ export interface FileReport {
   readonly bytes: number;
   /** Requested, but not received. */
   readonly failed: number;
-  /** Wanted at the end: those that failed, and those that the run did not come to. */
+  /** Files wanted at the end: those that failed, and those that the run did not reach. */
   readonly left: number;
 }
 
@@ -104,18 +104,21 @@ export interface EntityReport {
   readonly unordered: number;
   /** Fields kept in `_extra` because they have no column or do not fit it. */
   readonly extraFields: number;
-  /** Records whose change value is no time that can be read: only full reads see what changes in them. */
+  /** Records whose change value cannot be read as a time: only full reads see their changes. */
   readonly undated: number;
   /** Listings not entered because they lie below the definition's depth limit. */
   readonly depthLimited: number;
   /** Records met in a listing that is not their own (synced copies); counted among the duplicates. */
   readonly foreign: number;
   /**
-   * Records of which only a part came and whose rows stay as they were stored; counted among the unchanged ones and
+   * Records that came only in part and whose rows stay as they were stored; counted among the unchanged ones and
    * duplicates.
    */
   readonly partial: number;
-  /** Its `completeness` is `complete` or `unconfirmed`: no part is missing, and nothing failed or is left to read. */
+  /**
+   * Whether its `completeness` is `complete` or `unconfirmed`: no part is missing, and nothing failed or is left to
+   * read.
+   */
   readonly isProven: boolean;
   readonly completeness: Completeness;
   /** Sealed walks that read from a watermark instead of from the start. */
@@ -130,7 +133,7 @@ export interface EntityReport {
   readonly toConfirm: number;
   /** Full walks that missed a record which `get` still returns: they prove nothing, and are repeated. */
   readonly withdrawn: number;
-  /** Why something is `withheld`; null where nothing is. */
+  /** Reason for `withheld`; null where nothing is withheld. */
   readonly withheldBecause: WithheldBecause | null;
   /** The numbers that the guards compared where something is `withheld`. */
   readonly withholding: Withholding | null;
@@ -142,8 +145,8 @@ export interface EntityReport {
 }
 
 /**
- * `share`: too many rows of the entity would go within 24 hours. `along`: too many rows of others would go along.
- * `empty`: the entity came back empty. `replaced`: nothing that was stored is still there, and other records are.
+ * `share`: too many rows of the entity would be deleted within 24 hours. `along`: too many rows of others would be
+ * deleted along. `empty`: the entity came back empty. `replaced`: none of the stored records came back, and others did.
  * `adopted`: the rows were adopted from another address, and no full run has agreed with them since.
  */
 export type WithheldBecause = 'share' | 'along' | 'empty' | 'replaced' | 'adopted';
@@ -153,9 +156,9 @@ export interface Withholding {
   readonly dayAgo: number;
   /** Rows deleted since then. */
   readonly deletedInDay: number;
-  /** Rows of the entity that would go along with records of others which look deleted. */
+  /** Rows of the entity that would be deleted along with records of others which look deleted. */
   readonly below: number;
-  /** Rows of other entities that would go with the withheld ones. */
+  /** Rows of other entities that would be deleted along with the withheld ones. */
   readonly along: readonly RowsOf[];
   readonly maxDeleteShare: number;
   readonly minDeleteRows: number;
@@ -183,17 +186,17 @@ export type Completeness = (typeof completenessWords)[number];
 
 /** Facts about an entity's own listings. */
 export interface ListingFacts {
-  /** Some failed, or are left to read. */
+  /** Some listings failed, or are left to read. */
   readonly isUnread: boolean;
-  /** Some ended with a doubt. */
+  /** Some listings ended with a doubt. */
   readonly isDoubted: boolean;
-  /** Some were read in unknown order, and no total agreed. */
+  /** Some listings were read in unknown order, and no total agreed. */
   readonly isUnordered: boolean;
 }
 
 /**
- * The completeness of an entity as readers show it: the worst that holds of its own listings or, by `leading`, of
- * those that lead to them, as no listing below an unseen record was read.
+ * Completeness of an entity as shown to readers: the worst of its own listings and of those that lead to them
+ * (`leading`), because no listing below an unseen record was read.
  */
 export function completenessOf(facts: ListingFacts, leading: readonly Completeness[]): Completeness {
   const { isUnread, isDoubted, isUnordered } = facts;

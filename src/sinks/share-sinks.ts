@@ -16,7 +16,7 @@ export type OpenSharedSink = (
 
 type SinkUser = { readonly signal: AbortSignal } & Pick<OpenHow, 'onAway'>;
 
-/** For all sinks together; each gets a part, which with many of them is the least. */
+/** Cache memory of all sinks together. Each sink gets a part between the two limits below. */
 const cachesKiB = 128 * 1024;
 const mostCacheKiB = 32 * 1024;
 const leastCacheKiB = 4 * 1024;

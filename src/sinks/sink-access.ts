@@ -10,9 +10,9 @@ import type { PostgresConnection } from '../sql/postgres/place.ts';
 import type { Away } from '../sql/postgres/outage.ts';
 
 /**
- * An open sink: records, and the account of how they got there. Data in, counts out; every call is one transaction,
- * idempotent where it is repeated after a crash, and fenced (`SyncError` FENCED for an overtaken lease). What needs no
- * lease may be called beside any run, from any process.
+ * An open sink: records, and the account of their changes. Every call is one transaction, idempotent where it is
+ * repeated after a crash, and fenced (`SyncError` FENCED for an overtaken lease). Calls that need no lease may run
+ * beside any run, from any process.
  */
 export type Sink = ReturnType<typeof ledgerSink>;
 
@@ -26,27 +26,27 @@ export type RecordReader = Awaited<ReturnType<typeof openRecordReader>>;
 export type KeyReader = ReturnType<typeof keyReader>;
 
 /**
- * The ways into a sink and what is known of it from outside. Nothing is opened before it is asked for; the caller
- * disposes what it opens.
+ * Ways to open a sink, and its properties as seen from outside. Nothing is opened before it is asked for; the caller
+ * disposes the opened object.
  */
 export interface SinkAccess {
-  /** Where a person finds the sink (an absolute path, a host and a schema), without any secret. */
+  /** Place of the sink for people (an absolute path, a host and a schema), without any secret. */
   readonly place: string;
-  /** The same for its `_sync_*` tables. */
+  /** Place of its `_sync_*` tables, in the same form. */
   readonly ledgerPlace: string;
   /**
-   * False where nothing was ever opened for writing. Rejects where that cannot be known, and where something else is
+   * Whether the sink was ever opened for writing. Rejects where that cannot be determined, and where something else is
    * there.
    */
   isThere(): Promise<boolean>;
-  /** As `openSink` of the registry. */
+  /** Opens the sink, as `openSink` of the registry. */
   open(how: OpenHow): Promise<Sink>;
   openHistory(): Promise<OpenHistory>;
   openRecords(): Promise<RecordReader>;
   openKeys(): Promise<KeyReader>;
   /** Makes the sink where there is none. Rejects as `open` does. */
   openServed(how: OpenHow): Promise<ServedLedger>;
-  /** The same of a sink that exists: makes and writes nothing. Throws `NoSinkYetError` where there is none. */
+  /** Serves an existing sink: makes and writes nothing. Throws `NoSinkYetError` where there is none. */
   openWatched(): Promise<ServedLedger>;
   /** Null where the sink closes no files. */
   openClosedFiles(): Promise<ClosedFiles | null>;
@@ -68,7 +68,7 @@ export interface OpenHow {
   readonly clock: Clock;
   /** User in whose name this process acts, for `LedgerReader.actions`; by default the user of the process. */
   readonly who?: string;
-  /** How long to wait while another program holds a lock that the sink needs. */
+  /** Time to wait while another program holds a lock that the sink needs. */
   readonly lockTimeoutMs?: number;
   /** Ends every such wait, of the opened sink too. */
   readonly signal?: AbortSignal;
@@ -79,13 +79,13 @@ export interface OpenHow {
   readonly onAway?: ((away: Away | null) => void) | undefined;
   /** The sink that must already exist: none is made then, and SINK_MOVED is thrown for another one. */
   readonly sinkId?: string;
-  /** Memory for what was read, at most; 32 MiB by default. */
+  /** Cache memory at most; 32 MiB by default. */
   readonly cacheKiB?: number;
   /** For tests: resolves before each statement, or each round trip, of the opened sink. */
   readonly delay?: (() => Promise<void>) | undefined;
 }
 
-/** A sink that was opened to be read. What reads it disposes its database. */
+/** A sink opened for reading. Its reader disposes the database. */
 export interface OpenedToRead extends Pick<LedgerDriver, 'sinkId' | 'records' | 'newestSeq'> {
   readonly db: ReadableDatabase;
 }
@@ -115,6 +115,6 @@ export type SinkPlace =
 export type SinkOptions = SinkPlace & {
   readonly name: string;
   readonly durability: 'full' | 'normal';
-  /** How long to wait while another program holds the write lock of the sink's database; a minute by default. */
+  /** Time to wait while another program holds the write lock of the sink's database; a minute by default. */
   readonly lockTimeoutMs?: number;
 };

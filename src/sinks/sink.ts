@@ -14,7 +14,7 @@ import type { EntityMasking, PlannedMask } from './masks.ts';
 import type { FoundPartition, PageLength, Position, Seal, UnsealedWalk, WalkRef } from './partition.ts';
 import type { RunKind } from './run-report.ts';
 
-/** How the partitions of an entity become due, and what their walks may conclude. */
+/** Rules by which the partitions of an entity become due, and by which their walks conclude. */
 export interface EntityReading {
   /** False: every walk is full. */
   readonly isIncremental: boolean;
@@ -45,7 +45,7 @@ export interface RunPlan {
   readonly startedAt: Instant;
   /** Everything is read in full. A full run that is resumed stays one. */
   readonly isFull: boolean;
-  /** The run may end early: what was not read for longest is read first. */
+  /** The run may end early: partitions that were not read for longest are read first. */
   readonly isBudgeted: boolean;
   /** Reading of every entity in `entities`. */
   readonly reading: ReadonlyMap<EntityName, EntityReading>;
@@ -63,17 +63,17 @@ export interface RunPlan {
   readonly versions?: ReadonlySet<EntityName>;
   /** Masks of those entities; absent: none has a mask. */
   readonly masks?: readonly PlannedMask[];
-  /** How the tables of those entities are brought under their masks. */
+  /** Maskings that bring the tables of those entities under their masks. */
   readonly maskings?: readonly EntityMasking[];
   /** Entities whose partitions this run works off. */
   readonly entities: readonly EntityName[];
   /** The root partitions; children are found on the way. */
   readonly roots: readonly FoundPartition[];
-  /** How they are read (variants, parents), as text: only a run that reads the same resumes it. */
+  /** Reading of the roots (variants, parents), as text: only a run that reads the same resumes it. */
   readonly choices: string;
   /**
-   * Entities that lead to no others. What a run since `continueAfter` set aside of them keeps its position in a fresh
-   * start, unless it had been read whole.
+   * Entities that lead to no others. Their walks that a run since `continueAfter` set aside keep their positions in a
+   * fresh start, unless they had been read completely.
    */
   readonly leaves: readonly EntityName[];
   /** An unfinished run of the same choices is resumed when its chain stored something since. */
@@ -85,7 +85,7 @@ export interface StartedRun {
   /** The run that this one resumes; its seen rows count as seen. Null: a fresh start. */
   readonly continues: RunId | null;
   readonly due: number;
-  /** Asked for by this run or by the one that it resumes. */
+  /** Whether a full read was asked for by this run or by the one that it resumes. */
   readonly isFull: boolean;
   /** Counts of the earlier runs in its chain. This run does not read the parts of an entity that they left out. */
   readonly earlier: readonly EarlierCounts[];
@@ -94,8 +94,8 @@ export interface StartedRun {
   /** Partitions that the earlier runs have found; empty for a fresh start. */
   readonly found: readonly ChainPartitions[];
   /**
-   * Secret of this connector in this sink, for the hashes of `PreparedRecord.raw`. Their maker mixes in what else
-   * decides what is stored of a record: a hash must differ where the same bytes are to be stored in another way.
+   * Secret of this connector in this sink, for the hashes of `PreparedRecord.raw`. The hashes also cover everything
+   * else that decides how a record is stored, so that the same bytes stored in another way have another hash.
    */
   readonly rawKey: string;
 }
@@ -111,7 +111,7 @@ export interface ChainPartitions {
   readonly entity: EntityName;
   /** Entity of a record that led to one of them. */
   readonly parent: EntityName | null;
-  /** Some are listings inside trees, which go when their tree is sealed. */
+  /** Some are listings inside trees, which are removed when their tree is sealed. */
   readonly isTree: boolean;
   readonly sealed: number;
   readonly ready: number;
@@ -125,7 +125,7 @@ export interface PageCommit {
   /** Records that belong to another listing (synced copies): counted as duplicates, not stored. */
   readonly foreign: number;
   readonly refused: readonly Quarantined[];
-  /** Without those already known below records that came only in part: the sink adds these. */
+  /** Children of the page, without those already known below records that came only in part: the sink adds these. */
   readonly children: readonly FoundPartition[];
   readonly position: Position;
   /** The walk's own entity first, then exploded ones. */
@@ -137,7 +137,7 @@ export interface PageCommit {
    * in full.
    */
   readonly followed?: PageLength;
-  /** How far the run is, for people who read the ledger; at most a few KiB. */
+  /** Progress of the run, for people who read the ledger; at most a few KiB. */
   readonly shown?: string;
   /** Undeclared or misfitting fields of the page: entity, field name, JSON type. */
   readonly drift: readonly FieldDrift[];

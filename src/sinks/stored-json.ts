@@ -60,7 +60,7 @@ export function writeColumns(columns: readonly Column[]): string {
 export type StoredDescription = Omit<DescribedTable, 'entity'>;
 
 export function writeDescribed({ description, columns, derived, joins }: StoredDescription): string {
-  // With the types that the catalogue shows.
+  // Columns get the types that the catalogue shows.
   const typed = derived.map((column) => ({ ...column, type: derivedType(column.as) }));
   return JSON.stringify({ description, columns, derived: typed, joins });
 }

@@ -1,7 +1,7 @@
 import type { Params, PreparedRecord } from '../core/records.ts';
 import type { StoredRow } from './decisions/meet-record.ts';
 
-/** A record that is not parsed yet: of its values those of the key are there. `raw`: as of `PreparedRecord`. */
+/** A record that is not parsed yet: its `values` hold only those of the key. `raw`: as in `PreparedRecord`. */
 export type RawRecord = Pick<PreparedRecord, 'keyText' | 'values'> & Required<Pick<PreparedRecord, 'raw'>>;
 
 /** `found` is for `PreparedRecord.found`: the commit looks for no row that it can be sure of. */
@@ -10,11 +10,11 @@ export type SameRow = Pick<StoredRow, 'hash' | 'volatileHash'> & Required<Pick<P
 export interface StoredAccount {
   /** Rows that are not deleted. */
   readonly live: number;
-  /** They were adopted from another address, and no full run has agreed with them since. */
+  /** Whether the rows were adopted from another address, and no full run has agreed with them since. */
   readonly isAdopted: boolean;
 }
 
-/** A row, with what a `get` for it takes. */
+/** A row, with the parts that a `get` for it needs. */
 export interface StoredKey {
   readonly keyText: string;
   readonly params: Params;

@@ -11,7 +11,7 @@ export function unusableSink(place: string, found: string, advice: string, cause
 }
 
 /**
- * Why stored tables of this version cannot be used; null if they can. Each migration makes one more version.
+ * Explains why stored tables of this version cannot be used; null if they can. Each migration makes one more version.
  */
 export function unknownVersion(version: number, newest: number, first = 1): string | null {
   if (version >= first && version <= newest) return null;

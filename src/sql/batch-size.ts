@@ -2,10 +2,10 @@ import type { Cells } from './database.ts';
 
 export const firstRows = 100;
 const mostRows = 1_000;
-/** Characters of a batch, as far as its rows are of one length: rows may be large. */
+/** Characters of a batch if its rows have one length: rows may be large. */
 export const wantedLength = 4_000_000;
 
-/** How many rows to read next, after a batch that was not empty. */
+/** Number of rows to read next, after a batch that was not empty. */
 export function nextRows(batch: readonly Cells[]): number {
   return rowsOf(
     batch.length,
@@ -13,7 +13,7 @@ export function nextRows(batch: readonly Cells[]): number {
   );
 }
 
-/** As many as are about `wantedLength` long, where `count` rows were `length` long. */
+/** Number of rows with about `wantedLength` characters in total, where `count` rows had `length` characters. */
 export function rowsOf(count: number, length: number): number {
   return Math.max(1, Math.min(mostRows, Math.floor((count * wantedLength) / (length + 1))));
 }

@@ -24,7 +24,7 @@ export interface Tx {
    */
   rows<Row extends object>(sql: string, values?: Values): Promise<readonly Row[]>;
   first<Row extends object>(sql: string, values?: Values): Promise<Row | undefined>;
-  /** How many rows the statement wrote. */
+  /** Number of rows that the statement wrote. */
   run(sql: string, values?: Values): Promise<number>;
   /** Does not wait: where the statement fails, the next one that is waited for fails, or the COMMIT. */
   put(sql: string, values?: Values): void;
@@ -34,18 +34,18 @@ export interface TransactHow {
   /** Called before `work` runs again. */
   readonly restart?: (() => void) | undefined;
   /**
-   * Its statements may go through whole tables: no timeout ends them, and the signal of the database's options cancels
-   * them.
+   * Whether its statements may scan whole tables: no timeout ends them, and the signal of the database's options
+   * cancels them.
    */
   readonly isLong?: boolean;
   /** Waits until the commit is on the disk, whatever the database's durability. */
   readonly isDurable?: boolean;
 }
 
-/** A database as far as it is read. Drivers are `sqlite/` and `postgres/`. */
+/** A database for reading. Drivers are `sqlite/` and `postgres/`. */
 export interface ReadableDatabase extends AsyncDisposable {
   readonly dialect: Dialect;
-  /** Where a person finds it, without any secret. */
+  /** Place of the database for people, without any secret. */
   readonly place: string;
   /** Runs `work` in one snapshot that writes nothing. Does not see a transaction that is not committed. */
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
@@ -58,7 +58,7 @@ export interface ReadableDatabase extends AsyncDisposable {
 
 /**
  * One state of a database until it is disposed: readers may wait for anything between two queries. Writers continue,
- * but the database keeps what they replace until the snapshot is disposed.
+ * but the database keeps replaced data until the snapshot is disposed.
  */
 export interface Snapshot extends AsyncDisposable {
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
@@ -126,11 +126,11 @@ export function quoted(name: string): string {
 }
 
 /**
- * The first 16 bytes of the SHA-256 of a text (keys, parameters): what is looked up by it, because an entry of an index
- * has a limit and a text has none. Two texts with the same hash would take 2^64 tries to find.
+ * First 16 bytes of the SHA-256 of a text (keys, parameters). Long texts are looked up by it, because an index entry
+ * has a limit. Two texts with the same hash would take 2^64 tries to find.
  */
 export function textHash(text: string): Buffer {
-  // By way of the digits: such a buffer is part of a larger one, where `hash` would allocate 32 bytes outside of the
+  // Hash to digits first: this buffer is part of a larger one, where `hash` would allocate 32 bytes outside of the
   // heap each time.
   return Buffer.from(hash('sha256', text, 'hex').slice(0, 32), 'hex');
 }

@@ -1,4 +1,4 @@
-/** Runs `work`; what it fails with is thrown as `explain` makes it. */
+/** Runs `work`; throws its error as translated by `explain`. */
 export async function explained<Result>(
   explain: (error: unknown) => unknown,
   work: () => Promise<Result>,

@@ -139,7 +139,7 @@ export function camelCase(name: string): string {
 export interface RowColumn {
   /** In camel case. */
   readonly member: string;
-  /** By its name: flags are booleans. */
+  /** Decided by its name: flags are booleans. */
   readonly isFlag: boolean;
 }
 

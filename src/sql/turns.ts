@@ -3,11 +3,11 @@ interface Waiting {
   readonly refuse: (error: unknown) => void;
 }
 
-/** Runs what is given one after the other, in the order given, however the one before it ended. */
+/** Runs functions one after the other, in the given order, however the previous one ended. */
 export function openTurns() {
   const waiting: Waiting[] = [];
   let isTaken = false;
-  /** How many have ever begun. */
+  /** Number of turns that have ever begun. */
   let begun = 0;
   const leave = (): void => {
     const next = waiting.shift();

@@ -51,9 +51,9 @@ export async function listViews(
 }
 
 /**
- * Answers a query over views of a sink, asked by a role that may read these and no more; what the sink says of them is
- * read in the same state. Values are texts of at most `mostChars` characters. Throws USAGE for a query that is none,
- * SINK_FAILED where the role may do more, and the signal's reason: the server has ended the query then too.
+ * Answers a query over views of a sink with a role that may read these and nothing else. The sink's facts about them
+ * are read in the same state. Values are texts of at most `mostChars` characters. Throws USAGE for a text that is no
+ * query, SINK_FAILED where the role may do more, and the signal's reason: the server has ended the query then too.
  */
 export async function queryViews<Facts>(
   { place, role, offered, signal, ...query }: ViewQuery,
@@ -108,8 +108,8 @@ async function columnsOf(tx: Tx, view: string): Promise<readonly string[]> {
 }
 
 /**
- * Whose tables the statements of the session have read: each holds a lock on them until its transaction ends. A plan
- * would say it too, but holds constants of any length, which come as a whole.
+ * Views whose tables the statements of the session have read: each holds a lock on them until its transaction ends. A
+ * plan would show them too, but it contains constants of any length, and is sent as a whole.
  */
 async function viewsRead(
   session: QuerySession,
@@ -148,8 +148,8 @@ async function rowsOf(
 }
 
 /**
- * As an operand of a SELECT the grammar of the server takes a query, and no statement that writes. A comment at the end
- * of the text ends with its line.
+ * Encloses the text as an operand of a SELECT, where the server's grammar accepts a query, and no statement that
+ * writes. A comment at the end of the text ends with its line.
  */
 function operand(sql: string): string {
   return `(\n${sql.replace(/[;\s]+$/, '')}\n) AS ${quoted('query')}`;
@@ -171,7 +171,7 @@ function roleCanDoMore({ user }: QueryRole, place: string, beyond: readonly stri
   );
 }
 
-/** For a person who may make roles, and who sets the password. A role that is there stays. */
+/** Statements for a person who may create roles, and who sets the password. An existing role stays. */
 export function makeRole(user: string): readonly string[] {
   const role = quoted(user);
   const rights = 'LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION NOBYPASSRLS';
@@ -216,8 +216,8 @@ async function beyondViews(
 }
 
 /**
- * Functions: what reads files or the network is written in C and may have other results the next time, or runs with
- * the rights of its owner, or is a function of the server that is not for everybody, which was granted.
+ * Finds rights beyond the views. Functions count if they read files or the network (written in C, with results that may
+ * change), if they run with the rights of their owner, or if they are server functions with explicit grants.
  */
 const beyondSql = `
 WITH me AS (SELECT * FROM pg_catalog.pg_roles WHERE rolname = session_user),

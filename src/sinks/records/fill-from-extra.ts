@@ -103,7 +103,7 @@ async function* rowsWithExtra(
   columns: readonly Column[],
 ): AsyncGenerator<readonly ExtraRow[]> {
   if (columns.length === 0) return;
-  // Declared names are spelled without an escape wherever they are written. Also finds what only looks like one.
+  // Declared names are always written without an escape. The condition also finds texts that only look like a name.
   const holds = columns.map((_, index) => `CAST(_extra AS TEXT) LIKE :name${index}`).join(' OR ');
   const names = Object.fromEntries(columns.map((column, index) => [`name${index}`, `%"${column.name}"%`]));
   for (let after = 0; ;) {
@@ -131,15 +131,15 @@ function fittedValue(column: Column, value: JsonValue | undefined): ColumnValue 
 }
 
 interface RetypedTable {
-  /** Not quoted. */
+  /** Name without quotes. */
   readonly name: string;
   readonly number: '_row' | '_seq_to';
 }
 
 /**
- * Makes texts of columns of these types, or numbers of integers, in the rows of a table and in their closed versions
- * where there are some. No view may stand on them. Change numbers stay: rows mean what they meant. `type`: the new one
- * as the database names it.
+ * Turns columns of these types into texts, or integers into numbers, in the rows of a table and in its closed versions
+ * if there are any. No view may depend on them. Change numbers stay, because rows keep their meaning. `type`: the new
+ * type as the database names it.
  */
 export async function retypeColumns(
   tx: Tx,

@@ -52,7 +52,7 @@ export function markRows(name: string, versions: string, place: TablePlace, clos
         { before, after, limit },
       ),
     rows: async (tx, rows) => {
-      // Without any, the server could read the whole table.
+      // Without rows, the server could read the whole table.
       if (rows.length === 0) return new Map();
       const found = await tx.rows<KeyedCells>(
         `SELECT ${keyedColumns(table)} FROM ${name} AS t WHERE t._row IN {rows bigint}`,
@@ -134,7 +134,9 @@ export function columnValue(value: unknown): ColumnValue {
 /** Columns that `RecordTable.find` reads, in the order of `StoredCells`. */
 export const storedColumns = ['_row', '_hash', '_volatile_hash', '_changed_at', '_deleted_at', '_partition'];
 
-/** As an array: rows as objects would take a third longer. `n`: the record that was asked for, from 1. */
+/**
+ * Cells of a row as an array: rows as objects would take a third longer. `n`: index of the requested record, from 1.
+ */
 export type StoredCells = [
   row: number,
   hash: string,
@@ -160,7 +162,7 @@ export interface NewestRow extends WrittenRow {
   readonly seq: number;
 }
 
-/** Each row once, as it was written last; a new row stays one. */
+/** Keeps each row once, as it was written last; a new row stays new. */
 export function newestRows(rows: readonly WrittenRow[], firstSeq: number): readonly NewestRow[] {
   const newest = new Map<number, NewestRow>();
   for (const [index, { row, record, owner }] of rows.entries()) {
@@ -185,8 +187,8 @@ export interface ChangingRow {
 }
 
 /**
- * Keeps what the rows hold now as closed versions. Called before each statement that gives rows a new change number,
- * with all of them.
+ * Keeps the present content of the rows as closed versions. Called before each statement that gives rows a new change
+ * number, with all of them.
  */
 export type CloseVersions = (tx: Tx, rows: readonly ChangingRow[], now: Instant) => void;
 
@@ -227,8 +229,8 @@ export function closeVersionsOf(name: string, versions: string, place: TablePlac
 }
 
 /**
- * Every version of every row: the closed ones, and the rows as the open ones. What a view shows may only grow at its
- * end, so the columns of records come last, in the order in which they were added.
+ * Selects every version of every row: the closed ones, and the rows as the open ones. Columns of a view may only be
+ * added at its end, so the columns of records come last, in the order in which they were added.
  */
 export function historySelect(name: string, versions: string, columns: readonly Column[]): string {
   const rest = columns.map((column) => `, t.${quoted(column.name)}`).join('');

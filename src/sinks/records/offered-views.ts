@@ -5,19 +5,19 @@ import type { LedgerReader } from '../sink-access.ts';
 import { viewedTables } from '../ledger/tables.ts';
 import { parseDescribed } from '../stored-json.ts';
 
-/** A table whose view of current rows a stranger may read. */
+/** A table whose view of current rows is open to untrusted queries. */
 export interface OfferedTable {
   /** Name of the table for its readers. */
   readonly label: string;
   readonly connector: ConnectorName;
-  /** Whose listing the rows come from. */
+  /** Entity whose listing the rows come from. */
   readonly owner: EntityName;
   readonly entity: EntityName;
   /** The declared columns that are offered; null: all that is stored. */
   readonly only: readonly string[] | null;
 }
 
-/** Its view, and those of the view's columns that are offered. */
+/** View of an offered table, and its offered columns. */
 export interface OfferedView extends OfferedTable {
   readonly name: string;
   readonly columns: readonly string[];
@@ -51,7 +51,7 @@ export async function offeredViews(
   return views;
 }
 
-/** `read` are the views that a query reads, `history` is what the sink says in the same state. */
+/** `read`: views that a query reads; `history`: the sink's facts in the same state. */
 export type OnViews<Facts> = (read: readonly OfferedView[], history: LedgerReader) => Promise<Facts>;
 
 const mostNamed = 20;

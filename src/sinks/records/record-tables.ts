@@ -27,20 +27,20 @@ import { parseColumns, parseDescribed } from '../stored-json.ts';
 
 type SqlTypes = Readonly<Record<CellType, string>>;
 
-/** How a database defines tables of records. Everything else about them is the same everywhere. */
+/** Definition of record tables in a database. All other rules about them are the same everywhere. */
 export interface TableDialect extends Views, Pick<RecordTables, 'insertRows' | 'clear'> {
-  /** How rows of a table are found and written. */
+  /** Finds and writes rows of a table. */
   readonly rows: (place: TablePlace, name: string, marks: Marks) => FoundRows;
   readonly types: SqlTypes;
-  /** Stands behind the columns of a new table. */
+  /** Text after the columns of a new table. */
   readonly tableEnding: string;
   /** Own columns of rows that this database alone has. */
   readonly moreOwn: readonly OwnColumn[];
   /** Columns by which rows are found. */
   readonly keyColumns: (table: EntityTable) => readonly string[];
-  /** Stands behind the columns of the index on owners. */
+  /** Text after the columns of the index on owners. */
   readonly ownerIndexEnding: string;
-  /** Whether a view is replaced with more columns while others stand on it; else it is made anew. */
+  /** Whether a view is replaced with more columns while other views depend on it; otherwise it is created again. */
   readonly replacesViews: boolean;
   /** Adds columns that may be null. */
   readonly addColumns: (tx: Tx, quotedName: string, definitions: readonly string[]) => void;
@@ -50,7 +50,7 @@ export interface TableDialect extends Views, Pick<RecordTables, 'insertRows' | '
   readonly room?: {
     /** Throws `SyncError` SINK_INCOMPATIBLE where these columns have no room. */
     check(tx: Tx, place: TablePlace, name: string, added: readonly Column[]): Promise<void>;
-    /** As many of the columns as there is room for, from the first on. */
+    /** Selects as many of the columns, from the first on, as there is room for. */
     fitting(tx: Tx, place: TablePlace, name: string, added: readonly Column[]): Promise<readonly Column[]>;
   };
 }
@@ -194,7 +194,7 @@ function definitions(columns: readonly OwnColumn[], types: SqlTypes): readonly s
   });
 }
 
-/** How a database makes views. */
+/** Creation of views in a database. */
 export interface Views {
   readonly tableName: (connector: ConnectorName, entity: EntityName) => string;
   /** Finds the relations with these names, keyed by the requested names. */

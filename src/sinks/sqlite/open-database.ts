@@ -48,7 +48,7 @@ interface DatabaseOptions {
   readonly format: LedgerFormat;
   readonly durability: 'full' | 'normal';
   readonly now: Instant;
-  /** How long SQLite waits for locks, blocking the process. */
+  /** Time that SQLite waits for locks, blocking the process. */
   readonly busyMs?: number;
   /** The sink that must already exist: none is made, and SINK_MOVED is thrown for another one. */
   readonly sinkId?: string;
@@ -79,8 +79,8 @@ export function openDatabase(options: DatabaseOptions): Connection {
 }
 
 /**
- * Whether a sink has a database at `file`. Throws `SyncError` where that cannot be known, or where something else is
- * there.
+ * Whether a sink has a database at `file`. Throws `SyncError` where that cannot be determined, or where something else
+ * is there.
  */
 export function isSinkThere(file: string): boolean {
   try {
@@ -130,7 +130,7 @@ function connect(
   }
 }
 
-/** As SQLite looks for one: it needs one in the middle of a large commit. */
+/** Temporary folders in SQLite's order of search. It needs one in the middle of a large commit. */
 function temporaryFolders(): readonly string[] {
   if (process.platform === 'win32') return [tmpdir()];
   const { SQLITE_TMPDIR, TMPDIR } = process.env;
@@ -153,8 +153,7 @@ function checkSqliteVersion(db: Connection): void {
 }
 
 /**
- * The version of the ledger in the file, 0 where it is empty. Reads only: a foreign file stays byte for byte what it
- * was.
+ * Version of the ledger in the file, 0 where it is empty. Reads only: a foreign file stays unchanged, byte for byte.
  */
 function inspect(db: Connection, options: Pick<DatabaseOptions, 'file' | 'format'>): number {
   // In one state: another process may be making the file, and half of that would look like another program's.
@@ -210,7 +209,8 @@ function switchToWal(db: Connection, waitMs: number): void {
 }
 
 /**
- * In one transaction, and only what no other process has done meanwhile: a kill leaves the old version or the new one.
+ * Migrates in one transaction and skips migrations that another process has done meanwhile. A kill leaves the old
+ * version or the new one.
  */
 function bringUpToDate(db: Connection, options: DatabaseOptions): void {
   const { format } = options;
@@ -227,7 +227,7 @@ function bringUpToDate(db: Connection, options: DatabaseOptions): void {
 }
 
 /**
- * Tables that every SQLite file of a sink has besides those of the ledger. `seq` is the change counter of the whole
+ * Tables in every SQLite file of a sink in addition to those of the ledger. `seq` is the change counter of the whole
  * file; `last_commit`: random text of the newest transaction that held the connector, kept when the connector is
  * forgotten.
  */
@@ -290,7 +290,7 @@ export async function newestSeq(tx: Tx): Promise<number> {
   return (await cellOf<number>(tx, 'SELECT seq FROM _sync_meta')) ?? 0;
 }
 
-/** Its next one is above `least`. */
+/** Sets the change counter so that the next number is above `least`. */
 export async function raiseSeq(tx: Tx, _connector: ConnectorName, least: number): Promise<void> {
   await tx.run('UPDATE _sync_meta SET seq = :least WHERE seq < :least', { least });
 }
@@ -365,8 +365,8 @@ export function fileAt(path: string): string | null {
 }
 
 /**
- * Remembers which file is at `path`. The check throws SINK_MOVED once another one, or none, is there: SQLite would
- * continue to write into an unlinked file.
+ * Remembers the identity of the file at `path`. The returned check throws SINK_MOVED if another file, or none, is
+ * there: SQLite would continue to write into an unlinked file.
  */
 export function rememberPlace(path: string): () => void {
   const opened = fileAt(path);

@@ -103,8 +103,8 @@ function openForWriting(options: LedgerFileOptions): Connection {
 }
 
 /**
- * Moves the log into the file as far as no reader uses it; never waits for a reader. Where the disk has no room, the
- * log has everything: the run has still ended well. While another run commits it is left to the end of that one.
+ * Moves the log into the file as far as no reader uses it; never waits for a reader. If the disk is full, the log keeps
+ * everything, and the run has still ended well. While another run commits, this is left to the end of that run.
  */
 function foldLog(writer: Connection, file: string): void {
   if (writer.inTransaction) return;
@@ -115,7 +115,10 @@ function foldLog(writer: Connection, file: string): void {
   }
 }
 
-/** As `LedgerDriver.reserveNumbers`: the transaction has the write lock, so no other process takes one in between. */
+/**
+ * Reserves numbers as `LedgerDriver.reserveNumbers`: the transaction has the write lock, so no other process takes one
+ * in between.
+ */
 export async function reserveNumbers(tx: Tx, of: keyof typeof numbered, count: number): Promise<number> {
   const { table } = numbered[of];
   const last =

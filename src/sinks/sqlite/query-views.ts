@@ -29,7 +29,7 @@ interface ViewQuery {
   /** Untrusted text of the query. */
   readonly sql: string;
   readonly offset: number;
-  /** Where a copy of what the query reads is made; it exists for a moment. */
+  /** Path of the temporary copy of the data that the query reads. */
   readonly copy: string;
   readonly mostCopyBytes: number;
 }

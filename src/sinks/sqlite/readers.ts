@@ -29,7 +29,7 @@ import { sqliteFormat } from './schema.ts';
 interface ReadFile {
   readonly file: string;
   readonly format: LedgerFormat;
-  /** Memory for what was read. */
+  /** Cache memory. */
   readonly cacheKiB?: number;
 }
 
@@ -74,7 +74,7 @@ export function querySqliteSink(file: string, sql: string): readonly Readonly<Re
   }
 }
 
-/** A SQLite sink to which an index is added. A power loss may undo what was written last. */
+/** Opens a SQLite sink to which an index is added. A power loss may undo the last writes. */
 export function openIndexedSink(file: string, now: Instant): Connection {
   // Throws where there is no sink: opening to write would make an empty one.
   if (!isSinkThere(file)) openReadonlyDatabase({ file, format: sqliteFormat }).close();
@@ -82,8 +82,8 @@ export function openIndexedSink(file: string, now: Instant): Connection {
 }
 
 /**
- * A file sink's ledger, open for reading while its file exists. It is back when that, or another file with the same
- * sink (a backup), is there again. `sinkId`: the sink that is expected; by default the one that is there.
+ * Opens a file sink's ledger for reading while its file exists. The ledger is back when that file, or another one with
+ * the same sink (a backup), is there again. `sinkId`: the expected sink; by default the present one.
  */
 export async function openServedFile(
   { place, ...of }: ReadFile & { readonly place: string },

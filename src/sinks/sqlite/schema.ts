@@ -7,7 +7,7 @@ import { metaSql, type LedgerFormat } from './open-database.ts';
  */
 export const tablesSql = `${metaSql}${sqliteDdl(ledgerSql).replace(' (tree) WHERE', ' (tree, due_since) WHERE')}`;
 
-/** The same migrations for every ledger in a SQLite file. */
+/** Migrations of every ledger in a SQLite file. */
 export const sqliteMigrations: readonly string[] = migrations.map(sqliteDdl);
 
 /** The ledger of a SQLite sink. */

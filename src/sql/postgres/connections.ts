@@ -16,11 +16,11 @@ export interface ConnectionsOptions {
   /** Translates an error of the server, or of the connection to it, for the caller. */
   readonly explain: (error: unknown) => unknown;
   /**
-   * With all others of this process that lead to the same database and are shared: it may have hundreds of schemas. For
-   * readers, which need not know of a loss.
+   * Shares connections with all others of this process that lead to the same database and are shared: it may have
+   * hundreds of schemas. For readers, which need not know of a loss.
    */
   readonly areShared?: boolean | undefined;
-  /** For tests: after how long without an answer the server is asked whether it has the question. */
+  /** For tests: silence after which the server is asked whether it has the query. */
   readonly silentMs?: number;
 }
 
@@ -98,12 +98,12 @@ export function openConnections({ connection, direct, connections, ...options }:
 
   return {
     /**
-     * Gives `work` a connection, and takes its socket away where nothing was heard of it for too long: `work` calls
-     * `heard` with each answer. Rejects with what the client library throws.
+     * Gives `work` a connection, and closes its socket after too long a silence: `work` calls `heard` with each answer.
+     * Rejects with the error of the client library.
      */
     withClient: async <Result>(work: ClientWork<Result>): Promise<Result> =>
       await lend(await take(), work, { onLoss, connect, silentMs }),
-    /** As `Server.connect`. */
+    /** Connects as `Server.connect`. */
     connect,
     end: async (): Promise<void> => {
       own.users -= 1;
@@ -115,7 +115,7 @@ export function openConnections({ connection, direct, connections, ...options }:
 }
 
 interface Pools {
-  /** By host. */
+  /** Pools by host. */
   readonly pools: Map<number, pg.Pool>;
   /** The host that was no standby when it was last asked. */
   current: number;
@@ -145,8 +145,8 @@ function keyOf(connection: PostgresConnection): string {
 }
 
 /**
- * A connection that breaks is reported by the question that fails. The client's event, where nothing listens to it,
- * would end the process.
+ * Leaves a broken connection to the query that fails. Without a listener, the client's error event would end the
+ * process.
  */
 function leaveToQuestions(client: pg.ClientBase): void {
   client.on('error', () => undefined);
@@ -215,8 +215,8 @@ function isAsking(client: pg.ClientBase): boolean {
 }
 
 /**
- * Whether the server waits for a question on a connection that waits for an answer here: what was sent, or the answer,
- * is lost. False where that cannot be known, behind a pooler for example.
+ * Whether the server waits for a query on a connection that waits for an answer here: the query, or the answer, is
+ * lost. False where that cannot be determined, behind a pooler for example.
  */
 async function isForgotten(
   client: pg.ClientBase,
@@ -271,7 +271,7 @@ function noPrimary(): Error {
 
 const connectTimeoutMs = 10_000;
 
-/** For `pg`, which takes what is omitted from the environment. */
+/** Configures `pg`, which takes omitted options from the environment. */
 function clientConfig(connection: PostgresConnection, { host, port }: PostgresHost): pg.ClientConfig {
   const { database, user, password } = connection;
   return {

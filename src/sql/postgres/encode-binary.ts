@@ -85,7 +85,7 @@ class Bytes {
     this.length = this.#buffer.writeInt32BE(value, this.length);
   }
 
-  /** Its length in front of it; null has the length -1. */
+  /** Writes a value after its length; null has the length -1. */
   field(type: BinaryType, value: BinaryValue): void {
     if (value === null) {
       this.int32(-1);

@@ -2,9 +2,9 @@ import { awayText, codeOf, driverError, failingOf } from './postgres-error.ts';
 
 /** A server cannot be written to for a while. */
 export interface Away {
-  /** Which server, and why; without any secret. */
+  /** The server and the reason, without any secret. */
   readonly message: string;
-  /** It is tried again for so long before what waits for it fails. */
+  /** Time for which it is tried again before the waiting calls fail. */
   readonly leftMs: number;
 }
 
@@ -50,16 +50,16 @@ export function watchOutage(
   };
   return {
     /**
-     * For a caller that may try several times; resolves whether it may, after each failure: false once the minute is
-     * over, or the caller's own. Throws the error of the last attempt, explained, where the minute is over and that was
-     * a moment ago, because one more may take ten seconds.
+     * Begins the attempts of one caller. After each failure the result resolves whether another attempt is allowed:
+     * false once the outage's minute, or the caller's own, is over. Throws the error of the last attempt, explained,
+     * where the minute is over and that attempt was a moment ago, because one more may take ten seconds.
      */
     begin: () => {
       if (current !== null && leftMs(current) <= 0 && now() - current.lastMs < leastBetweenMs) {
         throw explain(current.last);
       }
       const untilMs = now() + longestMs;
-      // Its own minute too: the server may answer others and cut this caller's connection each time.
+      // Each caller has a minute too: the server may answer others and cut this caller's connection each time.
       return (error: unknown): boolean =>
         (failingOf(error) !== 'connection' || failed(error)) && now() < untilMs;
     },
@@ -74,11 +74,11 @@ export function watchOutage(
 }
 
 /**
- * Lost connections to a server: the one that answers next may be another server, or have lost commits, and is checked
- * before it is written to. `Found` is what the checks get.
+ * Lost connections to a server. The next server to answer may be another one, or have lost commits, and is checked
+ * before it is written to. `Found`: data for the checks.
  */
 export function watchLosses<Found>() {
-  /** Since the last check. */
+  /** A connection was lost since the last check. */
   let isLost = false;
   const checks: ((found: Found) => Promise<unknown>)[] = [];
   let checking: Promise<void> | null = null;
@@ -96,7 +96,7 @@ export function watchLosses<Found>() {
   return {
     /** A connection was lost. */
     notice: (): void => void (isLost = true),
-    /** As `Server.afterLoss`. */
+    /** Adds a check, as `Server.afterLoss`. */
     afterLoss: (check: (found: Found) => Promise<unknown>): void => void checks.push(check),
     /** Whether a connection was lost, and the server has not been checked since. */
     isUnchecked: (): boolean => checks.length > 0 && (isLost || checking !== null),

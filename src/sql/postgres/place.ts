@@ -1,6 +1,6 @@
 import type { Secret } from '../../core/secret.ts';
 
-/** Where a PostgreSQL server is and who asks it. The settings have checked it. */
+/** Place of a PostgreSQL server and the user that connects. The settings have checked it. */
 export interface PostgresConnection {
   /** Tried in this order until one is no standby. */
   readonly hosts: readonly PostgresHost[];
@@ -22,7 +22,7 @@ export interface PostgresHost {
   readonly port: number;
 }
 
-/** For people and messages: never the user or the password. */
+/** Place for people and messages: never contains the user or the password. */
 export function placeOf(
   { hosts, database }: Pick<PostgresConnection, 'hosts' | 'database'>,
   schema: string,

@@ -40,7 +40,9 @@ export function driverError(error: unknown): unknown {
   return error instanceof SyncError && error.cause !== undefined ? driverError(error.cause) : error;
 }
 
-/** Why a server cannot be used now, of an error whose `failingOf` is `connection`; to stand behind its name. */
+/**
+ * Explains why a server cannot be used now, for an error whose `failingOf` is `connection`; follows the server's name.
+ */
 export function awayText(error: unknown): string {
   const from = driverError(error);
   const reason = from instanceof Error ? from.message : String(from);

@@ -22,7 +22,7 @@ export interface TextColumn {
 }
 
 interface QueryOptions {
-  /** As the role that may read what is asked for, and no more. */
+  /** Connects as a role that may read the queried data, and nothing else. */
   readonly connect: Connections['connect'];
   readonly schema: string;
   /** Snapshot exported by another transaction: both see the same state. */
@@ -40,8 +40,8 @@ const tooLong =
 const asText = { getTypeParser: () => (text: string) => text };
 
 /**
- * A connection for a statement that a stranger has written, in a transaction that writes nothing and is never
- * committed. Once the signal is aborted the server cancels what runs, and questions reject with the signal's reason;
+ * Opens a connection for an untrusted statement, in a transaction that writes nothing and is never committed. Once the
+ * signal is aborted, the server cancels the running statement, and queries reject with the signal's reason. They reject
  * with USAGE where an answer is longer than 16 MiB: the connection ends then.
  */
 export async function openQuerySession(options: QueryOptions): Promise<QuerySession> {

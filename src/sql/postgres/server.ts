@@ -11,7 +11,7 @@ import { postgresDialect, txOn, type PostgresTx, postgresTx } from './session.ts
 import { withoutTimeout, openEnding } from './without-timeout.ts';
 import { firstRows, nextRows } from '../batch-size.ts';
 
-/** A PostgreSQL server that may have several hosts, one of which is no standby. */
+/** A PostgreSQL server that may have several hosts, of which one is the primary. */
 export interface Server extends Database {
   /**
    * Runs `work` in one transaction. It runs again, up to five times, where the server broke it off for another one, and
@@ -24,8 +24,8 @@ export interface Server extends Database {
   /** Runs `work` again, for the same minute, while it fails because the server cannot be reached. */
   whileAway<Result>(work: () => Promise<Result>): Promise<Result>;
   /**
-   * From now on called in front of the first transaction after a lost connection, behind those that were given before:
-   * the server may be another one, or have lost commits. `check` gets the server as it is then.
+   * Registers `check`, to be called before the first transaction after a lost connection, after the checks registered
+   * earlier: the server may be another one, or have lost commits. `check` gets the server as it is then.
    */
   afterLoss(check: (found: FoundServer) => Promise<unknown>): void;
   /**
@@ -39,8 +39,8 @@ type FoundServer = Pick<Server, 'place' | 'read' | 'transact'>;
 
 export interface WriteTx extends PostgresTx {
   /**
-   * How another transaction sees whether this one has been stored. Not by the number of the transaction: a server that
-   * was killed may give the number of what it has lost again.
+   * Sets how another transaction sees whether this one has been stored. The number of the transaction cannot prove it:
+   * a server that was killed may assign the number of a lost transaction again.
    */
   proveBy(wasStored: (tx: PostgresTx) => Promise<boolean>): void;
 }
@@ -181,7 +181,7 @@ async function attempt<Result>(
 
 type Outcome<Result> = { readonly kind: 'committed'; readonly result: Result } | Unknown<Result>;
 
-/** Its COMMIT was not answered. */
+/** A transaction whose COMMIT was not answered. */
 interface Unknown<Result> {
   readonly kind: 'unknown';
   readonly result: Result;
@@ -192,8 +192,8 @@ interface Unknown<Result> {
 type Evidence = Parameters<WriteTx['proveBy']>[0];
 
 /**
- * Whether a transaction whose COMMIT was not answered has been stored. Throws where that cannot be known: what has been
- * stored must not be stored again, nor what has not be taken for stored.
+ * Whether a transaction whose COMMIT was not answered has been stored. Throws where that cannot be determined: a stored
+ * transaction must not be stored again, nor a lost one be taken for stored.
  */
 async function wasStored(server: Opened, { evidence, error }: Unknown<unknown>): Promise<boolean> {
   if (evidence === null) throw server.explain(error);

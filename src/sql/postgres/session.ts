@@ -20,11 +20,11 @@ export function postgresTx(tx: Tx): PostgresTx {
 }
 
 export interface Session extends PostgresTx {
-  /** Sends what was put, and waits until it is done. */
+  /** Sends the queued statements, and waits until they are done. */
   sent(): Promise<void>;
   /**
-   * The transaction is over: what was not sent is refused, and so is what is asked for from now on. Steps side by side
-   * do not all end when one fails.
+   * Ends the transaction: statements that were not sent are refused, and so are later ones. Parallel steps do not all
+   * end when one fails.
    */
   close(): void;
 }
@@ -60,7 +60,7 @@ export function txOn(
     isDue = false;
     if (statements.length > 0) client.query(packetOf(statements, heard, (error) => (failure ??= { error })));
   };
-  /** At the end of this turn of the event loop: what else is asked for in it travels along. */
+  /** Sends at the end of this turn of the event loop, together with the other statements of the turn. */
   const sendSoon = (): void => {
     if (isDue) return;
     isDue = true;
@@ -181,7 +181,7 @@ function elementOf(cell: Scalar): string | number | Buffer | null {
 type Bound =
   string | number | bigint | boolean | null | Buffer | readonly (string | number | Buffer | null)[];
 
-/** A statement, and what to do with its answer. */
+/** A statement, and the handlers of its answer. */
 interface Statement {
   readonly text: string;
   readonly values: readonly Bound[];
@@ -195,7 +195,7 @@ interface Answer {
   readonly columns: readonly string[];
   /** In the order of the columns. */
   readonly rows: readonly (readonly unknown[])[];
-  /** How many rows were written or read. */
+  /** Number of rows that were written or read. */
   readonly count: number;
 }
 
@@ -213,8 +213,8 @@ interface Wire {
 const copyDone = Buffer.from([0x63, 0, 0, 0, 4]);
 
 /**
- * Sends statements in one go and waits once for all of their answers: a round trip, whatever their number. They run in
- * their order; behind one that fails none runs, and its error is that of all. A packet is what `pg` calls a query.
+ * Sends statements in one go and waits once for all of their answers: one round trip, whatever their number. They run
+ * in their order; after a failed one none runs, and its error is that of all. `pg` calls a packet a query.
  */
 function packetOf(
   statements: readonly Statement[],
@@ -287,7 +287,7 @@ function packetOf(
   } as pg.Submittable;
 }
 
-/** For a statement that reads nothing of the client. */
+/** Chunks of a statement that reads nothing from the client. */
 const noChunks: Iterable<Buffer> = [];
 
 /**
@@ -297,7 +297,7 @@ async function sendChunks(stream: Duplex, chunks: Iterable<Buffer>, isOver: () =
   let sent = 0;
   try {
     for (const chunk of chunks) {
-      // The server skips what follows its error up to the end of the packet.
+      // The server skips the input after its error up to the end of the packet.
       if (isOver() || stream.destroyed) return;
       if (sent === 1) stream.uncork();
       sent += 1;
@@ -351,7 +351,7 @@ function readerOf({ dataTypeID }: Field): Reader {
   return ownReaders.get(dataTypeID) ?? pg.types.getTypeParser(dataTypeID, 'text');
 }
 
-/** Rows that one commit has written carry the same time, which is read once. */
+/** Reads times. Rows that one commit has written have the same time, which is parsed once. */
 function instantReader(): Reader {
   let [lastText, lastInstant] = ['', ''];
   return (text) => {

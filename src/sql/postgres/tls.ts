@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
 import type { PostgresConnection } from './place.ts';
 
-/** The file with the certificates to trust cannot be used; its message says what to do. */
+/** Signals that the file with the trusted certificates cannot be used; its message contains the remedy. */
 export class CertificateError extends Error {
   override readonly name = 'CertificateError';
   readonly file: string;
@@ -19,8 +19,8 @@ export class CertificateError extends Error {
 }
 
 /**
- * How `pg` encrypts a connection; false: not at all. What a mode asks for is never given up: a server without TLS is
- * refused. Throws `CertificateError`.
+ * TLS options for `pg`; false: no TLS. The requirements of a mode are never relaxed: a server without TLS is refused.
+ * Throws `CertificateError`.
  */
 export function tlsOptions(
   { sslmode, rootCertificate }: Pick<PostgresConnection, 'sslmode' | 'rootCertificate'>,

@@ -3,8 +3,8 @@ import { keepalives } from './connections.ts';
 import { settingSql, type Settings } from './session.ts';
 
 /*
- * What each transaction sets first, for itself alone: a server, a database or a role may have any value, and a pooler
- * keeps nothing of a session.
+ * Settings that each transaction makes first, for itself alone: a server, a database or a role may have any value, and
+ * a pooler keeps nothing of a session.
  */
 
 /**
@@ -31,8 +31,8 @@ export const valueSettings: Settings = {
   jit: 'off',
 };
 /**
- * These tell the planner what it would otherwise guess wrong: pages look few rows up in large tables (each flip cost
- * half the speed), and workers side by side go through a whole index of which the first rows are asked for.
+ * Settings that correct the planner's wrong guesses: pages look up few rows in large tables (each wrong plan cost half
+ * the speed), and parallel workers scan a whole index although only its first rows are needed.
  */
 const writeSettings = {
   ...valueSettings,
@@ -62,7 +62,10 @@ export function normalSettingsIn(schema: string | null): string {
   return settingSql({ ...writeSettings, ...pathOf(schema), synchronous_commit: 'off' }, 'transaction');
 }
 
-/** It does, also where the server has `synchronous_commit` off; the values that wait for standbys too stay. */
+/**
+ * Settings for durable commits, also where the server has `synchronous_commit` off; values that wait for standbys too
+ * stay.
+ */
 export function durableSettingsIn(schema: string | null): string {
   const settings = settingSql({ ...writeSettings, ...pathOf(schema) }, 'transaction');
   return `${settings}, set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), true)`;

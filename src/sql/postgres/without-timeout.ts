@@ -7,9 +7,9 @@ import type { Session } from './session.ts';
 interface LongTransaction {
   /** In a transaction. */
   readonly client: pg.ClientBase;
-  /** On it. */
+  /** Session on the connection. */
   readonly session: Session;
-  /** As `Connections.withClient` gives it. */
+  /** Callback of `Connections.withClient`. */
   readonly heard: () => void;
   readonly connect: Connections['connect'];
   readonly signal: AbortSignal | undefined;
@@ -22,9 +22,9 @@ const cancelMs = 500;
 const cancelled = '57014';
 
 /**
- * Runs `work`, whose statements go through whole tables, without their timeout. Once the signal is aborted the server
- * cancels what runs, and the signal's reason is thrown. Where it is aborted already, `work` keeps the
- * timeout: what ends an interrupted task is stored all the same.
+ * Runs `work`, whose statements scan whole tables, without their timeout. Once the signal is aborted, the server
+ * cancels the running statement, and the signal's reason is thrown. If the signal is aborted before, `work` keeps the
+ * timeout, so that the end of an interrupted task is still stored.
  */
 export async function withoutTimeout<Result>(
   { client, session, heard, connect, signal }: LongTransaction,
@@ -43,7 +43,7 @@ export async function withoutTimeout<Result>(
     cancelling = cancelUntil(over.signal, connect, rows[0]?.pid ?? 0);
   };
   signal?.addEventListener('abort', onAbort, { once: true });
-  // Nothing is heard of a statement while it runs. Keepalives show that its connection is lost.
+  // A running statement sends nothing. Keepalives show that its connection is lost.
   const waiting = setInterval(heard, heardMs).unref();
   try {
     const result = await work();
@@ -62,8 +62,8 @@ export async function withoutTimeout<Result>(
 const once = AbortSignal.abort();
 
 /**
- * A separate connection that ends once the signal is aborted: what waits for an answer gets none, and fails. `server`:
- * the process that is cancelled then, once it is known; the server would notice only when it has the answer.
+ * A separate connection that ends once the signal is aborted: waiting queries get no answer, and fail. `server`: the
+ * process that is cancelled then, once it is known; the server would notice only when it has the answer.
  */
 export async function openEnding(connect: Connections['connect'], signal: AbortSignal | undefined) {
   signal?.throwIfAborted();
@@ -84,8 +84,8 @@ export async function openEnding(connect: Connections['connect'], signal: AbortS
 }
 
 /**
- * Cancels what a process of the server runs, again and again until `over`, because between two statements there is
- * nothing to cancel.
+ * Cancels the statements of a server process repeatedly until `over`, because between two statements there is nothing
+ * to cancel.
  */
 async function cancelUntil(over: AbortSignal, connect: Connections['connect'], pid: number): Promise<void> {
   try {

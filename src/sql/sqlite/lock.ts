@@ -8,15 +8,15 @@ export interface Lock {
 }
 
 /**
- * Without a reference from here a lock would be freed once its connection was collected as garbage, while its holder
- * believed that it held it.
+ * Locks held by this process. Without this reference, garbage collection of a connection would free its lock, while the
+ * holder believed that it still held it.
  */
 const held = new Set<Database.Database>();
 
 /**
- * Takes the exclusive lock that `file` stands for; null when another holds it. Never waits. An empty SQLite database in
- * an exclusive transaction: the kernel frees it when the process dies, so no lock is stale. The file stays: without it
- * two processes could lock two files of one name.
+ * Takes the exclusive lock that `file` stands for; null when another process holds it. Never waits. The lock is an
+ * empty SQLite database in an exclusive transaction: the kernel frees it when the process dies, so no lock is stale.
+ * The file stays: without it two processes could lock two files of one name.
  */
 export function takeLock(file: string): Lock | null {
   createPrivateFile(file);

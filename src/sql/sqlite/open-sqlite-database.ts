@@ -10,7 +10,7 @@ import { explained } from '../explained.ts';
 export interface SqliteOptions extends ReadSqliteOptions, LockWait {
   /** The connection that writes. This database closes it. */
   readonly writer: Connection;
-  /** Called at the beginning of each transaction, once it has the write lock. What it throws ends the transaction. */
+  /** Called at the beginning of each transaction, once it has the write lock. An error ends the transaction. */
   readonly check?: () => void;
   /** Cache memory, at most, for all connections together. */
   readonly cacheKiB?: number | undefined;
@@ -21,8 +21,8 @@ export interface SqliteDatabase extends Database, ReadableSqlite {
   transact<Result>(work: (tx: SqliteTx) => Promise<Result>, how?: TransactHow): Promise<Result>;
   read<Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result>;
   /**
-   * Rewrites the file without what was deleted, and empties the log: no byte of it is in either of them. Waits for
-   * readers as for the write lock, and throws as `transact`.
+   * Rewrites the file without deleted data, and empties the log: no byte of that data remains in either of them. Waits
+   * for readers as for the write lock, and throws as `transact`.
    */
   compact(): Promise<void>;
 }
@@ -201,7 +201,7 @@ function openReaders(open: () => Reader, closedError: () => Error) {
   };
 }
 
-/** `cacheKiB`: of the memory for what was read; by default what the connection has. */
+/** `cacheKiB`: cache memory; by default the setting of the connection. */
 export function readerOn(db: Connection, cacheKiB?: number): Reader {
   if (cacheKiB !== undefined) db.pragma(`cache_size = -${cacheKiB}`);
   return { db, statements: statementsOn(db) };

@@ -11,8 +11,8 @@ const nodeApiOf13 = 10;
 const firstNodeWithout12 = 24;
 
 /**
- * Throws `SyncError` SQLITE_UNUSABLE where the installed version does not fit this Node.js; otherwise what
- * better-sqlite3 throws.
+ * Opens a database. Throws `SyncError` SQLITE_UNUSABLE where the installed version does not fit this Node.js; otherwise
+ * the error of better-sqlite3.
  */
 export function openSqlite(file: string, options: Database.Options = {}): Database.Database {
   checkVersions();

@@ -74,7 +74,7 @@ interface CopyOptions {
   readonly views: readonly CopiedView[];
   /** Columns to copy, by view; other columns are NULL, and other views have no rows. */
   readonly read: ReadonlyMap<string, ReadonlySet<string>>;
-  /** Where the copy is put for the moment. */
+  /** Temporary path of the copy. */
   readonly file: string;
   readonly mostBytes: number;
 }
@@ -106,7 +106,7 @@ export async function copyViews(
   await source.backup(file, how);
   const copy = openSqlite(file, { readonly: true, fileMustExist: true });
   try {
-    // Where the system allows it, nothing is left of it once this process has ended, however it does.
+    // Where the system allows it, the copy is gone once this process has ended, however it ends.
     rmSync(file, { force: true });
   } catch {
     // Windows removes no open file: the caller does, later.
@@ -120,9 +120,9 @@ export async function copyViews(
 const allPages = 2 ** 31 - 1;
 
 /**
- * Prepares a query that a stranger has written. As an operand of a SELECT the grammar of SQLite takes a query, and
- * nothing else: no statement that writes or attaches a file, no PRAGMA, some of which act when they are prepared.
- * Throws what SQLite says of a text that is none, and of a second statement.
+ * Prepares an untrusted query. As an operand of a SELECT, the grammar of SQLite accepts a query and nothing else: no
+ * statement that writes or attaches a file, no PRAGMA (some PRAGMAs take effect when they are prepared). Throws
+ * SQLite's error for a text that is no query, and for a second statement.
  */
 export function queryRows(copy: Connection, sql: string, offset: number): QueryRows {
   const statement = copy.prepare<[], unknown[]>(selectOf(sql, offset));

@@ -38,7 +38,7 @@ export function isNoDatabase(error: unknown): boolean {
   return error instanceof Database.SqliteError && error.code === 'SQLITE_NOTADB';
 }
 
-/** How to wait while another program holds the write lock of a file. */
+/** Wait while another program holds the write lock of a file. */
 export interface LockWait {
   readonly lockTimeoutMs: number;
   readonly clock: Clock;

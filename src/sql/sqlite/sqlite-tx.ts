@@ -63,7 +63,7 @@ export const sqliteDialect: Dialect = {
 };
 
 const compile = statementsOf(sqliteDialect);
-/** Each holds some KiB. */
+/** Prepared statements kept at most; each takes some KiB. */
 const mostPrepared = 1_000;
 
 export type Statements = ReturnType<typeof statementsOn>;
@@ -174,12 +174,10 @@ function cellText(cell: unknown): string {
 }
 
 /**
- * Runs `work` on a connection on which BEGIN was done, and waits for every statement. Throws what a statement has
- * failed with, also where `work` caught it. From then on every statement is refused.
- *
- * SQLite answers at once. A transaction that is still open when the event loop turns, while none of its statements
- * waits, waits for a timer, a file or another transaction, which may wait for this one: it fails, and `onStuck` is
- * called with the error first.
+ * Runs `work` on a connection after BEGIN, and waits for every statement. Throws the error of a failed statement, even
+ * if `work` caught it. From then on every statement is refused. SQLite answers at once. A transaction that is still
+ * open when the event loop turns, while none of its statements waits, waits for a timer, a file or another transaction,
+ * which may wait for this one: it fails, and `onStuck` is called with the error first.
  */
 export async function inTx<Result>(
   statements: Statements,
@@ -252,7 +250,7 @@ export async function inTx<Result>(
     run: async (sql, values = {}) => await ask(() => statements.run(sql, values)),
     put: (sql, values = {}) => {
       refuseLate();
-      // Its error is that of the next statement, or of the end.
+      // Its error is thrown by the next statement, or by the end of the transaction.
       ask(() => statements.run(sql, values)).catch(() => undefined);
     },
     prepared: async (sql, how = {}) => await ask(() => statements.prepared(sql, how)),

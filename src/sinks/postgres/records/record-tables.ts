@@ -64,7 +64,8 @@ export function postgresTables(schema: string): RecordTables {
     ownerIndexEnding: ' WHERE _deleted_at IS NULL',
     replacesViews: true,
     rows: (place, name) => ({ ...findAndPut(quoted(name), place), ...findRows(quoted(name), place.table) }),
-    // It waits for every reader of the table, and later readers wait for it: therefore several short attempts.
+    // ALTER TABLE waits for every reader of the table, and later readers wait for it: therefore several short
+    // attempts.
     addColumns: (tx, name, definitions) => {
       tx.put(`SET LOCAL lock_timeout = '5s'`);
       tx.put(`ALTER TABLE ${name} ${definitions.map((definition) => `ADD COLUMN ${definition}`).join(', ')}`);
@@ -108,14 +109,14 @@ const widths: Readonly<Record<FieldType, number>> = {
   any: pointerBytes,
 };
 
-/** How many columns the table has had; dropped ones count too. Zero where there is none. */
+/** Number of columns that the table has had, including dropped ones. Zero where there is no table. */
 async function usedColumns(tx: Tx, table: string): Promise<number> {
   const sql =
     'SELECT count(*) FROM pg_catalog.pg_attribute WHERE attrelid = to_regclass(:table) AND attnum > 0';
   return (await cellOf<number>(tx, sql, { table })) ?? 0;
 }
 
-/** As many of the columns as the table has room for, from the first on. `used`: as `usedColumns` gives it. */
+/** Selects as many columns, from the first on, as the table has room for. `used`: result of `usedColumns`. */
 export function columnsThatFit(
   stored: readonly Column[],
   added: readonly Column[],
@@ -208,7 +209,7 @@ function findAndPut(name: string, place: TablePlace) {
   };
 }
 
-/** By owner and by key. */
+/** Finds rows by owner and by key. */
 function findRows(name: string, table: EntityTable): Pick<RecordTable, 'liveRows' | 'countLive' | 'rowsOf'> {
   return {
     liveRows: async (tx, owners, limit) =>
@@ -245,9 +246,9 @@ function findRows(name: string, table: EntityTable): Pick<RecordTable, 'liveRows
 }
 
 /**
- * Through the index on the owner, one partition after the other: what is LATERAL can be looked up in no other order,
- * and as soon as there are enough rows it stops. Sorted before its limit, it would read the rows of all of them
- * wherever the server has no statistics yet.
+ * Owners in the order of the query. Through the index on the owner, LATERAL looks up one partition after the other, and
+ * stops as soon as there are enough rows. Sorted before its limit, it would read all their rows wherever the server has
+ * no statistics yet.
  */
 const ofOwners = '{v: owner bigint, after bigint, n}';
 const isInOwner = 't._partition = v.owner AND t._row > v.after AND t._deleted_at IS NULL';
@@ -319,7 +320,7 @@ const cellTypes: Readonly<Record<CellType, BinaryType>> = {
   bytes: 'bytea',
 };
 
-/** By which rows of records are found. */
+/** Column by which rows of records are found. */
 const keyColumn = { name: '_key', type: 'bytes' } as const;
 
 /** Puts rows straight into a table, with cells in the order of the columns. */
@@ -465,8 +466,8 @@ const isInteger = String.raw`'^\s*-?(0|[1-9][0-9]{0,18})\s*$'`;
 const isTime = `'^(${timeForm})$'`;
 
 /**
- * `text` as a value of a type; null where it is none. A cast that fails would fail the whole statement: each is made
- * only of what is known to fit, and inside of a CASE, whose branches are not tried before.
+ * Converts `text` to a value of a type; null where it is none. A failed cast would fail the whole statement: each cast
+ * is made only of text that is known to fit, inside a CASE, whose branches are not evaluated before.
  */
 function convertText(text: string, as: Exclude<DerivedKind, 'texts'>): string {
   const numeric = `(CASE WHEN ${text} ~ ${isNumber} THEN ${text}::numeric END)`;

@@ -152,8 +152,9 @@ const mostAhead = 512;
 const mostPassed = 8;
 
 /**
- * Listings mostly come in the order in which their rows were first stored. Once a row is the next one after that of the
- * record before, the rows behind it are read in one statement, for a third of what a search for each key costs.
+ * Reads rows ahead. Listings mostly come in the order in which their rows were first stored: once a row directly
+ * follows that of the previous record, the rows behind it are read in one statement, for a third of the cost of a
+ * search for each key.
  */
 function readAhead(following: Pick<Awaited<ReturnType<SqliteTx['prepared']>>, 'all'>) {
   let rows: readonly (readonly unknown[])[] = [];
@@ -185,7 +186,7 @@ function readAhead(following: Pick<Awaited<ReturnType<SqliteTx['prepared']>>, 'a
   };
 }
 
-/** The key's cells stand behind those of `StoredCells`. */
+/** Compares the key's cells, which follow those of `StoredCells`. */
 function isKeyIn(cells: readonly unknown[], key: Key): boolean {
   const width = storedColumns.length;
   return Array.isArray(key)
@@ -203,7 +204,7 @@ function keyReader({ columns, key }: EntityTable): (record: FoundBy) => Key {
   return ({ values }) => indexes.map((index) => values[index]);
 }
 
-/** By owner and by key. */
+/** Finds rows by owner and by key. */
 function findRows(
   plain: string,
   table: EntityTable,
@@ -266,7 +267,7 @@ function keyValues({ key }: EntityTable, keyText: string): readonly ColumnValue[
   return parts?.every(isStorable) === true ? parts : null;
 }
 
-/** As SQLite compares names. */
+/** Lowers a name as SQLite does when it compares names. */
 function lowered(name: string): string {
   return name.replaceAll(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
