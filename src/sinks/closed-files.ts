@@ -9,7 +9,7 @@ export interface ClosedFiles extends AsyncDisposable {
   check(connector: ConnectorName, how?: ComparedContents): Promise<CheckedFiles>;
 }
 
-/** How contents of files are compared. */
+/** Comparison of files' contents: how it is aborted, and its progress. */
 export interface ComparedContents {
   readonly signal: AbortSignal;
   /** Called at least once for every MiB read. */

@@ -20,7 +20,7 @@ export interface StoredFile {
   readonly bytes: number;
   /** In hex. */
   readonly sha256: string;
-  /** As the service sent it; null where it sent none. */
+  /** Type sent by the service; null where it sent none. */
   readonly contentType: string | null;
 }
 

@@ -35,7 +35,7 @@ export interface RunReport {
   readonly bytes: number;
   /** Limit of calls a second and its source, where the config does not set one. */
   readonly rate?: { readonly requestsPerSecond: number; readonly by: 'definition' | 'api' };
-  /** At most 100; `failuresOmitted` counts the rest. */
+  /** Failures, at most 100; `failuresOmitted` counts the others. */
   readonly failures: readonly FailureReport[];
   readonly failuresOmitted: number;
   /**
@@ -177,8 +177,8 @@ export function withoutKey<Found extends Pick<DoubtedListings, 'doubt'>>(found: 
 }
 
 /**
- * How complete the stored records of an entity are, from the worst word to the best. `not-yet`: listings failed or are
- * left to read. `part-missing`: a listing ended with a doubt, so that the service may have records that it did not
+ * Words for the completeness of an entity's stored records, from the worst to the best. `not-yet`: listings failed or
+ * are left to read. `part-missing`: a listing ended with a doubt, so that the service may have records that it did not
  * show. `unconfirmed`: everything was read to its end, and the service offers no proof of that. `complete`: proven.
  */
 export const completenessWords = ['not-yet', 'part-missing', 'unconfirmed', 'complete'] as const;

@@ -190,7 +190,7 @@ function laterWatermark({ mode, watermark: before }: EndedWalk, found: Instant |
   return isKept ? before : found;
 }
 
-/** Where the walk is swept, the end of the sweep sets it. */
+/** Start of the chain whose full walk counts from now on. If the walk is swept, the end of the sweep sets it. */
 function nextFullAt(
   { mode, isMidway, foundMarker, fullAt }: EndedWalk,
   absence: Absence,

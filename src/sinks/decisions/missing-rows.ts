@@ -6,9 +6,8 @@ import { weakestAbsence } from './becoming-due.ts';
 import type { RunInChain } from '../ledger/runs/runs.ts';
 
 /**
- * How far the sweep of a partition has come, in the one number that is stored (`swept_to`). 0 or more: the last of its
- * own rows that was checked. Below 0: all of them were, and the number holds the last of its shared rows (rows with
- * another owner).
+ * Progress of a partition's sweep, in the one stored number (`swept_to`). 0 or more: the last of its own rows that was
+ * checked. Below 0: all of them were, and the number holds the last of its shared rows (rows with another owner).
  */
 export function areOwnRowsSwept(sweptTo: number): boolean {
   return sweptTo < 0;

@@ -410,7 +410,7 @@ async function storedLines(
     bytes,
     firstSeq: Number(first[0]),
     lastSeq: Number(rows.at(-1)?.[0]),
-    /** How many rows to ask for next: rows may be large. */
+    /** Number of rows to read next: rows may be large. */
     nextLimit: rowsOf(rows.length, bytes.length),
   };
 }

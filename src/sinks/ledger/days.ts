@@ -79,13 +79,13 @@ interface DayChanges {
 }
 
 /**
- * `_sync_hours`: what came and went of an entity's rows in the last 24 hours, to the hour, so that the number of its
- * rows 24 hours ago follows from that of now without reading them. The window begins with a whole hour and is up to 25
- * hours long: a limit for it holds for every 24 hours.
+ * `_sync_hours`: rows of an entity added and deleted in the last 24 hours, by hour. The number of its rows 24 hours ago
+ * follows from the present number without reading them. The window begins with a whole hour and is up to 25 hours long:
+ * a limit for it holds for every 24 hours.
  *
  * `added`: rows that were inserted or revived (`noteStored` leaves those of an entity's first chain out). `deleted`:
- * rows whose delete a guard let pass; what a person allowed is left out: it counts neither as deleted nor as stored
- * before. Each entity once.
+ * rows whose delete a guard passed. Deletes that a person allowed are left out: their rows count neither as deleted nor
+ * as stored before. Each entity once.
  */
 export function noteInDay(
   tx: Tx,

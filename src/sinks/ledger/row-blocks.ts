@@ -202,9 +202,9 @@ interface RawBlock extends Block {
 }
 
 /**
- * From which bytes rows were stored: a slot per row number, per entity, in blocks of 2 KiB, written in the transaction
- * that stores the rows. `startedAt`: when the chain of the run began. Of a row that is written by anything else the
- * slot no longer counts: its hashes are others.
+ * Hashes of the bytes from which rows were stored: a slot per row number and entity, in blocks of 2 KiB, written in the
+ * transaction that stores the rows. `startedAt`: start of the run's chain. The slot of a row no longer counts once
+ * anything else writes the row, because its hashes then differ.
  */
 export type RawRows = ReturnType<typeof openRawRows>;
 

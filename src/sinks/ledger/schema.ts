@@ -541,8 +541,8 @@ FROM _sync_tables AS t CROSS JOIN LATERAL json_array_elements(t.described::json 
 `;
 
 /**
- * The same views in the words of SQLite, whose JSON is text and is read by two functions. Older versions that can read
- * the file know no operators of JSON and no order in an aggregate: the schema would be malformed to them.
+ * The same views for SQLite, whose JSON is text and is read by two functions. Older versions that can read the file
+ * know no JSON operators and no order in an aggregate: they would find the schema malformed.
  */
 export const sqliteCatalogSql = postgresCatalogSql
   .replaceAll(/json_(?:array_elements|each)(?:_text)?\(/g, 'json_each(')

@@ -380,8 +380,8 @@ async function goingAlong(
 }
 
 /**
- * By id; the last one only as far as the steps allow. `rows`: how many were tombstoned, by entity; also of entities of
- * which none was.
+ * Deletes the rows of ended partitions by id; the last one only as far as the steps allow. `rows`: numbers of
+ * tombstoned rows, by entity, including entities without any.
  */
 async function emptyPartitions(commit: Commit, ended: readonly EndedPartitionRow[], limit: number) {
   const { tx } = commit;

@@ -469,9 +469,9 @@ function wordFor(
 }
 
 /**
- * Since when an entity has been read completely; null: it never was. A listing that was never read completely, or that
- * may still be found through an unread parent, is new where a chain has read the entity whole before: then what that
- * chain read counts.
+ * Time since which an entity has been read completely; null: it never was. A listing that was never read completely, or
+ * that may still be found through an unread parent, is new where a chain has read the entity completely before: then
+ * the start of that chain counts.
  */
 function lastCompleteRead(
   entity: EntityName,

@@ -105,7 +105,10 @@ export async function readOverview(
     });
 }
 
-/** By the time of the newest run, so that one pass stays cheap where many fields have long been known. */
+/**
+ * Earliest time of a new field, from the time of the newest run, so that one pass stays cheap where many fields have
+ * long been known.
+ */
 async function newSince(tx: Tx): Promise<Instant> {
   const newest = await cellOf<Instant>(
     tx,
@@ -211,8 +214,8 @@ export function byConnector<Row extends Of>(rows: readonly Row[]): ReadonlyMap<C
 export type Overview = ReadonlyMap<ConnectorName, ConnectorOverview>;
 
 /**
- * For each connector that was ever held, a text that is another one after every transaction of a holder. Null: it was
- * held, and committed nothing.
+ * Text of each connector that was ever held, which changes with every transaction of a holder. Null: the connector was
+ * held, and nothing was committed.
  */
 export type LastCommits = readonly {
   readonly connector: ConnectorName;
@@ -227,8 +230,9 @@ export interface KnownOverview {
 }
 
 /**
- * The same as of now: reads the connectors that were written to since, all pauses, and what people have
- * acknowledged: these are written without holding a connector. The same object and entries where nothing was written.
+ * Renews an overview: reads the connectors that were written to since, all pauses, and the fields that people have
+ * acknowledged, because these are written without holding a connector. Returns the same object and entries where
+ * nothing was written.
  */
 export async function renewOverview(
   tx: Tx,
