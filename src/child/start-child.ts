@@ -8,7 +8,7 @@ import type { Watched } from './watch-parent.ts';
 export interface Child<Theirs extends Calls> extends AsyncDisposable {
   /** Rejects also with the signal's reason, and with the error of `died` once the process has ended. */
   readonly ask: Ask<Theirs>;
-  /** Ends it at once, whatever it does. */
+  /** Ends the process at once, also in the middle of work. */
   readonly kill: () => void;
   /** Closes the channel, at which it ends by itself. */
   readonly disconnect: () => void;

@@ -1,7 +1,4 @@
-/**
- * Whether a name is one of those that the glob stands for: `*` is any text, everything else is itself. In linear time,
- * whatever the glob is.
- */
+/** Whether a name matches the glob: `*` is any text, every other character is itself. In linear time for every glob. */
 export function isLikeGlob(name: string, glob: string): boolean {
   const [first = '', ...rest] = glob.split('*');
   const last = rest.pop();

@@ -33,7 +33,7 @@ const longDigits = /\d{16}/;
 // Digits behind a point or an exponent are no integer.
 const textOrLongInteger = /"(?:[^"\\]+|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
 
-/** Reads what `writeJson` wrote; an integer that a double cannot hold exactly comes back as the bigint it was. */
+/** Reads the output of `writeJson`; an integer that a double cannot hold exactly becomes a bigint again. */
 export function readJson(text: string): JsonValue {
   return read(text, (token) => Number.isFinite(Number(token)) && BigInt(Number(token)) === BigInt(token));
 }

@@ -17,10 +17,7 @@ export function isJsonArray(value: JsonValue | undefined): value is readonly Jso
   return Array.isArray(value);
 }
 
-/**
- * The members by the names that `rename` gives them (from the name that they have). One whose new name another member
- * has keeps its own: nothing is lost.
- */
+/** Renames members by `rename`. A member whose new name another one has keeps its own: nothing is lost. */
 export function renamedMembers(object: JsonObject, rename: ReadonlyMap<string, string>): JsonObject {
   if (rename.size === 0) return object;
   const keepsName = (name: string): boolean => Object.hasOwn(object, name) && !rename.has(name);
@@ -31,7 +28,7 @@ export function renamedMembers(object: JsonObject, rename: ReadonlyMap<string, s
   return Object.fromEntries(members);
 }
 
-/** An own member; undefined where there is none, whatever its prototype has. */
+/** An own member; undefined where there is none, even if its prototype has one. */
 export function memberOf<Value>(object: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }

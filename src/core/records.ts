@@ -60,7 +60,7 @@ export interface PreparedRecord {
   readonly found?: object;
 }
 
-/** The text of a key's parts: what a store reads back gives the same text again. */
+/** The text of a key's parts: parts that a store reads back give the same text again. */
 export function keyTextOf(parts: readonly ColumnValue[]): string {
   return `[${parts.map((part) => (typeof part === 'string' ? JSON.stringify(part) : String(part))).join(',')}]`;
 }
@@ -70,8 +70,8 @@ export interface RecordFile {
   /** Parameters of the `download` that requests it. */
   readonly params: Params;
   /**
-   * 32 hex digits over the parameters and over what the definition takes for the file's version: another one is another
-   * file.
+   * 32 hex digits over the parameters and the fields that the definition takes for the file's version: another value is
+   * another file.
    */
   readonly version: string;
   readonly name: string | null;
@@ -218,7 +218,7 @@ export const hiddenWords = '[hidden: the entity has a mask]';
 
 /** Keeps values of an entity's records from being stored and shown. Holds no key that can be printed. */
 export interface RecordMask {
-  /** Changes with everything that decides what becomes of a value: the rules and the key. Gives no key away. */
+  /** Changes with everything that decides how a value is masked: the rules and the key. Gives no key away. */
   readonly fingerprint: string;
   /** Id of the key for hashes. Empty with the fingerprint where the key is missing. */
   readonly keyId: string;
@@ -230,7 +230,7 @@ export interface RecordMask {
    * Mixes a sink's secret with the key: without the key, a hash made with the result reveals nothing about its input.
    */
   readonly rawKey: (secret: string) => string;
-  /** Encrypts what may hold values that the service was asked by. */
+  /** Encrypts texts that may hold values from requests to the service. */
   readonly seal: (text: string) => string;
   /** Null: it was sealed with another key, or is damaged. */
   readonly open: (sealed: string) => string | null;

@@ -27,9 +27,9 @@ export interface CompletedPage {
 }
 
 /**
- * Asks by `get` for the records of a page that came without what a whole record has, and puts its answers in their
- * places; what `get` does not bring whole stays as it came. Where the calls are used up, or the service asks for a
- * pause, no more are asked for: the next call of the walk says so. Throws what else must end the run.
+ * Asks by `get` for the incomplete records of a page, and puts the answers in their places; a record that `get` does
+ * not bring whole stays as it came. Where the calls are used up, or the service asks for a pause, no more are
+ * requested: the next call of the walk reports it. Throws other errors that must end the run.
  */
 export function compileCompletePage(entity: Entity, { source, concurrency, signal }: AskingRun) {
   const prepare = compilePrepare(recordShape(entity, undefined));

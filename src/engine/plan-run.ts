@@ -22,8 +22,8 @@ const continueWithinMs = 24 * 60 * 60 * 1000;
 const keepPartitionsMs = 30 * 24 * 60 * 60 * 1000;
 
 /**
- * What a run is going to read: tables, entities, and the root partitions that everything else is found from. `chosen`:
- * as `withWindow` gives them.
+ * Plan of a run: its tables, entities, and the root partitions through which all others are found. `chosen`: as
+ * `withWindow` gives them.
  */
 export function planRun(
   definition: Definition,
@@ -163,8 +163,8 @@ function isBoundedBelow(definition: Definition, chosen: ChosenEntities, name: En
 }
 
 /**
- * Both a little wider than the window: whether a service includes bounds is not specified. What two windows read is
- * stored once.
+ * Both a little wider than the window: whether a service includes bounds is not specified. Records that two windows
+ * read are stored once.
  */
 function boundsOf({ since, before }: NonNullable<Entity['window']>, { sinceMs, untilMs }: Window): Params {
   return { [since]: timeParam(sinceMs - 1000), [before]: timeParam(untilMs + 999) };
@@ -176,7 +176,7 @@ export interface RunOptions {
   readonly window: Window | null;
   /** The backfill that the window belongs to: `RunPlan.backfill`. Null in a sync. */
   readonly backfill: string | null;
-  /** Everything is read in full, whatever is known. */
+  /** Reads everything in full, whatever was read before. */
   readonly isFull: boolean;
   /** Deletes rows that a guard would withhold. */
   readonly allowDeletes: boolean;

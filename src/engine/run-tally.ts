@@ -68,12 +68,12 @@ type Wholeness = ReturnType<typeof wholeness>;
 export type MissingTally = Pick<EntityReport, keyof typeof nothingMissing>;
 
 /**
- * The run's own account beside the ledger's: the two must agree. `earlier`: what the chain's runs before have left out
- * is left out still.
+ * The run's own account beside the ledger's: the two must agree. `earlier`: the counts of the chain's earlier runs;
+ * records that they left out are still left out.
  */
 export function runTally(order: readonly EntityName[], earlier: readonly EarlierCounts[] = []) {
   const tallies = new Map<EntityName, EntityTally>(order.map((entity) => [entity, { ...nothingDone }]));
-  /** Counted from the responses, to be compared with what the sink says it did. */
+  /** Counts of the responses, to be compared with the sink's. */
   const received = new Map<EntityName, number>();
   const earlierByEntity = new Map(earlier.map((counts) => [counts.entity, counts]));
   const failures = openFailures();
@@ -166,7 +166,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
   };
 }
 
-/** Failures by the number of what failed, as many as a report names: there may be as many as files. */
+/** Collects failures by number, as many as a report names: there may be as many as files. */
 function openFailures() {
   const reported = new Map<number, FailureReport>();
   let count = 0;

@@ -75,7 +75,7 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
     rawKey,
     /** Its tables have the columns that were added for undeclared fields. */
     definition,
-    /** In a backfill with the bounds of its window. */
+    /** Entities, in a backfill with the bounds of its window. */
     entities,
     policies,
     asked,
@@ -88,7 +88,7 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
     /** When its time began to count, before it was connected. */
     beganMs,
     startedMs,
-    /** The run's start by the service's clock, in milliseconds: what changed later may not have been read. */
+    /** The run's start by the service's clock, in milliseconds: later changes may not have been read. */
     capMs: serverTime === null ? startedMs : Date.parse(serverTime),
     tally: runTally(
       plan.tables.map(({ entity }) => entity),
@@ -96,7 +96,7 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
     ),
     fileTally: fileTally(),
     ending,
-    /** That of `ending`: aborted when the run must stop at once. */
+    /** The signal of `ending`: aborted when the run must stop at once. */
     signal: ending.signal,
   };
 }
@@ -158,10 +158,10 @@ export function runEnding(outer: AbortSignal, clock: Clock) {
     get isOver(): boolean {
       return this.error !== null || this.resumeAt !== null || this.isSpent || signal.aborted;
     },
-    /** Aborted when the run must stop at once: by the caller, or by what ended it. */
+    /** Aborted when the run must stop at once: by the caller, or for a reason of its own end. */
     signal,
     note,
-    /** Notes a failure that does not stop the run: what remains must still be reported. */
+    /** Notes a failure that does not stop the run: the remaining steps must still be reported. */
     fail,
     /** Notes it and stops the run. Calls that were paid for when the budget was spent may still be stored. */
     end: (reason: unknown): void => (isBudgetSpent(reason) ? note(reason) : endNow(reason)),

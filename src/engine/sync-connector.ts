@@ -337,16 +337,16 @@ const batchFiles = 1_000;
 const mostUnanswered = 5;
 
 /**
- * The entities whose files a run is to fetch: of those that it reads. Backfills bring records, and leave files to the
- * next sync.
+ * The entities whose files a run fetches: a part of those that it reads. Backfills bring records, and leave files to
+ * the next sync.
  */
 export function fetchedEntities({ files, plan }: Pick<Run, 'files' | 'plan'>): readonly EntityName[] {
   return plan.kind === 'sync' ? plan.entities.filter((entity) => files?.entities.has(entity) === true) : [];
 }
 
 /**
- * After the walks and the sweep: fetches files that are wanted and not stored, each noted by itself; failed ones are
- * set aside. Throws what must end the run.
+ * Fetches files that are wanted and not stored, after the walks and the sweep, each noted by itself; failed ones are
+ * set aside. Throws errors that must end the run.
  */
 export async function fetchFiles(run: Run): Promise<void> {
   const { sink, lease, id, files, onEvent, signal } = run;
@@ -410,7 +410,7 @@ async function fetchEntity(run: FilesRun, entity: EntityName): Promise<void> {
   run.signal.throwIfAborted();
 }
 
-/** Null: it is stored. Rejects with what must end the run. */
+/** Null: it is stored. Rejects with errors that must end the run. */
 async function fetchOne(run: FilesRun, wanted: WantedFile, signal: AbortSignal): Promise<FileFailure | null> {
   const { sink, lease, id, files, fileTally: tally, clock, onEvent } = run;
   const { entity, keyText, params, size } = wanted;
@@ -447,7 +447,7 @@ async function fetchOne(run: FilesRun, wanted: WantedFile, signal: AbortSignal):
   }
 }
 
-/** The place where files or their account are kept: what fails there fails for every file. */
+/** Failures of the place where files or their account are kept: they concern every file. */
 const ofSink = new Set<ErrorCode>(['SINK_FULL', 'SINK_FAILED', 'SINK_INCOMPATIBLE', 'FENCED']);
 /**
  * Failures of one file, whatever they mean for other calls: it lies elsewhere, or its record was noted when the
@@ -468,7 +468,7 @@ export interface Pool<T> {
   /** The next items, at most `limit`; may repeat ones that are open. */
   readonly next: (limit: number) => Promise<readonly T[]>;
   readonly work: (item: T) => Promise<void>;
-  /** Takes what `next` and `work` throw, at once. It must make `isOver` true where nothing more may start. */
+  /** Takes the errors of `next` and `work`, at once. It must make `isOver` true where nothing more may start. */
   readonly onError: (error: unknown) => void;
 }
 

@@ -15,7 +15,7 @@ import type { RunEvent } from '../core/events.ts';
 import { isJsonObject, memberOf } from '../core/json.ts';
 import { paginationOf } from '../pagination/pagination-of.ts';
 
-/** A call for a page, as a sync would make it, and what a sync would make of its answer. */
+/** A call for a page, as a sync would make it, and a sync's result for its answer. */
 export interface TriedCall {
   readonly request: ListRequest;
   /** The page as it came, before its incomplete records were requested; null: the call failed. */
@@ -52,7 +52,7 @@ export interface TryOptions {
   readonly expectsTotal: boolean;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Called with each call once it is known what follows. */
+  /** Called with each call once the next step is known. */
   readonly onCall: (call: TriedCall) => void;
 }
 
@@ -103,14 +103,14 @@ export async function tryListing(options: TryOptions): Promise<void> {
   }
 }
 
-/** No call is left for another attempt: what the last one failed of. */
+/** No call remains for another attempt: the error of the last one. */
 function shownError(error: SyncError): SyncError {
   return error.code === 'BUDGET_SPENT' && error.cause instanceof SyncError ? error.cause : error;
 }
 
 /** Where a trial stands. */
 interface At {
-  /** The newest call, while it is not known what follows. */
+  /** The newest call, while the next step is not known. */
   open: Omit<TriedCall, 'next'> | null;
   restartedBecause: string | null;
   isFirst: boolean;
@@ -185,7 +185,7 @@ function partitionOf(definition: Definition, entity: Entity, params: Params): Pa
 const fromTheStart = { mode: 'full', watermark: null, storedRows: 0 } as const;
 
 /**
- * Asks for the page that a first sync of a root entity would begin with, and holds it against what its definition says.
+ * Requests the page that a first sync of a root entity would begin with, and compares it with the definition.
  * `expectsTotal`: the answer must name a total where the definition says that it does. Rejects as `list` does.
  */
 export async function probePage(
@@ -237,7 +237,10 @@ function firstRequest(entity: Entity, variant: Params, nowMs: number): ListReque
   return pageRequest(entity, { ...fromTheStart, params: variant }, pagination, pagination.begin(), nowMs);
 }
 
-/** A page by token may be short wherever it likes: its token says what follows. */
+/**
+ * Only pages by number or offset are judged by length: a page by token may be short, because its token names the next
+ * page.
+ */
 function lengthProblems(
   { pagination }: Entity,
   { params }: ListRequest,

@@ -66,7 +66,7 @@ export function walkContext(run: WalkingRun, entity: Entity, { remembered, ...sh
      * ones.
      */
     slowPages: { halvings: 0 },
-    /** False: what answers name as total is used for nothing. */
+    /** False: totals in answers are ignored. */
     trustsTotal: chosen?.trustsTotal ?? entity.trustsTotal,
     completePage: compileCompletePage(entity, run),
     preparePage: compilePreparePage(
@@ -82,7 +82,7 @@ export type WalkEnd =
   | { readonly kind: 'sealed'; readonly seal: Seal }
   | { readonly kind: 'set-aside'; readonly failure: WalkFailure };
 
-/** A position with what the walk itself adds to it, and the beginnings of this run. */
+/** A position with the walk's own state, and the counts of this run. */
 export interface WalkPoint {
   readonly position: Position;
   readonly state: WalkState;
@@ -137,9 +137,7 @@ const walkState = z.object({
   cap: z.number(),
   /** The highest change value so far that is not later than the beginning, in milliseconds. */
   high: z.number().nullable().default(null),
-  /**
-   * How far the records' clock is behind the service's at most, in milliseconds: see `differenceMs`. Null: not known.
-   */
+  /** Most that the records' clock is behind the service's, in milliseconds: see `differenceMs`. Null: not known. */
   behind: z.number().nullable().default(null),
   /** Records that were refused. */
   refused: z.number().default(0),
@@ -228,7 +226,7 @@ function withSmallest(sample: readonly string[], met: readonly string[]): readon
 }
 
 /**
- * Pages of one walk that may be received and not yet stored: what a kill makes the next run ask for again. Two commits
+ * Pages of one walk that may be received and not yet stored: a kill makes the next run request them again. Two commits
  * of pages of a thousand records: the pages of the second are prepared while a server stores the first.
  */
 const maxPagesAhead = 8;
@@ -363,7 +361,7 @@ export function pageRequest(
 
 /**
  * Waits for a page and prepares it; the raw page is released with this call. `page` is null where the fetch failed.
- * Throws what must end the run, and the signal's reason: the page is dropped then.
+ * Throws errors that must end the run, and the signal's reason: the page is dropped then.
  */
 async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>) {
   const fetched = await fetching;
@@ -558,7 +556,7 @@ function broken(
  */
 export function afterFailure(walk: Walk, point: WalkPoint, error: unknown): Exclude<Next, { kind: 'end' }> {
   if (!(error instanceof SyncError)) throw error;
-  // A service that refuses the call for what changed may well answer the one for everything.
+  // A service that refuses the call for changes may well answer the one for everything.
   const isRefused = error.code === 'REQUEST_REFUSED' && walk.partition.mode === 'incremental';
   // Since an earlier run has stood at this page, rows may have left in front of it: the next run begins again.
   const isOutdated =
@@ -697,7 +695,7 @@ function absenceOf(
   isFiltered: boolean,
 ): Absence {
   if (partition.mode === 'incremental' || entity.deletes === 'never') return null;
-  // A record in a tree that came in part does not say whether it has a listing: what lies there was not looked for.
+  // An incomplete record in a tree does not say whether it has a listing: rows below it were not looked for.
   if (entity.recursive !== null && partial > 0) return null;
   // Records hidden by a filter exist, however many walks do not meet them: only the record itself can tell.
   if (isFiltered) return isGettable(entity, partition) ? 'get' : null;
@@ -743,13 +741,13 @@ function isPosition(value: JsonValue): value is Position {
   return isJsonObject(value) && typeof value['kind'] === 'string';
 }
 
-/** A commit costs a disk sync whatever its size: pages are gathered up to this many records... */
+/** A commit costs a disk sync at any size: pages are gathered up to this many records... */
 const enoughRecords = 4000;
 /** ...or for this long while a walk waits for its pages, or until every open walk does... */
 const longestWaitMs = 50;
 /**
- * ...or for this long while all walks read ahead: small commits cost more than what a kill makes the next run ask for
- * again.
+ * ...or for this long while all walks read ahead: small commits cost more than a kill, which makes the next run request
+ * the gathered pages again.
  */
 const longestGatheringMs = 500;
 

@@ -40,7 +40,7 @@ export function createSealer(key: Buffer | null, { purpose, otherKey, damaged }:
     if (!sealed.subarray(1, 1 + keyIdBytes).equals(keyId)) throw incompatible(otherKey);
   };
   return {
-    /** `owner`: what the text belongs to. */
+    /** `owner`: the object that the text belongs to. */
     seal: (text: string, owner: string): Buffer => {
       const head = Buffer.concat([Buffer.of(formatVersion), keyId, randomBytes(nonceBytes)]);
       const cipher = createCipheriv(algorithm, cipherKey, nonceOf(head), { authTagLength: tagBytes });

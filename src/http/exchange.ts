@@ -58,7 +58,7 @@ type TextOf = (value: HeaderValue) => string | null;
 
 export type Wire = ReturnType<typeof openWire>;
 
-/** Connections of one client. `textOf`: what several headers of one name are. */
+/** Connections of one client. `textOf`: joins several headers of one name. */
 export function openWire(limits: WireLimits, lookup: LookupFunction, textOf: TextOf) {
   const options: EnvHttpProxyAgent.Options = {
     // Every call has a place in its account's budget or lane, so there are never more sockets than those have places. A
@@ -409,7 +409,7 @@ interface NetworkFault {
   readonly text: string;
 }
 
-/** Failed requests that went through a proxy, which may be what failed: its host. */
+/** Failed requests that went through a proxy, which may have caused the failure: its host. */
 const proxies = new WeakMap<Error, string>();
 
 /** Null unless the error is a failure of a request. The error itself is not kept: it may hold headers. */
@@ -452,7 +452,7 @@ export function dispositionName(header: string | null): string | null {
   const found = new Map<string, string>();
   for (const [, name = '', quoted, bare = ''] of header.matchAll(nameParameter)) {
     const value = quoted === undefined ? bare : quoted.replaceAll(/\\(.)/g, '$1');
-    // Headers are Latin-1; what many services send in them is UTF-8 all the same.
+    // Headers are Latin-1, but many services send UTF-8 in them.
     const text = name.endsWith('*')
       ? readExtended(value)
       : (decodeUtf8(Buffer.from(value, 'latin1')) ?? value);

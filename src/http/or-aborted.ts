@@ -43,12 +43,12 @@ export function startDeadline(ms: number, outer: AbortSignal, late: () => Error)
 }
 
 /**
- * A slot of a queue, in the order in which they were asked for. Resolves with what gives it back; while it waits,
+ * Takes a slot of a queue, in the order of the calls. Resolves with the function that gives it back; while it waits,
  * rejects with the signal's reason.
  */
 export function takeSlot(queue: PQueue, signal: AbortSignal): Promise<() => void> {
   return new Promise((resolve, reject) => {
-    // The queue would let a slot go whose signal is aborted, whatever is still done in it.
+    // The queue itself would free the slot when its signal is aborted, even while its work continues.
     const waiting = new AbortController();
     const stopWaiting = (): void => waiting.abort(signal.reason);
     const hold = (): Promise<void> =>

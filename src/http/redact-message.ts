@@ -8,7 +8,7 @@ const assigned =
 /** Tokens, keys and hashes of e-mail addresses: long, without spaces, with a digit. */
 const run = /[A-Za-z0-9+_=-]{24,}/g;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-// Controls, zero-width, bidi, BOM: what could forge a log line or turn a terminal's text around.
+// Controls, zero-width, bidi, BOM: characters that could forge a log line or turn a terminal's text around.
 const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]+/gu;
 
 /**

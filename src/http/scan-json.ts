@@ -278,7 +278,7 @@ export class MemberNames {
   /** Where each name was met first, behind its opening quote, and how many bytes it has with the closing one. */
   readonly #starts: number[] = [];
   readonly #lengths: number[] = [];
-  /** The name that followed a name when it was looked up last; the first element: what an object began with. */
+  /** The name that followed a name when it was looked up last; the first element: the first name of an object. */
   readonly #nextNames: number[] = [-1];
 
   constructor(scan: Scan) {

@@ -19,14 +19,14 @@ import {
   type SinceParam,
 } from './pagination.ts';
 
-/** A full walk of what the service lets through: it is asked only for what changed since then. */
+/** A full walk of a filtered listing: only changes since then are requested. */
 export function sincePagination(full: Pagination, { name, write }: SinceParam, sinceMs: number): Pagination {
   const boundMs = floorSecond(sinceMs);
   return {
     ...full,
     request: (position) => ({ ...full.request(position), [name]: write(boundMs) }),
     advance: (position, page) =>
-      // A service may filter whole records and show all their elements: the newest of them is what counts.
+      // A service may filter whole records and show all their elements: the newest of them counts.
       page.changes.some((change) => change !== null && change.highestMs < boundMs)
         ? ignored(
             `asked for what changed since ${timeParam(boundMs)}, the API returned older records: it seems to ignore ${name}`,
@@ -44,7 +44,7 @@ const keysetPosition = z.object({
   kind: z.literal('keyset'),
   /** The lower bound, whole seconds in milliseconds since the epoch. */
   sinceMs: z.number().int(),
-  /** The walk through what lies behind the bound, by offset or by page numbers. */
+  /** The walk behind the bound, by offset or by page numbers. */
   inner: innerPosition,
 });
 type KeysetPosition = z.infer<typeof keysetPosition>;
@@ -67,7 +67,7 @@ export function keysetPagination(
     'pageLengths' | 'trustsTotal'
   >,
 ): Pagination {
-  // The total of an answer counts what lies behind the bound that was asked for: each bound begins to count again.
+  // The total of an answer counts the rows behind the requested bound: each bound begins to count again.
   const behindBound = style.walk({ ...options, isOrdered: true, growsOnly: false, storedRows: 0 });
 
   function advance(position: KeysetPosition, page: PageSeen): Advance {

@@ -21,7 +21,7 @@ import {
 export const rememberedKeys = 100;
 /** Rows without a new record that end a listing, in lengths of a page: three pages that overlap by a fifth. */
 const fewestMisses = 2.4;
-/** The same where the listing reaches less far than it did: rows may be deleted for what this walk has not met. */
+/** The same where the listing reaches less far than it did: rows that this walk has not met may be deleted. */
 const missesBeforeDeletes = 6;
 /** A first page of one or two records says little of how long pages are: so many rows are requested behind it. */
 export const shortestLook = 10;
@@ -66,7 +66,7 @@ export const pagesSoFar = {
   strays: count.default(0),
   hasAskedAgain: z.boolean().default(false),
   steppedBack: z.boolean().default(false),
-  /** The walk looks behind what seemed to be the end. */
+  /** The walk looks behind the apparent end. */
   look: z
     .object({
       /** The row from which the requested page must show rows, and the rows of a page. */
@@ -94,7 +94,7 @@ type Look = NonNullable<PagesSoFar['look']>;
 type EndOfWalk = Extract<Advance, { kind: 'end' }>;
 type OwnPosition = Position & PagesSoFar;
 
-/** An answer, with what each style asks of it. */
+/** An answer, with the facts that each style needs. */
 export interface ListedPage {
   readonly seen: PageSeen;
   /** Whether the answer says that more follows; null: it says nothing. */
@@ -203,7 +203,7 @@ export function walkToEnd<Own extends OwnPosition>(
     return goLook(position, { ...look, ...again, found: 'gap', ...unordered });
   }
 
-  /** A page behind what seemed to be the end. */
+  /** A page behind the apparent end. */
   function lookOn(position: Own, look: Look, page: ListedPage): Advance {
     const known = [position.firstMark, position.pageMark, look.pageMark];
     const isNew = page.added > 0 && !known.includes(page.mark);

@@ -175,7 +175,7 @@ function nextFirst(
 export interface NumberedRules extends EndRules {
   /** Records of a page that are asked for at most. */
   readonly maxSize: number;
-  /** Pages hold `maxSize` records, whatever is asked for. */
+  /** Pages hold `maxSize` records, whatever size is requested. */
   readonly isFixed: boolean;
   readonly honoursSize: boolean;
   /** A page that was shown before means the end. */
@@ -200,7 +200,7 @@ export const numberedPosition = z.object({
   size: count.min(1),
   /** Records of a full page, as the first one showed it; 0 before that. */
   length: count.default(0),
-  /** Pages keep their length whatever is asked for. */
+  /** Pages keep their length, whatever size is requested. */
   isFixed: z.boolean(),
   /** The flag of an answer was that more follows. */
   hasSaidMore: z.boolean().default(false),

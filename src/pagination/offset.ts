@@ -249,7 +249,10 @@ function seamLost(position: OffsetPosition): Step {
 /** Rows requested again at the head of a page at most. */
 const fullOverlap = 10;
 
-/** Also what a keyset walk keeps for each of its bounds. The defaults are those of its first page. */
+/**
+ * State of a walk by offsets, which a keyset walk also keeps for each of its bounds. The defaults are those of its
+ * first page.
+ */
 export const offsetPosition = z.object({
   kind: z.literal('offset'),
   ...pagesSoFar,
@@ -261,7 +264,7 @@ export const offsetPosition = z.object({
   expected: count.default(0),
   /** Rows by which the last overlapping page overlapped. */
   overlap: count.default(0),
-  /** Asks for what lies right behind the newest record: nothing is expected there. */
+  /** Requests the rows right behind the newest record: none are expected there. */
   isProbe: z.boolean().default(false),
   /** Everything read so far came in the first page, and later ones showed the end of it as it was. */
   isSingle: z.boolean().default(false),

@@ -61,7 +61,7 @@ const tokenPosition = z.object({
 });
 type TokenPosition = z.infer<typeof tokenPosition>;
 
-/** The response's own flag says that there is more, and a token what to ask for. */
+/** The response's own flag says that more follows, and a token names the next request. */
 export function pageTokenStyle(rules: PageTokenRules): PaginationStyle {
   return {
     restsOnOrder: false,

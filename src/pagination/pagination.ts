@@ -47,7 +47,7 @@ export interface Listing {
    * walk shows less than there is.
    */
   readonly storedRows: number;
-  /** False: what its answers name as total is not used for anything. */
+  /** False: totals of its answers are ignored. */
   readonly trustsTotal: boolean;
 }
 
@@ -122,7 +122,7 @@ export interface PageSeen {
   readonly marks: readonly string[];
   /** One per record: its change values; null where it has none. Empty where only full walks are made. */
   readonly changes: readonly (ChangeSpan | null)[];
-  /** When the walk began, by the service's clock: what changed later is read again by the next walk. */
+  /** Beginning of the walk, by the service's clock: later changes are read again by the next walk. */
   readonly capMs: number;
   readonly bytes: number;
   readonly next: NextPage | null;
@@ -154,7 +154,7 @@ export type Advance =
       readonly reach?: number;
       readonly lastPage?: PageLength;
       readonly doubt?: Doubt;
-      /** Whatever its order: what did not change since the walk began was shown. */
+      /** Every record that did not change since the walk began was shown, in whatever order. */
       readonly isSettled?: true;
     }
   /** The walk must begin again; at most three times a run, then it is set aside with `code`. */
@@ -181,7 +181,7 @@ export interface ChangeSpan {
 }
 
 /**
- * The doubt of a walk at whose end more records are counted than came; nothing where one of the numbers is not known.
+ * The doubt of a walk that ends with fewer records than were counted; nothing where one of the numbers is not known.
  */
 export function doubtOf(total: number | undefined, shown: number | null): { readonly doubt?: Doubt } {
   return total === undefined || shown === null || total <= shown
@@ -190,7 +190,7 @@ export function doubtOf(total: number | undefined, shown: number | null): { read
 }
 
 /**
- * 64 bits that stand for a mark in a position: a hundred of them take 1.4 KB whatever the keys' length. A position is
+ * 64 bits that stand for a mark in a position: a hundred of them take 1.4 KB for keys of any length. A position is
  * stored with every commit.
  */
 export function shortMark(mark: string): string {
@@ -201,8 +201,8 @@ export function shortMark(mark: string): string {
 const mostMarks = 100_000;
 
 /**
- * Counts the different records of a walk exactly, while its process lives and their number allows. `before`: what this
- * gave for the page before, 0 at the beginning. Null: not all records before the page were remembered.
+ * Counts the different records of a walk exactly, while its process lives and their number allows. `before`: the result
+ * for the page before, 0 at the beginning. Null: not all records before the page were remembered.
  */
 export function countMarks(): (before: number | null, marks: readonly string[]) => number | null {
   const seen = new Set<string>();
@@ -277,8 +277,8 @@ export function noteLength(lengths: PageLengths, size: number, page: Page): Know
 }
 
 /**
- * A page of `records` was followed by more: gives what to make walks again for, where that is not known. A full page
- * may always be. Powers of two, so that a falling cap repeats few walks.
+ * Notes that a page of `records` was followed by more; returns the length for which walks must be made again, if that
+ * is new. A full page may always be followed. Powers of two, so that a falling cap repeats few walks.
  */
 export function noteFollowed(lengths: PageLengths, { size, records }: PageLength) {
   const known = lengthsOf(lengths, size);

@@ -20,9 +20,9 @@ export function fromSql({ table, parent }: SearchTarget): string {
 }
 
 /**
- * Reads a field from what its sources hold of a row, in their order (`sourceSql`; integers as bigint or number): the
- * first that has a value, in the field's shape. Null where none has, or where it is not of the field's type. An integer
- * that a double cannot hold is a bigint.
+ * Reads a field from the values of its sources in a row, in their order (`sourceSql`; integers as bigint or number):
+ * the first that has a value, in the field's shape. Null where none has, or where it is not of the field's type. An
+ * integer that a double cannot hold is a bigint.
  */
 export function fieldReader(field: SearchField): (stored: readonly ColumnValue[]) => JsonValue {
   const readers = field.sources.map(sourceReader);
@@ -169,7 +169,7 @@ function wholeFirst(paths: readonly FieldPath[]): readonly FieldPath[] {
   );
 }
 
-/** Copies what a path leads to, and where that is nothing, null at the place from which it leads no further. */
+/** Copies the value at a path; where there is none, null at the place from which the path leads no further. */
 function copyPath(from: JsonObject, to: Members, path: FieldPath): void {
   let source = from;
   let copy = to;

@@ -174,8 +174,8 @@ function narrowJson(
 }
 
 /**
- * A text, or a part of one, as our own writer spells it in JSON. A lone surrogate is spelled as an escape, but may also
- * be half of a pair. What is bound in PostgreSQL writes U+E000 in another way than its JSON has it.
+ * A text, or a part of one, as this program spells it in JSON. A lone surrogate is spelled as an escape, but may also
+ * be half of a pair. A bound value in PostgreSQL writes U+E000 in another way than its JSON has it.
  */
 function jsonOf(text: string, isWhole: boolean): readonly string[] {
   if (!text.isWellFormed() || text.includes('\uE000')) return [];
@@ -258,7 +258,7 @@ function atTimes(column: NativeColumn, times: readonly string[]): Piece {
   return allOf([compared(column, '>=', from), compared(column, '<', to)]);
 }
 
-/** The range of what the pattern begins with, which an index finds, and the longest text in it. */
+/** The range of the pattern's beginning, which an index finds, and the longest text in it. */
 function like(column: NativeColumn, text: string, { position }: SearchSql): Piece {
   if (column.kind !== 'string') return never;
   const { prefix, isExact, longest } = likePattern(text);

@@ -309,7 +309,7 @@ interface SearchedSink {
   readonly sqlFor: (tx: Tx, target: SearchTarget) => Promise<SearchSql>;
 }
 
-/** Searches of a SQLite sink, which write nothing. A search may throw what opening a sink throws. */
+/** Searches of a SQLite sink, which write nothing. A search may throw the errors of opening a sink. */
 export function openSearch(file: string) {
   const db = readSqliteSink(file);
   const sqlFor = async (tx: Tx, target: SearchTarget): Promise<SearchSql> =>

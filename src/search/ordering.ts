@@ -149,8 +149,8 @@ const pointsPerWord = 10_000;
 type Score = (value: JsonValue) => number;
 
 /**
- * Higher for a better match, and made of the record alone. Null where every record that meets the filter would have
- * the same. What stands under `not` counts nothing.
+ * Score that is higher for a better match, made of the record alone. Null where every record that meets the filter
+ * would have the same. Conditions under `not` do not count.
  */
 function filterScore(filter: Condition): Score | null {
   const ranked = rankedIn(filter);
@@ -227,7 +227,7 @@ export function writeCursor({ keys, row }: Position, seal: CursorSeal): string {
   return `${payload}.${signature(payload, seal)}`;
 }
 
-/** Throws SEARCH_INVALID for what `writeCursor` did not write with this seal. */
+/** Throws SEARCH_INVALID for a cursor that `writeCursor` did not write with this seal. */
 export function readCursor(cursor: string, seal: CursorSeal): Position {
   const [payload = '', given = '', ...more] = cursor.split('.');
   const expected = Buffer.from(signature(payload, seal));

@@ -17,7 +17,7 @@ import {
 
 /**
  * Searches of a sink in a schema of PostgreSQL, which write nothing. Throws `NoSinkYetError` where there is none, and
- * what opening a sink throws.
+ * the errors of opening a sink.
  */
 export async function openPostgresSearch(place: PostgresPlace) {
   const { db, records } = await openToRead(place);

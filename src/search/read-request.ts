@@ -207,8 +207,8 @@ const expectedValue: Readonly<Record<ScalarType | 'any', string>> = {
 };
 
 /**
- * Reads the untrusted `params` of a search: query, limit, cursor, fields; null counts as absent, and what else there is
- * at the top is ignored. Throws `SyncError` SEARCH_INVALID with the place as context `path`.
+ * Reads the untrusted `params` of a search: query, limit, cursor, fields; null counts as absent, and other members are
+ * ignored. Throws `SyncError` SEARCH_INVALID with the place as context `path`.
  */
 export function readSearchRequest(params: unknown, target: SearchTarget): SearchRequest {
   const asked = new Map(membersOf(params, 'params', 'an object'));

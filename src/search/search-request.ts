@@ -67,8 +67,8 @@ export interface SortKey {
 /** One page of a search. */
 export interface SearchAnswer {
   /**
-   * Exactly the searchable fields that were asked for; null where a record has no value. Integers that a double cannot
-   * hold are bigints, and members may have any name: what writes them as JSON has to know both.
+   * Exactly the requested searchable fields; null where a record has no value. Integers that a double cannot hold are
+   * bigints, and members may have any name: a writer of JSON has to handle both.
    */
   readonly data: readonly JsonObject[];
   readonly meta: {
@@ -124,7 +124,7 @@ export const searchLimits = {
   nodes: 64,
   /** Values of one `in`. */
   inValues: 500,
-  /** Characters of a `like` pattern, and of what `contains`, `keyword` and `fuzzy` look for. */
+  /** Characters of a `like` pattern, and of the texts that `contains`, `keyword` and `fuzzy` look for. */
   patternChars: 256,
   /** Words of one `keyword` or `fuzzy`. */
   words: 32,

@@ -135,7 +135,7 @@ function shapeResult(record: JsonObject, shape: ResultShape): JsonObject {
   return shape.isTruncated ? mapValues(selected, truncate) : selected;
 }
 
-/** Dot paths by their first name: what each says of that member. */
+/** Dot paths by their first name: the rest of each, within that member. */
 type Fields = () => ReadonlyMap<string, NamedField>;
 
 interface NamedField {
@@ -208,7 +208,7 @@ function mapValues(object: JsonObject, change: (value: JsonValue) => JsonValue):
  */
 const fieldPaths = z.array(z.string()).max(100_000).nullish();
 
-/** The body of an execute call. What `params` may hold is the definition's business: see `checkParams`. */
+/** The body of an execute call. `checkParams` checks `params` against the definition. */
 export const executeBody = z.object({
   entity: z.string(),
   action: z
@@ -308,7 +308,10 @@ const noFile: ProviderFile = {
   },
 };
 
-/** Looks up what an execute call names; 400 in the hosted executor's words when the definition does not have it. */
+/**
+ * Looks up the entity and the action of an execute call; 400 in the hosted executor's words when the definition does
+ * not have it.
+ */
 function findAction(definition: Definition, entityName: string, wantedAction: string) {
   const entity = [...definition.entities.values()].find(({ name }) => name === entityName);
   if (entity === undefined) {
@@ -422,7 +425,7 @@ export function contentDisposition(name: string): string {
   return plain === safe ? quoted : `${quoted}; filename*=UTF-8''${encoded(safe)}`;
 }
 
-/** RFC 5987: what `encodeURIComponent` leaves and an extended value may not hold is written in hex, too. */
+/** RFC 5987: characters that `encodeURIComponent` leaves and an extended value may not hold are written in hex, too. */
 function encoded(name: string): string {
   return encodeURIComponent(name).replace(
     /['()*]/g,

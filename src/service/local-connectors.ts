@@ -63,7 +63,7 @@ interface Parts {
   readonly stores: ContextStores;
 }
 
-/** The connectors in the service's state, with what makes them work: definitions, third parties, indexed stores. */
+/** The connectors in the service's state, with the parts that they need: definitions, third parties, indexed stores. */
 export function openLocalConnectors(parts: Parts) {
   const { state, definitions, providers, stores } = parts;
   return {
@@ -81,7 +81,7 @@ export function openLocalConnectors(parts: Parts) {
     /** Asks the third party about the credentials that the connector has. */
     check: (connector: LocalConnector, signal: AbortSignal): Promise<ProviderCheck> =>
       askProvider(signal, (own) => providers.check(provided(state, connector), own)),
-    /** Asks the third party about credentials that no connector has yet: whose they are, if it takes them. */
+    /** Checks with the third party credentials that no connector has yet, and returns their account. */
     checkNew: (
       { definition, connectorId = randomUUID() }: { definition: Definition; connectorId?: string },
       given: JsonObject | null,

@@ -46,7 +46,7 @@ export function openServer(
     // A long id is one that is not there: no route matches with an expression that could take long over it.
     routerOptions: { maxParamLength: limits.maxHeaderBytes },
     forceCloseConnections: true,
-    // Ours: a client must not choose what the log calls its request.
+    // Made by the service: a client must not choose the id of its request in the log.
     genReqId: () => randomUUID(),
     frameworkErrors: (error, _request, reply) => {
       const answer = fromFramework(error);
@@ -69,7 +69,7 @@ export function openServer(
   return server;
 }
 
-/** Deeper than anything that can be asked for; what looks into such a body by recursion would run out of stack. */
+/** Deeper than any valid request; a recursive reader of such a body would run out of stack. */
 const maxBodyDepth = 128;
 
 /**

@@ -254,7 +254,7 @@ function sealedParam({ pagination }: Entity): string | null {
   return pagingParams(pagination).find(({ role }) => role === 'tokenParam')?.name ?? null;
 }
 
-/** The error with what clients decide by: its codes, and those words in it that the definition itself has. */
+/** The error with the parts that clients decide by: its codes, and those words in it that the definition itself has. */
 function hidden(error: ApiError, entity: Entity, patterns: Definition['errors']): ApiError {
   const { status, headers, body } = error;
   const text = body.message.toLowerCase();

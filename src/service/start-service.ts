@@ -32,7 +32,7 @@ export interface SeedOptions {
   readonly connectors: readonly ServedConnector[];
 }
 
-/** The organization of what names none. */
+/** The organization of requests and connectors that name none. */
 const defaultOrganization = 'default';
 
 /**
@@ -113,7 +113,8 @@ export interface ServiceOptions extends SeedOptions, ServerOptions {
    */
   readonly providers: Providers;
   /**
-   * Folder for what must survive the process. Default null: everything is in memory, and there are no indexed stores.
+   * Folder for data that must survive the process. Default null: everything is in memory, and there are no indexed
+   * stores.
    */
   readonly data?: string | null;
   /** 32 bytes that credentials are sealed with; default: the key file in `data`. */
@@ -135,7 +136,7 @@ export interface ServiceOptions extends SeedOptions, ServerOptions {
 }
 
 /**
- * What a log may hold of a request: no query, no header, no body, and of the path only where a connector's id was
+ * Parts of a request that a log may hold: no query, no header, no body, and of the path only where a connector's id was
  * expected.
  */
 export interface RequestEntry {
@@ -230,7 +231,7 @@ export async function startService(options: ServiceOptions) {
     let closed: Promise<void> | null = null;
     const close = (): Promise<void> => (closed ??= closeAll(opened));
     return {
-      /** `http://<host>:<port>`, or `https`: what a client takes as its base URL. */
+      /** `http://<host>:<port>`, or `https`: the base URL for clients. */
       url,
       /** The ids of the connectors that the options named. */
       connectors: options.connectors.map(({ connectorId }) => connectorId),
@@ -248,7 +249,7 @@ export async function startService(options: ServiceOptions) {
   }
 }
 
-/** Each one, also where another cannot be closed; rejects with what the first of these says. */
+/** Closes each one, also where another cannot be closed; rejects with the first failure. */
 async function closeAll(opened: (() => Promise<void>)[]): Promise<void> {
   const failures: unknown[] = [];
   for (let close = opened.pop(); close !== undefined; close = opened.pop()) {

@@ -187,8 +187,8 @@ function answered(error: unknown, definition: Definition): unknown {
 }
 
 /**
- * What a failure at the third party is to a client of this service. Its class decides; `error_code` lets a client
- * decide the same, where a status means more than one thing.
+ * Turns a failure at the third party into one for a client of this service. Its class decides; `error_code` lets a
+ * client decide the same, where a status means more than one thing.
  */
 export function answerTo(failure: UpstreamFailure, { title }: Pick<Definition, 'title'>): ApiError {
   const { text, waitMs } = failure;

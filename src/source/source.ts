@@ -38,7 +38,7 @@ export interface SourceOptions {
   /** Concurrent calls. */
   readonly concurrency: number;
   readonly requestsPerSecond: number;
-  /** Absent: a person has set the rate, whatever the API states. */
+  /** Absent: a person has set the rate, which outweighs the API's. */
   readonly statedRate?: StatedRate;
   /** Limit on calls for records, retries included; the next one is refused with BUDGET_SPENT (stop). Null: no limit. */
   readonly maxCalls?: number | null;
@@ -53,10 +53,11 @@ export interface SourceOptions {
 /** Where the files of records come from. Retries, waits and budgets are the source's here too. */
 export interface FileSource {
   /**
-   * Asks for one file and hands it to `receive`, again in every attempt: what an earlier attempt wrote must be
-   * discarded. Resolves with what `receive` made of the attempt that brought the whole file. Rejects with what
+   * Requests one file and hands it to `receive`, again in every attempt: data of an earlier attempt must be discarded.
+   * Resolves with the result of `receive` for the attempt that brought the whole file. Rejects with errors that
    * `receive` throws by itself, and with `SyncError`: FILE_INVALID for a file that is empty, cut, of another length
-   * than announced, or no file at all; BODY_TOO_LARGE above `maxBytes`; NOT_FOUND; and whatever a `list` rejects with.
+   * than announced, or no file at all; BODY_TOO_LARGE above `maxBytes`; NOT_FOUND; and every error that a `list`
+   * rejects with.
    */
   download<T>(request: DownloadRequest, receive: ReceiveFile<T>, signal: AbortSignal): Promise<T>;
 }
@@ -242,8 +243,8 @@ export function maskedRecords(records: PageRecords, mask: RecordMask): PageRecor
 }
 
 /**
- * A source whose records have the masks of their entities, by whichever call they come: what reads from it never gets a
- * masked value. What a response has beside its records is left out, as are names that the service gives to files.
+ * A source whose records have the masks of their entities, whichever call brings them: its readers never get a masked
+ * value. Members of a response beside its records are left out, as are the service's names of files.
  */
 export function maskedSource<Masked extends Pick<Source, 'list' | 'get'> & FileSource>(
   source: Masked,

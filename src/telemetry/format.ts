@@ -13,7 +13,7 @@ export function printable(text: string): string {
   return text.toWellFormed().replace(unprintable, '\ufffd');
 }
 
-/** Line ends and tabs stay; other controls, and what changes the reading order, become JSON's escapes. */
+/** Line ends and tabs stay; other controls, and characters that change the reading order, become JSON's escapes. */
 export function escaped(text: string): string {
   return text.replace(unprintable, (character) =>
     /[\t\n\r]/.test(character)
@@ -29,7 +29,7 @@ export function printableWithin(text: string, width: number): string {
   return width <= 0 ? '' : `${characters.slice(0, width - 1).join('')}…`;
 }
 
-/** 1234567 as `1,234,567`, whatever the locale: the text is compared and searched. */
+/** 1234567 as `1,234,567`, in every locale: the text is compared and searched. */
 export function count(value: number): string {
   return String(value).replace(/\B(?=(\d{3})+$)/g, ',');
 }

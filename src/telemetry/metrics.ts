@@ -223,7 +223,7 @@ function openCounts(registry: Registry, each: Series | null): Count {
   };
 }
 
-/** Counts what runs say about themselves. The connector of an event is the one it is handed in with. */
+/** Counts the events of runs. The connector of an event is the one that is passed with it. */
 function countRunEvents(registry: Registry, count: Count, each: Series | null, clock: Clock) {
   const { gauge, histogram } = metricsIn(registry);
   const runDuration = histogram('run_duration_seconds', runBucketsS, 'How long runs took, waits included.');

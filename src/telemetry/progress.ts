@@ -281,7 +281,7 @@ type EntityState = ReturnType<typeof newEntity>;
 
 const rateWindowMs = 10_000;
 
-/** Counts what arrives, over the last ten seconds (or since the start, when that is less). */
+/** Counts arriving pages and records, over the last ten seconds (or since the start, when that is less). */
 function openRate(startedAtMs: number) {
   const arrivals: { readonly atMs: number; readonly records: number }[] = [];
   const dropOld = (nowMs: number): void => {
@@ -457,8 +457,8 @@ export function showLive(
 }
 
 /**
- * The run at a glance: a heading, a line for each entity that has begun, sums, and what the whole is waiting for. One
- * line without a style, for logs and pipes.
+ * The run at a glance: a heading, a line for each entity that has begun, sums, and the wait that holds up the whole
+ * run. One line without a style, for logs and pipes.
  */
 export function progressLines(progress: ProgressSnapshot, style: ProgressStyle | null): readonly string[] {
   const { connector, continues, elapsedMs, wait } = progress;

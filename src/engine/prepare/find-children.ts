@@ -24,8 +24,8 @@ interface FoundRecord {
   readonly inject: Readonly<Record<string, JsonValue>>;
   readonly keyText: string;
   /**
-   * The run's start by the clock that dates the records, in milliseconds: what changed shortly before may change again
-   * unnoticed.
+   * The run's start by the clock that dates the records, in milliseconds: records changed shortly before may change
+   * again unnoticed.
    */
   readonly settledMs: number;
 }
@@ -90,7 +90,7 @@ export function isUnlisted(entity: Pick<Entity, 'unlisted'>, raw: JsonObject): b
   });
 }
 
-/** The field of a record that tells whether what lies below it has changed. Null: there is none. */
+/** The field of a record that tells whether the rows below it have changed. Null: there is none. */
 export function markerField(run: FindingRun, parentEntity: EntityName): string | null {
   return waysFrom(run, parentEntity).find(({ marker }) => marker !== null)?.marker?.field ?? null;
 }

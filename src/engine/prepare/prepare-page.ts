@@ -45,9 +45,7 @@ interface PageContext {
   readonly alreadyRead: number;
   /** When the page was answered, by the service's clock, in milliseconds. */
   readonly answeredMs: number;
-  /**
-   * How far the clock that dates the records is behind that one at most, by earlier pages and walks. Null: not known.
-   */
+  /** Most that the clock that dates the records is behind that one, by earlier pages and walks. Null: not known. */
   readonly differenceMs: number | null;
 }
 
@@ -103,9 +101,7 @@ export function compilePreparePage(run: PreparingRun, entity: Entity) {
       changes: endSpan === null ? [] : endSpan === changeSpan ? dates : glances.map(endSpan),
       /** Records whose change value is no time. */
       undated: entity.incremental === null ? 0 : countUndated(entity.incremental, glances, dates),
-      /**
-       * How far the clock that dates the records is behind the service's at most, by this page. Null: it does not say.
-       */
+      /** Most that the clock that dates the records is behind the service's, by this page. Null: it does not say. */
       differenceMs: shownMs,
       /** False: the records contradict the order that was asked for. */
       isSorted: isSorted(glances, dates),
@@ -460,7 +456,7 @@ function compileRawHash(
     whole,
   ]);
   const sinkKey = remembered?.key ?? '';
-  // The bytes are as they came: who has only the sink must not be able to try values.
+  // The bytes are unmasked: with the sink alone, a reader must not be able to try values.
   const key = mask === null ? sinkKey : mask.rawKey(sinkKey);
   const prefixes = new WeakMap<Partition['inject'], Buffer>();
   let room = Buffer.alloc(4_096);
@@ -524,7 +520,7 @@ export function answeredMs(serverTime: string | null, { capMs, nowMs }: { capMs:
 }
 
 /**
- * How far the records' clock may be behind the answers', in milliseconds: no record changes after the page that shows
+ * Most that the records' clock may be behind the answers', in milliseconds: no record changes after the page that shows
  * it, so at most by the newest record's age. Later dates say nothing. Null: no record says anything.
  */
 export function differenceMs(atMs: number, changes: readonly (ChangeSpan | null)[]): number | null {

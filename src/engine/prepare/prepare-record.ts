@@ -92,7 +92,7 @@ function withKey(
   return { ...prepared, refused: { ...prepared.refused, keyText: keyTextOf(known) } };
 }
 
-/** A record, and what its fields come to as far as they are read; null: nothing yet. */
+/** A record with the values of those of its fields that are read so far; null: none yet. */
 interface Row {
   readonly raw: JsonObject;
   readonly injected: InjectedValues;

@@ -32,8 +32,8 @@ export type RepairWork = (lease: Lease, run: RunId, onDone: (done: RepairedEntit
 
 /**
  * A run without walks, beside the chain of syncs: repairs stand in the history, and every row names its run. `prepare`
- * is called with the connector held: with null nothing is written. Throws where no run could begin, and what the work
- * throws, after the run has ended with it.
+ * is called with the connector held: with null nothing is written. Throws where no run could begin, and errors of the
+ * work, after the run has ended with them.
  */
 export async function runRepair(options: RepairOptions, prepare: () => Promise<RepairWork | null>) {
   const { kind, sink, identity, tables, clock } = options;

@@ -34,9 +34,9 @@ export async function sweepPhase(run: Run): Promise<void> {
 }
 
 /**
- * After the walks: finds what full walks did not meet, and in rounds asks by `get` where that must confirm it, has the
- * guards judge it with all that would go along, and deletes what passes. Each step is stored by itself; a later run
- * resumes. Throws what must end the run.
+ * Handles missing rows after the walks: finds rows that full walks did not meet, asks by `get` in rounds where that
+ * must confirm it, has the guards judge them with all rows that would be deleted along, and deletes those that pass.
+ * Each step is stored by itself; a later run resumes. Throws errors that must end the run.
  */
 export async function sweepRun(run: Run): Promise<void> {
   const { sink, lease, id, definition, asked, tally, onEvent, signal } = run;
@@ -276,8 +276,8 @@ export function openConfirmation(run: Run) {
     });
 
   /**
-   * `rows` that were asked for, with or without an answer; 0: there are no more of them in this run. `error`: what must
-   * end the run; null: nothing. All that was answered before is stored.
+   * `rows` that were asked for, with or without an answer; 0: there are no more of them in this run. `error`: an error
+   * that must end the run; null: none. Every answer before it is stored.
    */
   return async (entities: readonly Entity[]): Promise<{ readonly rows: number; readonly error: unknown }> => {
     let asking = entities.map(askingOf).filter((one) => one.unansweredInARow < mostUnanswered);
@@ -356,8 +356,8 @@ async function storeAnswers(
 }
 
 /**
- * Reads what a `get` answered for a row that no listing showed. A record that is another one, that came in part, that
- * its listing alone can place, or that a policy refuses, says only that something is there.
+ * Reads the answer of a `get` for a row that no listing showed. A record that is another one, that came in part, that
+ * its listing alone can place, or that a policy refuses, proves only that something is there.
  */
 function compileReadConfirmed({ policies, entities }: Run, entity: Entity) {
   const policy = refusing(policies.get(entity.name) ?? acceptEverything);

@@ -26,7 +26,7 @@ export function openApiDocument(endpoints: readonly Endpoint[]) {
         'Connectors to third-party services: create them, run their actions, search what they hold. Served by connector-sync on this machine.',
       license: { name: 'Apache License 2.0', identifier: 'Apache-2.0' },
     },
-    // Relative: right under whatever name the service was reached.
+    // Relative, so that it is right under every name of the service.
     servers: [{ url: '/' }],
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths,
@@ -156,7 +156,7 @@ function collectSchemas() {
   const named: Record<string, JsonSchema> = {};
   return {
     named,
-    /** `input`: what a request may be. `output`: what an answer is. */
+    /** `input`: the schema of a request. `output`: that of an answer. */
     of(shape: z.ZodType, io: 'input' | 'output'): JsonSchema {
       const json = z.toJSONSchema(shape, {
         io,

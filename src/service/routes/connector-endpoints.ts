@@ -308,7 +308,7 @@ function wantedWorkspace(state: ServiceState, principal: Principal, wanted: z.ou
   const name = wanted.workspace_name ?? wanted.customer_name ?? wanted.external_user_id ?? null;
   if (name !== null) {
     const found = workspaceByName(state, principal, name);
-    // By its id it is another one: what both name together is not there.
+    // No workspace has both this name and this id.
     return id === null || found.id === id ? found : workspaceById(state, principal, '');
   }
   if (id !== null || principal.workspaceId !== null) {

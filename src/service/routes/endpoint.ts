@@ -8,8 +8,8 @@ import type { Principal, ServiceState } from '../state/open-service-state.ts';
 import { isPlainName, maxNameLength, plainNameRule } from '../state/open-state-file.ts';
 
 /**
- * Who may call an endpoint. `application`: the whole organization, a scoped token is refused with 403. `scoped`: the
- * other way round. `workspace`: both; a scoped token meets only what is in its workspace.
+ * Callers of an endpoint. `application`: the whole organization, a scoped token is refused with 403. `scoped`: the
+ * other way round. `workspace`: both; a scoped token finds only objects of its workspace.
  */
 export type Access = 'public' | 'application' | 'scoped' | 'workspace';
 
@@ -48,8 +48,7 @@ export interface Operation extends Required<
   Omit<Declared<z.ZodObject, z.ZodObject, z.ZodType, z.ZodType>, 'handle'>
 > {
   /**
-   * Parses the request and answers it. Throws `ApiError`: 422 for a request of another shape, and what `refusals`
-   * tells.
+   * Parses the request and answers it. Throws `ApiError`: 422 for a request of another shape, and those in `refusals`.
    */
   answer(raw: RawRequest, call: Call, api: ApiParts): Promise<Answer>;
 }
@@ -107,7 +106,7 @@ export function json<Body>(body: Body, headers: Readonly<Record<string, string>>
   return { kind: 'json', body, headers };
 }
 
-/** Declares an endpoint: what `handle` takes and gives is typed by the shapes. */
+/** Declares an endpoint: the shapes type the input and result of `handle`. */
 export function endpoint<
   Path extends z.ZodObject,
   Query extends z.ZodObject,

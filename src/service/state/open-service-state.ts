@@ -35,10 +35,10 @@ export interface ServiceStateOptions extends TokenOptions {
 export type ServiceState = ReturnType<typeof openServiceState>;
 
 /**
- * Opens what the service remembers, making it where there is nothing yet. One service at a time: the kernel's lock is
- * held until it is disposed of, unless it is shared. Throws `SyncError` USAGE where another process has the folder,
- * SINK_INCOMPATIBLE for a file of another program, of a newer version, or with credentials that were sealed with
- * another key, and SINK_FAILED where it cannot be read or written.
+ * Opens the service's state, making it where there is none. One service at a time: the kernel's lock is held until it
+ * is disposed of, unless it is shared. Throws `SyncError` USAGE where another process has the folder, SINK_INCOMPATIBLE
+ * for a file of another program, of a newer version, or with credentials that were sealed with another key, and
+ * SINK_FAILED where it cannot be read or written.
  */
 export function openServiceState(options: ServiceStateOptions) {
   const { folder, key, clock, isShared = false, ...tokens } = options;
@@ -197,10 +197,7 @@ export interface StoredConnector {
   readonly definition: string;
   readonly name: string;
   readonly replicationConfig: JsonObject;
-  /**
-   * Which account at the third party it belongs to, from its creation on, as `ProviderCheck` has it; null: a sample
-   * account.
-   */
+  /** Account at the third party, from its creation on, as `ProviderCheck` has it; null: a sample account. */
   readonly account: string | null;
   /** Addresses that its credentials were given for, as `placesOfCredentials` has them; null: none. */
   readonly address: string | null;

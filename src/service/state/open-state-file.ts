@@ -163,7 +163,7 @@ function lockFolder(folder: string, isShared: boolean): Lock | null {
   );
 }
 
-/** A copy that was put back may have any mode. What SQLite makes beside the file takes the file's. */
+/** A copy that was put back may have any mode. Files that SQLite makes beside the file take the file's. */
 function makePrivate(file: string): void {
   for (const path of [file, `${file}-wal`, `${file}-shm`]) {
     if (existsSync(path) && (statSync(path).mode & 0o077) !== 0) chmodSync(path, 0o600);

@@ -426,7 +426,9 @@ function openPause(clock: Clock) {
 export interface ContextStoresOptions {
   /** Where the stores lie, below it in `stores/`. Null: none are kept, every connector stays `Loading`. */
   readonly folder: string | null;
-  /** False: none are kept though there is a folder; what lies there goes with its connector. Default true. */
+  /**
+   * False: no stores are kept though there is a folder; existing ones are removed with their connectors. Default true.
+   */
   readonly isKept?: boolean;
   readonly clock: Clock;
   /** Time from the end of one sync to the beginning of the next. Null: syncs start only on request. */
@@ -474,7 +476,7 @@ export function openContextStores(options: ContextStoresOptions) {
   return {
     /**
      * Begins to keep the connector's store: its first sync, or, where a store already exists, a refresh when it is due.
-     * What is there is known before the next event: no request finds it missing.
+     * An existing store is known before the next event: no request finds it missing.
      */
     keep(connector: KeptConnector): void {
       // A request that is still being handled while the service closes must not start a sync.

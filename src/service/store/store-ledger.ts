@@ -15,8 +15,9 @@ import { readSqliteSink } from '../../sinks/sqlite/readers.ts';
 import type { Tx } from '../../sql/database.ts';
 
 /**
- * Root entities are read in full by every sync: they are small, and only so is it seen what was deleted. What lies
- * below is read when its parent changed, or by what changed in it, and in full once a day.
+ * Interval of full reads below the roots. Root entities are read in full by every sync: they are small, and only a full
+ * read shows deletes. Listings below are read when their parent changed, or by their own changes, and in full once a
+ * day.
  */
 const fullEveryMs = 24 * 60 * 60 * 1000;
 
@@ -70,12 +71,12 @@ function parentsOf({ parents }: Entity): readonly EntityName[] {
   return parents.filter(({ byDefault }) => byDefault).map(({ entity }) => entity);
 }
 
-/** A store's file holds one connector: this one, whatever it is called outside. */
+/** Name of the only connector in a store's file, whatever its name elsewhere. */
 export const storeConnector: ConnectorName = nameOf('store');
 
 /**
- * What a store's file says of where its records come from: with other masks it is another store, and one that was
- * filled before is of no use.
+ * Origin that a store's file records: with other masks it is another store, and one that was filled before is of no
+ * use.
  */
 export function storeOrigin({ entities }: Definition): string {
   const masks = [...entities].flatMap(([name, { mask }]) =>
@@ -98,8 +99,8 @@ export function checkedId(connectorId: string): ConnectorId {
 }
 
 /**
- * Removes a store with what SQLite and the lock keep beside it. No process may be writing it. A missing file is no
- * error; rejects with the system's error for what cannot be removed.
+ * Removes a store with the files that SQLite and the lock keep beside it. No process may be writing it. A missing file
+ * is no error; rejects with the system's error for one that cannot be removed.
  */
 export async function removeStore(file: string): Promise<void> {
   // The file last: while it exists, the others are found again with it.
@@ -129,8 +130,8 @@ export const emptyLedger: StoreLedger = { entities: [], endedAt: null, problem: 
 const runsLookedAt = 20;
 
 /**
- * From the file, read only, in one state. Empty where there is none, or nothing in it yet. Rejects with `SyncError`
- * where it cannot be read, and where its records are of another `origin`: then it is unusable.
+ * Reads the ledger from the file, read only, in one state. Empty where there is no file, or nothing in it yet. Rejects
+ * with `SyncError` where it cannot be read, and where its records are of another `origin`: then it is unusable.
  */
 export async function readStoreLedger(file: string, definition: Definition, origin: string) {
   if (!isSinkThere(file)) return emptyLedger;
@@ -157,7 +158,7 @@ async function readIn(tx: Tx, definition: Definition, origin: string) {
       return [
         {
           entity: String(name),
-          /** Without those that were deleted: what a search without a filter finds. */
+          /** Count without deleted records: those that a search without a filter finds. */
           records: stored.rows,
           /** A sync read all of it. */
           isWhole: (whole.get(name) ?? null) !== null,
@@ -182,8 +183,8 @@ export function isUnusable(error: SyncError): boolean {
 const damaged = /^SQLITE_(CORRUPT|NOTADB|FORMAT)(_|$)/;
 
 /**
- * What a sync that was not complete says of itself; null: it was complete. Codes and numbers alone: what a third party
- * says in words may quote a record, or a credential.
+ * Explains why a sync was not complete; null: it was complete. Codes and numbers alone: words of a third party may
+ * quote a record, or a credential.
  */
 function problemOf({ report }: Pick<RunSummary, 'report'>): string | null {
   if (report === null) return cutOff;

@@ -69,7 +69,7 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
   const { file, origin } = job;
   const definition = storeDefinition(job.definition);
   const connectorId = checkedId(job.connectorId);
-  // Derived data: what a power loss takes is read again.
+  // Derived data: records that a power loss takes are read again.
   await using sink = await openSqliteSink({ file, durability: 'normal', clock });
   let toldAtMs = -Infinity;
   /** One after the other, so that the newest is reported last. */
@@ -136,8 +136,8 @@ interface StoreSourceOptions {
 const requestsPerSecond = 10_000;
 
 /**
- * What a store's sync reads from: the connector's provider, which lives in the service's own process. The same calls as
- * over HTTP, so failures are classified and tried again by the same table.
+ * Source of a store's sync: the connector's provider, which lives in the service's own process. The same calls as over
+ * HTTP, so failures are classified and tried again by the same table.
  */
 function openStoreSource(options: StoreSourceOptions): Source {
   const { definition, connectorId, transport, clock, onEvent } = options;

@@ -40,7 +40,7 @@ export interface ApiCall<T> {
 
 /** A call whose answer may be long and is read as a stream, in every attempt from its start. */
 export interface StreamCall<T> extends Omit<ApiCall<T>, 'read'> {
-  /** Throws `CallFailure` for a body that may be better next time, `SyncError` for what ends the call. */
+  /** Throws `CallFailure` for a body that may be better next time, `SyncError` to end the call. */
   receive(
     head: Pick<WireStream, 'status' | 'header'>,
     body: AsyncIterable<Uint8Array>,
@@ -146,8 +146,8 @@ class ReceiverError extends Error {
 }
 
 /**
- * Lets `receive` read the body of an answer at its own pace. Throws the connection's error where that ended the
- * reading, whatever `receive` made of it, and `ReceiverError` for anything else. The body is closed in any case.
+ * Lets `receive` read the body of an answer at its own pace. Where `receive` fails, throws the connection's error if
+ * one ended the reading, and otherwise `ReceiverError`. The body is closed in any case.
  */
 async function received<T>(stream: WireStream, call: StreamCall<T>, signal: AbortSignal) {
   let wireBytes = 0;

@@ -347,14 +347,14 @@ export function classifyThrown(error: unknown, facts: CallFacts): CallFailure | 
   }
 }
 
-/** A 2xx answer whose body is not what the API promises: as a cut connection, it may be whole next time. */
+/** A 2xx answer whose body is not in the promised form: like a cut connection, it may be whole next time. */
 export function invalidBody(facts: CallFacts, why: string, recovery: Recovery = 'retry'): CallFailure {
   const message = `${facts.label}: ${why}; the answer is not used`;
   const error = new SyncError(message, { code: 'BODY_INVALID', recovery });
   return new CallFailure(error, recovery === 'retry' ? backOff : null);
 }
 
-/** An answer without records: of this listing alone, whatever others answer. */
+/** An answer without records: a failure of this listing alone, whatever others answer. */
 export function noRecords(facts: CallFacts): CallFailure {
   const message = `${facts.label}: expected an array as result, got another kind; the answer is not used`;
   const context = { reason: 'brokenRecords' };

@@ -21,9 +21,9 @@ export interface Call<T> {
   readonly isTrial: boolean | undefined;
   /** Shared by calls whose answers are broken together; undefined: the call is judged alone. */
   readonly brokenAnswers: BrokenAnswers | undefined;
-  /** The token for an attempt, which is no part of it: what fails here is neither counted nor repeated. */
+  /** Gets the token for an attempt, outside of the attempt: its failures are neither counted nor repeated. */
   readonly token?: () => Promise<string | null>;
-  /** Sends once. Throws `CallFailure` for what may be sent again. */
+  /** Sends once. Throws `CallFailure` for a request that may be sent again. */
   readonly send: (token: string | null) => Promise<T>;
   /** Describes an unexpected error so that it may be shown. */
   readonly describe: (error: unknown) => string;
@@ -228,7 +228,7 @@ function watchBrokenAnswers() {
   };
 }
 
-/** The service answered, with success, and not with what the API promises: no overload and no lost connection. */
+/** The service answered with success, but in another form than the API promises: no overload and no lost connection. */
 export function isBrokenAnswer(error: unknown): boolean {
   if (!(error instanceof SyncError) || error.code !== 'BODY_INVALID') return false;
   const { recovery, context } = error;

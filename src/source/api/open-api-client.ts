@@ -84,7 +84,9 @@ export function openApiClient(options: ApiClientOptions) {
   const headers = organizationHeader(api.organizationId);
   const common = { transport, headers, clock, limits, redact, onServerDate };
   const { maxThrottleWaitMs } = limits;
-  /** `shared`: what other processes keep too. It is entered after this process's own rate has given a turn. */
+  /**
+   * `shared`: the budget that other processes keep too. It is entered after this process's own rate has given a turn.
+   */
   const openBudget = (how: Omit<CallBudgetOptions, 'clock' | 'maxThrottleWaitMs'>): CallBudget =>
     openCallBudget({ ...how, clock, maxThrottleWaitMs });
   // A separate budget for each kind: token requests must not queue behind the calls that wait for the token.
@@ -138,7 +140,7 @@ export function openApiClient(options: ApiClientOptions) {
       if (isFresh) lookUps.forget(id);
       return await lookUp(id, what, unknownId(id), signal);
     },
-    /** For the source: any call, through a budget of the caller's. */
+    /** Makes any call through a budget of the caller's: for the source. */
     call,
     openBudget,
     /** Time according to the newest answer to any request. */
@@ -241,7 +243,7 @@ export async function resolveConnector(
   );
 }
 
-/** `expected`: what the definition or the config says instead. */
+/** `expected`: the value in the definition or the config. */
 export function otherTypeError(id: ConnectorId, found: string, expected: string): SyncError {
   return stopError(
     'CONFIG_INVALID',
@@ -355,7 +357,7 @@ function connectorCall(id: ConnectorId): ApiCall<ConnectorSummary> {
   });
 }
 
-/** RFC 6750's b64token: what may stand behind "Bearer " in a header. */
+/** RFC 6750's b64token: the characters that may stand behind "Bearer " in a header. */
 const bearerToken = z.string().regex(/^[A-Za-z0-9._~+/=-]{1,16384}$/);
 
 const tokenAnswer = z
@@ -540,7 +542,7 @@ const workspaceSummary = z
   .object({
     id: z.string(),
     name: z.string(),
-    /** `active` or `inactive`, and whatever the service may call it one day. */
+    /** `active` or `inactive`, or a value that the service may add one day. */
     status: unsaid,
     created_at: unsaid,
   })

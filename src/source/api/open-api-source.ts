@@ -198,7 +198,8 @@ function isAbsent(error: SyncError): boolean {
 }
 
 /**
- * The calls that read a connector's records, however they travel. Throw USAGE for what the definition does not declare.
+ * The calls that read a connector's records, over any transport. Throw USAGE for entities and parameters that the
+ * definition does not declare.
  */
 export function recordCalls(definition: Definition, connector: ConnectorId) {
   return {
