@@ -12,23 +12,23 @@ export interface CommandContext {
   readonly terminal: Terminal;
   readonly scrubber: Scrubber;
   readonly clock: Clock;
-  /** The environment, filled up from `.env` where that names something more. */
+  /** The environment, completed from `.env`; variables that are set take precedence. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
-  /** How a person calls this program, for commands in printed texts: `npx --no-install connector-sync`. */
+  /** The command by which a person calls this program, for printed texts: `npx --no-install connector-sync`. */
   readonly program: string;
-  /** Standard input, which nothing touches before a command asks for it. */
+  /** Standard input, which is not read until a command asks for it. */
   readonly input: () => Input;
-  /** From `--config`; null where it was not given. */
+  /** The value of `--config`; null where it was not given. */
   readonly config: string | null;
-  /** As `loadConfig` reads it, which is loaded here: not every command needs it. */
+  /** Loads the settings as `loadConfig` does; its module is loaded on first use, because not every command needs it. */
   settings<Name extends PartName = never>(...parts: readonly Name[]): Promise<SettingsWith<NoInfer<Name>>>;
-  /** From `--verbose`: results also show what only an expert can use. */
+  /** The value of `--verbose`: results also show details for experts. */
   readonly isVerbose: boolean;
   /** Aborted by the first Ctrl-C or SIGTERM, with `SyncError` INTERRUPTED as its reason. */
   readonly signal: AbortSignal;
 }
-/** How a command stands to what else is shown while it runs. */
+/** Settings for the output of a running command. */
 interface EnterOptions {
   /** The command's stderr is a log: every other message becomes a log line too. */
   readonly isLogged?: boolean;
@@ -47,7 +47,7 @@ export type Enter = (
 /** Gives a command of Commander its arguments, options, subcommands and action. */
 export type AddCommand = (command: Command, enter: Enter) => void;
 
-/** The text of an option, and what it is without the option; one that is required has no value without it. */
+/** The text of an option, and its value if it is not given; a required option has no such value. */
 type OptionText =
   | string
   | { readonly text: string; readonly default: string }
@@ -58,11 +58,11 @@ type OptionTexts = Readonly<Record<string, OptionText>>;
 interface CommandParts<Argument extends string, Second extends string, Options extends OptionTexts> {
   /** Describes a subcommand; `commands.ts` describes the commands. */
   readonly description?: string;
-  /** As Commander writes it (`<one>`, `[one]`, `<some...>`), and its text. */
+  /** The argument in Commander's notation (`<one>`, `[one]`, `<some...>`), and its text. */
   readonly argument?: readonly [Argument, string];
-  /** Behind that one. */
+  /** The second argument. */
   readonly second?: readonly [Second, string];
-  /** The text of each option by its flags, as Commander writes them: `-k, --key <name=value...>`. */
+  /** The text of each option by its flags, in Commander's notation: `-k, --key <name=value...>`. */
   readonly options?: Options;
   /** Text that `--help` shows below the options. */
   readonly help?: string;
@@ -76,7 +76,7 @@ interface CommandParts<Argument extends string, Second extends string, Options e
   ) => Promise<ExitCode | void>;
 }
 
-/** A command as data: what it takes, what its help shows, what it does. */
+/** Defines a command as data: its parameters, its help and its action. */
 export function command<
   const Argument extends string = never,
   const Second extends string = never,
@@ -96,7 +96,7 @@ export function command<
     for (const [name, add] of Object.entries(commands)) add(added.command(name), enterContext);
     if (run === undefined) return;
     added.action(async (...given: readonly unknown[]) => {
-      // `as`: Commander gives what the parts describe.
+      // `as`: Commander returns the values that the parts describe.
       const flags = flagsOf(added) as FlagsOf<Options>;
       const value = (argument === undefined ? undefined : given[0]) as ArgumentOf<Argument>;
       const next = (second === undefined ? undefined : given[1]) as ArgumentOf<Second>;
@@ -105,7 +105,7 @@ export function command<
   };
 }
 
-/** An option that was not given is false, or no values. */
+/** The flags of a command; an option that was not given is false, or an empty list. */
 function flagsOf(added: Command): object {
   const flags: Record<string, unknown> = { ...added.opts() };
   for (const option of added.options) {
@@ -148,7 +148,7 @@ type ArgumentOf<Argument extends string> = [Argument] extends [never]
       ? string | undefined
       : string;
 
-/** The value of a flag, `min` to `max`. Throws USAGE that names the flag, as all of these do. */
+/** The value of a flag, from `min` to `max`. Throws USAGE that names the flag, as all of these functions do. */
 export function wholeNumber(flag: string, text: string, max = Number.MAX_SAFE_INTEGER, min = 0): number {
   const value = Number(text);
   if (/^\d+$/.test(text) && value >= min && value <= max) return value;
@@ -156,14 +156,14 @@ export function wholeNumber(flag: string, text: string, max = Number.MAX_SAFE_IN
   throw usage(`${flag}: expected a whole number from ${min}${upTo}, got "${text}".`);
 }
 
-/** `host` or `host:port`, as the flag's value names it. */
+/** Parses `host` or `host:port` from the value of a flag. */
 export function hostOf(flag: string, text: string): string {
   const host = allowedHost(text);
   if (host !== null) return host;
   throw usage(`${flag}: expected host or host:port, got "${text}".`);
 }
 
-/** Milliseconds. */
+/** Parses a duration to milliseconds. */
 export function durationOf(flag: string, text: string, minMs = 0, maxMs = Infinity): number {
   const ms = parseDuration(text);
   if (ms === null) throw usage(`${flag}: expected a duration such as ${durationExamples}, got "${text}".`);
@@ -184,13 +184,13 @@ export interface Input extends AsyncIterable<string | Uint8Array> {
 }
 
 /**
- * All of standard input as text, for a flag whose value is `-`. Throws USAGE for more than `maxBytes` and for what is
- * no UTF-8, or the signal's reason.
+ * Reads all of standard input as text, for a flag whose value is `-`. Throws USAGE for more than `maxBytes` and for
+ * text that is not UTF-8, or the signal's reason.
  */
 export async function readInput(input: Input, maxBytes: number, signal: AbortSignal): Promise<string> {
   signal.throwIfAborted();
   const aborted = new Promise<never>((_resolve, reject) => {
-    // `as`: this program aborts with errors alone.
+    // `as`: this program aborts only with errors.
     signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
   });
   return await Promise.race([collect(input, maxBytes), aborted]);

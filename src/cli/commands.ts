@@ -48,8 +48,8 @@ const descriptions = {
 type CommandName = keyof typeof descriptions;
 
 /**
- * Where the rest of it is: its arguments, options and action. Its modules are loaded here, and only for the command
- * that was asked for.
+ * Loads the rest of a command: its arguments, options and action. Its modules are loaded only for the command that was
+ * called.
  */
 const loaders: Readonly<Record<CommandName, () => Promise<AddCommand>>> = {
   demo: async () => (await import('./demo/demo.ts')).demo,

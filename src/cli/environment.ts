@@ -8,8 +8,8 @@ import type { Terminal } from './output/terminal.ts';
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * The environment, filled up from `.env` in the working directory; what is set already wins. Throws CONFIG_INVALID for
- * a file that cannot be read.
+ * Completes the environment from `.env` in the working directory; variables that are set take precedence. Throws
+ * CONFIG_INVALID for a file that cannot be read.
  */
 export function withDotEnv(env: Environment, cwd: string) {
   const file = join(cwd, '.env');
@@ -50,11 +50,13 @@ function readDotEnv(file: string): string {
   }
 }
 
-/** Quoted values may have lines that look like assignments. */
+/** Quoted values may contain lines that look like assignments. */
 const assignment =
   /^([^\S\n]*(?:export[^\S\n]+)?[\w.-]+[^\S\n]*=)(?:[^\S\n]*(?:"[^"]*"|'[^']*'|`[^`]*`)|([^\n]*))/gm;
 
-/** Quotes a value with a `#` for the parser, to which each `#` begins a comment: to a shell only one behind a space. */
+/**
+ * Quotes a value with a `#` for the parser, to which each `#` begins a comment. To a shell only one after a blank does.
+ */
 function keepHash(found: string, name: string, given: string | undefined): string {
   if (given?.includes('#') !== true) return found;
   const value = given.replace(/\s#.*/, '').trim();
@@ -73,22 +75,22 @@ interface LogWorld {
   readonly terminal: Terminal;
 }
 
-/** A log on stderr, at $LOG_LEVEL; where that is not set at `otherwise`, or none at all for null. */
+/** Opens a log on stderr, at $LOG_LEVEL; if that is not set at `otherwise`, or no log for null. */
 export async function stderrLog(world: LogWorld, otherwise: string): Promise<Log>;
 export async function stderrLog(world: LogWorld, otherwise?: null): Promise<Log | null>;
 export async function stderrLog({ env, terminal }: LogWorld, otherwise: string | null = null) {
   const level = logLevel(env) ?? otherwise;
-  // Log lines bring their own line ends.
+  // Log lines contain their line ends.
   return level === null ? null : await openLog({ level, write: (line) => terminal.note(line.trimEnd()) });
 }
 
 /**
- * How a person calls this program again, for printed commands: by its name where a shell finds it, else through npx,
- * which also finds it in a clone and in a project's dependencies. Without --no-install npx would elsewhere fetch and
- * run whatever package has this name.
+ * The command that starts this program, for printed commands: its name where a shell finds it, else through npx, which
+ * also finds it in a clone and in a project's dependencies. Without --no-install npx could fetch and run another
+ * package of this name.
  */
 export function programName(script: string, env: Environment): string {
-  // npm and npx put folders into PATH that the person's own shell does not have.
+  // npm and npx add folders to PATH that the person's shell does not have.
   const isUnderNpm = (env['npm_execpath'] ?? env['npm_command']) !== undefined;
   const isOnPath = (env['PATH'] ?? '').split(delimiter).includes(dirname(script));
   return !isUnderNpm && isOnPath && basename(script) === 'connector-sync'
@@ -96,7 +98,7 @@ export function programName(script: string, env: Environment): string {
     : 'npx --no-install connector-sync';
 }
 
-/** A word as a POSIX shell reads it back. */
+/** Quotes a word for a POSIX shell. */
 export function shellWord(text: string): string {
   return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

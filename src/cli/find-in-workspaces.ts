@@ -6,7 +6,7 @@ import { type ConnectorSummary, openAdministration } from '../source/api/open-ap
 import { fittingTable, leftColumns } from './output/text-table.ts';
 
 /**
- * The connectors of some workspaces, in their order. `definitionId`: of a connector type; null: of every type. Throws
+ * Finds the connectors of some workspaces, in their order. `definitionId`: the connector type; null: every type. Throws
  * CONNECTOR_UNKNOWN for a workspace that does not exist, unless it may be deleted: then it has no connectors.
  */
 export async function findInWorkspaces(
@@ -36,9 +36,11 @@ export async function findInWorkspaces(
         workspace,
         id,
         name,
-        /** The name of our definition; null for a connector type that we have none for. */
+        /** The name of the definition; null for a connector type without one. */
         definition: definitionWithId(app.settings, type)?.name ?? null,
-        /** Names of connectors of the config: read by its id, or as the only one of its type in the workspace. */
+        /**
+         * Names of the config's connectors that read it: by its id, or as the only one of its type in the workspace.
+         */
         configured: configured
           .filter(({ address, definition }) =>
             address.kind === 'id'
@@ -59,7 +61,7 @@ function isOfType(definitionId: string | null, type: string | null): boolean {
   return definitionId !== null && definitionId.toLowerCase() === type?.toLowerCase();
 }
 
-/** The definition of a connector type of the API; none where we have none. */
+/** The definition of a connector type of the API; none where the type has none. */
 export function definitionWithId({ definitions }: LocalSettings, id: string | null): Definition | undefined {
   return [...definitions.values()].find((one) => isOfType(one.id, id));
 }
@@ -70,7 +72,7 @@ export function configuredWorkspaces({ connectors }: LocalSettings): readonly st
   return [...new Set(addresses.flatMap((one) => (one.kind === 'workspace' ? [one.workspace] : [])))];
 }
 
-/** All workspaces that the credentials may see. A token of one workspace sees no list of them. */
+/** All workspaces that the credentials may see. A token of one workspace cannot list them. */
 export async function everyWorkspace(
   { client }: App,
   { baseUrl, scopedToWorkspace }: ApiSettings,

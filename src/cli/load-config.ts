@@ -9,15 +9,15 @@ import type { CommandContext } from './command.ts';
 
 const defaultConfigFile = join('config', 'connector-sync.yaml');
 
-/** `--config`, else `$CONNECTOR_SYNC_CONFIG`, else the default place below the working directory; absolute. */
+/** The path in `--config`, else in `$CONNECTOR_SYNC_CONFIG`, else the default below the working directory; absolute. */
 export function configFile({ config, env, cwd }: Pick<CommandContext, 'config' | 'env' | 'cwd'>): string {
   const fromEnv = env['CONNECTOR_SYNC_CONFIG'];
   return resolve(cwd, config ?? (fromEnv === undefined || fromEnv === '' ? defaultConfigFile : fromEnv));
 }
 
 /**
- * The settings with the parts that a command needs (none: it works where no credentials are); their secrets are known
- * to the scrubber from here on. Throws `ProblemsError`.
+ * Loads the settings with the parts that a command needs (without parts it works without credentials); the scrubber
+ * hides their secrets from then on. Throws `ProblemsError`.
  */
 export function loadConfig<Name extends PartName = never>(
   context: CommandContext,

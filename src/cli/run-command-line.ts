@@ -19,19 +19,19 @@ import { openTerminal, type Output } from './output/terminal.ts';
 
 /** The parts of a process that the program uses; tests and `main.ts` provide them. */
 interface ProcessWorld {
-  /** Without the executable and the script. */
+  /** Arguments without the executable and the script. */
   readonly args: readonly string[];
   /** The path of the script, as it was started; printed commands name the program accordingly. */
   readonly script?: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
-  /** Left out: empty. */
+  /** Absent: empty input. */
   readonly stdin?: () => Input;
   readonly stdout: Output;
   readonly stderr: Output;
 }
 
-/** Used where the width of the screen is not known. */
+/** The width where that of the screen is unknown. */
 const usualColumns = 80;
 /** Longer lines are hard to read. */
 const mostHelpColumns = 110;
@@ -71,7 +71,7 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
     const { proxySecrets, proxyVariables } = await import('../http/proxies.ts');
     for (const secret of proxySecrets(env)) scrubber.register(secret);
     if (world.env !== process.env) return;
-    // Clients of HTTP, and processes of this program, read them there: those of .env too.
+    // HTTP clients, and child processes of this program, read these variables from the process: those of .env too.
     for (const name of proxyVariables) if (env[name] !== undefined) process.env[name] = env[name];
   };
   const enter: Enter = async (work, { isLogged = false, isWatching = false, stopping = stoppingText }) => {
@@ -107,9 +107,9 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
   try {
     await addCommands(program, world.args, enter);
     await program.parseAsync(world.args, { from: 'user' });
-    // An output's error comes a turn after the write that met it.
+    // An output's error arrives a turn after the write that caused it.
     await setImmediate();
-    // A result that could not be written is no result, however well the work went.
+    // A result that could not be written is a failure, even if the work succeeded.
     return terminal.hasLostOutput() ? gravestExitCode([exitCode, exitCodes.failed]) : exitCode;
   } catch (error) {
     if (error instanceof CommanderError) {
@@ -122,8 +122,8 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
 }
 
 /**
- * Every command by its name; its options and modules only where an argument is that name, so that no command waits for
- * what the others need. A connector that is called like a command costs time, nothing else.
+ * Adds every command by its name; loads its options and modules only if an argument is that name, so that no command
+ * waits for the others. A connector with the name of a command only costs time.
  */
 async function addCommands(program: Command, args: readonly string[], enter: Enter): Promise<void> {
   for (const { name, description, load } of commands) {
@@ -139,7 +139,9 @@ async function addCommands(program: Command, args: readonly string[], enter: Ent
 
 function newProgram(world: ProcessWorld, scrub: (text: string) => string): Command {
   const helpWidth = Math.min(world.stdout.columns ?? usualColumns, mostHelpColumns);
-  /** Breaks what Commander leaves as it is, paragraphs and examples, and indents what continues an example. */
+  /**
+   * Wraps text that Commander leaves unwrapped, paragraphs and examples, and indents continuation lines of examples.
+   */
   const wrapped = (line: string): string => {
     if (line.length <= helpWidth) return line;
     const hanging = line.startsWith(' ') ? ' '.repeat(6) : '';
@@ -180,7 +182,7 @@ const signals = ['SIGINT', 'SIGTERM'] as const;
 
 /**
  * The first Ctrl-C or SIGTERM asks the command to end in order; the second ends the process at once, because a person
- * who interrupts twice means it. What was committed stays.
+ * who interrupts twice means it. Committed data stays.
  */
 export function watchInterrupts(onFirst: () => void) {
   const interrupted = new AbortController();

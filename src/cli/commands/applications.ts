@@ -95,20 +95,20 @@ Changes apply at once, even while "connector-sync serve" runs on the folder. Org
 const columns = leftColumns('client id', 'organization', 'made');
 
 /**
- * The client that is let in: as the environment configures it, generated at this start, or one that an earlier start or
- * a command has made.
+ * The client that may connect: configured by the environment, generated at this start, or created by an earlier start
+ * or a command.
  */
 export type ChosenApplication =
   | { readonly kind: 'given' | 'made-up'; readonly clientId: string; readonly clientSecret: Secret }
   | { readonly kind: 'there'; readonly clientId: string };
 
-/** The stored hash of a shorter one could be guessed against. */
+/** The stored hash of a shorter secret could be guessed. */
 const shortestSecret = 16;
-/** So long a start waits for a service that is just ending. */
+/** How long a start waits for a service that is about to end. */
 const patienceMs = 3_000;
 const betweenLooksMs = 100;
 
-/** Throws USAGE where the environment gives half of it, or another process has the folder and keeps it. */
+/** Throws USAGE where the environment has only one of the two variables, or another process keeps the folder. */
 export async function chooseApplication(context: CommandContext, folder: string): Promise<ChosenApplication> {
   const given = givenApplication(context.env);
   using state = await openSoon(context, folder);
@@ -135,7 +135,7 @@ function givenApplication(env: CommandContext['env']): ChosenApplication | null 
   return clientId === '' ? null : { kind: 'given', clientId, clientSecret: new Secret(clientSecret) };
 }
 
-/** A service that is stopped and started again at once must not find its folder still locked. */
+/** Retries, so that a service which is restarted at once does not find its folder still locked. */
 async function openSoon({ clock, signal }: CommandContext, folder: string): Promise<ServiceState | null> {
   const endMs = clock.now() + patienceMs;
   for (;;) {
@@ -155,7 +155,7 @@ function madeUpSecret(): Secret {
 }
 
 /**
- * Opens the data of a service, which may be running on it. Null where there is none and none is to be made. `isShared`
+ * Opens the data of a service, which may be running on it. Null if there is none and none is to be created. `isShared`
  * false: throws `SyncError` USAGE, recovery `retry`, while a service runs on it.
  */
 export async function openStoredState(

@@ -19,7 +19,7 @@ import { showRun } from '../output/show-run.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
 
 const defaultLimit = 20;
-/** They are held in memory and printed. */
+/** The longest list of keys: they are held in memory and printed. */
 const mostKeys = 100_000;
 
 export const audit = command({
@@ -68,7 +68,7 @@ Example:
   },
 });
 
-/** A reading that ended early says nothing of what is stored. */
+/** Reports a reading that ended early, and so proves nothing about stored records. */
 function tellUnread({ terminal }: CommandContext, name: string, report: RunReport): ExitCode {
   terminal.printJson({ kind: 'audit', target: name, report, differences: null });
   const why = report.error?.message ?? report.outcome;
@@ -156,7 +156,7 @@ Examples:
     }
     terminal.print(...(sample === null ? [] : sampleText(sample)));
     const isAgreed = sample === null || sample.agrees;
-    // At the same address a sync has stopped, and has shown both what is stored and what is served: a person decides.
+    // At the same address a sync has stopped, and has shown the stored and the served identity: a person decides.
     const mayAdopt = isAgreed || differences.length === 0;
     const isAdopted = mayAdopt && isSure;
     if (isAdopted) await adoptIdentity(connector, identity, clock);

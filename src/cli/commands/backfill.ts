@@ -119,7 +119,7 @@ async function runHere(
     await publications.publish();
     return gravestExitCode(signal.aborted ? [...codes, exitCodes.interrupted] : codes);
   } finally {
-    // Each window has had its line when it ended.
+    // The line of each window was printed at its end.
     if (ended.length > 1) terminal.print(...wrapped(totalText(ended), terminal.columns()));
     const before = plan.windows.filter((window) => done.has(windowText(window))).length;
     const left = plan.windows.length - before - ended.filter(({ outcome }) => outcome === 'ok').length;
@@ -137,7 +137,7 @@ function showWindowEnd({ terminal }: CommandContext, end: RunEnd): void {
     window: windowText(window),
     report,
   });
-  // `2025-01-01 to 2025-02-01`; with the time of day where that is not midnight.
+  // `2025-01-01 to 2025-02-01`; with the time of day where it is not midnight.
   const [since, until] = [window.sinceMs, window.untilMs].map((ms) =>
     toTheSecond(ms).replace(/T00:00:00Z$/, ''),
   );
@@ -167,15 +167,17 @@ function timeOf(option: string, text: string): number {
   throw usage(`${option}: expected a date or a time, such as ${instantExamples}, got "${text}".`);
 }
 
-/** So that the same command means the same all day, and resumes what it began; syncs bring what is newer. */
+/**
+ * Rounds down, so that the same command means the same all day, and resumes an earlier one; syncs read newer records.
+ */
 function startOfDay(ms: number): number {
   return ms - (ms % 86_400_000);
 }
 
-/** Redis keeps a job's text within a few thousand characters. */
+/** The longest request in characters: Redis stores a job's text of a few thousand. */
 const maxRequestChars = 3000;
 
-/** Throws QUEUE_UNAVAILABLE within two seconds, USAGE where no worker would take it; then nothing was asked for. */
+/** Throws QUEUE_UNAVAILABLE within two seconds, USAGE if no worker would take it; nothing is queued in these cases. */
 async function queueBackfill(
   context: CommandContext,
   settings: LocalSettings,

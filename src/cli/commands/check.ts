@@ -55,7 +55,7 @@ Examples:
   $ connector-sync check --config config/connector-sync.yaml
   $ connector-sync check newsletter                  that connector, its sink and its targets`,
   run: async (context, { deep: isDeep }, names) => {
-    // Without a valid config nothing else can be checked: its problems are the whole answer.
+    // Without a valid config nothing else can be checked: only its problems are reported.
     const settings = withConnectors(await context.settings('access', 'redis', 'http'), names);
     const { terminal } = context;
     const results = await runChecks(context, settings, isDeep, ({ state, what, detail }) =>
@@ -66,7 +66,7 @@ Examples:
   },
 });
 
-/** The settings with these connectors and what they are published to; all where none is named. */
+/** Limits the settings to these connectors and their targets; without names they are complete. */
 function withConnectors<Of extends LocalSettings>(settings: Of, names: readonly string[]): Of {
   if (names.length === 0) return settings;
   const chosen = chosenConnectors(settings, names);
@@ -91,7 +91,7 @@ const weakSecret = warning(
 const mebibyte = 1024 * 1024;
 const leastFreeMiB = 100;
 
-/** Every check, as each is done. Rejects when it is interrupted. */
+/** Runs every check and reports each at its end. Rejects when it is interrupted. */
 export async function runChecks(
   context: CheckContext,
   settings: SettingsWith<'access' | 'redis'>,
@@ -170,7 +170,7 @@ async function checkSinks(context: CheckContext, settings: LocalSettings, isDeep
   ];
 }
 
-/** A sink that could not be opened because of what it rests on: that is shown too, where it can be asked. */
+/** Checks the systems that an unopened sink depends on, as far as they can be asked. */
 async function checkUnderneath(sink: SinkSettings, isOpen: boolean) {
   try {
     const findings = await sinkFindings(sink);
@@ -193,9 +193,8 @@ async function checkDisk(sink: SinkSettings): Promise<string> {
 }
 
 /**
- * Copies that were not completed, into every sink of the config: a sink may be there for a copy alone. And connectors
- * of the config that have left the sink that it names for them. Both fail the next sync where the connector is to be
- * synced into that sink.
+ * Reports incomplete copies, in every sink of the config (a sink may exist only for a copy), and connectors that have
+ * left the sink that the config names for them. Both fail the next sync of the connector into that sink.
  */
 async function checkCopies({ sinks, connectors }: LocalSettings): Promise<readonly CheckResult[]> {
   const results: CheckResult[] = [];
@@ -216,7 +215,7 @@ async function checkCopies({ sinks, connectors }: LocalSettings): Promise<readon
   return results;
 }
 
-/** Makes no publication; a file that shows that one could be made is removed again. */
+/** Publishes nothing; the file that tests write access is removed again. */
 async function checkTarget(settings: LocalSettings, target: PublishSettings, context: CheckContext) {
   checkTargets(settings, [target]);
   await withTarget(target, context, (opened) => opened.probe());
@@ -228,13 +227,13 @@ async function checkTarget(settings: LocalSettings, target: PublishSettings, con
 }
 
 /**
- * The Redis of the config, where something would use it: a schedule, or rates that are shared through it. Without a
- * schedule nothing fails for want of one.
+ * Checks the Redis of the config, if a schedule or shared rates use it. Without a schedule, a missing Redis fails
+ * nothing.
  */
 async function checkRedis(settings: SettingsWith<'redis'>, { clock }: Pick<CheckContext, 'clock'>) {
   const isScheduled = [...settings.connectors.values()].some(({ schedule }) => schedule !== null);
   if (!settings.redis.isConfigured && !isScheduled) return [];
-  // Loaded only here, as everywhere else in the command line.
+  // Loaded here on demand, as everywhere in the command line.
   const { examineRedis } = await import('../../jobs/connect-redis.ts');
   const findings = await examineRedis(settings.redis, clock);
   return findings.map((finding) =>
@@ -245,8 +244,8 @@ async function checkRedis(settings: SettingsWith<'redis'>, { clock }: Pick<Check
 }
 
 /**
- * For each connector of the sink a line (of many that are right one for all), and one for each damaged file. Rejects
- * when the command is interrupted.
+ * Checks closed files: a line for each connector of the sink (one line for many without errors), and one for each
+ * damaged file. Rejects when the command is interrupted.
  */
 async function checkClosedFiles(
   context: CheckContext,
@@ -299,7 +298,7 @@ async function checkMasks({ connectors }: LocalSettings): Promise<readonly Check
   for (const connector of connectors.values()) {
     const { name, definition, entities, masks } = connector;
     if (masks.size === 0) continue;
-    // `check` says in another line why a sink cannot be read.
+    // Another line of `check` says why a sink cannot be read.
     const drift = (await readDrift(connector).catch(() => null)) ?? [];
     const undeclared = drift.filter(({ kind }) => kind === 'undeclared');
     const gaps = maskGaps(definition, entities, masks, undeclared);
@@ -309,14 +308,14 @@ async function checkMasks({ connectors }: LocalSettings): Promise<readonly Check
   return results;
 }
 
-/** Connectors checked at the same time. */
+/** The number of connectors that are checked at the same time. */
 const atATime = 8;
-/** For the pages of all connectors together. */
+/** The time for the pages of all connectors together. */
 const pageMinutes = 2;
 
 /**
- * Whether each connector is what its sink has stored and what the API knows, and its root entities give pages as its
- * definition says. Both in the order of the config.
+ * Checks that each connector matches its sink and the API, and that its root entities return pages as its definition
+ * says. Both in the order of the config.
  */
 async function checkConnectors(app: App, hasToken: boolean, context: CheckContext) {
   const { signal, clock } = context;
@@ -344,7 +343,7 @@ async function checkConnectors(app: App, hasToken: boolean, context: CheckContex
 
 interface CheckParts {
   readonly app: App;
-  /** The API has given one. */
+  /** The API has issued a token. */
   readonly hasToken: boolean;
   readonly clock: Clock;
   /** Aborted when the time for pages is over. */
@@ -365,7 +364,7 @@ async function checkConnector(connector: ConnectorSettings, parts: CheckParts) {
     if (!hasToken && !isDirect) return '';
     await using source = await app.openSource(connector, signal, { stored });
     const origin = await source.origin(signal);
-    // As a sync would find it: whether the sink holds records of another origin under this name.
+    // Whether the sink holds records of another origin under this name, as a sync would find.
     const { baseUrl, connectorId } = origin;
     const given = { baseUrl, connectorId, definition: definition.name };
     const differences = stored === null ? [] : identityDifferences(stored, given);
@@ -386,8 +385,8 @@ const untold =
   'the definition has no identity, so that credentials of another account there are noticed by its records only';
 
 /**
- * Asks each root entity of a connector for its first page, one after the other, until the time `isOver`: a line for
- * each that is not as the definition says, and one for the others. Of entities below others nothing is known before
+ * Requests the first page of each root entity of a connector, one after the other, until the time `isOver`: a line for
+ * each that does not follow the definition, and one for the others. Entities below others cannot be checked before
  * their parents are read.
  */
 async function checkPages(
@@ -424,7 +423,7 @@ async function checkPages(
         results.push(skipped(`pages of ${name}`, `${rest} not asked: ${why}`));
         break;
       }
-      // A sync leaves it out and reads the others.
+      // A sync leaves out this entity and reads the others.
       const isForbidden = hasCode(error, 'FORBIDDEN');
       results.push(isForbidden ? warning(what, error.message) : failed(what, error));
     }
@@ -440,7 +439,7 @@ interface CheckContext extends Pick<CommandContext, 'clock' | 'signal' | 'progra
   readonly terminal: Pick<Terminal, 'addLine' | 'note' | 'redraw' | 'style'>;
 }
 
-/** One line of `check`. A warning says what may bite later and changes no exit code. */
+/** One line of `check`. A warning names a possible later problem and changes no exit code. */
 interface CheckResult {
   readonly what: string;
   readonly state: 'ok' | 'warning' | 'failed' | 'skipped';
@@ -476,8 +475,8 @@ function resultOf(state: CheckResult['state']) {
 }
 
 /**
- * The results of many like things (`many` names them), so that a person can read them: of what is right a number where
- * there are many, of each kind of problem the first ones and a count of the rest. Few things are listed one by one.
+ * Summarizes the results of many similar checks (`many` names them): the number of successes if there are many, and for
+ * each kind of problem the first ones and the number of others. A few results are listed one by one.
  */
 function summarize(results: readonly CheckResult[], many: string): readonly CheckResult[] {
   if (results.length <= mostNamed) return results;
@@ -503,7 +502,7 @@ function firstOf(kind: readonly CheckResult[], many: string): readonly CheckResu
   return [...kind.slice(0, mostNamed), rest];
 }
 
-/** Shows how far a check is that may take minutes. */
+/** Shows the progress of a check that may take minutes. */
 function openCheckProgress({ terminal, clock }: Pick<CheckContext, 'terminal' | 'clock'>) {
   let newest: string | null = null;
   const live = showLive(terminal, clock, () => (newest === null ? [] : [newest]));

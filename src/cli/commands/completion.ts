@@ -17,8 +17,8 @@ config. Put the line for your shell into its start-up file:
 });
 
 /**
- * What those scripts call at each press of the key: the words so far, the last one unfinished, in; one candidate a line
- * out. No output: the shell completes file names. A config that cannot be read has no names to offer.
+ * Called by the completion scripts at each key press: reads the words so far, the last one unfinished, and prints one
+ * candidate per line. Without output the shell completes file names. A config that cannot be read offers no names.
  */
 export const complete: AddCommand = (added, enter) => {
   added.argument('<shell>').argument('[words...]');
@@ -59,15 +59,15 @@ async function candidates(context: CommandContext, program: Command, words: read
 interface Typed {
   /** The unfinished word. */
   readonly current: string;
-  /** The command that the words before it lead to, and its arguments. */
+  /** The command that the previous words lead to, and its arguments. */
   readonly on: Command;
   readonly given: readonly string[];
-  /** The option whose value it is. */
+  /** The option whose value is being typed. */
   readonly pending: Option | null;
   readonly config: string | null;
 }
 
-/** As Commander reads them. bash gives `--config=x` as three words. */
+/** Reads words as Commander does. bash passes `--config=x` as three words. */
 function read(program: Command, words: readonly string[]): Typed {
   let on = program;
   let pending: Option | null = null;
@@ -153,7 +153,7 @@ function readConfig(context: CommandContext): LocalSettings | null {
   try {
     return loadConfig(context);
   } catch {
-    // Its mistakes are no text for a command line; every other command says them.
+    // Problems of the config are not shown while a person types; every other command shows them.
     return null;
   }
 }

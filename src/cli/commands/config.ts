@@ -10,7 +10,7 @@ export const config = command({
       // JSON in both cases: indented for people, one line for programs.
       run: async (context) => {
         const { terminal } = context;
-        // Refuses a config with mistakes, and has its secrets hidden.
+        // Refuses a config with problems, and hides its secrets.
         await context.settings();
         const document = configView({ file: configFile(context), env: context.env });
         terminal.printJson(document);

@@ -96,7 +96,7 @@ Examples:
   },
 });
 
-/** As it is written below `connectors`. */
+/** Makes the entry for `connectors` in the config. */
 function entryOf(
   { env, cwd }: CommandContext,
   { sinks, definitions }: LocalSettings,
@@ -138,8 +138,8 @@ function entryOf(
 }
 
 /**
- * References by field. No value is repeated in an error: where a secret itself was given, it must not be shown, and a
- * name that nothing here has may be one.
+ * Parses references by field. An error repeats no value: a secret given by mistake must not be shown, and an unknown
+ * name may be one.
  */
 function referred(flag: string, given: readonly string[], referenceOf: (name: string) => string | null) {
   return Object.fromEntries(
@@ -224,9 +224,9 @@ function freeName({ connectors }: LocalSettings, definition: string): string {
 const maxBytes = 65_536;
 
 /**
- * Credentials for a new connector: from a file that only its owner can read, or from standard input (`-`, or no file).
- * Their texts are secrets from here on. Null: a type of which nothing is known, and nothing was given. Throws USAGE,
- * quoting nothing.
+ * Reads the credentials of a new connector: from a file that only its owner can read, or from standard input (`-`, or
+ * no file). The scrubber hides their texts from then on. Null: the type is unknown here, and none were given. Throws
+ * USAGE, quoting nothing.
  */
 async function readCredentials(context: CommandContext, file: string | null, definition: Definition | null) {
   const needsNone = definition === null || definition.credentials.length === 0;
@@ -260,10 +260,10 @@ function parse(text: string, from: string): JsonObject {
   const expected = `Expected a JSON object of texts in ${from}, such as {"api_key": "..."}`;
   let value: JsonValue;
   try {
-    // `as`: JSON.parse gives JSON and nothing else.
+    // `as`: JSON.parse returns only JSON values.
     value = JSON.parse(text) as JsonValue;
   } catch (error) {
-    // Only the position: the message itself quotes the text, which is secret.
+    // Only the position is shown: the message itself quotes the text, which is secret.
     const [where = ''] = / at position \d+/.exec(error instanceof Error ? error.message : '') ?? [];
     throw usage(`${expected}, got ${text.trim() === '' ? 'nothing' : `invalid JSON${where}`}.`);
   }
@@ -271,7 +271,7 @@ function parse(text: string, from: string): JsonObject {
   return value;
 }
 
-/** At any depth: what a foreign type takes is known to its service alone. */
+/** Collects texts at any depth: only the service knows the format of another type's credentials. */
 function textsIn(value: JsonValue): readonly string[] {
   if (typeof value === 'string') return [value];
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
@@ -280,8 +280,8 @@ function textsIn(value: JsonValue): readonly string[] {
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /**
- * What `--definition` names, by name or id; `definition` null: a type that only the service knows. Throws USAGE, naming
- * what there is, for what is neither.
+ * Finds the type of `--definition` by name or id; `definition` null: only the service knows the type. Throws USAGE with
+ * the known names for any other text.
  */
 export function definitionNamed({ definitions }: Pick<LocalSettings, 'definitions'>, text: string) {
   const known = [...definitions.values()];
@@ -295,7 +295,9 @@ export function definitionNamed({ definitions }: Pick<LocalSettings, 'definition
   );
 }
 
-/** The edit, which is valid. Where it is not, its problems are thrown, and a line before them says what they are of. */
+/**
+ * Makes the edit, which is valid. Otherwise its problems are thrown, after a line that says which edit they belong to.
+ */
 function checkedHere({ terminal, scrubber }: CommandContext, plan: () => ConfigEdit): ConfigEdit {
   try {
     const edit = plan();
@@ -383,7 +385,7 @@ Examples:
 interface Leaving {
   readonly name: ConnectorName;
   readonly settings: LocalSettings;
-  /** Null: it has left the config already. */
+  /** Null: the connector has left the config already. */
   readonly known: ConnectorSettings | null;
   readonly edit: ConfigEdit | null;
   readonly stored: readonly StoredConnector[];
@@ -433,7 +435,7 @@ async function remove(context: CommandContext, leaving: Leaving): Promise<void> 
   );
 }
 
-/** Has workers take the config over before the connector is free: one with the old config would read it again. */
+/** Lets workers reload the config before the connector is released: one with the old config would read it again. */
 async function reloaded({ signal, terminal }: CommandContext, settings: LocalSettings) {
   await using reached = await reachQueues(settings);
   if (reached.queues === null) return [];
@@ -450,7 +452,7 @@ async function reloaded({ signal, terminal }: CommandContext, settings: LocalSet
   return silent + refused.length > 0 ? ['reload'] : [];
 }
 
-/** Looking was what was asked for: exit code 0. */
+/** Shows the effect without making the change: exit code 0. */
 async function showWhatWouldGo(context: CommandContext, leaving: Leaving): Promise<void> {
   const { terminal, program } = context;
   const { name, known, stored, targets, edit } = leaving;
@@ -514,7 +516,7 @@ function targetLines(leaving: Leaving): readonly string[] {
   ];
 }
 
-/** Without the connector, a target may have none. */
+/** Whether a target still has a connector after the removal. */
 function isStillPublished({ edit, settings }: Leaving, target: string): boolean {
   return ((edit?.settings ?? settings).publish.get(target)?.connectors.length ?? 0) > 0;
 }

@@ -151,7 +151,7 @@ function connectorId(text: string): ConnectorId {
   throw usage(`Expected the id of a connector (letters, digits, "_" and "-"), got "${text}".`);
 }
 
-/** Names of the config's connectors that read it: by its id, or as the only one of its type in their workspace. */
+/** Names of the config's connectors that read it: by its id, or as the only one of its type in its workspace. */
 async function readersOf(app: App, id: string, signal: AbortSignal): Promise<readonly string[]> {
   const all = await findInWorkspaces(app, configuredWorkspaces(app.settings), null, true, signal);
   const found = all.find((one) => one.id === id);

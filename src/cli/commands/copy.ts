@@ -85,7 +85,7 @@ const undoTexts = {
   discard: { done: 'has nothing left of the unfinished copy', nothing: 'has no unfinished copy of it' },
 };
 
-/** Shows how far the copy is. */
+/** Copies, and shows the progress. */
 async function copyShown(
   { terminal, clock, signal }: CommandContext,
   request: Pick<CopyRequest, 'connector' | 'from' | 'to'>,
@@ -106,7 +106,7 @@ async function copyShown(
   });
 }
 
-/** One after the other; one that fails does not keep the others from theirs. */
+/** Runs the copies one after the other; a failed one does not stop the others. */
 async function forEach(
   { terminal, signal }: CommandContext,
   connectors: readonly ConnectorSettings[],

@@ -28,11 +28,11 @@ export const init = command({
   run: async (context, flags) => {
     const file = configFile(context);
     const { terminal, cwd } = context;
-    // Paths in a config are relative to it; the records belong into the folder that one works in.
+    // Paths in a config are relative to it; records are stored in the current folder.
     const choices = choicesOf(flags, cwd, dirname(file));
     const shown = relative(cwd, file);
     const text = configText(choices);
-    // Asked for again, the same config is no conflict.
+    // A second call for the same config is no conflict.
     const isThere = (await textOf(file)) === text;
     if (!isThere) await writePrivateFile(file, text, true);
     terminal.printJson({ file, environment: environmentLines(choices) });
@@ -77,7 +77,7 @@ function choicesOf(flags: FlagsOf<typeof options>, cwd: string, configFolder: st
 }
 
 function nextSteps(context: CommandContext, file: string, choices: ConfigChoices): readonly string[] {
-  // Named only where the program would look elsewhere.
+  // Named only if the program would look elsewhere.
   const isFound = configFile({ ...context, config: null }) === configFile(context);
   const command = (name: string): string =>
     `${context.program} ${name}${isFound ? '' : ` --config ${shellWord(file)}`}`;
@@ -102,8 +102,8 @@ function nextSteps(context: CommandContext, file: string, choices: ConfigChoices
 type ConfigChoices = ReturnType<typeof choicesOf>;
 
 /**
- * A config file with a connector of each built-in definition that hosted services have; texts are written as JSON,
- * which YAML reads.
+ * Makes a config file with a connector of each built-in definition that hosted services have; texts are written as
+ * JSON, which is valid YAML.
  */
 function configText(choices: ConfigChoices): string {
   const sink = {
@@ -179,7 +179,7 @@ function pathText(folder: string, name: string): string {
   return /^[\w./-]+$/.test(path) ? path : JSON.stringify(path);
 }
 
-/** The lines of a `.env` that the config above needs. */
+/** Makes the lines of a `.env` for this config. */
 function environmentLines(choices: ConfigChoices): readonly string[] {
   const own = choices.direct.flatMap(({ variables }) => variables.map(([, variable]) => `${variable}=...`));
   const ofApi = [
@@ -193,16 +193,16 @@ function environmentLines(choices: ConfigChoices): readonly string[] {
   ];
 }
 
-/** As in the other configs that this program writes. */
+/** Names as in the other configs that this program writes. */
 const usualNames: ReadonlyMap<string, string> = new Map([
   ['email-marketing', 'newsletter'],
   ['workspace-notes', 'wiki'],
 ]);
 
-/** A definition file, and not the name of a type. */
+/** Whether the name is that of a definition file, and not of a type. */
 const isFile = (name: string): boolean => /\.ya?ml$/.test(name);
 
-/** `names`: of types, their aliases, or definition files. Throws USAGE, naming those that can be read directly. */
+/** `names`: types, their aliases, or definition files. Throws USAGE with the types that can be read directly. */
 function directConnectors(names: readonly string[], cwd: string) {
   const definitions = [...loadDefinitions([builtInDefinitionsFolder]).values()];
   const readable = definitions.filter(({ upstream }) => upstream !== null);
@@ -224,7 +224,7 @@ function directConnectors(names: readonly string[], cwd: string) {
   return [...new Set(chosen)].map(directConnector);
 }
 
-/** A connector of the config that is written, which reads its service itself. */
+/** Describes a connector of the new config that reads its service itself. */
 function directConnector(definition: Definition) {
   const { name, aliases } = definition;
   const service = aliases[0] ?? name;
@@ -233,26 +233,26 @@ function directConnector(definition: Definition) {
   const fields = [...(way?.fields ?? [])].filter(([, { isRequired }]) => isRequired);
   const others = definition.credentials.filter(({ title }) => title !== way?.title);
   return {
-    /** Ways to sign in besides the one that is written. */
+    /** The other ways to sign in. */
     others: others.map(shapeText),
     needsLogin: definition.upstream?.auth.get(way?.title ?? '')?.kind === 'authorizationCode',
     name: usualNames.get(name) ?? name,
     definition: name,
-    /** As people know the service. */
+    /** The name under which people know the service. */
     service,
     /** The credential fields, each with the variable that it is read from. */
     variables: fields.map(([field]) => [field, `${prefix}_${field.toUpperCase()}`] as const),
   };
 }
 
-/** The first with the fewest fields to fill in. */
+/** The first way with the fewest required fields. */
 function simplestWay({ credentials }: Definition): CredentialShape | undefined {
   const required = ({ fields }: CredentialShape): number =>
     [...fields.values()].filter(({ isRequired }) => isRequired).length;
   return credentials.toSorted((left, right) => required(left) - required(right))[0];
 }
 
-/** As YAML below `connectors`. */
+/** Writes the connector as YAML for `connectors`. */
 function directConnectorText(connector: ReturnType<typeof directConnector>): string {
   const { name, definition, service, variables, others } = connector;
   const known = service === definition ? '' : ` # ${service}`;

@@ -136,7 +136,7 @@ async function byDevice(context: CommandContext, authorization: Authorization, s
   return await attempt.finish(signal);
 }
 
-/** As far as the machine has one; the address is on the screen anyway. */
+/** Opens a browser, if the machine has one; the address is printed in any case. */
 function openBrowser(url: URL, env: CommandContext['env']): void {
   const [program, ...args] =
     process.platform === 'darwin'

@@ -32,7 +32,7 @@ Example:
   },
 });
 
-/** How many messages are read of each sink. */
+/** The number of messages that are read from each sink. */
 const mostMessages = 10_000;
 const mostGivenUp = 10;
 
@@ -77,7 +77,7 @@ const status = command({
 
 export const notify = command({ commands: { test, status } });
 
-/** All of the config where none is named. Throws USAGE for an unknown one, and where there is none. */
+/** The named channels; without names all of the config. Throws USAGE for an unknown one, and where there is none. */
 function chosenChannels(settings: LocalSettings, names: readonly string[]): readonly NotifySettings[] {
   const known = settings.notify;
   if (known.size === 0) throw usage(`Expected a channel below "notify:" in ${settings.file}, there is none.`);

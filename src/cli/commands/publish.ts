@@ -121,7 +121,7 @@ const statusColumns = [
   ...leftColumns('complete as of'),
 ];
 
-/** Reads each target back. */
+/** Reads each target back and compares it. */
 const publishCheck = command({
   description:
     'Read targets back: every file with its hash and rows, no gap in the numbers. Changes nothing.',
@@ -164,7 +164,7 @@ const publishCheck = command({
 
 const mostProblems = 20;
 
-/** Removes what need not be kept, or says what that is. Where a purge is not finished, it is finished instead. */
+/** Removes files that need not be kept, or lists them. Completes an unfinished purge instead, if there is one. */
 const publishPrune = command({
   description:
     'Remove publications older than "keep" of the config, and leftovers of killed publishers; finish purges.',
@@ -193,7 +193,7 @@ function prunedText(
   isDryRun: boolean,
   keepMs: number | null,
 ): string {
-  // Killed publishers left them, or one that is at work has just written them.
+  // Killed publishers left these files, or a running one has just written them.
   const young = `${counted(waiting.files, 'file')}, ${sizeText(waiting.bytes)}`;
   const later = `${young} that no publication names ${waiting.files === 1 ? 'goes when it is' : 'go when they are'} a day old, or with the next publication`;
   const because = keepMs === null ? ' (its settings keep every publication)' : '';
@@ -204,7 +204,7 @@ function prunedText(
   return `${isDryRun ? 'would remove' : 'removed'} ${what}${waiting.files > 0 ? `; ${later}` : ''}`;
 }
 
-/** A target that fails does not keep the others from their turn. */
+/** Works on each target; a failed one does not stop the others. */
 async function ofEachTarget(
   context: CommandContext,
   names: readonly string[],
@@ -271,7 +271,7 @@ Examples:
   },
 });
 
-/** Null where the config has none. Throws USAGE, naming those that there are. */
+/** Null where the config has none. Throws USAGE with the known names. */
 function targetOf(settings: LocalSettings, name: string | undefined): PublishSettings | null {
   const [only = null, ...others] = settings.publish.values();
   if (name === undefined && others.length > 0) {

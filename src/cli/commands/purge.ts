@@ -110,7 +110,7 @@ const outOfReach = [
   'the service itself, which may still list the records, and indexed stores of serve while it does',
 ] as const;
 
-/** Without an entity: that of `--key list_members/a1/62ee`, and else all of the connector. */
+/** Without an entity: the entity of `--key list_members/a1/62ee`, or else the whole connector. */
 function purgeTarget(settings: LocalSettings, name: string, flags: PurgeFlags): PurgeTarget {
   const { key, where, quarantine } = flags;
   if (!name.includes('/') && key.length === 0 && (where !== undefined || quarantine)) {
@@ -168,7 +168,7 @@ function rowOf({ entity, rows, quarantined, files, listings }: PurgedOf): readon
   return [entity, count(rows), count(quarantined), count(files), count(listings)];
 }
 
-/** `purge --unmasked`: what is stored from before the masks of the config. */
+/** Runs `purge --unmasked`: removes values that were stored before the masks of the config. */
 async function purgeUnmasked(
   { terminal, clock, signal, program }: CommandContext,
   settings: LocalSettings,

@@ -58,7 +58,7 @@ function readCommand(action: ReadAction, example: string): AddCommand {
         signal,
       );
       const token = page.next?.token ?? null;
-      // As a person gets it, who can give it back in the same form.
+      // Seals the token as for a person, who can pass it on in the same form.
       const more = token === null ? null : entity.mask === null ? token : sealed + entity.mask.seal(token);
       terminal.printJson({ records: [...page.records], next: page.next && { ...page.next, token: more } });
       for (const record of page.records) terminal.print(lineOf(record));
@@ -69,12 +69,12 @@ function readCommand(action: ReadAction, example: string): AddCommand {
   });
 }
 
-/** JSON escapes C0 controls; the others that steer a terminal become escapes too, so that the line stays exact. */
+/** JSON escapes C0 controls; other terminal control characters are escaped too, so that the line stays exact. */
 function lineOf(record: JsonValue): string {
   return escaped(wholeJson(record));
 }
 
-/** One call as a person asks for it. Throws USAGE, naming what there is. `paramTexts`: `name=value` each. */
+/** Parses one call on the command line. Throws USAGE with the known names. `paramTexts`: `name=value` each. */
 function readTarget(
   settings: LocalSettings,
   action: ActionName,
@@ -106,7 +106,7 @@ function readTarget(
   return { connector, entity, params: { ...fixed, ...convertParams(declared, given) } };
 }
 
-/** Texts become what the definition declares later; JSON stays JSON. */
+/** Texts are converted to the declared types later; JSON stays JSON. */
 export function parseParam(text: string): readonly [string, JsonValue] {
   const at = text.indexOf('=');
   if (at < 1) throw usage(`--param: expected name=value, got "${text}".`);
@@ -128,7 +128,7 @@ type Masked = Pick<Entity, 'mask' | 'pagination'>;
 
 const sealed = 'sealed:';
 
-/** With the token that a person was shown. Throws USAGE for one that was sealed with another key. */
+/** Opens the token that a person was shown. Throws USAGE for one that was sealed with another key. */
 function withOpenToken(entity: Masked, params: Params): Params {
   const { mask } = entity;
   const name = tokenParam(entity);
@@ -139,7 +139,7 @@ function withOpenToken(entity: Masked, params: Params): Params {
   throw usage(`${name} was sealed with another mask.key, or was changed: begin with the first page again.`);
 }
 
-/** A call of a trial as it may be shown. */
+/** Removes tokens from a call of a trial, so that it may be shown. */
 export function withoutTokens<Call extends TriedCall & { readonly exchanges: readonly SeenExchange[] }>(
   entity: Masked,
   call: Call,
@@ -152,7 +152,7 @@ export function withoutTokens<Call extends TriedCall & { readonly exchanges: rea
       ? of
       : { ...of, params: { ...of.params, [name]: hiddenWords } };
   const hasToken = (page?.next?.token ?? null) !== null;
-  // A next link may have it in any part.
+  // A next link may contain the token in any part.
   const isBehindToken = name !== null && Object.hasOwn(request.params, name);
   const shownUrl = (url: string): string =>
     isBehindToken ? `${new URL(url).origin}/${hiddenWords}` : (url.split('?', 1)[0] ?? '');
@@ -172,7 +172,7 @@ function tokenParam({ pagination }: Masked): string | null {
 interface Downloaded extends WrittenBytes {
   readonly name: string | null;
   readonly contentType: string | null;
-  /** Null: standard output. */
+  /** Null: the file is written to standard output. */
   readonly file: string | null;
 }
 
@@ -229,14 +229,14 @@ function maxBytesOf(maxBytes: string | undefined): number {
   throw usage(`--max-bytes: expected bytes, or a size such as 500MB, got "${maxBytes}".`);
 }
 
-/** Throws USAGE before any call where it is known that the file may not be written. */
+/** Throws USAGE before any call if the file may not be written. */
 function toFile(
   output: string | null,
   cwd: string,
   isForced: boolean,
 ): (file: IncomingFile) => Promise<Downloaded> {
   if (output !== null) checkFree(resolve(cwd, output), isForced);
-  // The service would say which one.
+  // Only the service knows the file's name.
   else if (isForced) throw usage('--force needs --output: name the file that may be replaced.');
   return async ({ name, contentType, bytes }) => {
     const file = resolve(cwd, output ?? safeBase(name ?? ''));
@@ -255,7 +255,7 @@ function checkFree(file: string, isForced: boolean): void {
 
 const advice = 'Free space there, or name another place with --output.';
 
-/** Another process may have made the file while its bytes came in. */
+/** Checks again at the end: another process may have created the file during the download. */
 async function* checkedAtEnd(
   bytes: AsyncIterable<Uint8Array>,
   check: () => void,
@@ -286,7 +286,7 @@ function toStdout(terminal: Terminal): (file: IncomingFile) => Promise<Downloade
     for await (const chunk of bytes) {
       hash.update(chunk);
       sent += chunk.byteLength;
-      // The reader has closed the output, or its disk is full: the terminal knows which.
+      // Stops if the reader has closed the output, or its disk is full: the terminal knows which.
       if (!(await terminal.printBytes(chunk))) break;
     }
     return { name, contentType, file: null, bytes: sent, sha256: hash.digest('hex') };

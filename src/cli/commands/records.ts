@@ -90,10 +90,10 @@ Examples:
     checkSince(changes, target, since, '--since-seq');
     const written = { upserts: 0, deletes: 0 };
     const texts = textsOf(formatOf(changes.table), changes.records(), written, context.signal);
-    // A reader that went away in the middle asks for the same again.
+    // A reader that stopped in the middle requests the same records again.
     if (!(await writeTo(context, file, texts))) return;
     const { terminal, cwd } = context;
-    // Only when the records are where they should be: a number that is ahead of them would lose some.
+    // The number is reported only if the records were written: a number ahead of them would lose some.
     if (file === null && terminal.hasLostOutput()) return;
     const end = await changes.end(written);
     if (flags.nextFile !== undefined) {
@@ -104,7 +104,7 @@ Examples:
   },
 });
 
-/** False: the reader takes no more. */
+/** False: the reader has stopped reading. */
 async function writeTo({ terminal }: CommandContext, file: string | null, texts: AsyncIterable<string>) {
   if (file === null) {
     for await (const text of texts) if (!(await terminal.printRecords(text))) return false;
@@ -144,8 +144,8 @@ function exportEndText({ connector, entity, upserts, deletes, nextSeq, run, asOf
 const batchChars = 64 * 1024;
 
 /**
- * A batch at a time, so that memory stays flat; counts the records in `written`. Throws the signal's reason once it is
- * aborted.
+ * Reads one batch at a time, so that memory stays constant; counts the records in `written`. Throws the signal's reason
+ * once it is aborted.
  */
 async function* textsOf(
   format: RecordFormat,

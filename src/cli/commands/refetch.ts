@@ -27,7 +27,7 @@ Examples:
     context.terminal.printJson({ target: name, result, run });
     const text = texts[result](asked.target.entity.name);
     context.terminal.print(`${name}: ${text}${run === null ? '' : ` (run ${run})`}`);
-    // 0 where the sink now holds what the service has, 3 where it may not.
+    // 0 if the sink now matches the service, 3 if it may not.
     return result === 'missing' ? exitCodes.degraded : exitCodes.ok;
   },
 });

@@ -50,7 +50,7 @@ function targetOf(settings: LocalSettings, name: string) {
   return { name, connector, scope: { entity: entity.name, tables } };
 }
 
-/** Looking was what was asked for: exit code 0. */
+/** Shows the effect without making the change: exit code 0. */
 async function showWhatWouldGo({ terminal, program }: CommandContext, target: Target, withData: boolean) {
   const entities = await wouldReset(target);
   if (entities.length === 0) throw usage(nothingText(target));

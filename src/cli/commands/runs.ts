@@ -56,7 +56,7 @@ Examples:
       .sort((left, right) => (left.startedAt < right.startedAt ? 1 : -1))
       .slice(0, limit);
     context.terminal.printJson({ runs: newest });
-    // Followed, the newest stands last: where the next line comes.
+    // With --follow the newest run is last, just above the next line.
     const shown = isFollowing ? newest.toReversed() : newest;
     const none =
       state !== undefined || chosen !== null
@@ -77,10 +77,10 @@ function showRun(context: CommandContext, run: RunSummary): void {
   } else terminal.print(...runReportText(run.report, terminal.columns(), context));
 }
 
-/** A run that was copied is in two sinks. */
+/** A run; a copied run is in two sinks. */
 export type ShownRun = RunSummary & { readonly sink: string };
 
-/** The sink is shown where there are several, and the start where it fits: a run's id begins with it. */
+/** Shows the sink if there are several, and the start if it fits: a run's id begins with it. */
 export function runsTable(runs: readonly ShownRun[], width: number | null): readonly string[] {
   const hasSinks = new Set(runs.map(({ sink }) => sink)).size > 1;
   const rowsWith = (hasStart: boolean): Rows =>
@@ -89,7 +89,7 @@ export function runsTable(runs: readonly ShownRun[], width: number | null): read
   return fittingTable(columns, rowsWith(isWide), width);
 }
 
-/** Why a run did not go well. */
+/** The reason why a run did not succeed. */
 function reasonOf({ report }: RunSummary): string {
   const { error = null, failures = [], failuresOmitted = 0 } = report ?? {};
   const [first] = failures;
@@ -120,12 +120,12 @@ const columns = [
 ];
 
 const everyMs = 1000;
-/** More than can begin in a second. */
+/** More runs than can begin in a second. */
 const newestLimit = 50;
 
 /**
- * A line whenever a run starts or ends in any sink of the config, until the command is interrupted: then it ends with
- * 0.
+ * Prints a line whenever a run starts or ends in any sink of the config, until the command is interrupted: it then ends
+ * with 0.
  */
 async function followRuns(
   context: CommandContext,
@@ -147,7 +147,9 @@ async function followRuns(
 
 type StateByRun = ReadonlyMap<RunId, RunSummary['state']>;
 
-/** Oldest first; with those that were running at the last look, however many have begun since. */
+/**
+ * The newest runs, oldest first; includes runs that were in progress at the last look, however many have begun since.
+ */
 async function newestRuns(settings: LocalSettings, known: StateByRun): Promise<readonly RunSummary[]> {
   const running = [...known].flatMap(([run, state]) => (state === 'running' ? [run] : []));
   const found = await fromEverySink(settings, async (history) => {
@@ -176,7 +178,7 @@ function changesSince(known: StateByRun, runs: readonly RunSummary[]) {
   });
 }
 
-/** The end names no run: a connector has only one at a time, and the line fits a narrow screen. */
+/** An end does not name the run: a connector has only one at a time, and the line fits a narrow screen. */
 function changeText(change: 'started' | 'ended', run: RunSummary, width: number): string {
   const { startedAt, finishedAt } = run;
   const connector = run.connector.padEnd(width);

@@ -32,7 +32,7 @@ import { listOptions, openListPage } from './status.ts';
 import { picked } from '../output/json-text.ts';
 import { fits, fittingTable, leftColumns, type Rows, textTable } from '../output/text-table.ts';
 
-/** Ends with 0 also where Redis is away: the rest is right all the same, and a note says what is missing. */
+/** Exit code 0 also if Redis cannot be reached: the other facts are correct, and a note names the missing ones. */
 const listSchedules = command({
   description:
     'List connectors with their schedule, next run, last run and pause; and the targets that workers publish into.',
@@ -82,7 +82,9 @@ Examples:
 Schedules are set in the config; workers copy them to Redis once a minute.`,
   commands: {
     list: listSchedules,
-    /** Writes the schedules of every sink whose files are here; those of a sink elsewhere are its own machine's. */
+    /**
+     * Writes the schedules of every sink whose files are on this machine; other machines write those of their sinks.
+     */
     apply: command({
       description:
         'Write the schedules of the config to Redis now; workers do so when they start and every minute.',
@@ -132,8 +134,7 @@ Examples:
       },
     }),
     /**
-     * Into the ledger first: what counts is there, and a worker asks it before every run. Redis then forgets the
-     * schedule.
+     * Writes the pause to the ledger first: workers check it there before every run. Redis then forgets the schedule.
      */
     pause: command({
       description: 'Stop starting scheduled runs of these connectors until they are resumed.',
@@ -163,7 +164,7 @@ Example:
         await resumeConnectors(settings, chosenConnectors(settings, names), how);
       },
     }),
-    /** Throws QUEUE_UNAVAILABLE within two seconds, USAGE for a paused connector; then nothing was asked for. */
+    /** Throws QUEUE_UNAVAILABLE within two seconds, USAGE for a paused connector; nothing is queued in these cases. */
     run: command({
       description: 'Have a worker run these connectors now.',
       argument: ['<connector...>', 'names from the config'],
@@ -183,7 +184,7 @@ Example:
   },
 });
 
-/** Prints what an act has done; a remark is no result. */
+/** Prints the result of an action; a remark is no result. */
 function telling({ terminal }: CommandContext): Tell {
   return (line, document) => {
     if (document === undefined) return terminal.note(line);
@@ -207,7 +208,7 @@ async function readSchedules(
   return {
     ...style,
     backlogBySink: queued.backlogBySink,
-    /** Why Redis cannot be asked. */
+    /** The reason why Redis cannot be reached. */
     problem: queued.problem,
     shown: page.connectors.map((connector) => {
       const { paused, lastRun } = overviewOf(page.overviews, connector) ?? { paused: null, lastRun: null };
@@ -227,7 +228,7 @@ async function readSchedules(
     targets: targets.map((target) => ({
       target,
       next: queued.next('targets', target.sink, target.name),
-      /** The newest publication job failed then; it may be tried again. */
+      /** The time at which the newest publication job failed; it may be tried again. */
       failure: queued.failure('targets', target.sink, target.name),
     })),
   };
@@ -288,7 +289,7 @@ async function readQueued(
   }
   const key = (sink: string, name: string): string => `${idBySink.get(sink) ?? ''}:${name}`;
   return {
-    /** Milliseconds; null where it holds none. */
+    /** Time in milliseconds; null where Redis holds none. */
     next: (kind: keyof typeof due, sink: string, name: string) => due[kind].get(key(sink, name)) ?? null,
     failure: (kind: keyof typeof due, sink: string, name: string) =>
       failures[kind].get(key(sink, name)) ?? null,
@@ -324,7 +325,7 @@ function scheduleLines(list: ScheduleList, width: number | null): readonly strin
   ];
 }
 
-/** A worker takes what is due within a second. */
+/** A run is overdue after this time: a worker starts a due run within a second. */
 const overdueMs = 30_000;
 
 function scheduleTable(list: ScheduleList, width: number | null): readonly string[] {
@@ -337,13 +338,13 @@ function scheduleTable(list: ScheduleList, width: number | null): readonly strin
       label + (lastRun === null ? 'never' : `${lastRun.state} ${longAgo(lastRun.startedAt, list.nowMs)}`),
     ]);
   const whole = textTable(columns, rowsWith(''));
-  // Below its row the last run has no title above it.
+  // The last run is shown below the row, without a title.
   return fits(whole, width) ? whole : fittingTable(columns, rowsWith('last run: '), width);
 }
 
 const columns = leftColumns('connector', 'health', 'schedule', 'next', 'last run');
 
-/** Cron patterns with their time zone, because the rest of the table is UTC. */
+/** Shows cron patterns with their time zone, because the rest of the table is in UTC. */
 function scheduleText(schedule: Schedule | null): string {
   if (schedule === null) return 'none';
   const when =

@@ -69,10 +69,10 @@ Example:
   },
 });
 
-/** Words that YAML reads as something else than a name, unless they are quoted. */
+/** Words that YAML does not read as names unless they are quoted. */
 const notPlain = /^(?:null|true|false|yes|no|on|off|y|n)$/;
 
-/** The drift of one connector for a person. Field names come from outside: tables make them inert. */
+/** Describes the drift of one connector for a person. Field names come from outside: tables make them inert. */
 function driftText(
   { name, definition, sink }: Pick<ConnectorSettings, 'name' | 'definition' | 'sink'>,
   drift: readonly DriftRow[] | null,
@@ -96,7 +96,10 @@ function driftText(
   ];
 }
 
-/** The line that declares the field, for below `fields:`; null where no definition could have it, or has it already. */
+/**
+ * The line that declares the field, for insertion below `fields:`; null if no definition can have it, or the definition
+ * has it already.
+ */
 export function declarationOf({
   field,
   kind,

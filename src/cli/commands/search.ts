@@ -46,7 +46,7 @@ export function answerTable(records: readonly JsonValue[], width: number | null,
   const rows = records.map((_, at) => shown.map(({ cells }) => cells[at] ?? ''));
   return {
     lines: textTable(titles, rows),
-    /** Names of fields that have values and no room. */
+    /** Names of fields that have values but do not fit. */
     omitted: columns.filter((column) => !shown.includes(column)).map(({ name }) => name),
   };
 }
@@ -124,24 +124,24 @@ Examples:
   },
 });
 
-/** Where a search runs. `params`: query, limit, cursor, fields. */
+/** The place where a search runs. `params`: query, limit, cursor, fields. */
 interface Searcher extends AsyncDisposable {
-  /** Throws `SyncError`: SEARCH_INVALID for what cannot be asked. */
+  /** Throws `SyncError` SEARCH_INVALID for an invalid query. */
   search(params: JsonObject): Promise<FoundPage>;
 }
 
-/** One page of a search, wherever it was made. */
+/** One page of a search, whichever place it comes from. */
 interface FoundPage {
   readonly records: readonly JsonValue[];
   readonly hasMore: boolean;
   readonly cursor: string | null;
-  /** Milliseconds; null where it is not known. */
+  /** Milliseconds; null if unknown. */
   readonly tookMs: number | null;
 }
 
 const deadlineMs = 60_000;
 
-/** Its searches throw USAGE where there is nothing to search. */
+/** Opens a searcher of stored records. Its searches throw USAGE where there is nothing to search. */
 function openLocalSearcher({ clock, signal, program }: CommandContext, target: EntityTarget): Searcher {
   const searches = openSearches({ clock, deadlineMs, processes: 1, maxWaiting: 1 });
   return {
@@ -159,7 +159,9 @@ function openLocalSearcher({ clock, signal, program }: CommandContext, target: E
   };
 }
 
-/** Statements that make indexes for `keyword` and `fuzzy`. Throws USAGE where they are for no PostgreSQL sink. */
+/**
+ * Makes the statements that create indexes for `keyword` and `fuzzy`. Throws USAGE where the sink is not PostgreSQL.
+ */
 async function wordIndexes({ signal }: CommandContext, { name, connector, entity }: EntityTarget) {
   const { sink } = connector;
   if (sink.type !== 'postgres') {
@@ -173,7 +175,8 @@ async function wordIndexes({ signal }: CommandContext, { name, connector, entity
 }
 
 /**
- * Asks the API's indexed store. Throws USAGE for an entity that is not in it, and what finding the connector throws.
+ * Searches the API's indexed store. Throws USAGE for an entity that is not in it, and the errors of finding the
+ * connector.
  */
 async function openRemoteSearcher(
   context: CommandContext,
@@ -222,7 +225,7 @@ async function openRemoteSearcher(
   }
 }
 
-/** The service says "no" to a query in the same way as to everything else it cannot use. */
+/** The service refuses a query in the same way as any other invalid request. */
 function aboutSearch(error: unknown): unknown {
   if (!(error instanceof SyncError) || error.code !== 'REQUEST_REFUSED') return error;
   const { context } = error;
@@ -235,13 +238,13 @@ function aboutSearch(error: unknown): unknown {
   return new SyncError(error.message, { code: 'SEARCH_INVALID', recovery: 'stop', context, cause: error });
 }
 
-/** The fields of `--fields`, in that order; else the key. */
+/** The fields of `--fields`, in that order; without it the key. */
 function firstColumns({ key, explode }: Entity, { fields }: SearchFlags): readonly string[] {
   if (fields === undefined) return explode?.key ?? key;
   return fields.split(',').flatMap((path) => [path.trim(), path.trim().split('.')[0] ?? '']);
 }
 
-/** With `--json` records are copied to the letter; a table is for people. */
+/** `--json` prints records exactly; a table is for people. */
 async function show({ terminal }: CommandContext, page: FoundPage, first: readonly string[]) {
   const { records, hasMore, cursor, tookMs } = page;
   if (terminal.isJson) {
@@ -256,8 +259,8 @@ async function show({ terminal }: CommandContext, page: FoundPage, first: readon
 }
 
 /**
- * Every record of a search on standard output, a line of JSON each, one page at a time. Ends quietly when the reader
- * closes the pipe. Throws PAGING_BROKEN where a cursor comes again, and after ten pages in a row that have no record.
+ * Prints every record of a search on standard output, a line of JSON each, one page at a time. Ends quietly when the
+ * reader closes the pipe. Throws PAGING_BROKEN if a cursor repeats, and after ten pages in a row without a record.
  */
 async function writeAllPages({ terminal, signal }: CommandContext, searcher: Searcher, params: JsonObject) {
   let written = 0;
@@ -297,8 +300,8 @@ const maxBytes = 1024 * 1024;
 const mostRecords = 1_000;
 
 /**
- * The parameters of a search as the API takes them. What they mean is read where the search runs; here only what is no
- * JSON, no number and no list is refused, with USAGE.
+ * Reads the parameters of a search in the form that the API takes. The place of the search interprets them; only text
+ * that is not JSON, a number or a list is refused here, with USAGE.
  */
 async function readQuery(context: CommandContext, entity: Entity, flags: QueryFlags, defaultLimit: number) {
   const { filter, sort, limit, cursor, fields } = flags;
@@ -307,7 +310,7 @@ async function readQuery(context: CommandContext, entity: Entity, flags: QueryFl
       ...(filter === undefined ? {} : { filter: await readFilter(context, filter) }),
       ...(sort === undefined ? {} : { sort: readSort(sort, '--sort') }),
     },
-    // Always sent: services disagree about what it is when it is left out.
+    // Always sent: services differ in their default.
     limit: limit === undefined ? defaultLimit : wholeNumber('--limit', limit, mostRecords, 1),
     ...(cursor === undefined ? {} : { cursor }),
     ...(fields === undefined
@@ -316,7 +319,7 @@ async function readQuery(context: CommandContext, entity: Entity, flags: QueryFl
   };
 }
 
-/** JSON, `@file`, or `-` for standard input. */
+/** Reads JSON, `@file`, or `-` for standard input. */
 export async function readFilter(context: CommandContext, given: string, flag = '--filter') {
   const text =
     given === '-'

@@ -63,7 +63,7 @@ const maxLifetimeMs = 7 * 86_400_000;
 /** The longest wait of a timer. */
 const maxRefreshMs = 24 * 86_400_000;
 
-/** Throws USAGE that names the flag. */
+/** Reads the flags. Throws USAGE that names the flag. */
 function readServeFlags(flags: ServeFlags) {
   const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
   const account = { size: sizeOf(flags), seed: wholeNumber('--seed', flags.seed), revision };
@@ -84,7 +84,7 @@ function readServeFlags(flags: ServeFlags) {
       tokenTtlSeconds: durationOf('--token-lifetime', flags.tokenLifetime, shortestMs, maxLifetimeMs) / 1000,
       limits: { requestsPerSecond: wholeNumber('--rate-limit', flags.rateLimit, 1_000_000, 1) },
     },
-    /** Folders with definitions, besides the built-in ones. */
+    /** Folders with definitions, in addition to the built-in ones. */
     definitions: flags.definitions,
     /** The file with masks; null: there are none. */
     masks: flags.masks ?? null,
@@ -101,7 +101,7 @@ function tlsOf({ tlsCert: cert = '', tlsKey: key = '' }: ServeFlags) {
   return cert === '' ? null : { cert, key };
 }
 
-/** As it stands in a Host header, without a port. */
+/** Parses a name as in a Host header, without a port. */
 function hostName(text: string): string {
   if (/^[\w.-]{1,253}$|^\[[\da-f:.]{2,45}\]$/i.test(text)) return text;
   throw usage(`--allow-host: expected a host name or an address without a port, got "${text}".`);
@@ -137,7 +137,7 @@ const samples = [
   { connectorId: 'sample-library', definitionName: 'document-library', name: 'library' },
 ] as const;
 
-/** The connectors that every `serve` has: one of each built-in definition. */
+/** The connectors that every `serve` provides: one of each built-in definition. */
 function servedAccounts(account: Pick<ServedAccount, 'size' | 'seed' | 'revision'>) {
   return samples.map(({ connectorId, definitionName }) => ({
     connectorId,
@@ -147,7 +147,7 @@ function servedAccounts(account: Pick<ServedAccount, 'size' | 'seed' | 'revision
   }));
 }
 
-/** Lines of a config that reads them. */
+/** Lines of a config that reads these connectors. */
 function configLines(): readonly string[] {
   return samples.map(
     ({ connectorId, definitionName, name }) =>
@@ -182,7 +182,8 @@ Examples:
     warnOfPlainText(context, choices);
     const application = await chooseApplication(context, folder);
     await using service = await start(context, choices, folder, application);
-    // The one place that prints a secret, once, because it was generated here and cannot be known otherwise.
+    // Prints the secret, once, because it was generated here and cannot be learned otherwise. No other place prints
+    // one.
     const secretText = application.kind === 'made-up' ? application.clientSecret.reveal() : null;
     terminal.printJson({
       url: service.url,
@@ -196,7 +197,7 @@ Examples:
     });
     terminal.print(...announcement(service, choices, flags.data, application, context.program));
     if (application.kind === 'given') context.scrubber.register(application.clientSecret);
-    // A server ends by being stopped: exit code 0.
+    // A server runs until it is stopped: exit code 0.
     await aborted(signal);
   },
 });
@@ -216,7 +217,7 @@ async function start(
   folder: string,
   application: ChosenApplication,
 ): Promise<Service> {
-  // Loaded only where something is served: a server's code would slow the start of every other command.
+  // Loaded on demand: a server's code would slow the start of every other command.
   const { serveSamples } = await import('../../sample/sample-service.ts');
   const log = await stderrLog({ env, terminal });
   const definitions = loadDefinitions([
@@ -248,7 +249,7 @@ async function loadMasks(
   definitions: ReturnType<typeof loadDefinitions>,
 ): Promise<ReadonlyMap<string, Masks>> {
   if (name === null) return new Map();
-  // Loaded only where it is used: it knows the format of configs.
+  // Loaded on demand: it knows the format of configs.
   const { loadServedMasks } = await import('../../settings/load-served-masks.ts');
   const { key, masks } = loadServedMasks({ file: resolve(cwd, name), env, definitions });
   if (key !== null) scrubber.register(key);
@@ -268,7 +269,7 @@ function readTls({ cert, key }: NonNullable<ServeChoices['tls']>, cwd: string) {
   return { cert: read('--tls-cert', cert), key: read('--tls-key', key) };
 }
 
-/** Its secret was not shown, so the next start makes up another one. */
+/** Removes a client whose secret was not shown, so the next start generates another one. */
 async function forget(clientId: string, folder: string, clock: Clock): Promise<void> {
   try {
     using state = await openStoredState(folder, clock, { isMade: false });
@@ -278,7 +279,7 @@ async function forget(clientId: string, folder: string, clock: Clock): Promise<v
   }
 }
 
-/** The text of an unexpected error may quote a record: only where it came from is shown. */
+/** The text of an unexpected error may quote a record: only its origin is shown. */
 function failureText(error: unknown): string {
   if (error instanceof SyncError) return `A request failed: ${error.code}: ${error.message}`;
   const frames = error instanceof Error ? (error.stack ?? '').match(/^ +at .*$/gm) : null;
@@ -298,7 +299,7 @@ function startFailure(error: unknown, { service: { host, port }, tls }: ServeCho
     );
   }
   if (tls === null || !/^ERR_(OSSL|TLS|SSL|CRYPTO)/.test(code)) return error;
-  // OpenSSL's reasons name no content of the files.
+  // OpenSSL's reasons quote nothing of the files.
   return usage(
     `Expected in ${tls.cert} a certificate and in ${tls.key} its private key without a passphrase, both PEM: ${error.message}`,
   );

@@ -73,7 +73,7 @@ Examples:
           signIn,
           status,
           ...troubles,
-          // Without the records: they may be large, and personal.
+          // Leaves out the records: they may be large, and personal.
           quarantine: quarantine.map(({ record: _record, ...row }) => row),
         }),
       ),
@@ -147,7 +147,7 @@ function statusText(shown: StoredConnector, style: StatusStyle): readonly string
   ];
 }
 
-/** Reasons that other lines of a status name. */
+/** Reasons that other lines of a status show. */
 const namedBelow: ReadonlySet<string> = new Set(['withheld', 'part-missing', 'paused', 'sign-in']);
 
 function reasonLines(shown: StoredConnector, style: StatusStyle): readonly string[] {
@@ -187,7 +187,7 @@ function damageLines({ connector, damagedFiles }: StoredConnector, program: stri
   ];
 }
 
-/** Wanted files may also be of entities whose files the settings do not ask for: they are named where they are. */
+/** Describes files by entity; entities whose files the settings do not request are shown if they have stored ones. */
 function filesText({ connector, fileFailures }: StoredConnector, status: ConnectorStatus): readonly string[] {
   const lines = status.entities.flatMap(({ entity, files }) => {
     const isFetched = connector.downloads?.entities.some((name) => name === entity) === true;
@@ -240,7 +240,7 @@ const columns = [
 ];
 
 /**
- * The connectors that a list shows, what is known of them, and how those that it is about stand. A sink that cannot be
+ * The connectors in a list, their state, and the counts of all connectors that the list is about. A sink that cannot be
  * read does not hide the others. Throws USAGE for a flag that is no number, and where no sink can be read.
  */
 export async function openListPage(chosen: readonly ConnectorSettings[], flags: ListFlags, nowMs: number) {
@@ -264,15 +264,20 @@ export async function openListPage(chosen: readonly ConnectorSettings[], flags: 
     /** The health of a shown connector, without its sign-in. */
     healthOf: (connector: ConnectorSettings) => healthOf(connector, overviewOf(overviews, connector), nowMs),
     overviews,
-    /** In JSON: `total` match the flags, on this page or not; `counts` are of all that were named. */
+    /**
+     * Members of the JSON: `total` counts the connectors that match the flags, on all pages; `counts` are of all named
+     * ones.
+     */
     sums: { total, counts },
-    /** The sinks that could not be read, in JSON. */
+    /** The sinks that could not be read, for the JSON. */
     unreadableSinks: unreadable.map(({ sink, connectors, error }) => ({
       sink: sink.name,
       connectors: connectors.map(({ name }) => name),
       error: errorDocument(error),
     })),
-    /** Below the list: what is not on the page, and the sinks that could not be read. */
+    /**
+     * Remarks below the list: the number of connectors that the page leaves out, and the sinks that could not be read.
+     */
     remarks: [
       ...(shown.length < total || isNarrowed ? [pageRemark(shown.length, total, counts)] : []),
       ...unreadable.map(

@@ -66,7 +66,7 @@ export const sync = command({
   help: examples,
   run: async (context, flags, names) => {
     const local = await context.settings();
-    // Before anything is read: a mistake in it would otherwise be reported once for each connector.
+    // Checked before anything is read: a mistake would otherwise be reported once for each connector.
     logLevel(context.env);
     const { select, exclude, full, allowDeletes } = flags;
     const all = narrowConnectors(chosenConnectors(local, names), { select, exclude });
@@ -107,7 +107,10 @@ export const sync = command({
   },
 });
 
-/** With a budget, the last of them may get no turn: it must not be the same one every time. */
+/**
+ * Orders by the last start. With a budget, the last connectors may get no turn: they must not be the same ones every
+ * time.
+ */
 async function longestAgoFirst(chosen: readonly ChosenConnector[]): Promise<readonly ChosenConnector[]> {
   const overviews = new Map<string, SinkOverview>();
   for (const sink of sinksOf(chosen.map(({ connector }) => connector))) {
@@ -123,9 +126,9 @@ async function longestAgoFirst(chosen: readonly ChosenConnector[]): Promise<read
 }
 
 /**
- * What globs mean for several connectors together, which may be of different types: one that matches nowhere is USAGE,
- * one that matches in another connector only is no mistake. Null where they leave nothing of a connector to read.
- * Throws USAGE also where nothing at all remains.
+ * Applies globs to several connectors, which may be of different types: a glob without a match is USAGE, one that
+ * matches in another connector only is no mistake. Null where a connector has nothing to read. Throws USAGE also where
+ * no connector has.
  */
 function narrowConnectors(connectors: readonly ConnectorSettings[], globs: EntityGlobs) {
   for (const glob of [...globs.select, ...globs.exclude]) {
@@ -142,7 +145,7 @@ function globsOf(connector: ConnectorSettings, globs: EntityGlobs): EntityGlobs 
   const select = globs.select.filter((glob) => matchesIn(connector, glob));
   const exclude = globs.exclude.filter((glob) => matchesIn(connector, glob));
   if (select.length === 0 && globs.select.length > 0) return null;
-  // Each glob matches here, so what cannot be selected is that nothing remains.
+  // Each glob matches here, so a failed selection means that nothing remains.
   return canSelect(connector, { select, exclude }) ? { select, exclude } : null;
 }
 
@@ -198,7 +201,7 @@ function callsText(estimates: readonly CallEstimate[]): string {
 
 const planColumns = [...leftColumns('entity'), ...rightColumns('calls'), ...leftColumns('basis')];
 
-/** A connector, and which of its entities a person named. */
+/** A connector, with the entities that a person named. */
 interface ChosenConnector {
   readonly connector: ConnectorSettings;
   readonly globs: EntityGlobs;
@@ -207,21 +210,21 @@ interface ChosenConnector {
 interface SyncAllOptions {
   readonly app: App;
   readonly asked: AskedRuns;
-  /** Null where a single connector is asked for. */
+  /** Null if a single connector is synced. */
   readonly shared: SharedWork | null;
   readonly context: CommandContext;
 }
 
 const lookEveryMs = 1000;
-/** A process that was killed on another machine leaves a run that never ends. */
+/** A process that was killed on another machine leaves a run that never ends, so the sync tries again. */
 const tryEveryMs = 5 * 60_000;
-/** Then the connector is busy, as it is for a command that does not wait. */
+/** After this time the connector counts as busy, as it does for a command that does not wait. */
 const longestWaitMs = 6 * 3_600_000;
 
 /**
  * Syncs one connector after another: first those in which the same command was interrupted; last, and after waiting,
- * those that other processes hold. What another command has done of the same work is not done again. Gives a code for
- * each that it came to.
+ * those that other processes hold. Work that another command has done meanwhile is not repeated. Returns a code for
+ * each connector that was tried.
  */
 async function syncAll(options: SyncAllOptions, chosen: readonly ChosenConnector[]) {
   const { shared, context } = options;
@@ -245,7 +248,7 @@ async function syncAll(options: SyncAllOptions, chosen: readonly ChosenConnector
   return codes;
 }
 
-/** Another process may do the connector's part meanwhile; where it does not, this one does it when it is free. */
+/** Another process may do the connector's part meanwhile; otherwise this one does it when the connector is free. */
 async function syncWhenFree(options: SyncAllOptions, one: ChosenConnector): Promise<ExitCode> {
   const { shared, context } = options;
   const { clock, signal } = context;
@@ -265,8 +268,8 @@ async function syncWhenFree(options: SyncAllOptions, one: ChosenConnector): Prom
 }
 
 /**
- * A connector whose run cannot even begin does not keep the others from theirs. Of several, one that is busy is given
- * back.
+ * Syncs one connector, and reports a run that cannot begin without rejecting. With `shared`, the error of a busy
+ * connector is returned.
  */
 async function syncOne({ app, asked, shared, context }: SyncAllOptions, one: ChosenConnector) {
   const { connector, globs } = one;
@@ -299,7 +302,7 @@ async function syncOne({ app, asked, shared, context }: SyncAllOptions, one: Cho
     return exitCodeOfReport(report);
   } catch (error) {
     asked.ended(null);
-    // Before a run has begun an interrupt surfaces as whatever call it broke off.
+    // Before a run has begun, an interrupt appears as the error of the call that it ended.
     if (signal.aborted) return exitCodes.interrupted;
     if (shared !== null && error instanceof ConnectorBusyError) return error;
     return tellError(context, connector.name, error);
@@ -348,7 +351,7 @@ interface RunFlags {
 /** Limits that several consecutive runs share. */
 type AskedRuns = ReturnType<typeof askedRuns>;
 
-/** Time counts from now on. Throws USAGE for values that mean nothing. */
+/** Reads the limits; time counts from now on. Throws USAGE for invalid values. */
 export function askedRuns(flags: RunFlags, clock: Clock) {
   const budgetMs = flags.budget === undefined ? null : durationOf('--budget', flags.budget);
   const maxCalls =
@@ -367,11 +370,11 @@ export function askedRuns(flags: RunFlags, clock: Clock) {
       if ((msLeft !== null && msLeft <= 0) || (callsLeft !== null && callsLeft <= 0)) return null;
       return { isFull, allowDeletes, budgetMs: msLeft, maxCalls: callsLeft };
     },
-    /** Takes the events of a run: the calls of one that brings no report are counted by them. */
+    /** Takes the events of a run: they count its calls if it ends without a report. */
     onEvent: (event: RunEvent): void => {
       if (event.kind === 'call-ended' && event.entity !== null) callsSeen += 1;
     },
-    /** Ends the account of a run; without a report it could not begin, or its end could not be stored. */
+    /** Ends the accounting of a run; without a report it could not begin, or its end could not be stored. */
     ended: (report: RunReport | null): void => {
       callsUsed += report?.calls ?? callsSeen;
       callsSeen = 0;
@@ -382,7 +385,7 @@ export function askedRuns(flags: RunFlags, clock: Clock) {
 /** Outcomes of runs that may have stored something. */
 const hasRead: readonly RunReport['outcome'][] = ['ok', 'partial', 'degraded'];
 
-/** Publications of what a command that syncs has read. */
+/** Publishes the data that a syncing command has read. */
 export function openPublicationsAfterSync(context: CommandContext, settings: LocalSettings) {
   const { terminal, signal, program } = context;
   const read = new Set<string>();
@@ -392,14 +395,14 @@ export function openPublicationsAfterSync(context: CommandContext, settings: Loc
       if (end.kind === 'ended' && hasRead.includes(end.report.outcome)) read.add(end.connector.name);
     },
     /**
-     * Once for each target that follows a connector of which something was read; none after an interrupt. Never
-     * rejects: what was synced stays synced, and keeps its exit code.
+     * Publishes each target that follows a connector with new data; none after an interrupt. Never rejects: synced data
+     * stays synced, and the sync keeps its exit code.
      */
     async publish(): Promise<void> {
       for (const target of targetsAfterSync(settings, read)) {
         if (signal.aborted) return;
         try {
-          // Loaded only here: most syncs publish nothing.
+          // Loaded on demand: most syncs publish nothing.
           const { showPublication } = await import('./publish/show-publication.ts');
           await showPublication(context, settings, target, 'after-sync');
         } catch (error) {

@@ -32,8 +32,8 @@ Examples:
 });
 
 /**
- * Serves the pages of a config until the command is stopped. They follow the config that `read` reads, unless its file
- * does not change (`isFollowing`). Throws as `openHttpServer` does.
+ * Serves the pages of a config until the command is stopped. They follow the config that `read` reads, if its file may
+ * change (`isFollowing`). Throws as `openHttpServer` does.
  */
 export async function showPages(
   context: CommandContext,
@@ -44,7 +44,7 @@ export async function showPages(
   const { terminal, clock, program, signal } = context;
   const settings = await read();
   const log = await stderrLog(context, 'warn');
-  // Loaded only here: a server's code would slow the start of every other command.
+  // Loaded on demand: a server's code would slow the start of every other command.
   const { startMonitor } = await import('../../monitor/start-monitor.ts');
   const { servedPages } = await import('../../page/page-routes.ts');
   const content = (shown: SettingsWith<'http'>): MonitorContent => ({
@@ -65,7 +65,7 @@ export async function showPages(
   terminal.printJson({ url: served.url });
   terminal.print(`${printable(settings.file)}: ${served.url}`);
   terminal.note('Ctrl-C stops.');
-  // A closed terminal then ends the command, as it ends others.
+  // A closed terminal then ends the command, like any other.
   if (!isFollowing) return await aborted(signal);
   const onHangUp = (): void => void reloads.reload();
   process.on('SIGHUP', onHangUp);

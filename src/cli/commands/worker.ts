@@ -12,7 +12,7 @@ import { errorDocument, exitCodeOfError, exitCodes } from '../output/exit-codes.
 
 const mostRuns = 64;
 const mostRunsOfAll = 1000;
-/** Mistakes in what a person has written; all other errors may occur unattended. */
+/** Mistakes in the config or on the command line; all other errors may occur unattended. */
 const forPeople: ReadonlySet<ErrorCode> = new Set(['USAGE', 'CONFIG_INVALID', 'DEFINITION_INVALID'] as const);
 
 const help = `
@@ -51,11 +51,11 @@ export const worker = command({
     const log = await stderrLog(context, 'info');
     try {
       await workUntilStopped(context, flags, log);
-      // A worker ends by being stopped.
+      // A worker runs until it is stopped.
       return exitCodes.ok;
     } catch (error) {
       if (error instanceof SyncError && forPeople.has(error.code)) throw error;
-      // Into the log, not beside it: a collector of logs reads JSON lines.
+      // Written to the log, because a collector of logs reads JSON lines.
       const document = errorDocument(error);
       terminal.printJson({ error: document });
       log.fatal({ err: error }, document.message);
@@ -85,10 +85,9 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
     };
   };
   const first = await read();
-  // V8 lets garbage grow to three times of what is in use before it looks: 620 MiB instead of 450 with 32 runs at a
-  // time.
+  // By default V8 lets garbage grow to three times the used memory: 620 MiB instead of 450 with 32 runs at a time.
   setFlagsFromString('--heap-growing-percent=50');
-  // Loaded only here: no other command needs all of it, and it would double their start.
+  // Loaded on demand: no other command needs all of it, and it would double their start.
   const { followConfig } = await import('../../app/start-scheduled-runs.ts');
   const stopping = new AbortController();
   const runs = await followConfig({
@@ -139,7 +138,7 @@ it; other runs continue. A worker also does so on SIGHUP, and by itself where th
 Exit codes: 0 every worker has the config; 1 one refused it, or did not answer within 20 s.`,
   run: async (context) => {
     const { terminal, signal, program } = context;
-    // Loaded only here: a worker that is started needs no sinks for it.
+    // Loaded on demand: a started worker needs no sinks for it.
     const { openQueuesOf } = await import('../../app/reach-queues.ts');
     await using queues = await openQueuesOf(await context.settings('redis'));
     const { workers, answers, silent } = await queues.reload(signal);

@@ -25,15 +25,13 @@ import { textTable } from '../output/text-table.ts';
 import { writePrivateFile } from '../output/write-files.ts';
 import { showPages } from '../commands/ui.ts';
 
-/**
- * Where the demo's records came from, whatever port it was this time: else a second run would meet another identity.
- */
+/** The origin of the demo's records, whatever the port: otherwise a second run would find another identity. */
 const demoBaseUrl = 'demo';
 const demoDatabase = 'demo.db';
-/** The target of its publications, and the folder. */
+/** The name of the demo's target, and of its folder. */
 const demoParquet = 'parquet';
 
-/** Environment through which the demo's own config gets what changes from run to run. */
+/** Environment variables for the parts of the demo's config that change from run to run. */
 const demoVariables = {
   url: 'CONNECTOR_SYNC_DEMO_URL',
   secret: 'CONNECTOR_SYNC_DEMO_SECRET',
@@ -73,8 +71,8 @@ publish:
 type DemoFlags = Readonly<Record<'directory' | 'port' | 'revision', string>>;
 
 /**
- * The local service of the demo, with both sample accounts as so many days (`--revision`) have changed them. Throws
- * USAGE for a port that cannot be used.
+ * Starts the local service of the demo, with both sample accounts after this many days of changes (`--revision`).
+ * Throws USAGE for a port that cannot be used.
  */
 async function openDemo(context: CommandContext, flags: DemoFlags) {
   logLevel(context.env);
@@ -87,7 +85,7 @@ async function openDemo(context: CommandContext, flags: DemoFlags) {
     directory,
     service,
     revision,
-    /** Through a config file, as any other sync: what the demo shows is what the program does. */
+    /** Uses a config file, like any other sync: the demo shows the behaviour of the program. */
     async settings(): Promise<Settings> {
       const file = join(directory, 'connector-sync.yaml');
       await writePrivateFile(file, demoConfigText, false);
@@ -251,7 +249,7 @@ async function runDemo(context: CommandContext, flags: DemoFlags & { readonly ui
   return gravestExitCode(reports.map(exitCodeOfReport));
 }
 
-/** `first`: what reading everything for the first time took; empty where this was the first time. */
+/** `first`: the reports of the first complete read; empty where this was the first. */
 async function syncAll(context: CommandContext, settings: Settings) {
   await using app = await openApp({
     settings,
@@ -317,7 +315,7 @@ function stepsAfter(
   return nextSteps(steps);
 }
 
-/** Publishes what the demo has stored, as Parquet; gives the line that says so. */
+/** Publishes the demo's data as Parquet; returns the line that says so. */
 async function publishDemo(context: CommandContext, settings: LocalSettings): Promise<string> {
   const { terminal, clock, signal } = context;
   const target = targetNamed(settings, demoParquet);
@@ -335,14 +333,14 @@ async function publishDemo(context: CommandContext, settings: LocalSettings): Pr
   return publicationText(target, end, ms, context, true)[0] ?? '';
 }
 
-/** One line for a shell: what was published of an entity, by the DuckDB of the person. `directory` is the demo's. */
+/** One line for a shell, which queries an entity's publication with DuckDB. `directory` is the demo's. */
 function duckdbCommand(directory: string): string {
   const files = join(directory, demoParquet, 'newsletter', 'campaigns', '**', '*.parquet');
   const sql = `FROM '${files.replaceAll("'", "''")}'`;
   return `duckdb -c ${/["$`\\!]/.test(sql) ? shellWord(sql) : `"${sql}"`}`;
 }
 
-/** Below the results: what each command is for stands above it, side by side they would not fit a narrow terminal. */
+/** Shows the purpose of each command above it: side by side they would not fit a narrow terminal. */
 function nextSteps(steps: readonly (readonly string[])[]): readonly string[] {
   return [
     '',

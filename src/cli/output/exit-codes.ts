@@ -19,10 +19,10 @@ export const exitCodes = {
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
-/** Worst first: what a person must repair, then what is broken, then what may wait. */
+/** Exit codes, gravest first: errors that a person must repair, then failures, then delays. */
 const gravest: readonly ExitCode[] = [2, 4, 1, 6, 5, 3, 130];
 
-/** The one code of several connectors. */
+/** Combines the codes of several connectors. */
 export function gravestExitCode(codes: readonly ExitCode[]): ExitCode {
   return gravest.find((code) => codes.includes(code)) ?? exitCodes.ok;
 }
@@ -66,11 +66,11 @@ const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
   CONFIG_INVALID: exitCodes.usage,
   DEFINITION_INVALID: exitCodes.usage,
   IDENTITY_CHANGED: exitCodes.usage,
-  // The config names a workspace where it would have to name an id.
+  // The config names a workspace in place of an id.
   CONNECTOR_AMBIGUOUS: exitCodes.usage,
-  // The config names a place that belongs to something else.
+  // The config names a place that belongs to another sink or program.
   SINK_INCOMPATIBLE: exitCodes.usage,
-  // The copy has to be completed or removed first.
+  // The copy must be completed or removed first.
   COPY_UNFINISHED: exitCodes.usage,
   REMOVAL_UNFINISHED: exitCodes.usage,
   // The config names a sink that the connector has left.
@@ -78,7 +78,7 @@ const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
   // The config names a place that belongs to something else, or a sink that a target has overtaken.
   TARGET_INCOMPATIBLE: exitCodes.usage,
   TARGET_AHEAD: exitCodes.usage,
-  // The query, as a person or a program wrote it.
+  // The query is invalid, as a person or a program wrote it.
   SEARCH_INVALID: exitCodes.usage,
   AUTH_FAILED: exitCodes.authentication,
   CONNECTOR_BUSY: exitCodes.busy,
@@ -89,7 +89,8 @@ const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
 };
 
 /**
- * What a failure says, for machines. Errors we did not raise have the code INTERNAL and their message, nothing more.
+ * Describes a failure for machines. An error that this program did not raise has the code INTERNAL and its message,
+ * nothing more.
  */
 export function errorDocument(error: unknown) {
   if (error instanceof ProblemsError) {
@@ -100,8 +101,8 @@ export function errorDocument(error: unknown) {
 }
 
 /**
- * The message on stderr, or one document on stdout with `--json`. The stack only on request: it is for us, not for
- * users.
+ * Prints the message on stderr, or one document on stdout with `--json`. The stack is printed only on request: it is
+ * for developers.
  */
 export function reportError(terminal: Terminal, error: unknown, isDebug: boolean): void {
   const document = errorDocument(error);
@@ -126,8 +127,8 @@ interface FailureMarks {
 }
 
 /**
- * The failure of one of several connectors or targets, which does not keep the others from their turn: the message
- * below its name, or a document with the marks. Gives its exit code.
+ * Reports the failure of one of several connectors or targets, which does not stop the others: the message below its
+ * name, or a document with the marks. Returns its exit code.
  */
 export function reportFailureOf(
   { terminal }: { readonly terminal: Terminal },

@@ -10,8 +10,8 @@ export function versioned<Document extends object>(document: Document) {
 }
 
 /**
- * One line of JSON for machines: integers keep all their digits, maps become objects, sets arrays, and members that are
- * undefined are left out. What is not data (functions, class instances with a `toJSON`) is as `JSON.stringify` has it.
+ * Writes one line of JSON for machines: integers keep all their digits, maps become objects, sets arrays, and undefined
+ * members are left out. Other values (functions, class instances with a `toJSON`) are written as by `JSON.stringify`.
  */
 export function jsonText(value: unknown): string {
   return wholeJson(plain(value));
@@ -32,13 +32,13 @@ function plainObject(value: object): JsonValue {
     return plain(shown);
   }
   const members = Object.entries(value).filter(([, member]) => member !== undefined);
-  // A null prototype keeps a member called `__proto__` what it is: data.
+  // A null prototype keeps a member called `__proto__` as data.
   const copy = Object.create(null) as Record<string, JsonValue>;
   for (const [name, member] of members) copy[name] = plain(member);
   return copy;
 }
 
-/** The members of these names, in this order. */
+/** Picks the members of these names, in this order. */
 export function picked<Of extends object, Name extends keyof Of>(from: Of, ...names: readonly Name[]) {
   // `as`: the entries have these names.
   return Object.fromEntries(names.map((name) => [name, from[name]])) as Pick<Of, Name>;

@@ -41,7 +41,7 @@ export async function showRun<T>(
   return await run({ onEvent, onExpected: progress.expect });
 }
 
-/** Prints how a run ended; where none began, the command says what that means. */
+/** Prints how a run ended; if none began, the command explains it. */
 export function showRunEnd(context: CommandContext, end: RunEnd): void {
   if (end.kind === 'failed') return;
   const { terminal } = context;
@@ -49,12 +49,12 @@ export function showRunEnd(context: CommandContext, end: RunEnd): void {
   terminal.print(...runReportText(end.report, terminal.columns(), context));
 }
 
-/** Shorter ones are over before they are read. */
+/** Shorter waits are over before a person can read the line. */
 const leastMs = 500;
 
 /**
- * An app for a command that makes a few calls and shows no progress: each wait for another attempt is shown on stderr,
- * or a service that is not there would look like a program that hangs. The caller disposes it.
+ * Opens an app for a command that makes a few calls and shows no progress. It shows each wait before a retry on stderr,
+ * because a missing service would otherwise look like a program that hangs. The caller disposes it.
  */
 export async function openPatientApp(
   { clock, terminal }: Pick<CommandContext, 'clock'> & { readonly terminal: Pick<Terminal, 'note'> },
@@ -78,15 +78,15 @@ const shownFailures = 10;
 const indent = '  ';
 
 interface RunTextStyle {
-  /** How this program is called, for commands in the text. */
+  /** The command that starts this program, for commands in the text. */
   readonly program?: string;
-  /** Also the names of the proofs that listings were read completely. */
+  /** Also shows the proofs that listings were read completely. */
   readonly isVerbose?: boolean;
 }
 
 /**
- * A run for people: one line, a table by entity, how to continue, what failed. The table is as wide as it gets where
- * `width` is null.
+ * Describes a run for people: one line, a table by entity, how to continue, failures. The table has its full width
+ * where `width` is null.
  */
 export function runReportText(
   report: RunReport,

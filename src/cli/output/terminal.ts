@@ -6,7 +6,7 @@ import { jsonText, versioned } from './json-text.ts';
 
 /** The parts of `process.stdout` that are used. */
 export interface Output {
-  /** `false`: it takes no more for now, until `drain`. */
+  /** `false`: no more can be written until `drain`. */
   write(chunk: string | Uint8Array): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
   once?(event: 'drain', listener: () => void): unknown;
@@ -25,7 +25,7 @@ interface TerminalOptions {
 
 const defaultColumns = 80;
 
-/** The only way to a person's or a program's eyes; every text but a copy of stored records passes the scrubber. */
+/** Writes all output for people and programs; every text except copies of stored records passes the scrubber. */
 export type Terminal = ReturnType<typeof openTerminal>;
 
 export function openTerminal({ stdout, stderr, env, scrubber, isJson }: TerminalOptions) {
@@ -38,40 +38,40 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
     toErr(`Standard output cannot be written: ${error.message}\n`);
   });
   const toOut = (text: string): void => out.write(scrubber.scrub(text));
-  // Up over the lines drawn before, then clear to the end of the screen.
+  // Moves up over the lines drawn before, then clears to the end of the screen.
   const eraser = (): string => (drawn > 0 ? `\u001b[${drawn}A\r\u001b[0J` : '');
   const erase = (): void => {
     if (drawn > 0) toErr(eraser());
     drawn = 0;
   };
-  /** A terminal may not know its width, or call it 0. */
+  /** A terminal may not know its width, or report 0. */
   const widthOf = ({ columns = 0 }: Output): number =>
     [columns, Number(env['COLUMNS'])].find((one) => Number.isInteger(one) && one > 0) ?? defaultColumns;
   const isLive = stderr.isTTY === true && env['TERM'] !== 'dumb' && !isJson;
   return {
     isJson,
-    /** How wide a line of results may be; null where it is no screen. */
+    /** The width of a line of results; null if the output is no screen. */
     columns: (): number | null => (stdout.isTTY === true ? widthOf(stdout) : null),
-    /** True once standard output refused what it was given (a full disk, say); a reader that closes it is no loss. */
+    /** True once standard output failed (a full disk, for example); a reader that closes it is no loss. */
     hasLostOutput: (): boolean => isLost,
-    /** A result for people, on stdout; nothing with `--json`. Ends each line. */
+    /** Prints a result for people on stdout; nothing with `--json`. Ends each line. */
     print: (...lines: readonly string[]): void => {
       if (isJson || lines.length === 0) return;
       erase();
       toOut(text(lines));
     },
-    /** A result for machines, one line of JSON on stdout, only with `--json`. */
+    /** Prints a result for machines, one line of JSON on stdout, only with `--json`. */
     printJson: (document: object): void => {
       if (isJson) toOut(`${jsonText(versioned(document))}\n`);
     },
     /**
-     * Stored records on stdout, whatever `--json` says, to the letter: a copy with holes in it would be no copy. On a
-     * screen what could steer it is made visible instead. Resolves when there is room for more; false: the reader has
-     * closed the output.
+     * Prints stored records on stdout, with and without `--json`, exactly: a changed copy would be no copy. On a
+     * screen, terminal control characters are made visible instead. Resolves when there is room for more; false: the
+     * reader has closed the output.
      */
     printRecords: (text: string): Promise<boolean> =>
       out.writeAll(stdout.isTTY === true ? escaped(text) : text),
-    /** The bytes of a file on stdout, as they are. Resolves as `printRecords` does. */
+    /** Prints the bytes of a file on stdout, unchanged. Resolves as `printRecords` does. */
     printBytes: (bytes: Uint8Array): Promise<boolean> => out.writeAll(bytes),
     /** Prints events and errors to stderr. */
     note: (...lines: readonly string[]): void => {
@@ -80,8 +80,8 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
       toErr(text(lines));
     },
     /**
-     * On stderr, with `--json` too: a person has to read it. The address to the letter: it is opened, and has the id
-     * of an app, which is no secret there.
+     * Prints an address on stderr, with `--json` too: a person has to read it. The address is exact: it is opened, and
+     * contains the id of an app, which is no secret there.
      */
     noteAddress: (what: string, address: string): void => {
       erase();
@@ -90,7 +90,7 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
     },
     addLine: (line: string): void => toErr(`${line}\n`),
     redraw: (lines: readonly string[]): void => {
-      // One write: in two, the empty screen in between is seen as flicker.
+      // One write: with two, the empty screen in between would flicker.
       const shown = within(lines, stderr.rows ?? Infinity);
       const drawing = eraser() + text(shown);
       if (drawing !== '') toErr(drawing);
@@ -109,13 +109,13 @@ function text(lines: readonly string[]): string {
   return lines.map((line) => `${line}\n`).join('');
 }
 
-/** The first line and the last ones: the cursor does not climb back to what has scrolled off the screen. */
+/** Keeps the first line and the last ones: the cursor cannot move back to lines that have scrolled off the screen. */
 function within(lines: readonly string[], rows: number): readonly string[] {
   const room = Math.max(2, rows - 1);
   return lines.length <= room ? lines : [...lines.slice(0, 1), ...lines.slice(1 - room)];
 }
 
-/** After its first error an output gets nothing more. A reader that closes it (`| head`) is no failure. */
+/** Writes nothing more to an output after its first error. A reader that closes it (`| head`) is no failure. */
 function writer(output: Output, onLost: (error: Error) => void) {
   let isGone = false;
   let onRoom = (): void => undefined;
@@ -129,7 +129,7 @@ function writer(output: Output, onLost: (error: Error) => void) {
     write: (text: string): void => {
       if (!isGone) output.write(text);
     },
-    /** Resolves when there is room for more, to false when nothing more will be taken. */
+    /** Resolves when there is room for more, to false when the output accepts no more. */
     writeAll: async (chunk: string | Uint8Array): Promise<boolean> => {
       if (!isGone && output.write(chunk) === false && output.once !== undefined) {
         await new Promise<void>((resolve) => {
@@ -137,7 +137,7 @@ function writer(output: Output, onLost: (error: Error) => void) {
           output.once?.('drain', () => resolve());
         });
       }
-      // An output's error comes a turn after the write that met it.
+      // An output's error arrives a turn after the write that caused it.
       await setImmediate();
       return !isGone;
     },

@@ -10,12 +10,12 @@ export type Rows = readonly (readonly string[])[];
 
 type Columns = readonly TableColumn[];
 
-/** Columns of texts. */
+/** Columns of texts, aligned left. */
 export function leftColumns(...titles: readonly string[]): Columns {
   return titles.map((title) => ({ title, align: 'left' }));
 }
 
-/** Columns of numbers. */
+/** Columns of numbers, aligned right. */
 export function rightColumns(...titles: readonly string[]): Columns {
   return titles.map((title) => ({ title, align: 'right' }));
 }
@@ -51,13 +51,13 @@ function aligned(text: string, width: number, align: TableColumn['align']): stri
   return align === 'left' ? text + padding : padding + text;
 }
 
-/** Signs that terminals give two columns: East Asian ones, and emoji. */
+/** Characters that terminals show in two columns: East Asian ones, and emoji. */
 const wide =
   /[\p{Emoji_Presentation}\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\u3000-\u303f\uff01-\uff60\uffe0-\uffe6]/gu;
-/** Marks that are written over the sign before, and what is not seen at all. */
+/** Characters that are combined with the one before, or are invisible. */
 const none = /[\p{Mn}\p{Me}\p{Cf}]/gu;
 
-/** How many columns of a terminal a text takes; for text that `printable` has made inert. */
+/** The number of terminal columns that a text takes; for text that `printable` has made inert. */
 export function displayWidth(text: string): number {
   return Array.from(text.replace(none, '').replace(wide, '  ')).length;
 }
@@ -74,8 +74,9 @@ export function cutToWidth(text: string, width: number): string {
 }
 
 /**
- * An enumeration in lines of at most `width` characters (null: one line), broken behind commas; a longer part stays
- * whole. Lines after the first are indented four further. Not for what people copy: a broken command is no command.
+ * Wraps an enumeration into lines of at most `width` characters (null: one line), broken after commas; a longer part
+ * stays whole. Lines after the first are indented four more. Not for text that people copy: a broken command does not
+ * work.
  */
 export function wrapped(text: string, width: number | null): readonly string[] {
   if (width === null || displayWidth(text) <= width) return [text];
@@ -83,7 +84,7 @@ export function wrapped(text: string, width: number | null): readonly string[] {
   return filled(text.trim().split(/(?<=,) /), indent, `${indent}    `, width);
 }
 
-/** The parts in lines of at most `width` columns, blanks between them; a longer part stays whole. */
+/** Wraps the parts into lines of at most `width` columns, with blanks between them; a longer part stays whole. */
 function filled(parts: readonly string[], first: string, hanging: string, width: number): readonly string[] {
   const lines: string[] = [];
   let line = first;
@@ -98,9 +99,9 @@ function filled(parts: readonly string[], first: string, hanging: string, width:
 }
 
 /**
- * The table, made narrower where it would wrap at `width` (null: as wide as it gets): first without number columns that
- * hold nothing but zeros, then with each row's last column (notes) on a separate line below it, and there too what is
- * too long for the column before (complete). Where not even the numbers fit, each row is written as a sentence.
+ * A table that is narrowed if it would wrap at `width` (null: full width): first without number columns that contain
+ * only zeros, then with each row's last column (notes) on a separate line below it, followed by texts that are too long
+ * for the column before (complete). If the numbers do not fit either, each row is written as a sentence.
  */
 export function fittingTable(columns: Columns, rows: Rows, width: number | null): readonly string[] {
   const whole = textTable(columns, rows);
@@ -118,12 +119,12 @@ export function fittingTable(columns: Columns, rows: Rows, width: number | null)
     : withTextsBelow(shownColumns, shownRows, width);
 }
 
-/** The same for below a heading: two blanks before each line. */
+/** The same table below a heading: two blanks before each line. */
 export function indentedTable(columns: Columns, rows: Rows, width: number | null = null): readonly string[] {
   return fittingTable(columns, rows, width === null ? null : width - 2).map((line) => `  ${line}`);
 }
 
-/** `lists: read 61, inserted 14, single`: what is zero is left out, and what does not fit continues below. */
+/** Writes `lists: read 61, inserted 14, single`: zeros are left out, and text that does not fit continues below. */
 function rowSentences(columns: Columns, rows: Rows, width: number): readonly string[] {
   return rows.flatMap(([name = '', ...cells]) => {
     const facts = cells.flatMap((cell, index) => {
@@ -163,7 +164,7 @@ function widthOfLines(lines: readonly string[]): number {
   return Math.max(0, ...lines.map(displayWidth));
 }
 
-/** Whether no line is wider (null: as wide as it gets). */
+/** Whether every line fits into the width (null: any does). */
 export function fits(lines: readonly string[], width: number | null): boolean {
   return width === null || widthOfLines(lines) <= width;
 }
@@ -174,17 +175,17 @@ function isNothing(cell: string | undefined): boolean {
 
 const labelWidth = 10;
 
-/** `  pages     by token (cursor)`: what does not fit into `width` (null: everything does) continues below the text. */
+/** Writes `  pages     by token (cursor)`: text that does not fit into `width` (null: any does) continues below. */
 export function fact(label: string, text: string, width: number | null): readonly string[] {
   return wordsWithin(text, `  ${label.padEnd(labelWidth)}`, width);
 }
 
-/** The text behind `first`, broken between words. */
+/** Writes the text after `first`, broken between words. */
 export function wordsWithin(text: string, first: string, width: number | null): readonly string[] {
   if (width === null) return [`${first}${text}`];
   const hanging = ' '.repeat(first === '' ? 4 : first.length);
   return filled(text.split(' '), first, hanging, width);
 }
 
-/** Before a line that says how a check ended. */
+/** Marks for lines that show the result of a check. */
 export const marks = { ok: '✓', warning: '!', failed: '✗', skipped: '-' } as const;

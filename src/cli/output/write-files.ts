@@ -7,8 +7,8 @@ import { keyDigits } from '../../sinks/files/safe-file-name.ts';
 import { temporaryName, writeWholeFile } from '../../sinks/files/write-whole-file.ts';
 
 /**
- * Writes a file that only its owner can read, with the folders it needs. Throws USAGE, in words, where the place does
- * not allow it; with `isNew` also where the file exists.
+ * Writes a file that only its owner can read, with the folders it needs. Throws USAGE, with an explanation, where the
+ * place does not allow it; with `isNew` also where the file exists.
  */
 export async function writePrivateFile(file: string, text: string, isNew: boolean): Promise<void> {
   try {
@@ -25,8 +25,8 @@ export async function writePrivateFile(file: string, text: string, isNew: boolea
 }
 
 /**
- * Writes a file from bytes as they come, whole or not at all; what is there is replaced. Throws USAGE with the advice
- * where the place does not allow it.
+ * Writes a file from a stream, whole or not at all; an existing file is replaced. Throws USAGE with the advice where
+ * the place does not allow it.
  */
 export async function writeStreamed(file: string, bytes: AsyncIterable<Uint8Array>, advice: string) {
   const place = { folder: dirname(file), name: basename(file), temporary: temporaryName(keyDigits(file)) };
@@ -40,7 +40,7 @@ export function isReplaceable(file: string): boolean {
   throw usage(`${file} was expected to be a file, not a link, folder or device. Name another one.`);
 }
 
-/** USAGE in words for an error of the file system; every other error as it is. */
+/** Converts an error of the file system to USAGE with an explanation; returns every other error unchanged. */
 export function unwritable(file: string, error: unknown, advice: string): unknown {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error;
   const reason = reasons[String(error.code)] ?? error.message;

@@ -45,7 +45,7 @@ export const checkFiles = command({
   },
 });
 
-/** The definition files in a folder; any other name is that of a file. */
+/** Lists the definition files in a folder; any other name is a file. */
 function filesAt(name: string, cwd: string): readonly string[] {
   if (statSync(resolve(cwd, name), { throwIfNoEntry: false })?.isDirectory() !== true) return [name];
   const found = readdirSync(resolve(cwd, name)).filter((one) => /\.ya?ml$/.test(one));

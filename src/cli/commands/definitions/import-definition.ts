@@ -92,12 +92,12 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
   return refused.length > 0 || written.length === 0 ? exitCodes.failed : exitCodes.ok;
 }
 
-/** A definition of an earlier import, as this one would leave it. */
+/** The comparison of an earlier import's definition with the new one. */
 interface Replaced {
   readonly name: string;
-  /** Entities that it has, and the new text has not. */
+  /** Entities of the earlier definition that the new one lacks. */
   readonly gone: readonly string[];
-  /** Where its credentials would go instead: a person must want that. */
+  /** The new address for credentials: a person must agree to it. */
   readonly address: ReturnType<typeof addressChange>;
 }
 
@@ -114,7 +114,9 @@ function replacedDefinitions(folder: string, imports: readonly Imported[]): read
   });
 }
 
-/** The service's own address, to which credentials are sent; null: it is the same, or one of them names none. */
+/**
+ * The change of the service's address, to which credentials are sent; null: it is the same, or one of them has none.
+ */
 function addressChange(before: Definition, after: Definition) {
   const [from, to] = [before, after].map(({ upstream }) =>
     upstream === null ? null : fillTemplate(upstream.baseUrl, (name) => `{${name}}`),
@@ -128,7 +130,7 @@ function replacedText({ name, gone, address }: Replaced): readonly string[] {
   return [...(gone.length === 0 ? [] : [`! ${lost}`]), ...(address === null ? [] : [`! ${moved}`])];
 }
 
-/** Entities that a person has chosen, and that are refused in every mode. */
+/** Entities that a person has chosen, but every mode refuses. */
 function refusedThough(entities: readonly string[], imports: readonly Imported[]): readonly string[] {
   return [...new Set(entities)].flatMap((entity) => {
     const outcomes = imports.map(({ outcomes: all }) => all.get(entity));

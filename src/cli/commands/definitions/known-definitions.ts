@@ -12,7 +12,7 @@ import type { LocalSettings } from '../../../settings/settings.ts';
 import type { CommandContext } from '../../command.ts';
 import { configFile } from '../../load-config.ts';
 
-/** The config; null where none is there, and none was asked for: definitions can be written before it. */
+/** The config; null if there is none and none was named: definitions can be written before it. */
 export async function settingsIfAny(context: CommandContext): Promise<LocalSettings | null> {
   const isAskedFor = context.config !== null || (context.env['CONNECTOR_SYNC_CONFIG'] ?? '') !== '';
   return isAskedFor || existsSync(configFile(context)) ? await context.settings() : null;
@@ -24,8 +24,8 @@ export function knownDefinitions(settings: LocalSettings | null): ReadonlyMap<st
 }
 
 /**
- * A definition by its name, or by the path of its file, which need not be in the config. Throws USAGE for an unknown
- * name, and `ProblemsError` for a file with mistakes.
+ * Finds a definition by its name, or by the path of its file, which need not be in the config. Throws USAGE for an
+ * unknown name, and `ProblemsError` for a file with mistakes.
  */
 export function definitionFrom(
   nameOrFile: string,

@@ -74,7 +74,7 @@ Examples:
   },
 });
 
-/** Throws USAGE, naming those that exist. */
+/** Finds an entity by name. Throws USAGE with the known names. */
 export function entityNamed({ entities, name: definition }: Definition, name: string): Entity {
   const entity = isDeclaredName(name) ? entities.get(name) : undefined;
   if (entity !== undefined) return entity;
@@ -207,7 +207,7 @@ function paramsText(entity: Entity, width: number | null): readonly string[] {
   return ['parameters of list', ...indentedTable(leftColumns('name', 'type', 'notes'), rows, width)];
 }
 
-/** Parameters that no person gives, and where their values come from. */
+/** Parameters that the program sets, and the sources of their values. */
 function settersOf({ pagination, fixedParams, order, parents }: Entity): ReadonlyMap<string, string> {
   return new Map([
     ...parents.flatMap(({ entity, params }) =>

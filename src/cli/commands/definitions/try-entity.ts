@@ -91,7 +91,7 @@ Examples:
     const chosen = chooseConnector(context, settings, definition, flags.connector, allowHosts);
     await using app = await openPatientApp(context, chosen.settings, 'definitions try', true);
     const { connector } = chosen;
-    // An API does not have all actions of the service itself.
+    // An API lacks some actions of the service itself.
     const read = entityNamed(connector.definition, entity.name);
     const isOfEnvironment = flags.connector === undefined;
     const trial = { connector, entity: read, params, maxCalls, rows, commandFor, isOfEnvironment };
@@ -99,10 +99,10 @@ Examples:
   },
 });
 
-/** The command that tries another entity in the same way; `params` are flags. */
+/** Makes the command that tries another entity in the same way; `params` are flags. */
 type CommandFor = (entity: string, params: readonly string[]) => string;
 
-/** With the requests that it took. */
+/** A call with the requests that it sent. */
 type SeenCall = TriedCall & { readonly exchanges: readonly SeenExchange[] };
 
 interface Trial {
@@ -110,10 +110,10 @@ interface Trial {
   readonly entity: Entity;
   readonly params: Params;
   readonly maxCalls: number;
-  /** Records shown of each page. */
+  /** The number of records that are shown of each page. */
   readonly rows: number;
   readonly commandFor: CommandFor;
-  /** Direct credentials are from the environment. */
+  /** Direct credentials come from the environment. */
   readonly isOfEnvironment: boolean;
 }
 
@@ -158,7 +158,7 @@ async function runTrial(context: CommandContext, app: App, trial: Trial): Promis
     signal,
     onCall: (call) => {
       const token = call.page?.next?.token ?? null;
-      // Texts of errors and problems may quote it.
+      // Texts of errors and problems may quote the token.
       if (entity.mask !== null && token !== null) context.scrubber.register(new Secret(token));
       const seen = withoutTokens(entity, { ...call, exchanges: exchanges.splice(0) });
       calls.push(seen);
@@ -176,7 +176,7 @@ async function runTrial(context: CommandContext, app: App, trial: Trial): Promis
   return exitCodeOf(calls);
 }
 
-/** An error with this code, and what a person can do about it here; any other one as it is. */
+/** Adds advice to an error with this code; returns any other one unchanged. */
 function withAdvice(error: unknown, code: ErrorCode, advice: string): unknown {
   if (!hasCode(error, code)) return error;
   const { message, recovery, context } = error;
@@ -191,7 +191,7 @@ function exitCodeOf(calls: readonly TriedCall[]): ExitCode {
   return hasRefused ? exitCodes.degraded : exitCodes.ok;
 }
 
-/** Throws USAGE for what a person cannot give, and for what must be given. */
+/** Throws USAGE for parameters that a person cannot set, and for missing ones. */
 function readParams(entity: Entity, texts: readonly string[], commandFor: CommandFor): Params {
   const list = entity.actions.get('list') ?? { params: new Map() };
   const given = Object.fromEntries(texts.map(parseParam));
@@ -215,7 +215,7 @@ function readParams(entity: Entity, texts: readonly string[], commandFor: Comman
   return params;
 }
 
-/** Which parameters parents fill, and how to get values of them. */
+/** Says which parameters parents fill, and how to get values for them. */
 function missingText({ name, parents }: Entity, given: Params, commandFor: CommandFor): string {
   const ways = parents.map(({ entity, params }) => {
     const lacking = [...params].filter(([param]) => !Object.hasOwn(given, param));
@@ -226,7 +226,7 @@ function missingText({ name, parents }: Entity, given: Params, commandFor: Comma
   return `${name} has a listing for each record of its parent, and needs ${ways.join(' Or ')}`;
 }
 
-/** A call for machines; its records whole. */
+/** A call for machines, with complete records. */
 function callDocument(entity: Entity, { request, page, commit, problems, error, exchanges, next }: SeenCall) {
   return {
     params: request.params,
@@ -283,8 +283,8 @@ interface Chosen {
 }
 
 /**
- * What a definition is tried with: the connector that was asked for, else the credentials of the environment, else the
- * API. Throws USAGE, saying what to give.
+ * Chooses the credentials for a trial: those of the named connector, else those of the environment, else the API.
+ * Throws USAGE that says what to give.
  */
 function chooseConnector(
   context: CommandContext,
@@ -300,7 +300,7 @@ function chooseConnector(
     const isDirect = address.kind === 'direct';
     const masks = entry?.masks ?? masksOfType(settings, definition);
     const read = maskedDefinition(isDirect ? definition : servedDefinition(definition), masks);
-    // With the rates of its definition: no config has such a connector.
+    // The rates are those of the definition: no config has such a connector.
     const { name: type, rateLimit } = definition;
     if (!isConnectorName(type)) throw new TypeError(`expected the name of a checked definition, got ${type}`);
     const storedIn = entry?.storedIn ?? null;
@@ -362,8 +362,8 @@ function addressOf(
 }
 
 /**
- * The service itself, with these credentials. Throws USAGE with everything that is wrong with them; `placeOf` names
- * the place of a field, or (null) of all of them.
+ * A connector of the service itself, with these credentials. Throws USAGE with all their problems; `placeOf` names the
+ * place of a field, or (null) of all fields.
  */
 function triedCredentials(
   definition: Definition,
@@ -381,7 +381,7 @@ function triedCredentials(
   return address;
 }
 
-/** By field; those that are set. The scrubber knows them from here on. */
+/** The credentials that are set in the environment, by field. The scrubber hides them from then on. */
 function credentialsOf(
   { env, scrubber }: CommandContext,
   { credentials }: Definition,
@@ -422,27 +422,27 @@ function waysText({ credentials }: Definition): string {
   return ['Set these variables of the environment:', ways.join(', or\n')].join('\n');
 }
 
-// --- What a person sees, call by call
+// --- Output for people, call by call
 
-/** Used where the width of the screen is not known. */
+/** The width where that of the screen is unknown. */
 const usualColumns = 80;
 const longestText = 400;
 const mostNamed = 20;
 const mostRefused = 5;
 const widestCell = 24;
-/** Marks a field of the key, which other commands ask for. */
+/** Limits the width of a key field, whose value other commands take. */
 const widestKey = 36;
 
 interface Shown extends Pick<Trial, 'entity' | 'rows'> {
   readonly width: number;
-  /** Fields that earlier calls have named as not declared. */
+  /** Undeclared fields that earlier calls have named. */
   readonly known: Set<string>;
 }
 
 function callText(call: SeenCall, number: number, shown: Shown): readonly string[] {
   const { entity, width } = shown;
   const { request, page, commit, problems, error, exchanges, next } = call;
-  // A call that failed for good shows its error alone.
+  // For a call that has failed finally, only its error is shown.
   const isOver = error !== null && commit === null && next.kind !== 'call';
   return [
     '',
@@ -470,7 +470,7 @@ function exchangeText({ method, url, body, status, ms, wireBytes, keys }: SeenEx
       : `${status}, ${sizeText(wireBytes)}, ${duration(ms)}${has}`;
   return [
     ...fact(method, printableWithin(url, longestText), width),
-    // Blanks to break lines at.
+    // Blanks allow line breaks.
     ...(body === null ? [] : fact('', printableWithin(body, longestText).replaceAll(',"', ', "'), width)),
     ...fact('answer', answer, width),
   ];
@@ -526,7 +526,7 @@ function tablesOf({ table, explodedTable }: Entity): readonly EntityTable[] {
   return explodedTable === null ? [table] : [table, explodedTable];
 }
 
-/** Fields that no earlier call has named, each with the line that declares it. */
+/** Undeclared fields that no earlier call has named, each with the line that declares it. */
 function driftText(drift: readonly FieldDrift[], { entity, width, known }: Shown): readonly string[] {
   const found = drift.filter((note) => {
     const text = JSON.stringify([note.entity, note.field, note.kind, note.type]);
@@ -549,8 +549,8 @@ function driftText(drift: readonly FieldDrift[], { entity, width, known }: Shown
 }
 
 /**
- * Records as the rows that they would be: keys first, then as many columns as there is room for, JSON last, each cell
- * cut. The other columns are named below.
+ * Shows records as table rows: keys first, then as many columns as fit, JSON last, each cell cut. The other columns are
+ * named below.
  */
 function rowsText(
   { columns, key }: EntityTable,
@@ -595,7 +595,7 @@ function rowsText(
   ];
 }
 
-/** More of a value is not read to make a cell. */
+/** The number of characters that are read for a cell. */
 const longestCell = 200;
 
 function cellText(type: FieldType, value: ColumnValue): string {
@@ -666,8 +666,8 @@ function endingText(next: TriedStep | null, { entity, maxCalls }: Trial, width: 
 }
 
 /**
- * A command for the first listing of each entity below this one. Whole: it is to be copied. Listings inside a tree are
- * read with their tree.
+ * Makes a command for the first listing of each entity below this one. Not cut, because it is to be copied. Listings
+ * inside a tree are read with their tree.
  */
 function childCommands(calls: readonly SeenCall[], { commandFor }: Trial): readonly string[] {
   const paramsByEntity = new Map<string, Params>();

@@ -26,12 +26,12 @@ import type { CommandContext } from '../../command.ts';
 import { picked } from '../../output/json-text.ts';
 import { indentedTable, leftColumns, rightColumns } from '../../output/text-table.ts';
 
-/** The newest ones: a target may have hundreds of entities. */
+/** The largest number of lines: a target may have hundreds of entities. The newest are shown. */
 const mostLines = 8;
 
 /**
- * One publication, with its progress and, at the end, its result, without each entity after a sync.
- * Rejects where nothing was published.
+ * Runs one publication, with its progress and, at the end, its result; after a sync without each entity. Rejects where
+ * nothing was published.
  */
 export async function showPublication(
   context: CommandContext,
@@ -71,7 +71,7 @@ export async function showPublication(
   return end;
 }
 
-/** How a publication ended, for programs. */
+/** The result of a publication, for programs. */
 export function publicationDocument({ name }: PublishSettings, end: TargetEnd, ms: number) {
   const head = { kind: 'publication', target: name, ms, cleaned: end.cleaned } as const;
   switch (end.kind) {
@@ -113,7 +113,7 @@ function entityDocument(entity: PublishedEntity) {
   };
 }
 
-/** The same for a person. */
+/** The result of a publication, for a person. */
 export function publicationText(
   { name }: PublishSettings,
   end: PublishEnd,
@@ -143,7 +143,7 @@ export function publicationText(
   }
 }
 
-/** A line for each reason: it is often the same for all. */
+/** A line for each reason: it is often the same for all entities. */
 function generationTexts(generations: readonly NewGeneration[]): readonly string[] {
   const namesByReason = new Map<string, string[]>();
   for (const { connector, entity, reason } of generations) {
@@ -187,7 +187,7 @@ function changesTable({ entities }: Manifest, width: number | null): readonly st
   return indentedTable(columns, rows, width);
 }
 
-/** An entity of the newest publication that is older than it may be; `asOf` null: it was never read completely. */
+/** An entity of the newest publication that exceeds the permitted age; `asOf` null: it was never read completely. */
 type StaleEntity = Pick<PublishedEntity, 'connector' | 'entity' | 'asOf'>;
 
 /** Finds stale entities among those that the config still has: no sync refreshes the others. */
