@@ -487,7 +487,8 @@ describe('values from before', () => {
     'rewrites all that a %s sink holds from before a mask, where no read reaches it',
     { timeout: 300_000 },
     async (sink) => {
-      await using clear = await openClearWorld(sink, { more: targets });
+      // Few members: three records in quarantine are then too many, and the read under the mask ends early.
+      await using clear = await openClearWorld(sink, { more: targets, size: 'tiny' });
       const { world, marks } = clear;
       const find = async (): Promise<readonly string[]> => {
         const found = await foundIn(world, sink, '', marks.values(), { isPurged: true });
