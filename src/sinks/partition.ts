@@ -4,7 +4,7 @@ import type { EntityName, RunId } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { FileFailure } from './files.ts';
 
-/** Full: from the start to the end. Incremental: only what changed since the watermark. */
+/** Full: from the start to the end. Incremental: only changes since the watermark. */
 export type WalkMode = 'full' | 'incremental';
 
 /** A unit of walking: found on a page, or a root of the plan. Identity: connector, entity, params. */

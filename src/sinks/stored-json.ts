@@ -17,8 +17,8 @@ import type { Holder } from './lease.ts';
 import { readJson, writeJson } from '../core/json-text.ts';
 
 /*
- * JSON columns of a ledger, written and read back. Readers throw `SyncError` SINK_FAILED when the text is not what was
- * written.
+ * JSON columns of a ledger, written and read back. Readers throw `SyncError` SINK_FAILED when the text is not in the
+ * written form.
  */
 
 export function parseParams(text: string): Params {

@@ -271,7 +271,7 @@ function lineFiles(
     },
     take: async (connector, holder, work) => {
       const taken = await ledger.take(connector, holder, async (tx, epoch) => {
-        // The manifest says which files count; what cannot be done now is tried again.
+        // The manifest decides which files count; failed steps are tried again.
         await settle(tx, connector, []).catch(() => undefined);
         await work(tx, epoch);
       });

@@ -60,8 +60,8 @@ export interface LedgerDriver extends AsyncDisposable {
    */
   alone(tx: Tx, table: string): Promise<number>;
   /**
-   * Rewrites what held removed rows of these tables and what the ledger knew of them, so that no file of the database
-   * holds them. Throws `SyncError` where that cannot be done now: another process reads, or the disk is full.
+   * Rewrites the space of removed rows of these tables and of the ledger's facts about them, so that no file of the
+   * database holds them. Throws `SyncError` where that cannot be done now: another process reads, or the disk is full.
    */
   giveBack(tables: readonly string[]): Promise<void>;
   /** Called when a run has ended and is stored. */
@@ -297,10 +297,10 @@ export interface Stamp {
   readonly run: RunId;
   readonly now: Instant;
   /**
-   * Takes the next `count` numbers of the connector's change counter and gives the first. The first call of a
-   * transaction locks the counter until its end, and is its fence; what was taken is written with the COMMIT. The call
-   * comes late where much is read first, and with the first statements where that saves a round trip: one process at a
-   * time writes for a connector.
+   * Takes the next `count` numbers of the connector's change counter and returns the first. The first call of a
+   * transaction locks the counter until its end, and is its fence; the taken numbers are written with the COMMIT. The
+   * call comes late where much is read first, and with the first statements where that saves a round trip: one process
+   * at a time writes for a connector.
    */
   readonly takeSeqs: (count: number) => Promise<number>;
 }
@@ -310,8 +310,8 @@ export interface PlannedTable extends RecordTable {
   /** Number of columns of the plan's table. Every record must have been prepared for it. */
   readonly width: number;
   /**
-   * Called before rows are looked for outside of a transaction. Notes, of each of them, what the commit of its record
-   * needs in order not to look again.
+   * Called before rows are looked up outside of a transaction. Notes for each row the state that lets the commit of its
+   * record skip the look-up.
    */
   readonly beginLook: () => (stored: StoredRow) => FoundRow;
   /** The row that a record has brought along; null where any row of the table may have changed since it was found. */
@@ -334,8 +334,8 @@ class FoundRow {
 /**
  * An entity's table for one run, which knows whether rows are still as they were found. Only the holder of a lease
  * writes rows, in its run through this object alone, and a commit proves that it is the holder still: so no row needs
- * to be found twice. A look that began beside a transaction may have missed what that wrote: the state changes when it
- * ends.
+ * to be found twice. A look-up that began beside a transaction may have missed its rows: the state changes when the
+ * transaction ends.
  */
 export function plannedTable(table: RecordTable, width: number): PlannedTable {
   let state = {};

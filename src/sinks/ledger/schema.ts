@@ -490,9 +490,9 @@ CREATE TABLE _sync_masks (
 
 /**
  * Migrations of the ledger's tables for sinks of released versions: the first one leads from version 1 to 2, and each
- * further one to the next. Written as `ledgerSql`, which always makes the newest version. All migrations that a sink
- * needs run in one transaction. They are never changed once released, only added to. Processes of the older version may
- * continue to write until they end, so no migration may require of them what they do not know.
+ * further one to the next. Written like `ledgerSql`, which always makes the newest version. All migrations that a sink
+ * needs run in one transaction. Released migrations never change; new ones are added. Processes of the older version
+ * may continue to write until they end, so no migration may depend on columns or rules that they do not know.
  */
 export const migrations: readonly string[] = [];
 

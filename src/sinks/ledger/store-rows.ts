@@ -30,9 +30,9 @@ import { noteStored, tableNumbers, type TableNumbers } from './stored-rows.ts';
 export type KnownRows = Awaited<ReturnType<typeof readStored>>;
 
 /**
- * Reads in one round trip what is stored under the records' keys, and all else that decides how they are stored and
- * counted. `isMet` false: no walk has met the records, and the seen rows do not change. `missed`: entities with rows
- * that full walks have missed: only there can a met row end a miss.
+ * Reads in one round trip the rows stored under the records' keys, and all other facts that decide how the records are
+ * stored and counted. `isMet` false: no walk has met the records, and the seen rows do not change. `missed`: entities
+ * with rows that full walks have missed: only there can a met row end a miss.
  */
 export async function readStored(commit: Commit, shown: readonly EntityRows[], isMet = true) {
   const { held, current, tx } = commit;

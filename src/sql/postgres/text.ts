@@ -2,7 +2,7 @@ const escape = '\uE000';
 
 /**
  * PostgreSQL refuses U+0000 in a text. It is stored as U+E000 `0`, and U+E000 itself as U+E000 `1`; nothing else
- * changes, and two texts are equal as they were before. `json` columns hold what came: there, U+0000 is written as six
+ * changes, and equal texts stay equal. `json` columns hold the input unchanged: there, U+0000 is written as six
  * characters.
  */
 export function writeText(text: string): string {

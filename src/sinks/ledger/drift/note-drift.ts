@@ -29,8 +29,8 @@ async function driftOf(tx: Tx, of: OfEntities): Promise<ReadonlyMap<EntityName, 
 }
 
 /**
- * Rows of `_sync_drift` that a run has read, by entity. They contain only what was committed before, so they are right
- * whether a transaction commits or not. Pages with nothing new cost no statement.
+ * Rows of `_sync_drift` that a run has read, by entity. They contain only committed rows, so they are right whether a
+ * transaction commits or not. Pages with nothing new cost no statement.
  */
 const notedByRun = new WeakMap<CurrentRun, Map<EntityName, readonly NotedDrift[]>>();
 

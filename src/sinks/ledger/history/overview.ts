@@ -450,9 +450,9 @@ async function readWithheld(
 export interface ServedSink extends AsyncDisposable {
   readonly sinkId: string;
   /**
-   * Checks the sink's place now: null while this sink is there, else what is wrong. `losing` is called where the sink
-   * has just been lost and what was opened can still be read, before that is closed. Rejects where the place cannot be
-   * checked.
+   * Checks the sink's place now: null while this sink is there, otherwise the problem. `losing` is called where the
+   * sink has just been lost and the opened files can still be read, before they are closed. Rejects where the place
+   * cannot be checked.
    */
   look(losing: () => Promise<void>): Promise<string | null>;
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
@@ -472,8 +472,8 @@ interface Known extends KnownOverview {
 const rememberedMs = 10_000;
 
 /**
- * The ledger of one sink for a process that serves it for days. While the sink is lost (moved, replaced, out of reach)
- * it answers with what was read last.
+ * The ledger of one sink for a process that serves it for days. While the sink is lost (moved, replaced, out of reach),
+ * it answers with the data that was read last.
  */
 export async function servedLedger(sink: ServedSink) {
   /** Reason why the sink is not there; null while it is. */
@@ -523,7 +523,7 @@ export async function servedLedger(sink: ServedSink) {
   await lost();
   return {
     sinkId: sink.sinkId,
-    /** Checks the sink's place now: null while this sink is there, else what is wrong, for the log. */
+    /** Checks the sink's place now: null while this sink is there, otherwise the problem, for the log. */
     lost,
     pause: (connector: ConnectorName) =>
       answer(

@@ -397,7 +397,7 @@ export const keeping = {
       `DELETE FROM _sync_partitions WHERE ${ofEntities} AND (tree IS NOT NULL OR backfill <> '')`,
     ),
   }),
-  /** `reading`: what the newest sync reads, which may be resumed. */
+  /** `reading`: entities of the newest sync, which may be resumed. */
   readAgain: transition({
     what: 'a reset: due from the start, and ready where the unfinished run reads the entity',
     from: anyLive,

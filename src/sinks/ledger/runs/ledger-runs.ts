@@ -99,9 +99,9 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
 }
 
 /**
- * Makes the tables of a plan's entities, or adds the columns that they lack and moves into those what `_extra` holds
- * for them. Throws `SyncError` SINK_INCOMPATIBLE for another key, a column of another type, or more columns than a
- * table has room for.
+ * Creates the tables of a plan's entities, or adds missing columns and moves their values from `_extra` into them.
+ * Throws `SyncError` SINK_INCOMPATIBLE for another key, a column of another type, or more columns than a table has room
+ * for.
  */
 async function ensureTables({
   ledger: { records },
@@ -172,11 +172,11 @@ async function beginRun(
 }
 
 /**
- * Begins a chain of syncs: half-read trees and what is to be swept for an earlier chain are forgotten. The caller finds
- * the roots again; what was found below a parent stays due until its parent, or the end of the walks, makes it ready,
- * and what has not been read in full for too long becomes due. Set-aside walks of leaves that failed lately keep their
- * positions where they are first reads or incremental: what was read whole before begins again, because only a full
- * walk from the start sees deletes. Of a backfill's window nothing is kept: its partitions are as young as its chain.
+ * Begins a chain of syncs and forgets half-read trees and unfinished sweeps of earlier chains. The caller finds the
+ * roots again. Partitions below a parent stay due until their parent, or the end of the walks, makes them ready;
+ * partitions not read in full for too long become due. Set-aside walks of leaves that failed lately keep their
+ * positions if they are first reads or incremental. Listings that were read completely before begin again, because only
+ * a full walk from the start sees deletes. A backfill's window keeps nothing: its partitions are as young as its chain.
  */
 async function startFresh(
   { held: { connector }, plan, tx, stamp: { now } }: Starting,
