@@ -84,7 +84,7 @@ function checkVolatile({ entity, note, field }: EntityCheck, path: string, at: Y
   }
 }
 
-/** Where an API's results have the records: the entity's own, if it says so. */
+/** Checks the place of the records in an API's results: the entity's setting, if it has one. */
 function checkRecords({ entity: { records, pagination }, note }: EntityCheck): void {
   if (records === undefined) return;
   const { path, member, isOne } = recordsPlace(records);

@@ -9,8 +9,9 @@ import { upstreamFile } from './upstream/upstream-file.ts';
 let schema: ReturnType<typeof makeSchema> | null = null;
 
 /**
- * The format of `config/definitions/*.yaml`: shapes only; `checkDefinition` holds the parts against each other. Made
- * when it is first asked for: that takes a tenth of a start, and definitions that the build has checked do not need it.
+ * The format of `config/definitions/*.yaml`: shapes only; `checkDefinition` checks the parts against each other. The
+ * schema is made on first use: that takes a tenth of a start, and definitions that the build has checked do not need
+ * it.
  */
 export function definitionFile(): ReturnType<typeof makeSchema> {
   return (schema ??= makeSchema());
@@ -286,7 +287,7 @@ function cut() {
  * read.
  */
 function incremental() {
-  // Without defaults: the content hash of a definition that does not say them stays as it was.
+  // No defaults, so that the content hash of a definition without these members stays the same.
   const format = z.enum(['unix', 'unixMs']).optional();
   return z.discriminatedUnion(
     'kind',

@@ -10,8 +10,8 @@ import type { ListRequestFile } from './upstream/upstream-file.ts';
 import { buildUpstream } from './upstream/upstream.ts';
 
 /**
- * A connector type, parsed and cross-checked: what `config/definitions/<name>.yaml` says, in the form in which the
- * program reads it. `definition-file.ts` says what each member means.
+ * A connector type, parsed and cross-checked: the content of `config/definitions/<name>.yaml` in the form that the
+ * program uses. `definition-file.ts` describes each member.
  */
 export type Definition = ReturnType<typeof buildDefinition>;
 /** One way to sign in: an object of texts. */
@@ -90,7 +90,7 @@ function buildEntity(name: EntityName, file: EntityFile, list: ListRequestFile |
     ],
     fields: mapOf(file.fields),
     rename: mapOf(file.rename ?? {}),
-    /** Where an API's answer has the records; null: its result is their array. */
+    /** The place of the records in an API's answer; null: its result is their array. */
     records: file.records === undefined ? null : recordsPlace(file.records),
     /** Forms that stand for an empty array in an API's answer; null: the definition names none. */
     empty: file.empty ?? list?.empty ?? null,
@@ -156,7 +156,7 @@ export function buildAction(file: ActionFile) {
     params: mapOf(file.params, buildParam),
     /** `get` and `download`: parameter -> field of the record that holds its value. */
     key: mapOf(file.key),
-    /** `download` only: what a record says about its file. */
+    /** `download` only: the fields of a record that describe its file. */
     file: 'file' in file ? file.file : null,
     /** The service itself has the action, and a Connector Execution API does not: see `servedDefinition`. */
     isDirectOnly: 'direct' in file && file.direct,
@@ -248,7 +248,7 @@ export function servedDefinition(definition: Definition): Definition {
   return found;
 }
 
-/** How an entity is paged, with what follows from its other parts. */
+/** Builds the pagination of an entity, with conclusions from its other parts. */
 function buildPagination(entity: EntityFile) {
   const { pagination } = entity;
   switch (pagination.kind) {
@@ -257,7 +257,7 @@ function buildPagination(entity: EntityFile) {
     case 'pageToken':
       return pagination;
     case 'single':
-      // Around one object, names of the answer are members of the record.
+      // If the listing is one object, names of the answer are members of the record.
       return entity.records !== undefined && recordsPlace(entity.records).isOne
         ? { flagKeys: [], ...pagination }
         : pagination;

@@ -47,7 +47,7 @@ function at(row: readonly number[], column: number): number {
 }
 
 /**
- * A message for an object whose `type` is none of these. It does not say what came, which may be a secret at a wrong
+ * A message for an object whose `type` is none of these. It does not quote the value, which may be a secret at a wrong
  * place.
  */
 export function expectedType(...types: readonly string[]): (issue: { readonly input?: unknown }) => string {

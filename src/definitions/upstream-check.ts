@@ -338,7 +338,7 @@ function checkActionRequest(
   }
 }
 
-/** How one parameter is sent. */
+/** Checks the rule for one parameter. */
 function checkRule(
   { method }: RequestFile,
   name: string,
@@ -369,7 +369,7 @@ function checkRule(
   });
 }
 
-/** Where a parameter goes, for a sentence; no two may go to one place. */
+/** Names the place of a parameter, for a message; each place takes only one. */
 function placeName(
   { method }: RequestFile,
   name: string,

@@ -73,7 +73,7 @@ export function openCallGate(options: CallGateOptions = {}) {
   };
 }
 
-/** The calls of one account: their concurrency, their rate, and what they know together. */
+/** The calls of one account: their concurrency, their rate, and their shared state. */
 function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budget, refusals }: LaneOptions) {
   const slots = openSlots(limits.concurrency, clock);
   const pace = openCallPace(limits.requestsPerSecond, clock, maxWaitMs);

@@ -223,7 +223,7 @@ function asParent({ entity, fields, injected, key, parents, list, fixed }: Entit
   };
 }
 
-/** Equal for equal requests: what is sent with every call, and where in its answer the records are. */
+/** Equal for equal requests: the values that are sent with every call, and the place of the records in the answer. */
 function requestText(list: Operation): string {
   const { method, path, params, body, records, filter } = list;
   const sent = params.map(({ name, place, fallback, isRequired, at }) => {

@@ -18,7 +18,7 @@ export function importService(service: ServiceFile, mode: ModeName, only: readon
   const read = [...chosen].flatMap(([entity, { kind }]) => (kind === 'converted' ? [entity] : []));
   const all = mode === 'hosted' ? ways : [...ways, ...authorizationCodeWays(service, ways, server, read)];
   const write = (plans: readonly EntityPlan[]) => writeDefinition(service, mode, plans, all, server);
-  /** Where calls go, with the credentials; null: an API, or not known. */
+  /** The address for calls with the credentials; null: an API, or not known. */
   const baseUrl = mode === 'direct' && server.kind === 'found' ? server.baseUrl : null;
   return { mode, ways: all, baseUrl, ...passing(chosen, write) };
 }

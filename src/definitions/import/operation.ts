@@ -15,7 +15,7 @@ import {
 
 export type Operation = ReturnType<typeof readOperation>;
 
-/** Where the records of an answer are. */
+/** The place of the records in an answer. */
 interface RecordPlace {
   /** Names to the array, or to the one object; empty: the answer is it. */
   readonly path: readonly string[];
@@ -61,11 +61,11 @@ export function readOperation(raw: RawOperation, schemas: Schemas) {
     answer,
     extractor,
     records: recordPlace(extractor, answer, schemas),
-    /** Where records could be, if the file names no place and the answer has several arrays. */
+    /** Possible places of the records, if the file names none and the answer has several arrays. */
     places: extractor === null ? recordPlaces(answer, schemas) : [],
     metadata: readMetadata(objectIn(operation, `${prefix}meta-extractor`)),
     description: oneLine(textIn(operation, 'description') ?? textIn(operation, 'summary') ?? '', 1000),
-    /** Why the file says that the listing has one page. */
+    /** The reason in the file why the listing has one page. */
     onePage: textIn(operation, `${prefix}no-pagination`),
     filter: textIn(operation, `${prefix}record-filter`),
     transform: partIn(operation, `${prefix}record-transform`) ?? null,
@@ -120,7 +120,7 @@ function placeFound(answer: JsonObject, schemas: Schemas): RecordPlace | null {
 const mostLevels = 3;
 const mostPlaces = 20;
 
-/** The answer itself, or the arrays of objects in it; where one level has some, what lies deeper belongs to records. */
+/** The answer itself, or the arrays of objects in it; once a level has some, deeper arrays belong to records. */
 export function recordPlaces(answer: JsonObject, schemas: Schemas): readonly RecordPlace[] {
   const place = (path: readonly string[], found: JsonObject): RecordPlace => {
     const record = schemas.items(found);

@@ -237,7 +237,7 @@ interface Size {
   readonly param: Parameter;
   /** The largest page size that may be requested. */
   readonly max: number;
-  /** Where `max` is from. */
+  /** The source of `max`. */
   readonly evidence: 'maximum' | 'description' | 'default' | 'guessed';
 }
 

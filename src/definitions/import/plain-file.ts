@@ -21,7 +21,7 @@ export interface PlainListing {
   readonly path: string;
   /** A name for the listed records; null: the path gives none. */
   readonly entity: string | null;
-  /** Where its answer has arrays of objects: `data.tickets`; an empty text is the answer itself. */
+  /** Places of arrays of objects in its answer: `data.tickets`; an empty text is the answer itself. */
   readonly records: readonly string[];
   readonly isDeprecated: boolean;
 }
@@ -99,8 +99,8 @@ export function plainService(
 }
 
 /**
- * One address, in which names stand for what a person has to say: `{address}` for the origin where the file has several
- * or none.
+ * One address, with names for the parts that a person has to provide: `{address}` for the origin where the file has
+ * several or none.
  */
 function plainServers(root: JsonObject): readonly JsonValue[] {
   const servers = listIn(root, 'servers');
@@ -166,7 +166,10 @@ function isOneOf(path: string, listing: string): boolean {
   return /^\/\{[^}/]+\}\/?$/.test(rest);
 }
 
-/** `/api/v2/users/{id}/orders.json`: `user_orders`. The same whatever else is imported. */
+/**
+ * Makes the entity name of a path: `/api/v2/users/{id}/orders.json` becomes `user_orders`. It does not depend on other
+ * imported entities.
+ */
 function entityOf(path: string): string | null {
   const segments = path
     .replace(/\.json\/?$/, '')

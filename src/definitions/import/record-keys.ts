@@ -53,8 +53,8 @@ type KeyFound =
 const names = ['id', 'gid', 'sid', 'uuid', 'guid', 'uid'];
 
 /**
- * The fields of a record that identify it: what the file shows, never what it might mean. In a plain file, which was
- * not made to be read from, only a field is a key that every record has, or by which one is read.
+ * The fields that identify a record, as far as the file shows it; nothing is guessed. In a plain file, which was not
+ * written for imports, only a field is a key that every record has, or that reads one record.
  */
 export function inferKey(entity: string, fields: Fields, get: Operation | null, isPlain: boolean): KeyFound {
   const asked = neededParams(get);
@@ -115,7 +115,7 @@ function speaksOfAnother({ schema }: Field, entity: string): boolean {
 
 /**
  * `/blocks/{block_id}` for the listing `/blocks/{block_id}/children` of blocks: records are listed below one of their
- * own kind, so what `get` takes is the id of the record that it reads, and not that of the one above.
+ * own kind, so `get` takes the id of the record that it reads, and not that of its parent.
  */
 export function getsOwnKind(list: Operation, get: Operation | null): boolean {
   const [param, ...more] = neededParams(get);

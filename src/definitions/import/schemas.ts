@@ -45,7 +45,7 @@ export function openSchemas(root: JsonObject) {
     resolve,
     properties,
     items,
-    /** `string`, `null` ...: what a value may be; empty where the file does not say. */
+    /** The possible types of a value: `string`, `null` ...; empty where the file does not say. */
     kinds,
     required: (schema: JsonValue | undefined): ReadonlySet<string> =>
       new Set(parts(schema).flatMap((part) => textsIn(part, 'required'))),
@@ -86,7 +86,7 @@ function kindsOf(
     const stated = typeof type === 'string' ? [type] : textsIn(schema, 'type');
     if (stated.length > 0) return partIn(schema, 'nullable') === true ? [...stated, 'null'] : stated;
     const choices = [...listIn(schema, 'oneOf'), ...listIn(schema, 'anyOf')];
-    // One level: what a choice consists of again is any value.
+    // Only one level: a nested choice counts as any value.
     if (choices.length > 0) {
       return choices.flatMap((choice) => {
         const kind = partIn(resolve(choice), 'type');
@@ -137,7 +137,7 @@ function referenceProblem(root: JsonObject, reference: string): string | null {
   return `expected a reference to a schema, got one that leads in a circle or over more than ${mostHops} others`;
 }
 
-// Readers of data whose shape is not checked: what is not of the kind that is asked for is as if it were absent.
+// Readers of data whose shape is not checked: a value of another kind counts as absent.
 
 /** Begins the keys that these files add to OpenAPI. */
 export const prefix = 'x-airbyte-';

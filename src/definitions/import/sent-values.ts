@@ -119,8 +119,8 @@ const opposites = new Map([
 ]);
 
 /**
- * A default that sorts with the newest first, the other way round, unless the file names other ways only: a record that
- * changes while the listing is read would move ahead of what was read.
+ * Reverses a default that sorts with the newest first, unless the file names only other orders: a record that changes
+ * while the listing is read would move to a page that was read already.
  */
 function ascending(fallback: JsonValue, schema: JsonObject, schemas: Schemas): JsonValue {
   if (typeof fallback === 'string') {
@@ -173,7 +173,7 @@ function leftOutBy(
   return isPart ? `its default (${oneLine(text, 100)}) may leave records out` : null;
 }
 
-/** A fixed day in a default leaves out what is older or newer, and the file gives it as an example only. */
+/** A fixed day in a default leaves out older or newer records, and the file gives it as an example only. */
 function isDay(text: string, name: string): boolean {
   return /\b(?:19|20)\d\d-[01]\d|\byear:(?:19|20)\d\d/.test(text) && !/version|revision/i.test(name);
 }

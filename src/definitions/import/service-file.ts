@@ -115,7 +115,7 @@ export function serviceOf({ file, sha256, problem }: OpenApiFile, root: JsonObje
   };
 }
 
-/** The same one in every import of the text. */
+/** Derives a UUID from the text: every import gives the same one. */
 export function uuidOf(text: string): string {
   const hex = createHash('sha256').update(text).digest('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
@@ -192,7 +192,7 @@ function readSearchable(info: JsonObject): ReadonlyMap<string, readonly [string,
   );
 }
 
-/** How an answer with status 200 says that it is an error: a field with this value, and where the error is named. */
+/** Reads how an answer with status 200 reports an error: a field with this value, and the place of the error's name. */
 function readFailed(info: JsonObject, root: JsonObject) {
   const check = Object.keys(info).length > 0 ? info : objectIn(root, `${prefix}response-error-check`);
   const field = textIn(check, 'field');
@@ -220,7 +220,7 @@ export function serverOf({ root, isPlain }: ServiceFile): Server {
   if (!isJsonObject(server) || url === null) return { kind: 'refused', why: 'the file names no server' };
   const host: Record<string, JsonObject> = {};
   const open: string[] = [];
-  // Each place for itself: what fills one in the path fills none in the host.
+  // Places in the path and in the host are filled separately.
   const filled = url.replaceAll(/\{(\w+)\}/g, (written, name: string, index: number) => {
     const variable = objectIn(server, 'variables', name);
     const stated = textsIn(variable, 'enum');

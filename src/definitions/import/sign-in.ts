@@ -48,7 +48,7 @@ export function signInWays(service: ServiceFile): readonly SignIn[] {
 
 type StatedWay = ReturnType<typeof statedWays>[number];
 
-/** Every scheme of the file with each choice of what it takes. */
+/** Every scheme of the file, with each choice of its fields. */
 function statedWays({ root }: ServiceFile) {
   const taken = new Set<string>();
   return Object.entries(objectIn(root, 'components', 'securitySchemes')).flatMap(([name, one]) => {
@@ -177,7 +177,10 @@ function ownScheme({ authorization }: StatedWay): { readonly scheme?: string } |
   return scheme === undefined ? 'its header Authorization is computed by a template' : { scheme };
 }
 
-/** How the client names itself to the token endpoint, and what is kept of its answers: fields of the credentials. */
+/**
+ * Reads how the client identifies itself to the token endpoint, and which values of its answers are kept in the
+ * credentials.
+ */
 function tokenRequest({ scheme, fields }: StatedWay, guesses: string[]): JsonObject {
   const refresh = objectIn(scheme, `${prefix}token-refresh`);
   const style = textIn(refresh, 'auth_style');

@@ -229,7 +229,7 @@ function hostedRecords({ records }: Operation): JsonObject {
   return { records: records.isOne ? { path, one: true } : path };
 }
 
-/** Where the file says that null may stand in the place of the records. A status of 204 needs no word. */
+/** Allows null in place of the records where the file does. A status of 204 needs no entry. */
 function emptyRecords({ answer, records }: Operation, { schemas }: ServiceFile): JsonObject {
   const place = records === null ? null : schemas.at(answer, records.path);
   return place !== null && schemas.kinds(place).has('null') ? { empty: [null] } : {};
@@ -467,7 +467,7 @@ function freeName({ params }: Operation, names: readonly string[]): string {
   return names.find((name) => !params.some((param) => param.name === name)) ?? 'walk_position';
 }
 
-/** How an operation is sent to the service. `declared`: its parameters in the definition; null: all required ones. */
+/** Writes the request of an operation. `declared`: its parameters in the definition; null: all required ones. */
 function writeRequest(
   operation: Operation,
   declared: Readonly<Record<string, JsonObject>> | null,

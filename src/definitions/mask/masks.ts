@@ -29,7 +29,7 @@ interface RuleNode {
   readonly rule: MaskRule | null;
   /** Marks a rule from a path that begins with `*`: it does not apply to fields of the record without members. */
   readonly isAnyField: boolean;
-  /** Whether a rule below it does more than keep what it finds. */
+  /** Whether a rule below it does more than keep. */
   readonly masksBelow: boolean;
   readonly names: ReadonlyMap<string, RuleNode>;
   readonly any: RuleNode | null;

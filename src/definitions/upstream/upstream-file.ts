@@ -16,7 +16,7 @@ export type PlaceFile = z.infer<ReturnType<typeof placeFile>>;
 export type CheckFile = UpstreamFile['check'];
 
 /**
- * The format of `upstream:`: shapes only; `checkUpstream` holds the parts against each other and against the entities.
+ * The format of `upstream:`: shapes only; `checkUpstream` checks the parts against each other and against the entities.
  * `entities` stays as it is written, for the content hash.
  */
 export function upstreamFile() {
@@ -152,7 +152,7 @@ function pagingFile() {
     alone: z.boolean().default(false),
   };
   const kinds = [
-    // The parameters are the service's own, and `metadata` copies what its answer says.
+    // The parameters are those of the service, and `metadata` copies values of its answer.
     strictObject({ kind: z.literal('none') }),
     // pageToken. No token ends the walk, as does `more` when it is there and not true.
     strictObject({
