@@ -15,7 +15,7 @@ import {
   gravestExitCode,
   reportError,
 } from './output/exit-codes.ts';
-import { openTerminal, type Output } from './output/terminal.ts';
+import { openTerminal, type Output, usualColumns } from './output/terminal.ts';
 
 /** The parts of a process that the program uses; tests and `main.ts` provide them. */
 interface ProcessWorld {
@@ -31,8 +31,6 @@ interface ProcessWorld {
   readonly stderr: Output;
 }
 
-/** The width where that of the screen is unknown. */
-const usualColumns = 80;
 /** Longer lines are hard to read. */
 const mostHelpColumns = 110;
 

@@ -158,7 +158,7 @@ export function runEnding(outer: AbortSignal, clock: Clock) {
     get isOver(): boolean {
       return this.error !== null || this.resumeAt !== null || this.isSpent || signal.aborted;
     },
-    /** Aborted when the run must stop at once: by the caller, or for a reason of its own end. */
+    /** Aborted when the run must stop at once: by the caller, by `endNow`, or by `end`. */
     signal,
     note,
     /** Notes a failure that does not stop the run: the remaining steps must still be reported. */

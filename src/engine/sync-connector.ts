@@ -498,7 +498,7 @@ export async function workPool<T extends { readonly id: number }>(pool: Pool<T>,
       // The answer of `next` may be older than the end of an item that ends meanwhile, and may lack the items it led
       // to.
       const asked = new Set(open.keys());
-      // Open items may be among the answers: asking for that many more leaves `free` others where there are any.
+      // The pool may return items that are already open, so the limit includes them: `free` new ones fit into the rest.
       const next = free > 0 ? await pool.next(concurrency + open.size) : [];
       for (const item of next.filter(({ id }) => !asked.has(id)).slice(0, free)) {
         open.set(item.id, work(item));

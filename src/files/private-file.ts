@@ -20,8 +20,8 @@ import { tmpdir } from 'node:os';
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | constants.O_NOFOLLOW;
 
 /**
- * Makes sure that `file` is a regular file of its owner alone, under any umask, and no link. An existing one is never
- * opened: closing any descriptor of a file drops this process's POSIX locks on it, which SQLite relies on.
+ * Creates `file` as a regular file that only its owner can read, whatever the umask. Refuses a link. Does not open an
+ * existing file: closing any descriptor of a file drops this process's POSIX locks on it, which SQLite relies on.
  */
 export function createPrivateFile(file: string): void {
   createPrivateDirectory(dirname(file));

@@ -340,7 +340,7 @@ function buildEntity(entity: Entity, { file: connector, at: connectorAt, note }:
   };
 }
 
-/** How long records are kept after they have left the source. Absent: as long as the sink keeps them by default. */
+/** Retention of records that the source no longer has, in milliseconds. Absent: the default of the sink. */
 function retentionOf({ deletedRows, quarantine, downloads }: NonNullable<ConnectorFile['retention']>) {
   if (deletedRows === undefined && quarantine === undefined && downloads === undefined) return {};
   const retention = {

@@ -208,8 +208,7 @@ function offsetMs({ timezone }: CronTimes, ms: number): number {
 }
 
 function takeSlots({ pattern, timezone }: CronTimes, fromMs: number, count = 1): readonly number[] {
-  // Loading takes as long as reading a config, so the package is loaded only to compute slots. `as`: the exports of the
-  // package.
+  // The package takes as long to load as a config, so only the computation of slots loads it. `as`: its exports.
   cronParser ??= createRequire(import.meta.url)('cron-parser') as typeof CronParser;
   return cronParser.CronExpressionParser.parse(pattern, { currentDate: new Date(fromMs), tz: timezone })
     .take(count)

@@ -20,7 +20,6 @@ import { freePort, startRedis } from '../support/redis.ts';
 import { callCli, jsonLines, runCli, startCli, type CliResult, type RunningCli } from '../support/run-cli.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { listingOf } from '../../src/sample/sample-account.ts';
-import { serveSamples } from '../support/serve-samples.ts';
 
 describe('one process', () => {
   let folder: string;
@@ -547,21 +546,7 @@ it(
       env: { SECRET: cliSecret },
     });
     await running.until('attempt 2 of 6');
-    const service = await serveSamples({
-      port,
-      clientId: 'local',
-      clientSecret: cliSecret,
-      definitions: loadDefinitions([builtInDefinitionsFolder]),
-      accounts: [
-        {
-          connectorId: 'c-news',
-          workspace: 'default',
-          definitionName: 'email-marketing',
-          seed: 1,
-          size: 'tiny',
-        },
-      ],
-    });
+    const service = await startCliService({ port });
     const { code, stdout, stderr } = await running.result;
     await service.close();
     expect(code).toBe(0);
@@ -583,28 +568,15 @@ it('reports how many records parents state and the service counts, and reads the
   folder,
 }) => {
   const totals = async (name: string, say: (records: readonly JsonObject[]) => number | null) => {
-    await using service = await serveSamples({
-      port: 0,
-      clientId: 'local',
-      clientSecret: cliSecret,
-      definitions: loadDefinitions([builtInDefinitionsFolder]),
-      accounts: [
-        {
-          connectorId: 'c-news',
-          workspace: 'default',
-          definitionName: 'email-marketing',
-          seed: 1,
-          size: 'tiny',
-          wrap: (account) => ({
-            ...account,
-            list: (entity, params) => {
-              const records = account.list(entity, params).slice(0, Infinity);
-              const total = say(records);
-              return listingOf(records, total === null ? null : { total_items: total });
-            },
-          }),
+    await using service = await startCliService({
+      wrap: (account) => ({
+        ...account,
+        list: (entity, params) => {
+          const records = account.list(entity, params).slice(0, Infinity);
+          const total = say(records);
+          return listingOf(records, total === null ? null : { total_items: total });
         },
-      ],
+      }),
     });
     mkdirSync(join(folder, name));
     const config = await writeCliConfig(join(folder, name), service.url);

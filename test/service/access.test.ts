@@ -130,7 +130,7 @@ describe('access', () => {
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 429, 429]);
       expect(answers[5]?.headers.get('retry-after')).toBe('1');
       expect(answers[5]?.body).toEqual({
-        message: 'Too many requests a second. Wait as long as Retry-After says.',
+        message: 'Too many requests per second. Retry after the seconds in Retry-After.',
         errors: [expect.objectContaining({ error_code: 'too_many_requests' })],
       });
       clock.pass(200);

@@ -1,17 +1,25 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { serveSamples, type SampleServer } from './serve-samples.ts';
 
 export const cliSecret = 'the-real-client-secret';
 
-/** Two tiny sample accounts in workspace `default`. */
+/** Two tiny sample accounts in workspace `default`; `wrap` makes that of the newsletter behave otherwise. */
 export function startCliService({
   seed = 1,
+  port = 0,
+  wrap,
   ...options
-}: { readonly latencyMs?: number; readonly seed?: number } = {}): Promise<SampleServer> {
+}: {
+  readonly latencyMs?: number;
+  readonly seed?: number;
+  readonly port?: number;
+  readonly wrap?: (account: SampleAccount) => SampleAccount;
+} = {}): Promise<SampleServer> {
   return serveSamples({
-    port: 0,
+    port,
     clientId: 'local',
     clientSecret: cliSecret,
     definitions: loadDefinitions([builtInDefinitionsFolder]),
@@ -22,6 +30,7 @@ export function startCliService({
         definitionName: 'email-marketing',
         seed,
         size: 'tiny',
+        ...(wrap === undefined ? {} : { wrap }),
       },
       {
         connectorId: 'c-wiki',

@@ -23,7 +23,8 @@ interface TerminalOptions {
   readonly isJson: boolean;
 }
 
-const defaultColumns = 80;
+/** The width of a terminal that does not say its own. */
+export const usualColumns = 80;
 
 /** Writes all output for people and programs; every text except copies of stored records passes the scrubber. */
 export type Terminal = ReturnType<typeof openTerminal>;
@@ -46,7 +47,7 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
   };
   /** A terminal may not know its width, or report 0. */
   const widthOf = ({ columns = 0 }: Output): number =>
-    [columns, Number(env['COLUMNS'])].find((one) => Number.isInteger(one) && one > 0) ?? defaultColumns;
+    [columns, Number(env['COLUMNS'])].find((one) => Number.isInteger(one) && one > 0) ?? usualColumns;
   const isLive = stderr.isTTY === true && env['TERM'] !== 'dumb' && !isJson;
   return {
     isJson,

@@ -366,7 +366,7 @@ function writePaging(paging: Paging, list: Operation, mode: ModeName): WrittenPa
   const metadata: Record<string, JsonValue> = {};
   /** The keys of a value in the answer; none where the answer does not have it. */
   const keysOf = (role: keyof typeof directKeys, told: Told | null): readonly string[] => {
-    // On the last page the header still has the addresses of earlier pages.
+    // A `Link` header proves no next page: on the last page it still has the addresses of earlier pages.
     if (told === null || (isDirect && told.place.header === 'Link')) return [];
     if (!isDirect) return told.key === null ? [] : [told.key];
     metadata[directKeys[role]] = placeOf(told);

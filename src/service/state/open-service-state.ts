@@ -365,7 +365,7 @@ export function createRateLimit(perSecond: number, clock: Clock): (key: string) 
     }
     if (isAllowed) return;
     const waitMs = Math.ceil(((1 - filled) * 1000) / perSecond);
-    throw new ApiError(429, 'Too many requests a second. Wait as long as Retry-After says.', {
+    throw new ApiError(429, 'Too many requests per second. Retry after the seconds in Retry-After.', {
       errorCode: 'too_many_requests',
       headers: { 'retry-after': String(Math.max(1, Math.ceil(waitMs / 1000))) },
     });

@@ -1,3 +1,4 @@
+import { usualColumns } from '../../output/terminal.ts';
 import { resolve } from 'node:path';
 import type { App } from '../../../app/app.ts';
 import { fieldValue } from '../../../app/stored-fields.ts';
@@ -424,8 +425,6 @@ function waysText({ credentials }: Definition): string {
 
 // --- Output for people, call by call
 
-/** The width where that of the screen is unknown. */
-const usualColumns = 80;
 const longestText = 400;
 const mostNamed = 20;
 const mostRefused = 5;
