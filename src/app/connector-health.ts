@@ -1,13 +1,11 @@
-import { type ErrorCode, type Failure, usage } from '../core/errors.ts';
+import type { ErrorCode, Failure } from '../core/errors.ts';
 import { type Health, healthWords } from '../core/health.ts';
 import type { EntityName } from '../core/names.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import { type FieldNews, newForMs, newsName } from '../sinks/drift.ts';
+import { type FieldNews, newForMs } from '../sinks/drift.ts';
 import type { Pause } from '../sinks/lease.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { PurgeWork } from '../sinks/purges.ts';
-import { openSink } from '../sinks/registry.ts';
-import type { OpenHow } from '../sinks/sink-access.ts';
 import {
   freshnessOf,
   freshUntilMs,
@@ -79,8 +77,6 @@ export function healthOf(
     isRunning,
     stalest: stalestOf(connector, overview),
     troubles,
-    /** Number of fields that are new and need a person. */
-    newFields: newFieldsOf(overview, nowMs).length,
     needsPerson: troubles.some(({ isForPerson }) => isForPerson),
   };
 }
@@ -117,16 +113,6 @@ function stalestOf(connector: Pick<ConnectorSettings, 'entities'>, overview: Con
 
 const aboutCredentials: ReadonlySet<ErrorCode> = new Set(['AUTH_FAILED', 'FORBIDDEN'] as const);
 
-/**
- * Fields that need a person because they are new: until the definition declares them, and for some days. Leaves out
- * fields to which `onSchemaChange` gives a column: then the config has decided.
- */
-function newFieldsOf(overview: ConnectorOverview | null, nowMs: number): readonly FieldNews[] {
-  const all = overview?.newFields ?? [];
-  if (all.length === 0) return all;
-  return all.filter(({ since, hasColumn }) => Date.parse(since) + newForMs > nowMs && !hasColumn);
-}
-
 function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs: number) {
   const { lastEnded, error, failures, missing, quarantined, partMissing } = overview;
   const withheld = missing.reduce((sum, one) => sum + one.withheld, 0);
@@ -141,7 +127,11 @@ function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs
   );
   // Keeps the gravest of one kind, which stands last.
   const byKind = new Map([...leftOut, ...failed].map((one) => [one.kind, one]));
-  const fields = newFieldsOf(overview, nowMs);
+  // New ones need a person: until the definition declares them, and for some days. Not those to which `onSchemaChange`
+  // gives a column: then the config has decided.
+  const fields = overview.newFields.filter(
+    ({ since, hasColumn }) => Date.parse(since) + newForMs > nowMs && !hasColumn,
+  );
   const newest = Math.max(...fields.map(({ since }) => Date.parse(since)));
   const byAge = withheldByAgeOf(connector, overview.withheldByAge);
   const found: readonly (Trouble | false)[] = [
@@ -209,26 +199,4 @@ function failureTrouble(
   if (aboutCredentials.has(code)) return { kind: 'credentials', ...of, isForPerson: true };
   if (code === 'SCHEMA_CHANGED') return { kind: 'schema', ...of, isForPerson: true };
   return { kind: isForPerson ? 'error' : 'retried', ...of, isForPerson };
-}
-
-/** New fields of a connector that a person can acknowledge. Throws USAGE where nothing is new. */
-export function fieldsToAcknowledge(
-  { name }: Pick<ConnectorSettings, 'name'>,
-  overview: ConnectorOverview | null,
-  nowMs: number,
-): readonly FieldNews[] {
-  const fields = newFieldsOf(overview, nowMs);
-  if (fields.length === 0) throw usage(`${name} has no new fields to acknowledge.`);
-  return fields;
-}
-
-/** Records that a person knows of these fields: they no longer need one. Fields that come later do. */
-export async function acknowledgeFields(
-  { name, sink: place }: Pick<ConnectorSettings, 'name' | 'sink'>,
-  fields: readonly FieldNews[],
-  how: Pick<OpenHow, 'clock' | 'signal' | 'who'>,
-): Promise<void> {
-  await using sink = await openSink(place, how);
-  const detail = { fields: fields.map(newsName) };
-  await sink.noteAction({ action: 'acknowledge-fields', connector: name, detail });
 }

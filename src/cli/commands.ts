@@ -42,7 +42,6 @@ const descriptions = {
   notify: 'Test the channels that notify people, and show what waits for them.',
   schema: 'Compare stored records with their definition.',
   config: 'Show the config as understood, and its format.',
-  completion: 'Print a script that completes commands, connectors and entities in a shell.',
 } as const;
 
 type CommandName = keyof typeof descriptions;
@@ -91,7 +90,6 @@ const loaders: Readonly<Record<CommandName, () => Promise<AddCommand>>> = {
   notify: async () => (await import('./commands/notify.ts')).notify,
   schema: async () => (await import('./commands/schema.ts')).schema,
   config: async () => (await import('./commands/config.ts')).config,
-  completion: async () => (await import('./commands/completion.ts')).completion,
 };
 
 export const commands = Object.entries(descriptions).map(([name, description]) => ({

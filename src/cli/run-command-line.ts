@@ -128,11 +128,6 @@ async function addCommands(program: Command, args: readonly string[], enter: Ent
     const command = program.command(name).description(description);
     if (args.includes(name)) (await load())(command, enter);
   }
-  // Called by the scripts of \`completion\`, not by people.
-  if (args[0] === 'complete') {
-    const { complete } = await import('./commands/completion.ts');
-    complete(program.command('complete', { hidden: true }), enter);
-  }
 }
 
 function newProgram(world: ProcessWorld, scrub: (text: string) => string): Command {

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { acknowledgeFields, fieldsToAcknowledge } from '../app/connector-health.ts';
 import {
   checkRunnable,
   defaultReason,
@@ -18,7 +17,6 @@ import { usage } from '../core/errors.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { connectorNamed, targetNamed } from '../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
-import { newsName } from '../sinks/drift.ts';
 import { count, counted } from '../telemetry/format.ts';
 import type { ActName } from './layout.ts';
 import { type ListedConnector, matchingConnectors, type OverviewQuery } from './overview-page.ts';
@@ -136,25 +134,6 @@ export const acts: Readonly<Record<ActName, Prepare>> = {
       back: `connectors/${name}`,
       act: async ({ who, tell }) =>
         await runNow(settings, [one.connector], { by: who, allowDeletes: true }, { program, tell }),
-    };
-  },
-  'acknowledge-fields': async (query, world) => {
-    const { connector, overview } = await oneConnector(query.connector, world);
-    const { name } = connector;
-    const fields = fieldsToAcknowledge(connector, overview, world.clock.now());
-    const names = fields.map(newsName);
-    return {
-      title: `Mark new fields of ${name} as known`,
-      says: [
-        `These fields no longer stand under "Needs a person": ${names.join(', ')}.`,
-        'Nothing changes in what is stored or how it is read. Fields that come later stand there again.',
-      ],
-      of: [name, ...names],
-      back: `connectors/${name}`,
-      act: async ({ who, tell }) => {
-        await acknowledgeFields(connector, fields, { ...world, who });
-        tell(`${name}: ${counted(fields.length, 'field')} marked as known`);
-      },
     };
   },
   cancel: async ({ run: id }, world) => {

@@ -185,7 +185,7 @@ function pausedBy({ past: { actions } }: ConnectorData): string {
 }
 
 /** Links to the acts that are possible now. */
-function actLinks({ connector: { name }, overview, health, running }: ConnectorData, world: PageWorld) {
+function actLinks({ connector: { name }, overview, running }: ConnectorData, world: PageWorld) {
   const of = { connector: name };
   const isPaused = (overview?.paused ?? null) !== null;
   const isWithheld = (overview?.missing ?? []).some(({ withheld }) => withheld > 0);
@@ -194,7 +194,6 @@ function actLinks({ connector: { name }, overview, health, running }: ConnectorD
     ${isPaused ? '' : actLink(world, root, ['pause', 'Pause'], of)}
     ${running === null ? '' : actLink(world, root, ['cancel', 'Cancel the run'], { run: running.run.run })}
     ${isWithheld && !isPaused ? actLink(world, root, ['allow-deletes', 'Allow deletes once'], of) : ''}
-    ${health.newFields === 0 ? '' : actLink(world, root, ['acknowledge-fields', 'Mark new fields as known'], of)}
   </p>`;
 }
 

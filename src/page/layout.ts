@@ -97,7 +97,6 @@ export const actNames = [
   'resume',
   'cancel',
   'allow-deletes',
-  'acknowledge-fields',
   'undo',
   'publish-now',
 ] as const;

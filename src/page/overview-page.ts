@@ -89,9 +89,7 @@ function troubleSection({ named, query }: OverviewData, isForPerson: boolean, wo
 }
 
 function troubleAct({ kind }: Trouble, connector: string, world: PageWorld): SafeHtml | '' {
-  if (kind === 'withheld') return actLink(world, './', ['allow-deletes', 'Allow once'], { connector });
-  if (kind === 'fields') return actLink(world, './', ['acknowledge-fields', 'Mark as known'], { connector });
-  return '';
+  return kind === 'withheld' ? actLink(world, './', ['allow-deletes', 'Allow once'], { connector }) : '';
 }
 
 const besides = [

@@ -18,7 +18,6 @@ export type ActionName =
   | 'read-in-full'
   | 'run-now'
   | 'publish-now'
-  | 'acknowledge-fields'
   | 'copy-from'
   | 'copy-to'
   | 'copy-discarded'

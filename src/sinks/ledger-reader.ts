@@ -102,7 +102,7 @@ export interface ConnectorOverview {
   readonly quarantined: number;
   /** Time until which the service asked for no calls, in `lastEnded`. */
   readonly resumeAt: Instant | null;
-  /** Fields met first in the last days (`newForMs`) that no person has acknowledged. */
+  /** Fields met first in the last days (`newForMs`). */
   readonly newFields: readonly FieldNews[];
   /** Data past its retention that a guard keeps, as of the last check. */
   readonly withheldByAge: readonly WithheldOf[];

@@ -91,11 +91,6 @@ export function comingUp(ms: number, nowMs: number): string {
   return `${toTheSecond(ms)} (${when})`;
 }
 
-/** `15:30:05`, UTC: the beginning of a line about what happens now. */
-export function timeOfDay(ms: number): string {
-  return instant(ms).slice(11, 19);
-}
-
 function pair(large: number, unit: string, small: number, smallUnit: string): string {
   return small === 0 ? `${large}${unit}` : `${large}${unit} ${small}${smallUnit}`;
 }

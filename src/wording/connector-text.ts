@@ -65,7 +65,7 @@ function textOf(
       return `The records have fields that the definition does not declare. ${command(`schema diff ${connector}`)} lists them.`;
     case 'fields': {
       const { fields, untilMs } = trouble;
-      return `${counted(fields.length, 'field')} ${fields.length === 1 ? 'is' : 'are'} not as the definition declares: ${printable(fieldNames(fields))}. Nothing is lost. ${command(`schema diff ${connector}`)} has lines to declare what is new; ${command(`schema acknowledge ${connector}`)} marks it as known. Without either, it stands here until ${toTheMinute(instant(untilMs))}.`;
+      return `${counted(fields.length, 'field')} ${fields.length === 1 ? 'is' : 'are'} not as the definition declares: ${printable(fieldNames(fields))}. Nothing is lost. ${command(`schema diff ${connector}`)} has lines to declare what is new. Otherwise it stands here until ${toTheMinute(instant(untilMs))}.`;
     }
     case 'withheld-by-age':
       return `${withheldItemsText(trouble.entities, trouble.items)} Check "retention" and "history" of the config; if all of it is to go: ${command(`prune ${connector} --allow-deletes`)}`;

@@ -102,12 +102,10 @@ describe('every command with --json', () => {
     ['schedule resume newsletter'],
     ['notify status'],
     ['schema diff'],
-    ['schema acknowledge newsletter', 2],
     ['config show'],
     ['config schema'],
     ['copy --from main --to other newsletter'],
     ['copy --from main --reopen newsletter'],
-    ['completion nothing', 2],
     ['demo --revision nothing', 2],
     ['worker --http nothing', 2],
   ];

@@ -199,66 +199,6 @@ describe('several sinks', () => {
   });
 });
 
-describe('runs --follow', () => {
-  let world: CliWorld;
-  beforeEach(async () => {
-    world = await openCliWorld();
-  });
-  afterEach(() => world[Symbol.asyncDispose]());
-  const start = (...args: readonly string[]): RunningCli =>
-    startCli([...args, '--config', world.config], { cwd: world.folder, env: world.env });
-
-  it('runs --follow reports each run as it starts and ends, also before there is any sink, until it is stopped', async () => {
-    const following = start('runs', '--follow');
-    await following.until('Waiting for runs');
-    await world.cli('sync', 'wiki');
-    await following.until('wiki        ok in ');
-    await world.cli('sync', 'newsletter');
-    await following.until('newsletter  ok in ');
-    following.child.kill('SIGINT');
-    const { code, stdout, stderr } = await following.result;
-    expect([code, stderr]).toEqual([0, '']);
-    const [none, waiting, ...lines] = stdout.trim().split('\n');
-    expect(none).toBe('No runs yet.');
-    expect(waiting).toBe('Waiting for runs to start and end; Ctrl-C stops looking.');
-    const time = String.raw`^\d\d:\d\d:\d\d  `;
-    for (const [at, what] of [
-      String.raw`wiki        started: [\w-]+$`,
-      String.raw`wiki        ok in \S+ m?s: [\d,]+ read, [\d,]+ written$`,
-      String.raw`newsletter  started: [\w-]+$`,
-      String.raw`newsletter  ok in \S+ m?s: [\d,]+ read, [\d,]+ written$`,
-    ].entries()) {
-      expect(lines[at]).toMatch(new RegExp(`${time}${what}`));
-    }
-    expect(lines).toHaveLength(4);
-  });
-
-  it('runs --follow --json begins with the newest runs and then has a line for each change', async () => {
-    await world.cli('sync', 'wiki');
-    const following = start('runs', '--follow', '--json');
-    await following.until('"runs":[');
-    await world.cli('sync', 'wiki');
-    await following.until('"change":"ended"');
-    following.child.kill('SIGTERM');
-    const result = await following.result;
-    expect(result.code).toBe(0);
-    expect(jsonLines(result)).toMatchObject([
-      { runs: [{ connector: 'wiki', state: 'ok' }] },
-      { change: 'started', run: { connector: 'wiki' } },
-      { change: 'ended', run: { connector: 'wiki', state: 'ok', report: { outcome: 'ok' } } },
-    ]);
-  });
-
-  it("runs takes a run's id alone", async () => {
-    const id = '20261121T152528492Z-4b72c77d';
-    for (const more of ['--follow', 'wiki']) {
-      const { code, stderr } = await world.cli('runs', id, more);
-      expect(code).toBe(2);
-      expect(stderr).toContain("Expected a run's id alone, got more.");
-    }
-  });
-});
-
 describe('cancel', () => {
   let world: CliWorld;
   beforeEach(async () => {
@@ -268,6 +208,12 @@ describe('cancel', () => {
   afterEach(() => world[Symbol.asyncDispose]());
   const start = (...args: readonly string[]): RunningCli =>
     startCli([...args, '--config', world.config], { cwd: world.folder, env: world.env });
+
+  it("runs takes a run's id alone", async () => {
+    const { code, stderr } = await world.cli('runs', '20261121T152528492Z-4b72c77d', 'wiki');
+    expect(code).toBe(2);
+    expect(stderr).toContain("Expected a run's id alone, got more.");
+  });
 
   /** The id of the newest run. */
   async function newestRun(): Promise<{ readonly run: string; readonly state: string }> {
@@ -460,35 +406,6 @@ describe('schema', () => {
       const result = await cli(['schema', 'diff', 'nobody']);
       expect(result.code).toBe(2);
       expect(result.stderr).toContain('Unknown connector "nobody"; the config has newsletter, wiki.');
-    });
-  });
-
-  describe('schema acknowledge', () => {
-    it('marks new fields as known, says which, and is noted with who did it', async () => {
-      edit = null;
-      await cli(['sync', 'newsletter', '--select', 'automations', '--full']);
-      edit = (record) => ({ ...record, nickname: 'x', emails_sent: 'many', [odd]: 1, later: true });
-      await cli(['sync', 'newsletter', '--select', 'automations', '--full']);
-      const { code, stdout } = await cli(['schema', 'acknowledge', 'newsletter']);
-      expect([code, stdout.split('\n')]).toEqual([
-        0,
-        [
-          'newsletter: 4 fields marked as known',
-          '  automations.emails_sent: misfit',
-          '  automations.later: undeclared',
-          '  automations.nickname: undeclared',
-          '  automations.red \ufffd[31m\ufffd: undeclared',
-          '',
-        ],
-      ]);
-      const [document] = jsonLines(await cli(['actions', 'newsletter', '--json', '--limit', '1']));
-      expect(document).toMatchObject({
-        actions: [{ action: 'acknowledge-fields', connector: 'newsletter' }],
-      });
-      expect(await cli(['schema', 'acknowledge', 'newsletter'])).toMatchObject({
-        code: 2,
-        stderr: expect.stringContaining('newsletter has no new fields to acknowledge.') as string,
-      });
     });
   });
 

@@ -59,26 +59,6 @@ describe('a person with a token that may act', () => {
     expect(await anna.read('/targets/lake')).toContain('href="../act/publish-now?target=lake"');
   });
 
-  it('marks new fields as known, so that they need no person', async () => {
-    const address = '/act/acknowledge-fields?connector=leads';
-    expect(await anna.read('/')).toContain(`href=".${address}"`);
-    expect(await anna.read('/connectors/leads')).toContain(`href="..${address}"`);
-    const asked = await anna.ask(address);
-    expect(asked.text).toContain('Mark new fields of leads as known?');
-    expect(asked.text).toMatch(/: automations\.segment &lt;script .*: undeclared\. Nothing changes/);
-    expect((await anna.confirm(asked)).text).toContain('leads: 1 field marked as known.');
-    expect(await noted()).toMatchObject([{ who: 'anna', action: 'acknowledge-fields', connector: 'leads' }]);
-    for (const path of ['/', '/connectors/leads', '/?state=attention']) {
-      expect(await anna.read(path)).not.toContain('as the definition declares');
-    }
-    expect(await anna.read('/connectors/leads')).toContain('Fields that are not declared');
-    const again = await anna.ask(address);
-    expect(again).toMatchObject({
-      status: 409,
-      text: expect.stringContaining('leads has no new fields to acknowledge.') as string,
-    });
-  });
-
   it('pauses a connector once it is confirmed, with a reason, under the own name', async () => {
     const before = await noted();
     const asked = await anna.ask('/act/pause?connector=newsletter');

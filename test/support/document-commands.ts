@@ -51,7 +51,6 @@ export const unrunCommands: readonly UnrunCommand[] = [
   },
   { line: 'connector-sync schedule list', why: 'asks the Redis of the config for the next runs' },
   { line: 'connector-sync schedule run newsletter', why: 'needs Redis' },
-  { line: 'connector-sync runs --follow', why: 'runs until it is stopped' },
   { line: 'connector-sync ui', why: 'serves until it is stopped' },
 ];
 

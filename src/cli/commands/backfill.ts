@@ -199,6 +199,6 @@ async function queueBackfill(
       ? `${name}: the backfill is queued for a worker; syncs of the connector go first.`
       : `${name}: another backfill is already waiting or running; nothing was added. Run the command again when it is done.`,
   );
-  terminal.print(`\n"${program} runs --follow" shows its progress.`);
+  terminal.print(`\n"${program} runs" shows its windows, and "${program} ui" their progress.`);
   return isNew ? exitCodes.ok : exitCodes.busy;
 }

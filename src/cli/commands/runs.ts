@@ -1,15 +1,13 @@
 import { cancelledText, cancelRun, findRun, fromEverySink, newestActions } from '../../app/find-run.ts';
 import { recordsRead, rowsWritten } from '../../app/run-totals.ts';
 import { rowsUndone, undoneTexts, undoRun } from '../../app/undo-run.ts';
-import { slept } from '../../core/clock.ts';
-import { isRunId, type RunId } from '../../core/names.ts';
+import { isRunId } from '../../core/names.ts';
 import { usage } from '../../core/errors.ts';
 import { chosenConnectors, connectorNamed } from '../../settings/choices.ts';
-import type { LocalSettings } from '../../settings/settings.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
-import { count, counted, duration, printable, timeOfDay, toTheMinute } from '../../telemetry/format.ts';
+import { count, counted, duration, printable, toTheMinute } from '../../telemetry/format.ts';
 import { actionDetail } from '../../wording/connector-text.ts';
-import { endText, failureText } from '../../wording/run-report-table.ts';
+import { failureText } from '../../wording/run-report-table.ts';
 import { command, type CommandContext, oneOf, wholeNumber } from '../command.ts';
 import { runReportText } from '../output/show-run.ts';
 import { fits, fittingTable, leftColumns, rightColumns, type Rows, textTable } from '../output/text-table.ts';
@@ -22,21 +20,16 @@ export const runs = command({
   options: {
     '--state <state>': `only those that are ${states.join(', ')}`,
     '--limit <n>': { text: 'how many', default: String(defaultLimit) },
-    '--follow': 'then a line whenever a run starts or ends, until Ctrl-C; times are UTC',
   },
   help: `
 Examples:
   $ connector-sync runs --limit 5
-  $ connector-sync runs newsletter --state failed   why it failed, each time
-  $ connector-sync runs --follow                    what workers and other terminals do, as it happens
-  $ connector-sync runs --follow --json | jq 'select(.change == "ended") | .run.state'`,
-  enter: ({ follow }) => ({ isWatching: follow }),
+  $ connector-sync runs newsletter --state failed   why it failed, each time`,
   run: async (context, flags, which) => {
     const settings = await context.settings();
-    const isFollowing = flags.follow;
     const [id = ''] = which;
     if (isRunId(id)) {
-      if (isFollowing || which.length > 1) throw usage("Expected a run's id alone, got more.");
+      if (which.length > 1) throw usage("Expected a run's id alone, got more.");
       return showRun(context, (await findRun(settings, id, context.program)).run);
     }
     const limit = wholeNumber('--limit', flags.limit, undefined, 1);
@@ -56,16 +49,9 @@ Examples:
       .sort((left, right) => (left.startedAt < right.startedAt ? 1 : -1))
       .slice(0, limit);
     context.terminal.printJson({ runs: newest });
-    // With --follow the newest run is last, just above the next line.
-    const shown = isFollowing ? newest.toReversed() : newest;
-    const none =
-      state !== undefined || chosen !== null
-        ? 'No such runs.'
-        : `No runs yet${isFollowing ? '' : `; run "${context.program} sync"`}.`;
-    context.terminal.print(...(newest.length > 0 ? runsTable(shown, context.terminal.columns()) : [none]));
-    if (!isFollowing) return;
-    context.terminal.print('Waiting for runs to start and end; Ctrl-C stops looking.');
-    return await followRuns(context, settings, (run) => chosen === null || chosen.includes(run.connector));
+    const isNarrowed = state !== undefined || chosen !== null;
+    const none = isNarrowed ? 'No such runs.' : `No runs yet; run "${context.program} sync".`;
+    context.terminal.print(...(newest.length > 0 ? runsTable(newest, context.terminal.columns()) : [none]));
   },
 });
 
@@ -118,78 +104,6 @@ const columns = [
   ...rightColumns('took', 'read', 'written'),
   ...leftColumns('why'),
 ];
-
-const everyMs = 1000;
-/** More runs than can begin in a second. */
-const newestLimit = 50;
-
-/**
- * Prints a line whenever a run starts or ends in any sink of the config, until the command is interrupted: it then ends
- * with 0.
- */
-async function followRuns(
-  context: CommandContext,
-  settings: LocalSettings,
-  isShown: (run: RunSummary) => boolean,
-): Promise<void> {
-  const { terminal, clock, signal } = context;
-  const width = Math.max(0, ...[...settings.connectors.keys()].map((name) => name.length));
-  let known = statesOf(await newestRuns(settings, new Map()));
-  while (await slept(clock, everyMs, signal)) {
-    const runs = await newestRuns(settings, known);
-    for (const { change, run } of changesSince(known, runs.filter(isShown))) {
-      terminal.printJson({ change, run });
-      terminal.print(changeText(change, run, width));
-    }
-    known = new Map([...known, ...statesOf(runs)]);
-  }
-}
-
-type StateByRun = ReadonlyMap<RunId, RunSummary['state']>;
-
-/**
- * The newest runs, oldest first; includes runs that were in progress at the last look, however many have begun since.
- */
-async function newestRuns(settings: LocalSettings, known: StateByRun): Promise<readonly RunSummary[]> {
-  const running = [...known].flatMap(([run, state]) => (state === 'running' ? [run] : []));
-  const found = await fromEverySink(settings, async (history) => {
-    const newest = await history.runs({ limit: newestLimit });
-    const known = await Promise.all(running.map((id) => history.run(id)));
-    return [...newest, ...known.filter((run) => run !== null)];
-  });
-  return [...new Map(found.flat().map((run) => [run.run, run])).values()].sort((left, right) =>
-    left.startedAt < right.startedAt ? -1 : 1,
-  );
-}
-
-function statesOf(runs: readonly RunSummary[]): StateByRun {
-  return new Map(runs.map(({ run, state }) => [run, state]));
-}
-
-/** Runs that began or ended since the last look. */
-function changesSince(known: StateByRun, runs: readonly RunSummary[]) {
-  return runs.flatMap((run) => {
-    const before = known.get(run.run);
-    const hasEnded = run.state !== 'running' && (before === undefined || before === 'running');
-    return [
-      ...(before === undefined ? [{ change: 'started', run } as const] : []),
-      ...(hasEnded ? [{ change: 'ended', run } as const] : []),
-    ];
-  });
-}
-
-/** An end does not name the run: a connector has only one at a time, and the line fits a narrow screen. */
-function changeText(change: 'started' | 'ended', run: RunSummary, width: number): string {
-  const { startedAt, finishedAt } = run;
-  const connector = run.connector.padEnd(width);
-  if (change === 'started') {
-    const resumed = run.continues === null ? '' : `, resumed ${run.continues}`;
-    return `${timeOfDay(Date.parse(startedAt))}  ${connector}  started: ${run.run}${resumed}`;
-  }
-  const endedMs = Date.parse(finishedAt ?? startedAt);
-  const what = run.report === null ? `${run.state}, its process ended without a report` : endText(run.report);
-  return `${timeOfDay(endedMs)}  ${connector}  ${what}`;
-}
 
 export const cancel = command({
   argument: ['<run>', 'its id, as "connector-sync runs" shows it'],
@@ -255,7 +169,7 @@ export const actions = command({
   argument: ['[connector]', 'its name in the config (default: all)'],
   options: { '--limit <n>': { text: 'how many', default: String(defaultLimit) } },
   help: `
-Pauses, cancelled runs, resets, adopted addresses, undone runs, refetches, copies, fields marked as known, syncs with --full or
+Pauses, cancelled runs, resets, adopted addresses, undone runs, refetches, copies, syncs with --full or
 --allow-deletes, and runs and publications that a worker was asked for; from commands and from the pages. Kept in the sink for 400 days.
 
 Examples:

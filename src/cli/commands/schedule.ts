@@ -178,7 +178,7 @@ Example:
         const settings = await context.settings('redis');
         const connectors = chosenConnectors(settings, names);
         await runNow(settings, connectors, { by: processUser() }, { program, tell: telling(context) });
-        terminal.print(`\n"${program} runs --follow" shows its progress.`);
+        terminal.print(`\n"${program} runs" shows it, and "${program} ui" its progress.`);
       },
     }),
   },

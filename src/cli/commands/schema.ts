@@ -1,12 +1,10 @@
-import { acknowledgeFields, fieldsToAcknowledge } from '../../app/connector-health.ts';
-import { overviewOf, readOverviews } from '../../app/connector-states.ts';
 import { readDrift } from '../../app/read-statuses.ts';
 import { isDeclaredName, systemColumns } from '../../core/names.ts';
 import { isReservedName } from '../../definitions/read-yaml.ts';
 import { chosenConnectors } from '../../settings/choices.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
-import { newsName, type DriftRow } from '../../sinks/drift.ts';
-import { counted, printable, toTheMinute } from '../../telemetry/format.ts';
+import type { DriftRow } from '../../sinks/drift.ts';
+import { counted, toTheMinute } from '../../telemetry/format.ts';
 import { command } from '../command.ts';
 import { indentedTable, leftColumns } from '../output/text-table.ts';
 
@@ -38,31 +36,6 @@ Example:
         });
         for (const { connector, drift } of found) {
           terminal.print(...driftText(connector, drift, terminal.columns()));
-        }
-      },
-    }),
-    acknowledge: command({
-      description: 'Mark new fields of connectors as known, so that they no longer need a person.',
-      argument: ['<connector...>', 'names from the config'],
-      help: `
-For fields that are to stay as they are: nothing changes in what is stored, and "schema diff" still lists them. Fields that
-come later are new again.
-
-Example:
-  $ connector-sync schema acknowledge newsletter`,
-      run: async (context, _flags, names) => {
-        const { terminal, clock } = context;
-        const connectors = chosenConnectors(await context.settings(), names);
-        const overviews = await readOverviews(connectors);
-        const found = connectors.map((connector) => {
-          const overview = overviewOf(overviews, connector);
-          return { connector, fields: fieldsToAcknowledge(connector, overview, clock.now()) };
-        });
-        for (const { connector, fields } of found) {
-          await acknowledgeFields(connector, fields, context);
-          terminal.printJson({ connector: connector.name, acknowledged: fields.map(newsName) });
-          terminal.print(`${connector.name}: ${counted(fields.length, 'field')} marked as known`);
-          for (const one of fields) terminal.print(`  ${printable(newsName(one))}`);
         }
       },
     }),

@@ -3,7 +3,7 @@ import type { JsonObject } from '../../core/json.ts';
 import { readJson, writeJson } from '../../core/json-text.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
-import type { Action, ActionName, NotedAction } from '../actions.ts';
+import type { Action, NotedAction } from '../actions.ts';
 import type { Ledger } from './ledger.ts';
 
 const keptDays = 400;
@@ -44,24 +44,6 @@ export async function readActions(
      ${connector === undefined ? '' : 'WHERE connector = :connector'} ORDER BY id DESC LIMIT :limit`,
     { limit, ...(connector === undefined ? {} : { connector }) },
   );
-  return rows.map(withDetail);
-}
-
-/** Actions of one kind on these connectors. */
-export async function actionsOf(
-  tx: Tx,
-  action: ActionName,
-  connectors: readonly ConnectorName[],
-): Promise<readonly { readonly connector: ConnectorName; readonly detail: JsonObject }[]> {
-  if (connectors.length === 0) return [];
-  const rows = await tx.rows<{ readonly connector: ConnectorName; readonly detail: string }>(
-    'SELECT connector, detail FROM _sync_actions WHERE connector IN {connectors text} AND action = :action',
-    { connectors, action },
-  );
-  return rows.map(withDetail);
-}
-
-function withDetail<Row extends { readonly detail: string }>(row: Row) {
   // `as`: `noteAction` writes objects.
-  return { ...row, detail: readJson(row.detail) as JsonObject };
+  return rows.map((row) => ({ ...row, detail: readJson(row.detail) as JsonObject }));
 }

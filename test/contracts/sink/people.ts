@@ -422,22 +422,6 @@ export function telling(kind: SinkKind): void {
     bench().clock.advance(newForMs);
     await read('r3', 'newer', 'new');
     expect(await overview()).toEqual(['newer']);
-    // Acknowledged by name: what comes later is new, whatever the clocks say, and messages are sent as before.
-    const detail = { fields: ['members.newer: undeclared'] };
-    await sink.noteAction({ action: 'acknowledge-fields', connector: news, detail });
-    await sink.noteAction({
-      action: 'pause',
-      connector: news,
-      detail: { fields: ['members.last: undeclared'] },
-    });
-    expect(await overview()).toEqual([]);
-    bench().clock.advance(-1_500);
-    await read('r4', 'last');
-    expect(await overview()).toEqual(['last']);
-    await sink.notices.update([news], ({ fields }) => {
-      expect((fields.get(news) ?? []).map(({ field }) => field).toSorted()).toEqual(['last', 'new', 'newer']);
-      return null;
-    });
   });
 
   everywhere('gives each message to one process at a time, those of a channel in order', async () => {

@@ -1,10 +1,10 @@
 import { instant, type Instant } from '../../../core/clock.ts';
-import { grouped, knownOrMade } from '../../../core/grouped.ts';
+import { grouped } from '../../../core/grouped.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
 import type { JsonType } from '../../../core/records.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 import { isHeldBy } from '../../decisions/drift-columns.ts';
-import { newForMs, newsName, type FieldNews } from '../../drift.ts';
+import { newForMs, type FieldNews } from '../../drift.ts';
 import type { Pause, StoredIdentity } from '../../lease.ts';
 import type {
   ConnectorOverview,
@@ -19,7 +19,6 @@ import type {
 import type { WithheldOf } from '../../purges.ts';
 import type { RunReport } from '../../run-report.ts';
 import { parseColumns, parseReport } from '../../stored-json.ts';
-import { actionsOf } from '../actions.ts';
 import { hasWritten } from '../counts.ts';
 import { readPurgeWork } from '../purges/complete-steps.ts';
 import { hasBegun } from '../runs/runs.ts';
@@ -75,14 +74,7 @@ export async function readOverview(
   );
   const reported = await readReports(tx, only);
   const news = await readFieldNews(tx, await newSince(tx), only);
-  const isAcknowledged = await readAcknowledged(
-    tx,
-    news.map(({ connector }) => connector),
-  );
-  const newFields = grouped(
-    news.filter((one) => !isAcknowledged(one)),
-    ({ connector }) => connector,
-  );
+  const newFields = grouped(news, ({ connector }) => connector);
   const withheldByAge = await readWithheld(tx, only);
   const purgeWork = await readPurgeWork(tx, only);
   return [...new Set([...identityOf.keys(), ...pauses.keys()])]
@@ -230,9 +222,8 @@ export interface KnownOverview {
 }
 
 /**
- * Renews an overview: reads the connectors that were written to since, all pauses, and the fields that people have
- * acknowledged, because these are written without holding a connector. Returns the same object and entries where
- * nothing was written.
+ * Renews an overview: reads the connectors that were written to since, and all pauses, because these are written
+ * without holding a connector. Returns the same object and entries where nothing was written.
  */
 export async function renewOverview(
   tx: Tx,
@@ -245,17 +236,11 @@ export async function renewOverview(
     return { overview: byConnector(await readOverview(tx)), commits };
   }
   const paused = byConnector(pauses);
-  const news = [...known.overview.values()].flatMap(({ newFields }) => newFields);
-  const isAcknowledged = await readAcknowledged(
-    tx,
-    news.map(({ connector }) => connector),
-  );
   const held = [...commits].filter(([name, commit]) => known.commits?.get(name) !== commit);
   const changed = new Set([
     ...held.map(([name]) => name),
     // A target is cleaned without holding the connector.
     ...[...known.overview.values()].flatMap((one) => (one.purgeWork.length > 0 ? [one.connector] : [])),
-    ...news.flatMap((one) => (isAcknowledged(one) ? [one.connector] : [])),
     ...pauses.flatMap((one) =>
       isSame(one, known.overview.get(one.connector)?.paused) ? [] : [one.connector],
     ),
@@ -412,20 +397,6 @@ export async function readFieldNews(
     const isIn = (text: string): boolean => parseColumns(text).some(({ name }) => name === news.field);
     return news.kind === 'undeclared' && !hasColumn && isIn(declared) ? [] : [{ ...news, hasColumn }];
   });
-}
-
-/** News that a person has acknowledged, of these connectors: by name, so that no clock decides it. */
-async function readAcknowledged(
-  tx: Tx,
-  connectors: Iterable<ConnectorName>,
-): Promise<(news: FieldNews) => boolean> {
-  const known = new Map<ConnectorName, Set<unknown>>();
-  for (const { connector, detail } of await actionsOf(tx, 'acknowledge-fields', [...new Set(connectors)])) {
-    const names = knownOrMade(known, connector, () => new Set());
-    const { fields } = detail;
-    for (const name of Array.isArray(fields) ? fields : []) names.add(name);
-  }
-  return (news) => known.get(news.connector)?.has(newsName(news)) === true;
 }
 
 /** `ConnectorOverview.withheldByAge`, of all connectors or of `only` these. */
