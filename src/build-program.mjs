@@ -48,7 +48,9 @@ const program = {
 rmSync(dist, { recursive: true, force: true });
 const { metafile: parts } = await build({ ...program, write: false });
 const { metafile } = await build({ ...program, plugins: [joinCommonModules(parts)] });
-cpSync(path.join(root, 'src/page/files'), path.join(dist, 'page/files'), { recursive: true });
+for (const folder of ['page/files', 'sample/accounts']) {
+  cpSync(path.join(root, 'src', folder), path.join(dist, folder), { recursive: true });
+}
 writeFileSync(path.join(dist, 'THIRD-PARTY-LICENSES.txt'), licensesOf(Object.keys(metafile.inputs)));
 // Last: the tests take the time of this file for the time of the build.
 writeFileSync(path.join(dist, 'definitions.json'), JSON.stringify(await preparedDefinitions()));

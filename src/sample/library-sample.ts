@@ -3,22 +3,16 @@ import { setImmediate } from 'node:timers/promises';
 import type { JsonObject } from '../core/json.ts';
 import { accountOf, entityOf, remembered, Things } from './sample-account.ts';
 import type { SampleAccount, SampleEntity, SampleSize, Thing } from './sample-account.ts';
-import {
-  dayMs,
-  dayOf,
-  diceFor,
-  hourMs,
-  isoSeconds,
-  personAt,
-  sampleStart,
-  templatesOf,
-  textOf,
-  titleAt,
-} from './sample-values.ts';
+import { dayMs, diceFor, hourMs, isoSeconds, personAt } from './sample-values.ts';
+import { readSample, sampleStart, textOf } from './sample-values.ts';
+
+const sample = readSample('document-library');
 
 /** The library behind a document-library connector. What happens to an attachment edits its document. */
 export function openLibraryAccount(seed: number, size: SampleSize, revision: number): SampleAccount {
-  const library = new Things(seed, (kind, dice) => `${kind.slice(0, 3)}_${dice.hex(20)}`, ['documents']);
+  const library = new Things(seed, sample, (kind, dice) => `${kind.slice(0, 3)}_${dice.hex(20)}`, [
+    'documents',
+  ]);
   fillLibrary(library, size === 'small' ? 'small' : 'tiny');
   library.play(revision, reviseLibrary);
   // The largest file takes a tenth of a second to hash.
@@ -51,12 +45,6 @@ const attachmentCounts = [2, 1, 0, 1, 3, 0];
 /** The attachment that is more than any client should hold at once. */
 const bigFile = { index: 50_000, size: 8 * 1024 * 1024 + 123 };
 
-const folderNames = 'Contracts|Übersetzungen|週報|Invoices 2024|Идеи|Drafts|HR|R&D|Archive'.split('|');
-const titles = (
-  'Master services agreement|Reisekostenabrechnung März|第三四半期の売上報告|Политика конфиденциальности|' +
-  'Quarterly “results”, draft|Résumé des décisions|Onboarding checklist ✅'
-).split('|');
-
 /** The library before all revisions. */
 function fillLibrary(library: Things, size: keyof typeof shapes): void {
   const shape = shapes[size];
@@ -64,25 +52,24 @@ function fillLibrary(library: Things, size: keyof typeof shapes): void {
   for (let index = 0; index < shape.folders; index += 1) {
     // The first lies at the top, and so does every fourth; the others lie in one of those before them.
     const parent = index % 4 === 0 ? null : (folders[Math.floor((index - 1) / 2)] ?? null);
-    const text = titleAt(folderNames, index);
-    folders.push(
-      library.add({ kind: 'folders', index, text, parent, createdAt: sampleStart + index * dayMs }),
-    );
+    folders.push(library.add({ kind: 'folders', index, parent, createdAt: sampleStart + index * dayMs }));
   }
-  let files = 0;
-  for (let index = 0; index < shape.documents; index += 1) {
-    // One folder holds more than fits into a page of a listing.
-    const folder = folders[index < shape.crowded ? 1 : index % folders.length] ?? null;
+  const documents = library.fill('documents', shape.documents, (index) => {
     // Every tenth time is that of the document before it.
     const source = index % 10 === 9 ? index - 1 : index;
     const createdAt = sampleStart + 30 * dayMs + source * 3 * hourMs + (source % 7) * 1_000;
-    const text = titleAt(titles, index);
-    const document = library.add({ kind: 'documents', index, text, parent: folder, createdAt });
-    const addFile = (file: number): Thing =>
-      library.add({ kind: 'attachments', index: file, text: fileName(file), parent: document, createdAt });
-    const count = attachmentCounts[index % 6] ?? 0;
+    // One folder holds more than fits into a page of a listing.
+    return { parent: folders[index < shape.crowded ? 1 : index % folders.length] ?? null, createdAt };
+  });
+  let files = 0;
+  for (const parent of documents) {
+    const addFile = (index: number): void => {
+      const text = fileName(index);
+      library.add({ kind: 'attachments', index, text, parent, createdAt: parent.createdAt });
+    };
+    const count = attachmentCounts[parent.index % 6] ?? 0;
     for (let place = 0; place < count; place += 1, files += 1) addFile(files);
-    if (index < shape.bigFiles) addFile(bigFile.index);
+    if (parent.index < shape.bigFiles) addFile(bigFile.index);
   }
 }
 
@@ -93,46 +80,30 @@ function fillLibrary(library: Things, size: keyof typeof shapes): void {
 function reviseLibrary(library: Things): void {
   const { revision } = library;
   const addFile = (document: Thing | undefined, place: number): void => {
-    if (document !== undefined) library.addNew('attachments', document, fileName(revision + place), place);
+    if (document === undefined) return;
+    library.addNew('attachments', document, fileName(revision + place), place);
   };
   library.rename(library.turn('folders'));
   library.comeAndGo('folders', () => {
-    const folder = library.addNew('folders', null, `Tender of ${dayOf(revision)}`);
+    const folder = library.addNew('folders', null, `Tender of ${library.day}`);
     for (const place of [1, 2]) {
-      addFile(library.addNew('documents', folder, titleAt(titles, place), place), place);
+      addFile(library.addNew('documents', folder, sample.textAt('documents', place), place), place);
     }
   });
   library.take(library.turn('documents'));
   for (const place of [1, 2]) library.edit(library.turn('documents', place));
   library.move(library.turn('documents', 3), library.turn('folders', 2));
-  library.addNew('documents', library.turn('folders', 3) ?? null, titleAt(titles, revision));
+  library.addNew('documents', library.turn('folders', 3) ?? null);
   library.take(library.turn('attachments'));
   for (const place of [1, 2]) library.edit(library.turn('attachments', place));
   addFile(library.turn('documents', 4), 0);
 }
 
-const descriptions = (
-  'Agreement between the client and the supplier on deliveries, prices and penalties for every delay.||' +
-  'Wie Reisen beantragt, gebucht und abgerechnet werden – mit Beispielen für Übernachtungen im Ausland.|' +
-  'Что мы храним о клиентах, как долго, и кто это может прочитать.|第三四半期の売上、費用、来期の見通し。'
-).split('|');
-const tags = 'contract|finance|HR|vertraulich|公開|needs review'.split('|');
-
-const template = templatesOf(`
-folders: { id: $id, parent_folder_id: $parent, name: $text, color: $color, is_shared: maybe, owner: $person,
-  created_at: $created, updated_at: $updated }
-documents: { id: $id, folder_id: $parent, title: $text, description: $description, status: $status,
-  language: en | de | ru | ja | fr, word_count: $words, rating: $rating, author: $person, tags: $tags,
-  properties: { Client: Ångström & Co | Example GmbH | 例株式会社, Valid until: $until, Pages: <300, Confidential: maybe },
-  attachments: $files, created_at: $created, updated_at: $updated }
-attachments: { id: $id, document_id: $parent, file_name: $text, content_type: $content_type, size: $size, checksum: $checksum,
-  created_at: $created, updated_at: $updated }
-`);
-
 function recordOf(library: Things, thing: Thing, checksumOf: (attachment: Thing) => string): JsonObject {
   const { kind, id, index, text, edits, parent, createdAt, editedAt } = thing;
   const dice = library.dice(thing, 1);
   const { name, email } = personAt(library.seed, 7_000_000 + dice.below(20));
+  const descriptions = sample.texts('descriptions');
   const description = descriptions[index % descriptions.length] ?? '';
   const values = {
     id,
@@ -146,12 +117,12 @@ function recordOf(library: Things, thing: Thing, checksumOf: (attachment: Thing)
     status: index % 4 === 3 ? 'draft' : index % 9 === 8 ? 'archived' : 'published',
     words: 100 + dice.below(2e4) + edits,
     rating: dice.chance(20) ? null : dice.below(50) / 10,
-    tags: tags.filter(() => dice.chance(30)),
+    tags: sample.texts('tags').filter(() => dice.chance(30)),
     until: isoSeconds(createdAt + dice.below(900) * dayMs).slice(0, 10),
     files: library.of('attachments', thing).map((file) => fileFields(library, file)),
     ...(kind === 'attachments' ? { ...fileFields(library, thing), checksum: checksumOf(thing) } : {}),
   };
-  return template(kind, values, dice);
+  return sample.template(kind, values, dice);
 }
 
 function fileFields(library: Things, attachment: Thing) {
@@ -159,21 +130,10 @@ function fileFields(library: Things, attachment: Thing) {
   return { id: attachment.id, file_name, content_type, size };
 }
 
-/**
- * Names as people and programs give them to files. Some are paths, reserved on some system, or hold signs that end a
- * header, a line or a text: a client that stores files under their names has to survive all of them.
- */
-const fileNames = (
-  'Signed agreement (final) v2.pdf¦Überblick März.csv¦notes "draft", 100% done; really.txt¦../../etc/passwd¦CON¦' +
-  'two\r\nlines\u0000 and\ta \u001b[31mcolour\u0007.txt¦diagram.png¦週報 📝.txt¦archive 2024.zip¦' +
-  '..\\..\\Windows\\System32\\drivers\\etc\\hosts¦C:\\Users\\ada\\Desktop\\budget.csv¦/etc/shadow¦nul.txt¦' +
-  `.hidden¦..¦ spaces around .pdf ¦invoice\u202Efdp.txt¦e\u0301galite\u0301.txt¦${'a very long name '.repeat(20)}.pdf¦` +
-  "?<>|*:.csv¦scan.png¦it's *here*'.txt"
-).split('¦');
-
 /** A later file of one name is another file: nothing says that names differ. */
 function fileName(index: number): string {
-  return fileNames[index % fileNames.length] ?? '';
+  const names = sample.texts('attachments');
+  return names[index % names.length] ?? '';
 }
 
 /** Media type of a file by the end of its name. Whatever it is, it has lines of text. */

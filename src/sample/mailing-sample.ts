@@ -5,12 +5,14 @@ import { notFound } from '../service/api-error.ts';
 import { accountOf, computedListing, entityOf, knownThing, remembered } from './sample-account.ts';
 import { type EntityOptions, type Listing, type SampleAccount, timeTest } from './sample-account.ts';
 import { type SampleEntity, type SampleSize, type Thing, Things } from './sample-account.ts';
-import { dayMs, dayOf, type Dice, diceFor, hourMs, isoSeconds, personAt } from './sample-values.ts';
-import { revisionTime, sampleStart, templatesOf, textOf, titleAt, type Values } from './sample-values.ts';
+import { dayMs, type Dice, diceFor, hourMs, isoSeconds, personAt, readSample } from './sample-values.ts';
+import { revisionTime, sampleStart, textOf, type Values } from './sample-values.ts';
+
+const sample = readSample('email-marketing');
 
 /** The account behind an email-marketing connector. */
 export function openMailingAccount(seed: number, size: SampleSize, revision: number): SampleAccount {
-  const things = new Things(seed, idOf, []);
+  const things = new Things(seed, sample, idOf, []);
   const shape = typeof size === 'string' ? shapes[size] : { ...shapes.members, members: [size.members] };
   fillMailing(things, shape);
   things.play(revision, reviseMailing);
@@ -116,106 +118,6 @@ function mailingOf(things: Things) {
   return { things, slotsOf, membersIn, marksOf, campaignOf };
 }
 
-const listNames =
-  'Customers|Новости и скидки|Frühaufsteher & Freunde|読者の会|Beta testers 🚀|Press contacts'.split('|');
-const eventNames = 'Open house guests|Webinar in March|Trade fair contacts|Raffle at the fair'.split('|');
-const tagNames = '2022|Influencer|VIP|Müde Leser|常連'.split('|');
-const categoryTitles = [
-  'Product Preferences|Donating|Volunteering|Événements',
-  'How often?|Weekly|Monthly',
-  '言語|日本語|English|Українська|Français|Türkçe',
-];
-/** The second of every twelve campaigns is a draft, and drafts often have no name yet. */
-const campaignTitles = (
-  'Thank you for joining us|Untitled|Spring sale: 20 % off|Привет, весна!|What we planned for the summer|New in May 🎉|' +
-  'Five recipes for short evenings|Gift guide|春のお知らせ|Your orders planted 1,000 trees|' +
-  'Last call: free shipping ends tonight|Two questions about your last order|Meet the people behind your coffee|' +
-  'Untitled|Back to school|Neu im Sortiment: Räder für Łódź|Autumn menu|How we pack without plastic|' +
-  'Black Friday starts early|Holiday opening hours|Our year in numbers|Winter sale: last sizes|Neuigkeiten im Februar|' +
-  'A date for your calendar: open house'
-).split('|');
-
-/** Records as the third party sends them; see `templatesOf`. `people`: members as a segment shows them. */
-const template = templatesOf(`
-people: { id: $id, email_address: $text, unique_email_id: $unique, full_name: $name, email_type: $emailType,
-  status: $type, unsubscribe_reason: $reason, merge_fields: $merge, interests: $interests, stats: {
-  avg_open_rate: rate, avg_click_rate: rate, ecommerce_data?: { total_revenue: 12.5, number_of_orders: 2,
-  currency_code: USD } }, ip_signup: $signupIp, timestamp_signup: $signedUp, ip_opt: $ip, timestamp_opt: $created,
-  member_rating: <6, last_changed: $updated, language: en | de | ja, vip: $isVip, email_client: Gmail | Apple Mail,
-  location: { latitude: 40.7, longitude: -74.1, gmtoff: -5, dstoff: -4, country_code: US, timezone: America/New_York,
-  region: NY }, last_note?: { note_id: <9000, created_at: $created, created_by: Editor, note: Called back }, list_id: $list }
-list_members: { contact_id: hex32, web_id: $webId, consents_to_one_to_one_messaging: maybe, source: $source,
-  tags_count: $tagCount, tags: $tags, sms_phone_number?: "+15550101234", sms_subscription_status?: subscribed,
-  sms_subscription_last_updated?: $created,
-  marketing_permissions?: [{ marketing_permission_id: a1b2c3, text: Email, enabled: true }] }
-merge: { FNAME: $first, LNAME: $last, ADDRESS: { addr1: $street Main St, addr2: "", city: Gary | Kyiv | Łódź | 大阪,
-  state: IN, zip: "46401", country: US }, PHONE: $phone, BIRTHDAY: 03/14 | 12/01 }
-lists: { id: $id, web_id: <900000, name: $text, contact: { company: Example, address1: 1 Main St, address2: "",
-  city: Kyiv | Łódź | São Paulo, state: "30", zip: "04200", country: UA, phone: "" }, permission_reminder: $reminder,
-  use_archive_bar: true, campaign_defaults: { from_name: Editor, from_email: editor@example.test, subject: "",
-  language: en }, notify_on_subscribe: "", notify_on_unsubscribe: "", date_created: $created, list_rating: <6,
-  email_type_option: maybe, subscribe_url_short: "http://example.test/$id",
-  subscribe_url_long: "https://example.test/subscribe?id=$id", beamer_address: us10-$id@inbound.example.test,
-  visibility: prv | pub, double_optin: false, has_welcome: maybe, marketing_permissions: false, modules: [], stats: $stats }
-stats: { member_count: $subscribed, total_contacts: $contacts, unsubscribe_count: $unsubscribed, cleaned_count: $cleaned,
-  member_count_since_send: 0, unsubscribe_count_since_send: 1, cleaned_count_since_send: 0, campaign_count: $campaigns,
-  campaign_last_sent: $sent, merge_field_count: 5, avg_sub_rate: 0, avg_unsub_rate: 1, target_sub_rate: 1,
-  open_rate: 64.7, click_rate: 33.3, last_sub_date: $joined, last_unsub_date: $left }
-segments: { id: $number, name: $text, member_count: $members, type: $type, created_at: $created, updated_at: $updated,
-  options: { match: any, conditions: [$condition] }, list_id: $list }
-static: { condition_type: StaticSegment, field: static_segment, op: static_is, value: $number }
-saved: { condition_type: Aim, field: aim, op: open, value: any }
-interest_categories: { list_id: $list, id: $id, title: $text, display_order: $place, type: checkboxes | radio | dropdown }
-interests: { category_id: $category, list_id: $list, id: $id, name: $text, subscriber_count: $count, display_order: $place }
-automations: { id: $id, create_time: $created, start_time: $started, status: $status, emails_sent: $sent,
-  recipients: { list_id: $list, list_is_active: true, list_name: $listName, store_id: "" },
-  settings: { title: Welcome | Willkommen! | Happy birthday 🎂 | Come back, from_name: Editor, to_name: "",
-  reply_to: editor@example.test, use_conversation: false, authenticate: true, auto_footer: false, inline_css: false },
-  tracking: &tracking { opens: true, html_clicks: true, text_clicks: false, goal_tracking: false, ecomm360: maybe,
-  google_analytics: "", clicktale: "" }, report_summary: { opens: $sent, unique_opens: $sent, open_rate: $rate,
-  clicks: 0, subscriber_clicks: 0, click_rate: 0 }, trigger_settings: { workflow_type: emailSeries,
-  workflow_title: Email series, workflow_emails_count: 1 } }
-campaigns: { id: $id, web_id: $number, type: $type, create_time: $created, archive_url: "http://example.test/$id",
-  long_archive_url: "https://us10.example.test/?id=$id", status: $status, emails_sent: $sent, send_time: $sentAt,
-  content_type: multichannel | template | html, needs_block_refresh: false, resendable: $isOut,
-  recipients: { list_id: $list, list_is_active: true, list_name: $listName, segment_text: "",
-  recipient_count: $recipients }, settings: { subject_line: $subject, preview_text: $preview, from_name: $from,
-  reply_to: $replyTo, title: $title, use_conversation: false, to_name: "", folder_id: $folder, authenticate: true,
-  auto_footer: false, inline_css: false, auto_tweet: false, fb_comments: true, timewarp: false, template_id: <40,
-  drag_and_drop: maybe }, tracking: *tracking, social_card: { image_url: "https://cdn.example.test/banner.png",
-  description: "", title: "" }, report_summary: $summary, delivery_status: $delivery }
-summary: { opens: $opens, unique_opens: $openers, open_rate: $openRate, clicks: $clicks, subscriber_clicks: $clickers,
-  click_rate: $clickRate, ecommerce: { total_orders: $orders, total_spent: $orders, total_revenue: $orders } }
-leavers: { campaign_id: $campaign, list_id: $list, list_is_active: true, email_id: $id, email_address: $text,
-  merge_fields: $merge, vip: $isVip, timestamp: $left, reason: Did not signup for list | No longer interested | None given }
-delivery: { enabled: true, can_cancel: true, status: delivering, emails_sent: $sent, emails_canceled: 0 }
-campaigns rss: { parent_campaign_id: hex10, rss_opts: { feed_url: "https://example.test/feed.xml", frequency: daily,
-  schedule: { hour: 6, daily_send: { monday: true, sunday: false } }, last_sent: $created, constrain_rss_img: true } }
-campaigns absplit: { ab_split_opts: { split_test: subject, pick_winner: opens, wait_units: 3600, wait_time: 2,
-  split_size: 50, subject_a: $title A, subject_b: $title B } }
-campaigns variate: { variate_settings: { winner_criteria: opens, wait_time: 60, test_size: 10,
-  subject_lines: [$title 1, $title 2], combinations: [{ id: "$id-1", subject_line: 0, recipients: 10 }] } }
-reports: { id: $id, campaign_title: $title, type: $type, list_id: $list, list_is_active: true, list_name: $listName,
-  subject_line: $title, preview_text: $preview, emails_sent: $sent, abuse_reports: <2, unsubscribed: $left,
-  send_time: $sentAt, bounces: { hard_bounces: <9, soft_bounces: <9, syntax_errors: 0 },
-  forwards: { forwards_count: <3, forwards_opens: <3 }, opens: { opens_total: $opens, unique_opens: $openers,
-  open_rate: $openRate, last_open: $sentAt }, clicks: { clicks_total: $clicks, unique_clicks: $clicks,
-  unique_subscriber_clicks: $clickers, click_rate: $clickRate, last_click: $sentAt }, facebook_likes: {
-  recipient_likes: 0, unique_likes: 0, facebook_likes: 0 }, industry_stats: { type: Software and Web App,
-  open_rate: 0.2129, click_rate: 0.0245, bounce_rate: 0.0098, unopen_rate: 0.7773, unsub_rate: 0.0037,
-  abuse_rate: 0.0002 }, list_stats: { sub_rate: 0, unsub_rate: 1, open_rate: 64.7, click_rate: 33.3 },
-  timeseries: [{ timestamp: $sentAt,
-  emails_sent: $sent, unique_opens: $openers, recipients_clicks: $clickers }], share_report: { share_url: "https://us10.example.test/reports/summary?u=$id", share_password: "" },
-  ecommerce: { total_orders: $orders, total_spent: $orders, total_revenue: $orders, currency_code: USD },
-  delivery_status: $delivery }
-reports rss: { rss_last_send: $sentAt }
-reports absplit: { ab_split: { a: &half { bounces: <3, abuse_reports: 0, unsubs: <3, recipient_clicks: <30, opens: <60,
-  last_open: $sentAt }, b: *half } }
-reports variate: { timewarp: [{ gmt_offset: -5, opens: <30, last_open: $sentAt, unique_opens: <20, clicks: <9,
-  bounces: 0 }] }
-tags: { id: $number, name: $text }
-`);
-
 /** The entity with the links that the third party puts beside lists and into records. */
 function linked(path: string, entity: SampleEntity): SampleEntity {
   const link = (params: Params, id = ''): JsonObject => {
@@ -256,44 +158,41 @@ function idOf(kind: string, dice: Dice, index: number): string {
 
 /** The account before all revisions. Later lists have fewer tags and categories, empty ones none. */
 function fillMailing(things: Things, shape: Shape): void {
-  const lists = shape.members.map((members, index) => {
-    const [createdAt, text] = [sampleStart + index * 40 * dayMs, titleAt(listNames, index)];
-    return things.add({ kind: 'lists', index, text, parent: null, createdAt, type: String(members) });
-  });
+  const lists = things.fill('lists', shape.members.length, (index) => ({
+    createdAt: sampleStart + index * 40 * dayMs,
+    type: String(shape.members[index]),
+  }));
   const inhabited = lists.filter(({ type }) => type !== '0');
   for (const list of inhabited) {
     fillList(things, list, shape);
     addMembers(things, list, Number(list.type));
   }
   const parentOf = (index: number): Thing | null => inhabited[index % inhabited.length] ?? null;
-  for (let index = 0; index < shape.campaigns && inhabited.length > 0; index += 1) {
+  things.fill('campaigns', inhabited.length === 0 ? 0 : shape.campaigns, (index) => {
     const seconds = diceFor(things.seed, 3, index).below(86_400);
-    const createdAt = sampleStart + (250 + index * 9) * dayMs + seconds * 1_000;
-    const text = titleAt(campaignTitles, index);
-    things.add({ kind: 'campaigns', index, text, parent: parentOf(index), createdAt });
-  }
-  for (let index = 0; index < shape.automations; index += 1) {
-    const createdAt = sampleStart + index * 31 * dayMs;
-    things.add({ kind: 'automations', index, text: '', parent: parentOf(index), createdAt });
-  }
+    return { parent: parentOf(index), createdAt: sampleStart + (250 + index * 9) * dayMs + seconds * 1_000 };
+  });
+  things.fill('automations', shape.automations, (index) => ({
+    parent: parentOf(index),
+    createdAt: sampleStart + index * 31 * dayMs,
+  }));
 }
 
 function fillList(things: Things, list: Thing, shape: Shape): void {
-  const tags = tagNames.slice(0, Math.max(0, shape.tags - list.index));
-  const searches = tags.length === 0 ? [] : ['Active in the last 30 days', 'Bought twice in December'];
+  const { createdAt } = list;
+  const tags = sample.texts('tags').slice(0, Math.max(0, shape.tags - list.index));
+  const searches = tags.length === 0 ? [] : sample.texts('searches');
   for (const [place, text] of [...tags, ...searches].entries()) {
     const type = place < tags.length ? 'static' : 'saved';
-    const createdAt = list.createdAt + place * dayMs;
-    things.add({ kind: 'segments', index: list.index * 100 + place, type, text, parent: list, createdAt });
+    const index = list.index * 100 + place;
+    things.add({ kind: 'segments', index, type, text, parent: list, createdAt: createdAt + place * dayMs });
   }
-  const categories = categoryTitles.slice(0, Math.max(0, shape.categories - list.index));
-  for (const [place, titles] of categories.entries()) {
-    const [title = '', ...interests] = titles.split('|');
-    const { createdAt } = list;
+  const categories = sample.texts('interest_categories').slice(0, Math.max(0, shape.categories - list.index));
+  for (const [place, text] of categories.entries()) {
     const index = list.index * 100 + place * 10;
-    const category = things.add({ kind: 'interest_categories', index, text: title, parent: list, createdAt });
-    for (const [at, text] of interests.entries()) {
-      things.add({ kind: 'interests', index: index + at, text, parent: category, createdAt });
+    const parent = things.add({ kind: 'interest_categories', index, text, parent: list, createdAt });
+    for (const [at, interest] of sample.texts(text).entries()) {
+      things.add({ kind: 'interests', index: index + at, text: interest, parent, createdAt });
     }
   }
 }
@@ -358,8 +257,7 @@ function statusOf(index: number): string {
  * come back.
  */
 function reviseMailing(things: Things): void {
-  const { revision } = things;
-  const day = dayOf(revision);
+  const { revision, day } = things;
   const [first] = things.of('lists');
   if (first === undefined) return;
   reviseMembers(things);
@@ -367,7 +265,7 @@ function reviseMailing(things: Things): void {
   const isEmpty = ({ type }: Thing): boolean => type === '0';
   if (revision % 4 === 3) things.take(things.turn('lists', 0, isEmpty), 1);
   things.comeAndGo('lists', () => {
-    addMembers(things, things.addNew('lists', null, titleAt(eventNames, (revision - 1) / 3)), 5);
+    addMembers(things, things.addNew('lists', null, sample.textAt('events', (revision - 1) / 3)), 5);
   });
   things.rename(things.turn('campaigns'));
   const host = things.turn('lists', 0, (list) => !isEmpty(list)) ?? first;
@@ -449,8 +347,8 @@ function recordOf(mailing: Mailing, shown: string, thing: Thing): JsonObject {
     ...moreValues[shown]?.(mailing, thing, dice),
   };
   const base = shown === 'list_members' ? recordOf(mailing, 'people', thing) : {};
-  const typed = template(`${shown} ${textOf(values['type'])}`, values, dice);
-  return { ...base, ...template(shown, values, dice), ...typed };
+  const typed = sample.template(`${shown} ${textOf(values['type'])}`, values, dice);
+  return { ...base, ...sample.template(shown, values, dice), ...typed };
 }
 
 const moreValues: Readonly<Record<string, (mailing: Mailing, thing: Thing, dice: Dice) => Values>> = {
@@ -537,7 +435,7 @@ function personValues({ things, marksOf }: Mailing, member: Thing, dice: Dice): 
 function mergeFields(seed: number, { index }: Thing, dice: Dice, edits: number): JsonObject {
   const { first, last } = personOf(seed, index);
   const phone = edits > 0 ? `555-0${200 + edits}` : dice.chance(30) ? `555-01${10 + dice.below(90)}` : '';
-  return template('merge', { first, last, phone, street: 1 + dice.below(300) }, dice);
+  return sample.template('merge', { first, last, phone, street: 1 + dice.below(300) }, dice);
 }
 
 function memberValues({ marksOf, slotsOf }: Mailing, member: Thing): Values {
@@ -584,7 +482,7 @@ function listValues({ things, campaignOf }: Mailing, list: Thing, dice: Dice): V
     left: newest(unsubscribed.map(({ editedAt }) => editedAt)),
   };
   const reminder = `You are receiving this email because you opted in via our website.${list.index % 2 === 1 ? longText : ''}`;
-  return { reminder, stats: template('stats', stats, dice) };
+  return { reminder, stats: sample.template('stats', stats, dice) };
 }
 
 function segmentValues({ things, membersIn }: Mailing, segment: Thing, dice: Dice): Values {
@@ -593,7 +491,7 @@ function segmentValues({ things, membersIn }: Mailing, segment: Thing, dice: Dic
     members: membersIn(segment).length,
     // Members come, go and change with every revision.
     updated: mailingTime(things.revision > 0 ? things.now : editedAt),
-    condition: template(type, { number: Number(id) }, dice),
+    condition: sample.template(type, { number: Number(id) }, dice),
   };
 }
 
@@ -667,7 +565,7 @@ function campaignValues({ campaignOf }: Mailing, thing: Thing, dice: Dice): Valu
   const counts = { openers, clickers, opens: 2 * openers, clicks: 2 * clickers, openRate, clickRate };
   const orders = index % 9;
   const written = { subject: title, preview: index % 5 === 3 ? longText : '', from: 'Editor' };
-  const summary = template('summary', { ...counts, orders }, dice);
+  const summary = sample.template('summary', { ...counts, orders }, dice);
   return {
     title,
     type,
@@ -680,7 +578,7 @@ function campaignValues({ campaignOf }: Mailing, thing: Thing, dice: Dice): Valu
     sentAt: sentAt === null ? '' : mailingTime(sentAt),
     folder: index % 4 === 2 ? `folder${index % 8}` : '',
     isOut: status === 'sent' && type === 'regular',
-    delivery: status === 'sending' ? template('delivery', { sent }, dice) : { enabled: false },
+    delivery: status === 'sending' ? sample.template('delivery', { sent }, dice) : { enabled: false },
     ...counts,
     ...(sentAt === null ? {} : { ...written, replyTo: 'editor@example.test', summary }),
   };
@@ -766,6 +664,6 @@ function leaverListing(campaign: Campaign): Listing {
       id: member.id,
       text: member.text,
     };
-    return template('leavers', values, dice);
+    return sample.template('leavers', values, dice);
   });
 }

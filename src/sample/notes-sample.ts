@@ -4,7 +4,10 @@ import type { Params } from '../core/records.ts';
 import { notFound } from '../service/api-error.ts';
 import { accountOf, computedListing, firstAdded, remembered, Things } from './sample-account.ts';
 import type { Listing, SampleAccount, SampleSize, Thing } from './sample-account.ts';
-import { dayMs, dayOf, Dice, diceFor, personAt, templatesOf, textOf, titleAt } from './sample-values.ts';
+import { dayMs, dayOf, Dice, diceFor, personAt, readSample, textOf } from './sample-values.ts';
+
+const sample = readSample('workspace-notes');
+const [sentences, textTypes] = [sample.texts('sentences'), sample.texts('types')];
 
 /** The workspace behind a workspace-notes connector. */
 export function openNotesAccount(seed: number, size: SampleSize, revision: number): SampleAccount {
@@ -104,65 +107,17 @@ function databaseId(notes: Things, database: Thing): string {
   return notes.dice(database, 1).uuid();
 }
 
-const template = templatesOf(`
-users: { object: user, id: $id, name: $text, avatar_url: $avatar, type: person, person: { email: $email } }
-bots: { object: user, id: $id, name: $text, avatar_url: $avatar, type: bot,
-  bot: { owner: { type: workspace, workspace: true }, workspace_name: Example workspace } }
-pages: { object: page, id: $id, created_time: $created, last_edited_time: $edited, created_by: $creator,
-  last_edited_by: $editor, cover: $cover, icon: $icon, parent: $parent, archived: $trashed, in_trash: $trashed,
-  is_archived: $trashed, is_locked: $locked, properties: $properties, public_url: $public,
-  url: "https://notes.example.test/$slug$bare" }
-data_sources: { object: data_source, id: $id, created_time: $created, last_edited_time: $edited, created_by: $creator,
-  last_edited_by: $editor, title: $rich, description: $description, icon: { type: emoji, emoji: ✏️ }, cover: $link,
-  is_inline: $odd,
-  parent: { type: database_id, database_id: $database }, database_parent: $parent, properties: $properties,
-  url: "https://notes.example.test/$bare", public_url: null, archived: $trashed, in_trash: $trashed,
-  is_archived: $trashed, is_locked: $locked }
-blocks: { object: block, id: $id, parent: $parent, created_time: $created, last_edited_time: $edited,
-  created_by: $creator, last_edited_by: $editor, archived: $trashed, in_trash: $trashed }
-comments: { object: comment, id: $id, parent: $parent, created_time: $created, last_edited_time: $edited,
-  created_by: $creator, discussion_id: $discussion, rich_text: $rich, attachments: $attachments,
-  display_name: { type: user, resolved_name: Editor } }
-properties:
-  Last Edited Time: { id: 0AiB, type: last_edited_time, last_edited_time: $edited }
-  Created By: { id: "F%5D)%3F", type: created_by, created_by: $creator }
-  Type: { id: "_%7B%5C7", type: select, select: $option }
-  Tags: { id: "tGs%3A", type: multi_select, multi_select: [$option] }
-  Participants: { id: "b%3AeA", type: people, people: [$creator] }
-  Effort: { id: eFrt, type: number, number: <50 }
-  Due: { id: "dUe%5B", type: date, date: { start: 2024-05-02 | 2024-06-11, end: null, time_zone: null } }
-  Done: { id: d0nE, type: checkbox, checkbox: maybe }
-  Remarks: { id: rEm, type: rich_text, rich_text: $description }
-  Attachments: { id: aTt, type: files, files: [{ name: Protokoll.pdf, type: file, file: $file }] }
-  Name: { id: title, type: title, title: $rich }
-`);
-
-const contents = templatesOf(`{
-other: { rich_text: $rich, color: default }, to_do: { rich_text: $rich, color: default, checked: $odd },
-heading_1: { rich_text: $rich, color: default, is_toggleable: false },
-callout: { icon: { type: emoji, emoji: 💡 }, color: gray_background, rich_text: [
-  { type: text, text: { content: $text, link: null }, annotations: $plain, plain_text: $text, href: null },
-  { type: mention, mention: { type: user, user: $creator }, annotations: $plain, plain_text: "@Ada", href: null },
-  { type: equation, equation: { expression: n^2 }, annotations: $plain, plain_text: n^2, href: null }] },
-code: { caption: [], rich_text: $rich, language: typescript }, table_of_contents: { color: gray },
-bookmark: { caption: [], url: https://example.test/article }, embed: { caption: [], url: https://example.test/map },
-image: { caption: [], type: file, file: $file }, file: { caption: [], type: file, file: $file, name: minutes.docx },
-video: { caption: [], type: external, external: { url: https://media.example.test/talk.mp4 } },
-pdf: { caption: [], type: external, external: { url: https://media.example.test/paper.pdf } },
-audio: { caption: [], type: external, external: { url: https://media.example.test/1.mp3 } },
-equation: { expression: n^2 }, link_preview: { url: https://example.test/pull/1 },
-link_to_page: { type: page_id, page_id: $second }, column_list: {}, column: { width_ratio: 0.5 },
-table: { table_width: 2, has_column_header: true, has_row_header: false }, table_row: { cells: [$rich, $rich] },
-synced_block: { synced_from: $original }, divider: {}, breadcrumb: {}, unsupported: {},
-transcription: { title: $rich, status: notes_ready }, meeting_notes: { title: $rich, status: notes_ready } }`);
-
 function toRecord(notes: Things, thing: Thing): JsonObject {
   const { kind, index, type = '' } = thing;
   const values = valuesOf(notes, thing);
-  const record = template(kind === 'users' && isBot(index) ? 'bots' : kind, values, notes.dice(thing, 1));
+  const record = sample.template(
+    kind === 'users' && isBot(index) ? 'bots' : kind,
+    values,
+    notes.dice(thing, 1),
+  );
   if (kind !== 'blocks') return record;
   const has_children = isCopy(thing) || notes.of('blocks', thing).length > 0;
-  return { ...record, has_children, type, [type]: contents(type, values, notes.dice(thing, 1)) };
+  return { ...record, has_children, type, [type]: sample.template(type, values, notes.dice(thing, 1)) };
 }
 
 /** A page or database as a block of the page that it lies on. Nothing that happens in a database changes the block. */
@@ -174,7 +129,12 @@ function asBlock(notes: Things, thing: Thing): JsonObject {
     : { ...values, id: values.database, edited: values.created, editor: values.creator };
   const type = isPage ? 'child_page' : 'child_database';
   const content = { title: thing.text };
-  return { ...template('blocks', shown, notes.dice(thing, 1)), has_children: true, type, [type]: content };
+  return {
+    ...sample.template('blocks', shown, notes.dice(thing, 1)),
+    has_children: true,
+    type,
+    [type]: content,
+  };
 }
 
 /** Values of the names in the templates. */
@@ -220,7 +180,11 @@ function valuesOf(notes: Things, thing: Thing) {
     kind === 'data_sources'
       ? schemasOf(thing)
       : parent?.kind === 'data_sources'
-        ? template('properties', { ...values, option: optionOf(parent, index % 4) }, notes.dice(thing, 1))
+        ? sample.template(
+            'properties',
+            { ...values, option: optionOf(parent, index % 4) },
+            notes.dice(thing, 1),
+          )
         : { title: { id: 'title', type: 'title', title: values.rich } };
   return { ...values, properties };
 }
@@ -234,7 +198,7 @@ function schemasOf(database: Thing): JsonObject {
     number: { format: 'number' },
   };
   return Object.fromEntries(
-    Object.entries(template('properties', {}, new Dice(0))).map(([name, property]) => {
+    Object.entries(sample.template('properties', {}, new Dice(0))).map(([name, property]) => {
       const { id = null, type = '' } = isJsonObject(property) ? property : {};
       const kind = textOf(type);
       return [name, { id, name, type: kind, [kind]: settings[kind] ?? {} }];
@@ -243,8 +207,7 @@ function schemasOf(database: Thing): JsonObject {
 }
 
 function optionOf(database: Thing | null, place: number): JsonObject {
-  const [name = '', color = ''] =
-    ['Standup green', 'Retro blue', '1:1 default', 'Планирование pink'][place]?.split(' ') ?? [];
+  const [name = '', color = ''] = sample.texts('options')[place]?.split(' ') ?? [];
   return { id: `${database?.id.slice(0, -1)}${place}`, name, color };
 }
 
@@ -279,50 +242,15 @@ function isCopy({ type, text }: Thing): boolean {
   return type === 'synced_block' && text !== '';
 }
 
-/** Longer than what the API shows of a text when it shortens them. */
-const longSentence =
-  'Anything that is worth writing down is worth finding again, so this paragraph goes on for a while – über ' +
-  'Umlaute, 日本語 and emoji 🎉 – until it is longer than two hundred characters, because that is where a ' +
-  'shortened answer would have cut it off and left the reader with a marker.';
-const sentences =
-  'Nothing was decided.|Ship it on Friday 🚢|Ответить до вторника|来週まで|Zażółć gęślą jaźń'.split('|');
-const textTypes = 'paragraph|bulleted_list_item|to_do|numbered_list_item|toggle|quote|callout'.split('|');
-
 /** Lines of blocks as people leave them: texts, and lists with lists in them. See `addBlocks`. */
 function everydayLines(dice: Dice, count: number, maxDepth: number): readonly string[] {
   let depth = 0;
   return Array.from({ length: count }, (_, line) => {
     depth = line > 0 && dice.chance(10) ? Math.min(depth + 1, maxDepth) : dice.below(depth + 1);
-    return `${' '.repeat(depth)}${textTypes[dice.below(textTypes.length)]} ${sentences[dice.below(sentences.length)]}`;
+    const [type, text] = [textTypes, sentences].map((texts) => texts[dice.below(texts.length)]);
+    return `${' '.repeat(depth)}${type} ${text}`;
   });
 }
-
-/** A list six levels deep. */
-const deepLines =
-  'toggle Before the trip|bulleted_list_item Papers|numbered_list_item Passport|to_do Renew it by April|' +
-  'toggle For the office|paragraph Two photos and the old passport';
-
-/** The first page shows every type of block, also by a synced block, which is the first, and a copy of it. */
-const showcase = [
-  'synced_block',
-  ' paragraph Office hours: Monday to Thursday, 9 to 17',
-  ' toggle Holidays',
-  '  paragraph Closed between Christmas and New Year',
-  'heading_1 Welcome ✨',
-  `paragraph ${longSentence}`,
-  'callout Change the title to include the date.',
-  ...deepLines.split('|').map((line, depth) => ' '.repeat(depth) + line),
-  ...'column_list| column|  paragraph What goes well| column|  paragraph What we try next'.split('|'),
-  ...'table| table_row Name Größe| table_row 東京 14|template Agenda| to_do Write it|code const ü = 1;'.split(
-    '|',
-  ),
-  ...'heading_2 heading_3 heading_4 quote divider table_of_contents bookmark image video file pdf embed'.split(
-    ' ',
-  ),
-  ...'equation link_preview link_to_page breadcrumb unsupported audio transcription meeting_notes'.split(' '),
-  'tab First tab',
-  ' paragraph Behind the first tab',
-];
 
 /** Adds a block for each line: as many spaces as it lies deep, its type, and its text. */
 function addBlocks(notes: Things, page: Thing, lines: readonly string[], first: number): void {
@@ -344,52 +272,38 @@ const shapes = {
 const long = { page: 2, blocks: 230, comments: 130, commented: 8 };
 const notesStart = Date.UTC(2021, 9, 19, 13, 33, 0);
 
-const pageTitles = (
-  'Company handbook|Reiseplan für Łódź|Meeting log|Roadmap||How we plan a release|Interview notes|' +
-  'Notas de la reunión|週報 📝|Questions to the team|Daily standup|Идеи на потом|Onboarding|Retrospective|' +
-  'Holiday calendar|Support playbook|Budget|Style guide for letters'
-).split('|');
-const databaseTitles = 'Meeting Notes|Aufgaben|Читательский дневник|在庫|CRM'.split('|');
-const remarks = 'Single comment|Sollten wir das nicht löschen?|👍|Согласна|確認しました'.split('|');
-
 function makeWorkspace(seed: number, size: keyof typeof shapes, revision: number): Things {
-  const notes = new Things(seed, (_, dice) => dice.uuid(), ['pages', 'blocks']);
+  const notes = new Things(seed, sample, (_, dice) => dice.uuid(), ['pages', 'blocks']);
   const shape = shapes[size];
   for (let index = 0; index < shape.users; index += 1) addUser(notes, index);
-  for (let index = 0; index < shape.databases; index += 1) {
-    const createdAt = notesStart + index * dayMs;
-    notes.add({ kind: 'data_sources', index, text: titleAt(databaseTitles, index), parent: null, createdAt });
-  }
-  const databases = notes.of('data_sources');
-  const pages: Thing[] = [];
+  const databases = notes.fill('data_sources', shape.databases, (index) => ({
+    createdAt: notesStart + index * dayMs,
+  }));
   for (let index = 0; index < shape.pages; index += 1) {
     // One of five pages lies at the top, two lie in a database, and two below the first.
     const [turn, database] = [index % 5, databases[Math.floor(index / 5) % databases.length]];
-    const parent = (turn === 0 ? null : turn > 2 ? pages[index - turn] : database) ?? null;
+    const parent = (turn === 0 ? null : turn > 2 ? notes.first('pages')[index - turn] : database) ?? null;
     // Every tenth page was edited in the same minute as the one before it.
     const source = index % 10 === 9 ? index - 1 : index;
     const createdAt = notesStart + source * 173 * minuteMs;
     const editedAt = createdAt + diceFor(seed, source).below(700 * 24 * 60) * minuteMs;
-    const text = titleAt(pageTitles, index);
-    const page = notes.add({ kind: 'pages', index, text, parent, createdAt, editedAt });
-    pages.push(page);
+    const page = notes.add({ kind: 'pages', index, parent, createdAt, editedAt });
     addBlocks(notes, page, linesOf(notes, index, size), index * 300);
     if (index % 4 === 0) addComments(notes, page, size);
   }
   // Every other database stands on a page.
   for (const database of databases) {
-    if (database.index % 2 === 0) notes.move(database, pages[database.index * 5] ?? null);
+    if (database.index % 2 === 0) notes.move(database, notes.first('pages')[database.index * 5] ?? null);
   }
   notes.play(revision, reviseNotes);
   return notes;
 }
 
 function addUser(notes: Things, index: number): void {
-  const name = personAt(notes.seed, 5_000_000 + index).name;
   const text = isBot(index)
-    ? titleAt(['Release bot', 'Import bot', 'Standup bot'], Math.floor(index / 12))
-    : name;
-  notes.add({ kind: 'users', index, text, parent: null });
+    ? sample.textAt('bots', Math.floor(index / 12))
+    : personAt(notes.seed, 5_000_000 + index).name;
+  notes.add({ kind: 'users', index, text });
 }
 
 /** The lines of a page before all revisions; see `addBlocks`. */
@@ -399,7 +313,7 @@ function linesOf(notes: Things, index: number, size: keyof typeof shapes): reado
   const lines = size === 'small' ? everydayLines(dice, 3 + dice.below(12), 3) : everydayLines(dice, 3, 1);
   switch (index) {
     case 0:
-      return [...showcase, copy];
+      return [...sample.texts('showcase'), copy];
     case 4:
       return [];
     case 5:
@@ -426,10 +340,15 @@ function addComments(notes: Things, page: Thing, size: keyof typeof shapes): voi
     ...paragraphs.slice(0, 1),
   ];
   for (const [place, parent] of hosts.entries()) {
-    const text = remarks[(index + place) % remarks.length] ?? '';
+    const text = remarkAt(index + place);
     const minutes = createdAt + place * 11 * minuteMs;
     notes.add({ kind: 'comments', index: index * 300 + place, text, parent, createdAt: minutes });
   }
+}
+
+function remarkAt(index: number): string {
+  const remarks = sample.texts('comments');
+  return remarks[index % remarks.length] ?? '';
 }
 
 /** One of the pages of the beginning with these places among five, in turns. */
@@ -446,13 +365,12 @@ function reviseNotes(notes: Things): void {
   notes.rename(notes.turn('users'));
   notes.comeAndGo('users', () => addUser(notes, firstAdded + revision * 12));
   notes.edit(notes.turn('data_sources'));
-  const title = titleAt(databaseTitles, revision);
-  notes.comeAndGo('data_sources', () => notes.addNew('data_sources', null, title), 'trashed');
+  notes.comeAndGo('data_sources', () => notes.addNew('data_sources', null), 'trashed');
   if (revision % 3 === 1) notes.take(pageInTurn(notes, 2), 2, 'trashed');
   if (revision % 3 === 2) notes.take(pageInTurn(notes, 3));
   if (revision % 3 === 0) notes.move(pageInTurn(notes, 4), revision % 2 === 0 ? null : pageInTurn(notes, 0));
   const places = [null, pageInTurn(notes, 0), notes.turn('data_sources')];
-  const page = notes.addNew('pages', places[revision % 3] ?? null, `Minutes of ${dayOf(revision)}`);
+  const page = notes.addNew('pages', places[revision % 3] ?? null, `Minutes of ${notes.day}`);
   addBlocks(notes, page, everydayLines(notes.dice(page, 1), 4, 1), firstAdded + revision * 10);
   reviseBlocks(notes, pageInTurn(notes, 1));
   reviseComments(notes, pageInTurn(notes, 0));
@@ -470,7 +388,7 @@ const agendaIndex = 90_000;
 function reviseBlocks(notes: Things, page: Thing | undefined): void {
   if (page === undefined) return;
   const { revision } = notes;
-  notes.edit(page, `${page.text.split(' – ')[0]} – ${dayOf(revision)}`);
+  notes.edit(page, `${page.text.split(' – ')[0]} – ${notes.day}`);
   const texts = notes
     .of('blocks', page)
     .filter(({ type = '', index }) => textTypes.includes(type) && index !== agendaIndex);
@@ -479,11 +397,11 @@ function reviseBlocks(notes: Things, page: Thing | undefined): void {
     notes.move(moved, page);
     notes.take(deleted);
   }
-  notes.edit(edited, `Changed on ${dayOf(revision)}: see the minutes`);
+  notes.edit(edited, `Changed on ${notes.day}: see the minutes`);
   addBlocks(
     notes,
     page,
-    [`bulleted_list_item Agreed on ${dayOf(revision)}`, ' paragraph By everybody'],
+    [`bulleted_list_item Agreed on ${notes.day}`, ' paragraph By everybody'],
     firstAdded + revision * 10 + 5,
   );
 }
@@ -493,6 +411,6 @@ function reviseComments(notes: Things, page: Thing | undefined): void {
   if (page === undefined) return;
   const [first, ...others] = notes.of('comments', page);
   notes.take(others.at(-1));
-  notes.edit(first, `Changed on ${dayOf(notes.revision)}`);
-  notes.addNew('comments', page, remarks[notes.revision % remarks.length] ?? '');
+  notes.edit(first, `Changed on ${notes.day}`);
+  notes.addNew('comments', page, remarkAt(notes.revision));
 }

@@ -3,7 +3,7 @@ import type { Params } from '../core/records.ts';
 import { timeMs } from '../core/times.ts';
 import { badParameter, notFound } from '../service/api-error.ts';
 import type { ProviderFile } from '../service/provider.ts';
-import { dayOf, type Dice, diceFor, numberOf, revisionTime, textOf } from './sample-values.ts';
+import { dayOf, type Dice, diceFor, numberOf, revisionTime, type Sample, textOf } from './sample-values.ts';
 
 /**
  * `small`: a few seconds' walk with something of everything. `tiny`: few calls. `{ members }`: one mailing list with
@@ -209,13 +209,15 @@ export interface Thing {
   away: 'deleted' | 'trashed' | null;
 }
 
-/** Made and edited now, unless it says otherwise. */
-type NewThing = Pick<Thing, 'kind' | 'index' | 'type' | 'text' | 'parent'> & {
+/** Made and edited now, at the top, with the text that the sample has for its place, unless it says otherwise. */
+interface NewThing extends Partial<Pick<Thing, 'type' | 'text' | 'parent'>> {
+  readonly kind: string;
+  readonly index: number;
   /** Not the id of this thing alone: `named` does not find it. */
   readonly id?: string;
   readonly createdAt?: number | undefined;
   readonly editedAt?: number | undefined;
-};
+}
 
 type IdOf = (kind: string, dice: Dice, index: number) => string;
 
@@ -229,6 +231,7 @@ export const firstAdded = 100_000;
 export class Things {
   revision = 0;
   readonly seed: number;
+  readonly sample: Sample;
   readonly #byKind = new Map<string, Thing[]>();
   readonly #byParent = new Map<string, Map<Thing | null, Thing[]>>();
   readonly #byName = new Map<string, Thing>();
@@ -237,8 +240,9 @@ export class Things {
   readonly #shown: readonly string[];
 
   /** `shown`: kinds that show what lies in them; whatever changes there edits them too. */
-  constructor(seed: number, idOf: IdOf, shown: readonly string[]) {
+  constructor(seed: number, sample: Sample, idOf: IdOf, shown: readonly string[]) {
     this.seed = seed;
+    this.sample = sample;
     this.#idOf = idOf;
     this.#shown = shown;
   }
@@ -253,19 +257,35 @@ export class Things {
     return revisionTime(this.revision) + 60_000;
   }
 
+  /** The day of the revision under way. */
+  get day(): string {
+    return dayOf(this.revision);
+  }
+
   idOf(kind: string, index: number): string {
     return this.#idOf(kind, this.dice({ kind, index }), index);
   }
 
-  add({ id: given, createdAt = this.now, editedAt = createdAt, ...rest }: NewThing): Thing {
-    const id = given ?? this.idOf(rest.kind, rest.index);
+  add({ kind, index, id: given, type, parent = null, createdAt = this.now, ...rest }: NewThing): Thing {
+    const { text = this.sample.textAt(kind, index), editedAt = createdAt } = rest;
+    const id = given ?? this.idOf(kind, index);
     const [madeIn, editedIn] = [this.revision, this.revision];
-    const thing: Thing = { ...rest, id, createdAt, editedAt, madeIn, editedIn, edits: 0, away: null };
-    listIn(this.#byKind, thing.kind).push(thing);
-    this.#below(thing.kind, thing.parent).push(thing);
-    if (given === undefined) this.#byName.set(`${thing.kind} ${id}`, thing);
+    const made = { kind, index, id, type, parent, text, createdAt, madeIn, editedAt, editedIn };
+    const thing: Thing = { ...made, edits: 0, away: null };
+    listIn(this.#byKind, kind).push(thing);
+    this.#below(kind, parent).push(thing);
+    if (given === undefined) this.#byName.set(`${kind} ${id}`, thing);
     this.#editAround(thing);
     return thing;
+  }
+
+  /** Adds so many things of a kind, with the indexes from 0. */
+  fill(
+    kind: string,
+    count: number,
+    make: (index: number) => Omit<NewThing, 'kind' | 'index'>,
+  ): readonly Thing[] {
+    return Array.from({ length: count }, (_, index) => this.add({ kind, index, ...make(index) }));
   }
 
   #below(kind: string, parent: Thing | null): Thing[] {
@@ -275,7 +295,13 @@ export class Things {
   }
 
   /** Adds a thing of the revision under way; `place` tells several of a kind apart. */
-  addNew(kind: string, parent: Thing | null, text: string, place = 0, type?: string): Thing {
+  addNew(
+    kind: string,
+    parent: Thing | null,
+    text = this.sample.textAt(kind, this.revision),
+    place = 0,
+    type?: string,
+  ): Thing {
     return this.add({ kind, index: firstAdded + this.revision * 10 + place, text, parent, type });
   }
 
@@ -291,7 +317,7 @@ export class Things {
 
   /** Marks a text with the day of the revision under way: `Roadmap (7 January)`. */
   rename(thing: Thing | undefined): void {
-    this.edit(thing, `${thing?.text.split(' (')[0]} (${dayOf(this.revision)})`);
+    this.edit(thing, `${thing?.text.split(' (')[0]} (${this.day})`);
   }
 
   /** Takes a thing away until so many revisions later. */

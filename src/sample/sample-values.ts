@@ -1,5 +1,7 @@
+import { fileURLToPath } from 'node:url';
 import { isJsonArray, isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
-import { parseYaml } from '../definitions/read-yaml.ts';
+import { copiedFile } from '../core/program-files.ts';
+import { readYaml } from '../definitions/read-yaml.ts';
 
 /** Deterministic chance: the same seed throws the same values. A class, because a page of members makes thousands. */
 export class Dice {
@@ -101,16 +103,38 @@ export type Values = Readonly<Record<string, JsonValue | undefined>>;
 
 type Make = (values: Values, dice: Dice) => JsonValue | undefined;
 
-/**
- * Makes records from templates, which are written as YAML, by their names. In a template `$name` is a value that is
- * given, alone or within a text, `<90` a number from 0 to 89, `rate` one from 0 to 1, `hex10` so many hex digits,
- * `maybe` true or false, and `a | b` one of several texts; a field `name?` is in a quarter of the records. `other` is
- * the template for names that have none; without it their records are empty.
- */
-export function templatesOf(yaml: string) {
-  const { data, problems } = parseYaml('templates', yaml);
+/** The data of a sample account: `src/sample/accounts/<definition>.yaml`. */
+interface SampleFile {
+  /** Texts that things of a kind have in turns, or that records choose from. */
+  readonly texts: Readonly<Record<string, readonly string[]>>;
+  /** See `templatesOf`. */
+  readonly records: JsonObject;
+}
+
+export type Sample = ReturnType<typeof readSample>;
+
+/** Reads the data of a definition's sample account. */
+export function readSample(definition: string) {
+  const { data, problems } = readYaml(fileURLToPath(copiedFile(`sample/accounts/${definition}.yaml`)));
   if (problems.length > 0) throw new Error(problems.map(({ message }) => message).join());
-  const makes = new Map(Object.entries(data as JsonObject).map(([name, one]) => [name, makerOf(one)]));
+  const { texts: lists, records } = data as SampleFile;
+  const texts = (kind: string): readonly string[] => lists[kind] ?? [];
+  return {
+    texts,
+    template: templatesOf(records),
+    /** One of the texts of a kind, in turns; later rounds are numbered: `Roadmap`, `Roadmap 2`. */
+    textAt: (kind: string, index: number): string => titleAt(texts(kind), index),
+  };
+}
+
+/**
+ * Makes records from templates by their names. In a template `$name` is a value that is given, alone or within a text,
+ * `<90` a number from 0 to 89, `rate` one from 0 to 1, `hex10` so many hex digits, `maybe` true or false, and `a | b`
+ * one of several texts; a field `name?` is in a quarter of the records. `other` is the template for names that have
+ * none; without it their records are empty.
+ */
+function templatesOf(templates: JsonObject) {
+  const makes = new Map(Object.entries(templates).map(([name, one]) => [name, makerOf(one)]));
   return (name: string, values: Values, dice: Dice): JsonObject => {
     const record = (makes.get(name) ?? makes.get('other'))?.(values, dice);
     return isJsonObject(record) ? record : {};
@@ -179,8 +203,8 @@ export function isoSeconds(ms: number, zone = 'Z'): string {
   return `${new Date(ms).toISOString().slice(0, 19)}${zone}`;
 }
 
-/** One of `titles`, numbered from the second round on: `Roadmap`, `Roadmap 2`. An empty title stays empty. */
-export function titleAt(titles: readonly string[], index: number): string {
+/** An empty title stays empty. */
+function titleAt(titles: readonly string[], index: number): string {
   const title = titles[index % titles.length] ?? '';
   const round = Math.floor(index / titles.length) + 1;
   return round === 1 || title === '' ? title : `${title} ${round}`;
